@@ -1,0 +1,346 @@
+"""The raw record of one benchmark run: its shape, and reading, checking and writing it.
+
+The engine fills these dataclasses and calls `save`; the reports call `load`. A record holds what was
+measured and where, never a ratio or a verdict: those are recomputed from it at will.
+Times are in seconds, sizes in bytes, and an absent value is None.
+"""
+
+import dataclasses
+import json
+import math
+import os
+import tempfile
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
+
+SCHEMA_VERSION = 1
+"""The version `save` writes and `load` reads; see `record.schema.json`."""
+
+Status = Literal["ok", "fell_back", "compiled_inside", "wrong", "failed", "absent", "not_run"]
+VariantKind = Literal["eager", "fallback", "unfused", "fused", "peer", "aa"]
+SizeName = Literal["S", "M", "L", "sweep"]
+Preset = Literal["quick", "full", "custom"]
+CeilingName = Literal["copy", "triad", "read"]
+
+
+class RecordError(ValueError):
+    """A record that cannot be read or written; the message names the field and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What the run was measured on."""
+
+    cpu: str
+    cores_logical: int
+    cores_physical: int | None = None
+    memory_bytes: int = 0
+    caches: Mapping[str, int] = field(default_factory=dict)  # "L1d" -> bytes
+    os: str = ""
+    governor: str | None = None
+    load_average: Sequence[float] = ()
+    accelerator: str | None = None
+    features: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """Memory speed of plain code: `bytes_moved` in each of `seconds`, in one process."""
+
+    name: CeilingName
+    bytes_moved: int
+    working_set_bytes: int
+    threads: int
+    process: int
+    seconds: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One way of running a workload; the variant of kind "aa" repeats eager (noise floor)."""
+
+    name: str
+    kind: VariantKind
+    description: str = ""
+    absent_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Parallel sequences, one entry a sample; `seconds[i]` is for `calls[i]` calls together."""
+
+    process: Sequence[int] = ()
+    block: Sequence[int] = ()
+    order: Sequence[int] = ()
+    calls: Sequence[int] = ()
+    seconds: Sequence[float] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One variant on one cell: its samples, or why there are none."""
+
+    variant: str
+    status: Status
+    reason: str = ""
+    expected_fallback: bool = False
+    samples: Samples = field(default_factory=Samples)
+    first_call_s: Sequence[float] = ()  # one a process
+    compile_stages_s: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    max_error_ulp: float | None = None
+    max_relative_error: float | None = None
+    tolerance: float | None = None
+    checked_calls: int = 0
+    fallback_reasons: Sequence[str] = ()
+    kernels: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """Memory traffic of one call as counted from the graph, in bytes; None where not counted."""
+
+    unfused_bytes: int | None = None
+    planned_bytes: int | None = None
+    least_bytes: int | None = None
+    kernels_fused: int | None = None
+    kernels_unfused: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One workload at one dtype and size, with one `Run` a variant."""
+
+    id: str  # workload-dtype-elements: stable from run to run
+    workload: str
+    family: str
+    dtype: str
+    size: SizeName
+    elements: int  # of the largest input
+    formula: str = ""
+    title: str = ""
+    must_refuse: bool = False
+    synthetic: bool = True
+    note: str = ""
+    input_bytes: int = 0
+    output_bytes: int = 0
+    ledger: Ledger = field(default_factory=Ledger)
+    runs: Sequence[Run] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CompileScaling:
+    """Compile time of one stage for a generated graph of `operations` nodes."""
+
+    operations: int
+    stage: str
+    seconds: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Everything one run of the harness measured."""
+
+    run_id: str
+    created_utc: str
+    finished: bool
+    preset: Preset
+    machine: Machine
+    command: Sequence[str] = ()
+    seed: int = 0
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    packages: Mapping[str, str] = field(default_factory=dict)
+    commit: str | None = None
+    dirty: bool | None = None
+    ceilings: Sequence[Ceiling] = ()
+    variants: Sequence[Variant] = ()
+    cells: Sequence[Cell] = ()
+    compile_scaling: Sequence[CompileScaling] = ()
+    call_overhead: Mapping[str, Any] | None = None
+    notes: Sequence[str] = ()
+    schema: int = SCHEMA_VERSION
+
+
+def load(path: str | os.PathLike[str]) -> Record:
+    """Read and check a `record.json`.
+
+    Raises:
+        RecordError: the file is not JSON, has another schema version, or a field is wrong.
+        OSError: the file cannot be read.
+    """
+    text = Path(path).read_text(encoding="utf-8")
+    try:
+        document = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise RecordError(
+            f"{path}: not JSON at line {error.lineno}, column {error.colno}: {error.msg}. "
+            "The file was cut off or edited; run the benchmark again."
+        ) from error
+    validate(document, source=str(path))
+    decoded = _decode(Record, document)
+    if not isinstance(decoded, Record):  # pragma: no cover - _decode builds the type it is given
+        raise RecordError(f"{path}: no record")
+    return decoded
+
+
+def save(record: Record, path: str | os.PathLike[str]) -> Path:
+    """Check a record and write it as JSON, whole or not at all.
+
+    The text goes to a temporary file beside `path`, which then replaces it, so that an interrupted
+    run leaves the previous record in place. An error or tolerance that is not finite is written
+    as null.
+
+    Raises:
+        RecordError: a field is wrong; nothing is written.
+        OSError: the folder cannot be written.
+    """
+    target = Path(path)
+    document = to_document(record)
+    validate(document, source=str(target))
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False, default=_plain_number)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=target.name, suffix=".tmp", dir=target.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text + "\n")
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(target)
+    except BaseException:  # also Ctrl-C: the temporary file must not stay behind
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return target
+
+
+def to_document(record: Record) -> dict[str, Any]:
+    """Turn a record into what `json.dumps` writes: dicts, lists, numbers, text and None."""
+    document = _plain(record)
+    if not isinstance(document, dict):
+        raise RecordError(f"expected a Record, found {type(record).__name__}")
+    return document
+
+
+def validate(document: Any, source: str = "record") -> None:
+    """Check a decoded JSON document against `record.schema.json`.
+
+    Fields that the schema does not name are allowed and ignored, so that an older reader opens a
+    record that a newer writer of the same version has extended.
+
+    Raises:
+        RecordError: names the first wrong field, what was found there and what to do.
+    """
+    if not isinstance(document, Mapping) or "schema" not in document:
+        raise RecordError(
+            f'{source}: no field "schema": this is not a record of fuser-bench. '
+            "Give the record.json of a folder in bench-results."
+        )
+    version = document["schema"]
+    if version != SCHEMA_VERSION:
+        raise RecordError(
+            f"{source}: schema: found {version!r}, this version reads {SCHEMA_VERSION}. "
+            "Open it with the version of fuser-bench named under packages, or measure again."
+        )
+    errors = sorted(_validator().iter_errors(document), key=lambda each: list(map(str, each.path)))
+    if errors:
+        error = errors[0]
+        more = f" ({len(errors) - 1} more fields are wrong)" if len(errors) > 1 else ""
+        raise RecordError(
+            f"{source}: {_field_name(error.absolute_path)}: {_shorten(error.message)}{more}. "
+            "Correct the writer of this field, or remove the record and measure again."
+        )
+    _check_samples(document, source)
+
+
+@cache
+def _validator() -> Any:
+    """Build the validator on first use: importing jsonschema takes about 0.1 s."""
+    from jsonschema import Draft202012Validator
+
+    text = files("fuser.reports").joinpath("record.schema.json").read_text(encoding="utf-8")
+    return Draft202012Validator(json.loads(text))
+
+
+def _check_samples(document: Mapping[str, Any], source: str) -> None:
+    """Check the long lists here: jsonschema takes microseconds for each of their entries."""
+    for cell in document["cells"]:
+        for run in cell["runs"]:
+            samples = run["samples"]
+            where = f"{source}: cells[{cell['id']}].runs[{run['variant']}].samples"
+            lengths = {name: len(values) for name, values in samples.items()}
+            if len(set(lengths.values())) > 1:
+                raise RecordError(
+                    f"{where}: the lists are parallel but their lengths differ: {lengths}. "
+                    "Append to all of them for each sample."
+                )
+            for name, least in (("seconds", 0.0), ("calls", 1), ("process", 0), ("block", 0)):
+                for index, value in enumerate(samples[name]):
+                    if not isinstance(value, int | float) or not least <= value < math.inf:
+                        raise RecordError(
+                            f"{where}.{name}[{index}]: found {value!r}, expected a finite number "
+                            f"of at least {least}. Leave the sample out where it was not timed."
+                        )
+
+
+def _field_name(path: Sequence[str | int]) -> str:
+    """Spell a path as `cells[3].runs[0].status`; the top level is `record`."""
+    parts = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in path]
+    return "".join(parts).lstrip(".") or "record"
+
+
+def _shorten(message: str, limit: int = 200) -> str:
+    """Keep the end of a long message: jsonschema quotes the value first and the rule last."""
+    return message if len(message) <= limit else f"{message[:60]} … {message[-(limit - 60):]}"
+
+
+def _plain_number(value: Any) -> Any:
+    """Let `json` write NumPy's numbers."""
+    if hasattr(value, "item"):
+        return value.item()
+    raise RecordError(f"cannot write {value!r} ({type(value).__name__}) into a record")
+
+
+def _plain(value: Any) -> Any:
+    """Turn dataclasses, mappings and sequences into dicts and lists, all the way down."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [each.name for each in dataclasses.fields(value)]
+        plain = {name: _plain(getattr(value, name)) for name in names}
+        if isinstance(value, Run):
+            for name in ("max_error_ulp", "max_relative_error", "tolerance"):
+                if plain[name] is not None and not math.isfinite(plain[name]):
+                    plain[name] = None
+        return plain
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return value.item() if hasattr(value, "item") else value
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    """The resolved annotations of one dataclass."""
+    return typing.get_type_hints(kind)
+
+
+def _decode(kind: Any, value: Any) -> Any:
+    """Build the value of an annotation from checked JSON: dataclass, tuple, dict or scalar."""
+    if dataclasses.is_dataclass(kind):
+        hints = _hints(typing.cast(type, kind))
+        known = {name: _decode(hint, value[name]) for name, hint in hints.items() if name in value}
+        return typing.cast(type, kind)(**known)
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is types.UnionType or origin is typing.Union:
+        if value is None:
+            return None
+        return _decode(next(each for each in arguments if each is not type(None)), value)
+    if origin is Sequence:
+        if dataclasses.is_dataclass(arguments[0]):
+            return tuple(_decode(arguments[0], each) for each in value)
+        return tuple(value)
+    if origin is Mapping:
+        return {key: _decode(arguments[1], each) for key, each in value.items()}
+    return value
