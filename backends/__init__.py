@@ -1,0 +1,1 @@
+"""Where fused kernels are spelled, compiled and launched: one folder a backend."""

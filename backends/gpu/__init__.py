@@ -1,0 +1,1 @@
+"""The GPU backend: CUDA C++ text, compiled by NVRTC through CuPy."""

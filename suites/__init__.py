@@ -1,0 +1,1 @@
+"""What is measured and how: workloads, runners, the measuring engine and the pytest door to it."""
