@@ -1,7 +1,7 @@
 """The raw record of one benchmark run: its shape, and reading, checking and writing it.
 
-The engine fills these dataclasses and calls `save`; the reports call `load`. A record holds what was
-measured and where, never a ratio or a verdict: those are recomputed from it at will.
+The engine fills these dataclasses and calls `save`; the reports call `load`. A record holds what
+was measured and where, never a ratio or a verdict: those are recomputed from it at will.
 Times are in seconds, sizes in bytes, and an absent value is None.
 """
 
@@ -293,7 +293,7 @@ def _field_name(path: Sequence[str | int]) -> str:
 
 def _shorten(message: str, limit: int = 200) -> str:
     """Keep the end of a long message: jsonschema quotes the value first and the rule last."""
-    return message if len(message) <= limit else f"{message[:60]} … {message[-(limit - 60):]}"
+    return message if len(message) <= limit else f"{message[:60]} … {message[-(limit - 60) :]}"
 
 
 def _plain_number(value: Any) -> Any:
