@@ -1,0 +1,139 @@
+"""The four folders: what may import what, what is a package, and what `import fuser` costs."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+
+import pytest
+
+import fuser
+from tests.tree import FOLDERS, ROOT, pyproject, source_files
+
+SOURCES = source_files()
+
+# From a layer to those it may import. `suites` writes the record that `reports` defines.
+MAY_IMPORT = {
+    "fuser": {"fuser"},
+    "fuser.backends": {"fuser", "fuser.backends"},
+    "fuser.suites": {"fuser", "fuser.backends", "fuser.suites", "fuser.reports"},
+    "fuser.reports": {"fuser", "fuser.reports"},
+}
+
+# Standard modules that cost milliseconds, and that no call of a fused function needs.
+HEAVY = {"asyncio", "concurrent", "email", "http", "multiprocessing", "unittest", "urllib.request"}
+
+IMPORT_BUDGET_S = 0.060
+
+
+def layer(module: str) -> str:
+    """Return which of the four packages `module` belongs to."""
+    parts = ".".join(module.split(".")[:2])
+    return parts if parts in MAY_IMPORT else "fuser"
+
+
+def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield (line, dotted name) of everything that a file imports from this project."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                yield node.lineno, f"{node.module}.{alias.name}"
+
+
+@pytest.mark.parametrize("module", SOURCES)
+def test_imports_run_one_way(module: str) -> None:
+    """The core imports no backend, a backend no suite, reports neither; all by absolute name."""
+    tree = ast.parse(SOURCES[module].read_text(encoding="utf-8"))
+    relative = [n.lineno for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.level]
+    assert not relative, f"{SOURCES[module]}: relative imports on lines {relative}"
+    ours = [(line, name) for line, name in imports(tree) if name.split(".")[0] == "fuser"]
+    wrong = [found for found in ours if layer(found[1]) not in MAY_IMPORT[layer(module)]]
+    assert not wrong, f"{SOURCES[module]}: {layer(module)} may not import {wrong}"
+    top_level = {name.split(".")[0] for _, name in imports(tree)}
+    shadows = top_level & {"backends", "suites", "reports", "tests"}
+    assert not shadows, f"{SOURCES[module]}: import {shadows} as fuser.…"
+
+
+def test_one_device_does_not_import_the_other() -> None:
+    """The CPU backend needs nothing of the GPU backend, nor the other way round."""
+    for module, path in SOURCES.items():
+        for here, other in (("cpu", "gpu"), ("gpu", "cpu")):
+            if f"{module}.".startswith(f"fuser.backends.{here}."):
+                names = [name for _, name in imports(ast.parse(path.read_text(encoding="utf-8")))]
+                assert not [name for name in names if name.startswith(f"fuser.backends.{other}")]
+
+
+def test_the_list_of_packages_is_the_tree() -> None:
+    """Every folder with Python files is a package, and pyproject.toml names exactly those."""
+    inits = {name for name, path in SOURCES.items() if path.name == "__init__.py"}
+    folders = {
+        name if path.name == "__init__.py" else name.rpartition(".")[0]
+        for name, path in SOURCES.items()
+    }
+    assert folders == inits, "a folder without __init__.py"
+    setuptools = pyproject()["tool"]["setuptools"]
+    assert sorted(setuptools["packages"]) == sorted(inits)
+    assert setuptools["package-dir"] == {package: folder for folder, package in FOLDERS.items()}
+    assert (ROOT / "fuser" / "py.typed").is_file()
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_package_does_nothing_on_import(folder: str) -> None:
+    """The four __init__.py declare and import; beyond its `__path__`, none of them acts."""
+    text = (ROOT / folder / "__init__.py").read_text(encoding="utf-8")
+    calls = [
+        ast.unparse(node)
+        for node in ast.parse(text).body
+        if isinstance(node, ast.Expr) and not isinstance(node.value, ast.Constant)
+    ]
+    assert not [call for call in calls if "__path__" not in call]
+
+
+def test_no_module_bears_the_name_of_a_public_function() -> None:
+    """`fuser.trace` is a function whatever was imported before, so no module is called trace."""
+    modules = {name.split(".")[1] for name in SOURCES if name.count(".") == 1}
+    public = {name for name in modules & set(dir(fuser)) if not name.startswith("_")}
+    clashes = {name for name in public if not isinstance(getattr(fuser, name), ModuleType)}
+    exported = {name for name in getattr(fuser, "__all__", ()) if name in modules}
+    hidden = {name for name in exported if not isinstance(getattr(fuser, name), ModuleType)}
+    assert not clashes | hidden
+
+
+def run_python(code: str) -> str:
+    """Run `code` in a fresh interpreter at the checkout's root and return what it prints."""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_import_fuser_loads_numpy_and_nothing_heavier() -> None:
+    """Beyond NumPy's own, `import fuser` loads fuser's modules and light standard ones."""
+    added = run_python(
+        "import sys, numpy; before = set(sys.modules)\n"
+        "import fuser; print(*sorted(set(sys.modules) - before))"
+    ).split()
+    foreign = {
+        name
+        for name in added
+        if name.split(".")[0] not in sys.stdlib_module_names | {"fuser", "numpy"}
+    }
+    assert not foreign, "import fuser loads packages other than NumPy"
+    heavy = HEAVY | {"importlib.metadata"}
+    assert not [name for name in added if name in heavy or name.split(".")[0] in heavy]
+    outside = ("fuser.backends", "fuser.suites", "fuser.reports")
+    assert not [name for name in added if name.startswith(outside)]
+
+
+def test_import_fuser_is_quick() -> None:
+    """`import fuser` adds at most 60 ms to `import numpy`, in the best of five tries."""
+    code = (
+        "import time, numpy; start = time.perf_counter()\n"
+        "import fuser; print(time.perf_counter() - start)"
+    )
+    elapsed_s = min(float(run_python(code)) for _ in range(5))
+    assert elapsed_s <= IMPORT_BUDGET_S

@@ -1,0 +1,49 @@
+"""The checkout's layout, as the tests of packaging see it."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# The folder at the top of the checkout, and the package it is installed as.
+FOLDERS = {
+    "fuser": "fuser",
+    "backends": "fuser.backends",
+    "suites": "fuser.suites",
+    "reports": "fuser.reports",
+}
+
+
+def pyproject() -> dict[str, Any]:
+    """Return the checkout's pyproject.toml."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        return tomllib.load(file)
+
+
+def source_files() -> dict[str, Path]:
+    """Return every Python file of the four folders: {dotted module name: path}."""
+    modules = {}
+    for folder, package in FOLDERS.items():
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            parts = path.relative_to(ROOT / folder).with_suffix("").parts
+            name = ".".join((package, *parts)).removesuffix(".__init__")
+            modules[name] = path
+    return modules
+
+
+def data_files() -> list[str]:
+    """Return every other file of the four folders, as its path in the wheel."""
+    found = []
+    for folder, package in FOLDERS.items():
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.is_file() and path.suffix != ".py" and "__pycache__" not in path.parts:
+                inner = path.relative_to(ROOT / folder).as_posix()
+                found.append(f"{package.replace('.', '/')}/{inner}")
+    return found
+
+
+def wheel_path(module: str, path: Path) -> str:
+    """Return where in the wheel the file `path` of `module` stands."""
+    base = module.replace(".", "/")
+    return f"{base}/__init__.py" if path.name == "__init__.py" else f"{base}.py"
