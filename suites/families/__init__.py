@@ -1,0 +1,1 @@
+"""The workloads, one module a family, each with a tuple WORKLOADS."""

@@ -1,0 +1,89 @@
+"""Comparisons, selections and clipping."""
+
+from typing import Any
+
+import numpy as np
+
+from fuser.suites.workload import HEAVY_SIZES, Arguments, Array, Workload, normals, uniform, uniforms
+
+FAMILY = "comparisons and where"
+ESCAPE_STEPS = 12
+
+
+def where_odd(a: Array, b: Array) -> Any:
+    """From numexpr's bench/timing.py: b + 5 where a is odd, else 2."""
+    return np.where(a % 2 != 0, b + 5, 2)
+
+
+def boolean_mix(i: Array, f: Array) -> Any:
+    """From numexpr's bench/boolean_timing.py: (i > 2) | ((f^2 > 3) & ~(i f < 2))."""
+    return (i > 2) | ((f**2 > 3) & ~(i * f < 2))
+
+
+def clip_integers(a: Array, b: Array) -> Any:
+    """NPBench's `compute`: np.clip(a, 2, 10) * 4 + b * 3 + 9 on 64-bit integers."""
+    return np.clip(a, 2, 10) * 4 + b * 3 + 9
+
+
+def escape_steps(real: Array, imaginary: Array) -> Any:
+    """How many of 12 steps of z^2 + c stay within radius 2 (the Mandelbrot iteration)."""
+    x, y = real, imaginary
+    inside = x * x + y * y <= 4
+    steps = inside.astype(real.dtype)
+    for _ in range(ESCAPE_STEPS - 1):
+        x, y = np.where(inside, x * x - y * y + real, x), np.where(
+            inside, 2 * x * y + imaginary, y
+        )
+        inside = x * x + y * y <= 4
+        steps = steps + inside.astype(real.dtype)
+    return steps
+
+
+def superbee(ratio: Array, velocity: Array) -> Any:
+    """Roe's superbee flux limiter (Ann. Rev. Fluid Mech. 18, 1986) times a velocity."""
+    limit = np.maximum(np.minimum(1, 2 * ratio), np.minimum(2, ratio))
+    return np.abs(velocity) * np.maximum(0, limit)
+
+
+def _integers_and_floats(
+    elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator
+) -> Arguments:
+    integers = generator.integers(0, 6, elements, dtype=np.int32)
+    return integers, uniform(generator, elements, dtype, -3.0, 3.0)
+
+
+def _whole_numbers(
+    elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator
+) -> Arguments:
+    whole = generator.integers(-100, 100, elements).astype(dtype)
+    return whole, uniform(generator, elements, dtype, -3.0, 3.0)
+
+
+def _integers(
+    elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator
+) -> Arguments:
+    draw = generator.integers
+    return draw(0, 1000, elements, dtype=dtype.type), draw(0, 1000, elements, dtype=dtype.type)
+
+
+WORKLOADS = (
+    Workload(
+        "where_odd", FAMILY, "one of two values by the remainder", where_odd, _whole_numbers,
+        quick=True,
+    ),
+    Workload("boolean_mix", FAMILY, "six comparisons and logic", boolean_mix, _integers_and_floats),
+    Workload(
+        "clip_integers", FAMILY, "clip and scale integers", clip_integers, _integers,
+        dtypes=("int64", "int32"),
+    ),
+    Workload(
+        "escape_steps", FAMILY, "twelve steps of the Mandelbrot iteration", escape_steps,
+        uniforms((-2.0, 1.0), (-1.5, 1.5)), sizes=HEAVY_SIZES, reference="same",
+        note="A last-bit difference changes the count of steps near the boundary, so the "
+        "reference is NumPy in the same dtype, and it must agree exactly.", tolerance_eps=0,
+    ),
+    Workload(
+        "superbee", FAMILY, "a flux limiter: five minima and maxima", superbee, normals(2),
+        quick=True,
+    ),
+)

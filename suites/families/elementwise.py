@@ -1,0 +1,69 @@
+"""Chains of cheap arithmetic: what they cost is memory traffic and calls."""
+
+from typing import Any
+
+import numpy as np
+
+from fuser.suites.workload import Arguments, Array, Workload, normal, normals, uniforms
+
+FAMILY = "elementwise chain"
+
+
+def axpy(alpha: float, x: Array, y: Array) -> Any:
+    """BLAS level 1: alpha x + y (Lawson et al., ACM TOMS 5(3), 1979)."""
+    return alpha * x + y
+
+
+def multiply_add_pairs(b: Array, c: Array, d: Array, e: Array) -> Any:
+    """The first expression of numexpr's bench/timing.py."""
+    return b * c + d * e
+
+
+def polynomial(x: Array) -> Any:
+    """A cubic by Horner's rule, as in numexpr's bench/poly.py."""
+    return ((0.25 * x + 0.75) * x - 1.5) * x - 2.0
+
+
+def add_ten_times(x: Array, y: Array) -> Any:
+    """CuPy's fusion benchmark: the same addition ten times over."""
+    total = x
+    for _ in range(10):
+        total = total + y
+    return total
+
+
+def shifted_powers(a: Array, b: Array) -> Any:
+    """From numexpr's bench/timing.py: a^2 + (b+1)^-2.5."""
+    return a**2 + (b + 1) ** -2.5
+
+
+def hypotenuse(a: Array, b: Array) -> Any:
+    """From numexpr's bench/timing.py."""
+    return np.sqrt(a**2 + b**2)
+
+
+def _axpy_inputs(
+    elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator
+) -> Arguments:
+    return (2.5, normal(generator, elements, dtype), normal(generator, elements, dtype))
+
+
+WORKLOADS = (
+    Workload(
+        "axpy", FAMILY, "a vector times a number plus a vector", axpy, _axpy_inputs,
+        quick=True, sweep=True,
+    ),
+    Workload(
+        "multiply_add_pairs", FAMILY, "the sum of two products", multiply_add_pairs, normals(4),
+        quick=True,
+    ),
+    Workload(
+        "polynomial", FAMILY, "a cubic by Horner's rule", polynomial, normals(1), quick=True
+    ),
+    Workload("add_ten_times", FAMILY, "ten additions of one vector", add_ten_times, normals(2)),
+    Workload(
+        "shifted_powers", FAMILY, "a square plus a negative power", shifted_powers,
+        uniforms((-2.0, 2.0), (0.0, 4.0)),
+    ),
+    Workload("hypotenuse", FAMILY, "the root of a sum of squares", hypotenuse, normals(2)),
+)

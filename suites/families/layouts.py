@@ -1,0 +1,112 @@
+"""The same arithmetic on operands that are broadcast, strided, transposed, reversed or mixed."""
+
+from typing import Any
+
+import numpy as np
+
+from fuser.suites.workload import Arguments, Array, Workload, normal, side
+
+BROADCAST = "broadcast and bias"
+LAYOUT = "layout"
+
+
+def bias_add(x: Array, bias: Array) -> Any:
+    """A row vector added to every row of a matrix."""
+    return x + bias
+
+
+def standardise(x: Array, mean: Array, deviation: Array) -> Any:
+    """Columns brought to mean 0 and deviation 1, and bounded at three deviations."""
+    return np.minimum(np.maximum((x - mean) / deviation, -3), 3)
+
+
+def outer_distance(x: Array, y: Array) -> Any:
+    """Squared distances between two sets of points on a line, softened."""
+    difference = x[:, np.newaxis] - y[np.newaxis, :]
+    return 1 / (difference * difference + 0.01)
+
+
+def strided(a: Array, b: Array) -> Any:
+    """From numexpr's bench/timing.py, with every other element of a longer array."""
+    return 2 * a + 3 * b
+
+
+def transposed(a: Array, b: Array) -> Any:
+    """The symmetric part of a matrix, with a transposed second operand."""
+    return 0.5 * (a + b.T)
+
+
+def reversed_difference(a: Array) -> Any:
+    """A vector minus itself backwards: the odd part of a sampled function."""
+    return 0.5 * (a - a[::-1])
+
+
+def mixed_dtypes(counts: Array, gain: Array, offset: Array) -> Any:
+    """Sensor calibration: 16-bit counts times a gain plus an offset, then squared."""
+    signal = counts * gain + offset
+    return signal * signal
+
+
+def _rows(count: int, low: float = 0.0) -> Any:
+    """Return a maker of a matrix of up to 1,024 columns and `count` rows, kept above `low`."""
+
+    def make(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
+        columns = min(elements, 1024)
+        matrix = normal(generator, (max(1, elements // columns), columns), dtype)
+        rows = [normal(generator, columns, dtype) for _ in range(count)]
+        if low:
+            rows[-1] = np.abs(rows[-1]) + np.asarray(low, dtype)
+        return (matrix, *rows)
+
+    return make
+
+
+def _two_columns(
+    elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator
+) -> Arguments:
+    # the largest array of the call is the result: `elements` counts it here
+    length = side(elements)
+    return normal(generator, length, dtype), normal(generator, length, dtype)
+
+
+def _every_other(
+    elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator
+) -> Arguments:
+    return normal(generator, 2 * elements, dtype)[::2], normal(generator, 2 * elements, dtype)[::2]
+
+
+def _square_pair(
+    elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator
+) -> Arguments:
+    shape = (side(elements), side(elements))
+    return normal(generator, shape, dtype), normal(generator, shape, dtype)
+
+
+def _vector(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
+    return (normal(generator, elements, dtype),)
+
+
+def _sensor(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
+    counts = generator.integers(-2000, 2000, elements, dtype=np.int16)
+    return counts, normal(generator, elements, dtype), normal(generator, elements, dtype)
+
+
+WORKLOADS = (
+    Workload("bias_add", BROADCAST, "a row added to rows of 1,024", bias_add, _rows(1)),
+    Workload(
+        "standardise", BROADCAST, "columns standardised and bounded", standardise,
+        _rows(2, low=0.5), tolerance_eps=32,
+    ),
+    Workload(
+        "outer_distance", BROADCAST, "all pairs of two vectors: the result is the large array",
+        outer_distance, _two_columns, tolerance_eps=64,
+        note="The size counts the result: the two inputs are its sides.",
+    ),
+    Workload("strided", LAYOUT, "operands with a stride of two elements", strided, _every_other),
+    Workload("transposed", LAYOUT, "a matrix plus a transposed one", transposed, _square_pair),
+    Workload(
+        "reversed_difference", LAYOUT, "a vector minus itself backwards", reversed_difference,
+        _vector,
+    ),
+    Workload("mixed_dtypes", LAYOUT, "16-bit integers with floats", mixed_dtypes, _sensor),
+)

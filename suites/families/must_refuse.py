@@ -1,0 +1,38 @@
+"""Functions that cannot become one kernel: the fuser has to say so, and still be right."""
+
+from typing import Any
+
+import numpy as np
+
+from fuser.suites.workload import HEAVY_SIZES, Array, Workload, normals, uniforms
+
+FAMILY = "must refuse"
+
+
+def sorted_gaps(x: Array) -> Any:
+    """Distances between neighbours in order: a sort is no elementwise operation."""
+    ordered = np.sort(x)
+    return (ordered[1:] - ordered[:-1]) * 0.5
+
+
+def newton_until_converged(x: Array) -> Any:
+    """Heron's square root, repeated until no element moves: control flow that reads the data."""
+    root = 0.5 * (x + 1)
+    for _ in range(50):
+        better = 0.5 * (root + x / root)
+        if np.max(np.abs(better - root)) < 1e-3:
+            return better
+        root = better
+    return root
+
+
+WORKLOADS = (
+    Workload(
+        "sorted_gaps", FAMILY, "gaps between sorted values", sorted_gaps, normals(1),
+        sizes=HEAVY_SIZES, must_refuse=True, quick=True,
+    ),
+    Workload(
+        "newton_until_converged", FAMILY, "a loop that ends by the data", newton_until_converged,
+        uniforms((0.5, 4.0)), sizes=HEAVY_SIZES, must_refuse=True, quick=True,
+    ),
+)

@@ -1,0 +1,45 @@
+"""One step of an optimiser over one flat parameter array: several inputs, several outputs."""
+
+from typing import Any
+
+import numpy as np
+
+from fuser.suites.workload import Arguments, Array, Workload, normal, normals
+
+FAMILY = "optimiser step"
+LEARNING_RATE = 0.001
+
+
+def sgd_momentum(parameters: Array, gradient: Array, velocity: Array) -> Any:
+    """Polyak's heavy ball (USSR Comp. Math. and Math. Phys. 4(5), 1964)."""
+    velocity = 0.9 * velocity + gradient
+    return parameters - LEARNING_RATE * velocity, velocity
+
+
+def adam_step(parameters: Array, gradient: Array, mean: Array, square: Array) -> Any:
+    """Kingma and Ba, "Adam", arXiv:1412.6980, algorithm 1, at step 10."""
+    mean = 0.9 * mean + (1 - 0.9) * gradient
+    square = 0.999 * square + (1 - 0.999) * gradient * gradient
+    unbiased_mean = mean / (1 - 0.9**10)
+    unbiased_square = square / (1 - 0.999**10)
+    step = LEARNING_RATE * unbiased_mean / (np.sqrt(unbiased_square) + 1e-8)
+    return parameters - step, mean, square
+
+
+def _adam_inputs(
+    elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator
+) -> Arguments:
+    parameters, gradient, mean, square = (normal(generator, elements, dtype) for _ in range(4))
+    return parameters, gradient, mean, np.abs(square)
+
+
+WORKLOADS = (
+    Workload(
+        "sgd_momentum", FAMILY, "gradient descent with momentum: two outputs", sgd_momentum,
+        normals(3),
+    ),
+    Workload(
+        "adam_step", FAMILY, "one step of Adam: three outputs", adam_step, _adam_inputs,
+        quick=True, tolerance_eps=32,
+    ),
+)

@@ -1,0 +1,53 @@
+"""Every workload by name. Looking one up imports the families; importing this does not."""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+
+from fuser.suites.workload import Workload
+
+FAMILIES = (
+    "elementwise",
+    "activations",
+    "transcendental",
+    "comparisons",
+    "layouts",
+    "stencils",
+    "optimisers",
+    "real_data",
+    "must_refuse",
+)
+"""Modules of `fuser.suites.families`, in the order in which results are listed."""
+
+
+class UnknownWorkload(ValueError):
+    """A name that no workload has; the message lists what is near or where to look."""
+
+
+@cache
+def workloads() -> Mapping[str, Workload]:
+    """Return every workload by name, in the order of the families."""
+    found: dict[str, Workload] = {}
+    for family in FAMILIES:
+        for workload in import_module(f"fuser.suites.families.{family}").WORKLOADS:
+            if workload.name in found:
+                raise ValueError(f"two workloads are called {workload.name!r}")
+            found[workload.name] = workload
+    return found
+
+
+def resolve(spec: str) -> Workload:
+    """Return the workload of a name, or of `module:attribute` for one declared elsewhere.
+
+    Raises:
+        UnknownWorkload: there is none; the message says what to do.
+    """
+    if ":" in spec:
+        module, _, attribute = spec.partition(":")
+        found = getattr(import_module(module), attribute, None)
+        if not isinstance(found, Workload):
+            raise UnknownWorkload(f"{spec}: no Workload of that name in the module")
+        return found
+    if spec not in workloads():
+        raise UnknownWorkload(f"{spec}: no such workload. `fuser-bench run --list` shows them all.")
+    return workloads()[spec]

@@ -1,0 +1,83 @@
+"""The harness's only clock: how long calls take, and how many make one sample."""
+
+import gc
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import repeat, starmap
+from typing import Any
+
+from fuser.suites.workload import Arguments
+
+LEAST_RESOLUTIONS = 2000
+"""A sample spans at least this many steps of the clock."""
+MOST_CALLS = 1_000_000
+
+now_s = time.perf_counter
+
+
+def clock_resolution_s() -> float:
+    """Return the smallest step of the clock that two neighbouring readings show, in seconds."""
+    steps = []
+    for _ in range(20):
+        start_s = stop_s = now_s()
+        while stop_s == start_s:
+            stop_s = now_s()
+        steps.append(stop_s - start_s)
+    return min(steps)
+
+
+def timed_calls(function: Callable[..., Any], arguments: Arguments, calls: int) -> tuple[float, Any]:
+    """Return the seconds that `calls` calls took, and the last one's result.
+
+    The loop runs in C: each result is released before the next call, as in a program that uses
+    and forgets it, and the last is kept, so that any timed call can be verified afterwards.
+    """
+    loop = starmap(function, repeat(arguments, calls - 1))
+    forget = deque[Any](maxlen=0).extend
+    start_s = now_s()
+    forget(loop)
+    result = function(*arguments)
+    return now_s() - start_s, result
+
+
+def calls_per_sample(
+    function: Callable[..., Any], arguments: Arguments, least_sample_s: float
+) -> tuple[int, float]:
+    """Return how many calls make a sample of at least `least_sample_s`, and one call's seconds."""
+    calls = 1
+    while True:
+        seconds, _ = timed_calls(function, arguments, calls)
+        if seconds >= least_sample_s or calls >= MOST_CALLS:
+            return calls, seconds / calls
+        if seconds < least_sample_s / 50:
+            calls = min(calls * 10, MOST_CALLS)
+        else:
+            # 10% more than needed: a sample must not end up just below the least
+            calls = min(int(calls * 1.1 * least_sample_s / seconds) + 1, MOST_CALLS)
+
+
+@contextmanager
+def collector_off() -> Iterator[None]:
+    """Keep the garbage collector out of a timed region; collect before it."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _nothing(*_arguments: Any) -> None:
+    return None
+
+
+def call_overhead(least_sample_s: float, samples: int = 5) -> dict[str, Any]:
+    """Measure what the loop itself costs: an empty Python function with three arguments."""
+    arguments = (1.0, 2.0, 3.0)
+    calls, _ = calls_per_sample(_nothing, arguments, least_sample_s)
+    with collector_off():
+        seconds = [timed_calls(_nothing, arguments, calls)[0] / calls for _ in range(samples)]
+    return {"clock_resolution_s": clock_resolution_s(), "empty_python_call_s": seconds}

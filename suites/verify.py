@@ -1,0 +1,199 @@
+"""Whether a result is right: against the formula in float64, element by element.
+
+The distance of a result g from its reference r is |g - r| / (|r| + mean |r|), the mean over the
+finite part of that output: relative where values are large, absolute where they cancel. NaN and
+infinities must agree. Integers and booleans must be equal.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fuser.suites.workload import Arguments, Array, Workload
+
+CHUNK = 1 << 16
+"""Elements compared at a time: the temporaries stay in a core's cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """How far one result is from its reference, and what is wrong with it, if anything."""
+
+    max_relative_error: float = 0.0
+    max_error_ulp: float | None = None
+    problem: str = ""
+
+    def merged(self, other: "Accuracy") -> "Accuracy":
+        """Return the worse of two findings."""
+        ulps = [each for each in (self.max_error_ulp, other.max_error_ulp) if each is not None]
+        return Accuracy(
+            max(self.max_relative_error, other.max_relative_error),
+            max(ulps) if ulps else None,
+            self.problem or other.problem,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """The right outputs for given arguments, and the dtypes NumPy gives them."""
+
+    outputs: tuple[Array, ...]
+    dtypes: tuple["np.dtype[Any]", ...]
+
+    def nbytes(self) -> int:
+        """Return the size of the outputs in their own dtypes, in bytes."""
+        return sum(
+            output.size * dtype.itemsize
+            for output, dtype in zip(self.outputs, self.dtypes, strict=True)
+        )
+
+
+def flatten(result: Any) -> tuple[Any, ...]:
+    """Return the arrays of a result, whatever tuple, list or dict they come in."""
+    if isinstance(result, Mapping):
+        return tuple(each for value in result.values() for each in flatten(value))
+    if isinstance(result, Sequence) and not isinstance(result, str | bytes):
+        return tuple(each for value in result for each in flatten(value))
+    return (result,)
+
+
+def reference(workload: Workload, arguments: Arguments) -> Reference:
+    """Evaluate the formula in float64 (or the same dtype, where the workload says so)."""
+    with np.errstate(all="ignore"):
+        few = flatten(workload.function(*_one_of_each(arguments)))
+        dtypes = tuple(np.asarray(each).dtype for each in few)
+        if workload.reference == "float64":
+            arguments = tuple(_widened(each) for each in arguments)
+        outputs = tuple(np.asarray(each) for each in flatten(workload.function(*arguments)))
+    return Reference(outputs, dtypes)
+
+
+def _one_of_each(arguments: Arguments) -> Arguments:
+    """Return the arguments cut to at most four elements an axis, enough for any formula here."""
+    return tuple(
+        each[tuple(slice(0, 4) for _ in each.shape)] if isinstance(each, np.ndarray) else each
+        for each in arguments
+    )
+
+
+def _widened(argument: Any) -> Any:
+    if isinstance(argument, np.ndarray | np.generic) and argument.dtype.kind == "f":
+        return np.asarray(argument).astype(np.float64)
+    return argument
+
+
+def compare(result: Any, expected: Reference, tolerance: float, ulps: bool = False) -> Accuracy:
+    """Judge a result; `ulps` also measures units in the last place, at twice the cost."""
+    found = flatten(result)
+    if len(found) != len(expected.outputs):
+        return Accuracy(np.inf, None, f"{len(found)} outputs, expected {len(expected.outputs)}")
+    worst = Accuracy()
+    pairs = zip(found, expected.outputs, expected.dtypes, strict=True)
+    for index, (each, right, dtype) in enumerate(pairs):
+        accuracy = _compare_one(np.asarray(each), right, dtype, ulps)
+        if not accuracy.problem and not accuracy.max_relative_error <= tolerance:
+            found_error = f"{accuracy.max_relative_error:.3g}, admitted {tolerance:.3g}"
+            accuracy = accuracy.merged(Accuracy(problem=f"relative error {found_error}"))
+        if accuracy.problem:
+            accuracy = Accuracy(
+                accuracy.max_relative_error, accuracy.max_error_ulp,
+                f"output {index}: {accuracy.problem}",
+            )
+        worst = worst.merged(accuracy)
+    return worst
+
+
+def _compare_one(found: Array, right: Array, dtype: "np.dtype[Any]", ulps: bool) -> Accuracy:
+    if found.dtype != dtype:
+        return Accuracy(np.inf, None, f"dtype {found.dtype}, expected {dtype}")
+    if found.shape != right.shape:
+        return Accuracy(np.inf, None, f"shape {found.shape}, expected {right.shape}")
+    if dtype.kind not in "f":
+        wrong = np.count_nonzero(found != right)
+        problem = f"{wrong} of {found.size} elements differ" if wrong else ""
+        return Accuracy(np.inf if wrong else 0.0, None, problem)
+    flat_found, flat_right = found.reshape(-1), right.reshape(-1)
+    with np.errstate(all="ignore"):
+        scale = _mean_magnitude(flat_right)
+        worst = Accuracy(0.0, 0.0 if ulps else None)
+        for start in range(0, found.size, CHUNK):
+            part = slice(start, start + CHUNK)
+            worst = worst.merged(_compare_chunk(flat_found[part], flat_right[part], scale, ulps))
+    return worst
+
+
+def _mean_magnitude(values: Array) -> float:
+    total = float(np.mean(np.abs(values), dtype=np.float64)) if values.size else 0.0
+    if np.isfinite(total):
+        return total
+    finite = values[np.isfinite(values)]
+    return float(np.mean(np.abs(finite), dtype=np.float64)) if finite.size else 0.0
+
+
+def _compare_chunk(found: Array, right: Array, scale: float, ulps: bool) -> Accuracy:
+    wide = right.astype(np.float64, copy=False)
+    distance = np.abs(found.astype(np.float64) - wide)
+    if not np.isfinite(np.max(distance, initial=0.0)):
+        return _compare_unusual(found, wide, scale, ulps)
+    magnitude = np.abs(wide)
+    in_ulps = _ulps(distance, magnitude, scale, found.dtype) if ulps else None
+    magnitude += scale
+    # 0 / 0 (both results are zero everywhere) is a distance of 0
+    relative = np.divide(distance, magnitude, out=distance, where=magnitude > 0)
+    return Accuracy(float(np.max(relative, initial=0.0)), in_ulps)
+
+
+def _ulps(distance: Array, magnitude: Array, scale: float, dtype: "np.dtype[Any]") -> float:
+    """Return the largest distance in units in the last place.
+
+    The unit is that of the larger of |r| and mean |r|: under cancellation the unit of |r| alone
+    would measure how near to zero the inputs happened to bring it, not the arithmetic.
+    """
+    spacing = np.spacing(np.maximum(magnitude, scale).astype(dtype)).astype(np.float64)
+    return float(np.max(distance / spacing, initial=0.0))
+
+
+def _compare_unusual(found: Array, right: Array, scale: float, ulps: bool) -> Accuracy:
+    """Compare elements of which some are infinite or not a number."""
+    rounded = right.astype(found.dtype)
+    usual = np.isfinite(rounded) & np.isfinite(found)
+    agree = (found == rounded) | (np.isnan(found) & np.isnan(rounded))
+    if wrong := int(np.count_nonzero(~usual & ~agree)):
+        return Accuracy(np.inf, None, f"{wrong} infinities or NaN do not agree")
+    return _compare_chunk(found[usual], right[usual], scale, ulps)
+
+
+def poison(expected: Reference) -> None:
+    """Fill memory of the outputs' sizes with NaN bytes and free it again.
+
+    A result that the next call allocates there and does not write in full is then seen.
+    """
+    blocks = [
+        np.full(output.size * dtype.itemsize, 0xFF, np.uint8)
+        for output, dtype in zip(expected.outputs, expected.dtypes, strict=True)
+    ]
+    del blocks
+
+
+def copies(arguments: Arguments) -> Arguments:
+    """Return the arguments with every array copied, its strides kept where that is possible."""
+    return tuple(each.copy("K") if isinstance(each, np.ndarray) else each for each in arguments)
+
+
+def unchanged(arguments: Arguments, before: Arguments) -> bool:
+    """Return whether the arguments still hold the values of their copies."""
+    pairs = zip(arguments, before, strict=True)
+    return all(
+        np.array_equal(now, then, equal_nan=now.dtype.kind == "f")
+        for now, then in pairs
+        if isinstance(now, np.ndarray)
+    )
+
+
+def refill(arguments: Arguments, fresh: Arguments) -> None:
+    """Write fresh values into the arrays of `arguments`: same objects, other contents."""
+    for old, new in zip(arguments, fresh, strict=True):
+        if isinstance(old, np.ndarray):
+            np.copyto(old, new)
