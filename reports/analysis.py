@@ -1,0 +1,236 @@
+"""Every row of a run judged once: time, ratios, verdict, bandwidth, and what is wrong with it.
+
+`analyse` turns a raw record into rows; the tables, the figures and the page only arrange them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fuser.reports.ceilings import Speed, ceiling_for, ceiling_speeds, fastest_for
+from fuser.reports.labels import Label, label_of
+from fuser.reports.record import Cell, Record, Run, Variant
+from fuser.reports.statistics import (
+    Estimate,
+    LogRatios,
+    paired_log_ratios,
+    ratio_of,
+    seconds_per_call,
+)
+from fuser.reports.verdicts import NoiseFloor, Verdict, noise_floor, verdict
+
+CLOCK_READING_S = 1e-7
+"""A sample's uncertainty where the record does not state the clock's: two readings of ~50 ns."""
+
+CEILING_SLACK = 1.1
+"""How far above the fastest anchor a bandwidth must be before it is called impossible."""
+
+CLOCK_STEPS = 20
+"""A sample shorter than this many clock steps has an error above 5%."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One variant on one cell, judged. Ratios are pure numbers, above 1 in the variant's favour."""
+
+    cell: Cell
+    run: Run
+    variant: Variant
+    label: Label
+    seconds: Estimate | None  # a call
+    log_ratios: LogRatios  # eager / this, by process
+    speedup: Estimate | None  # the same, as a ratio
+    verdict: Verdict
+    fusion_log_ratios: LogRatios  # unfused / this where this is of kind fused, as timed
+    fusion_gain: Estimate | None  # the same, only where both sides ran our kernels
+    bytes_per_second: float | None  # least bytes / seconds
+    copy_share: float | None  # of the copy ceiling of the same working-set class
+    ceiling: Speed | None
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """A record with everything that was derived from it."""
+
+    record: Record
+    rows: Sequence[Row]
+    floor: NoiseFloor | None
+    noise: Mapping[str, LogRatios]  # cell id -> A/A log ratios
+    speeds: Sequence[Speed]
+    processes: int  # the most that any cell was measured in
+
+
+def least_bytes(cell: Cell) -> int | None:
+    """Bytes that any implementation must move: the ledger's, else inputs and outputs once."""
+    if cell.ledger.least_bytes is not None:
+        return cell.ledger.least_bytes
+    return (cell.input_bytes + cell.output_bytes) or None
+
+
+def working_set_bytes(cell: Cell) -> int:
+    """Bytes that a call touches at least once: its inputs and outputs."""
+    return cell.input_bytes + cell.output_bytes or (least_bytes(cell) or 0)
+
+
+def analyse(record: Record) -> Analysis:
+    """Judge every row of a record.
+
+    Args:
+        record: as `fuser.reports.record.load` gives it; it may be interrupted or empty.
+
+    Returns:
+        One `Row` for each cell and variant of the record, in its order. A variant that a cell has
+        no run of is a row "not run", so that nothing disappears without a label.
+    """
+    variants = {each.name: each for each in record.variants}
+    noise = _noise_pairs(record, variants)
+    processes = max(
+        (len(set(run.samples.process)) for cell in record.cells for run in cell.runs), default=0
+    )
+    floor = noise_floor(list(noise.values()), max(processes, 1))
+    speeds = ceiling_speeds(record.ceilings)
+    context = _Context(record, variants, floor, speeds)
+    rows = [row for cell in record.cells for row in _rows_of(cell, context)]
+    return Analysis(record, rows, floor, noise, speeds, processes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Context:
+    """What judging a row needs to know of the whole run."""
+
+    record: Record
+    variants: Mapping[str, Variant]
+    floor: NoiseFloor | None
+    speeds: Sequence[Speed]
+
+
+def _rows_of(cell: Cell, context: _Context) -> list[Row]:
+    """Judge every variant of a cell."""
+    runs = {run.variant: run for run in cell.runs}
+    absent = _not_run_reason(context.record)
+    return [
+        _judge(
+            cell, runs.get(variant.name) or Run(variant.name, "not_run", absent), variant, context
+        )
+        for variant in _variants_of(cell, context.variants)
+    ]
+
+
+def _not_run_reason(record: Record) -> str:
+    return "the record has no run of it" if record.finished else "the run was interrupted"
+
+
+def _variants_of(cell: Cell, variants: Mapping[str, Variant]) -> list[Variant]:
+    """The record's variants in its order, A/A apart, then those only this cell has."""
+    declared = [each for each in variants.values() if each.kind != "aa"]
+    known = set(variants)
+    extra = [Variant(run.variant, "peer") for run in cell.runs if run.variant not in known]
+    return declared + extra
+
+
+def _noise_pairs(record: Record, variants: Mapping[str, Variant]) -> dict[str, LogRatios]:
+    """The A/A log ratios of every cell that has an A/A pair."""
+    pairs: dict[str, LogRatios] = {}
+    for cell in record.cells:
+        eager = _run_of_kind(cell, variants, "eager")
+        again = _run_of_kind(cell, variants, "aa")
+        if eager is not None and again is not None:
+            logs = paired_log_ratios(eager.samples, again.samples)
+            if logs:
+                pairs[cell.id] = logs
+    return pairs
+
+
+def _run_of_kind(cell: Cell, variants: Mapping[str, Variant], kind: str) -> Run | None:
+    """The cell's first run of a kind."""
+    for run in cell.runs:
+        variant = variants.get(run.variant)
+        if variant is not None and variant.kind == kind:
+            return run
+    return None
+
+
+def _fusion_log_ratios(cell: Cell, run: Run, context: _Context) -> LogRatios:
+    """Log ratios of unfused to fused: the unfused run of the same name, else the first."""
+    twin_name = run.variant.replace("fused", "unfused", 1)
+    twin = next((each for each in cell.runs if each.variant == twin_name), None)
+    partner = twin or _run_of_kind(cell, context.variants, "unfused")
+    return _ratios_to(partner, run)
+
+
+def _has_unfused_kernels(cell: Cell, context: _Context) -> bool:
+    """Whether the unfused side of the comparison really ran our kernels."""
+    partner = _run_of_kind(cell, context.variants, "unfused")
+    return partner is not None and partner.status == "ok"
+
+
+def _judge(cell: Cell, run: Run, variant: Variant, context: _Context) -> Row:
+    """Work out one row."""
+    record, speeds = context.record, context.speeds
+    label = label_of(cell, run, variant)
+    seconds = seconds_per_call(run.samples) if label.timed else None
+    least, working_set = least_bytes(cell), working_set_bytes(cell)
+    rate = least / seconds.value if least and seconds else None
+    ceiling = ceiling_for(working_set, speeds, record.machine.caches, ("copy",))
+    if label.timed and seconds is None:
+        label = Label("not timed", run.reason or _not_timed_reason(record), False, False, False)
+    elif impossible := _impossible(cell, run, seconds, context):
+        label = Label("impossible number", impossible, False, False, False)
+    eager = _run_of_kind(cell, context.variants, "eager")
+    logs = _ratios_to(eager, run) if label.timed and variant.kind != "eager" else {}
+    is_fused = variant.kind == "fused" and label.timed
+    fusion = _fusion_log_ratios(cell, run, context) if is_fused else {}
+    gains = label.fuses and label.counts and _has_unfused_kernels(cell, context)
+    return Row(
+        cell=cell,
+        run=run,
+        variant=variant,
+        label=label,
+        seconds=seconds,
+        log_ratios=logs,
+        speedup=ratio_of(logs),
+        verdict=verdict(logs, context.floor) if label.counts else Verdict.NOT_MEASURED,
+        fusion_log_ratios=fusion,
+        fusion_gain=ratio_of(fusion) if gains else None,
+        bytes_per_second=rate,
+        copy_share=rate / ceiling.typical if rate and ceiling else None,
+        ceiling=ceiling,
+    )
+
+
+def _ratios_to(baseline: Run | None, run: Run) -> LogRatios:
+    """Log ratios of a baseline to a run; empty where the baseline's own result is unusable."""
+    if baseline is None or baseline.status in ("wrong", "failed", "absent", "not_run"):
+        return {}
+    return paired_log_ratios(baseline.samples, run.samples)
+
+
+def _not_timed_reason(record: Record) -> str:
+    return "no sample was recorded" if record.finished else "interrupted before its first sample"
+
+
+def _impossible(cell: Cell, run: Run, seconds: Estimate | None, context: _Context) -> str:
+    """Say why a time cannot be true, or nothing.
+
+    The slow end of the interval is held against the fastest anchor of any process: only what is
+    beyond both noises is called impossible.
+    """
+    if seconds is None:
+        return ""
+    settings = context.record.settings
+    step_s = float(settings.get("clock_resolution_s") or CLOCK_READING_S)
+    shortest_s = min(run.samples.seconds, default=0.0)
+    if shortest_s < CLOCK_STEPS * step_s:
+        return (
+            f"below the clock's resolution: a sample took {shortest_s * 1e9:.0f} ns, "
+            f"one reading of the clock is uncertain by {step_s * 1e9:.0f} ns"
+        )
+    fastest = fastest_for(working_set_bytes(cell), context.record, context.speeds)
+    least = least_bytes(cell)
+    slow_s = seconds.high if seconds.high is not None else seconds.value
+    if least and fastest and least / slow_s > CEILING_SLACK * fastest:
+        return (
+            f"above the ceiling: {least / slow_s / 1e9:.1f} GB/s of least traffic, but the "
+            f"fastest copy, triad or read of this working set moved {fastest / 1e9:.1f} GB/s: "
+            "data left in a cache, or work that was skipped"
+        )
+    return ""

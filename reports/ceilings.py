@@ -1,0 +1,111 @@
+"""How fast this machine moves memory, by working-set class, from the anchors of the same run."""
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fuser.reports.record import Ceiling, Record
+
+OUTERMOST = "memory"
+"""The class of working sets beyond the last cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """Bytes a second of one anchor at one working set and thread count."""
+
+    name: str
+    working_set_bytes: int
+    threads: int
+    typical: float  # median over processes of the process median
+    fastest: float  # of the process medians
+    processes: int
+
+
+def working_set_class(working_set_bytes: int, caches: Mapping[str, int]) -> str:
+    """Name the smallest cache that holds a working set.
+
+    Args:
+        working_set_bytes: inputs and outputs of one call together.
+        caches: cache name -> bytes, as the record's machine has them; instruction caches ignored.
+
+    Returns:
+        The cache's name, or "memory" where none holds it or none is known.
+    """
+    levels = sorted((size, name) for name, size in caches.items() if not name.endswith("i"))
+    return next((name for size, name in levels if working_set_bytes <= size), OUTERMOST)
+
+
+def ceiling_speeds(ceilings: Sequence[Ceiling]) -> list[Speed]:
+    """Summarise the anchors of a run, sorted by name, threads and working set.
+
+    Args:
+        ceilings: as recorded; each of `seconds` moved `bytes_moved`.
+
+    Returns:
+        One `Speed` (bytes a second) for each name, thread count and working set that was timed.
+    """
+    groups: dict[tuple[str, int, int], dict[int, list[float]]] = defaultdict(dict)
+    for each in ceilings:
+        speeds = [each.bytes_moved / seconds for seconds in each.seconds if seconds > 0]
+        if speeds:
+            key = (each.name, each.threads, each.working_set_bytes)
+            groups[key].setdefault(each.process, []).extend(speeds)
+    result = []
+    for (name, threads, working_set), processes in sorted(groups.items()):
+        medians = [float(np.median(speeds)) for speeds in processes.values()]
+        typical, fastest = float(np.median(medians)), max(medians)
+        result.append(Speed(name, working_set, threads, typical, fastest, len(medians)))
+    return result
+
+
+def ceiling_for(
+    working_set_bytes: int, speeds: Sequence[Speed], caches: Mapping[str, int], names: Sequence[str]
+) -> Speed | None:
+    """Pick the ceiling that a cell of this working set is held against.
+
+    Args:
+        working_set_bytes: inputs and outputs of one call together.
+        speeds: as `ceiling_speeds` gives them.
+        caches: as in `working_set_class`.
+        names: which anchors may serve: ("copy",) or all of them.
+
+    Returns:
+        Among the anchors of the same class, those nearest in working set, and of these the
+        fastest over thread counts; None where no anchor was timed in this class.
+    """
+    wanted = working_set_class(working_set_bytes, caches)
+    same = [
+        each
+        for each in speeds
+        if each.name in names and working_set_class(each.working_set_bytes, caches) == wanted
+    ]
+    if not same or working_set_bytes <= 0:
+        return None
+
+    def distance(speed: Speed) -> float:
+        return abs(math.log(max(speed.working_set_bytes, 1) / working_set_bytes))
+
+    nearest = min(distance(each) for each in same)
+    close = [each for each in same if distance(each) <= nearest + 1e-9]
+    return max(close, key=lambda each: each.typical)
+
+
+def fastest_for(working_set_bytes: int, record: Record, speeds: Sequence[Speed]) -> float | None:
+    """Give the bytes a second that nothing of this class can exceed: the fastest anchor seen.
+
+    Returns:
+        Bytes a second over all anchors, thread counts and processes of the working-set class.
+        None where no anchor was timed in it, or where the anchors used fewer threads than a
+        kernel may: then nothing is known to be impossible.
+    """
+    machine = record.machine
+    threads = int(record.settings.get("threads") or machine.cores_physical or machine.cores_logical)
+    wanted = working_set_class(working_set_bytes, machine.caches)
+    same = [s for s in speeds if working_set_class(s.working_set_bytes, machine.caches) == wanted]
+    if max((speed.threads for speed in same), default=0) < threads:
+        return None
+    return max(speed.fastest for speed in same)

@@ -1,0 +1,195 @@
+"""How every figure looks: sizes, colours, number formats, and drawing without a display.
+
+Colours are the palette of Okabe and Ito ("Color universal design", 2008), which people with any
+common colour vision tell apart; each variant also has its own marker. The heat map uses
+ColorBrewer's RdBu, safe for red-green blindness.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+INK = "#1f2329"  # text and axes; becomes the page's own text colour in an inlined SVG
+GRID = "#c9ced6"  # grid lines; becomes the page's own rule colour
+MUTED = "#6b7280"  # secondary text; becomes the page's own muted colour
+
+KIND_COLORS = {
+    "eager": "#8c8c8c",
+    "fallback": "#E69F00",
+    "unfused": "#56B4E9",
+    "fused": "#009E73",
+    "aa": "#8c8c8c",
+}
+PEER_COLORS = ("#D55E00", "#CC79A7", "#0072B2", "#B8A800")
+KIND_MARKERS = {"eager": "s", "fallback": "v", "unfused": "D", "fused": "o", "aa": "x"}
+PEER_MARKERS = ("^", "P", "X", "<")
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The two forms of each figure: beside each other on a desk, stacked on a telephone."""
+
+    name: str
+    width_in: float
+    columns: int  # panels beside each other
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether labels must be short and panels stacked."""
+        return self.columns == 1
+
+
+WIDE = Layout("wide", 9.6, 2)
+NARROW = Layout("narrow", 4.1, 1)
+
+_SETTINGS = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial", "sans-serif"],
+    "font.size": 9.5,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.labelsize": 9.5,
+    "axes.edgecolor": GRID,
+    "axes.labelcolor": INK,
+    "axes.titlecolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.6,
+    "text.color": INK,
+    "xtick.color": GRID,
+    "ytick.color": GRID,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "xtick.labelsize": 9,
+    "ytick.labelsize": 9,
+    "legend.frameon": False,
+    "legend.fontsize": 9,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "savefig.facecolor": "none",
+    "svg.fonttype": "none",
+    "svg.hashsalt": "fuser-bench",
+}
+
+
+@contextmanager
+def drawing() -> Iterator[None]:
+    """Apply the settings while a figure is drawn and saved; the caller's own stay as they are."""
+    with mpl.rc_context(_SETTINGS):
+        yield
+
+
+def new_figure(layout: Layout, height_in: float) -> Figure:
+    """Make a figure on the Agg canvas, without pyplot's global state."""
+    figure = Figure(figsize=(layout.width_in, height_in), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def panels(layout: Layout, count: int, height_in: float, share_y: bool = False) -> list[Axes]:
+    """Make `count` panels of a height each, as many beside each other as the layout has room for.
+
+    Raises:
+        ValueError: `count` is less than 1.
+    """
+    if count < 1:
+        raise ValueError(f"panels: found {count}, expected at least 1")
+    columns = min(layout.columns, count)
+    rows = -(-count // columns)
+    figure = new_figure(layout, rows * height_in)
+    grid = figure.subplots(rows, columns, squeeze=False, sharey=share_y)
+    axes: list[Axes] = list(grid.flat)
+    for spare in axes[count:]:
+        spare.remove()
+    return axes[:count]
+
+
+def figure_of(axes: Axes) -> Figure:
+    """Give the top figure that an axes stands in."""
+    figure = axes.get_figure(root=True)
+    if figure is None:
+        raise ValueError("the axes stands in no figure")
+    return figure
+
+
+def color_of(kind: str, name: str, peers: list[str]) -> str:
+    """Give a variant's colour; peers take theirs in the order in which they are listed."""
+    if kind in KIND_COLORS:
+        return KIND_COLORS[kind]
+    return PEER_COLORS[peers.index(name) % len(PEER_COLORS)] if name in peers else PEER_COLORS[0]
+
+
+def marker_of(kind: str, name: str, peers: list[str]) -> str:
+    """Give a variant's marker, so that colour is never the only difference."""
+    if kind in KIND_MARKERS:
+        return KIND_MARKERS[kind]
+    return PEER_MARKERS[peers.index(name) % len(PEER_MARKERS)] if name in peers else "^"
+
+
+def seconds_text(seconds: float) -> str:
+    """Spell a time in the unit that fits: `0.12 µs`, `1.6 ms`, `2.3 s`."""
+    for unit, scale in (("ns", 1e-9), ("µs", 1e-6), ("ms", 1e-3)):
+        if seconds < 999.5 * scale:
+            return f"{_three(seconds / scale)} {unit}"
+    return f"{_three(seconds)} s"
+
+
+def bytes_text(size: float) -> str:
+    """Spell a size in binary units: `48 KiB`, `192 MiB`."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1000:
+            return f"{_three(size)} {unit}"
+        size /= 1024
+    return f"{_three(size)} TiB"
+
+
+def count_text(count: float) -> str:
+    """Spell a number of elements briefly: `64`, `4.1 k`, `16.8 M`."""
+    for unit, scale in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if count >= scale * 0.9995:
+            return f"{_three(count / scale)} {unit}"
+    return f"{_three(count)}"
+
+
+def ratio_text(ratio: float) -> str:
+    """Spell a ratio: `0.61×`, `12.2×`, `154×`."""
+    return f"{_three(ratio)}×"
+
+
+def _three(value: float) -> str:
+    """Three digits, without an exponent."""
+    if value == 0:
+        return "0"
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    digits = 1 if abs(value) >= 10 else 2
+    text = f"{value:.{digits}f}" if abs(value) >= 0.1 else f"{value:.2g}"
+    return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
+
+
+def log_axis(axis: object, formatter: object, subdivide: bool = True) -> None:
+    """Give a logarithmic axis readable ticks: few, labelled as a person would say them."""
+    from matplotlib.axis import Axis
+
+    if not isinstance(axis, Axis) or not callable(formatter):
+        raise TypeError("log_axis: expected an Axis and a function of one number")
+    axis.set_major_formatter(FuncFormatter(lambda value, _: str(formatter(value))))
+    axis.set_minor_formatter(NullFormatter())
+    if not subdivide:
+        return
+    low, high = sorted(axis.get_view_interval())
+    decades = 10 if low <= 0 else high / low
+    if decades < 30:
+        axis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0)))
+    else:
+        axis.set_major_locator(LogLocator(base=10, numticks=6))

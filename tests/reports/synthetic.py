@@ -1,0 +1,249 @@
+"""Records with known true ratios: what the engine would write had a machine behaved like this.
+
+No number here was measured. Times follow a call overhead plus bytes over bandwidth, times noise
+with a share between processes and a share between blocks.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fuser.reports.record import (
+    Ceiling,
+    Cell,
+    CompileScaling,
+    Ledger,
+    Machine,
+    Record,
+    Run,
+    Samples,
+    SizeName,
+    Status,
+    Variant,
+)
+
+BANDWIDTH = {"cache": 60e9, "memory": 12e9}
+LAST_CACHE = 32 << 20
+STAGES = {"trace": 0.06, "rewrite": 0.08, "schedule": 0.05, "emit": 0.11, "llvm": 0.6, "load": 0.1}
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What a synthetic workload costs."""
+
+    name: str
+    family: str
+    operations: int
+    inputs: int
+    formula: str
+    must_refuse: bool = False
+
+
+WORKLOADS = (
+    Workload("add", "elementwise chain", 1, 2, "a + b"),
+    Workload("axpy", "elementwise chain", 2, 2, "2.5 * x + y"),
+    Workload("polynomial", "elementwise chain", 6, 1, "((0.25*x + 0.75)*x - 1.5)*x - 2"),
+    Workload("gelu_bias", "elementwise chain", 10, 2, "0.5*u*(1 + tanh(0.797*(u + 0.0447*u**3)))"),
+    Workload("silu_mul", "elementwise chain", 5, 2, "x / (1 + exp(-x)) * z"),
+    Workload("distance", "elementwise chain", 8, 3, "a**2 + b**2 - 2*a*b*cos(c)"),
+    Workload("black_scholes", "transcendental", 65, 3, "call and put of five-term normal"),
+    Workload("cos_sin_chain", "transcendental", 44, 1, "repeat x = cos(x) + sin(x), 22 times"),
+    Workload("where_clip", "comparisons", 4, 2, "where(x > y, clip(x, 0, 1), y)"),
+    Workload("scale_bias_relu", "broadcast and bias", 3, 1, "maximum(x*s + b, 0)"),
+    Workload("laplacian_2d", "stencils", 5, 1, "five-point Laplacian by shifted slices"),
+    Workload("hill_shading", "real data", 18, 1, "shade of the elevation model"),
+    Workload("tone_mapping", "real data", 7, 1, "Reinhard curve on the photograph"),
+    Workload("sort_rows", "must refuse", 2, 1, "sort(x, axis=-1) * 2", must_refuse=True),
+)
+
+VARIANTS = (
+    Variant("eager", "eager", "plain NumPy"),
+    Variant("fallback", "fallback", "the fuser running NumPy operation by operation"),
+    Variant("unfused", "unfused", "our compiler, one kernel per operation"),
+    Variant("fused", "fused", "one kernel per group"),
+    Variant("eager_again", "aa", "the second half of the A/A pair"),
+    Variant("numexpr", "peer", "numexpr", absent_reason="not installed: pip install numexpr"),
+)
+
+
+def true_seconds(workload: Workload, elements: int, kind: str) -> float:
+    """Seconds of one call on the imagined machine."""
+    bytes_moved = 4 * elements * _words(workload, kind)
+    working_set = 4 * elements * (workload.inputs + 1)
+    speed = BANDWIDTH["cache" if working_set <= LAST_CACHE else "memory"]
+    launch = {"eager": 0.6e-6, "aa": 0.6e-6, "fallback": 0.9e-6, "unfused": 0.1e-6}.get(kind)
+    overhead = 0.12e-6 if launch is None else launch * workload.operations
+    overhead += 3e-6 if kind == "fallback" else 0.0
+    return overhead + bytes_moved / (speed * (0.8 if kind in ("eager", "aa", "fallback") else 0.9))
+
+
+def _words(workload: Workload, kind: str) -> float:
+    """Array elements moved for each element of the largest input."""
+    return workload.inputs + 1 if kind == "fused" else 2.5 * workload.operations + 0.5
+
+
+def samples(
+    seconds: float, generator: np.random.Generator, processes: int, blocks: int, noise: float
+) -> Samples:
+    """Draw samples around a true time: `noise` is the relative spread between processes."""
+    calls = max(1, math.ceil(2e-4 / seconds))
+    per_process = np.repeat(generator.normal(0, noise, processes), blocks)
+    drawn = seconds * np.exp(per_process + generator.normal(0, noise, processes * blocks))
+    return Samples(
+        process=np.repeat(np.arange(processes), blocks).tolist(),
+        block=np.tile(np.arange(blocks), processes).tolist(),
+        order=generator.permutation(processes * blocks).tolist(),
+        calls=[calls] * (processes * blocks),
+        seconds=(drawn * calls).tolist(),
+    )
+
+
+def _status(workload: Workload, size: SizeName, kind: str) -> tuple[Status, str, bool]:
+    """Most rows are fine; a few show what can go wrong."""
+    if kind == "fallback":
+        return "fell_back", "mode is fallback", True
+    if workload.must_refuse and kind in ("fused", "unfused"):
+        return "fell_back", "sort: not elementwise; it runs in NumPy", True
+    if (workload.name, size, kind) == ("tone_mapping", "L", "fused"):
+        return "fell_back", "power: float32 with an array exponent has no cpu form", False
+    if (workload.name, size, kind) == ("where_clip", "S", "fused"):
+        return "compiled_inside", "block 3: guard on the memory order of y missed", False
+    if (workload.name, size, kind) == ("distance", "L", "unfused"):
+        return "wrong", "max error 812 ulp at index 40,961; tolerance 12 ulp", False
+    if kind == "peer":
+        return "absent", "not installed: pip install numexpr", False
+    return "ok", "", False
+
+
+def cell(
+    workload: Workload,
+    elements: int,
+    size: SizeName,
+    generator: np.random.Generator,
+    processes: int = 3,
+    blocks: int = 8,
+    noise: float = 0.006,
+) -> Cell:
+    """Make one cell with a run of each variant."""
+    least = 4 * elements * (workload.inputs + 1)
+    runs = []
+    for variant in VARIANTS:
+        status, reason, expected = _status(workload, size, variant.kind)
+        timed_kind = "fallback" if status == "fell_back" else variant.kind
+        seconds = true_seconds(workload, elements, timed_kind)
+        timed = status in ("ok", "fell_back", "compiled_inside")
+        compiled = variant.kind in ("fused", "unfused") and status in ("ok", "compiled_inside")
+        scale = 0.0025 * (1 + workload.operations * (0.08 if variant.kind == "fused" else 0.5))
+        stages = {name: [share * scale] * processes for name, share in STAGES.items()}
+        runs.append(
+            Run(
+                variant.name,
+                status,
+                reason,
+                expected,
+                samples(seconds, generator, processes, blocks, noise) if timed else Samples(),
+                [seconds + sum(STAGES.values()) * scale * 1.04] * processes if compiled else [],
+                stages if compiled else {},
+                max_error_ulp=(0.5 + 0.4 * workload.operations**0.5) if timed else None,
+                tolerance=4.0 + workload.operations if timed else None,
+                checked_calls=3 if timed else 0,
+                fallback_reasons=[reason] if status == "fell_back" else [],
+                kernels=(1 if variant.kind == "fused" else workload.operations)
+                if compiled
+                else None,
+            )
+        )
+    unfused = int(4 * elements * _words(workload, "unfused"))
+    planned = least + (4 * elements if workload.name == "laplacian_2d" else 0)
+    return Cell(
+        id=f"{workload.name}-float32-{elements}",
+        workload=workload.name,
+        family=workload.family,
+        dtype="float32",
+        size=size,
+        elements=elements,
+        formula=workload.formula,
+        title=workload.formula,
+        must_refuse=workload.must_refuse,
+        synthetic=workload.family != "real data",
+        note="tiled to beyond the cache" if workload.family == "real data" else "",
+        input_bytes=4 * elements * workload.inputs,
+        output_bytes=4 * elements,
+        ledger=Ledger(None, None, least, None, None)
+        if workload.must_refuse
+        else Ledger(unfused, planned, least, 1, workload.operations),
+        runs=runs,
+    )
+
+
+def ceilings(generator: np.random.Generator, processes: int) -> list[Ceiling]:
+    """Copy and triad of the imagined machine at four working sets, on one and two threads."""
+    made = []
+    for name, factor in (("copy", 1.0), ("triad", 1.04)):
+        for working_set in (1 << 14, 1 << 18, 1 << 23, 1 << 28):
+            speed = BANDWIDTH["cache" if working_set <= LAST_CACHE else "memory"] * factor
+            for threads in (1, 2):
+                for process in range(processes):
+                    seconds = working_set / speed / (0.6 if threads == 1 else 1.0)
+                    drawn = seconds * np.exp(generator.normal(0, 0.01, 5))
+                    made.append(
+                        Ceiling(name, working_set, working_set, threads, process, drawn.tolist())  # type: ignore[arg-type]
+                    )
+    return made
+
+
+def record(
+    processes: int = 3,
+    blocks: int = 8,
+    noise: float = 0.006,
+    workloads: Sequence[Workload] = WORKLOADS,
+    seed: int = 1,
+) -> Record:
+    """Make a quick-like record: every workload at S and L, three of them swept over sizes."""
+    generator = np.random.default_rng(seed)
+    made: list[Cell] = []
+    for workload in workloads:
+        for size, elements in (("S", 4096), ("L", 1 << 24)):
+            made.append(
+                cell(workload, elements, size, generator, processes, blocks, noise)  # type: ignore[arg-type]
+            )
+    for workload in [each for each in workloads if each.name in ("axpy", "gelu_bias", "silu_mul")]:
+        for elements in (1, 64, 1 << 10, 1 << 15, 1 << 19, 1 << 22):
+            made.append(cell(workload, elements, "sweep", generator, processes, blocks, noise))
+    scaling = [
+        CompileScaling(operations, stage, [base * share * operations**power] * processes)
+        for operations in (1, 4, 16, 64, 256, 1024, 4096)
+        for stage, base, share, power in (
+            ("llvm", 3e-4, 1.0, 0.9), ("emit", 1e-4, 0.7, 1.0), ("trace", 4e-5, 1.0, 1.02),
+        )
+    ]  # fmt: skip
+    return Record(
+        run_id="20261120T090000Z-5a17ed",
+        created_utc="2026-11-20T09:00:00Z",
+        finished=True,
+        preset="quick",
+        machine=Machine(
+            "Synthetic processor (no number here was measured)", 2, 2, 8 << 30,
+            {"L1d": 48 << 10, "L2": 2 << 20, "L3": LAST_CACHE}, "Linux 6.1", None, [0.4, 0.3, 0.2],
+            None, ["avx512f", "fma"],
+        ),
+        command=["fuser-bench", "run", "--quick"],
+        seed=seed,
+        settings={"processes": processes, "blocks": blocks, "budget_s": 240},
+        packages={"python": "3.11.7", "numpy": "2.4.6", "llvmlite": "0.50.0", "fuser": "0.1.0"},
+        commit="0123456789abcdef", dirty=False,
+        ceilings=ceilings(generator, processes),
+        variants=VARIANTS,
+        cells=made,
+        compile_scaling=scaling,
+        notes=["Synthetic record for tests of the reports."],
+    )  # fmt: skip
+
+
+def empty() -> Record:
+    """Make the record of a run that was interrupted before it measured anything."""
+    return replace(
+        record(), finished=False, cells=(), ceilings=(), compile_scaling=(), notes=(), variants=()
+    )
