@@ -1,0 +1,205 @@
+"""Turns the events of the worker processes into the raw record, at any moment of the run."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from fuser.reports.record import (
+    Ceiling,
+    Cell,
+    CompileScaling,
+    Ledger,
+    Run,
+    Samples,
+    Status,
+    Variant,
+)
+from fuser.suites.measuring import Event
+from fuser.suites.plan import CellPlan, Plan, VariantPlan
+from fuser.suites.registry import resolve
+from fuser.suites.workload import Workload
+
+
+@dataclass(slots=True)
+class RowFindings:
+    """What is known of one variant on one cell, over all processes."""
+
+    samples: list[tuple[int, int, int, int, float]] = field(default_factory=list)
+    first_call_s: list[float] = field(default_factory=list)
+    stages_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    relative: float | None = None
+    ulp: float | None = None
+    checked_calls: int = 0
+    problem: str = ""
+    dropped: tuple[str, str] | None = None  # status, reason
+    inside: dict[str, int] = field(default_factory=dict)  # status -> how often
+    facts: Event = field(default_factory=dict)
+
+
+class Collector:
+    """Everything found so far. `cells()` and the like are valid whenever they are asked for."""
+
+    def __init__(self, plan: Plan, workloads: Mapping[str, Workload] | None = None) -> None:
+        self.plan = plan
+        self.workloads = workloads or {}
+        self.rows: dict[tuple[int, int], RowFindings] = defaultdict(RowFindings)
+        self.cell_facts: dict[int, Event] = {}
+        self.ceilings: list[Ceiling] = []
+        self.scaling: dict[tuple[int, str], list[float]] = defaultdict(list)
+        self.overhead: dict[str, Any] | None = None
+        self.notes: list[str] = []
+
+    def add(self, process: int, event: Event) -> None:
+        """Take in one event of one process."""
+        handler = getattr(self, f"_add_{event['event']}", None)
+        if handler is not None:
+            handler(process, event)
+
+    def forget_samples(self, process: int) -> None:
+        """Drop the samples of a process that died: it is run again, without who did it."""
+        for row in self.rows.values():
+            row.samples = [each for each in row.samples if each[0] != process]
+
+    def fail(self, cell: int, variant: int, reason: str) -> None:
+        """Note that a row cannot be measured."""
+        self.rows[cell, variant].dropped = ("failed", reason)
+
+    def _row(self, event: Event) -> RowFindings:
+        return self.rows[event["cell"], event["variant"]]
+
+    def _add_cell(self, process: int, event: Event) -> None:
+        self.cell_facts[event["cell"]] = event
+
+    def _add_first(self, process: int, event: Event) -> None:
+        row = self._row(event)
+        row.first_call_s.append(event["first_call_s"])
+        for stage, seconds in event["stages_s"].items():
+            row.stages_s[stage].append(seconds)
+        row.facts = event
+
+    def _add_check(self, process: int, event: Event) -> None:
+        row = self._row(event)
+        row.checked_calls += 1
+        for name in ("relative", "ulp"):
+            if event[name] is not None:
+                setattr(row, name, max(event[name], getattr(row, name) or 0.0))
+        row.problem = row.problem or event["problem"]
+
+    def _add_sample(self, process: int, event: Event) -> None:
+        fields = (event["block"], event["order"], event["calls"], event["seconds"])
+        self._row(event).samples.append((process, *fields))
+
+    def _add_inside(self, process: int, event: Event) -> None:
+        inside = self._row(event).inside
+        inside[event["what"]] = inside.get(event["what"], 0) + int(event["count"])
+
+    def _add_dropped(self, process: int, event: Event) -> None:
+        self._row(event).dropped = (event["status"], event["reason"])
+
+    def _add_ceiling(self, process: int, event: Event) -> None:
+        self.ceilings.append(Ceiling(**{k: v for k, v in event.items() if k != "event"}))
+
+    def _add_scaling(self, process: int, event: Event) -> None:
+        if "note" in event:
+            if event["note"] not in self.notes:
+                self.notes.append(event["note"])
+            return
+        self.scaling[event["operations"], event["stage"]].append(event["seconds"])
+
+    def _add_overhead(self, process: int, event: Event) -> None:
+        if self.overhead is None:
+            self.overhead = {"clock_resolution_s": [], "empty_python_call_s": []}
+        self.overhead["clock_resolution_s"].append(event["clock_resolution_s"])
+        self.overhead["empty_python_call_s"].extend(event["empty_python_call_s"])
+
+    # The record's parts.
+
+    def variants(self) -> list[Variant]:
+        """Return the variants as the record has them."""
+        return [
+            Variant(each.name, cast(Any, each.kind), each.description, each.absent_reason)
+            for each in self.plan.variants
+        ]
+
+    def compile_scaling(self) -> list[CompileScaling]:
+        """Return compile time by length, as the record has it."""
+        return [
+            CompileScaling(operations, stage, seconds)
+            for (operations, stage), seconds in self.scaling.items()
+        ]
+
+    def cells(self) -> list[Cell]:
+        """Return the cells, each with a run for every selected variant."""
+        return [self._cell(index, plan) for index, plan in enumerate(self.plan.cells)]
+
+    def _cell(self, index: int, plan: CellPlan) -> Cell:
+        workload = self.workloads.get(plan.workload) or resolve(plan.workload)
+        facts = self.cell_facts.get(index, {})
+        runs = [
+            self._run(workload, plan, self.rows[index, number], variant)
+            for number, variant in enumerate(self.plan.variants)
+            if self.plan.wants(plan, variant) or variant.absent_reason is not None
+        ]
+        return Cell(
+            id=plan.id, workload=workload.name, family=workload.family, dtype=plan.dtype,
+            size=plan.size, elements=facts.get("elements", plan.elements),
+            formula=workload.formula(), title=workload.title, must_refuse=workload.must_refuse,
+            synthetic=workload.synthetic, note=facts.get("note", ""),
+            input_bytes=facts.get("input_bytes", 0), output_bytes=facts.get("output_bytes", 0),
+            ledger=self._ledger(index), runs=runs,
+        )
+
+    def _ledger(self, index: int) -> Ledger:
+        """Return the bytes that the fused and the kernels that both compiled variants count."""
+        by_kind = {
+            each.kind: self.rows[index, number].facts
+            for number, each in enumerate(self.plan.variants)
+            if (index, number) in self.rows
+        }
+        fused, unfused = by_kind.get("fused", {}), by_kind.get("unfused", {})
+        return Ledger(
+            unfused_bytes=fused.get("unfused_bytes"), planned_bytes=fused.get("planned_bytes"),
+            least_bytes=fused.get("least_bytes"), kernels_fused=fused.get("kernels"),
+            kernels_unfused=unfused.get("kernels"),
+        )
+
+    def _run(
+        self, workload: Workload, plan: CellPlan, row: RowFindings, variant: VariantPlan
+    ) -> Run:
+        status, reason = self._status(workload, row, variant)
+        # a wrong result has no speed: what was timed is not kept
+        kept = [] if status in ("wrong", "failed") else sorted(row.samples)
+        columns = [list(column) for column in zip(*kept, strict=True)] or [[], [], [], [], []]
+        return Run(
+            variant=variant.name, status=status, reason=reason,
+            expected_fallback=variant.kind == "fallback"
+            or (workload.must_refuse and variant.kind in ("unfused", "fused", "peer")),
+            samples=Samples(*columns), first_call_s=row.first_call_s,
+            compile_stages_s=dict(row.stages_s), max_error_ulp=row.ulp,
+            max_relative_error=row.relative, tolerance=workload.tolerance(plan.dtype),
+            checked_calls=row.checked_calls,
+            fallback_reasons=row.facts.get("fallback_reasons", []),
+            kernels=row.facts.get("kernels"),
+        )
+
+    def _status(
+        self, workload: Workload, row: RowFindings, variant: VariantPlan
+    ) -> tuple[Status, str]:
+        if variant.absent_reason is not None:
+            return "absent", variant.absent_reason
+        if row.dropped is not None:
+            return cast(Status, row.dropped[0]), row.dropped[1]
+        if row.problem:
+            return "wrong", row.problem
+        if not row.samples:
+            return "not_run", "the run ended before this row was timed"
+        if count := row.inside.get("compiled_inside"):
+            return "compiled_inside", f"compiled {count} kernels while it was timed"
+        if variant.kind == "fallback":
+            return "ok", ""
+        if reasons := row.facts.get("fallback_reasons"):
+            return "fell_back", "; ".join(reasons)
+        if count := row.inside.get("fell_back"):
+            return "fell_back", f"fell back {count} times while it was timed"
+        return "ok", ""

@@ -1,0 +1,254 @@
+"""The measuring engine: runs a plan in worker processes and gives the raw record.
+
+Each worker measures every cell of its variants, interleaved; workers run one after another, so
+that none disturbs another. A worker that dies or hangs costs the row that did it, not the run.
+"""
+
+import json
+import os
+import queue
+import secrets
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any
+
+from fuser.reports.record import Record
+from fuser.suites import machine
+from fuser.suites.collect import Collector
+from fuser.suites.measuring import Event, Limits
+from fuser.suites.plan import Plan, VariantPlan
+from fuser.suites.progress import Progress
+from fuser.suites.worker import Job, Position
+
+MOST_RESTARTS = 5
+END_S = 5.0
+LEAST_WORKER_S = 2.0
+
+
+class Engine:
+    """One run of one plan."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        progress: Progress | None = None,
+        on_partial: Callable[[Record], None] | None = None,
+    ) -> None:
+        self.plan = plan
+        self.progress = progress or Progress()
+        self.on_partial = on_partial
+        self.collector = Collector(plan)
+        self.created = datetime.now(UTC)
+        stamp = self.created.strftime("%Y%m%dT%H%M%SZ")
+        self.run_id = f"{stamp}-{secrets.token_hex(3)}"
+        self.machine = machine.describe_machine()
+        self.commit, self.dirty = machine.checkout_state()
+        self.excluded: set[tuple[int, int]] = set()
+        self.restarts = 0
+
+    def run(self) -> Record:
+        """Measure everything; after Ctrl-C, return what was measured, with finished False."""
+        finished = False
+        started_s = time.monotonic()
+        self.progress.start(self.plan.estimate_s())
+        try:
+            self._run_workers(started_s)
+            finished = True
+        except KeyboardInterrupt:
+            elapsed_s = time.monotonic() - started_s
+            self.collector.notes.append(f"interrupted after {elapsed_s:.0f} s: rows are missing")
+        finally:
+            self.progress.stop()
+        return self.record(finished)
+
+    def record(self, finished: bool) -> Record:
+        """Return the record as far as it is known."""
+        plan = self.plan
+        return Record(
+            run_id=self.run_id, created_utc=self.created.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            finished=finished, preset=plan.preset, machine=self.machine,
+            command=list(plan.command), seed=plan.seed, settings=_settings(plan),
+            packages=machine.package_versions(), commit=self.commit, dirty=self.dirty,
+            ceilings=list(self.collector.ceilings), variants=self.collector.variants(),
+            cells=self.collector.cells(), compile_scaling=self.collector.compile_scaling(),
+            call_overhead=self.collector.overhead, notes=list(self.collector.notes),
+        )
+
+    def _run_workers(self, started_s: float) -> None:
+        """Run the groups' workers turn by turn, so that a drift of the machine meets all."""
+        groups = self.plan.groups()
+        for process in range(self.plan.worker_count()):
+            left_s = self.plan.budget_s - (time.monotonic() - started_s)
+            share_s = max(LEAST_WORKER_S, left_s / (self.plan.worker_count() - process))
+            self._run_worker(process, groups[process % len(groups)], share_s)
+            if self.on_partial is not None:
+                self.on_partial(self.record(finished=False))
+
+    def _run_worker(self, process: int, group: Sequence[VariantPlan], share_s: float) -> None:
+        """Run one worker, again where it died, without the row that it died of."""
+        while True:
+            job = self._job(process, group, share_s)
+            if not any(job.rows):
+                return
+            with WorkerProcess(job, self.plan.stall_s) as worker:
+                for event in worker.events():
+                    self.collector.add(process, event)
+                    if event["event"] == "progress":
+                        self._show(process, event)
+            if worker.problem is None:
+                return
+            self._blame(process, worker.problem, worker.position)
+            if worker.position is None or self.restarts >= MOST_RESTARTS:
+                self.collector.notes.append(f"process {process} was given up: {worker.problem}")
+                return
+            self.restarts += 1
+
+    def _blame(self, process: int, problem: str, position: tuple[int, int] | None) -> None:
+        """Take the row at work, or the variant that could not start, out of the run."""
+        self.collector.forget_samples(process)
+        if position is None:
+            return
+        cell, variant = position
+        for index in range(len(self.plan.cells)) if cell < 0 else [cell]:
+            self.excluded.add((index, variant))
+            self.collector.fail(index, variant, problem)
+
+    def _job(self, process: int, group: Sequence[VariantPlan], share_s: float) -> Job:
+        plan = self.plan
+        variants = {
+            index: each.runner for index, each in enumerate(plan.variants) if each in group
+        }
+        wanted = [
+            [
+                variant for variant in variants
+                if plan.wants(cell, plan.variants[variant])
+                and (index, variant) not in self.excluded
+            ]
+            for index, cell in enumerate(plan.cells)
+        ]
+        cells = [(index, cell) for index, cell in enumerate(plan.cells) if wanted[index]]
+        used = {variant for rows in wanted for variant in rows}
+        fused = [each for each in sorted(used) if plan.variants[each].kind == "fused"]
+        return Job(
+            process=process,
+            limits=Limits(
+                time_s=share_s - 1.0, least_sample_s=plan.least_sample_s,
+                least_blocks=plan.least_blocks, most_blocks=plan.most_blocks,
+                memory_bytes=plan.memory_bytes, seed=plan.seed * 1000 + process,
+            ),
+            cells=cells, rows=[rows for rows in wanted if rows],
+            variants={index: spec for index, spec in variants.items() if index in used},
+            ceilings=plan.ceilings, scaling=plan.scaling if fused else (),
+            scaling_variant=fused[0] if fused else None,
+        )
+
+    def _show(self, process: int, event: Event) -> None:
+        count = self.plan.worker_count()
+        fraction = (process + event["fraction"]) / count
+        self.progress.update(fraction, f"process {process + 1} of {count}: {event['text']}")
+
+
+class WorkerProcess:
+    """One worker: started on entering, its events read from a pipe, stopped on leaving."""
+
+    def __init__(self, job: Job, stall_s: float) -> None:
+        self.stall_s = stall_s
+        self.problem: str | None = None
+        self.position: tuple[int, int] | None = None
+        self.lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self.folder = tempfile.TemporaryDirectory(prefix="fuser-bench-")
+        root = Path(self.folder.name)
+        self.position_path = root / "position"
+        (root / "job.json").write_text(job.to_json(), encoding="utf-8")
+        self.errors: IO[bytes] = (root / "stderr").open("w+b")
+        self.process = self._start(root)
+
+    def _start(self, root: Path) -> subprocess.Popen[bytes]:
+        reading, writing = os.pipe()
+        command = [
+            sys.executable, "-m", "fuser.suites.worker", str(root / "job.json"), str(writing),
+            str(self.position_path),
+        ]
+        try:
+            # a session of its own: Ctrl-C reaches the engine alone, which then ends the worker
+            process = subprocess.Popen(
+                command, env=_environment(), pass_fds=(writing,), stdin=subprocess.DEVNULL,
+                stdout=self.errors, stderr=self.errors, start_new_session=True,
+            )
+        finally:
+            os.close(writing)
+        thread = threading.Thread(target=self._read, args=(reading,), daemon=True)
+        thread.start()
+        return process
+
+    def _read(self, descriptor: int) -> None:
+        with os.fdopen(descriptor, encoding="utf-8") as stream:
+            for line in stream:
+                self.lines.put(line)
+        self.lines.put(None)
+
+    def events(self) -> Iterator[Event]:
+        """Yield the events until the worker ends; then `problem` says whether it went well."""
+        done = False
+        while True:
+            try:
+                line = self.lines.get(timeout=self.stall_s)
+            except queue.Empty:
+                self._end(f"said nothing for {self.stall_s:.0f} s and was stopped")
+                return
+            if line is None:
+                break
+            event: Event = json.loads(line)
+            done = done or event["event"] == "done"
+            yield event
+        if not done:
+            self._end(self._how_it_ended())
+
+    def _end(self, problem: str) -> None:
+        self.problem = f"the measuring process {problem}"
+        found = Position.read(self.position_path)
+        self.position = None if found is None or found[1] < 0 else found
+
+    def _how_it_ended(self) -> str:
+        code = self.process.wait()
+        self.errors.seek(0)
+        tail = self.errors.read().decode(errors="replace").strip().splitlines()[-1:]
+        if code < 0:
+            return f"was ended by {signal.Signals(-code).name}"
+        return f"ended with exit code {code}: {' '.join(tail)}"
+
+    def __enter__(self) -> "WorkerProcess":
+        return self
+
+    def __exit__(self, *_details: object) -> None:
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(END_S if self.problem else 0.5)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        self.errors.close()
+        self.folder.cleanup()
+
+
+def _environment() -> dict[str, str]:
+    """Return the worker's environment: it finds what this process finds on its path."""
+    path = os.pathsep.join(dict.fromkeys(each or str(Path.cwd()) for each in sys.path))
+    return {**os.environ, "PYTHONPATH": path}
+
+
+def _settings(plan: Plan) -> Mapping[str, Any]:
+    return {
+        "processes": plan.processes, "worker_processes": plan.worker_count(),
+        "most_blocks": plan.most_blocks, "least_blocks": plan.least_blocks,
+        "least_sample_s": plan.least_sample_s, "budget_s": plan.budget_s,
+        "memory_bytes": plan.memory_bytes,
+    }

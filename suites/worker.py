@@ -1,0 +1,139 @@
+"""A worker process: reads its job as JSON, measures, writes events as JSON lines.
+
+Started by the engine as `python -m fuser.suites.worker JOB EVENTS POSITION`. Events are gathered
+and written about twice a second between samples: every write wakes the parent, which on a small
+machine takes a core from the code under measurement. Which row is at work stands in the position
+file, whose update wakes nobody; when the process dies, the engine reads there who did it.
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from fuser.suites import ceilings, machine, runners, scaling
+from fuser.suites.measuring import Emit, Event, Limits, Measurement
+from fuser.suites.plan import CellPlan
+from fuser.suites.registry import resolve
+from fuser.suites.sampling import call_overhead
+
+FLUSH_S = 0.5
+POSITION_BYTES = 24
+CEILING_SAMPLES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What one worker does. `rows[i]` holds the variants (indices of `variants`) of cell i."""
+
+    process: int
+    limits: Limits
+    cells: Sequence[tuple[int, CellPlan]]
+    rows: Sequence[Sequence[int]]
+    variants: Mapping[int, str]
+    ceilings: bool
+    scaling: Sequence[int]
+    scaling_variant: int | None
+
+    def to_json(self) -> str:
+        """Return the job as text."""
+        return json.dumps(asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> "Job":
+        """Return the job of a text."""
+        fields = json.loads(text)
+        fields["limits"] = Limits(**fields["limits"])
+        fields["cells"] = [(index, CellPlan(**plan)) for index, plan in fields["cells"]]
+        fields["variants"] = {int(index): spec for index, spec in fields["variants"].items()}
+        return Job(**fields)
+
+
+class EventWriter:
+    """Gathers events and writes them now and then."""
+
+    def __init__(self, descriptor: int) -> None:
+        self.stream = os.fdopen(descriptor, "w", encoding="utf-8")
+        self.waiting: list[str] = []
+        self.written_s = time.monotonic()
+
+    def emit(self, event: Event) -> None:
+        """Keep an event; write all that is kept when the last write is long ago."""
+        self.waiting.append(json.dumps(event))
+        if time.monotonic() - self.written_s > FLUSH_S:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what is kept."""
+        self.stream.write("".join(f"{line}\n" for line in self.waiting))
+        self.stream.flush()
+        self.waiting.clear()
+        self.written_s = time.monotonic()
+
+
+class Position:
+    """A small file that says which cell and variant is at work."""
+
+    def __init__(self, path: Path) -> None:
+        self.descriptor = os.open(path, os.O_WRONLY | os.O_CREAT)
+
+    def mark(self, cell: int, variant: int) -> None:
+        """Write the cell's and the variant's index."""
+        os.pwrite(self.descriptor, f"{cell} {variant}".ljust(POSITION_BYTES).encode(), 0)
+
+    @staticmethod
+    def read(path: Path) -> tuple[int, int] | None:
+        """Return what was marked last; None where nothing was."""
+        try:
+            cell, variant = path.read_text(encoding="ascii").split()
+        except (OSError, ValueError):
+            return None
+        return int(cell), int(variant)
+
+
+def work(job: Job, emit: Emit, position: Position) -> None:
+    """Do a whole job."""
+    emit({"event": "progress", "text": "starting", "fraction": 0.0})
+    used: dict[int, runners.Runner] = {}
+    for variant, spec in job.variants.items():
+        position.mark(-1, variant)
+        used[variant] = runners.load(spec)
+        used[variant].start()
+    position.mark(-1, -1)
+    emit({"event": "overhead", **call_overhead(job.limits.least_sample_s)})
+    if job.ceilings:
+        emit({"event": "progress", "text": "memory speed", "fraction": 0.0})
+        sizes, cores = machine.cache_sizes(), machine.usable_cores()
+        for ceiling in ceilings.measure(sizes, cores, job.process, CEILING_SAMPLES):
+            emit({"event": "ceiling", **ceiling})
+    if job.scaling and job.scaling_variant is not None:
+        emit({"event": "progress", "text": "compile time by length", "fraction": 0.0})
+        position.mark(-1, job.scaling_variant)
+        for finding in scaling.measure(used[job.scaling_variant], job.scaling):
+            emit({"event": "scaling", **finding})
+    cells = [
+        (index, plan, resolve(plan.workload), rows)
+        for (index, plan), rows in zip(job.cells, job.rows, strict=True)
+    ]
+    Measurement(cells, used, job.limits, emit, position.mark).run()
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the job of a file, write events to a descriptor, positions to another file."""
+    job_path, descriptor, position_path = arguments
+    writer = EventWriter(int(descriptor))
+    job = Job.from_json(Path(job_path).read_text(encoding="utf-8"))
+    started = time.monotonic()
+    work(job, writer.emit, Position(Path(position_path)))
+    done: dict[str, Any] = {"event": "done", "seconds": time.monotonic() - started}
+    writer.emit(done)
+    writer.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
