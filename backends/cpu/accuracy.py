@@ -1,0 +1,325 @@
+"""How far the elementary functions are from the true value, measured.
+
+`python -m fuser.backends.cpu.accuracy` tries every float32 input of every unary function, and a
+sample of float64, and writes docs/accuracy.md. The tests use the same kernels on smaller samples.
+
+The reference for float32 is the C library's double function; for float64 it is its 80-bit long
+double function. The error is counted in units in the last place of the true value; below the
+least normal number the unit is that of the subnormals.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from llvmlite import binding as llvm
+
+from fuser.backends.cpu.body import BITS, Body, Features, Module, Value, vector_type
+from fuser.backends.cpu.elementary.table import ELEMENTARY
+
+Array = npt.NDArray[Any]
+
+DTYPES = {"float": np.dtype(np.float32), "double": np.dtype(np.float64)}
+BINARY = frozenset({"power", "arctan2", "hypot"})
+C_NAMES = {
+    "arcsin": "asin",
+    "arccos": "acos",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "arcsinh": "asinh",
+    "arccosh": "acosh",
+    "arctanh": "atanh",
+    "power": "pow",
+}
+"""Where the C library's name is not NumPy's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A processor to compile for, and what the emitted text may use of it."""
+
+    cpu: str
+    flags: str
+    features: Features
+
+
+BASELINE_TARGET = Target("x86-64", "", Features(vector_bytes=16))
+AVX2_TARGET = Target("haswell", "", Features(vector_bytes=32, fma=True, f16c=True, sse41=True))
+AVX512_TARGET = Target(
+    "skylake-avx512",
+    "-prefer-256-bit",
+    Features(vector_bytes=64, fma=True, f16c=True, sse41=True, masked=True),
+)
+
+
+def host_target() -> Target:
+    """The richest of the three targets that this machine can run."""
+    flags = llvm.get_host_cpu_features()
+    if flags.get("avx512vl") and flags.get("avx512bw"):
+        return AVX512_TARGET
+    return AVX2_TARGET if flags.get("fma") and flags.get("avx2") else BASELINE_TARGET
+
+
+# -- kernels ---------------------------------------------------------------------------------------
+
+
+@cache
+def initialised() -> None:
+    """Set LLVM up for this processor's family, once."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+
+
+def target_machine(target: Target) -> Any:
+    """LLVM's description of a target."""
+    initialised()
+    triple = llvm.Target.from_triple(llvm.get_process_triple())
+    return triple.create_target_machine(
+        cpu=target.cpu, features=target.flags, opt=2, reloc="pic", codemodel="jitdefault"
+    )
+
+
+@cache
+def c_library() -> ctypes.CDLL:
+    """The C library's mathematical functions."""
+    return ctypes.CDLL(ctypes.util.find_library("m"))
+
+
+def address_of(symbol: str) -> int:
+    """Where a C function lies."""
+    found = ctypes.cast(getattr(c_library(), symbol), ctypes.c_void_p).value
+    assert found is not None
+    return found
+
+
+def loop_module(
+    build: Callable[..., Value], scalar: str, target: Target, lanes: int, arity: int
+) -> Module:
+    """A function `f(inputs..., output, count)` that applies `build` to whole vectors."""
+    module = Module(target.features)
+    b = Body(module)
+    kind = vector_type(scalar, lanes)
+    names = [f"%x{k}" for k in range(arity)]
+    b.line("br label %loop")
+    b.start("loop")
+    operands = []
+    for name in names:
+        place = b.value(f"getelementptr {scalar}, ptr {name}, i64 %i", "i64", 1)
+        operands.append(b.value(f"load {kind}, ptr {place.text}, align 4", scalar, lanes))
+    result = build(b, *operands)
+    place = b.value(f"getelementptr {scalar}, ptr %y, i64 %i", "i64", 1)
+    b.line(f"store {result.typed}, ptr {place.text}, align 4")
+    b.line(f"%next = add i64 %i, {lanes}")
+    b.line("%more = icmp ult i64 %next, %count")
+    b.line("br i1 %more, label %loop, label %done")
+    ended = b.block
+    b.start("done")
+    b.line("ret void")
+    b.lines.insert(2, f"  %i = phi i64 [ 0, %entry ], [ %next, %{ended} ]")
+    arguments = ", ".join(f"ptr {name}" for name in names)
+    head = f"define void @f({arguments}, ptr %y, i64 %count) #0 {{\nentry:"
+    module.functions.append("\n".join([head, *b.lines, "}"]))
+    return module
+
+
+class Kernel:
+    """An elementary function compiled into a loop over arrays."""
+
+    def __init__(
+        self,
+        name: str,
+        scalar: str,
+        target: Target,
+        lanes: int | None = None,
+        build: Callable[..., Value] | None = None,
+    ) -> None:
+        """Compile `name` for `target`, with vectors of the target's width by default."""
+        self.name, self.scalar = name, scalar
+        self.lanes = lanes or target.features.vector_bytes * 8 // BITS[scalar]
+        self.arity = 2 if name in BINARY else 1
+        module = loop_module(build or ELEMENTARY[name], scalar, target, self.lanes, self.arity)
+        self.text = module.text()
+        self._imports = module.imports
+        self._machine = target_machine(target)
+        self._entry: Any = None
+
+    def _parsed(self) -> Any:
+        """The verified module."""
+        parsed = llvm.parse_assembly(self.text)
+        parsed.verify()
+        return parsed
+
+    def assembly(self) -> str:
+        """The machine code as text."""
+        return str(self._machine.emit_assembly(self._parsed()))
+
+    def _load(self) -> None:
+        """Compile to machine code and find its entry."""
+        image = self._machine.emit_object(self._parsed())
+        builder = llvm.JITLibraryBuilder().add_object_img(image).export_symbol("f")
+        for symbol in self._imports:
+            builder.import_symbol(symbol, address_of(symbol))
+        self._jit = llvm.create_lljit_compiler(self._machine)
+        self._library = builder.link(self._jit, "kernel")
+        kinds = [ctypes.c_void_p] * (self.arity + 1) + [ctypes.c_int64]
+        self._entry = ctypes.CFUNCTYPE(None, *kinds)(self._library["f"])
+
+    def __call__(self, *inputs: Array) -> Array:
+        """Apply the function to arrays of one length."""
+        if self._entry is None:
+            self._load()
+        dtype = DTYPES[self.scalar]
+        count = inputs[0].size
+        padded = -(-count // self.lanes) * self.lanes
+        wide = [np.ascontiguousarray(array, dtype) for array in inputs]
+        if padded != count:
+            wide = [np.concatenate([array, np.ones(padded - count, dtype)]) for array in wide]
+        result = np.empty(padded, dtype)
+        if count:
+            self._entry(*(array.ctypes.data for array in wide), result.ctypes.data, padded)
+        return result[:count]
+
+
+# -- references and errors -------------------------------------------------------------------------
+
+
+def c_symbol(name: str, suffix: str) -> str:
+    """The C library's function: suffix "" for double, "l" for long double."""
+    return C_NAMES.get(name, name) + suffix
+
+
+class Reference:
+    """A C library function over arrays: double for float32, long double for float64."""
+
+    def __init__(self, name: str, scalar: str) -> None:
+        """Compile the loop that calls the C function for each element."""
+        self.scalar = scalar
+        self.arity = 2 if name in BINARY else 1
+        wide, suffix, wide_bytes = ("double", "", 8) if scalar == "float" else ("x86_fp80", "l", 16)
+        called = "exp" if name == "sigmoid" else name
+        symbol = c_symbol(called, suffix)
+        lines = [f"declare {wide} @{symbol}({', '.join([wide] * self.arity)})"]
+        arguments = ", ".join(f"ptr %x{k}" for k in range(self.arity))
+        lines += [f"define void @f({arguments}, ptr %y, i64 %count) {{", "entry:"]
+        lines += [" br label %loop", "loop:", " %i = phi i64 [ 0, %entry ], [ %next, %loop ]"]
+        for k in range(self.arity):
+            lines += [
+                f" %p{k} = getelementptr {scalar}, ptr %x{k}, i64 %i",
+                f" %a{k} = load {scalar}, ptr %p{k}",
+                f" %w{k} = fpext {scalar} %a{k} to {wide}",
+            ]
+        if name == "sigmoid":
+            one = "1.0" if wide == "double" else "0xK3FFF8000000000000000"
+            lines += [
+                f" %m = fneg {wide} %w0",
+                f" %e = call {wide} @{symbol}({wide} %m)",
+                f" %d = fadd {wide} %e, {one}",
+                f" %r = fdiv {wide} {one}, %d",
+            ]
+        else:
+            listed = ", ".join(f"{wide} %w{k}" for k in range(self.arity))
+            lines.append(f" %r = call {wide} @{symbol}({listed})")
+        lines += [
+            f" %at = mul i64 %i, {wide_bytes}",
+            " %q = getelementptr i8, ptr %y, i64 %at",
+            f" store {wide} %r, ptr %q, align {wide_bytes}",
+            " %next = add i64 %i, 1",
+            " %more = icmp ult i64 %next, %count",
+            " br i1 %more, label %loop, label %done",
+            "done:",
+            " ret void",
+            "}",
+        ]
+        self._machine = target_machine(host_target())
+        parsed = llvm.parse_assembly("\n".join(lines))
+        parsed.verify()
+        image = self._machine.emit_object(parsed)
+        builder = llvm.JITLibraryBuilder().add_object_img(image).export_symbol("f")
+        builder.import_symbol(symbol, address_of(symbol))
+        self._jit = llvm.create_lljit_compiler(self._machine)
+        self._library = builder.link(self._jit, "reference")
+        kinds = [ctypes.c_void_p] * (self.arity + 1) + [ctypes.c_int64]
+        self._entry = ctypes.CFUNCTYPE(None, *kinds)(self._library["f"])
+
+    def __call__(self, *inputs: Array) -> Array:
+        """The true values, in double or long double."""
+        wide = [np.ascontiguousarray(array, DTYPES[self.scalar]) for array in inputs]
+        result = np.empty(wide[0].size, np.float64 if self.scalar == "float" else np.longdouble)
+        if result.size:
+            self._entry(*(array.ctypes.data for array in wide), result.ctypes.data, result.size)
+        return result
+
+
+def ulp_errors(got: Array, true: Array) -> Array:
+    """The distance of `got` from `true`, in units in the last place of the true value.
+
+    Infinite where one is NaN and the other is not, or where zeros or infinities differ in sign.
+
+    Args:
+        got: float32[n] or float64[n].
+        true: float64[n] or longdouble[n]: the reference in the next wider format.
+
+    Returns:
+        float64[n].
+    """
+    kind = np.finfo(got.dtype)
+    with np.errstate(all="ignore"):
+        rounded = true.astype(got.dtype)
+        # An overflowed result stands where the next number after the greatest would.
+        beyond = true.dtype.type(2.0) ** true.dtype.type(kind.maxexp)
+        _, exponent = np.frexp(true)
+        exponent = np.clip(exponent - 1, kind.minexp, kind.maxexp - 1)
+        unit = np.ldexp(true.dtype.type(1.0), exponent - kind.nmant)
+        shown = got.astype(true.dtype)
+        shown = np.where(np.isinf(shown), np.copysign(beyond, shown), shown)
+        errors = (np.abs(shown - true) / unit).astype(np.float64)
+        same = (got == rounded) & (np.signbit(got) == np.signbit(rounded))
+        errors = np.where(same, np.where(np.isinf(got), 0.0, np.minimum(errors, 0.5)), errors)
+        both_zero = (got == 0) & (rounded == 0)
+        wrong_sign = both_zero & (np.signbit(got) != np.signbit(rounded))
+        one_nan = np.isnan(got) != np.isnan(true)
+        errors = np.where(wrong_sign | one_nan | np.isinf(true) & ~same, np.inf, errors)
+        return np.where(np.isnan(got) & np.isnan(true), 0.0, errors)
+
+
+def worst(errors: Array, *inputs: Array) -> tuple[float, tuple[float, ...]]:
+    """The greatest error and the inputs that it belongs to."""
+    index = int(np.argmax(errors))
+    return float(errors[index]), tuple(float(array[index]) for array in inputs)
+
+
+# -- samples ---------------------------------------------------------------------------------------
+
+
+def sample_bits(scalar: str, count: int) -> Array:
+    """Evenly spread bit patterns, every exponent's ends, and special values.
+
+    Args:
+        scalar: "float" or "double".
+        count: how many evenly spread patterns.
+    """
+    integer = np.uint32 if scalar == "float" else np.uint64
+    width, digits = (32, 23) if scalar == "float" else (64, 52)
+    step = (1 << width) // count
+    even = np.arange(count, dtype=np.uint64) * np.uint64(step) + np.uint64(step // 3)
+    starts = np.arange(1 << (width - digits), dtype=np.uint64) << np.uint64(digits)
+    ends = np.concatenate([starts, starts + np.uint64(1), starts - np.uint64(1)])
+    return np.concatenate([even, ends]).astype(integer).view(DTYPES[scalar])
+
+
+def sample_range(scalar: str, low: float, high: float, count: int, seed: int = 1) -> Array:
+    """Uniform random values of a range."""
+    generator = np.random.default_rng(seed)
+    return generator.uniform(low, high, count).astype(DTYPES[scalar])
+
+
+def measure(kernel: Kernel, reference: Reference, *inputs: Array) -> tuple[float, Sequence[float]]:
+    """The greatest error over the inputs, and where."""
+    return worst(ulp_errors(kernel(*inputs), reference(*inputs)), *inputs)
