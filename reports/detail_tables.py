@@ -201,12 +201,17 @@ def accuracy_table(analysis: Analysis) -> pd.DataFrame:
 
 def noise_table(analysis: Analysis) -> pd.DataFrame:
     """Give the A/A ratio of each cell: eager against itself, where the truth is 1."""
-    cells = {cell.id: cell for cell in analysis.record.cells}
     lines = [
-        {**_cell_identity(cells[name]), **spread("ratio", ratio_of(logs))}
-        for name, logs in analysis.noise.items()
+        {
+            **_cell_identity(row.cell),
+            "call_s": row.seconds.value,
+            **spread("ratio", ratio_of(analysis.noise[row.cell.id])),
+        }
+        for row in analysis.rows
+        if row.variant.kind == "eager" and row.seconds and row.cell.id in analysis.noise
     ]
-    return pd.DataFrame(lines, columns=[*_CELL_COLUMNS, "ratio", "ratio_low", "ratio_high"])
+    ratio = ["ratio", "ratio_low", "ratio_high"]
+    return pd.DataFrame(lines, columns=[*_CELL_COLUMNS, "call_s", *ratio])
 
 
 def samples_table(analysis: Analysis) -> pd.DataFrame:

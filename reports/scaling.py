@@ -94,7 +94,7 @@ def crossing_size(sizes: Sequence[int], rows: Sequence[LogRatios]) -> Estimate |
             return "not faster at the largest size measured"
         last = max((index for index, log in enumerate(logs) if log <= 0), default=None)
         if last is None:
-            return f"faster at every size measured (from {measured[0][0]:,} elements)"
+            return "faster at every size measured"
         share = -logs[last] / (logs[last + 1] - logs[last])
         crossings.append(log_sizes[last] + share * (log_sizes[last + 1] - log_sizes[last]))
     interval = t_interval(crossings)

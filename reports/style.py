@@ -5,15 +5,16 @@ common colour vision tell apart; each variant also has its own marker. The heat 
 ColorBrewer's RdBu, safe for red-green blindness.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 INK = "#1f2329"  # text and axes; becomes the page's own text colour in an inlined SVG
 GRID = "#c9ced6"  # grid lines; becomes the page's own rule colour
@@ -96,15 +97,25 @@ def new_figure(layout: Layout, height_in: float) -> Figure:
     return figure
 
 
-def panels(layout: Layout, count: int, height_in: float, share_y: bool = False) -> list[Axes]:
+def panels(
+    layout: Layout, count: int, height_in: float, share_y: bool = False, columns: int | None = None
+) -> list[Axes]:
     """Make `count` panels of a height each, as many beside each other as the layout has room for.
+
+    Args:
+        layout: wide or narrow.
+        count: of panels, at least 1.
+        height_in: of each panel, inches.
+        share_y: whether panels beside each other share their y axis.
+        columns: how many fit beside each other in a wide layout; None takes the layout's.
 
     Raises:
         ValueError: `count` is less than 1.
     """
     if count < 1:
         raise ValueError(f"panels: found {count}, expected at least 1")
-    columns = min(layout.columns, count)
+    beside = layout.columns if layout.is_narrow or columns is None else columns
+    columns = min(beside, count)
     rows = -(-count // columns)
     figure = new_figure(layout, rows * height_in)
     grid = figure.subplots(rows, columns, squeeze=False, sharey=share_y)
@@ -162,8 +173,14 @@ def count_text(count: float) -> str:
 
 
 def ratio_text(ratio: float) -> str:
-    """Spell a ratio: `0.61×`, `12.2×`, `154×`."""
-    return f"{_three(ratio)}×"
+    """Spell a ratio with three digits: `1.00x`, `12.2x`, `154x`, with a multiplication sign."""
+    digits = 0 if ratio >= 99.95 else 1 if ratio >= 9.995 else 2
+    return f"{ratio:,.{digits}f}\N{MULTIPLICATION SIGN}"
+
+
+def ratio_tick(ratio: float) -> str:
+    """Spell a ratio on an axis: `0.1x`, `1x`, `20x`, with a multiplication sign."""
+    return f"{ratio:g}\N{MULTIPLICATION SIGN}"
 
 
 def _three(value: float) -> str:
@@ -177,19 +194,17 @@ def _three(value: float) -> str:
     return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
 
 
-def log_axis(axis: object, formatter: object, subdivide: bool = True) -> None:
-    """Give a logarithmic axis readable ticks: few, labelled as a person would say them."""
-    from matplotlib.axis import Axis
-
-    if not isinstance(axis, Axis) or not callable(formatter):
-        raise TypeError("log_axis: expected an Axis and a function of one number")
-    axis.set_major_formatter(FuncFormatter(lambda value, _: str(formatter(value))))
+def log_ticks(axis: Axis, formatter: Callable[[float], str]) -> None:
+    """Give a logarithmic axis, whose limits are set, few ticks labelled as a person says them."""
+    axis.set_major_formatter(FuncFormatter(lambda value, _: formatter(value)))
     axis.set_minor_formatter(NullFormatter())
-    if not subdivide:
-        return
+    axis.set_minor_locator(NullLocator())
     low, high = sorted(axis.get_view_interval())
-    decades = 10 if low <= 0 else high / low
-    if decades < 30:
+    if formatter is bytes_text:
+        axis.set_major_locator(LogLocator(base=32, numticks=8))
+    elif low > 0 and high / low < 30:
         axis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0)))
+    elif low > 0 and high / low < 1000:
+        axis.set_major_locator(LogLocator(base=10, subs=(1.0, 3.0)))
     else:
         axis.set_major_locator(LogLocator(base=10, numticks=6))

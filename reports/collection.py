@@ -1,0 +1,42 @@
+"""All tables of a run under their names, which are also the names of its CSV files."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from fuser.reports import detail_tables, tables
+from fuser.reports.analysis import Analysis
+
+TABLES = {
+    "summary": tables.summary_table,
+    "runs": tables.runs_table,
+    "left_out": tables.left_out_table,
+    "traffic": detail_tables.traffic_table,
+    "bandwidth": detail_tables.bandwidth_table,
+    "ceilings": detail_tables.ceilings_table,
+    "break_even": detail_tables.break_even_table,
+    "compile": detail_tables.compile_table,
+    "compile_scaling": detail_tables.scaling_table,
+    "accuracy": detail_tables.accuracy_table,
+    "noise": detail_tables.noise_table,
+    "samples": detail_tables.samples_table,
+}
+"""Name -> the function of an `Analysis` that makes the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """An analysed run and its tables; what figures and page are made from."""
+
+    analysis: Analysis
+    tables: Mapping[str, pd.DataFrame]
+
+    def peers(self) -> list[str]:
+        """Name the variants that are other fusers, in recorded order: they share the palette."""
+        return [each.name for each in self.analysis.record.variants if each.kind == "peer"]
+
+
+def collect(analysis: Analysis) -> Collection:
+    """Make every table of an analysed run; tables with nothing to show have no rows."""
+    return Collection(analysis, {name: make(analysis) for name, make in TABLES.items()})

@@ -1,0 +1,92 @@
+"""The figures of trust: how large the errors are, and how large the noise is."""
+
+import math
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+from fuser.reports.collection import Collection
+from fuser.reports.marks import (
+    ROW_HEIGHT_IN,
+    dot,
+    name_rows,
+    variant_legend,
+    workload_axis,
+)
+from fuser.reports.style import (
+    INK,
+    KIND_COLORS,
+    MUTED,
+    Layout,
+    figure_of,
+    log_ticks,
+    panels,
+    seconds_text,
+)
+
+RATIO_COLUMNS = ("ratio", "ratio_low", "ratio_high")
+
+
+def draw_accuracy(collection: Collection, layout: Layout) -> Figure | None:
+    """Draw the largest error in ulp of each workload and variant; None where none was checked."""
+    table = collection.tables["accuracy"]
+    rows = table[table["max_error_ulp"].notna()]
+    if not len(rows):
+        return None
+    keys = ["workload", "dtype", "variant", "kind"]
+    worst = rows.assign(error=rows["max_error_ulp"].astype(float))
+    worst = worst.groupby(keys, sort=False)["error"].max().reset_index()
+    worst = worst.assign(row=name_rows(worst))
+    order = worst.groupby("row")["error"].max().sort_values(ascending=False, kind="stable")
+    names = [str(name) for name in order.index]
+    axes = panels(layout, 1, 1.1 + ROW_HEIGHT_IN * len(names))[0]
+    largest = max(4.0, float(worst["error"].max()))
+    is_wide_range = largest > 50
+    if is_wide_range:
+        axes.set_xscale("symlog", linthresh=1.0)
+    shown = ("eager", "unfused", "fused", "peer")
+    for each in worst[worst["kind"].isin(shown)].itertuples():
+        # Equal errors lie on one another: a small step apart shows that both are there.
+        step = 0.22 * (shown.index(str(each.kind)) - 1)
+        dot(
+            axes, float(each.error), names.index(str(each.row)) + step, math.nan, math.nan,
+            str(each.kind), str(each.variant), collection.peers(),
+        )  # fmt: skip
+    workload_axis(axes, names)
+    axes.set_xlim(0, largest * (2.0 if is_wide_range else 1.1))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    scale = " (linear to 1, then log)" if is_wide_range else ""
+    whole = f"largest error against float64, ulp of the dtype{scale}"
+    axes.set_xlabel("largest error, ulp" if layout.is_narrow else whole)
+    pairs = worst[["variant", "kind"]].drop_duplicates().itertuples(index=False)
+    known = [(str(variant), str(kind)) for variant, kind in pairs if kind in shown]
+    variant_legend(figure_of(axes), known, collection.peers(), layout)
+    return figure_of(axes)
+
+
+def draw_noise(collection: Collection, layout: Layout) -> Figure | None:
+    """Draw the A/A ratio of each cell over the noise floor; None where there is no pair."""
+    table = collection.tables["noise"]
+    if not len(table):
+        return None
+    axes = panels(layout, 1, 3.2)[0]
+    axes.set_xscale("log")
+    floor = collection.analysis.floor
+    if floor is not None:
+        low, high = 100 * (1 / floor.ratio - 1), 100 * (floor.ratio - 1)
+        axes.axhspan(low, high, color=KIND_COLORS["unfused"], alpha=0.25, linewidth=0)
+        axes.annotate(
+            f"band: noise floor ±{high:.2g}%", (0, 1), xycoords="axes fraction", xytext=(0, 5),
+            textcoords="offset points", fontsize=8.5, color=MUTED,
+        )  # fmt: skip
+    axes.axhline(0.0, color=INK, linewidth=1.2, zorder=1)
+    for each in table.itertuples():
+        x = float(each.call_s)
+        middle, low, high = (100 * (float(getattr(each, name)) - 1) for name in RATIO_COLUMNS)
+        if not math.isnan(low):
+            axes.plot([x, x], [low, high], color=KIND_COLORS["eager"], linewidth=1.2, alpha=0.7)
+        axes.plot([x], [middle], marker="s", markersize=4.5, color=KIND_COLORS["eager"])
+    log_ticks(axes.xaxis, seconds_text)
+    axes.set_xlabel("time of one eager call (log)")
+    axes.set_ylabel("difference of eager\nfrom itself, percent")
+    return figure_of(axes)

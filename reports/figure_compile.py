@@ -1,0 +1,112 @@
+"""The figures of compile time: the first call by stages, and growth with the graph."""
+
+import math
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from fuser.reports.collection import Collection
+from fuser.reports.detail_tables import fitted_growth
+from fuser.reports.marks import ROW_HEIGHT_IN, name_rows, workload_axis
+from fuser.reports.scaling import Growth
+from fuser.reports.style import INK, Layout, count_text, figure_of, log_ticks, panels, seconds_text
+
+STAGE_COLORS = (
+    "#009E73", "#56B4E9", "#E69F00", "#CC79A7", "#D55E00", "#0072B2", "#B8A800", "#8c8c8c",
+)  # fmt: skip
+"""Okabe and Ito's colours, stage by stage in recorded order; the last is for the rest."""
+
+
+def stages_of(table: pd.DataFrame) -> list[str]:
+    """Name the stage columns of the compile table that hold anything, `other` last."""
+    columns = [name for name in table.columns if name.endswith("_s") and name != "first_call_s"]
+    return [name for name in columns if table[name].notna().any()]
+
+
+def smallest_fused(collection: Collection) -> pd.DataFrame:
+    """Keep the fused row of each workload's smallest size, where the kernel's own run is least."""
+    table = collection.tables["compile"]
+    kinds = {each.name: each.kind for each in collection.analysis.record.variants}
+    fused = table[[kinds.get(name) == "fused" for name in table["variant"]]]
+    order = fused.sort_values("elements", kind="stable")
+    first = order.groupby(["workload", "dtype"], sort=False).head(1)
+    return first.sort_values("first_call_s", ascending=False, kind="stable")
+
+
+def draw_stages(collection: Collection, layout: Layout) -> Figure | None:
+    """Draw the first call as a stacked bar a workload; None where none was recorded."""
+    rows = smallest_fused(collection)
+    if not len(rows):
+        return None
+    names = list(name_rows(rows))
+    axes = panels(layout, 1, 1.2 + ROW_HEIGHT_IN * len(names))[0]
+    left = [0.0] * len(names)
+    stages = stages_of(rows)
+    for index, stage in enumerate(stages):
+        is_rest = stage == "other_s"
+        color = STAGE_COLORS[-1 if is_rest else index % (len(STAGE_COLORS) - 1)]
+        widths = [0.0 if math.isnan(value) else value * 1e3 for value in rows[stage]]
+        label = "the rest, with the run itself" if is_rest else stage.removesuffix("_s")
+        axes.barh(range(len(names)), widths, left=left, height=0.66, color=color, label=label)
+        left = [start + width for start, width in zip(left, widths, strict=True)]
+    whole = [value * 1e3 for value in rows["first_call_s"]]
+    if not stages:
+        axes.barh(range(len(names)), whole, height=0.66, color=STAGE_COLORS[0], label="first call")
+    for y, value in enumerate(whole):
+        axes.annotate(
+            seconds_text(value / 1e3), (max(value, left[y]), y), xytext=(5, 0), va="center",
+            textcoords="offset points", fontsize=8.5,
+        )  # fmt: skip
+    workload_axis(axes, names)
+    axes.set_xlim(0, max(*whole, *left) * 1.18)
+    axes.set_xlabel("first call, milliseconds (left is sooner)")
+    columns = 3 if layout.is_narrow else 7
+    figure_of(axes).legend(loc="outside upper left", ncols=columns, columnspacing=1.0)
+    return figure_of(axes)
+
+
+def draw_scaling(collection: Collection, layout: Layout) -> Figure | None:
+    """Draw compile time against operations with fitted exponents; None where not measured."""
+    table = collection.tables["compile_scaling"]
+    if not len(table):
+        return None
+    fits = fitted_growth(table)
+    axes = panels(layout, 1, 3.6)[0]
+    axes.set(xscale="log", yscale="log")
+    for index, (stage, group) in enumerate(table.groupby("stage", sort=False)):
+        color = STAGE_COLORS[index % len(STAGE_COLORS)]
+        fit = fits.get(str(stage))
+        axes.plot(
+            group["operations"], group["compile_s"], color=color, linewidth=1.6,
+            marker="osD^vP"[index % 6], markersize=5, label=f"{stage}{_exponent(fit)}",
+        )  # fmt: skip
+        axes.fill_between(
+            group["operations"], group["compile_s_low"], group["compile_s_high"],
+            color=color, alpha=0.25, linewidth=0,
+        )  # fmt: skip
+        if fit is not None:
+            _fit_line(axes, group, fit)
+    log_ticks(axes.xaxis, count_text)
+    log_ticks(axes.yaxis, seconds_text)
+    axes.set_xlabel("operations in the graph (log)")
+    axes.set_ylabel("compile time (log)")
+    figure_of(axes).legend(loc="outside upper left", ncols=1 if layout.is_narrow else 3)
+    return figure_of(axes)
+
+
+def _exponent(fit: Growth | None) -> str:
+    """Spell a fit as `: n^0.90 [0.88, 0.92]`."""
+    if fit is None:
+        return ""
+    if fit.low is None or fit.high is None:
+        return f": n^{fit.exponent:.2f}"
+    return f": n^{fit.exponent:.2f} [{fit.low:.2f}, {fit.high:.2f}]"
+
+
+def _fit_line(axes: Axes, group: pd.DataFrame, fit: Growth) -> None:
+    """Draw the fitted power law over the sizes it was fitted on."""
+    low, high = float(group["operations"].min()), float(group["operations"].max())
+    ends = [math.sqrt(low * high), high]
+    times = [math.exp(fit.intercept) * end**fit.exponent for end in ends]
+    axes.plot(ends, times, color=INK, linewidth=0.9, linestyle=(0, (4, 3)), zorder=4)

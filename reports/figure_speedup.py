@@ -1,0 +1,102 @@
+"""The figure of speed-ups: how many times faster than eager each mode is, workload by workload."""
+
+import math
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from fuser.reports.collection import Collection
+from fuser.reports.marks import (
+    ROW_HEIGHT_IN,
+    dot,
+    hollow_handle,
+    name_rows,
+    reference_line,
+    size_title,
+    variant_legend,
+    variants_in,
+    workload_axis,
+)
+from fuser.reports.style import (
+    INK,
+    MUTED,
+    Layout,
+    figure_of,
+    log_ticks,
+    panels,
+    ratio_text,
+    ratio_tick,
+)
+from fuser.reports.tables import SIZE_ORDER
+
+
+def speedup_rows(collection: Collection) -> pd.DataFrame:
+    """Select the rows that have a ratio to eager, outside the sweeps, with a `row` name."""
+    runs = collection.tables["runs"]
+    chosen = runs[(runs["kind"] != "eager") & (runs["size"] != "sweep") & runs["speedup"].notna()]
+    return chosen.assign(row=name_rows(chosen)) if len(chosen) else chosen.assign(row="")
+
+
+def sorted_names(rows: pd.DataFrame) -> list[str]:
+    """Order the rows by the best ratio of a fused variant at the largest size, best first."""
+    last = rows[rows["size"] == max(rows["size"], key=SIZE_ORDER.index)]
+    key: dict[str, float] = dict.fromkeys(rows["row"], -math.inf)
+    for name, kind, ratio in zip(last["row"], last["kind"], last["speedup"], strict=True):
+        if kind == "fused":
+            key[name] = max(key[name], float(ratio))
+    return sorted(key, key=lambda name: (-key[name], name))
+
+
+def draw(collection: Collection, layout: Layout) -> Figure | None:
+    """Draw one panel a size; None where nothing has a ratio."""
+    rows = speedup_rows(collection)
+    if not len(rows):
+        return None
+    names = sorted_names(rows)
+    sizes = [size for size in SIZE_ORDER if (rows["size"] == size).any()]
+    height = 0.9 + ROW_HEIGHT_IN * len(names)
+    drawn = panels(layout, len(sizes), height, share_y=not layout.is_narrow)
+    low = min(0.9, rows[["speedup", "speedup_low"]].min().min())
+    high = max(1.1, rows[["speedup", "speedup_high"]].max().max())
+    for axes, size in zip(drawn, sizes, strict=True):
+        sized = rows[rows["size"] == size]
+        axes.set_xscale("log")
+        axes.set_xlim(low / 1.15, high * 1.9)
+        _panel(axes, sized, names, collection.peers())
+        axes.set_title(size_title(sized, size))
+        label = "times as fast as eager NumPy"
+        axes.set_xlabel(f"{label} (log)" if layout.is_narrow else f"{label} (log; right is faster)")
+    extra = [hollow_handle("left out of summaries")] if (rows["label"] != "").any() else []
+    variant_legend(figure_of(drawn[0]), variants_in(rows), collection.peers(), layout, extra)
+    return figure_of(drawn[0])
+
+
+def _panel(axes: Axes, rows: pd.DataFrame, names: list[str], peers: list[str]) -> None:
+    """Draw the dots of one size."""
+    reference_line(axes, 1.0)
+    position = {name: index for index, name in enumerate(names)}
+    for each in rows.itertuples():
+        y = position[str(each.row)]
+        hollow = bool(each.label)
+        dot(
+            axes, each.speedup, y, each.speedup_low, each.speedup_high,
+            str(each.kind), str(each.variant), peers, hollow,
+        )  # fmt: skip
+    for name, group in rows.groupby("row"):
+        _remark(axes, group, position[str(name)])
+    workload_axis(axes, names)
+    log_ticks(axes.xaxis, ratio_tick)
+
+
+def _remark(axes: Axes, group: pd.DataFrame, y: float) -> None:
+    """Write the fused ratio at the right, or why there is none."""
+    fused = group[group["kind"] == "fused"]
+    right = float(group[["speedup", "speedup_high"]].max().max())
+    for each in fused.itertuples():
+        text = str(each.label) or ratio_text(float(each.speedup))
+        axes.annotate(
+            text, (right, y), xytext=(7, 0), textcoords="offset points", va="center",
+            fontsize=8.5, color=MUTED if each.label else INK,
+            fontstyle="italic" if each.label else "normal",
+        )  # fmt: skip

@@ -1,0 +1,106 @@
+"""The figure of time against size: the flat left end is the call, the slope the memory."""
+
+import math
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from fuser.reports.collection import Collection
+from fuser.reports.marks import name_rows, variant_legend
+from fuser.reports.style import (
+    INK,
+    MUTED,
+    Layout,
+    color_of,
+    count_text,
+    figure_of,
+    log_ticks,
+    marker_of,
+    panels,
+    seconds_text,
+)
+
+
+def swept(collection: Collection) -> pd.DataFrame:
+    """Select the timed rows of workloads with at least three sizes, with a `row` name."""
+    runs = collection.tables["runs"]
+    timed = runs[runs["call_s"].notna() & (runs["elements"] > 0)]
+    sizes = timed.groupby(["workload", "dtype"])["elements"].transform("nunique")
+    chosen = timed[sizes >= 3]
+    return chosen.assign(row=name_rows(chosen)) if len(chosen) else chosen.assign(row="")
+
+
+def draw(collection: Collection, layout: Layout) -> Figure | None:
+    """Draw one panel a swept workload; None where no workload has three sizes."""
+    rows = swept(collection)
+    if not len(rows):
+        return None
+    names = list(dict.fromkeys(rows["row"]))
+    drawn = panels(layout, len(names), 3.3, columns=3)
+    crossings = collection.tables["break_even"]
+    for axes, name in zip(drawn, names, strict=True):
+        panel = rows[rows["row"] == name]
+        axes.set(xscale="log", yscale="log")
+        _lines(axes, panel, collection.peers())
+        _call_overhead(axes, panel)
+        first = panel.iloc[0]
+        same = (crossings["workload"] == first["workload"]) & (crossings["dtype"] == first["dtype"])
+        axes.set_title(name, pad=16)
+        _crossing(axes, crossings[same & (crossings["kind"] == "fused")])
+        log_ticks(axes.xaxis, lambda value: count_text(value) if value >= 1 else "")
+        log_ticks(axes.yaxis, seconds_text)
+        axes.set_xlabel("elements (log)")
+        axes.set_ylabel("time of one call (log)")
+    order = ["eager", "fallback", "unfused", "fused"]
+    pairs = rows[["variant", "kind"]].drop_duplicates().itertuples(index=False)
+    known = [(str(variant), str(kind)) for variant, kind in pairs]
+    known.sort(key=lambda pair: order.index(pair[1]) if pair[1] in order else len(order))
+    variant_legend(figure_of(drawn[0]), known, collection.peers(), layout, lines=True)
+    return figure_of(drawn[0])
+
+
+def _lines(axes: Axes, panel: pd.DataFrame, peers: list[str]) -> None:
+    """Draw a line with its interval for each variant."""
+    for (name, kind), group in panel.groupby(["variant", "kind"], sort=False):
+        group = group.sort_values("elements")
+        color = color_of(str(kind), str(name), peers)
+        axes.fill_between(
+            group["elements"], group["call_s_low"], group["call_s_high"],
+            color=color, alpha=0.25, linewidth=0,
+        )  # fmt: skip
+        axes.plot(
+            group["elements"], group["call_s"], color=color, linewidth=1.6, markersize=5,
+            marker=marker_of(str(kind), str(name), peers), zorder=3 if kind == "fused" else 2,
+        )  # fmt: skip
+
+
+def _call_overhead(axes: Axes, panel: pd.DataFrame) -> None:
+    """Write the time of the smallest call left of the eager and the fused line."""
+    low, high = axes.get_xlim()
+    axes.set_xlim(low / (high / low) ** 0.22, high)
+    smallest = panel[panel["elements"] == panel["elements"].min()]
+    for each in smallest[smallest["kind"].isin(["eager", "fused"])].itertuples():
+        axes.annotate(
+            seconds_text(float(each.call_s)), (float(each.elements), float(each.call_s)),
+            xytext=(-6, 0), textcoords="offset points", fontsize=8.5, color=INK,
+            ha="right", va="center",
+        )  # fmt: skip
+
+
+def _crossing(axes: Axes, crossings: pd.DataFrame) -> None:
+    """Mark the size from which fused stays faster than eager, or say that there is none."""
+    for each in crossings.head(1).itertuples():
+        text = str(each.note)
+        if not math.isnan(each.crossing_elements):
+            text = f"overtakes eager at {count_text(each.crossing_elements)} elements"
+            axes.axvline(each.crossing_elements, color=INK, linewidth=1, linestyle=(0, (4, 3)))
+            if not math.isnan(each.crossing_elements_low):
+                axes.axvspan(
+                    each.crossing_elements_low, each.crossing_elements_high,
+                    color=MUTED, alpha=0.15, linewidth=0,
+                )  # fmt: skip
+        axes.annotate(
+            f"fused: {text}", (0, 1), xycoords="axes fraction", xytext=(0, 4), textcoords="offset points",
+            fontsize=8, color=MUTED,
+        )  # fmt: skip

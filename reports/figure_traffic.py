@@ -1,0 +1,104 @@
+"""The figure of memory traffic: bytes a call moves unfused, as planned, and at the least."""
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from fuser.reports.collection import Collection
+from fuser.reports.marks import ROW_HEIGHT_IN, name_rows, workload_axis
+from fuser.reports.style import (
+    GRID,
+    INK,
+    KIND_COLORS,
+    MUTED,
+    Layout,
+    figure_of,
+    log_ticks,
+    panels,
+    ratio_text,
+)
+
+MARKS = (
+    ("unfused_bytes", "one kernel per operation", KIND_COLORS["unfused"], "D"),
+    ("planned_bytes", "fused, as planned", KIND_COLORS["fused"], "o"),
+    ("least_bytes", "least possible: inputs and outputs once", INK, "|"),
+)
+
+
+def largest_of_each(traffic: pd.DataFrame) -> pd.DataFrame:
+    """Keep the largest size of each workload and dtype, most saved first."""
+    order = traffic.sort_values("elements", kind="stable")
+    last = order.groupby(["workload", "dtype"], sort=False).tail(1)
+    waste = last["unfused_bytes"].astype(float) / last["elements"]
+    return last.assign(waste=waste).sort_values("waste", ascending=False, kind="stable")
+
+
+def draw(collection: Collection, layout: Layout) -> Figure | None:
+    """Draw one row a workload; None where no ledger was counted."""
+    traffic = collection.tables["traffic"]
+    if not len(traffic):
+        return None
+    rows = largest_of_each(traffic)
+    names = list(name_rows(rows))
+    axes = panels(layout, 1, 1.1 + ROW_HEIGHT_IN * len(names))[0]
+    axes.set_xscale("log")
+    columns = [column for column, *_ in MARKS]
+    per_element = rows[columns].astype(float).div(rows["elements"].astype(float), axis=0)
+    axes.set_xlim(per_element.min().min() / 1.3, per_element.max().max() * 3.2)
+    for y, values in enumerate(per_element.itertuples(index=False)):
+        _row(axes, y, values)
+    for y, each in enumerate(rows.itertuples()):
+        _remark(axes, y, each, float(per_element.iloc[y].max()))
+    workload_axis(axes, names)
+    log_ticks(axes.xaxis, lambda value: f"{value:g}")
+    whole = "bytes moved per element of the largest input (log; left is less)"
+    axes.set_xlabel("bytes per element (log)" if layout.is_narrow else whole)
+    handles = [
+        Line2D([], [], color=color, marker=marker, linestyle="none", label=text, markersize=7)
+        for _, text, color, marker in MARKS
+    ]
+    figure_of(axes).legend(
+        handles=handles, loc="outside upper left", ncols=1 if layout.is_narrow else 3
+    )
+    return figure_of(axes)
+
+
+def _row(axes: Axes, y: int, values: tuple[float, ...]) -> None:
+    """Draw the three marks of a workload, joined by a line."""
+    known = [value for value in values if value == value]
+    if not known:
+        return
+    axes.plot([min(known), max(known)], [y, y], color=GRID, linewidth=3, zorder=1)
+    for value, (_, _, color, marker) in zip(values, MARKS, strict=True):
+        size, width = (13, 2.2) if marker == "|" else (7, 1.0)
+        axes.plot(
+            [value],
+            [y],
+            marker=marker,
+            color=color,
+            markersize=size,
+            markeredgewidth=width,
+            linestyle="none",
+            zorder=3,
+        )
+
+
+def _remark(axes: Axes, y: int, row: object, right: float) -> None:
+    """Write what fusing saves: `7.8x less, 6 → 1 kernels`."""
+    saving = getattr(row, "saving", None)
+    before, after = getattr(row, "kernels_unfused", None), getattr(row, "kernels_fused", None)
+    parts = []
+    if saving is not None and saving == saving:
+        parts = [f"{ratio_text(saving)} less" if saving > 1.005 else "no less"]
+    if before == before and after == after and before is not None and after is not None:
+        parts.append(f"{int(before)} → {int(after)} kernel{'' if after == 1 else 's'}")
+    axes.annotate(
+        ", ".join(parts),
+        (right, y),
+        xytext=(8, 0),
+        textcoords="offset points",
+        va="center",
+        fontsize=8.5,
+        color=MUTED,
+    )

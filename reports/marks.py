@@ -1,0 +1,91 @@
+"""Marks that several figures share: one row a workload, a dot with its interval, a legend."""
+
+import math
+from collections.abc import Sequence
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from fuser.reports.style import GRID, INK, Layout, color_of, marker_of
+
+SIZE_TITLES = {"S": "Small", "M": "Medium", "L": "Large", "sweep": "Sweep"}
+ROW_HEIGHT_IN = 0.25
+
+
+def name_rows(table: pd.DataFrame) -> "pd.Series[str]":
+    """Name each row by its workload, and by its dtype too where a workload has several."""
+    several = table.groupby("workload")["dtype"].transform("nunique") > 1
+    return table["workload"].where(~several, table["workload"] + " " + table["dtype"])
+
+
+def size_title(table: pd.DataFrame, size: str) -> str:
+    """Title a panel by its size class and the range of elements in it."""
+    from fuser.reports.style import count_text
+
+    elements = table["elements"]
+    low, high = count_text(elements.min()), count_text(elements.max())
+    span = low if low == high else f"{low} to {high}"
+    return f"{SIZE_TITLES.get(size, size)} ({span} elements)"
+
+
+def dot(
+    axes: Axes, x: float, y: float, low: float, high: float, kind: str, name: str,
+    peers: list[str], hollow: bool = False,
+) -> None:  # fmt: skip
+    """Draw one value with its interval; hollow where it does not count."""
+    color = color_of(kind, name, peers)
+    if not math.isnan(low) and not math.isnan(high):
+        axes.plot([low, high], [y, y], color=color, linewidth=2.2, solid_capstyle="butt", zorder=2)
+    axes.plot(
+        [x], [y], marker=marker_of(kind, name, peers), color=color, markersize=6.5,
+        markerfacecolor="none" if hollow else color, markeredgewidth=1.3, linestyle="none",
+        zorder=3,
+    )  # fmt: skip
+
+
+def workload_axis(axes: Axes, names: Sequence[str]) -> None:
+    """Put one name a row, the first on top, with a light line to follow."""
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.grid(visible=True, axis="y", color=GRID, linewidth=0.4)
+    axes.tick_params(axis="y", length=0)
+    axes.spines["left"].set_visible(False)
+
+
+def reference_line(axes: Axes, x: float) -> None:
+    """Draw the line at which nothing is gained."""
+    axes.axvline(x, color=INK, linewidth=1.2, zorder=1)
+
+
+def variant_legend(
+    figure: Figure, variants: Sequence[tuple[str, str]], peers: list[str], layout: Layout,
+    extra: Sequence[Line2D] = (), lines: bool = False,
+) -> None:  # fmt: skip
+    """Put a legend of (name, kind) pairs above the panels."""
+    handles = [
+        Line2D(
+            [], [], label=name, color=color_of(kind, name, peers), markersize=6.5,
+            marker=marker_of(kind, name, peers), linestyle="-" if lines else "none",
+        )
+        for name, kind in variants
+    ]  # fmt: skip
+    columns = 3 if layout.is_narrow else 6
+    figure.legend(
+        handles=[*handles, *extra], loc="outside upper left", ncols=columns,
+        handletextpad=0.4, columnspacing=1.2, borderpad=0.2,
+    )  # fmt: skip
+
+
+def hollow_handle(text: str) -> Line2D:
+    """Make the legend entry of rows that do not count."""
+    return Line2D(
+        [], [], label=text, color=INK, marker="o", markerfacecolor="none", linestyle="none"
+    )
+
+
+def variants_in(table: pd.DataFrame) -> list[tuple[str, str]]:
+    """List the (name, kind) pairs of a table in its order."""
+    pairs = table[["variant", "kind"]].drop_duplicates()
+    return list(zip(pairs["variant"], pairs["kind"], strict=True))
