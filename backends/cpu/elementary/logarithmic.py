@@ -20,6 +20,7 @@ from fuser.backends.cpu.elementary.kit import (
     log_specials,
     mad,
     mad_const,
+    mad_const_term,
     mul_const,
     polynomial,
     where_const,
@@ -200,9 +201,10 @@ def times_unit(b: Body, f: Value, base: Base, small: Value) -> tuple[Value, Valu
 
 
 def log_tail(b: Body, f: Value, base: Base) -> Value:
-    """f^2 q(f)."""
+    """f^2 q(f), the last step apart: it is the one whose rounding counts."""
     square = b.op("fmul", f, f)
-    return b.op("fmul", polynomial(b, f, base.tail, square), square)
+    rest = polynomial(b, f, base.tail[1:], square)
+    return b.op("fmul", mad_const_term(b, rest, f, base.tail[0]), square)
 
 
 def logarithm(b: Body, x: Value, name: str) -> Value:
@@ -225,9 +227,12 @@ def log2(b: Body, x: Value) -> Value:
     base = BASES["2", x.scalar]
     f = add_const(b, mantissa, -1.0)
     high, low = times_unit(b, f, base, log_tail(b, f, base))
-    # The integer first: it may cancel half of f, whose product has no error of its own yet.
-    lead = mad_const(b, high, base.unit_high, exponent)
-    return log_specials(b, x, b.op("fadd", lead, low))
+    unit = b.fconst(x, base.unit_high)
+    lead = b.op("fmul", high, unit)
+    if b.features.fma:
+        low = b.op("fadd", low, b.fma(high, unit, b.op("fneg", lead)))
+    # The integer first: it may cancel most of the product, which has no error any more.
+    return log_specials(b, x, b.op("fadd", b.op("fadd", exponent, lead), low))
 
 
 @fma_or_double
