@@ -27,7 +27,9 @@ def working_sets(caches: Mapping[str, int]) -> tuple[int, int]:
     return inside, min(beyond, MOST_BYTES)
 
 
-def measure(caches: Mapping[str, int], cores: int, process: int, samples: int) -> list[dict[str, Any]]:
+def measure(
+    caches: Mapping[str, int], cores: int, process: int, samples: int
+) -> list[dict[str, Any]]:
     """Return the ceilings as fields of the record: each at both sizes, on one and on all cores."""
     found = []
     inside, beyond = working_sets(caches)

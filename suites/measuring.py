@@ -19,6 +19,7 @@ from fuser.suites.verify import (
     Accuracy,
     Reference,
     compare,
+    compare_or_recall,
     copies,
     poison,
     reference,
@@ -174,7 +175,8 @@ class Measurement:
             self._drop(state, variant, "failed", _message(error))
             return
         check_start_s = now_s()
-        accuracy = self._judge(state, result, expected, ulps=True)
+        tolerance = state.workload.tolerance(state.plan.dtype)
+        accuracy = compare_or_recall(result, expected, tolerance, ulps=True)
         if not accuracy.problem and not unchanged(state.arguments, before):
             accuracy = Accuracy(np.inf, None, "the call changed its input arrays")
             refill(state.arguments, before)
@@ -259,7 +261,7 @@ class Measurement:
         self._counted(state, row, "compiled_inside", compiled, row.runner.compiled_kernels())
         self._counted(state, row, "fell_back", fallen, row.runner.fallbacks())
         if expected is not None:
-            accuracy = self._judge(state, result, expected)
+            accuracy = compare(result, expected, state.workload.tolerance(state.plan.dtype))
             row.alive = self._passes(state, row.variant, f"in timed block {block}", accuracy)
 
     def _counted(
@@ -289,15 +291,11 @@ class Measurement:
             except Exception as error:  # noqa: BLE001  (see _first_call)
                 self._fail(state, row, _message(error))
                 continue
-            accuracy = self._judge(state, result, expected)
+            tolerance = state.workload.tolerance(state.plan.dtype)
+            accuracy = compare_or_recall(result, expected, tolerance)
             row.alive = self._passes(state, row.variant, "after timing", accuracy)
         state.arguments = ()
         state.rows = []
-
-    def _judge(
-        self, state: CellState, result: Any, expected: Reference, ulps: bool = False
-    ) -> Accuracy:
-        return compare(result, expected, state.workload.tolerance(state.plan.dtype), ulps)
 
     def _passes(self, state: CellState, variant: int, when: str, accuracy: Accuracy) -> bool:
         """Emit a finding; return whether the result was right."""

@@ -10,8 +10,6 @@ from typing import Any
 
 from fuser.suites.workload import Arguments
 
-LEAST_RESOLUTIONS = 2000
-"""A sample spans at least this many steps of the clock."""
 MOST_CALLS = 1_000_000
 
 now_s = time.perf_counter
@@ -28,7 +26,9 @@ def clock_resolution_s() -> float:
     return min(steps)
 
 
-def timed_calls(function: Callable[..., Any], arguments: Arguments, calls: int) -> tuple[float, Any]:
+def timed_calls(
+    function: Callable[..., Any], arguments: Arguments, calls: int
+) -> tuple[float, Any]:
     """Return the seconds that `calls` calls took, and the last one's result.
 
     The loop runs in C: each result is released before the next call, as in a program that uses

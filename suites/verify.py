@@ -6,14 +6,14 @@ infinities must agree. Integers and booleans must be equal.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from fuser.suites.workload import Arguments, Array, Workload
 
-CHUNK = 1 << 16
+CHUNK = 1 << 14
 """Elements compared at a time: the temporaries stay in a core's cache."""
 
 
@@ -41,6 +41,8 @@ class Reference:
 
     outputs: tuple[Array, ...]
     dtypes: tuple["np.dtype[Any]", ...]
+    scales: tuple[float, ...]  # mean magnitude of each output's finite part
+    judged: list[tuple[tuple[Any, ...], Accuracy]] = field(default_factory=list)
 
     def nbytes(self) -> int:
         """Return the size of the outputs in their own dtypes, in bytes."""
@@ -67,7 +69,8 @@ def reference(workload: Workload, arguments: Arguments) -> Reference:
         if workload.reference == "float64":
             arguments = tuple(_widened(each) for each in arguments)
         outputs = tuple(np.asarray(each) for each in flatten(workload.function(*arguments)))
-    return Reference(outputs, dtypes)
+        scales = tuple(_mean_magnitude(each) for each in outputs)
+    return Reference(outputs, dtypes, scales)
 
 
 def _one_of_each(arguments: Arguments) -> Arguments:
@@ -84,15 +87,37 @@ def _widened(argument: Any) -> Any:
     return argument
 
 
+def compare_or_recall(
+    result: Any, expected: Reference, tolerance: float, ulps: bool = False
+) -> Accuracy:
+    """Judge a result, unless one that is equal to it in every element was judged before.
+
+    The first result is kept alive with the reference: not for use between timed samples.
+    """
+    found = flatten(result)
+    for known, accuracy in expected.judged:
+        if len(known) == len(found) and all(map(_identical, known, found)):
+            return accuracy
+    accuracy = compare(result, expected, tolerance, ulps)
+    if not expected.judged and not accuracy.problem:
+        expected.judged.append((found, accuracy))
+    return accuracy
+
+
+def _identical(known: Any, found: Any) -> bool:
+    known, found = np.asarray(known), np.asarray(found)
+    return known.dtype == found.dtype and np.array_equal(known, found)
+
+
 def compare(result: Any, expected: Reference, tolerance: float, ulps: bool = False) -> Accuracy:
-    """Judge a result; `ulps` also measures units in the last place, at twice the cost."""
+    """Judge a result; `ulps` also measures units in the last place, at half the cost again."""
     found = flatten(result)
     if len(found) != len(expected.outputs):
         return Accuracy(np.inf, None, f"{len(found)} outputs, expected {len(expected.outputs)}")
     worst = Accuracy()
-    pairs = zip(found, expected.outputs, expected.dtypes, strict=True)
-    for index, (each, right, dtype) in enumerate(pairs):
-        accuracy = _compare_one(np.asarray(each), right, dtype, ulps)
+    outputs = zip(found, expected.outputs, expected.dtypes, expected.scales, strict=True)
+    for index, (each, right, dtype, scale) in enumerate(outputs):
+        accuracy = _compare_one(np.asarray(each), right, dtype, scale, ulps)
         if not accuracy.problem and not accuracy.max_relative_error <= tolerance:
             found_error = f"{accuracy.max_relative_error:.3g}, admitted {tolerance:.3g}"
             accuracy = accuracy.merged(Accuracy(problem=f"relative error {found_error}"))
@@ -105,7 +130,9 @@ def compare(result: Any, expected: Reference, tolerance: float, ulps: bool = Fal
     return worst
 
 
-def _compare_one(found: Array, right: Array, dtype: "np.dtype[Any]", ulps: bool) -> Accuracy:
+def _compare_one(
+    found: Array, right: Array, dtype: "np.dtype[Any]", scale: float, ulps: bool
+) -> Accuracy:
     if found.dtype != dtype:
         return Accuracy(np.inf, None, f"dtype {found.dtype}, expected {dtype}")
     if found.shape != right.shape:
@@ -116,7 +143,6 @@ def _compare_one(found: Array, right: Array, dtype: "np.dtype[Any]", ulps: bool)
         return Accuracy(np.inf if wrong else 0.0, None, problem)
     flat_found, flat_right = found.reshape(-1), right.reshape(-1)
     with np.errstate(all="ignore"):
-        scale = _mean_magnitude(flat_right)
         worst = Accuracy(0.0, 0.0 if ulps else None)
         for start in range(0, found.size, CHUNK):
             part = slice(start, start + CHUNK)
@@ -125,24 +151,31 @@ def _compare_one(found: Array, right: Array, dtype: "np.dtype[Any]", ulps: bool)
 
 
 def _mean_magnitude(values: Array) -> float:
-    total = float(np.mean(np.abs(values), dtype=np.float64)) if values.size else 0.0
+    if values.dtype.kind != "f" or not values.size:
+        return 0.0
+    flat = values.reshape(-1)
+    total = sum(
+        float(np.sum(np.abs(flat[start : start + CHUNK]), dtype=np.float64))
+        for start in range(0, flat.size, CHUNK)
+    )
     if np.isfinite(total):
-        return total
-    finite = values[np.isfinite(values)]
+        return total / flat.size
+    finite = flat[np.isfinite(flat)]
     return float(np.mean(np.abs(finite), dtype=np.float64)) if finite.size else 0.0
 
 
 def _compare_chunk(found: Array, right: Array, scale: float, ulps: bool) -> Accuracy:
-    wide = right.astype(np.float64, copy=False)
-    distance = np.abs(found.astype(np.float64) - wide)
+    distance = np.subtract(found, right, dtype=np.float64)
+    np.abs(distance, out=distance)
     if not np.isfinite(np.max(distance, initial=0.0)):
-        return _compare_unusual(found, wide, scale, ulps)
-    magnitude = np.abs(wide)
+        return _compare_unusual(found, right, scale, ulps)
+    magnitude = np.abs(right, dtype=np.float64)
     in_ulps = _ulps(distance, magnitude, scale, found.dtype) if ulps else None
     magnitude += scale
-    # 0 / 0 (both results are zero everywhere) is a distance of 0
-    relative = np.divide(distance, magnitude, out=distance, where=magnitude > 0)
-    return Accuracy(float(np.max(relative, initial=0.0)), in_ulps)
+    if scale == 0.0:  # a distance of 0 from a reference of 0 is none
+        magnitude[magnitude == 0.0] = np.finfo(np.float64).tiny
+    distance /= magnitude
+    return Accuracy(float(np.max(distance, initial=0.0)), in_ulps)
 
 
 def _ulps(distance: Array, magnitude: Array, scale: float, dtype: "np.dtype[Any]") -> float:

@@ -22,6 +22,9 @@ HEAVY_SIZES: Mapping[str, int] = {"S": 16 * KIBI, "M": KIBI * KIBI, "L": 8 * KIB
 """For formulas of dozens of operations: sized by the time NumPy takes, not by bytes."""
 SWEEP: tuple[int, ...] = (1, 64, KIBI, 16 * KIBI, 256 * KIBI, 4 * KIBI * KIBI)
 """Time against size: from the bare cost of a call to beyond the cache."""
+DISTINCT = 262_139
+"""Values drawn for one array. A prime: a kernel that reads a block of 2^n elements too far on
+finds other values there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,25 +77,43 @@ class Workload:
 
 def side(elements: int) -> int:
     """Return the side of the square with about `elements` elements, at least 1."""
-    return max(1, round(elements**0.5))
+    return max(1, round(float(elements) ** 0.5))
 
 
 def normal(generator: np.random.Generator, shape: Any, dtype: "np.dtype[Any]") -> Array:
     """Return standard normal values of a floating dtype."""
-    drawn = np.dtype(np.float32) if dtype.itemsize < 8 else np.dtype(np.float64)
-    values: Array = generator.standard_normal(shape, dtype=drawn.type)
-    return values.astype(dtype, copy=False)
+
+    def draw(count: int, kind: type[Any]) -> Array:
+        return generator.standard_normal(count, dtype=kind)
+
+    return _filled(draw, shape, dtype)
 
 
 def uniform(
     generator: np.random.Generator, shape: Any, dtype: "np.dtype[Any]", low: float, high: float
 ) -> Array:
     """Return values of a floating dtype, uniform between `low` and `high`."""
-    drawn = np.dtype(np.float32) if dtype.itemsize < 8 else np.dtype(np.float64)
-    values: Array = generator.random(shape, dtype=drawn.type)
-    values *= high - low
-    values += low
-    return values.astype(dtype, copy=False)
+
+    def draw(count: int, kind: type[Any]) -> Array:
+        values: Array = generator.random(count, dtype=kind)
+        values *= high - low
+        values += low
+        return values
+
+    return _filled(draw, shape, dtype)
+
+
+def _filled(
+    draw: Callable[[int, type[Any]], Array], shape: Any, dtype: "np.dtype[Any]"
+) -> Array:
+    """Return an array of drawn values; beyond `DISTINCT` elements the values come round again.
+
+    Drawing 4 million normal numbers takes longer than most workloads; copying does not.
+    """
+    size = int(np.prod(shape))
+    kind = np.float32 if dtype.itemsize < 8 else np.float64
+    values = draw(min(size, DISTINCT), kind).astype(dtype, copy=False)
+    return np.resize(values, shape)
 
 
 def normals(count: int) -> MakeInputs:

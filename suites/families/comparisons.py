@@ -4,7 +4,15 @@ from typing import Any
 
 import numpy as np
 
-from fuser.suites.workload import HEAVY_SIZES, Arguments, Array, Workload, normals, uniform, uniforms
+from fuser.suites.workload import (
+    HEAVY_SIZES,
+    Arguments,
+    Array,
+    Workload,
+    normals,
+    uniform,
+    uniforms,
+)
 
 FAMILY = "comparisons and where"
 ESCAPE_STEPS = 12
@@ -69,7 +77,7 @@ def _integers(
 WORKLOADS = (
     Workload(
         "where_odd", FAMILY, "one of two values by the remainder", where_odd, _whole_numbers,
-        quick=True,
+        sizes=HEAVY_SIZES, quick=True,
     ),
     Workload("boolean_mix", FAMILY, "six comparisons and logic", boolean_mix, _integers_and_floats),
     Workload(

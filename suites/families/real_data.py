@@ -11,13 +11,14 @@ from fuser.suites.workload import HEAVY_SIZES, Arguments, Array, Workload
 FAMILY = "real data"
 ELEVATION = "jacksboro_fault_dem.npz"
 PHOTOGRAPH = "grace_hopper.jpg"
-METRES_A_DEGREE = 111_320.0
-"""Length of a degree on a great circle; the elevation model's grid is 1/1200 of a degree."""
 
 
 def hill_shading(elevation: Array) -> Any:
-    """Horn, "Hill shading and the reflectance map", Proc. IEEE 69(1), 1981: light from the
-    north-west at 45 degrees, slopes by central differences on a grid of 75 m by 93 m."""
+    """Horn, "Hill shading and the reflectance map", Proc. IEEE 69(1), 1981.
+
+    Light from the north-west at 45 degrees, central differences on a grid of 75 m by 93 m.
+    """
+    # the model's grid is 1/1200 of a degree: 93 m to the north, 75 m to the east at 36.6 degrees
     east = (elevation[1:-1, 2:] - elevation[1:-1, :-2]) * (1 / 150)
     north = (elevation[:-2, 1:-1] - elevation[2:, 1:-1]) * (1 / 186)
     lit = (0.5 * east - 0.5 * north + 0.7071067811865476) / np.sqrt(1 + east * east + north * north)
@@ -31,8 +32,10 @@ def _linear_light(channel: Array) -> Any:
 
 
 def tone_mapping(red: Array, green: Array, blue: Array) -> Any:
-    """Reinhard et al., "Photographic tone reproduction", ACM TOG 21(3), 2002, equation 4, on
-    linear light with the luminance weights of ITU-R BT.709; two stops up, white at 4."""
+    """Reinhard et al., "Photographic tone reproduction", ACM TOG 21(3), 2002, equation 4.
+
+    On linear light, with the luminance weights of ITU-R BT.709; two stops up, white at 4.
+    """
     red, green, blue = (4.0 * _linear_light(channel) for channel in (red, green, blue))
     luminance = 0.2126 * red + 0.7152 * green + 0.0722 * blue
     scale = (1 + luminance * (1 / 16)) / (1 + luminance)

@@ -1,0 +1,251 @@
+"""The command `fuser-bench`."""
+
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import click
+
+from fuser.reports.record import Record, RecordError, Run, load, save
+from fuser.suites import plan as plans
+from fuser.suites import progress, runners, selection
+from fuser.suites.engine import Engine
+from fuser.suites.machine import command_line
+from fuser.suites.plan import Plan
+
+EXIT_USAGE = 2
+EXIT_NOTHING = 3
+EXIT_WRONG = 4
+EXIT_INTERRUPTED = 130
+RESULTS = "bench-results"
+RECORD = "record.json"
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def main() -> None:
+    """Measure what fusing NumPy operations buys on this machine, and why."""
+
+
+@main.command()
+@click.argument("ids", nargs=-1)
+@click.option("--list", "list_only", is_flag=True, help="Show the workloads and stop.")
+@click.option("--preset", type=click.Choice(["quick", "full"]), default="quick", show_default=True)
+@click.option("--full", is_flag=True, help="The same as --preset full: everything, about an hour.")
+@click.option("--processes", type=click.IntRange(1, 100), help="Worker processes (quick: 3).")
+@click.option("--budget-s", type=click.FloatRange(1), help="Seconds for measuring (quick: 200).")
+@click.option("--variants", help="Runners to compare, by comma: eager,unfused,fused.")
+@click.option("--dtypes", default="", help="Dtypes instead of the preset's, by comma.")
+@click.option("--sizes", default="", help="Sizes instead: S, M, L or elements, by comma.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of inputs and order.")
+@click.option("--output", default=RESULTS, show_default=True, type=click.Path(file_okay=False))
+@click.option("--json", "as_json", is_flag=True, help="Print a summary as JSON.")
+def run(ids: Sequence[str], list_only: bool, as_json: bool, output: str, **options: Any) -> None:
+    """Measure the workloads named by IDS, or a preset, and write a report.
+
+    An ID is a workload, or workload-dtype-size as the report prints it. Ctrl-C ends the run early:
+    what was measured is kept and reported. Exit codes: 0 measured, 2 usage, 3 nothing measured,
+    4 a wrong result, 130 interrupted.
+    """
+    if list_only:
+        _print_list(as_json)
+        return
+    plan = _plan(ids, **options)
+    click.echo(_announcement(plan), err=as_json)
+    record, folder = _measure(plan, Path(output))
+    report = _report(folder)
+    _print_summary(record, folder, report, as_json)
+    sys.exit(exit_code(record))
+
+
+def _plan(ids: Sequence[str], preset: str, full: bool, **options: Any) -> Plan:
+    """Return the plan that the options describe; usage errors end the command."""
+    try:
+        names = _split(options["variants"]) or None
+        variants = plans.variants_for(names)
+        make = plans.full_plan if full or preset == "full" else plans.quick_plan
+        plan = make(variants=variants, seed=options["seed"], command=command_line())
+        plan = selection.restrict(plan, ids, _split(options["dtypes"]), _split(options["sizes"]))
+    except KeyError as error:
+        known = ", ".join(runners.specs())
+        raise click.UsageError(f"unknown runner {error}; known: {known}") from None
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    chosen = {name: options[name] for name in ("processes", "budget_s") if options[name]}
+    return replace(plan, **chosen)
+
+
+def _split(text: str | None) -> list[str]:
+    return [each.strip() for each in (text or "").split(",") if each.strip()]
+
+
+def _announcement(plan: Plan) -> str:
+    """Return what is going to happen and about how long it takes."""
+    present = [each.name for each in plan.variants if each.absent_reason is None]
+    lines = [
+        f"about {progress.clock_text(plan.estimate_s())} for {len(plan.cells)} cells x "
+        f"{len(present)} variants ({', '.join(present)}) in {plan.worker_count()} processes, "
+        "then the report"
+    ]
+    absent = [each for each in plan.variants if each.absent_reason is not None]
+    lines += [f"without {each.name}: {each.absent_reason}" for each in absent]
+    return "\n".join(lines)
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let the first SIGINT or SIGTERM end the measuring; ignore more until the record is saved."""
+
+    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    kept = {each: signal.signal(each, interrupt) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for each, handler in kept.items():
+            signal.signal(each, handler)
+
+
+def _measure(plan: Plan, output: Path) -> tuple[Record, Path]:
+    """Run the plan; return the record and the folder it was saved in."""
+    with _interruptible():
+        folder = output
+
+        def keep(record: Record) -> None:
+            save(record, folder / RECORD)
+
+        engine = Engine(plan, progress.for_terminal(), on_partial=keep)
+        folder = output / engine.run_id
+        record = engine.run()
+        keep(record)
+    return record, folder
+
+
+def _report(folder: Path) -> Path | None:
+    """Render the report of a run's folder; a failure is said and leaves the record."""
+    try:
+        from fuser.reports.render import render
+
+        return render(folder)
+    except ImportError as error:
+        click.echo(f"no report: {error}. Install fuser-bench[bench].", err=True)
+    except Exception as error:  # noqa: BLE001  (an hour's measurement must not end in a traceback)
+        click.echo(f"no report: {type(error).__name__}: {error}", err=True)
+    return None
+
+
+def counts(record: Record) -> dict[str, int]:
+    """Return how many rows have each status, and how many there are."""
+    found: dict[str, int] = {}
+    for cell in record.cells:
+        for each in cell.runs:
+            expected = each.status == "fell_back" and each.expected_fallback
+            name = "expected fallback" if expected else each.status
+            found[name] = found.get(name, 0) + 1
+    return found
+
+
+def is_finding(run: Run) -> bool:
+    """Return whether a row is left out of the results for a reason that a person should see."""
+    if run.status == "fell_back":
+        return not run.expected_fallback
+    return run.status in ("wrong", "failed", "compiled_inside")
+
+
+def exit_code(record: Record) -> int:
+    """Return what the command ends with: wrong results first, then nothing measured."""
+    found = counts(record)
+    if found.get("wrong"):
+        return EXIT_WRONG
+    if not any(run.samples.seconds for cell in record.cells for run in cell.runs):
+        return EXIT_NOTHING
+    return 0 if record.finished else EXIT_INTERRUPTED
+
+
+def _print_summary(record: Record, folder: Path, report: Path | None, as_json: bool) -> None:
+    found = counts(record)
+    last = str(report or folder / RECORD)
+    if as_json:
+        click.echo(json.dumps({
+            "run_id": record.run_id, "finished": record.finished, "rows": found,
+            "record": str(folder / RECORD), "report": str(report) if report else None,
+            "notes": list(record.notes),
+        }))
+        return
+    rows = sum(found.values())
+    ending = "" if record.finished else "; interrupted: what was measured is kept"
+    others = ", ".join(f"{count} {name}" for name, count in found.items() if name != "ok")
+    others = f"; {others}" if others else ""
+    click.echo(f"{found.get('ok', 0)} of {rows} rows measured{others}{ending}")
+    for cell in record.cells:
+        for each in cell.runs:
+            if is_finding(each):
+                click.echo(f"  {each.status}: {cell.id}, {each.variant}: {each.reason}")
+    for note in record.notes:
+        click.echo(f"  note: {note}")
+    click.echo(os.path.relpath(last) if Path(last).is_relative_to(Path.cwd()) else last)
+
+
+def _print_list(as_json: bool) -> None:
+    rows = selection.listing()
+    if as_json:
+        click.echo(json.dumps([dict(row) for row in rows]))
+        return
+    for row in rows:
+        click.echo(f"{row['id']:<24} {row['preset']:<6} {row['family']:<22} {row['title']}")
+
+
+@main.command()
+@click.argument("run_path", metavar="RUN", type=click.Path())
+def report(run_path: str) -> None:
+    """Write the report of a saved RUN again: its folder, its record.json, or its name."""
+    folder = find_run(run_path)
+    if folder is None:
+        raise click.UsageError(f"{run_path}: no {RECORD} there or in {RESULTS}/{run_path}")
+    try:
+        record = load(folder / RECORD)
+    except RecordError as error:
+        raise click.UsageError(str(error)) from None
+    written = _report(folder)
+    if written is None:
+        sys.exit(1)
+    click.echo(str(written))
+    sys.exit(EXIT_NOTHING if exit_code(record) == EXIT_NOTHING else 0)
+
+
+def find_run(text: str) -> Path | None:
+    """Return the folder of a run from its path, its record's path, or its name; None if absent."""
+    path = Path(text)
+    for folder in (path, path.parent, Path(RESULTS) / text):
+        named = path.name == RECORD or folder != path.parent
+        if named and (folder / RECORD).is_file():
+            return folder
+    return None
+
+
+@main.command()
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+def doctor(as_json: bool) -> None:
+    """Say what this machine can measure, and what to install for more."""
+    from fuser.suites.doctor import findings
+
+    rows = list(findings())
+    if as_json:
+        names = ("subject", "state", "text")
+        click.echo(json.dumps([dict(zip(names, row, strict=True)) for row in rows]))
+        return
+    for subject, state, text in rows:
+        click.echo(f"{state:<9} {subject:<18} {text}")
+
+
+if __name__ == "__main__":
+    main()

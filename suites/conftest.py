@@ -1,0 +1,3 @@
+"""`pytest suites` in a checkout, `pytest --pyargs fuser.suites` anywhere else."""
+
+pytest_plugins = ["fuser.suites.plugin"]

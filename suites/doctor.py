@@ -1,0 +1,59 @@
+"""What this machine and installation can measure, and what to install for more."""
+
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from fuser.suites import machine, runners
+from fuser.suites.sampling import clock_resolution_s
+
+OPTIONAL = {
+    "pytest_benchmark": "compare and store results through pytest: pip install pytest-benchmark",
+    "matplotlib": "figures and the real-data workloads: pip install matplotlib",
+    "pandas": "tables of the reports: pip install pandas",
+    "scipy": "intervals of the reports: pip install scipy",
+    "rich": "the progress bar: pip install rich",
+}
+BUSY = 0.5
+"""A load average a core beyond which timing is doubtful."""
+
+
+def findings() -> Iterator[tuple[str, str, str]]:
+    """Yield (subject, "ok" | "absent" | "doubtful", what was found and what to do)."""
+    facts = machine.describe_machine()
+    yield "processor", "ok", f"{facts.cpu}, {facts.cores_logical} logical cores"
+    caches = ", ".join(f"{name} {size >> 10} KiB" for name, size in facts.caches.items())
+    yield "caches", "ok" if caches else "absent", caches or "sizes unknown: defaults are used"
+    load = facts.load_average[0] if facts.load_average else 0.0
+    busy = load > BUSY * max(1, facts.cores_logical)
+    text = f"load average {load:.2f}"
+    yield "load", "doubtful" if busy else "ok", text + ": wait for other work" * busy
+    if facts.governor not in (None, "performance"):
+        advice = f"{facts.governor}: clocks vary; cpupower frequency-set -g performance"
+        yield "governor", "doubtful", advice
+    yield "clock", "ok", f"resolution {clock_resolution_s() * 1e9:.0f} ns"
+    yield from _fuser()
+    for name, spec in runners.specs().items():
+        yield f"runner {name}", *_runner(spec)
+    for module, purpose in OPTIONAL.items():
+        present = find_spec(module) is not None
+        yield module, "ok" if present else "absent", "" if present else purpose
+
+
+def _fuser() -> Iterator[tuple[str, str, str]]:
+    backends: Any = getattr(import_module("fuser"), "available_backends", dict)()
+    if not isinstance(backends, dict):
+        yield "backends", "ok", ", ".join(map(str, backends))
+        return
+    for name, reason in backends.items():
+        yield f"backend {name}", "absent" if reason else "ok", str(reason or "")
+
+
+def _runner(spec: str) -> tuple[str, str]:
+    try:
+        runner = runners.load(spec)
+        reason = runner.unavailable()
+    except Exception as error:  # noqa: BLE001  (a third party's import may raise anything)
+        return "absent", f"{type(error).__name__}: {error}"
+    return ("absent", reason) if reason else ("ok", runner.description)
