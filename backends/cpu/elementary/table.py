@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from fuser.backends.cpu.elementary import exponential, logarithmic
+from fuser.backends.cpu.elementary import exponential, logarithmic, trigonometric
 from fuser.backends.cpu.elementary.kit import Function
 
 ELEMENTARY: Mapping[str, Function] = MappingProxyType(
     {
+        "cos": trigonometric.cos,
         "exp": exponential.exp,
         "exp2": exponential.exp2,
         "expm1": exponential.expm1,
@@ -18,6 +19,8 @@ ELEMENTARY: Mapping[str, Function] = MappingProxyType(
         "log1p": logarithmic.log1p,
         "log2": logarithmic.log2,
         "sigmoid": exponential.sigmoid,
+        "sin": trigonometric.sin,
+        "tan": trigonometric.tan,
         "tanh": exponential.tanh,
     }
 )
