@@ -1,0 +1,195 @@
+"""sin, cos and tan.
+
+Method: r = x - n pi/2 with pi in parts (Cody and Waite, Software Manual for the Elementary
+Functions, 1980, chapter 8; Muller, Elementary Functions, 3rd edition, 2016, chapter 11), then
+minimax polynomials in r^2. With FMA every product is exact; without it the parts
+are short, so that n times each is. Beyond a bound the C library serves, which reduces with as many
+digits of pi as it takes (Payne and Hanek 1983). The coefficients are our own (tools/minimax.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fuser.backends.cpu.body import BITS, Body, Value
+from fuser.backends.cpu.elementary.kit import (
+    Coefficients,
+    absolute,
+    add_const,
+    fma_or_double,
+    horner,
+    mad,
+    mad_const,
+    mad_const_term,
+    mul_const,
+    quick_two_sum,
+    round_scaled,
+    two_product,
+    two_sum,
+)
+
+INVERSE_PI = 0.3183098861837907
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What differs between float and double."""
+
+    pi_parts: tuple[float, ...]
+    """All positive, so that a zero keeps its sign."""
+    suffix: str
+    """Of the C library's functions."""
+    bound: float
+    """Above it the C library serves."""
+    sine: Coefficients
+    """(sin r - r) / r^3 in r^2, for |r| <= pi/4."""
+    cosine: Coefficients
+    """(cos r - 1 + r^2/2) / r^4 in r^2, for |r| <= pi/4."""
+
+
+TABLES = {
+    "float": Table(
+        pi_parts=(3.141592502593994, 1.5099578831723193e-07, 1.0780605906948477e-14),
+        suffix="f",
+        bound=120000.0,
+        sine=(-0.16666655242443085, 0.008332187309861183, -0.0001951791055034846),
+        cosine=(0.04166664555668831, -0.0013887309469282627, 2.44323346123565e-05),
+    ),
+    "double": Table(
+        pi_parts=(3.141592653589793, 1.224646799147353e-16, 2.165713347843828e-32),
+        suffix="",
+        bound=2.0**30,
+        sine=(
+            -0.1666666666666663,
+            0.008333333333321842,
+            -0.00019841269829375403,
+            2.7557313549965065e-06,
+            -2.505073696717334e-08,
+            1.5895622679905546e-10,
+        ),
+        cosine=(
+            0.041666666666666595,
+            -0.0013888888888873307,
+            2.480158728896495e-05,
+            -2.755731420289444e-07,
+            2.0875703100191724e-09,
+            -1.1358614282021955e-11,
+        ),
+    ),
+}
+
+SHORT_PI = (
+    3.1415926534682512,
+    1.2154201012607932e-10,
+    4.044532497422333e-21,
+    1.69568553207378e-31,
+)
+"""Parts of 33 bits: their products with integers below 2^20 are exact in double."""
+SHORT_BOUND = 1.6e6
+"""Where products with `SHORT_PI` stop being exact."""
+
+
+def bound_of(b: Body, x: Value) -> float:
+    """The greatest |x| that the vector code reduces."""
+    return TABLES[x.scalar].bound if b.features.fma else SHORT_BOUND
+
+
+def reduced(b: Body, x: Value, count: Value) -> tuple[Value, Value]:
+    """X - count pi/2 as an unevaluated sum of two values."""
+    if b.features.fma:
+        first, second, third = (-part / 2 for part in TABLES[x.scalar].pi_parts)
+        upper = mad_const(b, count, first, x)
+        product, error = two_product(b, count, b.fconst(x, second))
+        r, low = two_sum(b, upper, product)
+        return r, mad_const(b, count, third, b.op("fadd", low, error))
+    first, second, third, fourth = (part / 2 for part in SHORT_PI)
+    upper = b.op("fsub", x, mul_const(b, count, first))
+    r, error = two_sum(b, upper, mul_const(b, count, -second))
+    rest = mad_const(b, count, third, mul_const(b, count, fourth))
+    return quick_two_sum(b, r, b.op("fsub", error, rest))
+
+
+def reduced_once(b: Body, x: Value, count: Value) -> Value:
+    """X - count pi/2 as one value."""
+    if b.features.fma:
+        for part in TABLES[x.scalar].pi_parts:
+            x = mad_const(b, count, -part / 2, x)
+        return x
+    return reduced(b, x, count)[0]
+
+
+def is_odd(b: Body, integer: Value, like: Value) -> Value:
+    """Whether the integer's lowest bit is set; the shortest form for each kind of mask."""
+    if b.features.masked:
+        kept = b.op("and", integer, b.iconst(like, 1))
+        return b.compare("icmp ne", kept, b.iconst(like, 0))
+    moved = b.op("shl", integer, b.iconst(like, BITS[like.scalar] - 1))
+    return b.compare("icmp slt", moved, b.iconst(like, 0))
+
+
+def cosine_tail(b: Body, square: Value, coefficients: Coefficients) -> Value:
+    """(cos r - 1) / r^2."""
+    return mad_const_term(b, horner(b, square, coefficients), square, -0.5)
+
+
+def patched(b: Body, x: Value, size: Value, fast: Value, name: str) -> Value:
+    """`fast`, or the C library's value where |x| is beyond the bound."""
+    bound = TABLES[x.scalar].bound if b.features.fma else SHORT_BOUND
+    beyond = b.compare("fcmp ogt", size, b.fconst(x, bound))
+    return b.slow_lanes(beyond, fast, name + TABLES[x.scalar].suffix, x)
+
+
+def sine_or_cosine(b: Body, x: Value, name: str) -> Value:
+    """Both functions' polynomials on |r| <= pi/4, the quadrant to choose and to sign.
+
+    The quadrant's lowest bit swaps them and its second is the sign. For cosine one is added to it.
+    """
+    table = TABLES[x.scalar]
+    cosine = name == "cos"
+    size = absolute(b, x)
+    rounded = round_scaled(b, size, 2.0 * INVERSE_PI, 1 if cosine else 0)
+    r = reduced_once(b, size, rounded.number)
+    square = b.op("fmul", r, r)
+    sine = mad(b, horner(b, square, table.sine), b.op("fmul", square, r), r)
+    other = mad_const_term(b, cosine_tail(b, square, table.cosine), square, 1.0)
+    value = b.select(is_odd(b, rounded.bits, x), other, sine)
+    width = BITS[x.scalar]
+    sign = b.op("shl", rounded.bits, b.iconst(x, width - 2))
+    if not cosine:
+        sign = b.op("xor", sign, b.as_integer(x))
+    sign = b.op("and", sign, b.iconst(x, 1 << (width - 1)))
+    signed = b.as_float(b.op("xor", sign, b.as_integer(value)))
+    return patched(b, x, size, signed, name)
+
+
+@fma_or_double
+def sin(b: Body, x: Value) -> Value:
+    """Sine, from |x| so that -0.0 stays."""
+    return sine_or_cosine(b, x, "sin")
+
+
+@fma_or_double
+def cos(b: Body, x: Value) -> Value:
+    """Cosine."""
+    return sine_or_cosine(b, x, "cos")
+
+
+@fma_or_double
+def tan(b: Body, x: Value) -> Value:
+    """Tangent: sin r / cos r, or -cos r / sin r in odd quadrants, with r as a sum of two values."""
+    table = TABLES[x.scalar]
+    size = absolute(b, x)
+    rounded = round_scaled(b, size, 2.0 * INVERSE_PI, 0)
+    r, low = reduced(b, size, rounded.number)
+    square = b.op("fmul", r, r)
+    cube = b.op("fmul", square, r)
+    up = b.op("fadd", r, mad(b, horner(b, square, table.sine), cube, low))
+    shift = b.op("fmul", r, b.op("fneg", low))
+    down = mad(b, cosine_tail(b, square, table.cosine), square, shift)
+    down = add_const(b, down, 1.0)
+    odd = is_odd(b, rounded.bits, x)
+    value = b.op("fdiv", b.select(odd, down, up), b.select(odd, up, down))
+    width = BITS[x.scalar]
+    sign = b.op("shl", rounded.bits, b.iconst(x, width - 1))
+    sign = b.op("xor", sign, b.op("and", b.as_integer(x), b.iconst(x, 1 << (width - 1))))
+    return patched(b, x, size, b.as_float(b.op("xor", sign, b.as_integer(value))), "tan")
