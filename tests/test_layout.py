@@ -1,6 +1,7 @@
 """The four folders: what may import what, what is a package, and what `import fuser` costs."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -52,7 +53,10 @@ def test_imports_run_one_way(module: str) -> None:
     assert not relative, f"{SOURCES[module]}: relative imports on lines {relative}"
     ours = [(line, name) for line, name in imports(tree) if name.split(".")[0] == "fuser"]
     wrong = [found for found in ours if layer(found[1]) not in MAY_IMPORT[layer(module)]]
-    assert not wrong, f"{SOURCES[module]}: {layer(module)} may not import {wrong}"
+    assert not wrong, (
+        f"{SOURCES[module]}: {layer(module)} may not import {wrong}, inside functions neither; "
+        "name a plug-in by a string, for importlib"
+    )
     top_level = {name.split(".")[0] for _, name in imports(tree)}
     shadows = top_level & {"backends", "suites", "reports", "tests"}
     assert not shadows, f"{SOURCES[module]}: import {shadows} as fuser.…"
@@ -137,3 +141,37 @@ def test_import_fuser_is_quick() -> None:
     )
     elapsed_s = min(float(run_python(code)) for _ in range(5))
     assert elapsed_s <= IMPORT_BUDGET_S
+
+
+# What pip calls a package whose import has another name.
+DISTRIBUTIONS = {"PIL": "pillow", "mpl_toolkits": "matplotlib"}
+
+
+def distribution_names(requirements: list[str]) -> set[str]:
+    """Return the bare names of requirements such as `numpy>=2.0; python_version > "3"`."""
+    return {re.split(r"[\s\[;<>=!~]", requirement, maxsplit=1)[0] for requirement in requirements}
+
+
+def foreign_imports(package: str) -> set[str]:
+    """Return the distributions that the files of one of the four packages import, anywhere."""
+    known = sys.stdlib_module_names | {"fuser", "__future__"}
+    names = set()
+    for module, path in SOURCES.items():
+        if layer(module) == package:
+            found = imports(ast.parse(path.read_text(encoding="utf-8")))
+            names |= {name.split(".")[0] for _, name in found} - known
+    return {DISTRIBUTIONS.get(name, name) for name in names}
+
+
+def test_what_is_imported_is_declared() -> None:
+    """Base and extras cover every import; the extra `bench` has nothing that is not used."""
+    project = pyproject()["project"]
+    base = distribution_names(project["dependencies"])
+    extras = {k: distribution_names(v) for k, v in project["optional-dependencies"].items()}
+    lazy = {"pandas"}  # imported where a DataFrame is asked for, by who has the extra `bench`
+    cupy = {"cupy", "cupyx"}  # of the distribution cupy-cuda13x
+    assert foreign_imports("fuser") - cupy <= base | lazy
+    assert foreign_imports("fuser.backends") - cupy <= base | extras["gpu"]
+    harness = foreign_imports("fuser.suites") | foreign_imports("fuser.reports")
+    assert harness - cupy <= base | extras["bench"] | extras["peers"]
+    assert extras["bench"] - harness <= {"pytest-benchmark"}

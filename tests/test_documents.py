@@ -1,0 +1,63 @@
+"""What README.md and CONTRIBUTING.md show is true: examples run, switches and commands exist."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fuser import config
+from tests.tree import ROOT
+
+DOCUMENTS = ("README.md", "CONTRIBUTING.md")
+
+
+def blocks(document: str, language: str) -> list[str]:
+    """Return the fenced code blocks of one language in a document."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def executed(code: str, folder: Path) -> None:
+    """Run a script that is a file, as a user would: inspect.getsource then finds its lines."""
+    script = folder / "example.py"
+    script.write_text(code, encoding="utf-8")
+    environment = {"PYTHONPATH": str(ROOT), "PATH": "", "HOME": str(folder)}
+    done = subprocess.run(
+        [sys.executable, script], cwd=folder, env=environment,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_python_example_runs(document: str, tmp_path: Path) -> None:
+    """The ```python blocks of a document, one after another, run without an error."""
+    code = "\n".join(blocks(document, "python"))
+    if code:
+        executed(code, tmp_path)
+
+
+def test_the_table_of_switches_is_complete() -> None:
+    """README tables exactly the switches that config.py reads."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    tabled = re.findall(r"^\| `(FUSER_[A-Z_]+)", text, flags=re.MULTILINE)
+    assert sorted(tabled) == sorted(config.SWITCHES)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_links_lead_somewhere(document: str) -> None:
+    """Every relative link and picture of a document is a file of the checkout."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    targets = re.findall(r"\]\(([^)#\s]+)", text)
+    missing = [t for t in targets if "://" not in t and not (ROOT / t).exists()]
+    assert not missing
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_files_that_are_named_exist(document: str) -> None:
+    """A path in back quotes, such as `fuser/ops.py`, is a file or folder of the checkout."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    named = re.findall(r"`((?:fuser|backends|suites|reports|tests|tools|docs)/[\w./]*)`", text)
+    assert not [path for path in named if not (ROOT / path).exists()]
