@@ -216,8 +216,7 @@ def _impossible(cell: Cell, run: Run, seconds: Estimate | None, context: _Contex
     """
     if seconds is None:
         return ""
-    settings = context.record.settings
-    step_s = float(settings.get("clock_resolution_s") or CLOCK_READING_S)
+    step_s = clock_step_s(context.record)
     shortest_s = min(run.samples.seconds, default=0.0)
     if shortest_s < CLOCK_STEPS * step_s:
         return (
@@ -234,3 +233,13 @@ def _impossible(cell: Cell, run: Run, seconds: Estimate | None, context: _Contex
             "data left in a cache, or work that was skipped"
         )
     return ""
+
+
+def clock_step_s(record: Record) -> float:
+    """Give the uncertainty of one reading of the clock, seconds: the record's, else assumed."""
+    steps = (record.call_overhead or {}).get("clock_resolution_s")
+    if isinstance(steps, int | float) and steps > 0:
+        return float(steps)
+    if isinstance(steps, list | tuple) and steps:
+        return max(float(each) for each in steps)
+    return CLOCK_READING_S

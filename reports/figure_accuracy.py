@@ -10,6 +10,7 @@ from fuser.reports.marks import (
     ROW_HEIGHT_IN,
     dot,
     name_rows,
+    rows_of,
     variant_legend,
     workload_axis,
 )
@@ -45,7 +46,7 @@ def draw_accuracy(collection: Collection, layout: Layout) -> Figure | None:
     if is_wide_range:
         axes.set_xscale("symlog", linthresh=1.0)
     shown = ("eager", "unfused", "fused", "peer")
-    for each in worst[worst["kind"].isin(shown)].itertuples():
+    for each in rows_of(worst[worst["kind"].isin(shown)]):
         # Equal errors lie on one another: a small step apart shows that both are there.
         step = 0.22 * (shown.index(str(each.kind)) - 1)
         dot(
@@ -80,7 +81,7 @@ def draw_noise(collection: Collection, layout: Layout) -> Figure | None:
             textcoords="offset points", fontsize=8.5, color=MUTED,
         )  # fmt: skip
     axes.axhline(0.0, color=INK, linewidth=1.2, zorder=1)
-    for each in table.itertuples():
+    for each in rows_of(table):
         x = float(each.call_s)
         middle, low, high = (100 * (float(getattr(each, name)) - 1) for name in RATIO_COLUMNS)
         if not math.isnan(low):

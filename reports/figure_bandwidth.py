@@ -1,5 +1,7 @@
 """The figure of bandwidth: what each row achieves against what this machine's memory can do."""
 
+from collections.abc import Mapping
+
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -76,9 +78,9 @@ def _ceilings(axes: Axes, ceilings: pd.DataFrame) -> list[Line2D]:
     return handles
 
 
-def _cache_edges(axes: Axes, caches: object, low: float, high: float) -> None:
+def _cache_edges(axes: Axes, caches: Mapping[str, int], low: float, high: float) -> None:
     """Mark the size of each data cache."""
-    for name, size in dict(caches).items() if hasattr(caches, "items") else ():
+    for name, size in caches.items():
         if low < size < high and not name.endswith("i"):
             axes.axvline(size, color=GRID, linewidth=1.2, zorder=0)
             axes.annotate(

@@ -28,7 +28,7 @@ def smallest_fused(collection: Collection) -> pd.DataFrame:
     """Keep the fused row of each workload's smallest size, where the kernel's own run is least."""
     table = collection.tables["compile"]
     kinds = {each.name: each.kind for each in collection.analysis.record.variants}
-    fused = table[[kinds.get(name) == "fused" for name in table["variant"]]]
+    fused = table[table["variant"].map(kinds) == "fused"]
     order = fused.sort_values("elements", kind="stable")
     first = order.groupby(["workload", "dtype"], sort=False).head(1)
     return first.sort_values("first_call_s", ascending=False, kind="stable")

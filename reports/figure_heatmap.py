@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from fuser.reports.collection import Collection
 from fuser.reports.figure_speedup import sorted_names, speedup_rows
-from fuser.reports.marks import name_rows, size_title
+from fuser.reports.marks import name_rows, rows_of, size_title
 from fuser.reports.style import MUTED, Layout, figure_of, panels, ratio_text, seconds_text
 from fuser.reports.tables import SIZE_ORDER
 
@@ -57,13 +57,15 @@ def _cells(
 ) -> None:
     """Fill one rectangle a row and variant, with its ratio and half the interval's width."""
     colors: Colormap = mpl.colormaps[PALETTE]
-    for each in rows.itertuples():
+    for each in rows_of(rows):
         x, y = variants.index(str(each.variant)), names.index(str(each.row))
         ratio = float(each.speedup)
         shade = colors(0.08 + 0.84 * float(norm(ratio)))
-        style = {"hatch": "////", "edgecolor": "#ffffff"} if each.label else {"edgecolor": "none"}
+        hatch, edge = ("////", "#ffffff") if each.label else (None, "none")
         axes.add_patch(
-            mpl.patches.Rectangle((x - 0.48, y - 0.46), 0.96, 0.92, facecolor=shade, **style)
+            mpl.patches.Rectangle(
+                (x - 0.48, y - 0.46), 0.96, 0.92, facecolor=shade, hatch=hatch, edgecolor=edge
+            )
         )
         ink = "#111111" if _luminance(shade) > 0.38 else "#ffffff"
         axes.text(

@@ -13,6 +13,7 @@ from fuser.reports.marks import (
     hollow_handle,
     name_rows,
     reference_line,
+    rows_of,
     size_title,
     variant_legend,
     variants_in,
@@ -76,7 +77,7 @@ def _panel(axes: Axes, rows: pd.DataFrame, names: list[str], peers: list[str]) -
     """Draw the dots of one size."""
     reference_line(axes, 1.0)
     position = {name: index for index, name in enumerate(names)}
-    for each in rows.itertuples():
+    for each in rows_of(rows):
         y = position[str(each.row)]
         hollow = bool(each.label)
         dot(
@@ -93,7 +94,7 @@ def _remark(axes: Axes, group: pd.DataFrame, y: float) -> None:
     """Write the fused ratio at the right, or why there is none."""
     fused = group[group["kind"] == "fused"]
     right = float(group[["speedup", "speedup_high"]].max().max())
-    for each in fused.itertuples():
+    for each in rows_of(fused):
         text = str(each.label) or ratio_text(float(each.speedup))
         axes.annotate(
             text, (right, y), xytext=(7, 0), textcoords="offset points", va="center",

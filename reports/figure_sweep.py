@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fuser.reports.collection import Collection
-from fuser.reports.marks import name_rows, variant_legend
+from fuser.reports.marks import name_rows, rows_of, variant_legend
 from fuser.reports.style import (
     INK,
     MUTED,
@@ -80,7 +80,7 @@ def _call_overhead(axes: Axes, panel: pd.DataFrame) -> None:
     low, high = axes.get_xlim()
     axes.set_xlim(low / (high / low) ** 0.22, high)
     smallest = panel[panel["elements"] == panel["elements"].min()]
-    for each in smallest[smallest["kind"].isin(["eager", "fused"])].itertuples():
+    for each in rows_of(smallest[smallest["kind"].isin(["eager", "fused"])]):
         axes.annotate(
             seconds_text(float(each.call_s)), (float(each.elements), float(each.call_s)),
             xytext=(-6, 0), textcoords="offset points", fontsize=8.5, color=INK,
@@ -90,7 +90,7 @@ def _call_overhead(axes: Axes, panel: pd.DataFrame) -> None:
 
 def _crossing(axes: Axes, crossings: pd.DataFrame) -> None:
     """Mark the size from which fused stays faster than eager, or say that there is none."""
-    for each in crossings.head(1).itertuples():
+    for each in rows_of(crossings.head(1)):
         text = str(each.note)
         if not math.isnan(each.crossing_elements):
             text = f"overtakes eager at {count_text(each.crossing_elements)} elements"
@@ -101,6 +101,6 @@ def _crossing(axes: Axes, crossings: pd.DataFrame) -> None:
                     color=MUTED, alpha=0.15, linewidth=0,
                 )  # fmt: skip
         axes.annotate(
-            f"fused: {text}", (0, 1), xycoords="axes fraction", xytext=(0, 4), textcoords="offset points",
-            fontsize=8, color=MUTED,
+            f"fused: {text}", (0, 1), xycoords="axes fraction", xytext=(0, 4),
+            textcoords="offset points", fontsize=8, color=MUTED,
         )  # fmt: skip

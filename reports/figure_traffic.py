@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from fuser.reports.collection import Collection
-from fuser.reports.marks import ROW_HEIGHT_IN, name_rows, workload_axis
+from fuser.reports.marks import ROW_HEIGHT_IN, name_rows, rows_of, workload_axis
 from fuser.reports.style import (
     GRID,
     INK,
@@ -48,7 +48,7 @@ def draw(collection: Collection, layout: Layout) -> Figure | None:
     axes.set_xlim(per_element.min().min() / 1.3, per_element.max().max() * 3.2)
     for y, values in enumerate(per_element.itertuples(index=False)):
         _row(axes, y, values)
-    for y, each in enumerate(rows.itertuples()):
+    for y, each in enumerate(rows_of(rows)):
         _remark(axes, y, each, float(per_element.iloc[y].max()))
     workload_axis(axes, names)
     log_ticks(axes.xaxis, lambda value: f"{value:g}")

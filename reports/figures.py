@@ -9,10 +9,12 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from matplotlib.image import imsave
 
@@ -175,7 +177,7 @@ def _pixels(figure: Figure) -> npt.NDArray[np.uint8]:
     """Render a figure on white as uint8[height, width, 4]."""
     figure.set_dpi(PNG_DOTS_PER_INCH)
     figure.patch.set_facecolor("white")
-    canvas = FigureCanvasAgg(figure)
+    canvas: Any = FigureCanvasAgg(figure)  # untyped in matplotlib
     canvas.draw()
     return np.asarray(canvas.buffer_rgba()).copy()
 
@@ -193,13 +195,16 @@ def to_svg(figure: Figure, name: str, title: str) -> str:
         text take the page's colours.
     """
     stream = io.StringIO()
-    figure.savefig(stream, format="svg")
+    # `savefig` would draw everything twice, once for the layout alone.
+    canvas: Any = FigureCanvasSVG(figure)  # untyped in matplotlib
+    canvas.print_svg(stream, metadata={"Date": None})
     figure.set_layout_engine("none")  # the places are found; a PNG of it need not search again
     text = stream.getvalue()
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r'\sxmlns(:xlink)?="[^"]*"', "", text)
     text = text.replace("xlink:href", "href")
+    text = text.replace("'DejaVu Sans'", "'DejaVu Sans', Verdana, Arial")
     text = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', text)
     text = re.sub(r'href="#([^"]+)"', rf'href="#{name}-\1"', text)
     text = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", text)

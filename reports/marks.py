@@ -1,7 +1,8 @@
 """Marks that several figures share: one row a workload, a dot with its interval, a legend."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -12,6 +13,11 @@ from fuser.reports.style import GRID, INK, Layout, color_of, marker_of
 
 SIZE_TITLES = {"S": "Small", "M": "Medium", "L": "Large", "sweep": "Sweep"}
 ROW_HEIGHT_IN = 0.25
+
+
+def rows_of(table: pd.DataFrame) -> Iterator[Any]:
+    """Walk over the rows, whose columns are attributes."""
+    return iter(table.itertuples())
 
 
 def name_rows(table: pd.DataFrame) -> "pd.Series[str]":

@@ -16,6 +16,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 import numpy as np
 import numpy.typing as npt
@@ -61,7 +62,7 @@ def block_seconds(samples: Samples) -> dict[tuple[int, int], float]:
     for process, block, calls, seconds in rows:
         if seconds > 0:
             per_block[int(process), int(block)].append(seconds / calls)
-    return {key: float(np.median(times)) for key, times in per_block.items()}
+    return {key: median(times) for key, times in per_block.items()}
 
 
 def paired_log_ratios(baseline: Samples, candidate: Samples) -> dict[int, float]:
@@ -82,7 +83,7 @@ def paired_log_ratios(baseline: Samples, candidate: Samples) -> dict[int, float]
     per_process: dict[int, list[float]] = defaultdict(list)
     for key in sorted(baseline_s.keys() & candidate_s.keys()):
         per_process[key[0]].append(math.log(baseline_s[key] / candidate_s[key]))
-    return {process: float(np.median(logs)) for process, logs in per_process.items()}
+    return {process: median(logs) for process, logs in per_process.items()}
 
 
 def t_interval(
@@ -147,7 +148,7 @@ def seconds_per_call(samples: Samples, confidence: float = CONFIDENCE) -> Estima
     for (process, _), seconds in block_seconds(samples).items():
         per_process[process].append(seconds)
     return ratio_of(
-        {process: math.log(float(np.median(s))) for process, s in per_process.items()}, confidence
+        {process: math.log(median(s)) for process, s in per_process.items()}, confidence
     )
 
 

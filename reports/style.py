@@ -8,6 +8,7 @@ ColorBrewer's RdBu, safe for red-green blindness.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -49,9 +50,9 @@ class Layout:
 WIDE = Layout("wide", 9.6, 2)
 NARROW = Layout("narrow", 4.1, 1)
 
-_SETTINGS = {
+_SETTINGS: Any = {  # matplotlib types the names, which differ from version to version
     "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans", "Verdana", "Arial", "sans-serif"],
+    "font.sans-serif": ["DejaVu Sans"],  # one name: matplotlib looks every name up for every text
     "font.size": 9.5,
     "axes.titlesize": 10,
     "axes.titleweight": "bold",

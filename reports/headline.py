@@ -1,0 +1,104 @@
+"""The first lines of the page: the machine, the run, and the summaries in words."""
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+
+from fuser.reports.collection import Collection
+from fuser.reports.labels import is_expected
+from fuser.reports.marks import SIZE_TITLES, rows_of
+from fuser.reports.record import Record
+from fuser.reports.style import bytes_text, ratio_text
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One summary: a ratio, its interval, and how many rows it is about."""
+
+    what: str
+    value: str
+    interval: str
+    rows: str
+    second: str
+
+
+def machine_line(record: Record) -> str:
+    """Name the machine and what ran on it."""
+    machine = record.machine
+    physical = f" ({machine.cores_physical} physical)" if machine.cores_physical else ""
+    parts = [machine.cpu, f"{machine.cores_logical} logical cores{physical}"]
+    if machine.memory_bytes:
+        parts.append(bytes_text(machine.memory_bytes))
+    if machine.accelerator:
+        parts.append(machine.accelerator)
+    parts.append(machine.os)
+    parts += [f"{name} {version}" for name, version in record.packages.items() if name != "fuser"]
+    return ", ".join(part for part in parts if part)
+
+
+def run_line(record: Record) -> str:
+    """Say when and how it was measured."""
+    day = record.created_utc.replace("T", " ").removesuffix("Z").removesuffix("+00:00")
+    processes = max(
+        (len(set(run.samples.process)) for cell in record.cells for run in cell.runs), default=0
+    )
+    words = [f"{day} UTC", f"preset {record.preset}", f"{len(record.cells)} cells"]
+    words.append(f"{processes} process{'' if processes == 1 else 'es'}")
+    if record.commit:
+        words.append(f"commit {record.commit[:12]}{' with changes' if record.dirty else ''}")
+    return ", ".join(words)
+
+
+def cards_of(collection: Collection) -> list[Card]:
+    """Give one card a size for fused against eager, and for fused against unfused."""
+    summary = collection.tables["summary"]
+    kinds = {each.name: each.kind for each in collection.analysis.record.variants}
+    cards = []
+    for line in rows_of(summary):
+        if line.size == "sweep" or kinds.get(str(line.variant)) != "fused":
+            continue
+        size = SIZE_TITLES[str(line.size)].lower()
+        subject = str(line.variant).capitalize()
+        what = f"{subject} against eager NumPy, {size} sizes"
+        if line.baseline == "unfused":
+            what = f"What fusing itself gains, {size} sizes (unfused to {line.variant})"
+        cards.append(
+            Card(
+                what,
+                "no row" if math.isnan(line.speedup) else ratio_text(line.speedup),
+                _interval(line.speedup_low, line.speedup_high),
+                f"{line.counted} of {line.rows} rows",
+                _second(line.speedup_all, int(line.counted_all), int(line.counted)),
+            )
+        )
+    return cards
+
+
+def _interval(low: float, high: float) -> str:
+    if math.isnan(low) or math.isnan(high):
+        return "no interval: fewer than two processes"
+    return f"95% interval {ratio_text(low)} to {ratio_text(high)}"
+
+
+def _second(ratio: float, rows: int, counted: int) -> str:
+    """Spell the mean that leaves nothing timed out."""
+    if math.isnan(ratio) or rows == counted:
+        return "no timed row was left out"
+    return f"{ratio_text(ratio)} over {rows} rows, those left out at their measured time"
+
+
+def left_out_sentence(collection: Collection) -> str:
+    """Count what the summaries are about and what they are not."""
+    rows = [row for row in collection.analysis.rows if row.variant.kind != "eager"]
+    counted = sum(row.label.counts and row.speedup is not None for row in rows)
+    refused = sum(is_expected(row.label) for row in rows)
+    labels = Counter(
+        row.label.text for row in rows if row.label.is_left_out and not is_expected(row.label)
+    )
+    text = f"Ratios to eager are shown for {counted} of {len(rows)} rows."
+    if refused:
+        text += f" {refused} were refused, as their workloads are there to show."
+    if labels:
+        text += " Left out: " + ", ".join(f"{count} {name}" for name, count in labels.items())
+        text += "; each is listed with its reason."
+    return text
