@@ -45,8 +45,16 @@ def main() -> None:
 @click.option("--sizes", default="", help="Sizes instead: S, M, L or elements, by comma.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of inputs and order.")
 @click.option("--output", default=RESULTS, show_default=True, type=click.Path(file_okay=False))
+@click.option("--no-report", is_flag=True, help="Write the raw record only.")
 @click.option("--json", "as_json", is_flag=True, help="Print a summary as JSON.")
-def run(ids: Sequence[str], list_only: bool, as_json: bool, output: str, **options: Any) -> None:
+def run(
+    ids: Sequence[str],
+    list_only: bool,
+    as_json: bool,
+    output: str,
+    no_report: bool,
+    **options: Any,
+) -> None:
     """Measure the workloads named by IDS, or a preset, and write a report.
 
     An ID is a workload, or workload-dtype-size as the report prints it. Ctrl-C ends the run early:
@@ -59,7 +67,7 @@ def run(ids: Sequence[str], list_only: bool, as_json: bool, output: str, **optio
     plan = _plan(ids, **options)
     click.echo(_announcement(plan), err=as_json)
     record, folder = _measure(plan, Path(output))
-    report = _report(folder)
+    report = None if no_report else _report(folder)
     _print_summary(record, folder, report, as_json)
     sys.exit(exit_code(record))
 
@@ -88,11 +96,11 @@ def _split(text: str | None) -> list[str]:
 def _announcement(plan: Plan) -> str:
     """Return what is going to happen and about how long it takes."""
     present = [each.name for each in plan.variants if each.absent_reason is None]
-    lines = [
+    lines = [(
         f"about {progress.clock_text(plan.estimate_s())} for {len(plan.cells)} cells x "
         f"{len(present)} variants ({', '.join(present)}) in {plan.worker_count()} processes, "
         "then the report"
-    ]
+    )]
     absent = [each for each in plan.variants if each.absent_reason is not None]
     lines += [f"without {each.name}: {each.absent_reason}" for each in absent]
     return "\n".join(lines)
@@ -133,9 +141,9 @@ def _measure(plan: Plan, output: Path) -> tuple[Record, Path]:
 def _report(folder: Path) -> Path | None:
     """Render the report of a run's folder; a failure is said and leaves the record."""
     try:
-        from fuser.reports.render import render
+        from fuser.reports.page import render
 
-        return render(folder)
+        return Path(render(folder))
     except ImportError as error:
         click.echo(f"no report: {error}. Install fuser-bench[bench].", err=True)
     except Exception as error:  # noqa: BLE001  (an hour's measurement must not end in a traceback)

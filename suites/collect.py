@@ -152,11 +152,10 @@ class Collector:
 
     def _ledger(self, index: int) -> Ledger:
         """Return the bytes that the fused and the kernels that both compiled variants count."""
-        by_kind = {
-            each.kind: self.rows[index, number].facts
-            for number, each in enumerate(self.plan.variants)
-            if (index, number) in self.rows
-        }
+        by_kind: dict[str, Event] = {}
+        for number, each in enumerate(self.plan.variants):
+            if facts := self.rows[index, number].facts:
+                by_kind.setdefault(each.kind, facts)
         fused, unfused = by_kind.get("fused", {}), by_kind.get("unfused", {})
         return Ledger(
             unfused_bytes=fused.get("unfused_bytes"), planned_bytes=fused.get("planned_bytes"),

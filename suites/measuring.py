@@ -147,7 +147,7 @@ class Measurement:
     def _prepare(self, state: CellState, variants: Sequence[int]) -> None:
         seed = state.seed(0, self.limits.seed)
         state.arguments = state.workload.inputs(state.plan.elements, state.plan.dtype, seed)
-        expected = reference(state.workload, state.arguments)
+        expected = reference(state.workload, state.arguments, state.plan.dtype)
         arrays = [each for each in state.arguments if isinstance(each, np.ndarray)]
         self.emit({
             "event": "cell", "cell": state.index, "input_bytes": state.input_bytes(),
@@ -236,7 +236,7 @@ class Measurement:
             seed = state.seed(1, self.limits.seed)
             fresh = state.workload.inputs(state.plan.elements, state.plan.dtype, seed)
             refill(state.arguments, fresh)
-            expected = reference(state.workload, state.arguments)
+            expected = reference(state.workload, state.arguments, state.plan.dtype)
         for row in self.random.sample(state.rows, len(state.rows)):
             if row.alive:
                 self._sample(state, row, block, expected)
@@ -280,7 +280,7 @@ class Measurement:
         self._progress(f"verifying {state.plan.id} again", 0.95)
         seed = state.seed(2, self.limits.seed)
         arguments = state.workload.inputs(state.plan.elements, state.plan.dtype, seed)
-        expected = reference(state.workload, arguments)
+        expected = reference(state.workload, arguments, state.plan.dtype)
         for row in state.rows:
             if not row.alive:
                 continue

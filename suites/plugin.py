@@ -8,6 +8,7 @@ the engine measured. Without pytest-benchmark the rows appear in this plugin's o
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from fuser.suites.engine import Engine
 from fuser.suites.local import measure_here, workload_of
 from fuser.suites.machine import command_line
 from fuser.suites.plan import Plan
+from fuser.suites.rows import HEADER, metrics, seconds_a_call, table_line
 
 ROW_FIXTURES = ("row", "fused_benchmark")
 NO_BENCHMARK = (
@@ -45,6 +47,7 @@ class Replay:
         self.starting = True
 
     def __call__(self) -> float:
+        """Return the time of the clock that is played back."""
         if self.starting or not self.waiting:
             self.starting = False
         else:
@@ -113,8 +116,6 @@ def _nothing() -> None:
 
 def _only(plan: Plan, selected: set[tuple[str, str]]) -> Plan:
     """Return the plan of the selected pairs alone."""
-    from dataclasses import replace
-
     cells = [cell for cell in plan.cells if any(cell.id == each for each, _ in selected)]
     variants = [each for each in plan.variants if any(each.name == name for _, name in selected)]
     whole = len(selected) == len(plan.cells) * len(plan.variants)
@@ -133,28 +134,6 @@ def _uncaptured(config: pytest.Config) -> Iterator[None]:
         return
     with manager.global_and_fixture_disabled():
         yield
-
-
-def seconds_a_call(run: Run) -> list[float]:
-    """Return the samples of a row as seconds of one call."""
-    pairs = zip(run.samples.seconds, run.samples.calls, strict=True)
-    return [seconds / calls for seconds, calls in pairs]
-
-
-def metrics(cell: Cell, run: Run) -> dict[str, Any]:
-    """Return the row's numbers that pytest-benchmark has no column for."""
-    times = seconds_a_call(run)
-    planned = cell.ledger.planned_bytes if run.variant == "fused" else None
-    moved = planned or cell.input_bytes + cell.output_bytes
-    return {
-        "cell": cell.id, "variant": run.variant, "status": run.status, "reason": run.reason,
-        "gigabytes_per_second": moved / float(np.median(times)) / 1e9 if times else None,
-        "bytes_counted": "planned" if planned else "inputs and outputs once",
-        "kernels": run.kernels,
-        "first_call_s": float(np.median(run.first_call_s)) if run.first_call_s else None,
-        "max_error_ulp": run.max_error_ulp, "checked_calls": run.checked_calls,
-        "processes": len(set(run.samples.process)),
-    }
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -180,7 +159,6 @@ class NoBenchmark:
     @pytest.fixture
     def benchmark(self) -> None:
         """Nothing: rows are shown in our own table."""
-        return None
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -288,37 +266,8 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     terminalreporter.section("fuser-bench")
     if not config.pluginmanager.hasplugin("benchmark"):
         terminalreporter.write_line(NO_BENCHMARK)
-    terminalreporter.write_line(
-        f"{'row':<48} {'time':>9} {'GB/s':>6} {'kernels':>7} {'first ms':>8} {'ulp':>6}  status"
-    )
+    terminalreporter.write_line(HEADER)
     for cell, run in door.shown:
         terminalreporter.write_line(table_line(cell, run))
     good = sum(run.status == "ok" for _, run in door.shown)
     terminalreporter.write_line(f"{good} of {len(door.shown)} rows are measured and right")
-
-
-def table_line(cell: Cell, run: Run) -> str:
-    """Return one line of the table; what is unknown is a dash."""
-    found = metrics(cell, run)
-    times = seconds_a_call(run)
-    columns = [
-        f"{cell.id + ' ' + run.variant:<48}",
-        f"{_time_text(float(np.median(times))) if times else '-':>9}",
-        f"{_number(found['gigabytes_per_second'], '.1f'):>6}",
-        f"{_number(found['kernels'], 'd'):>7}",
-        f"{_number(found['first_call_s'], '.2f', 1e3):>8}",
-        f"{_number(found['max_error_ulp'], '.1f'):>6}",
-    ]
-    status = run.status if run.status == "ok" else f"{run.status}: {run.reason}"
-    return " ".join(columns) + f"  {status}"
-
-
-def _number(value: float | None, form: str, factor: float = 1) -> str:
-    return "-" if value is None else format(value * factor, form)
-
-
-def _time_text(seconds: float) -> str:
-    for factor, unit in ((1e9, "ns"), (1e6, "us"), (1e3, "ms")):
-        if seconds * factor < 1000:
-            return f"{seconds * factor:.3g} {unit}"
-    return f"{seconds:.3g} s"

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from typing import cast
 
 import numpy as np
@@ -26,7 +27,7 @@ def cells_of(identifier: str) -> list[CellPlan]:
     """
     name, *rest = identifier.split("-")
     if name not in workloads() and ":" not in name:
-        near = ", ".join(sorted(each for each in workloads() if each.startswith(name[:4])))
+        near = ", ".join(get_close_matches(name, workloads()))
         hint = f"near it: {near}" if near else "`fuser-bench run --list` shows them all"
         raise UnknownSelection(f"{identifier}: no workload {name!r}; {hint}")
     workload = resolve(name)
@@ -43,10 +44,10 @@ def cells_of(identifier: str) -> list[CellPlan]:
 def _check_dtype(identifier: str, dtype: str, workload: Workload) -> None:
     known = ", ".join(workload.dtypes)
     try:
-        kind = np.dtype(dtype).kind
+        known_kind = np.dtype(dtype).kind == np.dtype(workload.dtypes[0]).kind
     except TypeError:
-        kind = ""
-    if kind != np.dtype(workload.dtypes[0]).kind:
+        known_kind = False
+    if not known_kind:
         raise UnknownSelection(f"{identifier}: {workload.name} has dtypes {known}, not {dtype!r}")
 
 
@@ -95,7 +96,10 @@ def _with_dtypes(cell: CellPlan, dtypes: Sequence[str]) -> list[CellPlan]:
 
 def unique(cells: Iterable[CellPlan]) -> list[CellPlan]:
     """Return the cells without repetitions, in order."""
-    return list({cell.id: cell for cell in reversed(list(cells))}.values())[::-1]
+    found: dict[str, CellPlan] = {}
+    for cell in cells:
+        found.setdefault(cell.id, cell)
+    return list(found.values())
 
 
 def listing() -> list[Mapping[str, str]]:

@@ -1,12 +1,14 @@
 """Whether a result is right: against the formula in float64, element by element.
 
 The distance of a result g from its reference r is |g - r| / (|r| + mean |r|), the mean over the
-finite part of that output: relative where values are large, absolute where they cancel. NaN and
-infinities must agree. Integers and booleans must be equal.
+finite part of that output: relative where values are large, absolute where they cancel. Where the
+call has few elements, the mean is that of the workload at 4,096. NaN and infinities must agree.
+Integers and booleans must be equal.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from fuser.suites.workload import Arguments, Array, Workload
 
 CHUNK = 1 << 14
 """Elements compared at a time: the temporaries stay in a core's cache."""
+TYPICAL_ELEMENTS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +64,25 @@ def flatten(result: Any) -> tuple[Any, ...]:
     return (result,)
 
 
-def reference(workload: Workload, arguments: Arguments) -> Reference:
-    """Evaluate the formula in float64 (or the same dtype, where the workload says so)."""
+def reference(workload: Workload, arguments: Arguments, dtype: str | None = None) -> Reference:
+    """Evaluate the formula in float64 (or the same dtype, where the workload says so).
+
+    Given the cell's `dtype`, the scales are at least the workload's typical ones.
+    """
+    found = _evaluated(workload, arguments)
+    if dtype is None or max((each.size for each in found.outputs), default=0) >= TYPICAL_ELEMENTS:
+        return found
+    typical = typical_scales(workload, dtype)
+    return replace(found, scales=tuple(map(max, zip(found.scales, typical, strict=True))))
+
+
+@cache
+def typical_scales(workload: Workload, dtype: str) -> tuple[float, ...]:
+    """Return the mean magnitude of each output on enough elements to be representative."""
+    return _evaluated(workload, workload.inputs(TYPICAL_ELEMENTS, dtype, 0)).scales
+
+
+def _evaluated(workload: Workload, arguments: Arguments) -> Reference:
     with np.errstate(all="ignore"):
         few = flatten(workload.function(*_one_of_each(arguments)))
         dtypes = tuple(np.asarray(each).dtype for each in few)

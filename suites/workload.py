@@ -1,6 +1,7 @@
 """What a workload is: declared once, with its formula, inputs, sizes and tolerance."""
 
 import inspect
+import math
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +28,7 @@ DISTINCT = 262_139
 finds other values there."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Workload:
     """One piece of array code, written with NumPy, and what it takes to run and judge it.
 
@@ -77,7 +78,7 @@ class Workload:
 
 def side(elements: int) -> int:
     """Return the side of the square with about `elements` elements, at least 1."""
-    return max(1, round(float(elements) ** 0.5))
+    return max(1, round(math.sqrt(elements)))
 
 
 def normal(generator: np.random.Generator, shape: Any, dtype: "np.dtype[Any]") -> Array:

@@ -91,7 +91,8 @@ def tiled(plane: Array, elements: int) -> Array:
     row_index, column_index = (
         _mirror(length, limit) for length, limit in zip((rows, columns), plane.shape, strict=True)
     )
-    return plane[np.ix_(row_index, column_index)]
+    pieces: Array = plane[np.ix_(row_index, column_index)]
+    return pieces
 
 
 def _mirror(length: int, limit: int) -> Array:

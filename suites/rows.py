@@ -1,0 +1,60 @@
+"""One row of a record as numbers for pytest-benchmark's file and as a line of our own table."""
+
+from typing import Any
+
+import numpy as np
+
+from fuser.reports.record import Cell, Run
+
+HEADER = (
+    f"{'row':<48} {'time':>9} {'GB/s':>6} {'kernels':>7} {'first ms':>8} {'ulp':>6}  status"
+)
+
+
+def seconds_a_call(run: Run) -> list[float]:
+    """Return the samples of a row as seconds of one call."""
+    pairs = zip(run.samples.seconds, run.samples.calls, strict=True)
+    return [seconds / calls for seconds, calls in pairs]
+
+
+def metrics(cell: Cell, run: Run) -> dict[str, Any]:
+    """Return the row's numbers that pytest-benchmark has no column for."""
+    times = seconds_a_call(run)
+    planned = cell.ledger.planned_bytes if run.variant == "fused" else None
+    moved = planned or cell.input_bytes + cell.output_bytes
+    return {
+        "cell": cell.id, "variant": run.variant, "status": run.status, "reason": run.reason,
+        "gigabytes_per_second": moved / float(np.median(times)) / 1e9 if times else None,
+        "bytes_counted": "planned" if planned else "inputs and outputs once",
+        "kernels": run.kernels,
+        "first_call_s": float(np.median(run.first_call_s)) if run.first_call_s else None,
+        "max_error_ulp": run.max_error_ulp, "checked_calls": run.checked_calls,
+        "processes": len(set(run.samples.process)),
+    }
+
+
+def table_line(cell: Cell, run: Run) -> str:
+    """Return one line of the table; what is unknown is a dash."""
+    found = metrics(cell, run)
+    times = seconds_a_call(run)
+    columns = [
+        f"{cell.id + ' ' + run.variant:<48}",
+        f"{_time_text(float(np.median(times))) if times else '-':>9}",
+        f"{_number(found['gigabytes_per_second'], '.1f'):>6}",
+        f"{_number(found['kernels'], 'd'):>7}",
+        f"{_number(found['first_call_s'], '.2f', 1e3):>8}",
+        f"{_number(found['max_error_ulp'], '.1f'):>6}",
+    ]
+    status = run.status if run.status == "ok" else f"{run.status}: {run.reason}"
+    return " ".join(columns) + f"  {status}"
+
+
+def _number(value: float | None, form: str, factor: float = 1) -> str:
+    return "-" if value is None else format(value * factor, form)
+
+
+def _time_text(seconds: float) -> str:
+    for factor, unit in ((1e9, "ns"), (1e6, "us"), (1e3, "ms")):
+        if seconds * factor < 1000:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds:.3g} s"

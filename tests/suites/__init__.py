@@ -1,0 +1,1 @@
+"""Tests of the harness: one file for each file of suites/."""

@@ -1,0 +1,237 @@
+"""Runners and workloads that misbehave, each in one way; worker processes import them by name."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fuser.suites.runners import EagerRunner, Facts, Runner
+from fuser.suites.workload import Arguments, Workload, normals
+
+MODULE = "tests.suites.cheats"
+
+
+class Honest(Runner):
+    """A runner as a third party would write one: only what it must."""
+
+    name = "honest"
+    kind = "fused"
+    description = "calls the function"
+    own_process = False
+
+    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
+        """Return the function in a wrapper, so that it is another object."""
+        return lambda *given: function(*given)
+
+    def facts(self, prepared: Callable[..., Any], arguments: Arguments) -> Facts:
+        """Return made-up facts that the record must carry."""
+        return Facts(
+            kernels=1, unfused_bytes=300, planned_bytes=200, least_bytes=100,
+            stages_s={"trace": 0.001},
+        )
+
+
+class Wrong(Honest):
+    """Slightly off in one element."""
+
+    name = "wrong"
+
+    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
+        """Return a function whose last element is off by a thousandth."""
+
+        def off(*given: Any) -> Any:
+            result = np.array(function(*given))
+            result.reshape(-1)[-1:] += 0.01
+            return result
+
+        return off
+
+
+class Remembering(Honest):
+    """Computes once and returns that result for ever: caught by new values in the same arrays."""
+
+    name = "remembering"
+
+    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
+        """Return a function that ignores its arguments after the first call."""
+        kept: list[Any] = []
+
+        def remembered(*given: Any) -> Any:
+            if not kept:
+                kept.append(function(*given))
+            return kept[0]
+
+        return remembered
+
+
+class RememberingAddresses(Honest):
+    """Remembers results by the identity and content of the first element: caught after timing."""
+
+    name = "remembering_addresses"
+
+    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
+        """Return a function that is right for the arrays it was prepared with, whatever they hold.
+
+        On other arrays it returns what it computed last.
+        """
+        known = [id(each) for each in arguments]
+        last: list[Any] = []
+
+        def remembered(*given: Any) -> Any:
+            if [id(each) for each in given] == known or not last:
+                last[:] = [function(*given)]
+            return last[0]
+
+        return remembered
+
+
+class Overwriting(Honest):
+    """Right, but writes into its input."""
+
+    name = "overwriting"
+
+    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
+        """Return a function that adds one to its first array afterwards."""
+
+        def overwriting(*given: Any) -> Any:
+            result = function(*given)
+            given[0][...] += 1
+            return result
+
+        return overwriting
+
+
+class Compiling(Honest):
+    """Compiles on every call."""
+
+    name = "compiling"
+    compiled: ClassVar[int] = 0
+
+    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
+        """Return a function that counts a compilation each time."""
+
+        def compiling(*given: Any) -> Any:
+            Compiling.compiled += 1
+            return function(*given)
+
+        return compiling
+
+    def compiled_kernels(self) -> int:
+        """Return the count."""
+        return Compiling.compiled
+
+
+class Falling(Honest):
+    """Falls back, and says why."""
+
+    name = "falling"
+
+    def facts(self, prepared: Callable[..., Any], arguments: Arguments) -> Facts:
+        """Return a reason."""
+        return Facts(fallback_reasons=("sort: no elementwise form",))
+
+
+class FallingLater(Honest):
+    """Falls back only in the timed region."""
+
+    name = "falling_later"
+    fallen: ClassVar[int] = 0
+
+    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
+        """Return a function that counts a fallback each time."""
+
+        def falling(*given: Any) -> Any:
+            FallingLater.fallen += 1
+            return function(*given)
+
+        return falling
+
+    def fallbacks(self) -> int:
+        """Return the count."""
+        return FallingLater.fallen
+
+
+class Raising(Honest):
+    """Cannot compile."""
+
+    name = "raising"
+
+    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
+        """Raise."""
+        raise NotImplementedError("no such kernel")
+
+
+class Dying(Honest):
+    """Takes its process down on the second call."""
+
+    name = "dying"
+
+    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
+        """Return a function that is killed as by a stray pointer."""
+        calls = iter(range(1000))
+
+        def dying(*given: Any) -> Any:
+            if next(calls) > 0:
+                os.kill(os.getpid(), signal.SIGSEGV)
+            return function(*given)
+
+        return dying
+
+
+class Hanging(Honest):
+    """Never returns from its second call."""
+
+    name = "hanging"
+
+    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
+        """Return a function that sleeps."""
+        calls = iter(range(1000))
+
+        def hanging(*given: Any) -> Any:
+            if next(calls) > 0:
+                time.sleep(1000)
+            return function(*given)
+
+        return hanging
+
+
+class Absent(Honest):
+    """Needs what is not installed."""
+
+    name = "absent"
+
+    def unavailable(self) -> str:
+        """Return the reason."""
+        return "nosuchfuser is not installed: pip install nosuchfuser"
+
+
+class Peer(EagerRunner):
+    """A peer: timed in a process of its own."""
+
+    name = "peer"
+    kind = "peer"
+    own_process = True
+
+
+def double(x: Any) -> Any:
+    """Twice its argument."""
+    return x + x
+
+
+SIZES = {"S": 64, "M": 1024, "L": 4096}
+DOUBLE = Workload("double", "test", "twice", double, normals(1), sizes=SIZES)
+REFUSED = Workload(
+    "refused", "test", "must fall back", double, normals(1), sizes=SIZES, must_refuse=True
+)
+AWAY = Workload(
+    "away", "test", "no data", double, normals(1), sizes=SIZES,
+    unavailable=lambda: "the file is not here",
+)
+
+
+def spec(kind: type[Runner]) -> str:
+    """Return a runner's `module:attribute`."""
+    return f"{MODULE}:{kind.__name__}"

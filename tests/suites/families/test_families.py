@@ -1,0 +1,67 @@
+"""Every workload at tiny and odd sizes: it runs, has the right dtype, and NumPy is within bounds."""
+
+import numpy as np
+import pytest
+
+from fuser.suites.families.real_data import tiled
+from fuser.suites.registry import workloads
+from fuser.suites.verify import compare, flatten, reference
+from fuser.suites.workload import Workload
+
+CASES = [
+    pytest.param(workload, dtype, id=f"{workload.name}-{dtype}")
+    for workload in workloads().values()
+    for dtype in workload.dtypes
+]
+
+
+@pytest.mark.parametrize(("workload", "dtype"), CASES)
+@pytest.mark.parametrize("elements", [1, 7, 4096])
+def test_numpy_is_within_the_tolerance(workload: Workload, dtype: str, elements: int) -> None:
+    """The tolerance admits NumPy's own rounding, with room to spare."""
+    if reason := workload.unavailable():
+        pytest.skip(reason)
+    arguments = workload.inputs(elements, dtype, 3)
+    accuracy = compare(
+        workload.function(*arguments),
+        reference(workload, arguments, dtype),
+        workload.tolerance(dtype),
+    )
+    assert not accuracy.problem
+    assert accuracy.max_relative_error <= workload.tolerance(dtype) * 0.7
+
+
+@pytest.mark.parametrize("workload", workloads().values(), ids=lambda each: each.name)
+def test_a_wrong_element_is_outside_the_tolerance(workload: Workload) -> None:
+    """One element off by a hundredth of the mean magnitude is found."""
+    if reason := workload.unavailable():
+        pytest.skip(reason)
+    dtype = workload.dtypes[0]
+    arguments = workload.inputs(1000, dtype, 3)
+    outputs = [np.array(each) for each in flatten(workload.function(*arguments))]
+    flat = outputs[-1].reshape(-1)
+    if flat.dtype.kind == "f":
+        flat[-1] += flat.dtype.type(0.01) * max(np.mean(np.abs(flat)), abs(flat[-1]))
+    else:
+        flat[-1] ^= 1
+    accuracy = compare(outputs, reference(workload, arguments, dtype), workload.tolerance(dtype))
+    assert accuracy.problem
+
+
+def test_tiling_mirrors_at_the_edges() -> None:
+    """Neighbours across a seam are equal, and the size is about the one asked for."""
+    plane = np.arange(12.0).reshape(3, 4)
+    large = tiled(plane, 1000)
+    assert 900 <= large.size <= 1000
+    assert np.array_equal(large[:3, :4], plane)
+    assert np.array_equal(large[3], large[2])
+    assert np.array_equal(large[:, 4], large[:, 3])
+
+
+def test_real_data_say_what_was_tiled_and_how_often() -> None:
+    """The note names the file and the number of repetitions."""
+    for workload in workloads().values():
+        if not workload.synthetic and workload.unavailable() is None:
+            note = workload.describe(4 << 20)
+            assert "matplotlib" in note
+            assert "times over" in note

@@ -1,0 +1,20 @@
+"""What the doctor says: every runner, every optional package, each with what to do."""
+
+import pytest
+
+from fuser.suites import doctor
+from fuser.suites.doctor import findings
+
+
+def test_every_runner_is_named() -> None:
+    """Present or absent."""
+    subjects = {subject for subject, _, _ in findings()}
+    assert {"processor", "clock", "runner eager", "runner fused", "pytest_benchmark"} <= subjects
+
+
+def test_what_is_absent_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the name of the package."""
+    monkeypatch.setattr(doctor, "find_spec", lambda name: None)
+    rich = next(row for row in findings() if row[0] == "rich")
+    assert rich[1] == "absent"
+    assert "pip install rich" in rich[2]

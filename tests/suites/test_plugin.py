@@ -1,0 +1,77 @@
+"""The pytest door: selection, rows in pytest-benchmark's tables and files, and without it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+SUITE = """
+from fuser.suites.test_suites import test_row
+"""
+FAST = (
+    "-p", "fuser.suites.plugin", "--fuser-processes=1", "--fuser-budget-s=2",
+    "-p", "no:cacheprovider", "-p", "no:xdist",
+)
+ONE = ("-k", "axpy-float32-64-eager or axpy-float32-1024-eager_again")
+
+
+@pytest.fixture
+def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """A folder whose only test is the suite's; the checkout is on the path."""
+    from tests.tree import ROOT
+
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setattr("fuser.suites.plan.Plan.ceilings", False, raising=False)
+    pytester.makepyfile(test_it=SUITE)
+    return pytester
+
+
+def test_only_the_selected_rows_are_measured(suite: pytest.Pytester) -> None:
+    """Three of 220 rows: they pass, and our table shows them."""
+    done = suite.runpytest_subprocess(*FAST, *ONE)
+    done.assert_outcomes(passed=3)
+    done.stdout.fnmatch_lines(["*measuring 3 rows*", "*axpy-float32-64 eager *ok"])
+    done.stdout.fnmatch_lines(["3 of 3 rows are measured and right"])
+
+
+def test_saved_rows_can_be_compared(suite: pytest.Pytester) -> None:
+    """Autosave, then --benchmark-compare: stable names, our numbers in extra_info."""
+    first = suite.runpytest_subprocess(*FAST, *ONE, "--benchmark-autosave")
+    first.assert_outcomes(passed=3)
+    saved = next(Path(suite.path).glob(".benchmarks/*/0001_*.json"))
+    document = json.loads(saved.read_text(encoding="utf-8"))
+    names = {each["name"] for each in document["benchmarks"]}
+    assert "test_row[axpy-float32-64-eager]" in names
+    extra = document["benchmarks"][0]["extra_info"]
+    assert {"gigabytes_per_second", "kernels", "max_error_ulp", "status"} <= extra.keys()
+    assert document["fuser"]["finished"]
+    again = suite.runpytest_subprocess(*FAST, *ONE, "--benchmark-compare")
+    again.stdout.fnmatch_lines(["*test_row?axpy-float32-64-eager? (0001*"])
+    compared = suite.run("pytest-benchmark", "compare", "0001")
+    compared.stdout.fnmatch_lines(["*axpy-float32-64-eager*"])
+
+
+def test_without_pytest_benchmark_nothing_breaks(suite: pytest.Pytester) -> None:
+    """The rows are measured and shown in our table, which says what is missing."""
+    done = suite.runpytest_subprocess(*FAST, *ONE, "-p", "no:benchmark")
+    done.assert_outcomes(passed=3)
+    done.stdout.fnmatch_lines(["*pip install pytest-benchmark*"])
+
+
+def test_a_users_function_is_benched(suite: pytest.Pytester) -> None:
+    """`fused_benchmark` measures it in this process and returns the whole cell."""
+    suite.makepyfile(
+        test_it="""
+        import numpy as np
+
+        def test_mine(fused_benchmark):
+            x = np.linspace(0, 1, 100)
+            cell = fused_benchmark(lambda a: a * a + 1, x)
+            assert {"eager", "eager_again", "fused"} <= {run.variant for run in cell.runs}
+        """
+    )
+    done = suite.runpytest_subprocess(*FAST)
+    assert done.ret == 0
+    done.stdout.fnmatch_lines(["*test_mine*fused*"])

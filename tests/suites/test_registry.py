@@ -1,0 +1,50 @@
+"""The registry: every workload once, importing it costs nothing."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fuser.suites import families
+from fuser.suites.registry import FAMILIES, UnknownWorkload, resolve, workloads
+from tests.suites.cheats import DOUBLE
+from tests.tree import ROOT
+
+
+def test_every_family_file_is_listed() -> None:
+    """A module that is not in FAMILIES would never be measured."""
+    files = {path.stem for path in Path(families.__path__[0]).glob("*.py")} - {"__init__"}
+    assert files == set(FAMILIES)
+
+
+def test_there_is_enough_to_measure() -> None:
+    """At least 20 pointwise workloads, two that must be refused, three on real data."""
+    every = workloads().values()
+    assert sum(not each.must_refuse for each in every) >= 20
+    assert sum(each.must_refuse for each in every) == 2
+    assert sum(not each.synthetic for each in every) == 3
+    assert 12 <= sum(each.quick for each in every) <= 16
+    assert sum(each.sweep for each in every) == 3
+
+
+def test_importing_the_registry_imports_no_family() -> None:
+    """The registry is filled when it is asked for, not by import side effects."""
+    code = (
+        "import sys, fuser.suites.registry; "
+        "print([m for m in sys.modules if m.startswith('fuser.suites.families')])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_resolve_finds_names_and_modules() -> None:
+    """Ours by name, others by `module:attribute`; anything else says what to do."""
+    assert resolve("axpy").name == "axpy"
+    assert resolve("tests.suites.cheats:DOUBLE") is DOUBLE
+    with pytest.raises(UnknownWorkload, match="--list"):
+        resolve("nosuch")
+    with pytest.raises(UnknownWorkload, match="no Workload"):
+        resolve("tests.suites.cheats:double")

@@ -1,0 +1,80 @@
+"""The contract of runners, and how they are found."""
+
+from importlib.metadata import EntryPoint
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuser
+from fuser.suites import runners
+from tests.suites import cheats
+
+HAS_FUSER = hasattr(fuser, "fuse")
+
+
+def test_our_four_are_known() -> None:
+    """By name, in the order in which results are shown."""
+    assert list(runners.specs())[:4] == ["eager", "fallback", "unfused", "fused"]
+
+
+def test_others_plug_in_by_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An entry point of group fuser.runners adds a runner; it cannot replace one of ours."""
+    points = [
+        EntryPoint("honest", cheats.spec(cheats.Honest), runners.ENTRY_POINTS),
+        EntryPoint("eager", cheats.spec(cheats.Wrong), runners.ENTRY_POINTS),
+    ]
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: points)
+    found = runners.specs()
+    assert found["honest"] == cheats.spec(cheats.Honest)
+    assert found["eager"].endswith("EagerRunner")
+    assert isinstance(runners.load(found["honest"]), cheats.Honest)
+
+
+@pytest.mark.parametrize("spec", ["tests.suites.cheats:double", "tests.suites.cheats:nothing"])
+def test_what_is_no_runner_is_refused(spec: str) -> None:
+    """With what was expected."""
+    with pytest.raises(TypeError, match="subclass of"):
+        runners.load(spec)
+
+
+def test_a_runner_needs_only_prepare() -> None:
+    """The rest of the contract has defaults that count nothing."""
+
+    class Least(runners.Runner):
+        def prepare(self, function: Any, arguments: Any) -> Any:
+            return function
+
+    runner = Least()
+    runner.start()
+    assert runner.unavailable() is None
+    assert runner.facts(abs, ()) == runners.Facts()
+    assert (runner.compiled_kernels(), runner.fallbacks()) == (None, None)
+    with pytest.raises(NotImplementedError):
+        runners.Runner().prepare(abs, ())
+
+
+@pytest.mark.skipif(not HAS_FUSER, reason="this checkout has no fuser.fuse yet")
+@pytest.mark.parametrize("kind", [runners.FallbackRunner, runners.UnfusedRunner, runners.FusedRunner])
+def test_the_fusers_modes_run_and_count(kind: type[runners.Runner]) -> None:
+    """Each mode gives NumPy's result; the compiled ones count kernels and bytes."""
+    runner = kind()
+    assert runner.unavailable() is None
+    runner.start()
+    x = np.linspace(0, 1, 100, dtype=np.float32)
+
+    def function(a: Any, b: Any) -> Any:
+        return (a + b) * a
+
+    call = runner.prepare(function, (x, x))
+    assert np.array_equal(call(x, x), function(x, x))
+    facts = runner.facts(call, (x, x))
+    if kind is not runners.FallbackRunner:
+        assert facts.kernels == (1 if kind is runners.FusedRunner else 2)
+        assert not facts.fallback_reasons
+        assert facts.least_bytes == 800
+    before = runner.compiled_kernels()
+    call(x, x)
+    assert before is not None
+    assert runner.compiled_kernels() == before
+    assert isinstance(runner.fallbacks(), int)

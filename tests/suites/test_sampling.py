@@ -1,0 +1,46 @@
+"""The clock: calls are counted, samples are long enough, results are released."""
+
+import gc
+
+import numpy as np
+import pytest
+
+from fuser.suites.sampling import (
+    call_overhead,
+    calls_per_sample,
+    clock_resolution_s,
+    collector_off,
+    timed_calls,
+)
+
+
+@pytest.mark.parametrize("calls", [1, 2, 17])
+def test_a_sample_makes_exactly_its_calls_and_gives_the_last_result(calls: int) -> None:
+    """The last call is among the timed ones."""
+    counted = iter(range(1000))
+    seconds, result = timed_calls(lambda _: next(counted), (0,), calls)
+    assert result == calls - 1
+    assert seconds > 0
+
+
+def test_a_sample_is_long_enough() -> None:
+    """A fast function is called often, a slow one once."""
+    calls, call_s = calls_per_sample(len, ((),), 0.001)
+    assert calls > 1000
+    assert calls * call_s >= 0.0009
+    assert calls_per_sample(np.sum, (np.ones(1_000_000),), 1e-5)[0] == 1
+
+
+def test_the_collector_is_off_only_inside() -> None:
+    """And on again after an error."""
+    with pytest.raises(ZeroDivisionError), collector_off():
+        assert not gc.isenabled()
+        _ = 1 // 0
+    assert gc.isenabled()
+
+
+def test_the_loops_own_cost_is_measured() -> None:
+    """An empty Python call costs less than ten microseconds, the clock steps below one."""
+    found = call_overhead(0.0005)
+    assert max(found["empty_python_call_s"]) < 1e-5
+    assert clock_resolution_s() < 1e-5

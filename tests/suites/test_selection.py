@@ -1,0 +1,67 @@
+"""From IDs and axes on the command line to cells."""
+
+import pytest
+
+from fuser.suites.plan import quick_plan
+from fuser.suites.selection import UnknownSelection, cells_of, listing, restrict, unique
+
+
+@pytest.mark.parametrize(
+    ("identifier", "ids"),
+    [
+        ("bias_add", ["bias_add-float32-16384", "bias_add-float32-4194304"]),
+        ("bias_add-float64", ["bias_add-float64-16384", "bias_add-float64-4194304"]),
+        ("axpy-float64-S", ["axpy-float64-16384"]),
+        ("axpy-float32-1000", ["axpy-float32-1000"]),
+        ("axpy-float16-10", ["axpy-float16-10"]),
+    ],
+)
+def test_ids_name_cells(identifier: str, ids: list[str]) -> None:
+    """A workload, with a dtype, with a size; any number of elements and any like dtype."""
+    assert [cell.id for cell in cells_of(identifier)] == ids
+
+
+@pytest.mark.parametrize(
+    ("identifier", "hint"),
+    [
+        ("axpi", "near it: axpy"),
+        ("zzz", "--list"),
+        ("axpy-int32", "has dtypes float32, float64"),
+        ("axpy-nosuch", "has dtypes"),
+        ("axpy-float32-0", "from 1 on"),
+        ("axpy-float32-XL", "S, M, L"),
+    ],
+)
+def test_unknown_parts_say_what_there_is(identifier: str, hint: str) -> None:
+    """The message names the part and the choices."""
+    with pytest.raises(UnknownSelection, match=hint):
+        cells_of(identifier)
+
+
+def test_axes_are_overridden() -> None:
+    """Dtypes and sizes replace the preset's, for named workloads or for all."""
+    plan = restrict(quick_plan(), ["axpy"], dtypes=["float64"], sizes=["S", "100"])
+    assert [cell.id for cell in plan.cells] == ["axpy-float64-16384", "axpy-float64-100"]
+    assert plan.preset == "custom"
+    whole = restrict(quick_plan(), sizes=["S"])
+    assert len(whole.cells) == len({cell.workload for cell in quick_plan().cells})
+
+
+def test_nothing_named_changes_nothing() -> None:
+    """The preset stays as it is."""
+    plan = quick_plan()
+    assert restrict(plan) is plan
+
+
+def test_repeated_ids_are_one() -> None:
+    """In the order of the first mention."""
+    cells = unique(cells_of("axpy-float32-S") + cells_of("axpy-float32-10") + cells_of("axpy"))
+    assert [cell.elements for cell in cells][:2] == [16384, 10]
+    assert len({cell.id for cell in cells}) == len(cells)
+
+
+def test_the_listing_has_every_workload() -> None:
+    """With family, dtypes and the smallest preset that measures it."""
+    rows = {row["id"]: row for row in listing()}
+    assert rows["axpy"]["preset"] == "quick"
+    assert rows["rambo"]["preset"] == "full"
