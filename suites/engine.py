@@ -29,7 +29,8 @@ from fuser.suites.worker import Job, Position
 
 MOST_RESTARTS = 5
 END_S = 5.0
-LEAST_WORKER_S = 2.0
+LEAST_WORKER_S = 1.0
+WORKER_START_S = 1.0
 
 
 class Engine:
@@ -139,7 +140,8 @@ class Engine:
         return Job(
             process=process,
             limits=Limits(
-                time_s=share_s - 1.0, least_sample_s=plan.least_sample_s,
+                time_s=max(share_s - WORKER_START_S, share_s / 2),
+                least_sample_s=plan.least_sample_s,
                 least_blocks=plan.least_blocks, most_blocks=plan.most_blocks,
                 memory_bytes=plan.memory_bytes, seed=plan.seed * 1000 + process,
             ),

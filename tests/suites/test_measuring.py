@@ -1,6 +1,7 @@
 """One process's share, in this process: batches, events, deadlines."""
 
 from collections import Counter
+from itertools import pairwise
 
 import pytest
 
@@ -43,7 +44,7 @@ def test_cells_that_do_not_fit_the_memory_are_measured_in_batches() -> None:
         time_s=0.3, least_sample_s=1e-4, least_blocks=2, most_blocks=2, memory_bytes=1, seed=1
     )
     order = [event["cell"] for event in measured(3, small) if "cell" in event]
-    assert sum(a != b for a, b in zip(order, order[1:], strict=False)) == 2
+    assert sum(a != b for a, b in pairwise(order)) == 2
 
 
 def test_out_of_time_every_cell_still_gets_the_least_blocks() -> None:

@@ -11,7 +11,7 @@ SUITE = """
 from fuser.suites.test_suites import test_row
 """
 FAST = (
-    "-p", "fuser.suites.plugin", "--fuser-processes=1", "--fuser-budget-s=2",
+    "-p", "fuser.suites.plugin", "--fuser-processes=1", "--fuser-budget-s=1",
     "-p", "no:cacheprovider", "-p", "no:xdist",
 )
 ONE = ("-k", "axpy-float32-64-eager or axpy-float32-1024-eager_again")
@@ -23,23 +23,16 @@ def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
     from tests.tree import ROOT
 
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.setattr("fuser.suites.plan.Plan.ceilings", False, raising=False)
     pytester.makepyfile(test_it=SUITE)
     return pytester
 
 
-def test_only_the_selected_rows_are_measured(suite: pytest.Pytester) -> None:
-    """Three of 220 rows: they pass, and our table shows them."""
-    done = suite.runpytest_subprocess(*FAST, *ONE)
-    done.assert_outcomes(passed=3)
-    done.stdout.fnmatch_lines(["*measuring 3 rows*", "*axpy-float32-64 eager *ok"])
-    done.stdout.fnmatch_lines(["3 of 3 rows are measured and right"])
-
-
-def test_saved_rows_can_be_compared(suite: pytest.Pytester) -> None:
-    """Autosave, then --benchmark-compare: stable names, our numbers in extra_info."""
+def test_selected_rows_are_measured_saved_and_compared(suite: pytest.Pytester) -> None:
+    """Three of 220 rows are measured, shown, saved under stable names, and compared again."""
     first = suite.runpytest_subprocess(*FAST, *ONE, "--benchmark-autosave")
     first.assert_outcomes(passed=3)
+    first.stdout.fnmatch_lines(["*measuring 3 rows*", "*axpy-float32-64 eager *ok"])
+    first.stdout.fnmatch_lines(["3 of 3 rows are measured and right"])
     saved = next(Path(suite.path).glob(".benchmarks/*/0001_*.json"))
     document = json.loads(saved.read_text(encoding="utf-8"))
     names = {each["name"] for each in document["benchmarks"]}

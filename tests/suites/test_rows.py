@@ -1,5 +1,7 @@
 """A row as numbers for pytest-benchmark and as a line of our table."""
 
+import pytest
+
 from fuser.reports.record import Cell, Ledger, Run, Samples
 from fuser.suites.rows import HEADER, metrics, seconds_a_call, table_line
 
@@ -15,11 +17,11 @@ CELL = Cell(
 
 def test_numbers_are_a_calls() -> None:
     """Seconds are divided by calls; bytes are the planned ones of the fused variant."""
-    assert seconds_a_call(RUN) == [1e-6, 3e-6]
+    assert seconds_a_call(RUN) == pytest.approx([1e-6, 3e-6])
     found = metrics(CELL, RUN)
-    assert found["gigabytes_per_second"] == 2000 / 2e-6 / 1e9
+    assert found["gigabytes_per_second"] == pytest.approx(2000 / 2e-6 / 1e9)
     assert found["bytes_counted"] == "planned"
-    assert found["first_call_s"] == 0.03
+    assert found["first_call_s"] == pytest.approx(0.03)
     assert found["processes"] == 2
 
 

@@ -10,6 +10,7 @@ import fuser
 from fuser.suites import runners
 from tests.suites import cheats
 
+MODES = [runners.FallbackRunner, runners.UnfusedRunner, runners.FusedRunner]
 HAS_FUSER = hasattr(fuser, "fuse")
 
 
@@ -55,7 +56,7 @@ def test_a_runner_needs_only_prepare() -> None:
 
 
 @pytest.mark.skipif(not HAS_FUSER, reason="this checkout has no fuser.fuse yet")
-@pytest.mark.parametrize("kind", [runners.FallbackRunner, runners.UnfusedRunner, runners.FusedRunner])
+@pytest.mark.parametrize("kind", MODES)
 def test_the_fusers_modes_run_and_count(kind: type[runners.Runner]) -> None:
     """Each mode gives NumPy's result; the compiled ones count kernels and bytes."""
     runner = kind()

@@ -1,5 +1,7 @@
 """Judging results: distances, shapes, dtypes, NaN, and remembered comparisons."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -56,12 +58,7 @@ def test_right_results_pass_with_their_errors() -> None:
 )
 def test_wrong_results_say_what_is_wrong(result: object, problem: str) -> None:
     """Each way of being wrong has its text."""
-    assert pytest.raises(AssertionError, _assert_right, result).match(problem)
-
-
-def _assert_right(result: object) -> None:
-    found = compare(result, EXPECTED, 1e-6).problem
-    assert not found, found
+    assert re.search(problem, compare(result, EXPECTED, 1e-6).problem)
 
 
 def test_unusual_values_must_agree() -> None:
