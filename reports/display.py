@@ -8,7 +8,9 @@ from typing import Any
 
 import pandas as pd
 
+from fuser.reports.marks import SIZE_TITLES
 from fuser.reports.style import bytes_text, count_text, ratio_text, seconds_text
+from fuser.reports.tables import SIZE_ORDER
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ FORMS: Mapping[str, Callable[[float], str]] = {
 
 _WORKLOAD = Column("workload", "Workload")
 _DTYPE = Column("dtype", "Dtype")
-_SIZE = Column("size", "Size")
+_SIZE = Column("size", "Size", "size")
 _ELEMENTS = Column("elements", "Elements", "elements", "of the largest input")
 _VARIANT = Column("variant", "Variant")
 _CELL = Column("cell", "Row", "code")
@@ -86,10 +88,9 @@ COLUMNS: Mapping[str, Sequence[Column]] = {
         Column("variant", "Variant"),
         Column("baseline", "Against"),
         Column("speedup", "Geometric mean", "ratio", "above 1 the variant is faster"),
-        Column("counted", "Rows in it", "count"),
-        Column("rows", "of", "count"),
+        Column("counted", "Rows", "of rows"),
         Column("speedup_all", "With left-out rows", "ratio", "at their measured time"),
-        Column("counted_all", "Rows in it", "count"),
+        Column("counted_all", "Rows", "of rows"),
         Column("faster", "Faster", "count"),
         Column("slower", "Slower", "count"),
         Column("same_within_margin", "Same", "count", "within the margin"),
@@ -104,14 +105,13 @@ COLUMNS: Mapping[str, Sequence[Column]] = {
         _VARIANT,
         Column("call_s", "One call", "seconds"),
         Column("speedup", "Against eager", "ratio", "eager / variant"),
-        Column("verdict", "Verdict"),
+        Column("verdict", "Verdict", "verdict", "or why the row is left out"),
         Column("fusion_gain", "Fusion gains", "ratio", "unfused / fused"),
         Column("bytes_per_second", "Least traffic", "rate", "least bytes / time"),
         Column("copy_share", "Of copy", "percent", "share of the copy ceiling of this size"),
         Column("kernels", "Kernels", "count", "launched by one call"),
         Column("first_call_s", "First call", "seconds", "compilation included"),
         Column("calls_to_repay", "Repaid after", "repay", "calls, against eager"),
-        Column("label", "Label"),
         Column("samples", "Samples", "count"),
     ),
     "left_out": (
@@ -241,6 +241,13 @@ def _anchor(name: str, record: Mapping[Any, Any]) -> str:
 def _entry(column: Column, record: Mapping[Any, Any], table: str) -> Entry:
     """Spell one place."""
     value = record[column.name]
+    if column.form == "size":
+        return Entry(SIZE_TITLES.get(value, value), sort=str(SIZE_ORDER.index(value)))
+    if column.form == "of rows":
+        return Entry(f"{value} of {record['rows']}", sort=repr(float(value)), is_number=True)
+    if column.form == "verdict":
+        text = record["label"] or ("baseline" if record["kind"] == "eager" else str(value))
+        return Entry(text, sort=text)
     if column.form in ("text", "code"):
         text = "" if value is None or value != value else str(value)
         return Entry(text, sort=text, is_code=column.form == "code")
@@ -253,10 +260,14 @@ def _entry(column: Column, record: Mapping[Any, Any], table: str) -> Entry:
     low, high = (record.get(f"{column.name}_{end}", math.nan) for end in ("low", "high"))
     interval = ""
     if low is not None and high is not None and low == low and high == high:
-        interval = f"{_bare(spell(low))} to {_bare(spell(high))}"
+        interval = _interval(spell(low), spell(high))
     return Entry(spell(float(value)), interval, repr(float(value)), link, True)
 
 
-def _bare(text: str) -> str:
-    """Drop the multiplication sign inside an interval: its value has one already."""
-    return text.removesuffix("\N{MULTIPLICATION SIGN}")
+def _interval(low: str, high: str) -> str:
+    """Join two ends; a unit that both have is said once, and a multiplication sign not at all."""
+    times = "\N{MULTIPLICATION SIGN}"
+    low, high = low.removesuffix(times), high.removesuffix(times)
+    if " " in low and low.split(" ", 1)[1] == high.split(" ", 1)[-1]:
+        low = low.split(" ", 1)[0]
+    return f"{low} to {high}"

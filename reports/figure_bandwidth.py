@@ -23,13 +23,18 @@ from fuser.reports.style import (
 )
 
 LINES = {"copy": "-", "triad": (0, (6, 2)), "read": (0, (1.5, 1.5))}
+LEAST_WORKING_SET_BYTES = 4096
+"""Below this a call costs more than its memory: such rows are in the table alone."""
+
 SHOWN_KINDS = ("eager", "unfused", "fused", "peer")
 
 
 def draw(collection: Collection, layout: Layout) -> Figure | None:
     """Draw points over the ceilings; None where no row has a bandwidth."""
     table = collection.tables["bandwidth"]
-    rows = table[table["kind"].isin(SHOWN_KINDS) & (table["working_set_bytes"] > 0)]
+    rows = table[
+        table["kind"].isin(SHOWN_KINDS) & (table["working_set_bytes"] >= LEAST_WORKING_SET_BYTES)
+    ]
     if not len(rows):
         return None
     axes = panels(layout, 1, 4.0)[0]

@@ -59,8 +59,8 @@ CHARTS: Sequence[Chart] = (
         "heatmap",
         "overview",
         "Which mode wins where, how surely, and how long does the work take?",
-        "Ratio to eager with half the width of its interval; blue is faster, red slower. Hatched "
-        "cells with a star are left out of the summaries. The last column is eager's own time.",
+        "Ratio to eager with half the width of its interval; blue is faster, red slower. Cells "
+        "with a star and no colour are left out of the summaries. The last column is eager's own time.",
         "runs",
         figure_heatmap.draw,
     ),
@@ -78,7 +78,8 @@ CHARTS: Sequence[Chart] = (
         "traffic",
         "How near does each row come to the speed of this machine's memory?",
         "Least bytes divided by time, against copy and triad measured in the same run. A point "
-        "at the line moves memory as fast as a plain copy does.",
+        "at the line moves memory as fast as a plain copy does. Calls on less than 4 KiB are in the "
+        "table alone: they cost more than their memory.",
         "bandwidth",
         figure_bandwidth.draw,
     ),

@@ -55,7 +55,7 @@ def cards_of(collection: Collection) -> list[Card]:
     kinds = {each.name: each.kind for each in collection.analysis.record.variants}
     cards = []
     for line in rows_of(summary):
-        if line.size == "sweep" or kinds.get(str(line.variant)) != "fused":
+        if kinds.get(str(line.variant)) != "fused":
             continue
         size = SIZE_TITLES[str(line.size)].lower()
         subject = str(line.variant).capitalize()
@@ -96,9 +96,11 @@ def left_out_sentence(collection: Collection) -> str:
         row.label.text for row in rows if row.label.is_left_out and not is_expected(row.label)
     )
     text = f"Ratios to eager are shown for {counted} of {len(rows)} rows."
+    if any(row.cell.size == "sweep" for row in rows):
+        text += " Rows of the size sweeps enter no mean; they are shown as time against size."
     if refused:
         text += f" {refused} were refused, as their workloads are there to show."
     if labels:
         text += " Left out: " + ", ".join(f"{count} {name}" for name, count in labels.items())
-        text += "; each is listed with its reason."
+        text += "; all are listed with their reasons."
     return text

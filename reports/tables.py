@@ -5,6 +5,7 @@ an interval stands in the columns `<name>_low` and `<name>_high`.
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,10 @@ from fuser.reports.verdicts import Verdict
 IDENTITY = ("cell", "workload", "family", "dtype", "size", "elements")
 """The columns that say which cell a row is about."""
 
-SIZE_ORDER = ("S", "M", "L", "sweep")
+SUMMARY_SIZES = ("S", "M", "L")
+"""Sizes with a summary; a mean over a sweep, from one element to millions, would mean nothing."""
+
+SIZE_ORDER = (*SUMMARY_SIZES, "sweep")
 
 
 def runs_table(analysis: Analysis) -> pd.DataFrame:
@@ -33,17 +37,30 @@ def runs_table(analysis: Analysis) -> pd.DataFrame:
     Returns:
         One row a cell and variant, in the record's order. `speedup` is eager / variant;
         `fusion_gain` is unfused / fused, only for fused rows that did fuse; a row with a `label`
-        is left out of the summaries for the reason given.
+        is left out of the summaries for the reason given. A variant that is absent everywhere
+        has no rows here: it is one line of `left_out_table`.
     """
     eager_s = {
         row.cell.id: row.seconds.value
         for row in analysis.rows
         if row.variant.kind == "eager" and row.seconds is not None
     }
-    return pd.DataFrame(
-        [_run_columns(row, eager_s.get(row.cell.id)) for row in analysis.rows],
-        columns=_RUN_COLUMNS,
-    )
+    absent = wholly_absent(analysis)
+    shown = [row for row in analysis.rows if row.variant.name not in absent]
+    lines = [_run_columns(row, eager_s.get(row.cell.id)) for row in shown]
+    return pd.DataFrame(lines, columns=_RUN_COLUMNS)
+
+
+def wholly_absent(analysis: Analysis) -> dict[str, str]:
+    """Name the variants that no cell has a run of, with the reason: they are one line, not many."""
+    by_variant: dict[str, list[Row]] = defaultdict(list)
+    for row in analysis.rows:
+        by_variant[row.variant.name].append(row)
+    return {
+        name: rows[0].variant.absent_reason or rows[0].label.reason
+        for name, rows in by_variant.items()
+        if all(row.run.status == "absent" for row in rows)
+    }
 
 
 _RUN_COLUMNS = [
@@ -118,7 +135,7 @@ def summary_table(analysis: Analysis) -> pd.DataFrame:
         compiled while timed count at their measured time (`counted_all` of `rows`).
     """
     lines: list[dict[str, Any]] = []
-    for size in SIZE_ORDER:
+    for size in SUMMARY_SIZES:
         sized = [row for row in analysis.rows if row.cell.size == size]
         for name in dict.fromkeys(row.variant.name for row in sized):
             rows = [row for row in sized if row.variant.name == name]
@@ -174,7 +191,8 @@ def left_out_table(analysis: Analysis) -> pd.DataFrame:
         not run, not timed, impossible number, refused as expected), the reason, whether that is
         what its workload is there to show, and its ratio to eager where a time was measured.
     """
-    lines = [
+    absent = wholly_absent(analysis)
+    lines: list[dict[str, Any]] = [
         {
             "cell": row.cell.id,
             "variant": row.variant.name,
@@ -184,7 +202,12 @@ def left_out_table(analysis: Analysis) -> pd.DataFrame:
             **spread("measured_ratio", row.speedup),
         }
         for row in analysis.rows
-        if row.label.is_left_out
+        if row.label.is_left_out and row.variant.name not in absent
+    ]
+    every = f"all {len(analysis.record.cells)}"
+    lines += [
+        {"cell": every, "variant": name, "label": "absent", "expected": False, "reason": reason}
+        for name, reason in absent.items()
     ]
     columns = ["cell", "variant", "label", "expected", "reason"]
     ratio = ["measured_ratio", "measured_ratio_low", "measured_ratio_high"]
