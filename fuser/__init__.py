@@ -5,3 +5,84 @@ from pathlib import Path
 _CHECKOUT = Path(__file__).resolve().parent.parent
 if (_CHECKOUT / "backends").is_dir() and (_CHECKOUT / "pyproject.toml").is_file():
     __path__.append(str(_CHECKOUT))  # `import fuser.backends` then works without installing
+
+from fuser import functional
+from fuser.backend import available_backends, register_backend
+from fuser.errors import (
+    ArgumentError,
+    BackendError,
+    ConfigurationError,
+    DtypeError,
+    FallbackWarning,
+    FuserError,
+    FusionError,
+    GraphError,
+    Reason,
+    ShapeError,
+)
+from fuser.explanation import Explanation, Ledger
+from fuser.fused_function import FusedFunction
+from fuser.graph import Graph, parse
+from fuser.interface import (
+    can_fuse_on_cpu,
+    can_fuse_on_gpu,
+    clear_caches,
+    debug_get_fused_kernel_code,
+    debug_launch_graph,
+    debug_num_cached_kernel_specs,
+    fuse,
+    fusion_candidates,
+    generate_code,
+    n_compiled_kernels,
+    override_can_fuse_on_cpu,
+    override_can_fuse_on_gpu,
+    register_fusion,
+    run_fusion,
+    set_num_threads,
+    show_config,
+    stats,
+    trace,
+)
+from fuser.timeline import profile
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ArgumentError",
+    "BackendError",
+    "ConfigurationError",
+    "DtypeError",
+    "Explanation",
+    "FallbackWarning",
+    "FusedFunction",
+    "FuserError",
+    "FusionError",
+    "Graph",
+    "GraphError",
+    "Ledger",
+    "Reason",
+    "ShapeError",
+    "available_backends",
+    "can_fuse_on_cpu",
+    "can_fuse_on_gpu",
+    "clear_caches",
+    "debug_get_fused_kernel_code",
+    "debug_launch_graph",
+    "debug_num_cached_kernel_specs",
+    "functional",
+    "fuse",
+    "fusion_candidates",
+    "generate_code",
+    "n_compiled_kernels",
+    "override_can_fuse_on_cpu",
+    "override_can_fuse_on_gpu",
+    "parse",
+    "profile",
+    "register_backend",
+    "register_fusion",
+    "run_fusion",
+    "set_num_threads",
+    "show_config",
+    "stats",
+    "trace",
+]

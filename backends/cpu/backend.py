@@ -1,0 +1,91 @@
+"""The CPU backend: NumPy arrays, LLVM IR text, machine code through llvmlite."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fuser.backend import Backend
+from fuser.codegen import LoopNest
+
+if TYPE_CHECKING:
+    from fuser.backends.cpu.body import Features
+    from fuser.backends.cpu.fused_kernel import FusedKernelCPU
+
+
+class CpuBackend(Backend):
+    """Runs fused kernels on this processor."""
+
+    name = "cpu"
+
+    def __init__(self, features: Features | None = None) -> None:
+        """Emit for given features; for those of this processor by default."""
+        self._features = features
+
+    @property
+    def features(self) -> Features:
+        """What emitted code may use."""
+        if self._features is None:
+            from fuser.backends.cpu.target import host_features
+
+            self._features = host_features()
+        return self._features
+
+    def unavailable(self) -> str | None:
+        """None, or that llvmlite is missing."""
+        try:
+            import llvmlite.binding  # noqa: F401 - is it there?
+        except ImportError as error:
+            return f"llvmlite cannot be imported ({error}); install llvmlite"
+        return None
+
+    def owns(self, array: Any) -> bool:
+        """NumPy arrays and scalars."""
+        return isinstance(array, (np.ndarray, np.generic))
+
+    def supports(self, op: str, dtype: str) -> bool:
+        """Whether the spelling table has a form."""
+        from fuser.backends.cpu.spelling import SPELLING
+
+        return np.dtype(dtype).kind in SPELLING.get(op, {})
+
+    def emit(self, nests: Sequence[LoopNest], name: str) -> str:
+        """LLVM IR text."""
+        from fuser.backends.cpu.emit import emit
+
+        return emit(nests, name, self.features)
+
+    def compile(self, text: str, nests: Sequence[LoopNest], name: str) -> FusedKernelCPU:
+        """Machine code, loaded."""
+        from fuser.backends.cpu import loader
+        from fuser.backends.cpu.fused_kernel import FusedKernelCPU
+
+        code = loader.to_object(text)
+        return FusedKernelCPU(name, text, code, len(nests), imports_of(text))
+
+    def pack(self, pointers: Sequence[int], rest: bytes) -> bytes:
+        """8-byte words throughout."""
+        return struct.pack(f"={len(pointers)}Q", *pointers) + rest
+
+    def address(self, array: Any) -> int:
+        """The address of the first element."""
+        return int(array.__array_interface__["data"][0])
+
+    @property
+    def array_module(self) -> Any:
+        """NumPy."""
+        return np
+
+
+_DECLARED = re.compile(r"^declare [^@]*@([\w.]+)\(", re.MULTILINE)
+
+
+@cache
+def imports_of(text: str) -> tuple[str, ...]:
+    """External symbols that a module declares, intrinsics aside."""
+    return tuple(name for name in _DECLARED.findall(text) if not name.startswith("llvm."))

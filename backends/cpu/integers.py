@@ -1,0 +1,133 @@
+"""Integer operations that need care: division, remainder, power, greatest common divisor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fuser.backends.cpu.body import BITS, Body, Value
+
+
+def _safe_divisor(b: Body, dtype: str, x: Value, y: Value) -> tuple[Value, Value]:
+    """A divisor that cannot trap, and where the true one was zero.
+
+    Division by zero and INT_MIN / -1 raise a processor exception: both divide by 1 instead, and
+    for the second the quotient INT_MIN / 1 is what wrap-around gives.
+    """
+    zero = b.compare("icmp eq", y, b.iconst(y, 0))
+    bad = zero
+    if dtype.startswith("i"):
+        least = b.iconst(x, 1 << (BITS[x.scalar] - 1))
+        overflow = b.op(
+            "and", b.compare("icmp eq", x, least), b.compare("icmp eq", y, b.iconst(y, -1))
+        )
+        bad = b.op("or", zero, overflow)
+    return b.select(bad, b.iconst(y, 1), y), zero
+
+
+def floor_division(b: Body, dtype: str, x: Value, y: Value) -> Value:
+    """Rounded to minus infinity; x // 0 is 0, INT_MIN // -1 is INT_MIN, as in NumPy."""
+    divisor, zero = _safe_divisor(b, dtype, x, y)
+    nothing = b.iconst(x, 0)
+    if dtype.startswith("u"):
+        return b.select(zero, nothing, b.op("udiv", x, divisor))
+    quotient = b.op("sdiv", x, divisor)
+    rest = b.op("sub", x, b.op("mul", quotient, divisor))
+    signs = b.compare("icmp slt", b.op("xor", x, divisor), nothing)
+    inexact = b.compare("icmp ne", rest, nothing)
+    down = b.op("sub", quotient, b.iconst(x, 1))
+    quotient = b.select(b.op("and", signs, inexact), down, quotient)
+    return b.select(zero, nothing, quotient)
+
+
+def remainder(*, floor: bool) -> Callable[..., Value]:
+    """np.remainder (sign of the divisor) or np.fmod (sign of the dividend); by 0 it is 0."""
+
+    def spell(b: Body, dtype: str, x: Value, y: Value) -> Value:
+        divisor, zero = _safe_divisor(b, dtype, x, y)
+        nothing = b.iconst(x, 0)
+        if dtype.startswith("u"):
+            return b.select(zero, nothing, b.op("urem", x, divisor))
+        rest = b.op("srem", x, divisor)
+        if floor:
+            signs = b.compare("icmp slt", b.op("xor", rest, divisor), nothing)
+            inexact = b.compare("icmp ne", rest, nothing)
+            rest = b.select(b.op("and", signs, inexact), b.op("add", rest, divisor), rest)
+        return b.select(zero, nothing, rest)
+
+    return spell
+
+
+_POWER = """\
+define internal {t} @{name}({t} %x, {t} %n) noinline #0 {{
+entry:
+  br label %loop
+loop:
+  %base = phi {t} [ %x, %entry ], [ %square, %loop ]
+  %rest = phi {t} [ %n, %entry ], [ %half, %loop ]
+  %acc = phi {t} [ 1, %entry ], [ %next, %loop ]
+  %odd = trunc {t} %rest to i1
+  %times = mul {t} %acc, %base
+  %next = select i1 %odd, {t} %times, {t} %acc
+  %square = mul {t} %base, %base
+  %half = lshr {t} %rest, 1
+  %more = icmp ne {t} %half, 0
+  br i1 %more, label %loop, label %done
+done:
+  ret {t} %next
+}}"""
+
+_GCD = """\
+define internal {t} @{name}({t} %x, {t} %y) noinline #0 {{
+entry:
+  br label %loop
+loop:
+  %a = phi {t} [ %x, %entry ], [ %b, %step ]
+  %b = phi {t} [ %y, %entry ], [ %rest, %step ]
+  %zero = icmp eq {t} %b, 0
+  br i1 %zero, label %done, label %step
+step:
+  %rest = urem {t} %a, %b
+  br label %loop
+done:
+  ret {t} %a
+}}"""
+
+
+def _helper(b: Body, stem: str, template: str, scalar: str) -> str:
+    """Write a scalar helper function once a module."""
+    name = f"{stem}.{scalar}"
+    b.module.helpers.setdefault(name, template.format(t=scalar, name=name))
+    return name
+
+
+def integer_power(b: Body, dtype: str, x: Value, n: Value) -> Value:
+    """Exponentiation by squaring, wrapping around; a negative exponent is NumPy's ValueError.
+
+    Source: Knuth, The Art of Computer Programming, volume 2, section 4.6.3.
+    """
+    if dtype.startswith("i"):
+        b.raise_flag(b.compare("icmp slt", n, b.iconst(n, 0)))
+    return b.lanewise(_helper(b, "power", _POWER, x.scalar), x.scalar, x, n, external=False)
+
+
+def _magnitude(b: Body, dtype: str, x: Value) -> Value:
+    """The absolute value, as an unsigned number."""
+    if dtype.startswith("u"):
+        return x
+    negative = b.compare("icmp slt", x, b.iconst(x, 0))
+    return b.select(negative, b.op("sub", b.iconst(x, 0), x), x)
+
+
+def gcd(b: Body, dtype: str, x: Value, y: Value) -> Value:
+    """Euclid's algorithm on absolute values."""
+    sizes = _magnitude(b, dtype, x), _magnitude(b, dtype, y)
+    return b.lanewise(_helper(b, "gcd", _GCD, x.scalar), x.scalar, *sizes, external=False)
+
+
+def lcm(b: Body, dtype: str, x: Value, y: Value) -> Value:
+    """|x| / gcd * |y|; 0 where both are 0."""
+    left, right = _magnitude(b, dtype, x), _magnitude(b, dtype, y)
+    common = b.lanewise(_helper(b, "gcd", _GCD, x.scalar), x.scalar, left, right, external=False)
+    zero = b.compare("icmp eq", common, b.iconst(x, 0))
+    divisor = b.select(zero, b.iconst(x, 1), common)
+    return b.op("mul", b.op("udiv", left, divisor), right)

@@ -1,0 +1,93 @@
+"""LLVM IR text to machine code to callable functions, through LLJIT."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from fuser.backend import CompileError
+from fuser.backends.cpu import target
+from fuser.timeline import phase
+
+#: What the code generator may call without the text saying so (wide copies, missing
+#: instructions on old processors).
+RUNTIME_SYMBOLS = (
+    "memcpy", "memset", "memmove", "floor", "floorf", "ceil", "ceilf", "trunc", "truncf", "rint",
+    "rintf", "fma", "fmaf", "roundeven", "roundevenf", "fmod", "fmodf",
+)  # fmt: skip
+
+_jit: Any = None
+_lock = threading.Lock()
+_numbers = itertools.count()
+
+
+def parse(text: str) -> Any:
+    """Parse and verify one module.
+
+    Raises:
+        CompileError: LLVM does not accept the text.
+    """
+    target.initialise()
+    try:
+        module = llvm.parse_assembly(text)
+        module.verify()
+    except RuntimeError as error:
+        raise CompileError("compile-failed", f"LLVM refused the module: {error}") from None
+    return module
+
+
+def to_object(text: str) -> bytes:
+    """Machine code of a module for this processor: an object file's bytes."""
+    with phase("parse"):
+        module = parse(text)
+    machine = target.target_machine()
+    module.triple = machine.triple
+    module.data_layout = str(machine.target_data)
+    with phase("llvm"):
+        return bytes(machine.emit_object(module))
+
+
+def assembly(text: str, machine: Any | None = None) -> str:
+    """Assembly of a module, for this processor unless a machine is given."""
+    module = parse(text)
+    chosen = target.target_machine() if machine is None else machine
+    module.triple = chosen.triple
+    return str(chosen.emit_assembly(module))
+
+
+def load(code: bytes, exports: Sequence[str], imports: Sequence[str]) -> tuple[Any, list[int]]:
+    """Link an object file into the process.
+
+    Args:
+        code: an object file.
+        exports: functions to look up.
+        imports: external symbols that the code needs.
+
+    Returns:
+        What keeps the code alive, and the addresses of `exports`.
+
+    Raises:
+        CompileError: a symbol is missing on this machine.
+    """
+    global _jit
+    builder = llvm.JITLibraryBuilder().add_object_img(code)
+    for symbol in (*imports, *RUNTIME_SYMBOLS):
+        address = target.address_of(symbol)
+        if address is not None:
+            builder.import_symbol(symbol, address)
+        elif symbol in imports:
+            raise CompileError("missing-symbol", f"this machine's C library has no {symbol}")
+    for name in exports:
+        builder.export_symbol(name)
+    with phase("load"), _lock:
+        if _jit is None:
+            _jit = llvm.create_lljit_compiler(target.target_machine())
+        try:
+            library = builder.link(_jit, f"fuser{next(_numbers)}")
+        except RuntimeError as error:
+            raise CompileError("missing-symbol", f"linking failed: {error}") from None
+        return library, [library[name] for name in exports]

@@ -1,0 +1,111 @@
+"""The processor that code is made for: features, target machine, symbol addresses."""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import threading
+from functools import cache
+from typing import Any
+
+import llvmlite.binding as llvm
+
+from fuser.backends.cpu.body import Features
+
+#: Processor names and features for cross-compiling in tests: (cpu, features, Features).
+KNOWN_TARGETS = {
+    "baseline": ("x86-64", "", Features()),
+    "avx2": (
+        "haswell", "", Features(vector_bytes=32, fma=True, f16c=True, sse41=True),
+    ),
+    "avx512": (
+        "skylake-avx512", "",
+        Features(vector_bytes=64, fma=True, f16c=True, sse41=True, masked=True),
+    ),
+}  # fmt: skip
+
+_initialised = False
+_lock = threading.Lock()
+
+
+def initialise() -> None:
+    """Prepare LLVM for this processor, once a process."""
+    global _initialised
+    with _lock:
+        if not _initialised:
+            llvm.initialize_native_target()
+            llvm.initialize_native_asmprinter()
+            _initialised = True
+
+
+@cache
+def host_features() -> Features:
+    """What this processor can do."""
+    initialise()
+    if not llvm.get_process_triple().startswith("x86_64"):
+        return Features(vector_bytes=16, fma=True, f16c=False)
+    found = llvm.get_host_cpu_features()
+    wide = found.get("avx512vl") and found.get("avx512bw") and found.get("avx512dq")
+    size = 64 if wide else 32 if found.get("avx2") else 16
+    return Features(
+        vector_bytes=size,
+        fma=bool(found.get("fma")),
+        f16c=bool(found.get("f16c")),
+        sse41=bool(found.get("sse4.1")),
+        masked=bool(wide),
+    )
+
+
+_machines = threading.local()
+
+
+def target_machine() -> Any:
+    """This thread's target machine for this processor."""
+    found = getattr(_machines, "host", None)
+    if found is None:
+        initialise()
+        target = llvm.Target.from_default_triple()
+        found = _machines.host = target.create_target_machine(
+            cpu=llvm.get_host_cpu_name(),
+            features=llvm.get_host_cpu_features().flatten(),
+            opt=2,
+            jit=True,
+            codemodel="jitdefault",
+        )
+    return found
+
+
+def cross_machine(name: str) -> Any:
+    """A target machine for one of `KNOWN_TARGETS`; its code is looked at, not run."""
+    initialise()
+    cpu, features, _ = KNOWN_TARGETS[name]
+    triple = "x86_64-unknown-linux-gnu"
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    target = llvm.Target.from_triple(triple)
+    return target.create_target_machine(cpu=cpu, features=features, opt=2, jit=True)
+
+
+@cache
+def _libraries() -> tuple[Any, ...]:
+    """The process's own symbols, then the mathematics library."""
+    found: list[Any] = [ctypes.CDLL(None)] if hasattr(ctypes, "CDLL") else []
+    name = ctypes.util.find_library("m") if _needs_libm() else None
+    if name:
+        found.append(ctypes.CDLL(name))
+    return tuple(found)
+
+
+def _needs_libm() -> bool:
+    """Whether the process's own symbols lack the mathematics library."""
+    return not hasattr(ctypes.CDLL(None), "cbrtf")
+
+
+@cache
+def address_of(symbol: str) -> int | None:
+    """The address of a C library function, or None where this machine lacks it."""
+    for library in _libraries():
+        found = getattr(library, symbol, None)
+        if found is not None:
+            return ctypes.cast(found, ctypes.c_void_p).value
+    return None

@@ -1,0 +1,196 @@
+"""The backend contract, and the registry of backends."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from fuser.codegen import LoopNest
+from fuser.errors import BackendError
+
+
+class Kernel(ABC):
+    """Compiled code for one group, ready to launch."""
+
+    #: what `source` shows: kind ("source", "optimized", "asm", "ptx") -> text
+    name: str
+
+    @abstractmethod
+    def launch(self, section: int, block: Any, extent: tuple[int, int]) -> int:
+        """Run one loop nest.
+
+        Args:
+            section: its number in the group.
+            block: packed arguments, as the backend's `pack` made them.
+            extent: number of outer iterations and length of the innermost loop.
+
+        Returns:
+            0, or not 0 when some element had a value for which NumPy raises.
+        """
+
+    @abstractmethod
+    def text(self, kind: str) -> str:
+        """The kernel as text: "source", "optimized", "asm" or "ptx", where the backend has it."""
+
+
+class Backend(ABC):
+    """A device class that can run fused kernels.
+
+    `emit` is pure text and needs neither compiler nor device. A row of the op table that a
+    backend cannot spell raises `Unsupported`, which becomes a fallback with its reason.
+    """
+
+    name: str
+
+    @abstractmethod
+    def unavailable(self) -> str | None:
+        """Why this backend cannot run here, and what to install; None when it can."""
+
+    @abstractmethod
+    def owns(self, array: Any) -> bool:
+        """Whether an array lives on this backend's devices."""
+
+    @abstractmethod
+    def supports(self, op: str, dtype: str) -> bool:
+        """Whether a row of the op table can be spelled for operands of a dtype."""
+
+    @abstractmethod
+    def emit(self, nests: Sequence[LoopNest], name: str) -> str:
+        """Spell loop nests as one module's text."""
+
+    @abstractmethod
+    def compile(self, text: str, nests: Sequence[LoopNest], name: str) -> Kernel:
+        """Turn text into a kernel.
+
+        Raises:
+            CompileError: the compiler refused, or a symbol is missing.
+        """
+
+    @abstractmethod
+    def pack(self, pointers: Sequence[int], rest: bytes) -> Any:
+        """Lay out one loop nest's arguments: addresses, then lengths, strides and scalars."""
+
+    @abstractmethod
+    def address(self, array: Any) -> int:
+        """The address of an array's first element."""
+
+    @property
+    @abstractmethod
+    def array_module(self) -> Any:
+        """NumPy, or CuPy: for outputs, views and the fallback."""
+
+
+class CompileError(BackendError):
+    """Generated code was refused; `code` is the fallback reason."""
+
+    def __init__(self, code: str, message: str) -> None:
+        """Keep the reason's code beside the message."""
+        super().__init__(message)
+        self.code = code
+
+
+_factories: dict[str, Callable[[], Backend]] = {}
+_instances: dict[str, Backend] = {}
+_missing: dict[str, str | None] = {}
+_lock = threading.Lock()
+
+
+def _cpu() -> Backend:
+    from fuser.backends.cpu.backend import CpuBackend
+
+    return CpuBackend()
+
+
+def _gpu() -> Backend:
+    from fuser.backends.gpu.backend import GpuBackend
+
+    return GpuBackend()
+
+
+_factories.update(cpu=_cpu, gpu=_gpu)
+_plugins_read = False
+
+
+def register_backend(name: str, factory: Callable[[], Backend]) -> None:
+    """Add a backend under a name; entry points of group `fuser.backends` do the same."""
+    with _lock:
+        _factories[name] = factory
+        _instances.pop(name, None)
+        _missing.pop(name, None)
+
+
+def get_backend(name: str) -> Backend:
+    """The backend called `name`, made on first use.
+
+    Raises:
+        BackendError: there is no such backend.
+    """
+    found = _instances.get(name)
+    if found is not None:
+        return found
+    if name not in _factories:
+        _read_plugins()
+    with _lock:
+        if name not in _factories:
+            known = ", ".join(_factories)
+            raise BackendError(f"there is no backend called {name!r}; known: {known}")
+        return _instances.setdefault(name, _factories[name]())
+
+
+def _read_plugins() -> None:
+    """Read entry points once: it costs tens of milliseconds, so only when a name is missing."""
+    global _plugins_read
+    if _plugins_read:
+        return
+    _plugins_read = True
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group="fuser.backends"):
+        _factories.setdefault(point.name, point.load())
+
+
+def available_backends() -> dict[str, str | None]:
+    """Every backend's name, with None where it can run and the reason where it cannot."""
+    _read_plugins()
+    return {name: get_backend(name).unavailable() for name in sorted(_factories)}
+
+
+def available(name: str) -> str | None:
+    """Why a backend cannot run here, asked once a process; None when it can."""
+    if name not in _missing:
+        _missing[name] = get_backend(name).unavailable()
+    return _missing[name]
+
+
+def backend_of(arrays: Iterable[Any]) -> str:
+    """The name of the backend that owns the arrays; "cpu" when there are none.
+
+    Raises:
+        BackendError: no backend owns one of them, or two backends do.
+    """
+    names: list[str] = []
+    for array in arrays:
+        module = type(array).__module__.partition(".")[0]
+        name = "cpu" if module == "numpy" else "gpu" if module == "cupy" else _owner(array)
+        if name not in names:
+            names.append(name)
+    if len(names) > 1:
+        raise BackendError(
+            f"arguments are on different devices: {' and '.join(names)}. "
+            "Move all arrays to one device first."
+        )
+    return names[0] if names else "cpu"
+
+
+def _owner(array: Any) -> str:
+    """Ask the registered backends."""
+    _read_plugins()
+    for name in _factories:
+        if name == "gpu" and "cupy" not in sys.modules:
+            continue
+        if get_backend(name).owns(array):
+            return name
+    raise BackendError(f"no backend owns arrays of type {type(array).__name__}")

@@ -1,0 +1,129 @@
+"""A fused group becomes device-independent loop nests; each backend spells them as text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fuser.schedule import Group, Section
+from fuser.specs import ArgSpec, SectionSpec, TensorDesc
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One computed value: `result = op(operands)`.
+
+    Attributes:
+        op: a row of the op table.
+        operands: numbers of earlier values.
+        dtype: NumPy dtype name of the result.
+        operand_dtype: dtype name of the last operand, which decides the row's column.
+    """
+
+    op: str
+    operands: tuple[int, ...]
+    dtype: str
+    operand_dtype: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoopNest:
+    """Loops over one iteration space, specialised for an argument spec.
+
+    Values are numbered: loads, scalars, constants, then instructions.
+
+    Attributes:
+        rank: number of loops after collapsing; at least 1, the last is the innermost.
+        loads: how each operand is met; strides of outer loops are run-time data.
+        scalars: dtype names of run-time scalars.
+        constants: (dtype name, bits) pairs.
+        body: instructions in order.
+        stores: (value, how its destination is met) pairs.
+        checked: note results that are not finite and divisors that are zero.
+    """
+
+    rank: int
+    loads: tuple[TensorDesc, ...]
+    scalars: tuple[str, ...]
+    constants: tuple[tuple[str, int], ...]
+    body: tuple[Instruction, ...]
+    stores: tuple[tuple[int, TensorDesc], ...]
+    checked: bool = False
+
+    def dtype_of(self, value: int) -> str:
+        """The dtype name of a numbered value."""
+        if value < len(self.loads):
+            return self.loads[value].dtype
+        value -= len(self.loads)
+        if value < len(self.scalars):
+            return self.scalars[value]
+        value -= len(self.scalars)
+        if value < len(self.constants):
+            return self.constants[value][0]
+        return self.body[value - len(self.constants)].dtype
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of the widest element that is computed with."""
+        names = {self.dtype_of(k) for k in range(self.value_count)}
+        return max((np.dtype(name).itemsize for name in names), default=1)
+
+    @property
+    def value_count(self) -> int:
+        """How many numbered values there are."""
+        fixed = len(self.loads) + len(self.scalars) + len(self.constants)
+        return fixed + len(self.body)
+
+
+def scalar_nodes(section: Section) -> list[int]:
+    """Positions in `section.leaves` of run-time scalars, in the order kernels take them."""
+    return [k for k, leaf in enumerate(section.leaves) if leaf.op.name == "scalar"]
+
+
+def loop_nest(section: Section, spec: SectionSpec, checked: bool = False) -> LoopNest:
+    """Specialise one section.
+
+    Args:
+        section: loads, steps and stores of one iteration shape.
+        spec: rank and operand classes after collapsing.
+        checked: note floating-point exceptions.
+    """
+    n_loads = len(section.loads)
+    scalars = scalar_nodes(section)
+    constants = [k for k in range(len(section.leaves)) if k not in set(scalars)]
+    number = {k: k for k in range(n_loads)}
+    for new, leaf in enumerate([*scalars, *constants]):
+        number[n_loads + leaf] = n_loads + new
+    first = n_loads + len(section.leaves)
+    body = tuple(
+        Instruction(
+            step.node.op.name,
+            tuple(number.get(k, k) for k in step.operands),
+            step.node.dtype.name,
+            step.node.args[-1].dtype.name,
+        )
+        for step in section.steps
+    )
+    assert first + len(body) == n_loads + len(section.leaves) + len(section.steps)
+    stores = tuple(
+        (number.get(value, value), desc)
+        for (value, _), desc in zip(section.stores, spec.tensors[n_loads:], strict=True)
+    )
+    return LoopNest(
+        spec.rank,
+        spec.tensors[:n_loads],
+        tuple(section.leaves[k].dtype.name for k in scalars),
+        tuple(
+            (section.leaves[k].dtype.name, int(section.leaves[k].payload, 16)) for k in constants
+        ),
+        body,
+        stores,
+        checked,
+    )
+
+
+def loop_nests(group: Group, arg_spec: ArgSpec, checked: bool = False) -> tuple[LoopNest, ...]:
+    """Specialise every section of a group."""
+    pairs = zip(group.sections, arg_spec.sections, strict=True)
+    return tuple(loop_nest(section, spec, checked) for section, spec in pairs)

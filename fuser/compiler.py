@@ -1,0 +1,115 @@
+"""Upfront compilation (a graph becomes a spec) and runtime compilation (a group becomes a kernel)."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+
+
+from fuser import config, counters, kernel_cache, schedule
+from fuser.backend import Backend, Kernel
+from fuser.codegen import LoopNest, loop_nests
+from fuser.decompose import decompose
+from fuser.graph import Graph
+from fuser.rewrite import Applied, rewrite, verify
+from fuser.specs import ArgSpec, KernelSpec
+from fuser.timeline import phase
+
+
+
+
+
+def compile_upfront(
+    graph: Graph, mode: str = "fused", fastmath: bool = False, checked: bool = False
+) -> KernelSpec:
+    """Look a graph's spec up; prepare it on a miss: decompose, rewrite, schedule.
+
+    Args:
+        graph: as traced or parsed.
+        mode: "fused" or "unfused".
+        fastmath: allow the FAST rules.
+        checked: kernels note floating-point exceptions.
+    """
+    return kernel_cache.lookup(
+        graph,
+        (mode, fastmath, checked),
+        lambda key: _prepare(key, graph, mode, fastmath, checked),
+    )
+
+
+def _prepare(key: int, graph: Graph, mode: str, fastmath: bool, checked: bool) -> KernelSpec:
+    """Make the spec of a new graph."""
+    settings = config.current()
+    dump("graph", f"spec {key} ({mode})", graph.text)
+    with phase("rewrite"):
+        # Unfused means: what NumPy would run, so only the operations themselves.
+        lowered = decompose(graph)
+        applied: tuple[Applied, ...] = ()
+        if mode == "fused":
+            lowered, applied = rewrite(lowered, fastmath)
+        if settings.check:
+            verify(lowered)
+    dump("rules", f"spec {key}", "\n".join(f"{a.table}: {a.equation} {a.line}" for a in applied))
+    with phase("schedule"):
+        plan = schedule.plan(lowered, mode)
+    spec = KernelSpec(key, graph.text, graph, mode, fastmath, plan, applied, checked)
+    dump("groups", f"spec {key}", describe(spec))
+    return spec
+
+
+def describe(spec: KernelSpec) -> str:
+    """The plan as text: kernels, their loops, what they read and write."""
+    lines = []
+    for number, group in enumerate(spec.plan.groups):
+        lines.append(f"kernel {number}")
+        for section in group.sections:
+            reads = ", ".join(map(str, section.loads)) or "nothing"
+            writes = ", ".join(str(part) for _, part in section.stores)
+            lines.append(f"  loop {list(section.shape)}: reads {reads}; writes {writes}")
+            lines.append("    " + " ".join(step.node.op.name for step in section.steps))
+    return "\n".join(lines)
+
+
+def kernel_for(spec: KernelSpec, group: int, arg_spec: ArgSpec, backend: Backend) -> Kernel:
+    """The compiled kernel of one group; compiled on first use.
+
+    Raises:
+        Unsupported: the backend cannot spell an operation.
+        CompileError: the compiler refused.
+    """
+
+    def build() -> Kernel:
+        return compile_kernel(spec, group, arg_spec, backend)
+
+    found = spec.kernel(group, arg_spec, build)
+    assert isinstance(found, Kernel)
+    return found
+
+
+def emit_text(
+    spec: KernelSpec, group: int, arg_spec: ArgSpec, backend: Backend
+) -> tuple[str, str, tuple[LoopNest, ...]]:
+    """A kernel's name, text and loop nests; the same graph always gives the same text."""
+    nests = loop_nests(spec.plan.groups[group], arg_spec, checked=spec.checked)
+    digest = hashlib.sha256(repr(nests).encode()).hexdigest()[:12]
+    name = f"fused_{digest}"
+    return name, backend.emit(nests, name), nests
+
+
+def compile_kernel(spec: KernelSpec, group: int, arg_spec: ArgSpec, backend: Backend) -> Kernel:
+    """Emit and compile one group, whatever is cached."""
+    with phase("emit"):
+        name, text, nests = emit_text(spec, group, arg_spec, backend)
+    dump("llvm" if backend.name == "cpu" else "cuda", name, text)
+    with phase("compile", name):
+        kernel = backend.compile(text, nests, name)
+    if "asm" in config.current().dump:
+        dump("asm", name, kernel.text("asm"))
+    counters.count("kernels")
+    return kernel
+
+
+def dump(stage: str, title: str, text: str) -> None:
+    """Print a stage when `FUSER_DUMP` asks for it."""
+    if stage in config.current().dump and text:
+        sys.stderr.write(f"-- {stage}: {title}\n{text}\n")

@@ -1,0 +1,319 @@
+"""Symbolic lengths: integers, or normalised polynomials over symbols, min, max and floor division.
+
+Two lengths are equal for every size exactly when they are the same object or compare equal here
+(sound, not complete: some equal expressions are not seen to be equal).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Union
+
+from fuser.errors import GraphError
+
+Dim = Union[int, "Length"]
+Monomial = tuple[str, ...]
+
+
+class Length:
+    """A polynomial with integer coefficients over atoms.
+
+    An atom is a symbol (`n0`) or the text of a min, max or floor division. Terms are sorted, so
+    equal polynomials have equal texts. Immutable and hashable.
+    """
+
+    __slots__ = ("_hash", "terms", "text")
+
+    def __init__(self, terms: tuple[tuple[Monomial, int], ...]) -> None:
+        """Take sorted, merged, non-zero terms; use `symbol` and operators instead."""
+        self.terms = terms
+        self.text = _spell(terms)
+        self._hash = hash(self.text)
+
+    def __eq__(self, other: object) -> bool:
+        """Same polynomial."""
+        return isinstance(other, Length) and other.text == self.text
+
+    def __hash__(self) -> int:
+        """Hash of the normal form."""
+        return self._hash
+
+    def __repr__(self) -> str:
+        """The normal form, a Python expression."""
+        return self.text
+
+    def __add__(self, other: Dim) -> Dim:
+        """Sum."""
+        return _build(_merge(self.terms, _terms(other)))
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Dim:
+        """Negation."""
+        return self * -1
+
+    def __sub__(self, other: Dim) -> Dim:
+        """Difference."""
+        return self + (other * -1)
+
+    def __rsub__(self, other: Dim) -> Dim:
+        """Difference, reflected."""
+        return (self * -1) + other
+
+    def __mul__(self, other: Dim) -> Dim:
+        """Product."""
+        product: list[tuple[Monomial, int]] = []
+        for left, a in self.terms:
+            for right, b in _terms(other):
+                product.append((tuple(sorted(left + right)), a * b))
+        return _build(_merge(tuple(product), ()))
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: Dim) -> Dim:
+        """Floor division; exact where every coefficient divides."""
+        if other == 1:
+            return self
+        if isinstance(other, int) and all(value % other == 0 for _, value in self.terms):
+            return _build(tuple((names, value // other) for names, value in self.terms))
+        return _atom(f"({_inner(self)} // {_inner(other)})")
+
+    def __rfloordiv__(self, other: int) -> Dim:
+        """Floor division of an integer by this length."""
+        return _atom(f"({other} // {_inner(self)})")
+
+
+def _inner(value: Dim) -> str:
+    """A length inside a division: in parentheses unless it is one symbol or integer."""
+    text = str(value)
+    return text if text.isalnum() else f"({text})"
+
+
+def _terms(value: Dim) -> tuple[tuple[Monomial, int], ...]:
+    """The terms of either kind of dim."""
+    if isinstance(value, Length):
+        return value.terms
+    return (((), value),) if value else ()
+
+
+def _merge(
+    left: tuple[tuple[Monomial, int], ...], right: tuple[tuple[Monomial, int], ...]
+) -> tuple[tuple[Monomial, int], ...]:
+    """Add two lists of terms and sort them: constants last."""
+    total: dict[Monomial, int] = {}
+    for names, value in (*left, *right):
+        total[names] = total.get(names, 0) + value
+    kept = [(names, value) for names, value in total.items() if value]
+    return tuple(sorted(kept, key=lambda term: (not term[0], term[0])))
+
+
+def _build(terms: tuple[tuple[Monomial, int], ...]) -> Dim:
+    """Return a plain integer where nothing symbolic is left."""
+    if not terms:
+        return 0
+    if len(terms) == 1 and not terms[0][0]:
+        return terms[0][1]
+    return Length(terms)
+
+
+def _spell(terms: tuple[tuple[Monomial, int], ...]) -> str:
+    """Write terms as a Python expression: `2*n0*n1 + n2 - 1`."""
+    text = ""
+    for names, value in terms:
+        body = "*".join(names)
+        size = abs(value)
+        piece = body if size == 1 and body else f"{size}*{body}" if body else str(size)
+        sign = "-" if value < 0 else "+"
+        text = f"{text} {sign} {piece}" if text else (f"-{piece}" if value < 0 else piece)
+    return text
+
+
+def _atom(text: str) -> Length:
+    """A polynomial that is one atom."""
+    return Length((((text,), 1),))
+
+
+@lru_cache(maxsize=4096)
+def symbol(name: str) -> Length:
+    """The length called `name`."""
+    return _atom(name)
+
+
+def maximum(left: Dim, right: Dim) -> Dim:
+    """The larger of two lengths; `max(max(n - 1, 0) - 1, 0)` becomes `max(n - 2, 0)`."""
+    if isinstance(left, int) and isinstance(right, int):
+        return max(left, right)
+    if left == right:
+        return left
+    if isinstance(left, int):
+        left, right = right, left
+    if right == 0 and isinstance(left, Length):
+        return _not_negative(left)
+    return _atom(f"max({left}, {right})")
+
+
+def _not_negative(value: Length) -> Dim:
+    """`max(value, 0)`, merged with a max inside it where that is exact."""
+    if all(number > 0 for _, number in value.terms):
+        return value  # atoms are lengths: never negative
+    constant = sum(number for names, number in value.terms if not names)
+    rest = [(names, number) for names, number in value.terms if names]
+    if len(rest) == 1 and rest[0][1] == 1 and len(rest[0][0]) == 1 and constant < 0:
+        inside = rest[0][0][0]
+        if inside.startswith("max(") and inside.endswith(", 0)"):
+            return maximum(parse(inside[4:-4]) + constant, 0)
+    return _atom(f"max({value}, 0)")
+
+
+def minimum(left: Dim, right: Dim) -> Dim:
+    """The smaller of two lengths."""
+    if isinstance(left, int) and isinstance(right, int):
+        return min(left, right)
+    if left == right:
+        return left
+    if isinstance(left, int):
+        left, right = right, left
+    if right == 0:
+        return 0 if isinstance(left, Length) and all(v > 0 for _, v in left.terms) else (
+            _atom(f"min({left}, 0)")
+        )
+    return _atom(f"min({left}, {right})")
+
+
+class _Names(dict[str, Any]):
+    """Names for `eval`: unknown ones are symbols."""
+
+    def __missing__(self, key: str) -> Length:
+        """Any other name is a length."""
+        return symbol(key)
+
+
+_ALLOWED = (
+    ast.Expression,
+    ast.BinOp,
+    ast.UnaryOp,
+    ast.USub,
+    ast.Add,
+    ast.Sub,
+    ast.Mult,
+    ast.FloorDiv,
+    ast.Call,
+    ast.Name,
+    ast.Constant,
+    ast.Load,
+)
+
+
+@lru_cache(maxsize=4096)
+def parse(text: str) -> Dim:
+    """Read a length back from its text.
+
+    Raises:
+        GraphError: the text is not an expression over names, integers, + - * // min and max.
+    """
+    return substitute(text, _Names())
+
+
+@lru_cache(maxsize=4096)
+def _compiled(text: str) -> Any:
+    """Check and compile a length's text."""
+    try:
+        tree = ast.parse(text, mode="eval")
+    except SyntaxError as error:
+        raise GraphError(f"length {text!r} is not an expression: {error.msg}") from None
+    for node in ast.walk(tree):
+        plain = isinstance(node, _ALLOWED)
+        if isinstance(node, ast.Constant):
+            plain = type(node.value) is int
+        if isinstance(node, ast.Call):
+            plain = isinstance(node.func, ast.Name) and node.func.id in ("min", "max")
+        if not plain:
+            raise GraphError(f"length {text!r} has {type(node).__name__}, which is not allowed")
+    return compile(tree, "<length>", "eval")
+
+
+def substitute(value: Dim | str, names: Mapping[str, Dim]) -> Dim:
+    """Replace symbols by lengths or integers and normalise again."""
+    if isinstance(value, int):
+        return value
+    scope = _Names(names)
+    scope.update(max=maximum, min=minimum)
+    result = eval(_compiled(str(value)), {"__builtins__": {}}, scope)
+    assert isinstance(result, (int, Length))
+    return result
+
+
+def evaluate(value: Dim, sizes: Mapping[str, int]) -> int:
+    """The number that a length is for given symbols."""
+    if isinstance(value, int):
+        return value
+    if value.text in sizes:
+        return sizes[value.text]
+    code = _compiled(value.text)
+    return int(eval(code, {"__builtins__": {}, "max": max, "min": min}, dict(sizes)))
+
+
+def symbols(value: Dim) -> tuple[str, ...]:
+    """The symbols of a length, in order of appearance, each once."""
+    if isinstance(value, int):
+        return ()
+    names = ast.walk(ast.parse(value.text, mode="eval"))
+    found = (node.id for node in names if isinstance(node, ast.Name))
+    return tuple(dict.fromkeys(name for name in found if name not in ("min", "max")))
+
+
+def slice_length(length: Dim, part: slice) -> Dim:
+    """The length of `range(length)[part]` for integer or absent bounds."""
+    step = 1 if part.step is None else part.step
+    if step < 0:
+        return _ceil_div(_backward(length, part), -step)
+    start = 0 if part.start is None else part.start
+    stop = part.stop
+    if start >= 0:
+        rest = maximum(length - start, 0)
+        if stop is None:
+            size = rest
+        elif stop < 0:
+            size = maximum(length + stop - start, 0)
+        else:
+            size = 0 if stop <= start else minimum(rest, stop - start)
+    elif stop is None:
+        size = minimum(length, -start)
+    elif stop < 0:
+        size = 0 if stop <= start else minimum(maximum(length + stop, 0), stop - start)
+    else:
+        size = maximum(minimum(length, stop) - maximum(length + start, 0), 0)
+    return _ceil_div(size, step)
+
+
+def _backward(length: Dim, part: slice) -> Dim:
+    """How many positions lie between start and stop when walking down."""
+    last = length - 1
+    if part.start is None:
+        first = last
+    elif part.start >= 0:
+        first = minimum(last, part.start)
+    else:
+        first = maximum(length + part.start, -1)
+    if part.stop is None:
+        end: Dim = -1
+    elif part.stop >= 0:
+        end = minimum(last, part.stop)
+    else:
+        end = maximum(length + part.stop, -1)
+    return maximum(first - end, 0)
+
+
+def _ceil_div(value: Dim, step: int) -> Dim:
+    """Division that rounds up."""
+    return value if step == 1 else (value + (step - 1)) // step
+
+
+def product(shape: tuple[Dim, ...]) -> Dim:
+    """The number of elements of a shape."""
+    total: Dim = 1
+    for dim in shape:
+        total = total * dim
+    return total

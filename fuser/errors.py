@@ -1,0 +1,188 @@
+"""Every exception that the fuser raises, and the fixed vocabulary of reasons for not fusing."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from types import FrameType
+
+
+class FuserError(Exception):
+    """Base of every error that this package raises on purpose."""
+
+
+class ShapeError(FuserError, ValueError):
+    """Shapes do not fit together."""
+
+
+class DtypeError(FuserError, TypeError):
+    """A dtype that an operation or an argument cannot have."""
+
+
+class ArgumentError(FuserError, TypeError):
+    """Wrong number or kind of arguments."""
+
+
+class GraphError(FuserError, ValueError):
+    """A graph, or its text, that breaks a rule of graphs."""
+
+
+class BackendError(FuserError, RuntimeError):
+    """A backend that is unknown or cannot be used here."""
+
+
+class ConfigurationError(FuserError, ValueError):
+    """A switch with a name or a value that does not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why something was not fused: a row of `REASONS` filled with what was found.
+
+    Attributes:
+        code: the key in `REASONS`; `fuser.stats()` counts by it.
+        operation: the operation or function concerned, in the user's terms.
+        found: what was found.
+        where: `file:line` in the user's code, or an empty string.
+    """
+
+    code: str
+    operation: str
+    found: str
+    where: str = ""
+
+    @property
+    def advice(self) -> str:
+        """What a user can do about it."""
+        return REASONS[self.code][1]
+
+    def __str__(self) -> str:
+        """One readable sentence: what, found, where, what to do."""
+        place = f" ({self.where})" if self.where else ""
+        meaning, advice = REASONS[self.code]
+        return f"{self.operation}{place}: {meaning}: {self.found}. {advice} [{self.code}]"
+
+
+#: code -> (what it means, what to do). The only place where reasons are spelled.
+REASONS: dict[str, tuple[str, str]] = {
+    "unsupported-function": (
+        "this function has no fused form",
+        "Keep it outside the fused function, or write it with elementwise operations.",
+    ),
+    "unsupported-argument": (
+        "this form of the call has no fused form",
+        "Use the plain form of the function.",
+    ),
+    "unsupported-dtype": (
+        "arrays of this dtype are not fused",
+        "Convert to bool, an integer, float16, float32 or float64.",
+    ),
+    "unsupported-array": (
+        "only plain arrays are fused",
+        "Pass numpy.ndarray or cupy.ndarray objects.",
+    ),
+    "byte-order": (
+        "the array is not in native byte order",
+        "Convert it once with .astype(dtype.newbyteorder('=')).",
+    ),
+    "unsupported-op": (
+        "the backend cannot spell this operation for this dtype",
+        "It runs unfused; use another dtype, or another backend.",
+    ),
+    "control-flow": (
+        "Python control flow depends on array values",
+        "Use np.where, or keep the decision outside the fused function.",
+    ),
+    "array-conversion": (
+        "the values were asked for while the function was being traced",
+        "Keep conversions to Python or NumPy objects outside the fused function.",
+    ),
+    "impure": (
+        "two traces of the function differ",
+        "Pass random numbers, clocks and counters in as arguments.",
+    ),
+    "value-guards": (
+        "too many different values of arguments that decide structure",
+        "Pass a value that decides structure through few different values.",
+    ),
+    "write-into-view": (
+        "the function writes into part of an array",
+        "Build the result with np.where or np.concatenate.",
+    ),
+    "where-without-out": (
+        "where= without out= leaves elements unset",
+        "Give out= as well, or use np.where.",
+    ),
+    "scalar-range": (
+        "a Python integer does not fit the dtype it meets",
+        "Convert the array, or the scalar, to a dtype that holds it.",
+    ),
+    "not-traceable": (
+        "the function cannot be traced",
+        "Keep to NumPy functions, operators and methods on the arguments.",
+    ),
+    "switched-off": (
+        "fusing is switched off for this device",
+        "Switch it on with override_can_fuse_on_cpu or override_can_fuse_on_gpu.",
+    ),
+    "mixed-devices": (
+        "the arguments are on different devices",
+        "Move all arrays to one device first.",
+    ),
+    "backend-unavailable": (
+        "the backend cannot be used here",
+        "fuser.available_backends() says what is missing.",
+    ),
+    "compile-failed": (
+        "the compiler refused the generated code",
+        "Please report it with FUSER_DUMP=llvm; the result is still right.",
+    ),
+    "missing-symbol": (
+        "the generated code calls a function that this machine lacks",
+        "Install a C library that has it; the result is still right.",
+    ),
+    "runtime-check": (
+        "the kernel met a value that NumPy treats as an error or a warning",
+        "NumPy ran the call again and raised or warned as it does.",
+    ),
+    "shape-pattern": (
+        "the shapes do not fit the pattern that the graph was traced with",
+        "Trace again with arguments of this pattern.",
+    ),
+}
+
+
+class FusionError(FuserError, RuntimeError):
+    """Fusing was demanded (`fallback="error"`, `debug_launch_graph`) and is not possible."""
+
+    def __init__(self, reason: Reason) -> None:
+        """Keep the reason for programs; the message is for people."""
+        super().__init__(str(reason))
+        self.reason = reason
+
+
+class Unsupported(FuserError):  # noqa: N818 - it is a signal between components, not a fault
+    """Raised inside while tracing or emitting: becomes a fallback with its reason."""
+
+    def __init__(self, code: str, operation: str, found: str, where: str | None = None) -> None:
+        """Build the reason; `where` defaults to the user's line on the stack."""
+        self.reason = Reason(code, operation, found, user_line() if where is None else where)
+        super().__init__(str(self.reason))
+
+
+class FallbackWarning(UserWarning):
+    """A call was run unfused; the text names the reason. Given once for each reason."""
+
+
+_OURS = ("fuser", "numpy", "functools", "contextlib")
+
+
+def user_line() -> str:
+    """Return `file:line` of the innermost frame that is neither ours nor NumPy's."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if name.partition(".")[0] not in _OURS or name.startswith("fuser.suites"):
+            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""

@@ -1,0 +1,247 @@
+"""Runs a prepared graph: shapes, device, kernels, launch, outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fuser import config, counters, dims
+from fuser.backend import CompileError, available, backend_of, get_backend
+from fuser.errors import ArgumentError, BackendError, DtypeError, Reason, ShapeError, Unsupported
+from fuser.graph import Graph
+from fuser.launch import Launch, bind
+from fuser.specs import KernelSpec
+from fuser.timeline import phase
+
+#: How many combinations of shapes and strides a spec remembers.
+BOUND_LIMIT = 512
+
+
+class CannotRun(Exception):  # noqa: N818 - a signal from the executor to the interface
+    """The executor says no; the interface falls back with the reason."""
+
+    def __init__(self, reason: Reason) -> None:
+        """Carry the reason."""
+        super().__init__(str(reason))
+        self.reason = reason
+
+
+def execute(
+    spec: KernelSpec,
+    arrays: Mapping[str, Any],
+    numbers: Mapping[str, Any],
+    sizes: dict[str, int],
+    given: Mapping[int, Any] | None = None,
+) -> list[Any]:
+    """Compute a spec's outputs with compiled kernels.
+
+    Args:
+        spec: the prepared graph.
+        arrays: array arguments by parameter name, checked against the graph.
+        numbers: scalar arguments and lengths by name.
+        sizes: lengths by symbol.
+        given: arrays to write outputs into, by output number; they may overlap the inputs.
+
+    Returns:
+        One array for each output.
+
+    Raises:
+        CannotRun: with the reason; nothing has been written into arguments or given arrays.
+        OverflowError: a Python integer does not fit the dtype that it meets.
+    """
+    backend_name = device_of(arrays.values(), given)
+    buffers = {
+        name: array if isinstance(array, np.ndarray) else _as_array(array)
+        for name, array in arrays.items()
+    }
+    copies: dict[int, Any] = {}
+    for place, target in (given or {}).items():
+        if may_write_directly(spec, buffers, target, given or {}):
+            buffers[f"o{place}"] = target
+        else:
+            copies[place] = target
+    launch = bound(spec, buffers, sizes, backend_name)
+    with phase("launch", str(spec.key)):
+        status = launch.run(buffers, numbers)
+    if status:
+        raise CannotRun(
+            Reason("runtime-check", "kernel", "a negative exponent, or a floating-point exception")
+        )
+    outputs = [buffers[buffer.name] for buffer in spec.plan.outputs]
+    for place, target in copies.items():
+        np_like = get_backend(backend_name).array_module
+        np_like.copyto(target, outputs[place])
+        outputs[place] = target
+    counters.count("launches", launch.kernel_count)
+    return outputs
+
+
+def _as_array(value: Any) -> Any:
+    """A 0-d array for a NumPy scalar; other arrays as they are."""
+    return np.asarray(value) if isinstance(value, np.generic) else value
+
+
+def bound(
+    spec: KernelSpec, buffers: Mapping[str, Any], sizes: dict[str, int], backend_name: str
+) -> Launch:
+    """The spec bound to these layouts, from its memory or anew.
+
+    Raises:
+        CannotRun: a kernel cannot be made.
+    """
+    key = (backend_name, *((name, a.shape, a.strides) for name, a in buffers.items()))
+    found: Launch | None = spec.launches.get(key)
+    if found is not None:
+        return found
+    try:
+        with phase("bind", str(spec.key)):
+            found = bind(spec, buffers, sizes, get_backend(backend_name))
+    except Unsupported as error:
+        raise CannotRun(error.reason) from None
+    except CompileError as error:
+        raise CannotRun(Reason(error.code, "kernel", str(error))) from None
+    if len(spec.launches) >= BOUND_LIMIT:
+        spec.launches.clear()
+    spec.launches[key] = found
+    return found
+
+
+def device_of(arrays: Any, given: Mapping[int, Any] | None = None) -> str:
+    """The backend that runs a call.
+
+    Raises:
+        CannotRun: arrays on several devices, a backend that cannot run, or one switched off.
+    """
+    forced = config.current().backend
+    everything = [*arrays, *(given or {}).values()]
+    try:
+        name = forced or backend_of(everything)
+    except BackendError as error:
+        raise CannotRun(Reason("mixed-devices", "arguments", str(error))) from None
+    if not config.current().can_fuse.get(name, True):
+        raise CannotRun(Reason("switched-off", "call", f"backend {name}"))
+    missing = available(name)
+    if missing:
+        raise CannotRun(Reason("backend-unavailable", f"backend {name}", missing))
+    return name
+
+
+def may_write_directly(
+    spec: KernelSpec, buffers: Mapping[str, Any], target: Any, given: Mapping[int, Any]
+) -> bool:
+    """Whether a kernel may write into an array while it reads its arguments.
+
+    It may where no argument can share memory with it, or where the only loop nest reads the
+    shared argument at the very element that it writes. A kernel that may meet an error writes
+    elsewhere first, so that the array stays untouched then.
+    """
+    if spec.may_raise or not isinstance(target, np.ndarray):
+        return not spec.may_raise
+    others = [other for other in given.values() if other is not target]
+    if any(np.may_share_memory(target, other) for other in others):
+        return False
+    shared = {
+        name
+        for name, array in buffers.items()
+        if name.startswith("x") and np.may_share_memory(target, array)
+    }
+    if not shared:
+        return True
+    groups = spec.plan.groups
+    if len(groups) != 1 or len(groups[0].sections) != 1 or len(spec.plan.outputs) != 1:
+        return False
+    for load in groups[0].sections[0].loads:
+        if load.buffer not in shared:
+            continue
+        array = buffers[load.buffer]
+        same = array.__array_interface__["data"][0] == target.__array_interface__["data"][0]
+        same = same and array.strides == target.strides and array.shape == target.shape
+        if load.views or not same or array.dtype.itemsize != target.dtype.itemsize:
+            return False
+    return True
+
+
+def check_arguments(graph: Graph, args: Sequence[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Match positional arguments with a graph's parameters.
+
+    Args:
+        graph: its captured arrays may be left out; they are taken from the graph.
+        args: arrays and Python scalars in the order of the parameters.
+
+    Returns:
+        Arrays and scalars, by parameter name.
+
+    Raises:
+        ArgumentError: a wrong number or kind of arguments.
+        DtypeError: an array of another dtype.
+        ShapeError: an array of another rank.
+    """
+    hidden = [p for p in graph.parameters if p.captured]
+    values = list(args)
+    if len(values) == len(graph.parameters) - len(hidden):
+        values += list(graph.captured)
+    if len(values) != len(graph.parameters):
+        wanted = ", ".join(map(str, graph.parameters))
+        raise ArgumentError(
+            f"the graph takes {len(graph.parameters)} arguments ({wanted}), found {len(args)}"
+        )
+    arrays: dict[str, Any] = {}
+    numbers: dict[str, Any] = {}
+    kinds = {"float": float, "int": int, "bool": bool}
+    for parameter, value in zip(graph.parameters, values, strict=True):
+        if parameter.dtype is None:
+            if type(value) is not kinds[parameter.kind]:
+                raise ArgumentError(
+                    f"argument {parameter.name} is a Python {parameter.kind}, found "
+                    f"{type(value).__name__}"
+                )
+            numbers[parameter.name] = value
+            continue
+        if not hasattr(value, "dtype") or not hasattr(value, "shape"):
+            raise ArgumentError(
+                f"argument {parameter} is an array, found {type(value).__name__}; pass an array"
+            )
+        if value.dtype != parameter.dtype:
+            raise DtypeError(
+                f"argument {parameter.name} is {value.dtype}, the graph was made for "
+                f"{parameter.dtype}; convert it with .astype, or trace again"
+            )
+        if len(value.shape) != len(parameter.shape):
+            raise ShapeError(
+                f"argument {parameter.name} has rank {len(value.shape)}, the graph was made for "
+                f"{len(parameter.shape)}; reshape it, or trace again"
+            )
+        arrays[parameter.name] = value
+    return arrays, numbers
+
+
+def sizes_of(graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int] | None:
+    """Values of symbols for actual shapes, or None where the shapes break the graph's pattern.
+
+    Args:
+        graph: its parameters' shapes bind symbols.
+        shapes: actual shapes by parameter name.
+    """
+    sizes: dict[str, int] = {}
+    checks: list[tuple[Any, int]] = []
+    for parameter in graph.parameters:
+        if parameter.dtype is None:
+            continue
+        shape = shapes[parameter.name]
+        if len(shape) != len(parameter.shape):
+            return None
+        for dim, length in zip(parameter.shape, shape, strict=True):
+            if isinstance(dim, int):
+                if dim != length:
+                    return None
+            elif dim.text not in sizes and dim.text.isalnum():
+                sizes[dim.text] = length
+            else:
+                checks.append((dim, length))
+    checks.extend((left, right) for left, right in graph.guards)
+    for left, right in checks:
+        if dims.evaluate(left, sizes) != dims.evaluate(right, sizes):
+            return None
+    return sizes

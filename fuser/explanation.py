@@ -1,0 +1,310 @@
+"""Why a call runs as it does: groups, what crosses their boundaries, candidates, fallbacks."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from fuser import dims, executor, schedule, trees
+from fuser.backend import Kernel
+from fuser.errors import FusionError, Reason, Unsupported
+from fuser.executor import CannotRun
+from fuser.graph import Graph, Node
+from fuser.specs import KernelSpec
+
+if TYPE_CHECKING:
+    import pandas
+
+    from fuser.fused_function import FusedFunction
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """Bytes a call moves between memory and the processor, counted from the graph.
+
+    Attributes:
+        unfused_bytes: every operation reads its operands and writes its result.
+        planned_bytes: what the planned kernels read and write; a buffer that a loop nest reads
+            through several views counts once.
+        least_bytes: every used argument read once, every output written once.
+        kernels_unfused: operations that compute.
+        kernels_fused: kernels planned.
+    """
+
+    unfused_bytes: int
+    planned_bytes: int
+    least_bytes: int
+    kernels_unfused: int
+    kernels_fused: int
+
+
+def ledger(spec: KernelSpec, sizes: Mapping[str, int]) -> Ledger:
+    """Count the bytes of a spec for given lengths.
+
+    Args:
+        spec: the prepared graph.
+        sizes: lengths by symbol.
+    """
+    unfused, operations = _unfused(spec.graph, sizes)
+    planned = sum(
+        _section_bytes(section, sizes) for group in spec.plan.groups for section in group.sections
+    )
+    least = dims.evaluate(schedule.least_bytes(spec.graph), sizes)
+    return Ledger(unfused, planned, least, operations, len(spec.plan.groups))
+
+
+def _elements(node: Node, sizes: Mapping[str, int]) -> int:
+    """How many elements a value has."""
+    return dims.evaluate(dims.product(node.shape), sizes)
+
+
+def _unfused(graph: Graph, sizes: Mapping[str, int]) -> tuple[int, int]:
+    """Bytes and operations when each operation runs alone.
+
+    A conversion of an operand belongs to the operation that wants it, as in NumPy; a conversion
+    that is an output, or is used twice, is an operation of its own.
+    """
+    inlined = _operand_casts(graph)
+    total, operations = 0, 0
+    for node in graph.nodes:
+        if (node.op.structure and node.op.name != "concatenate") or id(node) in inlined:
+            continue
+        operations += 1
+        total += _elements(node, sizes) * node.dtype.itemsize
+        for arg in {id(a): a for a in node.args}.values():
+            source = arg.args[0] if id(arg) in inlined else arg
+            if source.op.name not in ("constant", "scalar"):
+                total += _elements(source, sizes) * source.dtype.itemsize
+    return total, operations
+
+
+def _operand_casts(graph: Graph) -> set[int]:
+    """Conversions that are done inside the one operation that uses them."""
+    uses: dict[int, int] = {}
+    for node in (*graph.nodes,):
+        for arg in node.args:
+            uses[id(arg)] = uses.get(id(arg), 0) + 1
+    outputs = {id(node) for node in graph.outputs}
+    return {
+        id(node)
+        for node in graph.nodes
+        if node.op.name == "cast" and uses.get(id(node), 0) == 1 and id(node) not in outputs
+    }
+
+
+def _section_bytes(section: schedule.Section, sizes: Mapping[str, int]) -> int:
+    """Bytes that one loop nest reads and writes."""
+    read: dict[str, tuple[int, int]] = {}
+    for part, node in zip(section.loads, section.load_nodes, strict=True):
+        whole = _elements(node, sizes) * node.dtype.itemsize
+        seen = _part_bytes(part.views, node, sizes)
+        known = read.get(part.buffer, (0, whole))[0]
+        read[part.buffer] = (known + seen, whole)
+    total = sum(min(seen, whole) for seen, whole in read.values())
+    shape = dims.evaluate(dims.product(section.shape), sizes)
+    return total + sum(
+        shape * section.node_of(value).dtype.itemsize for value, _ in section.stores
+    )
+
+
+def _part_bytes(views: Any, node: Node, sizes: Mapping[str, int]) -> int:
+    """Bytes of a buffer that are seen through views; repeated elements count once."""
+    from fuser.infer import index_shape, parse_index
+
+    shape = node.shape
+    elements = _elements(node, sizes)
+    for name, payload in views:
+        if name != "index":
+            if name == "broadcast_to":
+                break
+            if name == "transpose":
+                shape = tuple(shape[int(a)] for a in payload.split(",") if a.strip())
+                continue
+            break
+        shape = index_shape(shape, parse_index(payload))
+        elements = min(elements, dims.evaluate(dims.product(shape), sizes))
+    return elements * node.dtype.itemsize
+
+
+def candidates(spec: KernelSpec, sizes: Mapping[str, int] | None = None) -> pandas.DataFrame:
+    """Every producer and consumer pair, and whether they share a kernel.
+
+    Args:
+        spec: the prepared graph.
+        sizes: lengths by symbol; 1024 each by default.
+    """
+    import pandas
+
+    graph = spec.plan.graph
+    names = {s for p in spec.graph.parameters for d in p.shape for s in dims.symbols(d)}
+    known = {name: 1024 for name in names} | dict(sizes or {})
+    stored = {id(b.node): spec.plan.realised.get(b.name, "") for b in spec.plan.temporaries}
+    label = _labels(graph)
+    rows = []
+    position = {id(node): place for place, node in enumerate(graph.nodes)}
+    for node in graph.nodes:
+        for arg in {id(a): a for a in node.args}.values():
+            if arg.op.name in ("input", "constant", "scalar"):
+                continue
+            saved = 2 * _elements(arg, known) * arg.dtype.itemsize
+            fused = id(arg) not in stored
+            kind = "view" if node.op.structure or arg.op.structure else "vertical"
+            distance = position[id(node)] - position[id(arg)]
+            reason = "computed where it is used" if fused else stored[id(arg)]
+            score = saved / (1 + 0.001 * distance)
+            rows.append((label[id(arg)], label[id(node)], kind, score, saved, fused, reason))
+    columns = ["first", "second", "kind", "score", "bytes_saved", "fused", "reason"]
+    frame = pandas.DataFrame(rows, columns=columns)
+    return frame.sort_values("score", ascending=False, kind="stable").reset_index(drop=True)
+
+
+def _labels(graph: Graph) -> dict[int, str]:
+    """A name for each value: its operation and the user's line."""
+    found = {}
+    for place, node in enumerate(graph.nodes):
+        line = graph.line_of(node).rpartition("/")[2]
+        found[id(node)] = f"{node.op.name}#{place}" + (f" ({line})" if line else "")
+    return found
+
+
+@dataclass(eq=False)
+class Explanation:
+    """What a call runs, and why.
+
+    Attributes:
+        groups: one text a kernel: its loops, what it reads, computes and writes.
+        fallbacks: reasons for which the call is not fused; empty when it is.
+        ledger: bytes moved, or None when the call is not fused.
+        guards: what this specialisation holds for.
+        rules: rewrites applied.
+        realised: temporaries and why they exist.
+        graph: the traced graph, or None.
+    """
+
+    name: str
+    mode: str
+    groups: list[str] = field(default_factory=list)
+    fallbacks: list[Reason] = field(default_factory=list)
+    ledger: Ledger | None = None
+    guards: list[str] = field(default_factory=list)
+    rules: list[str] = field(default_factory=list)
+    realised: dict[str, str] = field(default_factory=dict)
+    graph: Graph | None = None
+    _spec: KernelSpec | None = None
+    _sizes: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def candidates(self) -> pandas.DataFrame:
+        """Every pair considered, as `fusion_candidates` gives it."""
+        if self._spec is None:
+            import pandas
+
+            columns = ["first", "second", "kind", "score", "bytes_saved", "fused", "reason"]
+            return pandas.DataFrame(columns=columns)
+        return candidates(self._spec, self._sizes)
+
+    def __str__(self) -> str:
+        """Readable text."""
+        lines = [f"{self.name}: mode {self.mode}, {len(self.groups)} kernel(s)"]
+        lines += [f"not fused: {reason}" for reason in self.fallbacks]
+        for group in self.groups:
+            lines += ["", group]
+        if self.ledger is not None:
+            book = self.ledger
+            lines += [
+                "",
+                f"bytes a call: unfused {book.unfused_bytes:,} in {book.kernels_unfused} "
+                f"operations, planned {book.planned_bytes:,} in {book.kernels_fused} kernel(s), "
+                f"least possible {book.least_bytes:,}",
+            ]
+        for title, entries in (
+            ("holds while", self.guards),
+            ("rewrites", self.rules),
+            ("stored between kernels", [f"{k}: {v}" for k, v in self.realised.items()]),
+        ):
+            if entries:
+                lines += ["", f"{title}:", *(f"  {entry}" for entry in entries)]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+
+def explain_call(function: FusedFunction, args: Any, kwargs: Any) -> Explanation:
+    """Explain one call; nothing is run, but missing specialisations are traced."""
+    found = Explanation(function._name, function.mode)
+    kwargs = {k: v for k, v in kwargs.items() if k != "out" or not function._takes_out}
+    structure, leaves = trees.flatten((args, kwargs))
+    try:
+        call = function._find_call(structure, leaves)
+    except (CannotRun, Unsupported) as error:
+        found.fallbacks.append(error.reason)
+        return found
+    trace, spec = call.specialisation.trace, call.specialisation.spec
+    found.graph = trace.graph
+    found.guards = [f"{left} == {right}" for left, right in trace.graph.guards]
+    found.guards += [f"{text} is {value!r}" for text, value in trace.value_guards]
+    found.guards += [f"{guard.name} is unchanged" for guard in call.specialisation.names]
+    if spec is None:
+        found._sizes = call.sizes
+        return found
+    found._spec, found._sizes = spec, call.sizes
+    found.ledger = ledger(spec, call.sizes)
+    found.rules = [f"{a.table}: {a.equation}  {a.line}" for a in spec.applied]
+    found.realised = dict(spec.plan.realised)
+    found.groups = [
+        describe_group(number, group) for number, group in enumerate(spec.plan.groups)
+    ]
+    try:
+        launch_of(call)
+    except CannotRun as error:
+        found.fallbacks.append(error.reason)
+    return found
+
+
+def describe_group(number: int, group: schedule.Group) -> str:
+    """A kernel as text."""
+    lines = [f"kernel {number}:"]
+    for section in group.sections:
+        reads = ", ".join(map(str, section.loads)) or "nothing"
+        writes = ", ".join(str(part) for _, part in section.stores)
+        shape = ", ".join(map(str, section.shape)) or "one element"
+        lines.append(f"  loop over {shape}: reads {reads}; writes {writes}")
+        lines.append("    " + " ".join(step.node.op.name for step in section.steps))
+    return "\n".join(lines)
+
+
+def launch_of(call: Any) -> Any:
+    """The bound launch of a call.
+
+    Raises:
+        CannotRun: a kernel cannot be made.
+    """
+    import numpy as np
+
+    arrays = {
+        k: np.asarray(v) if isinstance(v, np.generic) else v for k, v in call.arrays.items()
+    }
+    name = executor.device_of(call.arrays.values())
+    return executor.bound(call.specialisation.spec, arrays, call.sizes, name)
+
+
+def kernels_of_call(function: FusedFunction, args: Any, kwargs: Any) -> list[Kernel]:
+    """The compiled kernels of a call.
+
+    Raises:
+        FusionError: the call cannot be fused.
+    """
+    structure, leaves = trees.flatten((args, kwargs))
+    try:
+        call = function._find_call(structure, leaves)
+        if call.specialisation.spec is None:
+            return []
+        return [group.kernel for group in launch_of(call).groups]
+    except (CannotRun, Unsupported) as error:
+        raise FusionError(error.reason) from None

@@ -1,0 +1,126 @@
+"""Runs what cannot be fused, operation by operation, with the reason recorded."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from fuser import counters, scalars, views
+from fuser.errors import FallbackWarning, FusionError, Reason
+from fuser.graph import Graph, Node, constant_value
+from fuser.tracer import convert_scalar
+
+_warned: set[tuple[str, str, str]] = set()
+_lock = threading.Lock()
+
+
+def interpret(
+    graph: Graph, arrays: Mapping[str, Any], numbers: Mapping[str, Any], module: Any = np
+) -> tuple[Any, ...]:
+    """Compute a graph with the array module, one operation at a time.
+
+    Args:
+        graph: what to compute.
+        arrays: arguments by parameter name.
+        numbers: values of scalars and lengths by name.
+        module: NumPy or CuPy.
+
+    Returns:
+        One array or scalar for each output, as the module gives it.
+    """
+    values: dict[int, Any] = {}
+    remaining = _uses(graph)
+    for node in graph.nodes:
+        values[id(node)] = _value(node, values, arrays, numbers, module)
+        for arg in node.args:  # free temporaries as early as NumPy's own code does
+            remaining[id(arg)] -= 1
+            if not remaining[id(arg)]:
+                del values[id(arg)]
+    return tuple(values[id(node)] for node in graph.outputs)
+
+
+def _uses(graph: Graph) -> dict[int, int]:
+    """How often each value is still wanted."""
+    uses: dict[int, int] = {}
+    for node in graph.nodes:
+        for arg in node.args:
+            uses[id(arg)] = uses.get(id(arg), 0) + 1
+    for node in graph.outputs:
+        uses[id(node)] = uses.get(id(node), 0) + 1
+    return uses
+
+
+def _value(
+    node: Node,
+    values: Mapping[int, Any],
+    arrays: Mapping[str, Any],
+    numbers: Mapping[str, Any],
+    module: Any,
+) -> Any:
+    """One node's value."""
+    name = node.op.name
+    if name == "input":
+        return arrays[node.payload]
+    if name == "constant":
+        return constant_value(node)
+    if name == "scalar":
+        text = node.payload
+        value = numbers[text] if text in numbers else scalars.evaluate(text, numbers)
+        return convert_scalar(value, node.dtype)
+    operands = [values[id(arg)] for arg in node.args]
+    if name == "cast":
+        return operands[0].astype(node.dtype)
+    if name == "concatenate":
+        return module.concatenate(operands, axis=int(node.payload))
+    if node.op.structure:
+        sizes = {key: n for key, n in numbers.items() if key.startswith("n")}
+        operand = module.asarray(operands[0])
+        return views.apply_views(operand, [(name, node.payload)], sizes, module)
+    return node.op.numpy(*operands)
+
+
+def record(reason: Reason, policy: str) -> None:
+    """Count a fallback, and warn or raise as the policy says.
+
+    Args:
+        reason: why.
+        policy: "warn" (once for each reason), "allow" or "error".
+
+    Raises:
+        FusionError: the policy is "error".
+    """
+    counters.count("fallbacks")
+    counters.count(f"fallback.{reason.code}")
+    if policy == "error":
+        raise FusionError(reason)
+    if policy != "warn":
+        return
+    key = (reason.code, reason.operation, reason.where)
+    with _lock:
+        new = key not in _warned
+        _warned.add(key)
+    if new:
+        warnings.warn(f"not fused: {reason}", FallbackWarning, stacklevel=_stack_level())
+
+
+def _stack_level() -> int:
+    """How many frames lie between here and the user's code."""
+    import sys
+
+    level, frame = 1, sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("fuser."):
+        following = frame.f_back
+        if following is None:
+            break
+        level, frame = level + 1, following
+    return level
+
+
+def forget_warnings() -> None:
+    """Warn again for every reason; for tests and after `clear_caches`."""
+    with _lock:
+        _warned.clear()

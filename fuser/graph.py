@@ -1,0 +1,322 @@
+"""The immutable graph: interned nodes, canonical text, and `parse` back."""
+
+from __future__ import annotations
+
+import re
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from fuser import dims, infer
+from fuser.dims import Dim
+from fuser.errors import GraphError
+from fuser.ops import Op, op
+
+Shape = tuple[Dim, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class Node:
+    """One array value. `make` interns it, so equal graphs are one object and `is` compares them.
+
+    Attributes:
+        op: the row of the op table.
+        args: operand nodes.
+        shape: symbolic lengths; () for scalars and constants.
+        dtype: native NumPy dtype.
+        payload: what the row needs besides operands: an input's name, a constant's exact bits
+            in hexadecimal (0.0 is not -0.0), a scalar's expression, an index, axes, a dtype.
+    """
+
+    op: Op
+    args: tuple[Node, ...]
+    shape: Shape
+    dtype: np.dtype[Any]
+    payload: str = ""
+
+    def __repr__(self) -> str:
+        """Operation and type; operands are not followed (graphs may be deep)."""
+        return f"Node({self.op.name}{' ' + self.payload if self.payload else ''}: {self.type})"
+
+    @property
+    def type(self) -> str:
+        """`float32[n0, 3]`."""
+        return f"{self.dtype.name}{infer.spell_shape(self.shape)}"
+
+
+_nodes: weakref.WeakValueDictionary[tuple[Any, ...], Node] = weakref.WeakValueDictionary()
+_lock = threading.Lock()
+
+
+def intern(op: Op, args: tuple[Node, ...], shape: Shape, dtype: np.dtype[Any], payload: str) -> Node:
+    """Return the one node with these fields. No checks: use `make` outside of passes."""
+    key = (op.name, tuple(map(id, args)), shape, dtype, payload)
+    with _lock:
+        found = _nodes.get(key)
+        if found is None:
+            found = _nodes[key] = Node(op, args, shape, dtype, payload)
+    return found
+
+
+def make(
+    name: str, *args: Node, payload: str = "", equal: Mapping[str, Dim] = infer.NOTHING
+) -> Node:
+    """Build the node `name(args)` with its inferred shape and dtype.
+
+    Args:
+        name: a row of the op table that has operands.
+        args: operand nodes, of one dtype where the row says so.
+        payload: for `cast` a dtype name, for `index` the index …
+        equal: lengths that guards make equal to others, by text (`Graph.equal`).
+
+    Raises:
+        GraphError, ShapeError, DtypeError: the operands do not fit the row.
+    """
+    row = op(name)
+    if row.arity not in (-1, len(args)):
+        raise GraphError(f"{name} takes {row.arity} operands, found {len(args)}")
+    dtype = infer.result_dtype(row, [arg.dtype for arg in args], payload)
+    shape = infer.result_shape(row, [arg.shape for arg in args], payload, equal)
+    return intern(row, args, shape, dtype, payload)
+
+
+def make_input(name: str, dtype: Any, shape: Shape) -> Node:
+    """An array argument."""
+    return intern(op("input"), (), shape, infer.dtype_of(dtype), name)
+
+
+def make_scalar(expression: str, dtype: Any) -> Node:
+    """A Python scalar known at call time: an expression over scalars and lengths, then cast."""
+    return intern(op("scalar"), (), (), infer.dtype_of(dtype), expression)
+
+
+def make_constant(value: Any, dtype: Any) -> Node:
+    """A constant, kept by its exact bits."""
+    array = np.asarray(value, dtype=infer.dtype_of(dtype))
+    bits = int.from_bytes(array.tobytes(), "little")
+    return intern(op("constant"), (), (), array.dtype, f"0x{bits:0{2 * array.itemsize}x}")
+
+
+def constant_value(node: Node) -> Any:
+    """The NumPy scalar that a constant node stands for."""
+    raw = int(node.payload, 16).to_bytes(node.dtype.itemsize, "little")
+    return np.frombuffer(raw, node.dtype)[0]
+
+
+def walk(outputs: Iterable[Node]) -> list[Node]:
+    """All nodes that the outputs need, operands first; never recursive."""
+    order: list[Node] = []
+    done: set[int] = set()
+    stack: list[tuple[Node, bool]] = [(node, False) for node in reversed(list(outputs))]
+    while stack:
+        node, ready = stack.pop()
+        if id(node) in done:
+            continue
+        if ready or not node.args:
+            done.add(id(node))
+            order.append(node)
+            continue
+        stack.append((node, True))
+        stack.extend((arg, False) for arg in reversed(node.args) if id(arg) not in done)
+    return order
+
+
+def rebuild(outputs: Sequence[Node], change: Callable[[Node, tuple[Node, ...]], Node]) -> list[Node]:
+    """Map every node, operands first: `change(node, new operands)` gives its replacement."""
+    new: dict[int, Node] = {}
+    for node in walk(outputs):
+        new[id(node)] = change(node, tuple(new[id(arg)] for arg in node.args))
+    return [new[id(node)] for node in outputs]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One argument of a graph: an array (dtype and shape) or a Python scalar (kind).
+
+    Attributes:
+        name: its canonical name, `x0` for arrays, `s0` for scalars.
+        dtype: the array's dtype, or None for a Python scalar.
+        shape: symbolic lengths of an array.
+        kind: "float", "int" or "bool" for a Python scalar, else "".
+        captured: the array is not an argument but was captured by the traced function.
+    """
+
+    name: str
+    dtype: np.dtype[Any] | None
+    shape: Shape = ()
+    kind: str = ""
+    captured: bool = False
+
+    def __str__(self) -> str:
+        """`x0: float32[n0]` or `s0: float`."""
+        if self.dtype is None:
+            return f"{self.name}: {self.kind}"
+        mark = " captured" if self.captured else ""
+        return f"{self.name}: {self.dtype.name}{infer.spell_shape(self.shape)}{mark}"
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """Array arguments and scalars in, arrays out. Immutable; equal texts are equal graphs.
+
+    Attributes:
+        parameters: the arguments in order, captured arrays last.
+        outputs: one node a result.
+        guards: pairs of lengths that must be equal, beyond what the parameters' shapes say.
+        names: the user's name of each parameter, for people.
+        lines: `file:line` by `id(node)`, for people.
+        captured: the arrays behind captured parameters, in order.
+    """
+
+    parameters: tuple[Parameter, ...]
+    outputs: tuple[Node, ...]
+    guards: tuple[tuple[Dim, Dim], ...] = ()
+    names: tuple[str, ...] = ()
+    lines: Mapping[int, str] = field(default_factory=dict)
+    captured: tuple[Any, ...] = ()
+
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        """Every node, operands first."""
+        return tuple(walk(self.outputs))
+
+    @cached_property
+    def equal(self) -> dict[str, Dim]:
+        """What guards say: the text of a length -> the length that it equals."""
+        return {str(right): left for left, right in self.guards}
+
+    @cached_property
+    def text(self) -> str:
+        """The canonical text; see `parse`."""
+        label: dict[int, str] = {}
+        rows: list[str] = []
+        for node in self.nodes:
+            if node.op.name == "input":
+                label[id(node)] = node.payload
+                continue
+            label[id(node)] = f"%{len(rows)}"
+            payload = f"{{{node.payload}}}" if node.payload else ""
+            listed = " ".join([f"{node.op.name}{payload}", *(label[id(a)] for a in node.args)])
+            rows.append(f"  %{len(rows)} = {listed} : {node.type}")
+        header = ", ".join(map(str, self.parameters))
+        where = [f"  where {left} == {right}" for left, right in self.guards]
+        last = "  return " + ", ".join(label[id(node)] for node in self.outputs)
+        return "\n".join([f"graph({header}):", *where, *rows, last.rstrip()])
+
+    def __str__(self) -> str:
+        """The canonical text."""
+        return self.text
+
+    def __eq__(self, other: object) -> bool:
+        """Same canonical text."""
+        return isinstance(other, Graph) and other.text == self.text
+
+    def __hash__(self) -> int:
+        """Hash of the canonical text."""
+        return hash(self.text)
+
+    def line_of(self, node: Node) -> str:
+        """`file:line` where the user wrote the operation, if known."""
+        return self.lines.get(id(node), "")
+
+    def with_outputs(self, outputs: Sequence[Node], lines: Mapping[int, str] | None = None) -> Graph:
+        """The same arguments with other outputs (a pass's result)."""
+        return Graph(
+            self.parameters,
+            tuple(outputs),
+            self.guards,
+            self.names,
+            self.lines if lines is None else lines,
+            self.captured,
+        )
+
+
+_HEADER = re.compile(r"graph\((.*)\):")
+_ROW = re.compile(r"(%\d+) = (\w+)(?:\{(.*?)\})?((?: [%\w]+)*) : (\w+)\[(.*)\]")
+
+
+def parse(text: str) -> Graph:
+    """Read a graph's canonical text.
+
+    Args:
+        text: what `str(graph)` gives.
+
+    Raises:
+        GraphError: a line that is not understood, or that says another shape or dtype than the
+            operation gives.
+    """
+    lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
+    if not lines or not (header := _HEADER.fullmatch(lines[0])):
+        raise GraphError("a graph's text starts with 'graph(…):'")
+    parameters = tuple(_parse_parameter(part) for part in _split(header[1]))
+    values: dict[str, Node] = {
+        p.name: make_input(p.name, p.dtype, p.shape) for p in parameters if p.dtype is not None
+    }
+    guards: list[tuple[Dim, Dim]] = []
+    for line in lines[1:]:
+        if line.startswith("where "):
+            left, _, right = line[6:].partition(" == ")
+            guards.append((dims.parse(left), dims.parse(right)))
+        elif line.startswith("return"):
+            wanted = [name.strip() for name in line[6:].split(",") if name.strip()]
+            if missing := [name for name in wanted if name not in values]:
+                raise GraphError(f"return names {missing[0]}, which no line defines")
+            return Graph(parameters, tuple(values[name] for name in wanted), tuple(guards))
+        else:
+            _parse_row(line, values, {str(right): left for left, right in guards})
+    raise GraphError("a graph's text ends with 'return …'")
+
+
+def _split(text: str) -> list[str]:
+    """Split at commas outside brackets."""
+    parts, depth, start = [], 0, 0
+    for place, letter in enumerate(text):
+        depth += (letter in "[(") - (letter in "])")
+        if letter == "," and depth == 0:
+            parts.append(text[start:place].strip())
+            start = place + 1
+    return [part for part in (*parts, text[start:].strip()) if part]
+
+
+def _parse_parameter(text: str) -> Parameter:
+    """Read `x0: float32[n0]`, perhaps ` captured`, or `s0: float`."""
+    name, _, kind = text.partition(": ")
+    if kind in ("float", "int", "bool"):
+        return Parameter(name, None, (), kind)
+    found = re.fullmatch(r"(\w+)\[(.*)\]( captured)?", kind)
+    if not found:
+        raise GraphError(f"parameter {text!r} is neither an array nor a scalar")
+    dtype = _dtype(found[1])
+    return Parameter(name, dtype, infer.parse_shape(found[2]), "", bool(found[3]))
+
+
+def _dtype(name: str) -> np.dtype[Any]:
+    """Read a dtype's name."""
+    try:
+        return np.dtype(name)
+    except TypeError:
+        raise GraphError(f"{name!r} is not a dtype") from None
+
+
+def _parse_row(line: str, values: dict[str, Node], equal: Mapping[str, Dim]) -> None:
+    """Read one operation into `values`."""
+    found = _ROW.fullmatch(line)
+    if not found:
+        raise GraphError(f"this line of a graph is not understood: {line!r}")
+    label, name, payload, operands, dtype, shape = found.groups(default="")
+    row = op(name)
+    if unknown := [operand for operand in operands.split() if operand not in values]:
+        raise GraphError(f"{label} uses {unknown[0]}, which no line above defines")
+    args = [values[operand] for operand in operands.split()]
+    if name in ("scalar", "constant"):
+        node = intern(row, (), (), _dtype(dtype), payload)
+    else:
+        node = make(name, *args, payload=payload, equal=equal)
+    if node.type != f"{dtype}[{shape}]":
+        raise GraphError(f"{label} says {dtype}[{shape}], but {name} gives {node.type}")
+    values[label] = node

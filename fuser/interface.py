@@ -1,0 +1,387 @@
+"""Register and run fusions, ask what can fuse, override it, debug."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, overload
+
+import numpy as np
+
+from fuser import config, counters, executor, fallback, kernel_cache, trees
+from fuser.backend import available, available_backends, get_backend
+from fuser.compiler import compile_upfront, emit_text
+from fuser.errors import ArgumentError, FusionError, Reason, ShapeError
+from fuser.executor import CannotRun
+from fuser.fused_function import MODES, FusedFunction, clear_all
+from fuser.graph import Graph
+from fuser.launch import bind
+from fuser.specs import ArgSpec, KernelSpec, SectionSpec, TensorDesc
+from fuser.tracer import trace_call
+
+
+@overload
+def fuse(function: Callable[..., Any], **options: Any) -> FusedFunction: ...
+@overload
+def fuse(function: None = None, **options: Any) -> Callable[[Callable[..., Any]], FusedFunction]: ...
+def fuse(
+    function: Callable[..., Any] | None = None,
+    *,
+    backend: str | None = None,
+    mode: str = "fused",
+    fallback: str = "warn",
+    fastmath: bool = False,
+    errstate: bool = False,
+) -> Any:
+    """Make a function run its array operations as fused kernels.
+
+    Args:
+        function: ordinary NumPy code; without it `fuse(...)` is a decorator with options.
+        backend: run on this backend whatever the arguments are.
+        mode: "fused"; "unfused" (our kernels, one an operation); "fallback" (NumPy or CuPy).
+        fallback: what cannot be fused runs unfused: "warn" (once for each reason), "allow"
+            (silently, but counted), or "error" (raise FusionError).
+        fastmath: allow rewrites that change results by rounding errors.
+        errstate: notice floating-point exceptions and let NumPy warn or raise as `np.errstate`
+            says; such calls run twice.
+
+    Returns:
+        A FusedFunction, or the decorator.
+    """
+    def make(wrapped: Callable[..., Any]) -> FusedFunction:
+        return FusedFunction(
+            wrapped,
+            backend=backend,
+            mode=mode,
+            fallback=fallback,
+            fastmath=fastmath,
+            errstate=errstate,
+        )
+
+    return make if function is None else make(function)
+
+
+def trace(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Graph:
+    """The graph of a function for arguments of these dtypes, ranks and broadcast patterns.
+
+    Raises:
+        FusionError: the function cannot be traced, with the reason.
+    """
+    from fuser.errors import Unsupported
+
+    plain = function.__wrapped__ if isinstance(function, FusedFunction) else function
+    structure, leaves = trees.flatten((args, kwargs))
+    try:
+        return trace_call(plain, structure, leaves).graph
+    except Unsupported as error:
+        raise FusionError(error.reason) from None
+
+
+def register_fusion(graph: Graph) -> int:
+    """Prepare a graph: its shapes are not needed yet.
+
+    Returns:
+        A key for `run_fusion`; graphs that are equal up to names share one.
+    """
+    return compile_upfront(_graph(graph), "fused").key
+
+
+def _graph(graph: Any) -> Graph:
+    """Check that an argument is a graph.
+
+    Raises:
+        ArgumentError: it is not.
+    """
+    if not isinstance(graph, Graph):
+        raise ArgumentError(
+            f"a Graph is wanted, found {type(graph).__name__}; fuser.trace(fn, *args) makes one"
+        )
+    return graph
+
+
+def run_fusion(key: int, args: Sequence[Any], mode: str = "fused") -> tuple[Any, ...]:
+    """Run a registered graph; what cannot be fused runs operation by operation, with a warning.
+
+    Args:
+        key: from `register_fusion`.
+        args: arrays and Python scalars in the order of the graph's parameters.
+        mode: "fused", "unfused" or "fallback".
+
+    Returns:
+        One array for each output of the graph.
+
+    Raises:
+        ArgumentError, DtypeError, ShapeError: the arguments do not fit the graph.
+    """
+    spec = kernel_cache.retrieve(key)
+    if mode not in MODES:
+        raise ArgumentError(f"mode is {mode!r}; use {', '.join(MODES)}")
+    if mode == "unfused":
+        spec = compile_upfront(spec.graph, mode, spec.fastmath)
+    arrays, numbers = executor.check_arguments(spec.graph, args)
+    sizes = _sizes(spec.graph, arrays)
+    if sizes is None:
+        return _run_other_pattern(spec.graph, args, arrays, mode)
+    numbers.update(sizes)
+    if mode == "fallback":
+        return _as_arrays(fallback.interpret(spec.graph, arrays, numbers, _module(arrays)))
+    try:
+        return tuple(executor.execute(spec, arrays, numbers, sizes))
+    except CannotRun as error:
+        if error.reason.code != "runtime-check":
+            fallback.record(error.reason, "warn")
+        return _as_arrays(fallback.interpret(spec.graph, arrays, numbers, _module(arrays)))
+
+
+def _as_arrays(values: Sequence[Any]) -> tuple[Any, ...]:
+    """Arrays for NumPy's scalars."""
+    return tuple(np.asarray(v) if isinstance(v, np.generic) else v for v in values)
+
+
+def _module(arrays: dict[str, Any]) -> Any:
+    """The array module of the arguments."""
+    from fuser.fused_function import _module_of
+
+    return _module_of(arrays)
+
+
+def _sizes(graph: Graph, arrays: dict[str, Any]) -> dict[str, int] | None:
+    """Values of symbols, or None where the shapes break the graph's pattern."""
+    return executor.sizes_of(graph, {name: array.shape for name, array in arrays.items()})
+
+
+def _run_other_pattern(
+    graph: Graph, args: Sequence[Any], arrays: dict[str, Any], mode: str
+) -> tuple[Any, ...]:
+    """Shapes that broadcast in another way than the traced ones: trace the graph again.
+
+    Raises:
+        ShapeError: the shapes do not broadcast at all.
+    """
+    given = list(args)
+    if len(given) < len(graph.parameters):
+        given += list(graph.captured)
+
+    def again(*values: Any) -> tuple[Any, ...]:
+        named = dict(zip((p.name for p in graph.parameters), values, strict=True))
+        return fallback.interpret(graph, named, named)
+
+    if any(_uses_lengths(graph)):
+        shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+        raise ShapeError(
+            f"shapes {shapes} do not fit the graph's pattern "
+            f"({', '.join(map(str, graph.parameters))}); trace again with such arguments"
+        )
+    fresh = trace(again, *given)
+    return run_fusion(register_fusion(fresh), given, mode)
+
+
+def _uses_lengths(graph: Graph) -> Any:
+    """Whether something in a graph is spelled with lengths, which another pattern changes."""
+    return (
+        node.op.name in ("reshape", "broadcast_to")
+        or (node.op.name == "scalar" and "n" in node.payload)
+        for node in graph.nodes
+    )
+
+
+# -- devices --------------------------------------------------------------------------------
+
+
+def can_fuse_on_cpu() -> bool:
+    """Whether calls with NumPy arrays are fused."""
+    return config.current().can_fuse.get("cpu", True) and available("cpu") is None
+
+
+def can_fuse_on_gpu() -> bool:
+    """Whether calls with CuPy arrays are fused."""
+    return config.current().can_fuse.get("gpu", True) and available("gpu") is None
+
+
+def _override(backend: str, flag: bool) -> None:
+    """Switch fusing on or off for one backend."""
+    settings = dict(config.current().can_fuse)
+    settings[backend] = bool(flag)
+    config.change(can_fuse=settings)
+
+
+def override_can_fuse_on_cpu(flag: bool) -> None:
+    """Switch fusing of NumPy calls on or off; off, they run unfused with the reason counted."""
+    _override("cpu", flag)
+
+
+def override_can_fuse_on_gpu(flag: bool) -> None:
+    """Switch fusing of CuPy calls on or off."""
+    _override("gpu", flag)
+
+
+# -- debugging ------------------------------------------------------------------------------
+
+
+def _launchable(graph: Graph, args: Sequence[Any]) -> tuple[KernelSpec, Any, Any, dict[str, int]]:
+    """Prepare a launch that must not fall back.
+
+    Raises:
+        FusionError: the shapes break the graph's pattern.
+    """
+    spec = compile_upfront(_graph(graph), "fused")
+    arrays, numbers = executor.check_arguments(graph, args)
+    sizes = _sizes(graph, arrays)
+    if sizes is None:
+        shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+        raise FusionError(Reason("shape-pattern", "arguments", shapes))
+    numbers.update(sizes)
+    return spec, arrays, numbers, sizes
+
+
+def debug_launch_graph(graph: Graph, args: Sequence[Any]) -> tuple[Any, ...]:
+    """Run a graph fused, or raise: never falls back.
+
+    Raises:
+        FusionError: it cannot be fused, with the reason.
+    """
+    spec, arrays, numbers, sizes = _launchable(graph, args)
+    try:
+        return tuple(executor.execute(spec, arrays, numbers, sizes))
+    except CannotRun as error:
+        raise FusionError(error.reason) from None
+
+
+def debug_get_fused_kernel_code(graph: Graph, args: Sequence[Any]) -> str:
+    """The generated text of a graph's kernels for these arguments.
+
+    Raises:
+        FusionError: it cannot be fused, with the reason.
+    """
+    spec, arrays, _, sizes = _launchable(graph, args)
+    try:
+        name = executor.device_of(arrays.values())
+        launch = executor.bound(spec, _plain(arrays), sizes, name)
+    except CannotRun as error:
+        raise FusionError(error.reason) from None
+    return "\n".join(group.kernel.text("source") for group in launch.groups)
+
+
+def _plain(arrays: dict[str, Any]) -> dict[str, Any]:
+    """Arrays for NumPy scalars."""
+    return {k: np.asarray(v) if isinstance(v, np.generic) else v for k, v in arrays.items()}
+
+
+def generate_code(graph: Graph, backend: str = "cpu") -> dict[str, str]:
+    """The text of a graph's kernels for contiguous arguments; no device or compiler is needed.
+
+    Args:
+        graph: what to spell.
+        backend: "cpu", "gpu", or a registered backend.
+
+    Returns:
+        Kernel name -> text.
+
+    Raises:
+        FusionError: the backend cannot spell an operation.
+    """
+    from fuser.errors import Unsupported
+
+    spec = compile_upfront(_graph(graph), "fused")
+    spelled: dict[str, str] = {}
+    for number, group in enumerate(spec.plan.groups):
+        sections = tuple(_typical(section) for section in group.sections)
+        try:
+            name, text, _ = emit_text(
+                spec, number, ArgSpec(backend, sections), get_backend(backend)
+            )
+        except Unsupported as error:
+            raise FusionError(error.reason) from None
+        spelled[name] = text
+    return spelled
+
+
+def _typical(section: Any) -> SectionSpec:
+    """The section spec of contiguous arrays: broadcasting makes loops that do not collapse."""
+    same = all(not part.views for part in section.loads) and all(
+        not part.views for _, part in section.stores
+    )
+    rank = 1 if same else max(1, len(section.shape))
+    tensors = []
+    for node in section.load_nodes:
+        inner = not node.shape or (node.shape[-1] == 1 and section.shape[-1:] != (1,))
+        tensors.append(TensorDesc(node.dtype.name, "invariant" if inner else "contiguous"))
+    for value, _ in section.stores:
+        tensors.append(TensorDesc(section.node_of(value).dtype.name, "contiguous"))
+    return SectionSpec(rank, tuple(tensors))
+
+
+# -- counting -------------------------------------------------------------------------------
+
+
+def n_compiled_kernels() -> int:
+    """How many kernels have been compiled in this process."""
+    return counters.value("kernels")
+
+
+def debug_num_cached_kernel_specs() -> int:
+    """How many specs are cached."""
+    return kernel_cache.count()
+
+
+def stats() -> dict[str, int]:
+    """Counters: specs, kernels, launches, fallbacks, and `fallback.<reason>` for each reason."""
+    return {"cached_specs": kernel_cache.count(), **counters.snapshot()}
+
+
+def clear_caches() -> None:
+    """Forget specs, kernels and specialisations; calls that run now finish undisturbed."""
+    clear_all()
+    kernel_cache.clear()
+    fallback.forget_warnings()
+
+
+def show_config() -> str:
+    """Print and return versions, switches, backends and what the processor can do."""
+    import platform
+
+    lines = [
+        f"python      {platform.python_version()} ({platform.system()} {platform.machine()})",
+        f"numpy       {np.__version__}",
+    ]
+    for name, reason in available_backends().items():
+        lines.append(f"backend     {name}: {'ready' if reason is None else reason}")
+    if available("cpu") is None:
+        import llvmlite
+
+        lines.insert(2, f"llvmlite    {llvmlite.__version__}")
+        lines.append(f"cpu         {get_backend('cpu').features}")  # type: ignore[attr-defined]
+    lines.append(f"settings    {config.current()}")
+    lines.append(f"cached      {kernel_cache.count()} specs, {n_compiled_kernels()} kernels")
+    text = "\n".join(lines)
+    sys.stdout.write(text + "\n")
+    return text
+
+
+def set_num_threads(count: int) -> None:
+    """Let CPU kernels use this many threads.
+
+    Raises:
+        ArgumentError: `count` is not a positive integer.
+    """
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+        raise ArgumentError(f"set_num_threads takes a positive integer, found {count!r}")
+    config.change(num_threads=count)
+
+
+def fusion_candidates(graph: Graph, sizes: dict[str, int] | None = None) -> Any:
+    """Every pair of operations that was considered for fusing.
+
+    Args:
+        graph: the graph.
+        sizes: lengths by symbol, for bytes; 1024 for each symbol by default.
+
+    Returns:
+        A DataFrame: first, second, kind, score, bytes_saved, fused, reason.
+    """
+    from fuser.explanation import candidates
+
+    return candidates(compile_upfront(_graph(graph), "fused"), sizes)
+
+
+__all__ = ["bind", "fuse", "trace"]

@@ -1,0 +1,79 @@
+"""The thread-safe cache of kernel specs, by canonical text; each spec stores its own kernels."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from fuser import counters
+from fuser.errors import ArgumentError
+from fuser.graph import Graph
+from fuser.specs import KernelSpec
+
+Options = tuple[str, bool, bool]
+Key = tuple[str, Options]
+
+_lock = threading.Lock()
+_by_text: dict[Key, KernelSpec] = {}
+_by_number: dict[int, KernelSpec] = {}
+_building: dict[Key, threading.Lock] = {}
+_next_key = 0
+
+
+def lookup(graph: Graph, options: Options, build: Callable[[int], KernelSpec]) -> KernelSpec:
+    """The spec of a graph, prepared at most once however many threads ask at the same time.
+
+    Args:
+        graph: its canonical text is the key.
+        options: mode, fastmath, and whether kernels note floating-point exceptions.
+        build: makes the spec for a new key number.
+    """
+    global _next_key
+    key = (graph.text, options)
+    found = _by_text.get(key)
+    if found is not None:
+        return found
+    with _lock:
+        turn = _building.setdefault(key, threading.Lock())
+    with turn:
+        found = _by_text.get(key)
+        if found is not None:
+            return found
+        with _lock:
+            _next_key += 1
+            number = _next_key
+        spec = build(number)
+        with _lock:
+            _by_text[key] = spec
+            _by_number[number] = spec
+            _building.pop(key, None)
+        counters.count("specs")
+    return spec
+
+
+def retrieve(number: int) -> KernelSpec:
+    """The spec that `register_fusion` gave a key for.
+
+    Raises:
+        ArgumentError: there is no such key, perhaps because the caches were cleared.
+    """
+    found = _by_number.get(number)
+    if found is None:
+        raise ArgumentError(
+            f"there is no fusion with key {number!r}; register_fusion gives keys, and "
+            "clear_caches() forgets them"
+        )
+    return found
+
+
+def count() -> int:
+    """How many specs are cached."""
+    return len(_by_text)
+
+
+def clear() -> None:
+    """Forget all specs. Code that runs now stays alive until its last user is gone."""
+    with _lock:
+        _by_text.clear()
+        _by_number.clear()
+        _building.clear()

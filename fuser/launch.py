@@ -1,0 +1,375 @@
+"""A spec bound to the layouts of one call's arrays: kernels chosen, blocks laid out, outputs planned.
+
+Binding is done once for each combination of shapes and strides; launching then only fills in
+addresses and scalars.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fuser import dims, scalars, views
+from fuser.backend import Backend, Kernel
+from fuser.codegen import scalar_nodes
+from fuser.compiler import kernel_for
+from fuser.graph import Graph, Node
+from fuser.schedule import Section
+from fuser.specs import ArgSpec, KernelSpec, PartitionDesc, SectionSpec, desc_of
+from fuser.tracer import convert_scalar
+from fuser.views import Layout
+
+_FORMATS = {
+    "bool": "=?7x", "int8": "=b7x", "uint8": "=B7x", "int16": "=h6x", "uint16": "=H6x",
+    "int32": "=i4x", "uint32": "=I4x", "int64": "=q", "uint64": "=Q", "float16": "=e6x",
+    "float32": "=f4x", "float64": "=d",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """An array to allocate: shape, dtype and the order of its axes in memory."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    order: tuple[int, ...] | None
+    """Axes, outermost in memory first; None for C order."""
+
+    def make(self, module: Any) -> Any:
+        """Allocate it."""
+        if self.order is None:
+            return module.empty(self.shape, self.dtype)
+        laid = module.empty(tuple(self.shape[axis] for axis in self.order), self.dtype)
+        return laid.transpose(np.argsort(self.order))
+
+
+@dataclass(frozen=True, slots=True)
+class BoundSection:
+    """One loop nest with everything but addresses and scalars.
+
+    Attributes:
+        operands: (buffer name, byte offset) of loads, then stores.
+        rest: lengths of outer loops and strides, packed.
+        scalars: (host expression, dtype name) pairs.
+        extent: outer iterations, and the innermost length.
+    """
+
+    operands: tuple[tuple[str, int], ...]
+    rest: bytes
+    scalars: tuple[tuple[str, np.dtype[Any]], ...]
+    extent: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class BoundGroup:
+    """One kernel and its loop nests; empty ones are left out."""
+
+    kernel: Kernel
+    sections: tuple[tuple[int, BoundSection], ...]
+    copies: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...]
+    """(name, source buffer, views): reshapes that are no views of their memory."""
+
+
+@dataclass(slots=True)
+class Launch:
+    """A bound spec: `run` computes the outputs."""
+
+    backend: Backend
+    groups: list[BoundGroup] = field(default_factory=list)
+    fresh: list[Fresh] = field(default_factory=list)
+    sizes: dict[str, int] = field(default_factory=dict)
+    arg_specs: list[ArgSpec] = field(default_factory=list)
+    temporary_bytes: int = 0
+    kernel_count: int = 0
+
+    def run(self, arrays: dict[str, Any], numbers: Mapping[str, Any]) -> int:
+        """Allocate what is missing from `arrays` and launch every kernel.
+
+        Args:
+            arrays: by buffer name: arguments, and outputs that are given; filled with the rest.
+            numbers: values of scalar names and lengths.
+
+        Returns:
+            0, or not 0 when a kernel met a value for which NumPy raises.
+
+        Raises:
+            OverflowError: a Python integer does not fit the dtype that it meets.
+        """
+        module = self.backend.array_module
+        packed = [  # first of all: a scalar that does not fit must leave everything untouched
+            [_pack_scalars(section.scalars, numbers) for _, section in group.sections]
+            for group in self.groups
+        ]
+        for entry in self.fresh:
+            if entry.name not in arrays:
+                arrays[entry.name] = entry.make(module)
+        address = self.backend.address
+        places = {name: address(array) for name, array in arrays.items()}
+        status = 0
+        for group, blocks in zip(self.groups, packed, strict=True):
+            for name, source, chain in group.copies:
+                base = arrays[source]
+                copied = views.apply_views(base, chain, self.sizes, module)
+                arrays[name] = module.ascontiguousarray(copied)
+                places[name] = address(arrays[name])
+            for (number, section), values in zip(group.sections, blocks, strict=True):
+                pointers = [places[name] + offset for name, offset in section.operands]
+                block = self.backend.pack(pointers, section.rest + values)
+                status |= group.kernel.launch(number, block, section.extent)
+        return status
+
+
+def _pack_scalars(
+    wanted: Sequence[tuple[str, np.dtype[Any]]], numbers: Mapping[str, Any]
+) -> bytes:
+    """Convert and pack run-time scalars, 8 bytes each."""
+    packed = b""
+    for text, dtype in wanted:
+        value = numbers[text] if text in numbers else scalars.evaluate(text, numbers)
+        if dtype.kind in "iu" or dtype.itemsize < 8:
+            value = convert_scalar(value, dtype)
+        if dtype.name == "float32" or dtype.name == "float16":
+            packed += value.tobytes().ljust(8, b"\0")
+        else:
+            packed += struct.pack(_FORMATS[dtype.name], value)
+    return packed
+
+
+def bind(
+    spec: KernelSpec,
+    arrays: Mapping[str, Any],
+    sizes: dict[str, int],
+    backend: Backend,
+) -> Launch:
+    """Choose kernels and lay out blocks for arrays of these shapes and strides.
+
+    Args:
+        spec: the prepared graph.
+        arrays: arguments by parameter name, and given outputs by buffer name.
+        sizes: values of symbols.
+        backend: where the arrays live.
+
+    Raises:
+        Unsupported, CompileError: a kernel cannot be made.
+    """
+    launch = Launch(backend, sizes=sizes)
+    layouts = _Layouts(spec, arrays, sizes, launch)
+    for number, group in enumerate(spec.plan.groups):
+        bound = [_bind_section(section, layouts) for section in group.sections]
+        arg_spec = ArgSpec(backend.name, tuple(spec_ for spec_, _ in bound))
+        launch.arg_specs.append(arg_spec)
+        kernel = kernel_for(spec, number, arg_spec, backend)
+        kept = tuple((k, b) for k, (_, b) in enumerate(bound) if b is not None)
+        launch.groups.append(BoundGroup(kernel, kept, layouts.take_copies()))
+        launch.kernel_count += bool(kept)
+    return launch
+
+
+class _Layouts:
+    """Layouts of every buffer of one call."""
+
+    def __init__(
+        self, spec: KernelSpec, arrays: Mapping[str, Any], sizes: dict[str, int], launch: Launch
+    ) -> None:
+        self.sizes = sizes
+        self.copies: dict[tuple[str, tuple[tuple[str, str], ...]], str] = {}
+        self._new_copies: list[tuple[str, str, tuple[tuple[str, str], ...]]] = []
+        self.base: dict[str, Layout] = {}
+        self.itemsize: dict[str, int] = {}
+        self.known: dict[PartitionDesc, tuple[str, Layout]] = {}
+        for parameter in spec.graph.parameters:
+            if parameter.dtype is not None and parameter.name in arrays:
+                array = arrays[parameter.name]
+                self.base[parameter.name] = views.layout_of(array, parameter.shape)
+                self.itemsize[parameter.name] = parameter.dtype.itemsize
+        plain = _all_c_order(spec.graph, arrays)
+        orders = {} if plain else memory_orders(spec.plan.graph, arrays, sizes)
+        outputs = orders if plain else memory_orders(spec.graph, arrays, sizes)
+        for buffer in spec.plan.temporaries:
+            self._fresh(buffer.name, buffer.node, orders.get(id(buffer.node)), launch)
+            size = int(np.prod(launch.fresh[-1].shape, dtype=np.int64))
+            launch.temporary_bytes += size * buffer.node.dtype.itemsize
+        originals = zip(spec.plan.outputs, spec.graph.outputs, strict=True)
+        for buffer, original in originals:
+            if buffer.name in arrays:
+                array = arrays[buffer.name]
+                self.base[buffer.name] = views.layout_of(array, buffer.node.shape)
+                self.itemsize[buffer.name] = buffer.node.dtype.itemsize
+                continue
+            self._fresh(buffer.name, buffer.node, outputs.get(id(original)), launch)
+
+    def _fresh(self, name: str, node: Node, order: list[int] | None, launch: Launch) -> None:
+        """Plan an array to allocate."""
+        shape = tuple(dims.evaluate(dim, self.sizes) for dim in node.shape)
+        axes = None if order is None or order == sorted(order) else tuple(order)
+        entry = Fresh(name, shape, node.dtype, axes)
+        launch.fresh.append(entry)
+        strides = views.ordered_strides(shape, axes or range(len(shape)), node.dtype.itemsize)
+        self.base[name] = Layout(0, shape, strides, node.shape, (False,) * len(shape))
+        self.itemsize[name] = node.dtype.itemsize
+
+    def of(self, part: PartitionDesc) -> tuple[str, Layout]:
+        """The buffer that really is read or written, and the layout in it."""
+        if part in self.known:
+            return self.known[part]
+        name, layout = part.buffer, self.base[part.buffer]
+        for place, view in enumerate(part.views):
+            try:
+                layout = views.apply_view(layout, view, self.sizes)
+            except views.NeedsCopy:
+                prefix = part.views[: place + 1]
+                name, layout = self._copy(part.buffer, prefix, layout, view)
+        self.known[part] = (name, layout)
+        return name, layout
+
+    def _copy(
+        self, source: str, prefix: tuple[tuple[str, str], ...], layout: Layout, view: Any
+    ) -> tuple[str, Layout]:
+        """A reshape that has to copy: the result is contiguous."""
+        key = (source, prefix)
+        if key not in self.copies:
+            self.copies[key] = f"c{len(self.copies)}"
+            self._new_copies.append((self.copies[key], source, prefix))
+        strides = views.contiguous_strides(layout.shape, self.itemsize[source])
+        whole = Layout(0, layout.shape, strides, layout.symbolic, (False,) * len(strides))
+        return self.copies[key], views.apply_view(whole, view, self.sizes)
+
+    def take_copies(self) -> tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...]:
+        """The copies that the group bound last needs before it."""
+        taken, self._new_copies = tuple(self._new_copies), []
+        return taken
+
+
+def _bind_section(section: Section, layouts: _Layouts) -> tuple[SectionSpec, BoundSection | None]:
+    """Collapse the loops of one section and lay out its block."""
+    parts = [*section.loads, *(part for _, part in section.stores)]
+    nodes = [*section.load_nodes, *(section.node_of(value) for value, _ in section.stores)]
+    found = [layouts.of(part) for part in parts]
+    shape = tuple(dims.evaluate(dim, layouts.sizes) for dim in section.shape)
+    itemsizes = [node.dtype.itemsize for node in nodes]
+    lengths, strides = collapse(
+        shape, [layout for _, layout in found], itemsizes, len(section.loads)
+    )
+    spec = SectionSpec(
+        len(lengths),
+        tuple(desc_of(node.dtype, s[-1]) for node, s in zip(nodes, strides, strict=True)),
+    )
+    if 0 in shape:
+        return spec, None
+    words = [*lengths[:-1], *(step for operand in strides for step in operand)]
+    outer = 1
+    for length in lengths[:-1]:
+        outer *= length
+    wanted = tuple(
+        (section.leaves[k].payload, section.leaves[k].dtype) for k in scalar_nodes(section)
+    )
+    operands = tuple((name, layout.offset) for name, layout in found)
+    rest = struct.pack(f"={len(words)}q", *words)
+    return spec, BoundSection(operands, rest, wanted, (outer, lengths[-1]))
+
+
+def collapse(
+    shape: Sequence[int], operands: Sequence[Layout], itemsizes: Sequence[int], first_store: int
+) -> tuple[list[int], list[list[int]]]:
+    """Order the loops by the first destination's memory and merge those that run on.
+
+    Which loops merge depends on strides alone: an axis of length 1 counts as contiguous unless
+    broadcasting repeats along it, so a length of 1 needs no kernel of its own.
+
+    Returns:
+        Lengths, outermost first, and for each operand its strides; at least one loop.
+    """
+    rank = len(shape)
+    lead = operands[first_store]
+    order = sorted(range(rank), key=lambda a: (-_sort_stride(lead, a, itemsizes[first_store]), a))
+    lengths = [shape[axis] for axis in order]
+    strides = []
+    for layout, itemsize in zip(operands, itemsizes, strict=True):
+        row: list[int] = []
+        step = itemsize  # what the next axis outwards must have to run on
+        for axis in reversed(order):
+            if layout.repeated[axis]:
+                stride = 0
+            elif layout.shape[axis] == 1:
+                stride = step
+            else:
+                stride = layout.strides[axis]
+            row.insert(0, stride)
+            step = stride * shape[axis]
+        strides.append(row)
+    merged, kept = [], [[] for _ in strides]  # type: ignore[var-annotated]
+    for place in range(rank):
+        runs_on = place > 0 and all(
+            row[place - 1] == row[place] * shape[order[place]] for row in strides
+        )
+        if runs_on:
+            merged[-1] *= lengths[place]
+            for target, row in zip(kept, strides, strict=True):
+                target[-1] = row[place]
+        else:
+            merged.append(lengths[place])
+            for target, row in zip(kept, strides, strict=True):
+                target.append(row[place])
+    if not merged:
+        return [1], [[itemsize] for itemsize in itemsizes]
+    return merged, kept
+
+
+def _sort_stride(layout: Layout, axis: int, itemsize: int) -> int:
+    """A stride to sort axes by; an axis of length 1 keeps its place beside its neighbour."""
+    if layout.shape[axis] != 1:
+        return abs(layout.strides[axis])
+    inner = [abs(s) * n for s, n in zip(layout.strides[axis + 1 :], layout.shape[axis + 1 :],
+                                        strict=True) if n != 1]  # fmt: skip
+    return max(inner, default=itemsize)
+
+
+def _all_c_order(graph: Graph, arrays: Mapping[str, Any]) -> bool:
+    """Whether every result is in C order without looking closer."""
+    if any(node.op.name == "transpose" for node in graph.nodes):
+        return False
+    return all(array.flags.c_contiguous for array in arrays.values())
+
+
+def memory_orders(
+    graph: Graph, arrays: Mapping[str, Any], sizes: Mapping[str, int]
+) -> dict[int, list[int]]:
+    """The axis order, outermost first, that NumPy would give every value of a graph."""
+    layouts: dict[int, Layout] = {}
+    orders: dict[int, list[int]] = {}
+    for node in graph.nodes:
+        shape = tuple(dims.evaluate(dim, sizes) for dim in node.shape)
+        name = node.op.name
+        if name == "input":
+            layouts[id(node)] = views.layout_of(arrays[node.payload], node.shape)
+            continue
+        if not node.args:
+            layouts[id(node)] = Layout(0, (), (), (), ())
+            continue
+        operands = [layouts[id(arg)] for arg in node.args]
+        if node.op.structure and name != "concatenate":
+            layouts[id(node)] = _seen(operands[0], node, sizes, shape)
+            continue
+        order = views.keep_order(
+            len(shape), [(layout.shape, layout.strides) for layout in operands]
+        )
+        orders[id(node)] = order
+        strides = views.ordered_strides(shape, order, 1)
+        layouts[id(node)] = Layout(0, shape, strides, node.shape, (False,) * len(shape))
+    return orders
+
+
+def _seen(
+    layout: Layout, node: Node, sizes: Mapping[str, int], shape: tuple[int, ...]
+) -> Layout:
+    """The layout of a view; a reshape that copies is contiguous."""
+    try:
+        return views.apply_view(layout, (node.op.name, node.payload), sizes)
+    except views.NeedsCopy:
+        strides = views.contiguous_strides(shape, 1)
+        return Layout(0, shape, strides, node.shape, (False,) * len(shape))

@@ -1,0 +1,252 @@
+"""Rewrite rules in three tables: EXACT, BOUNDED and FAST. Each rule is a row with its equation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fuser.dims import Dim
+from fuser.errors import FuserError
+from fuser.graph import Node, constant_value, make, make_constant
+
+Equal = Mapping[str, Dim]
+Apply = Callable[[Node, Equal], Node | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rewrite: its equation, the rows it starts from, and the function that applies it."""
+
+    equation: str
+    ops: tuple[str, ...]
+    apply: Apply
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rules of one strictness, by the row that they start from."""
+
+    name: str
+    rules: list[Rule] = field(default_factory=list)
+
+    def rule(self, equation: str, *ops: str) -> Callable[[Apply], Apply]:
+        """Add a rule for nodes of the given rows."""
+
+        def add(apply: Apply) -> Apply:
+            self.rules.append(Rule(equation, ops, apply))
+            return apply
+
+        return add
+
+
+#: The same bits for every dtype admitted, NaN and -0.0 included.
+EXACT = Table("EXACT")
+#: Within the row's ulp everywhere.
+BOUNDED = Table("BOUNDED")
+#: Only with fastmath=True.
+FAST = Table("FAST")
+
+
+def _constant(node: Node) -> object:
+    """A constant's value, or None."""
+    return constant_value(node) if node.op.name == "constant" else None
+
+
+def _same_type(new: Node, old: Node) -> bool:
+    return (new.shape, new.dtype) == (old.shape, old.dtype)
+
+
+@EXACT.rule("x * 1 -> x", "multiply")
+def drop_factor_one(node: Node, equal: Equal) -> Node | None:
+    """Exact. Not so x + 0 (turns -0.0 into 0.0) or x * 0 (loses NaN), which have no rule here."""
+    for x, one in (node.args, node.args[::-1]):
+        value = _constant(one)
+        if value is not None and value == 1 and _same_type(x, node):
+            return x
+    return None
+
+
+@EXACT.rule("x / 1 -> x", "divide")
+def drop_divisor_one(node: Node, equal: Equal) -> Node | None:
+    """Exact: division by one changes nothing."""
+    x, one = node.args
+    value = _constant(one)
+    return x if value is not None and value == 1 and _same_type(x, node) else None
+
+
+@EXACT.rule("x - 0 -> x", "subtract")
+def drop_minus_zero(node: Node, equal: Equal) -> Node | None:
+    """Exact for +0.0 (-0.0 - 0.0 is -0.0); subtracting -0.0 would turn -0.0 into 0.0."""
+    x, zero = node.args
+    value = _constant(zero)
+    plain = value is not None and value == 0 and not np.signbit(np.float64(value))  # type: ignore[arg-type]
+    return x if plain and _same_type(x, node) else None
+
+
+@EXACT.rule("-(-x) -> x", "negative")
+def drop_double_negative(node: Node, equal: Equal) -> Node | None:
+    """Exact for floats (the sign bit twice) and wrapping integers."""
+    (inner,) = node.args
+    return inner.args[0] if inner.op.name == "negative" else None
+
+
+@EXACT.rule("~(~x) -> x", "invert")
+def drop_double_invert(node: Node, equal: Equal) -> Node | None:
+    """Exact."""
+    (inner,) = node.args
+    return inner.args[0] if inner.op.name == "invert" else None
+
+
+@EXACT.rule("not not b -> b", "logical_not")
+def drop_double_not(node: Node, equal: Equal) -> Node | None:
+    """Exact for bool operands only."""
+    (inner,) = node.args
+    if inner.op.name == "logical_not" and inner.args[0].dtype == np.dtype(bool):
+        return inner.args[0]
+    return None
+
+
+@EXACT.rule("+x -> x", "positive")
+def drop_positive(node: Node, equal: Equal) -> Node | None:
+    """Exact."""
+    return node.args[0]
+
+
+@EXACT.rule("||x|| -> |x|; |-x| -> |x|", "absolute", "fabs")
+def drop_inner_sign(node: Node, equal: Equal) -> Node | None:
+    """Exact for floats, whose sign bit is dropped anyway."""
+    (inner,) = node.args
+    if node.dtype.kind == "f" and inner.op.name in ("absolute", "fabs", "negative"):
+        return make(node.op.name, inner.args[0])
+    return None
+
+
+@EXACT.rule("cast(x, dtype of x) -> x", "cast")
+def drop_cast(node: Node, equal: Equal) -> Node | None:
+    """Exact."""
+    (x,) = node.args
+    return x if x.dtype == node.dtype else None
+
+
+@EXACT.rule("cast(cast(x, wider), t) -> cast(x, t)", "cast")
+def drop_inner_cast(node: Node, equal: Equal) -> Node | None:
+    """Exact when the first cast loses nothing and changes no kind of number."""
+    (inner,) = node.args
+    if inner.op.name != "cast":
+        return None
+    source = inner.args[0]
+    same_kind = source.dtype.kind == inner.dtype.kind
+    widens = same_kind and source.dtype.itemsize <= inner.dtype.itemsize
+    if not widens or (node.dtype.kind != source.dtype.kind and source.dtype.kind != "b"):
+        return None
+    return make("cast", source, payload=node.dtype.name)
+
+
+@EXACT.rule("where(c, x, x) -> x", "where")
+def drop_choice(node: Node, equal: Equal) -> Node | None:
+    """Exact."""
+    _, yes, no = node.args
+    return yes if yes is no and _same_type(yes, node) else None
+
+
+@EXACT.rule("where(True, x, y) -> x; where(False, x, y) -> y", "where")
+def drop_decided_choice(node: Node, equal: Equal) -> Node | None:
+    """Exact; only where the chosen operand has the whole shape."""
+    condition, yes, no = node.args
+    value = _constant(condition)
+    if value is None:
+        return None
+    chosen = yes if value else no
+    return chosen if _same_type(chosen, node) else None
+
+
+@EXACT.rule("x[:] -> x", "index")
+def drop_full_index(node: Node, equal: Equal) -> Node | None:
+    """Exact."""
+    return node.args[0] if not node.payload else None
+
+
+@EXACT.rule("broadcast_to(x, shape of x) -> x; reshape the same", "broadcast_to", "reshape")
+def drop_same_shape(node: Node, equal: Equal) -> Node | None:
+    """Exact."""
+    return node.args[0] if node.args[0].shape == node.shape else None
+
+
+@EXACT.rule("transpose by nothing -> x", "transpose")
+def drop_transpose(node: Node, equal: Equal) -> Node | None:
+    """Exact."""
+    axes = [int(axis) for axis in node.payload.split(",") if axis.strip()]
+    return node.args[0] if axes == sorted(axes) else None
+
+
+#: Rows whose result on constants is the same in NumPy and in every backend: one exact rounding.
+FOLDED = tuple(
+    "add subtract multiply divide negative absolute square sqrt reciprocal equal not_equal less "
+    "less_equal greater greater_equal logical_and logical_or logical_xor logical_not bitwise_and "
+    "bitwise_or bitwise_xor invert maximum minimum where cast".split()
+)
+
+
+@EXACT.rule("op(constants) -> constant", *FOLDED)
+def fold_constants(node: Node, equal: Equal) -> Node | None:
+    """Exact: only rows with one correct rounding (or none) are computed here."""
+    if any(arg.op.name != "constant" for arg in node.args):
+        return None
+    values = [np.asarray(constant_value(arg)) for arg in node.args]
+    with np.errstate(all="ignore"):
+        if node.op.name == "cast":
+            if values[0].dtype.kind == "f" and node.dtype.kind in "iu":
+                return None  # out of range is unspecified
+            return make_constant(values[0].astype(node.dtype), node.dtype)
+        return make_constant(node.op.numpy(*values), node.dtype)
+
+
+@BOUNDED.rule("x**2 -> x*x; x**3 -> x*x*x; x**4 -> (x*x)*(x*x); x**5 -> that * x", "power")
+def small_power(node: Node, equal: Equal) -> Node | None:
+    """At most three roundings, 2 ulp; integers wrap around the same way."""
+    x, exponent = node.args
+    value = _constant(exponent)
+    if value is None or value not in (2, 3, 4, 5) or not _same_type(x, node):
+        return None
+    square = make("square", x, equal=equal)
+    if value == 2:
+        return square
+    if value == 3:
+        return make("multiply", square, x, equal=equal)
+    fourth = make("square", square, equal=equal)
+    return fourth if value == 4 else make("multiply", fourth, x, equal=equal)
+
+
+@BOUNDED.rule("x**1 -> x", "power")
+def first_power(node: Node, equal: Equal) -> Node | None:
+    """Exact for every value but signalling NaN."""
+    x, exponent = node.args
+    value = _constant(exponent)
+    return x if value is not None and value == 1 and _same_type(x, node) else None
+
+
+@FAST.rule("x / c -> x * (1/c)", "divide")
+def divide_by_constant(node: Node, equal: Equal) -> Node | None:
+    """Not exact unless c is a power of two: one rounding more."""
+    x, divisor = node.args
+    value = _constant(divisor)
+    if value is None or value == 0 or not np.isfinite(value):  # type: ignore[call-overload]
+        return None
+    with np.errstate(all="ignore"):
+        inverse = node.dtype.type(1) / value  # type: ignore[operator]
+    if not np.isfinite(inverse) or abs(inverse) < np.finfo(node.dtype).tiny:
+        return None
+    return make("multiply", x, make_constant(inverse, node.dtype), equal=equal)
+
+
+TABLES = (EXACT, BOUNDED, FAST)
+
+
+def table(name: str) -> Table:
+    """Look a table up by name."""
+    for entry in TABLES:
+        if entry.name == name:
+            return entry
+    raise FuserError(f"there is no rule table {name!r}; use EXACT, BOUNDED or FAST")

@@ -1,0 +1,218 @@
+"""Python scalars during a trace: expressions that stay symbolic until they decide structure."""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fuser.dims import Dim
+from fuser.errors import Unsupported
+
+if TYPE_CHECKING:
+    from fuser.tracer import Tracing
+
+_SCOPE = {
+    "__builtins__": {},
+    "max": max,
+    "min": min,
+    "abs": abs,
+    "inf": math.inf,
+    "nan": math.nan,
+    "divmod": divmod,
+}
+
+
+@lru_cache(maxsize=4096)
+def compiled(text: str) -> Any:
+    """Compile a host expression."""
+    return compile(text, "<scalar>", "eval")
+
+
+def evaluate(text: str, names: Mapping[str, Any]) -> Any:
+    """Compute a host expression with Python's own arithmetic.
+
+    Args:
+        text: an expression over scalar names (`s0`) and lengths (`n0`).
+        names: their values.
+    """
+    return eval(compiled(text), _SCOPE, dict(names))
+
+
+_SYMBOL = re.compile(r"\b[ns]\d+\b")
+
+
+def rename(text: str, names: Mapping[str, Dim | str]) -> str:
+    """Replace symbols in a host expression."""
+
+    def replace(found: re.Match[str]) -> str:
+        new = names.get(found[0], found[0])
+        return str(new) if isinstance(new, int) or _SYMBOL.fullmatch(str(new)) else f"({new})"
+
+    return _SYMBOL.sub(replace, text)
+
+
+def _spell(value: Any) -> str:
+    """Write an operand of a host expression."""
+    if isinstance(value, HostScalar):
+        return value.text if re.fullmatch(r"\w+", value.text) else f"({value.text})"
+    text = repr(value)
+    return f"({text})" if text.startswith("-") else text
+
+
+class HostScalar:
+    """A Python scalar argument, or a length, inside a trace.
+
+    Arithmetic with Python scalars stays symbolic and is done by Python at every call. Whatever
+    needs the value now (`if`, `range`, an index, an axis, `float(s)`) makes it a value guard.
+    It has no comparison by identity of values: `hash` asks for the value too.
+    """
+
+    __slots__ = ("_tracing", "hint", "text")
+    __array_priority__ = 1000
+
+    def __init__(self, tracing: Tracing, text: str, hint: Any) -> None:
+        """Name the expression `text`, whose value in this call is `hint`."""
+        self._tracing = tracing
+        self.text = text
+        self.hint = hint
+
+    @property
+    def kind(self) -> type:
+        """Its Python type: float, int or bool."""
+        return type(self.hint)
+
+    def __repr__(self) -> str:
+        """Expression and type."""
+        return f"<traced {self.kind.__name__} {self.text}>"
+
+    def _guarded(self) -> Any:
+        """The value, from now on a guard of this trace."""
+        self._tracing.guard_value(self.text, self.hint)
+        return self.hint
+
+    def __bool__(self) -> bool:
+        """Guard the truth, not the value."""
+        truth = bool(self.hint)
+        if self.kind is bool:
+            self._guarded()
+        else:
+            self._tracing.guard_value(f"({self.text}) != 0", truth)
+        return truth
+
+    def __int__(self) -> int:
+        """Guard the value."""
+        return int(self._guarded())
+
+    def __index__(self) -> int:
+        """Guard the value."""
+        return operator.index(self._guarded())
+
+    def __float__(self) -> float:
+        """Guard the value."""
+        return float(self._guarded())
+
+    def __complex__(self) -> complex:
+        """Guard the value."""
+        return complex(self._guarded())
+
+    def __hash__(self) -> int:
+        """Guard the value: a dictionary lookup is structure."""
+        return hash(self._guarded())
+
+    def __round__(self, digits: int | None = None) -> Any:
+        """Guard the value."""
+        return round(self._guarded(), digits)
+
+    def __format__(self, spec: str) -> str:
+        """Guard the value: text is structure."""
+        return format(self._guarded(), spec)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        """Guard the value: it enters an array that is made now."""
+        return np.asarray(self._guarded(), dtype=dtype)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        """NumPy functions on it are traced as on a 0-d array."""
+        return self._tracing.apply_ufunc(ufunc, method, inputs, options)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """NumPy functions on it are traced."""
+        return self._tracing.apply_function(function, args, kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        """Attributes of the number itself (is_integer, bit_length …) need the value."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self._guarded(), name)
+
+
+def _binary(name: str, sign: str, function: Callable[[Any, Any], Any]) -> None:
+    """Give HostScalar an operator and its reflection."""
+
+    def combine(self: HostScalar, left: Any, right: Any) -> Any:
+        for other in (left, right):
+            if not isinstance(other, (HostScalar, int, float)) or isinstance(other, np.generic):
+                return NotImplemented
+        values = [v.hint if isinstance(v, HostScalar) else v for v in (left, right)]
+        text = f"{_spell(left)} {sign} {_spell(right)}"
+        result = function(*values)
+        if type(result) not in (int, float, bool):
+            raise Unsupported("not-traceable", text, f"gives {type(result).__name__}")
+        return HostScalar(self._tracing, text, result)
+
+    def forward(self: HostScalar, other: Any) -> Any:
+        return combine(self, self, other)
+
+    def reflected(self: HostScalar, other: Any) -> Any:
+        return combine(self, other, self)
+
+    setattr(HostScalar, f"__{name}__", forward)
+    if name not in ("lt", "le", "gt", "ge", "eq", "ne"):
+        setattr(HostScalar, f"__r{name}__", reflected)
+
+
+for _name, _sign, _function in (
+    ("add", "+", operator.add),
+    ("sub", "-", operator.sub),
+    ("mul", "*", operator.mul),
+    ("truediv", "/", operator.truediv),
+    ("floordiv", "//", operator.floordiv),
+    ("mod", "%", operator.mod),
+    ("pow", "**", operator.pow),
+    ("lshift", "<<", operator.lshift),
+    ("rshift", ">>", operator.rshift),
+    ("and", "&", operator.and_),
+    ("or", "|", operator.or_),
+    ("xor", "^", operator.xor),
+    ("lt", "<", operator.lt),
+    ("le", "<=", operator.le),
+    ("gt", ">", operator.gt),
+    ("ge", ">=", operator.ge),
+    ("eq", "==", operator.eq),
+    ("ne", "!=", operator.ne),
+):
+    _binary(_name, _sign, _function)
+
+
+def _unary(name: str, form: str, function: Callable[[Any], Any]) -> None:
+    """Give HostScalar a unary operator."""
+
+    def apply(self: HostScalar) -> HostScalar:
+        return HostScalar(self._tracing, form.format(_spell(self)), function(self.hint))
+
+    setattr(HostScalar, f"__{name}__", apply)
+
+
+for _name, _form, _apply in (
+    ("neg", "-{}", operator.neg),
+    ("pos", "+{}", operator.pos),
+    ("abs", "abs({})", abs),
+    ("invert", "~{}", operator.invert),
+):
+    _unary(_name, _form, _apply)

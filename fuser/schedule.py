@@ -1,0 +1,472 @@
+"""Which nodes share a kernel: views become index arithmetic, the rest is grouped into sections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fuser import dims, infer
+from fuser.dims import Dim
+from fuser.errors import Unsupported
+from fuser.graph import Graph, Node, walk
+from fuser.specs import PartitionDesc
+
+Shape = tuple[Dim, ...]
+View = tuple[str, str]
+Chain = tuple[View, ...]
+
+#: A value seen through views is computed anew for each different view, up to this many computed
+#: elements for each node of the graph; beyond it the value is stored once and read back.
+RECOMPUTE_LIMIT = 6
+#: ... but graphs below this size never hit the limit: a two-level stencil is one kernel.
+RECOMPUTE_FLOOR = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One computed value of a section.
+
+    Attributes:
+        node: the graph node that it computes.
+        operands: indices of earlier steps, loads, or leaves: see `Section.values`.
+    """
+
+    node: Node
+    operands: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One loop nest: every element of `shape` is computed from the loads and stored.
+
+    Values are numbered: loads first, then leaves (scalars and constants), then steps.
+
+    Attributes:
+        shape: the iteration shape.
+        loads: parts of buffers, each of this shape.
+        leaves: scalar and constant nodes.
+        steps: computations in order.
+        stores: (value, part of a buffer) pairs.
+    """
+
+    shape: Shape
+    loads: tuple[PartitionDesc, ...]
+    load_nodes: tuple[Node, ...]
+    leaves: tuple[Node, ...]
+    steps: tuple[Step, ...]
+    stores: tuple[tuple[int, PartitionDesc], ...]
+
+    def node_of(self, value: int) -> Node:
+        """The graph node behind a value's number."""
+        if value < len(self.loads):
+            return self.load_nodes[value]
+        value -= len(self.loads)
+        if value < len(self.leaves):
+            return self.leaves[value]
+        return self.steps[value - len(self.leaves)].node
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Sections that one kernel computes; none needs what another of them writes."""
+
+    sections: tuple[Section, ...]
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The graph nodes computed here, each once, in order."""
+        found = {id(s.node): s.node for section in self.sections for s in section.steps}
+        return tuple(found.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A temporary or output array: its name, the node that it holds, shape and dtype."""
+
+    name: str
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A graph as kernels to launch in order.
+
+    Attributes:
+        graph: after rewriting.
+        groups: one a kernel.
+        temporaries: buffers that live during one call.
+        outputs: the buffer of each graph output.
+        realised: why each temporary exists, by its name.
+    """
+
+    graph: Graph
+    groups: tuple[Group, ...]
+    temporaries: tuple[Buffer, ...]
+    outputs: tuple[Buffer, ...]
+    realised: dict[str, str] = field(default_factory=dict)
+
+
+def plan(graph: Graph, mode: str = "fused") -> Plan:
+    """Divide a graph into kernels.
+
+    Args:
+        graph: rewritten and decomposed.
+        mode: "fused": as few kernels as possible; "unfused": one a NumPy operation.
+
+    Returns:
+        The plan; it depends on the graph and the mode alone.
+    """
+    reasons: dict[int, str] = {}
+    if mode == "unfused":
+        for node in graph.nodes:
+            if _computes(node) and not _cast_inside(node):
+                reasons[id(node)] = "unfused mode: one kernel an operation"
+    else:
+        reasons.update(_broadcast_heavy(graph))
+    reasons.update(_joined_inside(graph))
+    while True:
+        builder = _Builder(graph, reasons)
+        if builder.build():
+            return builder.plan()
+        # Too much would be computed again: keep the values that are seen through most views.
+        new = builder.most_recomputed()
+        if new is None:
+            return builder.plan()
+        reasons[id(new)] = "seen through many views: stored once instead of computed again"
+
+
+def _computes(node: Node) -> bool:
+    """Whether a node does elementwise work."""
+    return not node.op.structure
+
+
+def _cast_inside(node: Node) -> bool:
+    """A conversion of an operand belongs to the operation that wants it, as in NumPy."""
+    return node.op.name == "cast"
+
+
+def _is_leaf(node: Node) -> bool:
+    """Scalars and constants are the same for every element."""
+    return node.op.name in ("scalar", "constant")
+
+
+def _broadcast_heavy(graph: Graph) -> dict[int, str]:
+    """Values with costly operations that broadcasting would repeat: compute them once.
+
+    A value that is constant along the innermost axis is hoisted out of the inner loop by the
+    code generator, so only values that lack leading axes, or have ones there, count.
+    """
+    cost: dict[int, bool] = {}
+    found: dict[int, str] = {}
+    for node in graph.nodes:
+        below = any(cost[id(arg)] for arg in node.args)
+        cost[id(node)] = (node.op.heavy or below) and node.op.name not in ("input",)
+        for arg in node.args:
+            repeated = _repeats_rows(arg.shape, node.shape) or node.op.name == "broadcast_to"
+            if repeated and cost[id(arg)] and arg.shape and arg.shape != node.shape:
+                source = _through_views(arg)
+                found[id(source)] = "costly and broadcast: computed once instead of for each row"
+                cost[id(arg)] = False
+        if id(node) in found:
+            cost[id(node)] = False
+    return found
+
+
+def _repeats_rows(small: Shape, large: Shape) -> bool:
+    """Whether broadcasting repeats whole rows, not elements within a row."""
+    return bool(small) and small[-1] != 1 and len(large) > 0 and small != large
+
+
+def _through_views(node: Node) -> Node:
+    """The value behind views."""
+    while node.op.structure and node.op.name != "concatenate" and node.args:
+        node = node.args[0]
+    return node
+
+
+def _joined_inside(graph: Graph) -> dict[int, str]:
+    """Concatenations that something else reads are stored; the last ones write into outputs."""
+    inside: dict[int, str] = {}
+    for node in graph.nodes:
+        for arg in node.args:
+            if arg.op.name == "concatenate" and node.op.name != "concatenate":
+                inside[id(arg)] = "joined, then used: the parts are written into one buffer first"
+    for node in graph.outputs:
+        source = _through_views(node)
+        if source.op.name == "concatenate" and source is not node:
+            inside[id(source)] = "joined, then seen through a view"
+    return inside
+
+
+class _Builder:
+    """Turns a graph and the set of realised nodes into sections and groups."""
+
+    def __init__(self, graph: Graph, reasons: dict[int, str]) -> None:
+        self.graph = graph
+        self.reasons = reasons
+        self.steps_made = 0
+        self.times: dict[int, int] = {}
+        self.buffers: dict[int, str] = {}
+        self.temporaries: list[Buffer] = []
+        self.outputs: list[Buffer] = []
+        self.levels: dict[str, int] = {}
+        self.by_level: dict[int, list[Section]] = {}
+        self.limit = max(RECOMPUTE_LIMIT * len(graph.nodes), RECOMPUTE_FLOOR)
+
+    def build(self) -> bool:
+        """Make all sections; False when too much is computed again and again."""
+        wanted: dict[tuple[Any, ...], list[tuple[Node, PartitionDesc]]] = {}
+        for node in self.graph.nodes:
+            if id(node) in self.reasons and not self._is_output(node):
+                name = f"t{len(self.temporaries)}"
+                self.temporaries.append(Buffer(name, node))
+                self._store(node, name, wanted=None)
+                self.buffers[id(node)] = name
+                if self.steps_made > self.limit:
+                    return False
+            elif id(node) in self.reasons:
+                self._store_output(node)
+                if self.steps_made > self.limit:
+                    return False
+        for place, node in enumerate(self.graph.outputs):
+            name = f"o{place}"
+            self.outputs.append(Buffer(name, node))
+            if name in self.levels:
+                continue
+            for key, entry in self._parts(node, name):
+                wanted.setdefault(key, []).append(entry)
+        for entries in wanted.values():
+            self._section(entries)
+            if self.steps_made > self.limit:
+                return False
+        return True
+
+    def _is_output(self, node: Node) -> bool:
+        """Whether a realised node is an output itself: it needs no temporary."""
+        return any(node is output for output in self.graph.outputs)
+
+    def _store_output(self, node: Node) -> None:
+        """A realised node that is an output is computed into it and read from it."""
+        place = next(k for k, output in enumerate(self.graph.outputs) if output is node)
+        name = f"o{place}"
+        self._store(node, name, wanted=None)
+        self.buffers[id(node)] = name
+
+    def _store(self, node: Node, name: str, wanted: None) -> None:
+        """Compute one realised node into its buffer."""
+        by_shape: dict[tuple[Any, ...], list[tuple[Node, PartitionDesc]]] = {}
+        for key, entry in self._parts(node, name):
+            by_shape.setdefault(key, []).append(entry)
+        for entries in by_shape.values():
+            self._section(entries)
+
+    def _parts(
+        self, node: Node, name: str, views: Chain = ()
+    ) -> list[tuple[tuple[Any, ...], tuple[Node, PartitionDesc]]]:
+        """The pieces that a buffer is written in: one, or one an operand of a concatenation."""
+        if node.op.name != "concatenate" or id(node) in self.buffers:
+            return [((node.shape,), (node, PartitionDesc(name, views)))]
+        axis = int(node.payload)
+        pieces = []
+        start: Dim = 0
+        for arg in node.args:
+            stop = start + arg.shape[axis]
+            payload = f"{axis}; {start}; {stop}"
+            pieces.extend(self._parts(arg, name, (*views, ("part", payload))))
+            start = stop
+        return pieces
+
+    def _section(self, entries: Sequence[tuple[Node, PartitionDesc]]) -> None:
+        """One loop nest for stores of one shape."""
+        maker = _SectionMaker(self, entries[0][0].shape)
+        stores = [(maker.value(node, ()), part) for node, part in entries]
+        section = maker.section(stores)
+        level = 0
+        for load in section.loads:
+            level = max(level, self.levels.get(load.buffer, -1) + 1)
+        for _, part in section.stores:
+            self.levels[part.buffer] = max(level, self.levels.get(part.buffer, 0))
+        self.by_level.setdefault(level, []).append(section)
+
+    def plan(self) -> Plan:
+        """The finished plan."""
+        groups = []
+        for level in sorted(self.by_level):
+            sections = self.by_level[level]
+            if any("unfused" in reason for reason in self.reasons.values()):
+                groups.extend(Group((section,)) for section in sections)
+            else:
+                groups.append(Group(tuple(sections)))
+        why = {b.name: self.reasons[id(b.node)] for b in self.temporaries}
+        return Plan(self.graph, tuple(groups), tuple(self.temporaries), tuple(self.outputs), why)
+
+    def most_recomputed(self) -> Node | None:
+        """The computed value that was made for the largest number of different views."""
+        nodes = {id(node): node for node in self.graph.nodes}
+        counted = [
+            (times, place)
+            for place, (key, times) in enumerate(self.times.items())
+            if times > 1 and key not in self.reasons
+        ]
+        if not counted:
+            return None
+        _, place = max(counted)
+        return nodes[list(self.times)[place]]
+
+
+class _SectionMaker:
+    """Collects what one loop nest needs, walking from its stores towards its loads."""
+
+    def __init__(self, builder: _Builder, shape: Shape) -> None:
+        self.builder = builder
+        self.shape = shape
+        self.loads: dict[PartitionDesc, int] = {}
+        self.load_nodes: list[Node] = []
+        self.leaves: dict[int, Node] = {}
+        self.steps: list[tuple[Node, tuple[Any, ...]]] = []
+        self.known: dict[tuple[int, Chain], Any] = {}
+
+    def value(self, node: Node, chain: Chain) -> Any:
+        """The value of `node` seen through `chain`; never recursive."""
+        stack: list[tuple[Node, Chain]] = [(node, chain)]
+        while stack:
+            current, views = stack[-1]
+            key = (id(current), views)
+            if key in self.known:
+                stack.pop()
+                continue
+            needed = self._needs(current, views)
+            missing = [need for need in needed if (id(need[0]), need[1]) not in self.known]
+            if missing:
+                stack.extend(reversed(missing))
+                continue
+            self.known[key] = self._make(current, views, needed)
+            stack.pop()
+        return self.known[(id(node), chain)]
+
+    def _stored(self, node: Node) -> str | None:
+        """The buffer that holds a node already."""
+        if node.op.name == "input":
+            return node.payload
+        return self.builder.buffers.get(id(node))
+
+    def _needs(self, node: Node, views: Chain) -> list[tuple[Node, Chain]]:
+        """The operands of a node, each with the views to see it through."""
+        if self._stored(node) is not None or _is_leaf(node):
+            return []
+        if node.op.structure:
+            if node.op.name == "concatenate":
+                raise Unsupported("unsupported-argument", "np.concatenate", "inside a view")
+            return [(node.args[0], compose(((node.op.name, node.payload),), views))]
+        found = []
+        for arg in node.args:
+            if _is_leaf(arg) or arg.shape == node.shape:
+                found.append((arg, () if _is_leaf(arg) else views))
+            else:
+                widen = ("broadcast_to", ", ".join(map(str, node.shape)))
+                found.append((arg, compose((widen,), views)))
+        return found
+
+    def _make(self, node: Node, views: Chain, needed: list[tuple[Node, Chain]]) -> Any:
+        """Number the value: a load, a leaf or a step; views are their operand's value."""
+        if (buffer := self._stored(node)) is not None:
+            part = PartitionDesc(buffer, views)
+            if part not in self.loads:
+                self.loads[part] = len(self.loads)
+                self.load_nodes.append(node)
+            return ("load", self.loads[part])
+        if _is_leaf(node):
+            self.leaves.setdefault(id(node), node)
+            return ("leaf", list(self.leaves).index(id(node)))
+        operands = tuple(self.known[(id(arg), chain)] for arg, chain in needed)
+        if node.op.structure:
+            return operands[0]
+        self.builder.steps_made += 1
+        times = self.builder.times
+        times[id(node)] = times.get(id(node), 0) + 1
+        self.steps.append((node, operands))
+        return ("step", len(self.steps) - 1)
+
+    def section(self, stores: Iterable[tuple[Any, PartitionDesc]]) -> Section:
+        """The finished section with all values numbered."""
+        base = {"load": 0, "leaf": len(self.loads), "step": len(self.loads) + len(self.leaves)}
+
+        def number(value: tuple[str, int]) -> int:
+            return base[value[0]] + value[1]
+
+        return Section(
+            self.shape,
+            tuple(self.loads),
+            tuple(self.load_nodes),
+            tuple(self.leaves.values()),
+            tuple(Step(node, tuple(map(number, operands))) for node, operands in self.steps),
+            tuple((number(value), part) for value, part in stores),
+        )
+
+
+def compose(first: Chain, then: Chain) -> Chain:
+    """Views one after another, merged where two simple slices are one."""
+    chain = list(first)
+    for view in then:
+        if chain and (merged := _merge(chain[-1], view)) is not None:
+            chain[-1:] = merged
+        else:
+            chain.append(view)
+    return tuple(chain)
+
+
+def _merge(first: View, then: View) -> list[View] | None:
+    """`x[1:][:-1]` is `x[1:-1]`; None where two views are not merged."""
+    if first[0] == then[0] == "transpose":
+        inner, outer = ([int(a) for a in v[1].split(",") if a.strip()] for v in (first, then))
+        order = [inner[axis] for axis in outer]
+        return [] if order == sorted(order) else [("transpose", ", ".join(map(str, order)))]
+    if first[0] == then[0] == "broadcast_to":
+        return [then]
+    if first[0] != "index" or then[0] != "index":
+        return None
+    left, right = infer.parse_index(first[1]), infer.parse_index(then[1])
+    if any(not isinstance(part, slice) for part in (*left, *right)):
+        return None
+    size = max(len(left), len(right))
+    left += (slice(None),) * (size - len(left))
+    right += (slice(None),) * (size - len(right))
+    parts = []
+    for a, b in zip(left, right, strict=True):
+        assert isinstance(a, slice) and isinstance(b, slice)
+        part = _merge_slices(a, b)
+        if part is None:
+            return None
+        parts.append(part)
+    while parts and parts[-1] == slice(None):
+        parts.pop()
+    return [("index", infer.spell_index(parts))] if parts else []
+
+
+def _merge_slices(a: slice, b: slice) -> slice | None:
+    """Merge slices that only drop elements from the ends."""
+    if b == slice(None):
+        return a
+    if a == slice(None):
+        return b
+    for part in (a, b):
+        drops = (part.start or 0) >= 0 and (part.stop is None or part.stop < 0)
+        if part.step is not None or not drops:
+            return None
+    start = (a.start or 0) + (b.start or 0)
+    stop = (a.stop or 0) + (b.stop or 0)
+    return slice(start or None, stop or None)
+
+
+def least_bytes(graph: Graph) -> Dim:
+    """Bytes if every used argument is read once and every output written once."""
+    total: Dim = 0
+    seen: set[int] = set()
+    for node in walk(graph.outputs):
+        if node.op.name == "input" and id(node) not in seen:
+            seen.add(id(node))
+            total = total + dims.product(node.shape) * node.dtype.itemsize
+    for node in graph.outputs:
+        total = total + dims.product(node.shape) * node.dtype.itemsize
+    return total

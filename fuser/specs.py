@@ -1,0 +1,143 @@
+"""Descriptions that kernels are specialised on, and the specs that own compiled kernels."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from fuser.graph import Graph
+    from fuser.schedule import Plan
+
+CONTIGUOUS, STRIDED, INVARIANT = "contiguous", "strided", "invariant"
+
+
+@dataclass(frozen=True, slots=True)
+class TensorDesc:
+    """How a kernel meets one operand: its dtype and its innermost stride's class.
+
+    Attributes:
+        dtype: NumPy dtype name.
+        access: "contiguous" (stride of one item), "invariant" (stride 0) or "strided", along the
+            innermost loop. Strides of outer loops are data.
+    """
+
+    dtype: str
+    access: str
+
+    def __str__(self) -> str:
+        """`float32 contiguous`."""
+        return f"{self.dtype} {self.access}"
+
+
+@dataclass(frozen=True, slots=True)
+class SectionSpec:
+    """One loop nest's specialisation: loops after collapsing, and its operands."""
+
+    rank: int
+    tensors: tuple[TensorDesc, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ArgSpec:
+    """What one compiled kernel serves: device, and a section spec for each loop nest.
+
+    Lengths, strides of outer loops, addresses, alignment and scalar values are not in it.
+    """
+
+    device: str
+    sections: tuple[SectionSpec, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDesc:
+    """A part of a buffer, as views applied one after another: the classic chunk and cat.
+
+    Attributes:
+        buffer: `x0` (argument), `t0` (temporary) or `o0` (output).
+        views: (operation, payload) pairs: index, transpose, reshape, broadcast_to.
+    """
+
+    buffer: str
+    views: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        """`x0[1:].transpose(1, 0)`."""
+        text = self.buffer
+        for name, payload in self.views:
+            text += f"[{payload}]" if name == "index" else f".{name}({payload})"
+        return text
+
+
+@dataclass(eq=False)
+class KernelSpec:
+    """A registered graph, prepared once, with its own thread-safe store of kernels.
+
+    Attributes:
+        key: the number that `register_fusion` gives.
+        text: the graph's canonical text, and the mode.
+        graph: as registered.
+        mode: "fused" or "unfused".
+        fastmath: whether the FAST rules were allowed.
+        plan: groups, buffers and the rewritten graph.
+        applied: the rewrite rules that were used.
+        checked: kernels note floating-point exceptions (`errstate=True`).
+        launches: bound launches by layouts, see `fuser.launch`.
+    """
+
+    key: int
+    text: str
+    graph: Graph
+    mode: str
+    fastmath: bool
+    plan: Plan
+    applied: tuple[Any, ...] = ()
+    checked: bool = False
+    launches: dict[Any, Any] = field(default_factory=dict)
+    _kernels: dict[tuple[int, ArgSpec], Any] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _building: dict[tuple[int, ArgSpec], threading.Lock] = field(default_factory=dict)
+
+    @property
+    def may_raise(self) -> bool:
+        """Whether a kernel of this spec may stop with a status."""
+        return self.checked or any(node.op.raises for node in self.plan.graph.nodes)
+
+    def find_kernel(self, group: int, arg_spec: ArgSpec) -> Any | None:
+        """The compiled kernel of a group for an argument spec, if there is one."""
+        return self._kernels.get((group, arg_spec))
+
+    def kernel(self, group: int, arg_spec: ArgSpec, build: Callable[[], Any]) -> Any:
+        """The kernel, built at most once however many threads ask at the same time."""
+        place = (group, arg_spec)
+        found = self._kernels.get(place)
+        if found is not None:
+            return found
+        with self._lock:
+            turn = self._building.setdefault(place, threading.Lock())
+        with turn:  # the first builds, the others wait for it
+            found = self._kernels.get(place)
+            if found is None:
+                found = self._kernels[place] = build()
+        return found
+
+    @property
+    def kernels(self) -> tuple[Any, ...]:
+        """All kernels compiled for this spec."""
+        return tuple(self._kernels.values())
+
+
+def access_class(stride: int, itemsize: int) -> str:
+    """Classify an innermost stride in bytes."""
+    if stride == itemsize:
+        return CONTIGUOUS
+    return INVARIANT if stride == 0 else STRIDED
+
+
+def desc_of(dtype: np.dtype[Any], stride: int) -> TensorDesc:
+    """The TensorDesc of an operand with this innermost stride in bytes."""
+    return TensorDesc(dtype.name, access_class(stride, dtype.itemsize))

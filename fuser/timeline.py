@@ -1,0 +1,112 @@
+"""The only clock of the core: phases of calls, kept while somebody listens."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter_ns
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One timed phase: its name, what it worked on, start and length in nanoseconds."""
+
+    name: str
+    subject: str
+    start_ns: int
+    elapsed_ns: int
+    thread: int
+
+
+class Timeline:
+    """The phases seen while it was listening."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.phases: list[Phase] = []
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return one row a phase: name, subject, start_s, elapsed_s, thread."""
+        import pandas
+
+        rows = [
+            (p.name, p.subject, p.start_ns / 1e9, p.elapsed_ns / 1e9, p.thread)
+            for p in self.phases
+        ]
+        return pandas.DataFrame(rows, columns=["name", "subject", "start_s", "elapsed_s", "thread"])
+
+    def seconds(self) -> dict[str, float]:
+        """Return the total seconds spent in each kind of phase."""
+        total: dict[str, float] = {}
+        for p in self.phases:
+            total[p.name] = total.get(p.name, 0.0) + p.elapsed_ns / 1e9
+        return total
+
+    def save(self, path: str | Path) -> Path:
+        """Write a trace-event JSON file that Perfetto and chrome://tracing open."""
+        events = [
+            {
+                "name": p.name,
+                "cat": "fuser",
+                "ph": "X",
+                "ts": p.start_ns / 1e3,
+                "dur": p.elapsed_ns / 1e3,
+                "pid": 1,
+                "tid": p.thread,
+                "args": {"subject": p.subject},
+            }
+            for p in self.phases
+        ]
+        target = Path(path)
+        target.write_text(json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}))
+        return target
+
+
+_listeners: tuple[Timeline, ...] = ()
+_lock = threading.Lock()
+
+
+def listening() -> bool:
+    """Whether anybody wants phases; callers may skip the clock otherwise."""
+    return bool(_listeners)
+
+
+@contextmanager
+def phase(name: str, subject: str = "") -> Iterator[None]:
+    """Time the block as one phase when somebody listens."""
+    if not _listeners:
+        yield
+        return
+    start = perf_counter_ns()
+    try:
+        yield
+    finally:
+        done = Phase(name, subject, start, perf_counter_ns() - start, threading.get_ident())
+        for listener in _listeners:
+            listener.phases.append(done)
+
+
+@contextmanager
+def profile() -> Iterator[Timeline]:
+    """Collect the phases of every call inside the block.
+
+    Yields:
+        A Timeline: `.phases`, `.to_pandas()`, `.seconds()`, `.save(path)`.
+    """
+    global _listeners
+    timeline = Timeline()
+    with _lock:
+        _listeners = (*_listeners, timeline)
+    try:
+        yield timeline
+    finally:
+        with _lock:
+            _listeners = tuple(other for other in _listeners if other is not timeline)

@@ -1,0 +1,470 @@
+"""The stand-in for an array inside a traced function."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from fuser import dims, infer
+from fuser.dims import Dim
+from fuser.errors import Unsupported
+from fuser.graph import Node
+from fuser.scalars import HostScalar
+
+if TYPE_CHECKING:
+    from fuser.tracer import Tracing, View
+
+
+class Storage:
+    """Memory as the function sees it: arrays and views that share it see each other's writes."""
+
+    __slots__ = ("node",)
+
+    def __init__(self, node: Node) -> None:
+        """Start with the value `node`."""
+        self.node = node
+
+
+class TracedArray(NDArrayOperatorsMixin):
+    """An array inside a trace: what is done to it becomes graph nodes.
+
+    Attributes:
+        generic: NumPy would have a scalar here, not a 0-d array.
+    """
+
+    __slots__ = ("_shape", "dtype", "generic", "storage", "tracing", "views")
+    __array_priority__ = 2000
+
+    def __init__(
+        self, tracing: Tracing, storage: Storage, views: tuple[View, ...], generic: bool
+    ) -> None:
+        """Stand for `storage` seen through `views`."""
+        self.tracing = tracing
+        self.storage = storage
+        self.views = views
+        self.generic = generic
+        node = self.node
+        self._shape = node.shape
+        self.dtype = node.dtype
+
+    @property
+    def node(self) -> Node:
+        """The value now."""
+        node = self.storage.node
+        for name, payload in self.views:
+            node = self.tracing.node(name, [node], payload)
+        return node
+
+    def assign(self, node: Node) -> None:
+        """Replace the whole value, as writing into the array does.
+
+        Raises:
+            Unsupported: this is a view, so only part of some memory would be written.
+        """
+        if self.views:
+            raise Unsupported("write-into-view", "assignment", "a write through a view")
+        if len(node.shape) != len(self._shape) or any(
+            self.tracing.size(a) != self.tracing.size(b)
+            for a, b in zip(node.shape, self._shape, strict=True)
+        ):
+            node = self.tracing.node("broadcast_to", [node], ", ".join(map(str, self._shape)))
+        self.tracing.broadcast("assignment", [self._shape, node.shape])
+        self.storage.node = node
+
+    def _view(self, name: str, payload: str, generic: bool = False) -> TracedArray:
+        """Another way to see the same memory."""
+        return TracedArray(self.tracing, self.storage, (*self.views, (name, payload)), generic)
+
+    # -- what an array knows of itself ------------------------------------------------------
+
+    def _length(self, dim: Dim) -> Any:
+        """A length as the user sees it: an int, or a number that stays symbolic."""
+        dim = self.tracing.resolve(dim)
+        if isinstance(dim, int):
+            return dim
+        return HostScalar(self.tracing, str(dim), self.tracing.size(dim))
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """Lengths; used in arithmetic they stay symbolic, used as structure they are guards."""
+        return tuple(self._length(dim) for dim in self._shape)
+
+    @property
+    def dims(self) -> tuple[Dim, ...]:
+        """Symbolic lengths."""
+        return self._shape
+
+    @property
+    def ndim(self) -> int:
+        """The rank."""
+        return len(self._shape)
+
+    @property
+    def size(self) -> Any:
+        """The number of elements."""
+        return self._length(dims.product(self._shape))
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes an element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> Any:
+        """Bytes in all."""
+        return self._length(dims.product(self._shape) * self.dtype.itemsize)
+
+    def __len__(self) -> int:
+        """The first length, as a guard: Python wants an int here."""
+        if not self._shape:
+            raise TypeError("len() of unsized object")
+        return int(self._length(self._shape[0]))
+
+    def __repr__(self) -> str:
+        """The type; there are no values yet."""
+        return f"<traced {self.node.type}>"
+
+    # -- where Python wants values ----------------------------------------------------------
+
+    def _refuse(self, code: str, what: str) -> Any:
+        raise Unsupported(code, what, f"on {self.node.type}")
+
+    def __bool__(self) -> bool:
+        """Refused: control flow on array values."""
+        return bool(self._refuse("control-flow", "bool()"))
+
+    def __int__(self) -> int:
+        """Refused."""
+        return int(self._refuse("array-conversion", "int()"))
+
+    def __float__(self) -> float:
+        """Refused."""
+        return float(self._refuse("array-conversion", "float()"))
+
+    def __complex__(self) -> complex:
+        """Refused."""
+        return complex(self._refuse("array-conversion", "complex()"))
+
+    def __index__(self) -> int:
+        """Refused."""
+        return int(self._refuse("array-conversion", "index"))
+
+    def __iter__(self) -> Any:
+        """Refused."""
+        return self._refuse("control-flow", "iteration")
+
+    def __contains__(self, item: object) -> bool:
+        """Refused."""
+        return bool(self._refuse("control-flow", "in"))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """Refused: the values do not exist yet."""
+        return self._refuse("array-conversion", "np.asarray()")
+
+    __hash__ = None  # type: ignore[assignment] # as numpy.ndarray
+
+    def __getattr__(self, name: str) -> Any:
+        """Attributes of arrays that have no fused form."""
+        if name.startswith("_") or not hasattr(np.ndarray, name):
+            raise AttributeError(f"numpy.ndarray has no attribute {name!r}")
+        raise Unsupported("unsupported-function", f"ndarray.{name}", "no fused form")
+
+    # -- NumPy's protocols ------------------------------------------------------------------
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        """Trace a ufunc."""
+        return self.tracing.apply_ufunc(ufunc, method, inputs, options)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """Trace another NumPy function."""
+        return self.tracing.apply_function(function, args, kwargs)
+
+    def _call(self, function: Any, *args: Any, **kwargs: Any) -> Any:
+        """Trace a NumPy function on this array."""
+        return self.tracing.apply_function(function, (self, *args), kwargs)
+
+    def __pow__(self, other: Any) -> Any:
+        """`x ** y` with NumPy's shortcuts for scalar exponents."""
+        from fuser.array_functions import scalar_power
+
+        short = scalar_power(self, other)
+        return np.power(self, other) if short is None else short  # type: ignore[call-overload]
+
+    # -- indexing ---------------------------------------------------------------------------
+
+    def __getitem__(self, index: Any) -> TracedArray:
+        """Basic indexing is a view; other indexing is not fused."""
+        parts = self._basic_index(index)
+        full = sum(part is not None for part in parts) == self.ndim
+        integers = all(isinstance(part, int) for part in parts)
+        ellipsis = index is Ellipsis or (isinstance(index, tuple) and Ellipsis in index)
+        for axis, part in enumerate(part for part in parts if part is not None):
+            length = self.tracing.size(self._shape[axis])
+            if isinstance(part, int) and not -length <= part < length:
+                raise IndexError(
+                    f"index {part} is out of bounds for axis {axis} with size {length}"
+                )
+        generic = full and integers and not ellipsis
+        return self._view("index", infer.spell_index(parts), generic)
+
+    def _basic_index(self, index: Any) -> tuple[infer.IndexPart, ...]:
+        """Normalise an index to integers, slices and None."""
+        given = index if isinstance(index, tuple) else (index,)
+        if any(isinstance(part, (TracedArray, np.ndarray, list)) for part in given):
+            raise Unsupported("unsupported-argument", "indexing", "an array as index")
+        used = sum(part is not None and part is not Ellipsis for part in given)
+        if used > self.ndim:
+            raise IndexError(
+                f"too many indices for array: array is {self.ndim}-dimensional, "
+                f"but {used} were indexed"
+            )
+        if sum(part is Ellipsis for part in given) > 1:
+            raise IndexError("an index can only have a single ellipsis ('...')")
+        parts: list[infer.IndexPart] = []
+        for part in given:
+            if part is Ellipsis:
+                parts.extend([slice(None)] * (self.ndim - used))
+            elif part is None:
+                parts.append(None)
+            elif isinstance(part, slice):
+                parts.append(_plain_slice(part))
+            elif isinstance(part, (bool, np.bool_)):
+                raise Unsupported("unsupported-argument", "indexing", "a bool as index")
+            else:
+                parts.append(_integer(part))
+        while parts and parts[-1] == slice(None):
+            parts.pop()
+        return tuple(parts)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """`x[...] = value` replaces the whole value; a write into a part is refused."""
+        parts = self._basic_index(index) if not isinstance(index, TracedArray) else None
+        if parts is None:
+            self._assign_where(index, value)
+            return
+        if any(part != slice(None) for part in parts):
+            raise Unsupported("write-into-view", "assignment", f"[{infer.spell_index(parts)}]")
+        node = self.tracing.operand_node(self.tracing.operand(value), self.dtype)
+        self.assign(node)
+
+    def _assign_where(self, mask: TracedArray, value: Any) -> None:
+        """`x[mask] = scalar` is a choice between the scalar and the old value."""
+        tracing = self.tracing
+        plain = tracing.operand(value)
+        scalar = not isinstance(plain, TracedArray) or not plain.dims
+        if mask.dtype != np.dtype(bool) or mask.ndim != self.ndim or not scalar:
+            raise Unsupported("write-into-view", "assignment", "an array as index")
+        new = tracing.operand_node(plain, self.dtype)
+        self.assign(tracing.node("where", [mask.node, new, self.node]))
+
+    # -- methods ----------------------------------------------------------------------------
+
+    @property
+    def T(self) -> TracedArray:  # noqa: N802 - NumPy's name
+        """Axes reversed."""
+        return self.transpose()
+
+    @property
+    def real(self) -> TracedArray:
+        """The array itself: complex dtypes are not fused."""
+        return self
+
+    @property
+    def imag(self) -> Any:
+        """Zeros."""
+        return self._call(np.imag)
+
+    def transpose(self, *axes: Any) -> TracedArray:
+        """Axes in another order."""
+        if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))):
+            axes = tuple(axes[0] or ())
+        order = [_integer(axis) for axis in axes] or list(range(self.ndim))[::-1]
+        order = [axis + self.ndim if axis < 0 else axis for axis in order]
+        if sorted(order) != list(range(self.ndim)):
+            raise ValueError("axes don't match array")
+        return self._view("transpose", ", ".join(map(str, order)), self.generic)
+
+    def swapaxes(self, axis1: Any, axis2: Any) -> TracedArray:
+        """Two axes exchanged."""
+        order = list(range(self.ndim))
+        first, second = (normal_axis(axis, self.ndim) for axis in (axis1, axis2))
+        order[first], order[second] = order[second], order[first]
+        return self.transpose(*order)
+
+    def reshape(self, *shape: Any, order: str = "C", copy: Any = None) -> TracedArray:
+        """Another shape over the same elements in C order."""
+        if order != "C" or copy:
+            raise Unsupported("unsupported-argument", "reshape", f"order={order!r}, copy={copy!r}")
+        wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+        return self._view("reshape", ", ".join(map(str, self._new_shape(tuple(wanted)))))
+
+    def _new_shape(self, wanted: Sequence[Any]) -> tuple[Dim, ...]:
+        """Resolve -1 in a reshape; lengths taken from arrays stay symbolic."""
+        total = self.tracing.resolve(dims.product(self._shape))
+        known: list[Dim | None] = []
+        for entry in wanted:
+            if isinstance(entry, HostScalar):
+                known.append(length_of(entry))
+            else:
+                known.append(None if _integer(entry) == -1 else _integer(entry))
+        rest = dims.product(tuple(dim for dim in known if dim is not None))
+        size, given = self.tracing.size(total), self.tracing.size(rest)
+        open_places = sum(dim is None for dim in known)
+        bad = open_places > 1 or (open_places and (given == 0 or size % given))
+        if bad or (not open_places and size != given):
+            found = tuple(self.tracing.size(dim) for dim in self._shape)
+            asked = tuple(-1 if dim is None else self.tracing.size(dim) for dim in known)
+            raise ValueError(f"cannot reshape array of shape {found} into shape {asked}")
+        if not open_places:
+            self.tracing.unify(total, rest, lambda: "reshape")
+            return tuple(dim for dim in known if dim is not None)
+        quotient = _divide(total, rest)
+        if quotient * rest != total:
+            self.tracing.guard_value(f"({total}) % ({rest})", 0)
+        return tuple(quotient if dim is None else dim for dim in known)
+
+    def ravel(self, order: str = "C") -> TracedArray:
+        """One axis over all elements."""
+        return self.reshape(-1, order=order)
+
+    def flatten(self, order: str = "C") -> TracedArray:
+        """A copy with one axis."""
+        return self.reshape(-1, order=order).copy()
+
+    def squeeze(self, axis: Any = None) -> TracedArray:
+        """Without axes of length 1."""
+        sizes = [self.tracing.size(dim) for dim in self._shape]
+        if axis is None:
+            axes = [place for place, size in enumerate(sizes) if size == 1]
+            for place, size in enumerate(sizes):  # which lengths are 1 is structure
+                if not isinstance(self.tracing.resolve(self._shape[place]), int):
+                    self.tracing.guard_value(f"({self._shape[place]}) == 1", size == 1)
+        else:
+            entries = axis if isinstance(axis, tuple) else (axis,)
+            axes = [normal_axis(entry, self.ndim) for entry in entries]
+            if any(sizes[place] != 1 for place in axes):
+                raise ValueError(
+                    "cannot select an axis to squeeze out which has size not equal to one"
+                )
+            for place in axes:
+                self.tracing.unify(1, self._shape[place], lambda: "squeeze")
+                if not isinstance(self.tracing.resolve(self._shape[place]), int):
+                    self.tracing.guard_value(f"({self._shape[place]}) == 1", True)
+        parts = [0 if place in axes else slice(None) for place in range(self.ndim)]
+        return self._view("index", infer.spell_index(parts)) if axes else self
+
+    def astype(
+        self,
+        dtype: Any,
+        order: str = "K",
+        casting: str = "unsafe",
+        subok: bool = True,
+        copy: bool = True,
+    ) -> TracedArray:
+        """Converted to another dtype."""
+        if order != "K":
+            raise Unsupported("unsupported-argument", "astype", f"order={order!r}")
+        wanted = infer.dtype_of(dtype)
+        if not np.can_cast(self.dtype, wanted, casting):  # type: ignore[arg-type]
+            raise TypeError(
+                f"Cannot cast array data from {self.dtype!r} to {wanted!r} "
+                f"according to the rule {casting!r}"
+            )
+        if wanted == self.dtype and not copy:
+            return self
+        return self.tracing.wrap(self.tracing.cast(self.node, wanted), self.generic)
+
+    def copy(self, order: str = "C") -> TracedArray:
+        """The same values in memory of their own."""
+        if order != "C":
+            raise Unsupported("unsupported-argument", "copy", f"order={order!r}")
+        return self.tracing.wrap(self.node, self.generic)
+
+    __copy__ = copy
+
+    def clip(self, min: Any = None, max: Any = None, out: Any = None, **options: Any) -> Any:
+        """Limit to a range; a bound of None is no bound."""
+        return self._call(np.clip, min, max, out=out, **options)
+
+    def round(self, decimals: int = 0, out: Any = None) -> Any:
+        """Round half to even."""
+        return self._call(np.round, decimals, out=out)
+
+    def conj(self) -> Any:
+        """The array itself, as a result."""
+        return np.conjugate(self)  # type: ignore[call-overload]
+
+    conjugate = conj
+
+    def fill(self, value: Any) -> None:
+        """Every element the same."""
+        self[...] = value
+
+
+def _plain_slice(part: slice) -> slice:
+    """A slice with Python integers."""
+    bounds = [None if b is None else _integer(b) for b in (part.start, part.stop, part.step)]
+    if bounds[2] == 0:
+        raise ValueError("slice step cannot be zero")
+    start, stop, step = bounds
+    if step in (None, 1):
+        step = None
+        start = None if start == 0 else start
+    return slice(start, stop, step)
+
+
+def _integer(value: Any) -> int:
+    """An integer from an index or axis; a traced number becomes a guard."""
+    return int(value.__index__()) if hasattr(value, "__index__") else _not_integer(value)
+
+
+def _not_integer(value: Any) -> int:
+    """NumPy's error for an index that is none."""
+    raise IndexError(
+        "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or "
+        f"boolean arrays are valid indices; found {type(value).__name__}"
+    )
+
+
+def normal_axis(axis: Any, rank: int) -> int:
+    """An axis counted from the front.
+
+    Raises:
+        AxisError: it is out of range.
+    """
+    place = _integer(axis)
+    if not -rank <= place < rank:
+        raise np.exceptions.AxisError(place, rank)
+    return place % rank
+
+
+def length_of(scalar: HostScalar) -> Dim:
+    """A traced integer as a length, symbolic where it is an expression over lengths only."""
+    try:
+        dim = dims.parse(scalar.text)
+    except Exception:  # noqa: BLE001 - any text that is not a length becomes a guard
+        return int(scalar)
+    if all(name.startswith("n") for name in dims.symbols(dim)):
+        return dim
+    return int(scalar)
+
+
+def _divide(total: Dim, part: Dim) -> Dim:
+    """`total // part`, cancelled where `part` is a factor of every term."""
+    if isinstance(total, int) and isinstance(part, int):
+        return total // part
+    if isinstance(part, dims.Length) and isinstance(total, dims.Length):
+        if len(part.terms) == len(total.terms) == 1:
+            names, number = list(total.terms[0][0]), total.terms[0][1]
+            divisors, by = part.terms[0]
+            if number % by == 0 and all(divisors.count(d) <= names.count(d) for d in divisors):
+                for name in divisors:
+                    names.remove(name)
+                result: Dim = number // by
+                for name in names:
+                    result = result * dims.parse(name)
+                return result
+    return total // part

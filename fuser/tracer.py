@@ -1,0 +1,654 @@
+"""Tracing: the user's function runs on stand-ins for arrays, and a graph comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from fuser import dims, infer, scalars
+from fuser.dims import Dim
+from fuser.errors import FuserError, ShapeError, Unsupported, user_line
+from fuser.graph import (
+    Graph,
+    Node,
+    Parameter,
+    make,
+    make_constant,
+    make_input,
+    make_scalar,
+    rebuild,
+    walk,
+)
+from fuser.graph import intern as intern_node
+from fuser.ops import TABLE, UFUNC_PAIRS, UFUNC_ROWS
+from fuser.scalars import HostScalar
+from fuser.traced_array import Storage, TracedArray
+from fuser.trees import Leaf, flatten, unflatten
+
+View = tuple[str, str]
+COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
+LOGIC = ("logical_and", "logical_or", "logical_xor")
+
+
+@dataclass(frozen=True, slots=True)
+class OutNode:
+    """An output computed by the graph; `generic`: NumPy gives a scalar, not a 0-d array."""
+
+    index: int
+    generic: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OutView:
+    """A view of another output."""
+
+    index: int
+    views: tuple[View, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OutAlias:
+    """An output that is a parameter itself, or a view of it."""
+
+    parameter: int
+    views: tuple[View, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OutScalar:
+    """An output that is a Python scalar computed on the host."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class OutStatic:
+    """An output that does not depend on the arguments' values.
+
+    `fresh`: the function makes a new array at every call, so callers get copies.
+    """
+
+    value: Any
+    fresh: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """What one trace found.
+
+    Attributes:
+        graph: the canonical graph; its outputs are OutNodes first, then values written back.
+        structure: how outputs nest; leaves are indices into `leaves`.
+        leaves: OutNode, OutAlias, OutScalar or OutStatic.
+        writes: (parameter, graph output) pairs: what is written back into arguments.
+        value_guards: (host expression, value) pairs that this trace holds for.
+        parameter_leaves: for each parameter, the index of the argument leaf; None if captured.
+    """
+
+    graph: Graph
+    structure: Any
+    leaves: tuple[Any, ...]
+    writes: tuple[tuple[int, int], ...]
+    value_guards: tuple[tuple[str, Any], ...]
+    parameter_leaves: tuple[int | None, ...]
+
+
+@dataclass(slots=True)
+class _Argument:
+    """A parameter while tracing."""
+
+    storage: Storage
+    array: Any
+    initial: Node
+    leaf: int | None
+
+
+@dataclass(eq=False)
+class Tracing:
+    """One trace in progress."""
+
+    sizes: dict[str, int] = field(default_factory=dict)
+    equal: dict[str, Dim] = field(default_factory=dict)
+    guards: list[tuple[Dim, Dim]] = field(default_factory=list)
+    value_guards: dict[str, Any] = field(default_factory=dict)
+    arguments: list[_Argument] = field(default_factory=list)
+    scalars: list[tuple[HostScalar, int]] = field(default_factory=list)
+    lines: dict[int, str] = field(default_factory=dict)
+    captured: dict[int, TracedArray] = field(default_factory=dict)
+
+    # -- arguments --------------------------------------------------------------------------
+
+    def add_array(self, array: Any, leaf: int | None) -> TracedArray:
+        """Stand in for an array argument (`leaf`) or a captured array (None)."""
+        check_array(array, "argument" if leaf is not None else "captured array")
+        shape: list[Dim] = []
+        for length in array.shape:
+            name = f"n{len(self.sizes)}"
+            self.sizes[name] = length
+            shape.append(dims.symbol(name))
+        node = make_input(f"x{len(self.arguments)}", array.dtype, tuple(shape))
+        storage = Storage(node)
+        self.arguments.append(_Argument(storage, array, node, leaf))
+        return TracedArray(self, storage, (), isinstance(array, np.generic))
+
+    def add_scalar(self, value: Any, leaf: int) -> HostScalar:
+        """Stand in for a Python scalar argument."""
+        scalar = HostScalar(self, f"s{len(self.scalars)}", value)
+        self.scalars.append((scalar, leaf))
+        return scalar
+
+    def guard_value(self, text: str, value: Any) -> None:
+        """Note that this trace holds only while a host expression has this value."""
+        self.value_guards[text] = value
+
+    def capture(self, array: Any) -> TracedArray:
+        """Stand in for a real array that the function reached: a hidden input by reference."""
+        found = self.captured.get(id(array))
+        if found is None:
+            found = self.captured[id(array)] = self.add_array(array, None)
+        return found
+
+    # -- lengths ----------------------------------------------------------------------------
+
+    def resolve(self, dim: Dim) -> Dim:
+        """Replace symbols by what they were found to equal."""
+        while not isinstance(dim, int) and any(s in self.equal for s in dims.symbols(dim)):
+            dim = dims.substitute(dim, self.equal)
+        return dim
+
+    def size(self, dim: Dim) -> int:
+        """The length in this call."""
+        return dims.evaluate(dim, self.sizes)
+
+    def unify(self, left: Dim, right: Dim, context: Callable[[], str]) -> Dim:
+        """Broadcast two lengths against each other, noting what has to hold for it."""
+        left, right = self.resolve(left), self.resolve(right)
+        if left == right or right == 1:
+            return left
+        if left == 1:
+            return right
+        here, there = self.size(left), self.size(right)
+        if here == there:
+            self._hold(left, right)
+            return self.resolve(left)
+        if here == 1:
+            self._hold(left, 1)
+            return right
+        if there == 1:
+            self._hold(right, 1)
+            return left
+        raise ShapeError(f"{context()}: {here} against {there}. Make the two lengths equal, "
+                         "or make one of them 1.")  # fmt: skip
+
+    def _hold(self, left: Dim, right: Dim) -> None:
+        """Record `left == right`, as a substitution where one side is a plain symbol."""
+        pairs = [(right, left), (left, right)]
+        if not isinstance(left, int) and not isinstance(right, int):
+            plain = [(a, b) for a, b in pairs if str(a) in self.sizes]
+            plain.sort(key=lambda pair: -int(str(pair[0])[1:]))  # later symbols give way
+            pairs = plain
+        for old, new in pairs:
+            if not isinstance(old, int) and str(old) in self.sizes:
+                if str(old) not in dims.symbols(new):
+                    self.equal[str(old)] = new
+                    return
+        self.guards.append((left, right))
+
+    def known_equal(self) -> dict[str, Dim]:
+        """Lengths found equal so far, by text."""
+        found: dict[str, Dim] = {str(right): left for left, right in self.guards}
+        found.update((name, self.resolve(dims.symbol(name))) for name in self.equal)
+        return found
+
+    def broadcast(self, name: str, shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
+        """The common shape of several operands."""
+        if all(shape == shapes[0] for shape in shapes):
+            return shapes[0]
+        rank = max(map(len, shapes))
+        result: list[Dim] = []
+        for axis in range(-rank, 0):
+            length: Dim = 1
+            for shape in shapes:
+                if len(shape) >= -axis:
+                    length = self.unify(
+                        length,
+                        shape[axis],
+                        lambda axis=axis: self._mismatch(name, shapes, axis),  # type: ignore[misc]
+                    )
+            result.append(length)
+        return tuple(result)
+
+    def _mismatch(self, name: str, shapes: Sequence[tuple[Dim, ...]], axis: int) -> str:
+        """Say which shapes do not broadcast."""
+        found = [str(tuple(self.size(dim) for dim in shape)) for shape in shapes]
+        line = user_line()
+        return (
+            f"{name}: shapes {' and '.join(found)} do not broadcast at axis {axis}"
+            f"{f' ({line})' if line else ''}"
+        )
+
+    # -- nodes ------------------------------------------------------------------------------
+
+    def node(self, name: str, args: Sequence[Node], payload: str = "") -> Node:
+        """Build an elementwise or structural node, with this trace's notion of equal lengths."""
+        row = TABLE[name]
+        dtype = infer.result_dtype(row, [arg.dtype for arg in args], payload)
+        shapes = [arg.shape for arg in args]
+        if row.structure:
+            shape = infer.result_shape(row, shapes, payload, self.known_equal())
+        else:
+            shape = self.broadcast(name, shapes)
+        made = intern_node(row, tuple(args), shape, dtype, payload)
+        if id(made) not in self.lines:
+            self.lines[id(made)] = user_line()
+        return made
+
+    def cast(self, node: Node, dtype: Any) -> Node:
+        """Convert a node; nothing where it has the dtype already."""
+        dtype = infer.dtype_of(dtype)
+        check_dtype(dtype, "cast")
+        return node if node.dtype == dtype else self.node("cast", [node], dtype.name)
+
+    def operand_node(self, value: Any, dtype: np.dtype[Any]) -> Node:
+        """The node of one operand, converted to the dtype that the operation computes in."""
+        if isinstance(value, TracedArray):
+            return self.cast(value.node, dtype)
+        if isinstance(value, HostScalar):
+            convert_scalar(value.hint, dtype)
+            return make_scalar(value.text, dtype)
+        return make_constant(convert_scalar(value, dtype), dtype)
+
+    def operand(self, value: Any) -> Any:
+        """Bring an operand into one of: TracedArray, HostScalar, Python scalar, NumPy scalar."""
+        if isinstance(value, (TracedArray, HostScalar, bool, int, float)):
+            if isinstance(value, TracedArray) and value.tracing is not self:
+                raise Unsupported("not-traceable", "nested trace", "a value of another trace")
+            return value
+        if isinstance(value, np.generic):
+            check_dtype(value.dtype, "scalar")
+            return value
+        if isinstance(value, np.ndarray):
+            return self.capture(value)
+        if isinstance(value, (list, tuple)):
+            if any(isinstance(v, (TracedArray, HostScalar)) for v in value):
+                raise Unsupported("array-conversion", "sequence of arrays", "a list as operand")
+            return self.capture(np.asarray(value))
+        raise Unsupported("unsupported-array", "operand", f"{type(value).__name__}")
+
+    # -- ufuncs -----------------------------------------------------------------------------
+
+    def apply_ufunc(
+        self, ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: dict[str, Any]
+    ) -> Any:
+        """Trace `ufunc(*inputs, **options)`."""
+        name = ufunc.__name__
+        if method != "__call__":
+            raise Unsupported("unsupported-function", f"np.{name}.{method}", "a ufunc method")
+        out = options.pop("out", None)
+        where = options.pop("where", True)
+        dtype = options.pop("dtype", None)
+        casting = options.pop("casting", "same_kind")
+        if options.pop("order", "K") != "K" or options:
+            raise Unsupported("unsupported-argument", f"np.{name}", f"{sorted(options) or 'order'}")
+        operands = [self.operand(value) for value in inputs]
+        targets = out if isinstance(out, tuple) else (out,) * ufunc.nout
+        if where is not True and any(target is None for target in targets):
+            raise Unsupported("where-without-out", f"np.{name}", "where= and no out=")
+        results = self._results(ufunc, operands, dtype, casting)
+        generic = all(not isinstance(v, TracedArray) or not v.shape for v in operands)
+        finished = [
+            self.wrap(node, generic and not node.shape)
+            if target is None
+            else self.write(target, node, where, casting, name)
+            for node, target in zip(results, targets, strict=True)
+        ]
+        return finished[0] if len(finished) == 1 else tuple(finished)
+
+    def _results(
+        self, ufunc: np.ufunc, operands: list[Any], dtype: Any, casting: str
+    ) -> list[Node]:
+        """The result nodes of a ufunc, one for each of its outputs."""
+        name = ufunc.__name__
+        if name == "float_power":
+            name, ufunc, dtype = "power", np.power, np.float64
+        rows = UFUNC_PAIRS.get(name) or (UFUNC_ROWS.get(name),)
+        if rows[0] is None:
+            raise Unsupported("unsupported-function", f"np.{name}", "no row in the op table")
+        loop = loop_dtypes(ufunc, operands, dtype, casting)
+        for value, wanted in zip(operands, loop, strict=False):
+            check_dtype(wanted, f"np.{name}")
+            if name in COMPARISONS and not _fits(value, wanted):
+                raise Unsupported("scalar-range", f"np.{name}", f"{value!r} against {wanted}")
+        wanted_in = list(loop[: ufunc.nin])
+        if name in LOGIC and len(set(wanted_in)) > 1:
+            wanted_in = [np.dtype(bool)] * 2
+        if name in COMPARISONS and len(set(wanted_in)) > 1:
+            return [self._compare_signs(name, operands, wanted_in)]
+        nodes = [self.operand_node(v, d) for v, d in zip(operands, wanted_in, strict=True)]
+        return [self.node(str(row), nodes) for row in rows]
+
+    def _compare_signs(self, name: str, operands: list[Any], loop: list[Any]) -> Node:
+        """Compare a signed with an unsigned integer of 64 bits exactly."""
+        nodes = [self.operand_node(v, d) for v, d in zip(operands, loop, strict=True)]
+        signed = 0 if loop[0].kind == "i" else 1
+        wide = [self.cast(node, np.uint64) for node in nodes]
+        below = self.node("less", [nodes[signed], make_constant(0, np.int64)])
+        plain = self.node(name, wide)
+        # A negative number is less than every unsigned one.
+        answer = {"equal": False, "not_equal": True}.get(name, name.startswith("less") == (not signed))
+        return self.node("where", [below, make_constant(answer, bool), plain])
+
+    def wrap(self, node: Node, generic: bool = False) -> TracedArray:
+        """A new array whose value is `node`."""
+        return TracedArray(self, Storage(node), (), generic)
+
+    def write(self, target: Any, node: Node, where: Any, casting: str, name: str) -> Any:
+        """Write a result into an existing array, as `out=` does."""
+        array = target if isinstance(target, TracedArray) else self.operand(target)
+        if not isinstance(array, TracedArray):
+            raise Unsupported("unsupported-argument", f"np.{name}", "out= is not an array")
+        old = array.node
+        if not np.can_cast(node.dtype, old.dtype, casting):  # type: ignore[arg-type]
+            raise np.exceptions.UFuncTypeError(  # type: ignore[attr-defined]
+                name, casting, node.dtype, old.dtype, 0
+            ) if hasattr(np.exceptions, "UFuncTypeError") else TypeError(
+                f"Cannot cast ufunc '{name}' output from {node.dtype!r} to {old.dtype!r} "
+                f"with casting rule '{casting}'"
+            )
+        new = self.cast(node, old.dtype)
+        if where is not True:
+            mask = self.operand_node(self.operand(where), np.dtype(bool))
+            new = self.node("where", [mask, new, old])
+        array.assign(new)
+        return target
+
+    # -- functions --------------------------------------------------------------------------
+
+    def apply_function(self, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Trace a NumPy function that is not a ufunc."""
+        from fuser.array_functions import HANDLERS  # it needs this module
+
+        handler = HANDLERS.get(function)
+        if handler is None:
+            name = f"np.{getattr(function, '__name__', function)}"
+            raise Unsupported("unsupported-function", name, "no fused form")
+        try:
+            return handler(self, *args, **kwargs)
+        except TypeError as error:
+            if "argument" in str(error) and handler.__name__ in str(error):
+                name = f"np.{function.__name__}"
+                raise Unsupported("unsupported-argument", name, str(error)) from None
+            raise
+
+    # -- the end ----------------------------------------------------------------------------
+
+    def finish(self, result: Any) -> Trace:
+        """Turn what the function returned into a canonical graph and the way to its outputs."""
+        structure, found = flatten(result)
+        nodes: list[Node] = []
+        whole: dict[tuple[int, tuple[View, ...]], int] = {}
+        for leaf in found:  # values first, so that views of them can be real views
+            if isinstance(leaf, TracedArray) and not leaf.views and not self._argument_of(leaf):
+                if (id(leaf.storage), ()) not in whole:
+                    whole[(id(leaf.storage), ())] = len(nodes)
+                    nodes.append(leaf.node)
+        leaves = [self._leaf(leaf, nodes, whole) for leaf in found]
+        writes: list[tuple[int, int]] = []
+        for place, argument in enumerate(self.arguments):
+            if argument.storage.node is not argument.initial:
+                writes.append((place, len(nodes)))
+                nodes.append(argument.storage.node)
+        return _canonical(self, structure, leaves, nodes, writes)
+
+    def _argument_of(self, leaf: TracedArray) -> int | None:
+        """1 + the parameter whose memory an output shares, or None."""
+        for place, argument in enumerate(self.arguments):
+            if leaf.storage is argument.storage:
+                return place + 1
+        return None
+
+    def _leaf(
+        self, leaf: Any, nodes: list[Node], whole: dict[tuple[int, tuple[View, ...]], int]
+    ) -> Any:
+        """Describe one output."""
+        if isinstance(leaf, HostScalar):
+            return OutScalar(leaf.text)
+        if not isinstance(leaf, TracedArray):
+            known = id(leaf) in self.captured
+            return OutStatic(leaf, fresh=isinstance(leaf, np.ndarray) and not known)
+        if place := self._argument_of(leaf):
+            return OutAlias(place - 1, leaf.views)
+        base = whole.get((id(leaf.storage), ()))
+        if leaf.views and base is not None:
+            return OutView(base, leaf.views)
+        key = (id(leaf.storage), leaf.views)
+        if key not in whole:
+            whole[key] = len(nodes)
+            nodes.append(leaf.node)
+        return OutNode(whole[key], leaf.generic)
+
+
+def check_array(array: Any, what: str) -> None:
+    """Refuse arrays whose meaning is more than dtype, shape and strides."""
+    if type(array) is not np.ndarray and not isinstance(array, np.generic):
+        if isinstance(array, np.ndarray):
+            raise Unsupported("unsupported-array", what, f"{type(array).__name__}, a subclass")
+    if not array.dtype.isnative:
+        raise Unsupported("byte-order", what, f"dtype {array.dtype.str}")
+    check_dtype(array.dtype, what)
+
+
+def check_dtype(dtype: np.dtype[Any], what: str) -> None:
+    """Refuse dtypes that have no column in the op table."""
+    if dtype.kind not in "biuf" or dtype.name not in _KNOWN:
+        raise Unsupported("unsupported-dtype", what, f"dtype {dtype}")
+
+
+_KNOWN = frozenset(
+    ["bool", "float16", "float32", "float64"]
+    + [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
+)
+
+
+def loop_dtypes(
+    ufunc: np.ufunc, operands: Sequence[Any], dtype: Any, casting: str
+) -> tuple[np.dtype[Any], ...]:
+    """The dtypes that NumPy itself would compute in, inputs then outputs.
+
+    Raises:
+        TypeError: NumPy's own, where it has no loop.
+    """
+    kinds: list[Any] = []
+    for value in operands:
+        if isinstance(value, TracedArray):
+            kinds.append(value.dtype)
+        elif isinstance(value, np.generic):
+            kinds.append(value.dtype)
+        else:
+            kind = value.kind if isinstance(value, HostScalar) else type(value)
+            kinds.append(np.dtype(bool) if kind is bool else kind)
+    if all(isinstance(kind, type) for kind in kinds):
+        kinds = [np.dtype(kind) for kind in kinds]
+    options: dict[str, Any] = {"casting": casting}
+    if dtype is not None:
+        options["signature"] = (None,) * ufunc.nin + (np.dtype(dtype),) * ufunc.nout
+    found = ufunc.resolve_dtypes((*kinds, *(None,) * ufunc.nout), **options)
+    return tuple(infer.dtype_of(d) for d in found)
+
+
+def _fits(value: Any, dtype: np.dtype[Any]) -> bool:
+    """Whether a Python integer is in the range of the integer dtype that it meets."""
+    number = value.hint if isinstance(value, HostScalar) else value
+    if type(number) is not int or dtype.kind not in "iu":
+        return True
+    limits = np.iinfo(dtype)
+    return bool(limits.min <= number <= limits.max)
+
+
+def convert_scalar(value: Any, dtype: np.dtype[Any]) -> Any:
+    """Convert a scalar as NumPy does when it meets an array of `dtype`.
+
+    Raises:
+        OverflowError: a Python integer that the dtype cannot hold.
+    """
+    with np.errstate(all="ignore"):
+        if isinstance(value, np.generic):
+            return value.astype(dtype)
+        return dtype.type(value)
+
+
+# -- a whole function -----------------------------------------------------------------------
+
+
+def trace_call(function: Callable[..., Any], tree: Any, leaves: Sequence[Any]) -> Trace:
+    """Run `function` on stand-ins for its arguments.
+
+    Args:
+        function: the user's function.
+        tree: structure of `(args, kwargs)` with `Leaf` places.
+        leaves: the arguments in the order of the structure.
+
+    Raises:
+        Unsupported: with the reason why the function cannot be fused.
+        Exception: what the function itself raises.
+    """
+    tracing = Tracing()
+    stand_ins: list[Any] = []
+    for place, leaf in enumerate(leaves):
+        if hasattr(leaf, "__array_interface__") or hasattr(leaf, "__cuda_array_interface__"):
+            stand_ins.append(tracing.add_array(leaf, place))
+        elif type(leaf) in (bool, int, float):
+            stand_ins.append(tracing.add_scalar(leaf, place))
+        else:
+            stand_ins.append(leaf)
+    args, kwargs = unflatten(tree, stand_ins)
+    try:
+        result = function(*args, **kwargs)
+    except FuserError:
+        raise
+    return tracing.finish(result)
+
+
+def _canonical(
+    tracing: Tracing,
+    structure: Any,
+    leaves: list[Any],
+    nodes: list[Node],
+    writes: list[tuple[int, int]],
+) -> Trace:
+    """Rename symbols in order of appearance and rebuild all nodes with equal lengths merged."""
+    resolved = [tuple(map(tracing.resolve, a.initial.shape)) for a in tracing.arguments]
+    names: dict[str, Dim] = {}
+    for shape in resolved:
+        for dim in shape:
+            for symbol in dims.symbols(dim):
+                names.setdefault(symbol, dims.symbol(f"n{len(names)}"))
+    full = {name: dims.substitute(tracing.resolve(dims.symbol(name)), names) for name in tracing.sizes}
+    guards = [(dims.substitute(a, full), dims.substitute(b, full)) for a, b in tracing.guards]
+    guards = [pair for pair in dict.fromkeys(guards) if pair[0] != pair[1]]
+    equal = {str(right): left for left, right in guards}
+    lines: dict[int, str] = {}
+
+    def change(node: Node, args: tuple[Node, ...]) -> Node:
+        new = _renamed(node, args, full, equal)
+        if id(node) in tracing.lines:
+            lines.setdefault(id(new), tracing.lines[id(node)])
+        return new
+
+    outputs = rebuild(nodes, change)
+    parameters, parameter_leaves, captured = _parameters(tracing, full)
+    graph = Graph(
+        tuple(parameters), tuple(outputs), tuple(guards), (), lines, tuple(captured)
+    )
+    value_guards = tuple(
+        (scalars.rename(text, full), value) for text, value in tracing.value_guards.items()
+    )
+    leaves = [
+        OutScalar(scalars.rename(leaf.text, full)) if isinstance(leaf, OutScalar) else leaf
+        for leaf in leaves
+    ]
+    leaves = [
+        replace(leaf, views=tuple(_renamed_view(v, full) for v in leaf.views))
+        if isinstance(leaf, (OutAlias, OutView))
+        else leaf
+        for leaf in leaves
+    ]
+    order = _interleave(tracing)
+    place_of = {place: new for new, place in enumerate(order)}
+    leaves = [
+        OutAlias(place_of[leaf.parameter], leaf.views) if isinstance(leaf, OutAlias) else leaf
+        for leaf in leaves
+    ]
+    return Trace(
+        graph,
+        structure,
+        tuple(leaves),
+        tuple((place_of[place], output) for place, output in writes),
+        value_guards,
+        tuple(parameter_leaves),
+    )
+
+
+def _interleave(tracing: Tracing) -> list[int]:
+    """Order of parameters: arguments and scalars by leaf, then captured arrays.
+
+    Array k is entry k; scalar k is entry -1 - k.
+    """
+    arrays = [(a.leaf, k) for k, a in enumerate(tracing.arguments) if a.leaf is not None]
+    numbers = [(leaf, -1 - k) for k, (_, leaf) in enumerate(tracing.scalars)]
+    hidden = [k for k, a in enumerate(tracing.arguments) if a.leaf is None]
+    return [place for _, place in sorted([*arrays, *numbers])] + hidden
+
+
+def _parameters(
+    tracing: Tracing, names: dict[str, Dim]
+) -> tuple[list[Parameter], list[int | None], list[Any]]:
+    """The graph's parameters, the argument leaf of each, and the captured arrays."""
+    parameters: list[Parameter] = []
+    leaves: list[int | None] = []
+    captured: list[Any] = []
+    for place in _interleave(tracing):
+        if place < 0:
+            scalar, leaf = tracing.scalars[-1 - place]
+            parameters.append(Parameter(scalar.text, None, (), scalar.kind.__name__))
+            leaves.append(leaf)
+            continue
+        argument = tracing.arguments[place]
+        node = argument.initial
+        shape = tuple(dims.substitute(dim, names) for dim in node.shape)
+        hidden = argument.leaf is None
+        parameters.append(Parameter(node.payload, node.dtype, shape, "", hidden))
+        leaves.append(argument.leaf)
+        if hidden:
+            captured.append(argument.array)
+    return parameters, leaves, captured
+
+
+def _renamed_view(view: View, names: dict[str, Dim]) -> View:
+    """Rename lengths in a view's payload."""
+    name, payload = view
+    if name in ("reshape", "broadcast_to"):
+        shape = (dims.substitute(dim, names) for dim in infer.parse_shape(payload))
+        return name, ", ".join(map(str, shape))
+    return view
+
+
+def _renamed(
+    node: Node, args: tuple[Node, ...], names: dict[str, Dim], equal: dict[str, Dim]
+) -> Node:
+    """One node with its lengths renamed."""
+    if node.op.name == "input":
+        shape = tuple(dims.substitute(dim, names) for dim in node.shape)
+        return make_input(node.payload, node.dtype, shape)
+    if node.op.name == "scalar":
+        return make_scalar(scalars.rename(node.payload, names), node.dtype)
+    if node.op.name == "constant":
+        return node
+    payload = _renamed_view((node.op.name, node.payload), names)[1]
+    return make(node.op.name, *args, payload=payload, equal=equal)
+
+
+__all__ = ["Leaf", "Trace", "Tracing", "trace_call", "walk"]

@@ -1,0 +1,254 @@
+"""Stride arithmetic: what views do to an array's offset, lengths and strides, without the array."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fuser import dims, infer
+from fuser.dims import Dim
+
+View = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the elements of a view lie.
+
+    Attributes:
+        offset: bytes from the base array's first element.
+        shape: lengths.
+        strides: bytes.
+        symbolic: the symbolic lengths, which say what is 1 for every size.
+        repeated: axes along which broadcasting repeats elements, whatever the length.
+    """
+
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    symbolic: tuple[Dim, ...]
+    repeated: tuple[bool, ...]
+
+
+class NeedsCopy(Exception):  # noqa: N818 - a signal: the views are no index arithmetic here
+    """A reshape of this memory is not a view."""
+
+
+def layout_of(array: Any, symbolic: tuple[Dim, ...]) -> Layout:
+    """The layout of an array itself."""
+    return Layout(0, array.shape, array.strides, symbolic, (False,) * array.ndim)
+
+
+def contiguous_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
+    """Strides of a C-contiguous array."""
+    strides: list[int] = []
+    step = itemsize
+    for length in reversed(shape):
+        strides.insert(0, step)
+        step *= max(length, 1)
+    return tuple(strides)
+
+
+def apply_view(layout: Layout, view: View, sizes: Mapping[str, int]) -> Layout:
+    """See a layout through one more view.
+
+    Args:
+        layout: before.
+        view: operation and payload, as in graphs; "part" is `axis; start; stop`.
+        sizes: values of symbols.
+
+    Raises:
+        NeedsCopy: a reshape that is not a view of this memory.
+        IndexError: an integer index out of bounds.
+    """
+    name, payload = view
+    if name == "index":
+        return _index(layout, infer.parse_index(payload))
+    if name == "transpose":
+        order = [int(axis) for axis in payload.split(",") if axis.strip()]
+        return Layout(
+            layout.offset,
+            tuple(layout.shape[a] for a in order),
+            tuple(layout.strides[a] for a in order),
+            tuple(layout.symbolic[a] for a in order),
+            tuple(layout.repeated[a] for a in order),
+        )
+    if name == "part":
+        axis, start, stop = payload.split(";")
+        return _part(layout, int(axis), dims.parse(start.strip()), dims.parse(stop.strip()), sizes)
+    symbolic = infer.parse_shape(payload)
+    shape = tuple(dims.evaluate(dim, sizes) for dim in symbolic)
+    if name == "broadcast_to":
+        return _broadcast(layout, shape, symbolic)
+    return _reshape(layout, shape, symbolic)
+
+
+def _index(layout: Layout, parts: Sequence[infer.IndexPart]) -> Layout:
+    """Basic indexing."""
+    offset, axis = layout.offset, 0
+    kept: list[tuple[int, int, bool]] = []
+    for part in parts:
+        if part is None:
+            kept.append((1, 0, False))
+            continue
+        length, stride, repeated = layout.shape[axis], layout.strides[axis], layout.repeated[axis]
+        if isinstance(part, slice):
+            start, stop, step = part.indices(length)
+            count = len(range(start, stop, step))
+            offset += start * stride if count else 0
+            kept.append((count, stride * step, repeated))
+        else:
+            if not -length <= part < length:
+                raise IndexError(
+                    f"index {part} is out of bounds for axis {axis} with size {length}"
+                )
+            offset += (part % length) * stride
+        axis += 1
+    kept.extend(zip(layout.shape[axis:], layout.strides[axis:], layout.repeated[axis:], strict=True))
+    symbolic = infer.index_shape(layout.symbolic, parts)
+    return Layout(
+        offset,
+        tuple(entry[0] for entry in kept),
+        tuple(entry[1] for entry in kept),
+        symbolic,
+        tuple(entry[2] for entry in kept),
+    )
+
+
+def _part(
+    layout: Layout, axis: int, start: Dim, stop: Dim, sizes: Mapping[str, int]
+) -> Layout:
+    """The elements [start, stop) along one axis."""
+    first, last = dims.evaluate(start, sizes), dims.evaluate(stop, sizes)
+    shape = (*layout.shape[:axis], last - first, *layout.shape[axis + 1 :])
+    symbolic = (*layout.symbolic[:axis], stop - start, *layout.symbolic[axis + 1 :])
+    offset = layout.offset + first * layout.strides[axis]
+    return Layout(offset, shape, layout.strides, symbolic, layout.repeated)
+
+
+def _broadcast(layout: Layout, shape: tuple[int, ...], symbolic: tuple[Dim, ...]) -> Layout:
+    """Repeat along axes that are missing, or 1 where the target is not."""
+    missing = len(shape) - len(layout.shape)
+    strides: list[int] = [0] * missing
+    repeated: list[bool] = [True] * missing
+    for axis, length in enumerate(layout.shape):
+        wanted = symbolic[missing + axis]
+        again = (layout.symbolic[axis] == 1 and wanted != 1) or (
+            length == 1 and shape[missing + axis] != 1
+        )
+        strides.append(0 if again else layout.strides[axis])
+        repeated.append(again or layout.repeated[axis])
+    return Layout(layout.offset, shape, tuple(strides), symbolic, tuple(repeated))
+
+
+def _reshape(layout: Layout, shape: tuple[int, ...], symbolic: tuple[Dim, ...]) -> Layout:
+    """Another shape over the same memory in C order, where strides allow it.
+
+    The axes of both shapes are walked together and matched in blocks of equal products; inside a
+    block the old axes must be contiguous with each other (NumPy: _attempt_nocopy_reshape).
+    """
+    old = [(n, s) for n, s in zip(layout.shape, layout.strides, strict=True) if n != 1]
+    if 0 in layout.shape:
+        strides = contiguous_strides(shape, 1)
+        return Layout(layout.offset, shape, strides, symbolic, (False,) * len(shape))
+    result = [0] * len(shape)
+    i = j = 0
+    while i < len(old):
+        block, total = i + 1, old[i][0]
+        start, target = j, 1
+        while target != total:
+            if target < total:
+                target *= shape[j]
+                j += 1
+            else:
+                total *= old[block][0]
+                block += 1
+        for k in range(i, block - 1):
+            if old[k][1] != old[k + 1][1] * old[k + 1][0]:
+                raise NeedsCopy
+        step = old[block - 1][1]
+        for k in range(j - 1, start - 1, -1):
+            result[k] = step
+            step *= shape[k]
+        i = block
+    tail = result[j - 1] if 0 < j <= len(shape) else 1
+    for k in range(j, len(shape)):
+        result[k] = tail
+    repeated = tuple(n != 1 and s == 0 for n, s in zip(shape, result, strict=True))
+    return Layout(layout.offset, shape, tuple(result), symbolic, repeated)
+
+
+def apply_views(array: Any, views: Sequence[View], sizes: Mapping[str, int], module: Any) -> Any:
+    """Apply views to a real array with its own module's functions; a reshape may copy.
+
+    A broadcast view is made writeable never; parts are basic slices.
+    """
+    for name, payload in views:
+        if name == "index":
+            array = array[infer.parse_index(payload)]
+        elif name == "transpose":
+            array = array.transpose([int(a) for a in payload.split(",") if a.strip()])
+        elif name == "part":
+            axis, start, stop = payload.split(";")
+            bounds = [dims.evaluate(dims.parse(b.strip()), sizes) for b in (start, stop)]
+            array = array[(slice(None),) * int(axis) + (slice(*bounds),)]
+        else:
+            shape = tuple(dims.evaluate(d, sizes) for d in infer.parse_shape(payload))
+            if name == "broadcast_to":
+                array = module.broadcast_to(array, shape)
+            else:
+                array = array.reshape(shape)
+    return array
+
+
+# -- memory order ---------------------------------------------------------------------------
+
+
+def keep_order(rank: int, operands: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[int]:
+    """The axis order, outermost first, of a result that keeps its operands' memory order.
+
+    NumPy sorts axes by stride, operand by operand, and keeps C order where operands disagree or
+    say nothing (nditer_constr.c, npyiter_find_best_axis_ordering).
+
+    Args:
+        rank: of the result.
+        operands: (shape, strides) pairs, aligned at the last axis.
+    """
+    steps: list[list[int]] = []
+    for shape, strides in operands:
+        lead = rank - len(shape)
+        steps.append(
+            [0] * lead + [abs(s) if n != 1 else 0 for n, s in zip(shape, strides, strict=True)]
+        )
+    order = list(range(rank - 1, -1, -1))  # innermost first, as NumPy holds them
+    for i in range(1, rank):
+        axis = order[i]
+        place = i
+        for j in range(i - 1, -1, -1):
+            other = order[j]
+            ambiguous, swap = True, False
+            for step in steps:
+                if step[axis] and step[other]:
+                    if step[other] <= step[axis]:
+                        swap = False
+                    elif ambiguous:
+                        swap = True
+                    ambiguous = False
+            if not ambiguous:
+                if swap:
+                    place = j
+                else:
+                    break
+        order.insert(place, order.pop(i))
+    return order[::-1]
+
+
+def ordered_strides(shape: Sequence[int], order: Sequence[int], itemsize: int) -> tuple[int, ...]:
+    """Strides of a new array whose axes lie in memory in `order`, outermost first."""
+    strides = [0] * len(shape)
+    step = itemsize
+    for axis in reversed(order):
+        strides[axis] = step
+        step *= max(shape[axis], 1)
+    return tuple(strides)
