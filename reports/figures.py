@@ -60,7 +60,7 @@ CHARTS: Sequence[Chart] = (
         "overview",
         "Which mode wins where, how surely, and how long does the work take?",
         "Ratio to eager with half the width of its interval; blue is faster, red slower. Cells "
-        "with a star and no colour are left out of the summaries. The last column is eager's own time.",
+        "with a star and no colour are left out of the summaries. The last column is eager's time.",
         "runs",
         figure_heatmap.draw,
     ),
@@ -78,8 +78,8 @@ CHARTS: Sequence[Chart] = (
         "traffic",
         "How near does each row come to the speed of this machine's memory?",
         "Least bytes divided by time, against copy and triad measured in the same run. A point "
-        "at the line moves memory as fast as a plain copy does. Calls on less than 4 KiB are in the "
-        "table alone: they cost more than their memory.",
+        "at the line moves memory as fast as a plain copy does. Calls on less than 4 KiB are in "
+        "the table alone: they cost more than their memory.",
         "bandwidth",
         figure_bandwidth.draw,
     ),

@@ -5,13 +5,10 @@ was measured and where, never a ratio or a verdict: those are recomputed from it
 Times are in seconds, sizes in bytes, and an absent value is None.
 """
 
-import dataclasses
 import json
 import math
 import os
 import tempfile
-import types
-import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -19,8 +16,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
+from fuser.reports.plain import from_plain, to_plain
+
 SCHEMA_VERSION = 1
 """The version `save` writes and `load` reads; see `record.schema.json`."""
+
+NULLABLE_ERRORS = frozenset({"max_error_ulp", "max_relative_error", "tolerance"})
+"""Fields of a `Run` that are written as null where they are not finite."""
 
 Status = Literal["ok", "fell_back", "compiled_inside", "wrong", "failed", "absent", "not_run"]
 VariantKind = Literal["eager", "fallback", "unfused", "fused", "peer", "aa"]
@@ -182,10 +184,7 @@ def load(path: str | os.PathLike[str]) -> Record:
             "The file was cut off or edited; run the benchmark again."
         ) from error
     validate(document, source=str(path))
-    decoded = _decode(Record, document)
-    if not isinstance(decoded, Record):  # pragma: no cover - _decode builds the type it is given
-        raise RecordError(f"{path}: no record")
-    return decoded
+    return from_plain(Record, document)
 
 
 def save(record: Record, path: str | os.PathLike[str]) -> Path:
@@ -202,7 +201,7 @@ def save(record: Record, path: str | os.PathLike[str]) -> Path:
     target = Path(path)
     document = to_document(record)
     validate(document, source=str(target))
-    text = json.dumps(document, ensure_ascii=False, allow_nan=False, default=_plain_number)
+    text = json.dumps(document, ensure_ascii=False, allow_nan=False)
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(prefix=target.name, suffix=".tmp", dir=target.parent)
     try:
@@ -218,7 +217,10 @@ def save(record: Record, path: str | os.PathLike[str]) -> Path:
 
 def to_document(record: Record) -> dict[str, Any]:
     """Turn a record into what `json.dumps` writes: dicts, lists, numbers, text and None."""
-    document = _plain(record)
+    try:
+        document = to_plain(record, NULLABLE_ERRORS)
+    except TypeError as error:
+        raise RecordError(f"cannot write the record: {error}") from error
     if not isinstance(document, dict):
         raise RecordError(f"expected a Record, found {type(record).__name__}")
     return document
@@ -294,53 +296,3 @@ def _field_name(path: Sequence[str | int]) -> str:
 def _shorten(message: str, limit: int = 200) -> str:
     """Keep the end of a long message: jsonschema quotes the value first and the rule last."""
     return message if len(message) <= limit else f"{message[:60]} … {message[-(limit - 60) :]}"
-
-
-def _plain_number(value: Any) -> Any:
-    """Let `json` write NumPy's numbers."""
-    if hasattr(value, "item"):
-        return value.item()
-    raise RecordError(f"cannot write {value!r} ({type(value).__name__}) into a record")
-
-
-def _plain(value: Any) -> Any:
-    """Turn dataclasses, mappings and sequences into dicts and lists, all the way down."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        names = [each.name for each in dataclasses.fields(value)]
-        plain = {name: _plain(getattr(value, name)) for name in names}
-        if isinstance(value, Run):
-            for name in ("max_error_ulp", "max_relative_error", "tolerance"):
-                if plain[name] is not None and not math.isfinite(plain[name]):
-                    plain[name] = None
-        return plain
-    if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
-    return value.item() if hasattr(value, "item") else value
-
-
-@cache
-def _hints(kind: type) -> dict[str, Any]:
-    """The resolved annotations of one dataclass."""
-    return typing.get_type_hints(kind)
-
-
-def _decode(kind: Any, value: Any) -> Any:
-    """Build the value of an annotation from checked JSON: dataclass, tuple, dict or scalar."""
-    if dataclasses.is_dataclass(kind):
-        hints = _hints(typing.cast(type, kind))
-        known = {name: _decode(hint, value[name]) for name, hint in hints.items() if name in value}
-        return typing.cast(type, kind)(**known)
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if origin is types.UnionType or origin is typing.Union:
-        if value is None:
-            return None
-        return _decode(next(each for each in arguments if each is not type(None)), value)
-    if origin is Sequence:
-        if dataclasses.is_dataclass(arguments[0]):
-            return tuple(_decode(arguments[0], each) for each in value)
-        return tuple(value)
-    if origin is Mapping:
-        return {key: _decode(arguments[1], each) for key, each in value.items()}
-    return value

@@ -1,0 +1,82 @@
+"""Growth, break-even sizes and repaid calls are those of curves whose answer is known."""
+
+import math
+
+import pytest
+
+from fuser.reports.scaling import calls_to_repay, crossing_size, growth_exponent
+from fuser.reports.statistics import Estimate
+
+SIZES = [1, 4, 16, 64, 256, 1024, 4096]
+
+
+@pytest.mark.parametrize("exponent", [0.9, 1.0, 1.7])
+def test_the_exponent_of_a_power_law_is_found(exponent: float) -> None:
+    """A fixed cost that flattens the small sizes does not hide the growth of the large ones."""
+    fit = growth_exponent(SIZES, [1e-9 + 1e-6 * size**exponent for size in SIZES])
+    assert fit is not None
+    assert fit.exponent == pytest.approx(exponent, abs=1e-3)
+    assert fit.points == 4
+    assert fit.low is not None
+    assert fit.high is not None
+    assert fit.low <= fit.exponent <= fit.high
+
+
+def test_too_few_sizes_give_no_fit() -> None:
+    """The upper half needs two sizes for an exponent, three for its interval."""
+    assert growth_exponent([], []) is None
+    assert growth_exponent([8], [1.0]) is None
+    assert growth_exponent([8, 8, 16, 16], [1.0, 1.0, 2.0, 2.0]) is None
+    two = growth_exponent([1, 100, 1000], [1.0, 10.0, 100.0])
+    assert two is not None
+    assert two.low is None
+    assert two.exponent == pytest.approx(1.0)
+
+
+def test_wrong_times_are_refused() -> None:
+    """A logarithm of zero is not fitted."""
+    with pytest.raises(ValueError, match="above 0"):
+        growth_exponent([1, 2], [0.0, 1.0])
+    with pytest.raises(ValueError, match="2 sizes but 1 times"):
+        growth_exponent([1, 2], [1.0])
+
+
+def test_the_crossing_is_interpolated() -> None:
+    """Log ratio -0.1 at 100 and +0.1 at 10,000: half way in logarithm is 1,000."""
+    rows = [{0: -0.5, 1: -0.5}, {0: -0.1, 1: -0.1}, {0: 0.1, 1: 0.1}]
+    found = crossing_size([1, 100, 10_000], rows)
+    assert isinstance(found, Estimate)
+    assert found.value == pytest.approx(1000)
+    assert found.low == pytest.approx(1000)
+
+
+def test_the_last_crossing_counts() -> None:
+    """Faster, then slower, then faster for good."""
+    rows = [{0: 0.2}, {0: -0.1}, {0: 0.1}, {0: 0.3}]
+    found = crossing_size([1, 10, 1000, 10_000], rows)
+    assert isinstance(found, Estimate)
+    assert found.value == pytest.approx(100)
+    assert found.low is None  # one process
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([{0: 0.1}, {0: 0.2}], "faster at every size measured"),
+        ([{0: 0.1}, {0: -0.2}], "not faster at the largest size measured"),
+        ([{0: 0.1}, {}], "not measured at two sizes"),
+        ([{0: 0.1}, {1: 0.1}], "no process measured every size"),
+    ],
+)
+def test_why_there_is_no_crossing(rows: list[dict[int, float]], expected: str) -> None:
+    """A missing number comes with its reason."""
+    assert crossing_size([1, 10], rows) == expected
+
+
+def test_calls_to_repay() -> None:
+    """10 ms of compiling, 1 ms saved a call: after 10 calls the sums are equal."""
+    assert calls_to_repay(0.011, 0.001, 0.002) == 10
+    assert calls_to_repay(0.001, 0.0005, 0.002) == 1
+    assert math.isinf(calls_to_repay(0.01, 0.002, 0.001))
+    with pytest.raises(ValueError, match="not negative"):
+        calls_to_repay(-1.0, 0.1, 0.2)

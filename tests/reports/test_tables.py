@@ -1,0 +1,275 @@
+"""Tables of synthetic records show the ratios that were put in, and say what they leave out."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fuser.reports import detail_tables, tables
+from fuser.reports.analysis import Analysis, analyse
+from fuser.reports.collection import TABLES, collect
+from fuser.reports.record import Record, Run
+from tests.reports import synthetic
+
+
+@pytest.fixture(scope="module")
+def quiet() -> Analysis:
+    """A record with hardly any noise, so that the true ratios must come out."""
+    return analyse(synthetic.record(noise=1e-5))
+
+
+def row_of(table: pd.DataFrame, **wanted: object) -> pd.Series:  # type: ignore[type-arg]
+    """Find the one row with these values."""
+    mask = np.logical_and.reduce([table[name] == value for name, value in wanted.items()])
+    (index,) = np.flatnonzero(mask)
+    found: pd.Series = table.iloc[int(index)]  # type: ignore[type-arg]
+    return found
+
+
+def with_runs(record: Record, cell_id: str, change: dict[str, Run]) -> Record:
+    """Replace runs of one cell by variant."""
+    cells = []
+    for cell in record.cells:
+        if cell.id == cell_id:
+            runs = [change.get(run.variant, run) for run in cell.runs]
+            cell = replace(cell, runs=runs)
+        cells.append(cell)
+    return replace(record, cells=cells)
+
+
+def true_ratio(name: str, elements: int, slow: str, fast: str) -> float:
+    """The ratio that the synthetic machine was given."""
+    workload = next(each for each in synthetic.WORKLOADS if each.name == name)
+    seconds = [synthetic.true_seconds(workload, elements, kind) for kind in (slow, fast)]
+    return seconds[0] / seconds[1]
+
+
+@pytest.mark.parametrize("name", ["gelu_bias", "add", "black_scholes"])
+@pytest.mark.parametrize("elements", [4096, 1 << 24])
+def test_ratios_are_those_put_in(quiet: Analysis, name: str, elements: int) -> None:
+    """Against eager, and unfused against fused, with an interval around the value."""
+    row = row_of(tables.runs_table(quiet), workload=name, elements=elements, variant="fused")
+    assert row["speedup"] == pytest.approx(true_ratio(name, elements, "eager", "fused"), rel=1e-4)
+    gain = true_ratio(name, elements, "unfused", "fused")
+    assert row["fusion_gain"] == pytest.approx(gain, rel=1e-4)
+    assert row["speedup_low"] < row["speedup"] < row["speedup_high"]
+    assert row["processes"] == 3
+    assert row["samples"] == 24
+
+
+def test_bandwidth_is_least_bytes_over_time(quiet: Analysis) -> None:
+    """Two inputs and one output of 64 MiB each, against the copy beyond the cache."""
+    row = row_of(tables.runs_table(quiet), cell="gelu_bias-float32-16777216", variant="fused")
+    assert row["bytes_per_second"] == pytest.approx(3 * (64 << 20) / row["call_s"])
+    assert row["copy_share"] == pytest.approx(0.9, rel=0.02)
+
+
+def test_only_fused_rows_that_fused_show_what_fusion_gains(quiet: Analysis) -> None:
+    """A fallback, a refusal, a compile inside or a wrong partner leaves the gain empty."""
+    runs = tables.runs_table(quiet)
+    assert runs[runs["kind"] != "fused"]["fusion_gain"].isna().all()
+    without = runs[(runs["kind"] == "fused") & runs["fusion_gain"].isna()]
+    assert sorted(without["cell"]) == [
+        "distance-float32-16777216",
+        "sort_rows-float32-16777216",
+        "sort_rows-float32-4096",
+        "tone_mapping-float32-16777216",
+        "where_clip-float32-4096",
+    ]
+
+
+def test_summaries_say_n_of_n_and_count_left_out_rows_in_a_second_mean(quiet: Analysis) -> None:
+    """One of 14 fell back, one must be refused: 12 of 14, and 13 at their measured time."""
+    summary = tables.summary_table(quiet)
+    row = row_of(summary, size="L", variant="fused", baseline="eager")
+    assert (row["counted"], row["rows"], row["counted_all"]) == (12, 14, 13)
+    assert (row["left_out"], row["refused_as_expected"]) == (1, 1)
+    names = [w.name for w in synthetic.WORKLOADS if w.name not in ("tone_mapping", "sort_rows")]
+    ratios = [true_ratio(name, 1 << 24, "eager", "fused") for name in names]
+    assert row["speedup"] == pytest.approx(math.exp(np.mean(np.log(ratios))), rel=1e-3)
+    fell_back = true_ratio("tone_mapping", 1 << 24, "eager", "fallback")
+    everything = math.exp(np.mean(np.log([*ratios, fell_back])))
+    assert row["speedup_all"] == pytest.approx(everything, rel=1e-3)
+
+
+def test_the_fusion_summary_leaves_out_rows_with_a_wrong_partner(quiet: Analysis) -> None:
+    """Unfused was wrong on one row: 11 of 14 show what fusion gains there."""
+    row = row_of(tables.summary_table(quiet), size="L", variant="fused", baseline="unfused")
+    assert (row["counted"], row["rows"], row["counted_all"]) == (11, 14, 12)
+    assert row["speedup_all"] < row["speedup"]
+
+
+def test_verdict_counts_add_up(quiet: Analysis) -> None:
+    """Every counted row against eager has exactly one verdict."""
+    summary = tables.summary_table(quiet)
+    against_eager = summary[summary["baseline"] == "eager"]
+    words = ["faster", "slower", "same_within_margin", "inconclusive", "not_measured"]
+    assert (against_eager[words].sum(axis=1) == against_eager["counted"]).all()
+
+
+def test_what_is_left_out_is_listed_with_its_reason(quiet: Analysis) -> None:
+    """Unexpected ones first, refusals last, an absent variant as one line."""
+    table = tables.left_out_table(quiet)
+    assert (table["reason"] != "").all()
+    assert list(table["label"]) == [
+        "wrong result",
+        "compiled while timed",
+        "fell back",
+        "absent",
+        *["refused as expected"] * 4,
+    ]
+    assert row_of(table, label="absent")["cell"] == "all 46"
+    assert math.isnan(row_of(table, label="wrong result")["measured_ratio"])
+
+
+def test_a_row_above_the_ceiling_is_impossible() -> None:
+    """Ten times the speed of a copy is not a speed-up."""
+    record = synthetic.record(noise=1e-4)
+    cell = next(each for each in record.cells if each.id == "axpy-float32-16777216")
+    run = next(each for each in cell.runs if each.variant == "fused")
+    fast = replace(run.samples, seconds=[each / 10 for each in run.samples.seconds])
+    analysis = analyse(with_runs(record, cell.id, {"fused": replace(run, samples=fast)}))
+    row = row_of(tables.runs_table(analysis), cell=cell.id, variant="fused")
+    assert row["label"] == "impossible number"
+    assert "above the ceiling" in row["reason"]
+    assert math.isnan(row["speedup"])
+    summary = row_of(tables.summary_table(analysis), size="L", variant="fused", baseline="eager")
+    assert (summary["counted"], summary["counted_all"]) == (11, 12)
+
+
+def test_a_sample_the_clock_cannot_resolve_is_impossible() -> None:
+    """One call of 120 ns timed by a clock of 290 ns steps says nothing."""
+    record = synthetic.record(noise=1e-4)
+    run = record.cells[0].runs[3]
+    short = replace(run.samples, calls=[1] * 24, seconds=[1.2e-7] * 24)
+    record = with_runs(record, record.cells[0].id, {"fused": replace(run, samples=short)})
+    record = replace(record, call_overhead={"clock_resolution_s": [2.9e-7]})
+    row = row_of(tables.runs_table(analyse(record)), cell=record.cells[0].id, variant="fused")
+    assert row["label"] == "impossible number"
+    assert "clock" in row["reason"]
+
+
+def test_a_must_refuse_workload_that_was_fused_is_left_out() -> None:
+    """Compiling what must be refused is not a success."""
+    record = synthetic.record(noise=1e-4)
+    cell = next(each for each in record.cells if each.id == "sort_rows-float32-4096")
+    run = replace(cell.runs[3], status="ok", expected_fallback=False)
+    analysis = analyse(with_runs(record, cell.id, {"fused": run}))
+    row = row_of(tables.runs_table(analysis), cell=cell.id, variant="fused")
+    assert row["label"] == "fused, though it must be refused"
+    assert math.isnan(row["fusion_gain"])
+
+
+def test_a_run_that_is_missing_is_a_row() -> None:
+    """Nothing disappears: an interrupted cell lists its variants as not run."""
+    record = synthetic.record()
+    first = replace(record.cells[0], runs=record.cells[0].runs[:1])
+    analysis = analyse(replace(record, finished=False, cells=[first, *record.cells[1:]]))
+    row = row_of(tables.runs_table(analysis), cell=first.id, variant="fused")
+    assert (row["label"], row["reason"]) == ("not run", "the run was interrupted")
+
+
+def test_one_process_gives_no_verdict() -> None:
+    """Ratios without intervals, every verdict 'not measured'."""
+    runs = tables.runs_table(analyse(synthetic.record(processes=1)))
+    assert runs["speedup_low"].isna().all()
+    assert set(runs[runs["kind"] != "eager"]["verdict"]) == {"not measured"}
+    assert runs[runs["kind"] == "fused"]["speedup"].notna().any()
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_table_of_an_empty_record_is_empty(name: str) -> None:
+    """No row, all columns, no error."""
+    table = TABLES[name](analyse(synthetic.empty()))
+    assert len(table) == 0
+    assert len(table.columns) > 2
+
+
+def test_traffic_is_the_ledgers(quiet: Analysis) -> None:
+    """Bytes as counted, the saving and the distance to the floor."""
+    row = row_of(detail_tables.traffic_table(quiet), cell="laplacian_2d-float32-16777216")
+    assert row["unfused_bytes"] == 13 * 4 << 24
+    assert row["saving"] == pytest.approx(13 / 3)
+    assert row["least_share"] == pytest.approx(2 / 3)
+    assert "sort_rows" not in set(detail_tables.traffic_table(quiet)["workload"])
+
+
+def test_break_even_takes_every_size_of_a_workload(quiet: Analysis) -> None:
+    """Sweep and preset sizes together; eager is the baseline; a slow start has a crossing."""
+    table = detail_tables.break_even_table(quiet)
+    assert set(table["workload"]) == {"axpy", "gelu_bias", "silu_mul"}
+    assert row_of(table, workload="axpy", variant="eager")["note"] == "the baseline"
+    fused = row_of(table, workload="axpy", variant="fused")
+    assert fused["least_elements"] == 1
+    assert fused["note"] == "faster at every size measured"
+
+
+def test_break_even_finds_a_crossing() -> None:
+    """A variant with a slow entry overtakes eager where the synthetic curves cross."""
+    sizes, crossing = [1, 100, 10_000, 1_000_000], 3000
+    record = synthetic.record(workloads=())
+    generator = np.random.default_rng(1)
+    workload = synthetic.WORKLOADS[1]
+    cells = [synthetic.cell(workload, size, "sweep", generator, noise=1e-6) for size in sizes]
+
+    def timed(elements: int, seconds: Sequence[float], kind: str) -> list[float]:
+        slow_entry = 1e-6 + 1e-9 * elements if kind == "eager" else 2.5e-6 + 0.5e-9 * elements
+        return [slow_entry * 10_000 for _ in seconds]
+
+    changed = []
+    for cell in cells:
+        runs = []
+        for run in (each for each in cell.runs if each.variant in ("eager", "fused")):
+            seconds = timed(cell.elements, run.samples.seconds, run.variant)
+            samples = replace(run.samples, calls=[10_000] * len(seconds), seconds=seconds)
+            runs.append(replace(run, samples=samples))
+        changed.append(replace(cell, runs=runs))
+    analysis = analyse(replace(record, cells=changed, ceilings=()))
+    row = row_of(detail_tables.break_even_table(analysis), variant="fused")
+    # Interpolated between 100 and 10,000 elements: within a factor of the true size.
+    assert crossing / 1.5 < row["crossing_elements"] < crossing * 1.5
+
+
+def test_compile_stages_and_the_rest_add_up(quiet: Analysis) -> None:
+    """The first call is its stages and what no stage accounts for."""
+    table = detail_tables.compile_table(quiet)
+    stages = [f"{name}_s" for name in synthetic.STAGES]
+    whole = table[[*stages, "other_s"]].sum(axis=1)
+    assert np.allclose(whole, table["first_call_s"])
+    assert set(table["variant"]) == {"fused", "unfused"}
+
+
+def test_growth_is_fitted_by_stage(quiet: Analysis) -> None:
+    """The exponents that were put in."""
+    fits = detail_tables.fitted_growth(detail_tables.scaling_table(quiet))
+    assert fits["llvm"].exponent == pytest.approx(0.9)
+    assert fits["emit"].exponent == pytest.approx(1.0)
+
+
+def test_noise_has_a_row_for_each_pair(quiet: Analysis) -> None:
+    """A/A ratios near 1, and a floor to match."""
+    table = detail_tables.noise_table(quiet)
+    assert len(table) == len(quiet.record.cells)
+    assert np.allclose(table["ratio"], 1, atol=1e-3)
+    assert quiet.floor is not None
+    assert 1 < quiet.floor.ratio < 1.001
+
+
+def test_each_row_has_its_command(quiet: Analysis) -> None:
+    """What measures the row again."""
+    table = detail_tables.samples_table(quiet)
+    assert table["reproduce"].iloc[0] == "fuser-bench run add-float32-4096 --seed 1"
+
+
+def test_csv_files_read_back(quiet: Analysis, tmp_path: Path) -> None:
+    """One file a table, with every column."""
+    collection = collect(quiet)
+    paths = tables.write_csv(collection.tables, tmp_path)
+    assert {path.stem for path in paths} == set(TABLES)
+    read = pd.read_csv(tmp_path / "runs.csv")
+    assert list(read.columns) == list(collection.tables["runs"].columns)
+    assert np.allclose(read["speedup"], collection.tables["runs"]["speedup"], equal_nan=True)
