@@ -7,6 +7,7 @@ Two lengths are equal for every size exactly when they are the same object or co
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Union
@@ -257,10 +258,13 @@ def evaluate(value: Dim, sizes: Mapping[str, int]) -> int:
 
 def symbols(value: Dim) -> tuple[str, ...]:
     """The symbols of a length, in order of appearance, each once."""
-    if isinstance(value, int):
-        return ()
-    names = ast.walk(ast.parse(value.text, mode="eval"))
-    found = (node.id for node in names if isinstance(node, ast.Name))
+    return () if isinstance(value, int) else _symbols(value.text)
+
+
+@lru_cache(maxsize=4096)
+def _symbols(text: str) -> tuple[str, ...]:
+    """The symbols of a length's text."""
+    found = re.findall(r"[A-Za-z_]\w*", text)
     return tuple(dict.fromkeys(name for name in found if name not in ("min", "max")))
 
 

@@ -46,7 +46,7 @@ class Node:
     @property
     def type(self) -> str:
         """`float32[n0, 3]`."""
-        return f"{self.dtype.name}{infer.spell_shape(self.shape)}"
+        return f"{infer.dtype_name(self.dtype)}{infer.spell_shape(self.shape)}"
 
 
 _nodes: weakref.WeakValueDictionary[tuple[Any, ...], Node] = weakref.WeakValueDictionary()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -20,8 +21,19 @@ NOTHING: Mapping[str, Dim] = MappingProxyType({})
 
 def dtype_of(name: Any) -> np.dtype[Any]:
     """The canonical dtype object: `long` and `longlong` of one width become one."""
-    dtype = np.dtype(name)
+    return _canonical(np.dtype(name))
+
+
+@lru_cache(maxsize=256)
+def _canonical(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Cached: a dtype's name costs microseconds."""
     return np.dtype(dtype.name) if dtype.kind in "biuf" and dtype.isnative else dtype
+
+
+@lru_cache(maxsize=256)
+def dtype_name(dtype: np.dtype[Any]) -> str:
+    """`dtype.name`, cached."""
+    return dtype.name
 
 
 def result_dtype(op: Op, operands: Sequence[np.dtype[Any]], payload: str) -> np.dtype[Any]:

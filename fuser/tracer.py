@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from fuser.graph import (
     walk,
 )
 from fuser.graph import intern as intern_node
-from fuser.ops import TABLE, UFUNC_PAIRS, UFUNC_ROWS
+from fuser.ops import DTYPES, TABLE, UFUNC_PAIRS, UFUNC_ROWS
 from fuser.scalars import HostScalar
 from fuser.traced_array import Storage, TracedArray
 from fuser.trees import Leaf, flatten, unflatten
@@ -238,7 +239,8 @@ class Tracing:
         dtype = infer.result_dtype(row, [arg.dtype for arg in args], payload)
         shapes = [arg.shape for arg in args]
         if row.structure:
-            shape = infer.result_shape(row, shapes, payload, self.known_equal())
+            equal = self.known_equal() if name == "concatenate" else infer.NOTHING
+            shape = infer.result_shape(row, shapes, payload, equal)
         else:
             shape = self.broadcast(name, shapes)
         made = intern_node(row, tuple(args), shape, dtype, payload)
@@ -443,14 +445,11 @@ def check_array(array: Any, what: str) -> None:
 
 def check_dtype(dtype: np.dtype[Any], what: str) -> None:
     """Refuse dtypes that have no column in the op table."""
-    if dtype.kind not in "biuf" or dtype.name not in _KNOWN:
+    if dtype not in _KNOWN:
         raise Unsupported("unsupported-dtype", what, f"dtype {dtype}")
 
 
-_KNOWN = frozenset(
-    ["bool", "float16", "float32", "float64"]
-    + [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
-)
+_KNOWN = frozenset(map(np.dtype, DTYPES))
 
 
 def loop_dtypes(
@@ -472,9 +471,17 @@ def loop_dtypes(
             kinds.append(np.dtype(bool) if kind is bool else kind)
     if all(isinstance(kind, type) for kind in kinds):
         kinds = [np.dtype(kind) for kind in kinds]
+    return _resolved(ufunc, tuple(kinds), None if dtype is None else np.dtype(dtype), casting)
+
+
+@lru_cache(maxsize=4096)
+def _resolved(
+    ufunc: np.ufunc, kinds: tuple[Any, ...], dtype: Any, casting: str
+) -> tuple[np.dtype[Any], ...]:
+    """Ask NumPy, once for each combination."""
     options: dict[str, Any] = {"casting": casting}
     if dtype is not None:
-        options["signature"] = (None,) * ufunc.nin + (np.dtype(dtype),) * ufunc.nout
+        options["signature"] = (None,) * ufunc.nin + (dtype,) * ufunc.nout
     found = ufunc.resolve_dtypes((*kinds, *(None,) * ufunc.nout), **options)
     return tuple(infer.dtype_of(d) for d in found)
 
@@ -546,7 +553,9 @@ def _canonical(
         for dim in shape:
             for symbol in dims.symbols(dim):
                 names.setdefault(symbol, dims.symbol(f"n{len(names)}"))
-    full = {name: dims.substitute(tracing.resolve(dims.symbol(name)), names) for name in tracing.sizes}
+    full = {
+        name: dims.substitute(tracing.resolve(dims.symbol(name)), names) for name in tracing.sizes
+    }
     guards = [(dims.substitute(a, full), dims.substitute(b, full)) for a, b in tracing.guards]
     guards = [pair for pair in dict.fromkeys(guards) if pair[0] != pair[1]]
     equal = {str(right): left for left, right in guards}
