@@ -179,9 +179,11 @@ BASES = {
 }
 
 
-def finished(b: Body, base: Base, exponent: Value, f: Value) -> Value:
-    """e log 2 + log(1 + f), from the small terms to the large ones."""
+def finished(b: Body, base: Base, exponent: Value, f: Value, extra: Value | None = None) -> Value:
+    """e log 2 + log(1 + f) + extra, from the small terms to the large ones."""
     small = mad_const(b, exponent, base.two_low, log_tail(b, f, base))
+    if extra is not None:
+        small = b.op("fadd", small, extra)
     if base.unit_high == 1.0:
         lead = b.op("fadd", f, small)
     else:
@@ -241,18 +243,22 @@ def log10(b: Body, x: Value) -> Value:
     return logarithm(b, x, "10")
 
 
-@fma_or_double
-def log1p(b: Body, x: Value) -> Value:
-    """log(1 + x): e is taken from the rounded sum 1 + x, f = 2^-e x + (2^-e - 1) from x itself.
+def log1p_core(b: Body, x: Value, big: Value, shift: int, low: Value | None = None) -> Value:
+    """log(1 + x + low), plus shift ln2 in lanes that are `big`, for finite x > -1.
 
-    2^-e times x is exact, and f is rounded once, so that nothing of x is lost.
+    e is taken from the rounded sum 1 + x, and f = 2^-e x + (2^-e - 1) from x itself: 2^-e times x
+    is exact, and f is rounded once, so that nothing of x is lost.
+
+    Args:
+        b: the body.
+        x: below 2^100 (float) or 2^1000 (double).
+        big: which lanes were divided by a power of two; 1 + x need not be exact there.
+        shift: see above.
+        low: at most an ulp of x.
     """
     kind = format_of(x)
     digits, bias = kind.mantissa_bits, kind.bias
-    huge, shift = (2.0**100, 64) if x.scalar == "float" else (2.0**500, 400)
-    big = b.compare("fcmp ogt", x, b.fconst(x, huge))
-    lowered = b.select(big, mul_const(b, x, 2.0**-shift), x)
-    total = b.as_integer(add_const(b, lowered, 1.0))
+    total = b.as_integer(add_const(b, x, 1.0))
     one, least = float_bits(x.scalar, 1.0), float_bits(x.scalar, 0.75)
     moved = b.op("add", total, b.iconst(x, one - least))
     biased = b.op("lshr", moved, b.iconst(x, digits))
@@ -262,8 +268,27 @@ def log1p(b: Body, x: Value) -> Value:
     exponent = b.op("fsub", counted, b.select(big, high_point, zero_point))
     field = b.op("and", moved, b.iconst(x, ((1 << (BITS[x.scalar] - 1 - digits)) - 1) << digits))
     shrunk = b.as_float(b.op("sub", b.iconst(x, 2 * bias << digits), field))
-    f = mad(b, lowered, shrunk, add_const(b, shrunk, -1.0))
-    result = copysign(b, finished(b, BASES["e", x.scalar], exponent, f), x)
+    f = mad(b, x, shrunk, add_const(b, shrunk, -1.0))
+    extra = None if low is None else b.op("fmul", low, shrunk)
+    return finished(b, BASES["e", x.scalar], exponent, f, extra)
+
+
+LOWERING = {"float": (2.0**60, 32), "double": (2.0**500, 400)}
+"""Above the first, a number is divided by two to the second, so that its square stays finite."""
+
+
+def lowered(b: Body, x: Value) -> tuple[Value, Value]:
+    """Which lanes are big, and x times the power of two that brings them down."""
+    bound, shift = LOWERING[x.scalar]
+    return b.compare("fcmp ogt", x, b.fconst(x, bound)), mul_const(b, x, 2.0**-shift)
+
+
+@fma_or_double
+def log1p(b: Body, x: Value) -> Value:
+    """log(1 + x)."""
+    big, brought = lowered(b, x)
+    result = log1p_core(b, b.select(big, brought, x), big, LOWERING[x.scalar][1])
+    result = copysign(b, result, x)
     result = b.select(b.compare("fcmp olt", x, b.fconst(x, float("inf"))), result, x)
     end = b.fconst(x, -1.0)
     result = where_const(b, b.compare("fcmp oeq", x, end), float("-inf"), result)
