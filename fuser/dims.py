@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Union
 
@@ -321,3 +321,25 @@ def product(shape: tuple[Dim, ...]) -> Dim:
     for dim in shape:
         total = total * dim
     return total
+
+
+def representatives(guards: Iterable[tuple[Dim, Dim]]) -> dict[str, Dim]:
+    """What pairs of equal lengths say: the text of a length -> the one that stands for it.
+
+    Chains are followed, so one length of each class stands for all of them; an integer does
+    where there is one.
+    """
+    found: dict[str, Dim] = {}
+
+    def root(length: Dim) -> Dim:
+        while not isinstance(length, int) and length.text in found:
+            length = found[length.text]
+        return length
+
+    for left, right in guards:
+        kept, gone = root(left), root(right)
+        if isinstance(gone, int):
+            kept, gone = gone, kept
+        if kept != gone and not isinstance(gone, int):
+            found[gone.text] = kept
+    return {text: root(length) for text, length in found.items()}

@@ -188,7 +188,7 @@ class Graph:
     @cached_property
     def equal(self) -> dict[str, Dim]:
         """What guards say: the text of a length -> the length that it equals."""
-        return {str(right): left for left, right in self.guards}
+        return dims.representatives(self.guards)
 
     @cached_property
     def text(self) -> str:
@@ -268,7 +268,7 @@ def parse(text: str) -> Graph:
                 raise GraphError(f"return names {missing[0]}, which no line defines")
             return Graph(parameters, tuple(values[name] for name in wanted), tuple(guards))
         else:
-            _parse_row(line, values, {str(right): left for left, right in guards})
+            _parse_row(line, values, dims.representatives(guards))
     raise GraphError("a graph's text ends with 'return …'")
 
 

@@ -167,6 +167,10 @@ class Tracing:
     def unify(self, left: Dim, right: Dim, context: Callable[[], str]) -> Dim:
         """Broadcast two lengths against each other, noting what has to hold for it."""
         left, right = self.resolve(left), self.resolve(right)
+        if self.guards and left != right:
+            same = dims.representatives(self.guards)
+            left = self.resolve(same.get(str(left), left))
+            right = self.resolve(same.get(str(right), right))
         if left == right or right == 1:
             return left
         if left == 1:
@@ -200,7 +204,7 @@ class Tracing:
 
     def known_equal(self) -> dict[str, Dim]:
         """Lengths found equal so far, by text."""
-        found: dict[str, Dim] = {str(right): left for left, right in self.guards}
+        found = dims.representatives(self.guards)
         found.update((name, self.resolve(dims.symbol(name))) for name in self.equal)
         return found
 
@@ -354,7 +358,7 @@ class Tracing:
             raise Unsupported("unsupported-argument", f"np.{name}", "out= is not an array")
         old = array.node
         if not np.can_cast(node.dtype, old.dtype, casting):  # type: ignore[arg-type]
-            raise np.exceptions.UFuncTypeError(  # type: ignore[attr-defined]
+            raise np.exceptions.UFuncTypeError(
                 name, casting, node.dtype, old.dtype, 0
             ) if hasattr(np.exceptions, "UFuncTypeError") else TypeError(
                 f"Cannot cast ufunc '{name}' output from {node.dtype!r} to {old.dtype!r} "
@@ -558,7 +562,7 @@ def _canonical(
     }
     guards = [(dims.substitute(a, full), dims.substitute(b, full)) for a, b in tracing.guards]
     guards = [pair for pair in dict.fromkeys(guards) if pair[0] != pair[1]]
-    equal = {str(right): left for left, right in guards}
+    equal = dims.representatives(guards)
     lines: dict[int, str] = {}
 
     def change(node: Node, args: tuple[Node, ...]) -> Node:
