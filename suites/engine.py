@@ -29,6 +29,7 @@ from fuser.suites.worker import Job, Position
 
 MOST_RESTARTS = 5
 END_S = 5.0
+SHOW_EVERY_S = 0.25
 LEAST_WORKER_S = 1.0
 WORKER_START_S = 1.0
 
@@ -53,6 +54,7 @@ class Engine:
         self.commit, self.dirty = machine.checkout_state()
         self.excluded: set[tuple[int, int]] = set()
         self.restarts = 0
+        self.shown_s = 0.0
 
     def run(self) -> Record:
         """Measure everything; after Ctrl-C, return what was measured, with finished False."""
@@ -152,6 +154,10 @@ class Engine:
         )
 
     def _show(self, process: int, event: Event) -> None:
+        """Say what is at work, a few times a second: events arrive many at once."""
+        if time.monotonic() - self.shown_s < SHOW_EVERY_S and event["fraction"] > 0:
+            return
+        self.shown_s = time.monotonic()
         count = self.plan.worker_count()
         fraction = (process + event["fraction"]) / count
         self.progress.update(fraction, f"process {process + 1} of {count}: {event['text']}")
@@ -242,9 +248,13 @@ class WorkerProcess:
 
 
 def _environment() -> dict[str, str]:
-    """Return the worker's environment: it finds what this process finds on its path."""
+    """Return the worker's environment: it finds what this process finds on its path.
+
+    Machine code kept from earlier runs is not used, unless FUSER_CACHE says so: first calls are
+    cold ones.
+    """
     path = os.pathsep.join(dict.fromkeys(each or str(Path.cwd()) for each in sys.path))
-    return {**os.environ, "PYTHONPATH": path}
+    return {"FUSER_CACHE": "off", **os.environ, "PYTHONPATH": path}
 
 
 def _settings(plan: Plan) -> Mapping[str, Any]:

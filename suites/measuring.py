@@ -166,10 +166,11 @@ class Measurement:
         self.mark(state.index, variant)
         poison(expected)
         try:
-            start_s = now_s()
-            call = runner.prepare(state.workload.function, state.arguments)
-            result = call(*state.arguments)
-            first_call_s = now_s() - start_s
+            with runner.observed() as stages_s:
+                start_s = now_s()
+                call = runner.prepare(state.workload.function, state.arguments)
+                result = call(*state.arguments)
+                first_call_s = now_s() - start_s
             facts = runner.facts(call, state.arguments)
         except Exception as error:  # noqa: BLE001  (any failure of a fuser is a finding, not ours)
             self._drop(state, variant, "failed", _message(error))
@@ -180,7 +181,7 @@ class Measurement:
         if not accuracy.problem and not unchanged(state.arguments, before):
             accuracy = Accuracy(np.inf, None, "the call changed its input arrays")
             refill(state.arguments, before)
-        self.emit(_first_event(state.index, variant, first_call_s, facts))
+        self.emit(_first_event(state.index, variant, first_call_s, stages_s, facts))
         if self._passes(state, variant, "before timing", accuracy):
             state.rows.append(Row(variant, runner, call))
         state.check_s += now_s() - check_start_s
@@ -333,10 +334,19 @@ def _message(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _first_event(cell: int, variant: int, first_call_s: float, facts: Facts) -> Event:
+def with_rest(stages_s: Mapping[str, float], whole_s: float) -> dict[str, float]:
+    """Return the stages and what they leave of the whole, as stage `rest`; none where none."""
+    if not stages_s:
+        return {}
+    return {**stages_s, "rest": max(0.0, whole_s - sum(stages_s.values()))}
+
+
+def _first_event(
+    cell: int, variant: int, first_call_s: float, stages_s: Mapping[str, float], facts: Facts
+) -> Event:
     return {
         "event": "first", "cell": cell, "variant": variant, "first_call_s": first_call_s,
-        "stages_s": dict(facts.stages_s), "kernels": facts.kernels,
+        "stages_s": with_rest(stages_s, first_call_s), "kernels": facts.kernels,
         "fallback_reasons": list(facts.fallback_reasons), "unfused_bytes": facts.unfused_bytes,
         "planned_bytes": facts.planned_bytes, "least_bytes": facts.least_bytes,
     }

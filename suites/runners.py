@@ -7,8 +7,9 @@ methods. `fuser-bench doctor` lists the runners found, the absent ones with thei
 
 import types
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import Any, ClassVar, Literal
@@ -28,7 +29,6 @@ class Facts:
     unfused_bytes: int | None = None
     planned_bytes: int | None = None
     least_bytes: int | None = None
-    stages_s: Mapping[str, float] = field(default_factory=dict)
 
 
 class Runner:
@@ -52,6 +52,11 @@ class Runner:
     def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
         """Return what is called and timed. Nothing compiled for an earlier one is reused."""
         raise NotImplementedError
+
+    @contextmanager
+    def observed(self) -> Iterator[dict[str, float]]:
+        """Surround `prepare` and the first call; afterwards the dict holds stage -> seconds."""
+        yield {}
 
     def facts(self, prepared: Callable[..., Any], arguments: Arguments) -> Facts:
         """Return what can be counted, after the first call and outside the timed region."""
@@ -90,10 +95,9 @@ class FuserRunner(Runner):
         fuser = _fuser()
         if not hasattr(fuser, "fuse"):
             return "fuser.fuse is missing: install fuser-bench whole"
-        reasons = fuser.available_backends()
-        if isinstance(reasons, Mapping) and reasons.get("cpu"):
-            return f"backend cpu: {reasons['cpu']}"
-        return None
+        if fuser.can_fuse_on_cpu():
+            return None
+        return f"backend cpu: {fuser.available_backends().get('cpu') or 'switched off'}"
 
     def start(self) -> None:
         """Import the compiler and compile one trivial function."""
@@ -109,31 +113,35 @@ class FuserRunner(Runner):
         prepared: Callable[..., Any] = fuser.fuse(function, mode=self.mode, fallback="allow")
         return prepared
 
+    @contextmanager
+    def observed(self) -> Iterator[dict[str, float]]:
+        """Give the stages of the first call, each without those inside it."""
+        stages: dict[str, float] = {}
+        with _fuser().profile() as timeline:
+            yield stages
+        stages.update(exclusive_seconds(timeline.phases))
+
     def facts(self, prepared: Callable[..., Any], arguments: Arguments) -> Facts:
-        """Return the plan's kernels, bytes, fallback reasons and the stages of compiling."""
+        """Return the plan's kernels, bytes and fallback reasons."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             explanation = getattr(prepared, "explain")(*arguments)  # noqa: B009  (typed as Callable)
-        ledger = getattr(explanation, "ledger", None)
+        ledger = explanation.ledger  # None where the call is not fused
         return Facts(
-            kernels=_length(getattr(explanation, "groups", None)),
-            fallback_reasons=tuple(str(each) for each in getattr(explanation, "fallbacks", ())),
+            kernels=len(explanation.groups) or None,
+            fallback_reasons=tuple(str(each) for each in explanation.fallbacks),
             unfused_bytes=_whole(getattr(ledger, "unfused_bytes", None)),
             planned_bytes=_whole(getattr(ledger, "planned_bytes", None)),
             least_bytes=_whole(getattr(ledger, "least_bytes", None)),
-            stages_s=_stages(explanation),
         )
 
     def compiled_kernels(self) -> int | None:
         """Return the fuser's own count."""
-        return _whole(_fuser().n_compiled_kernels())
+        return int(_fuser().n_compiled_kernels())
 
     def fallbacks(self) -> int | None:
         """Return the fuser's own count, over all reasons."""
-        counted = _fuser().stats().get("fallbacks")
-        if isinstance(counted, Mapping):
-            return sum(int(each) for each in counted.values())
-        return _whole(counted)
+        return int(_fuser().stats().get("fallbacks", 0))
 
 
 class FallbackRunner(FuserRunner):
@@ -182,13 +190,27 @@ def _whole(value: Any) -> int | None:
     return None if value is None else int(value)
 
 
-def _length(groups: Any) -> int | None:
-    return None if groups is None else len(groups)
+def exclusive_seconds(phases: Iterable[Any]) -> dict[str, float]:
+    """Return the seconds by phase name, each without the phases inside it, so that they add up.
+
+    Args:
+        phases: with `name`, `start_ns`, `elapsed_ns` and `thread`, as `fuser.profile()` keeps them.
+    """
+    total_ns: dict[str, int] = {}
+    open_phases: list[Any] = []
+    for phase in sorted(phases, key=lambda each: (each.thread, each.start_ns, -each.elapsed_ns)):
+        while open_phases and not _contains(open_phases[-1], phase):
+            open_phases.pop()
+        if open_phases:
+            total_ns[open_phases[-1].name] -= phase.elapsed_ns
+        total_ns[phase.name] = total_ns.get(phase.name, 0) + phase.elapsed_ns
+        open_phases.append(phase)
+    return {name: max(0, each) / 1e9 for name, each in total_ns.items()}
 
 
-def _stages(explanation: Any) -> dict[str, float]:
-    stages = getattr(explanation, "stages_s", None)
-    return {str(name): float(each) for name, each in dict(stages or {}).items()}
+def _contains(outer: Any, inner: Any) -> bool:
+    end_ns = outer.start_ns + outer.elapsed_ns
+    return bool(outer.thread == inner.thread and inner.start_ns + inner.elapsed_ns <= end_ns)
 
 
 def specs() -> dict[str, str]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from fuser.suites.measuring import with_rest
 from fuser.suites.runners import Runner
 from fuser.suites.sampling import now_s
 from fuser.suites.verify import compare, reference
@@ -32,17 +33,18 @@ def measure(runner: Runner, operations: Sequence[int]) -> Iterator[dict[str, Any
     for count in operations:
         workload = chain(count)
         arguments = workload.inputs(ELEMENTS, "float32", count)
-        start_s = now_s()
-        prepared: Callable[..., Any] = runner.prepare(workload.function, arguments)
-        result = prepared(*arguments)
-        first_call_s = now_s() - start_s
+        with runner.observed() as stages_s:
+            start_s = now_s()
+            prepared: Callable[..., Any] = runner.prepare(workload.function, arguments)
+            result = prepared(*arguments)
+            first_call_s = now_s() - start_s
         facts = runner.facts(prepared, arguments)
         accuracy = compare(result, reference(workload, arguments), workload.tolerance("float32"))
         if accuracy.problem or facts.fallback_reasons:
             reason = accuracy.problem or "; ".join(facts.fallback_reasons)
             yield {"note": f"compile scaling, {count} operations: left out: {reason}"}
             continue
-        stages = {FIRST_CALL: first_call_s} | dict(facts.stages_s)
+        stages = {FIRST_CALL: first_call_s} | with_rest(stages_s, first_call_s)
         for stage, seconds in stages.items():
             yield {"operations": count, "stage": stage, "seconds": seconds}
 

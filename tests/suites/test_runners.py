@@ -1,17 +1,16 @@
 """The contract of runners, and how they are found."""
 
+from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from typing import Any
 
 import numpy as np
 import pytest
 
-import fuser
 from fuser.suites import runners
 from tests.suites import cheats
 
 MODES = [runners.FallbackRunner, runners.UnfusedRunner, runners.FusedRunner]
-HAS_FUSER = hasattr(fuser, "fuse")
 
 
 def test_our_four_are_known() -> None:
@@ -55,7 +54,6 @@ def test_a_runner_needs_only_prepare() -> None:
         runners.Runner().prepare(abs, ())
 
 
-@pytest.mark.skipif(not HAS_FUSER, reason="this checkout has no fuser.fuse yet")
 @pytest.mark.parametrize("kind", MODES)
 def test_the_fusers_modes_run_and_count(kind: type[runners.Runner]) -> None:
     """Each mode gives NumPy's result; the compiled ones count kernels and bytes."""
@@ -73,9 +71,41 @@ def test_the_fusers_modes_run_and_count(kind: type[runners.Runner]) -> None:
     if kind is not runners.FallbackRunner:
         assert facts.kernels == (1 if kind is runners.FusedRunner else 2)
         assert not facts.fallback_reasons
-        assert facts.least_bytes == 800
+        assert facts.least_bytes == 1200
     before = runner.compiled_kernels()
     call(x, x)
     assert before is not None
     assert runner.compiled_kernels() == before
     assert isinstance(runner.fallbacks(), int)
+
+
+def test_stages_of_the_first_call_are_told() -> None:
+    """Tracing and LLVM among them; they add up to less than the whole."""
+    runner = runners.FusedRunner()
+    x = np.ones(10, np.float32)
+    with runner.observed() as stages_s:
+        runner.prepare(lambda a: a * a + a, (x,))(x)
+    assert {"trace", "schedule", "llvm"} <= stages_s.keys()
+    assert all(each >= 0 for each in stages_s.values())
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A phase as `fuser.profile()` keeps it."""
+
+    name: str
+    start_ns: int
+    elapsed_ns: int
+    thread: int = 0
+
+
+def test_phases_inside_others_count_once() -> None:
+    """A phase's time is its own, without those inside it, however deep; threads are apart."""
+    phases = [
+        Phase("llvm", 20, 30), Phase("compile", 10, 50), Phase("launch", 0, 100),
+        Phase("load", 55, 5), Phase("launch", 200, 10), Phase("trace", 20, 7, thread=1),
+    ]
+    found = runners.exclusive_seconds(phases)
+    assert found == pytest.approx(
+        {"launch": 60e-9, "compile": 15e-9, "llvm": 30e-9, "load": 5e-9, "trace": 7e-9}
+    )

@@ -20,7 +20,7 @@ def test_a_chain_has_its_number_of_operations(operations: int) -> None:
 def test_stages_are_recorded() -> None:
     """The whole first call, and the stages that the runner tells."""
     found = list(scaling.measure(cheats.Honest(), (10,)))
-    assert [each["stage"] for each in found] == ["first call", "trace"]
+    assert [each["stage"] for each in found] == ["first call", "trace", "rest"]
 
 
 @pytest.mark.parametrize("runner", [cheats.Falling(), cheats.Wrong()])
