@@ -73,17 +73,17 @@ def scalar_power(base: TracedArray, exponent: Any) -> Any:
         if exponent.kind is not float or base.dtype.kind != "f":
             return None
         tracing = base.tracing
-        general = np.power(base, exponent)  # type: ignore[call-overload]
-        half = tracing.operand_node(HostScalar(tracing, f"({exponent.text}) == 0.5", True), bool)
-        root = np.sqrt(base)  # type: ignore[call-overload]
+        general = np.power(base, exponent)
+        half = tracing.operand_node(HostScalar(tracing, f"({exponent.text}) == 0.5", True), np.dtype(bool))
+        root = np.sqrt(base)
         return tracing.wrap(tracing.node("where", [half, root.node, general.node]))
     if base.dtype.kind == "f":
         shortcuts = {2.0: np.square, 0.5: np.sqrt, 1.0: np.positive, -1.0: np.reciprocal}
         found = shortcuts.get(float(exponent))
         if found is not None:
-            return found(base)  # type: ignore[operator]
+            return found(base)
     if base.dtype.kind in "iu" and type(exponent) is int and exponent == 2:
-        return np.square(base)  # type: ignore[call-overload]
+        return np.square(base)
     return None
 
 
@@ -182,7 +182,7 @@ def _nan_to_num(
     limits = np.finfo(value.dtype)
     high = float(limits.max) if posinf is None else posinf
     low = float(limits.min) if neginf is None else neginf
-    result = np.where(np.isnan(value), nan, value)  # type: ignore[call-overload]
+    result = np.where(np.isnan(value), nan, value)
     result = np.where(value == np.inf, high, result)
     result = np.where(value == -np.inf, low, result)
     return tracing.wrap(result.node, not result.dims)  # type: ignore[attr-defined]
@@ -577,7 +577,7 @@ def _diff(
     tracing: Tracing, a: Any, n: Any = 1, axis: Any = -1, prepend: Any = None, append: Any = None
 ) -> Any:
     """np.diff without prepend and append."""
-    if prepend not in (None, np._NoValue) or append not in (None, np._NoValue):  # type: ignore[attr-defined]
+    if prepend not in (None, np._NoValue) or append not in (None, np._NoValue):
         raise Unsupported("unsupported-argument", "np.diff", "prepend or append")
     x = _array(tracing, a)
     place = normal_axis(axis, x.ndim)

@@ -9,6 +9,7 @@ import numpy as np
 
 from fuser import config, counters, dims
 from fuser.backend import CompileError, available, backend_of, get_backend
+from fuser.dims import Dim
 from fuser.errors import ArgumentError, BackendError, DtypeError, Reason, ShapeError, Unsupported
 from fuser.graph import Graph
 from fuser.launch import Launch, bind
@@ -225,7 +226,7 @@ def sizes_of(graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, i
         shapes: actual shapes by parameter name.
     """
     sizes: dict[str, int] = {}
-    checks: list[tuple[Any, int]] = []
+    checks: list[tuple[Dim, Dim]] = []
     for parameter in graph.parameters:
         if parameter.dtype is None:
             continue

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import warnings
 from collections.abc import Mapping
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -109,14 +111,10 @@ def record(reason: Reason, policy: str) -> None:
 
 def _stack_level() -> int:
     """How many frames lie between here and the user's code."""
-    import sys
-
-    level, frame = 1, sys._getframe(1)
+    level = 1
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__", "").startswith("fuser."):
-        following = frame.f_back
-        if following is None:
-            break
-        level, frame = level + 1, following
+        level, frame = level + 1, frame.f_back
     return level
 
 

@@ -29,7 +29,7 @@ def _row(name: str, x: Any) -> Any:
     Integers and bools become the float that NumPy's own elementary functions choose.
     """
     if isinstance(x, HostScalar):
-        x = np.positive(x)  # type: ignore[call-overload]
+        x = np.positive(x)
     if isinstance(x, TracedArray):
         wanted = dtype_of(np.exp.resolve_dtypes((x.dtype, None))[0])
         tracing = x.tracing

@@ -15,15 +15,30 @@ from fuser.errors import ArgumentError, FusionError, Reason, ShapeError
 from fuser.executor import CannotRun
 from fuser.fused_function import MODES, FusedFunction, clear_all
 from fuser.graph import Graph
-from fuser.launch import bind
 from fuser.specs import ArgSpec, KernelSpec, SectionSpec, TensorDesc
 from fuser.tracer import trace_call
 
 
 @overload
-def fuse(function: Callable[..., Any], **options: Any) -> FusedFunction: ...
+def fuse(
+    function: Callable[..., Any],
+    *,
+    backend: str | None = ...,
+    mode: str = ...,
+    fallback: str = ...,
+    fastmath: bool = ...,
+    errstate: bool = ...,
+) -> FusedFunction: ...
 @overload
-def fuse(function: None = None, **options: Any) -> Callable[[Callable[..., Any]], FusedFunction]: ...
+def fuse(
+    function: None = None,
+    *,
+    backend: str | None = ...,
+    mode: str = ...,
+    fallback: str = ...,
+    fastmath: bool = ...,
+    errstate: bool = ...,
+) -> Callable[[Callable[..., Any]], FusedFunction]: ...
 def fuse(
     function: Callable[..., Any] | None = None,
     *,
@@ -304,7 +319,7 @@ def _typical(section: Any) -> SectionSpec:
     rank = 1 if same else max(1, len(section.shape))
     tensors = []
     for node in section.load_nodes:
-        inner = not node.shape or (node.shape[-1] == 1 and section.shape[-1:] != (1,))
+        inner = not node.shape or (node.shape[-1] == 1 and section.shape[-1] != 1)
         tensors.append(TensorDesc(node.dtype.name, "invariant" if inner else "contiguous"))
     for value, _ in section.stores:
         tensors.append(TensorDesc(section.node_of(value).dtype.name, "contiguous"))
@@ -382,6 +397,3 @@ def fusion_candidates(graph: Graph, sizes: dict[str, int] | None = None) -> Any:
     from fuser.explanation import candidates
 
     return candidates(compile_upfront(_graph(graph), "fused"), sizes)
-
-
-__all__ = ["bind", "fuse", "trace"]

@@ -71,12 +71,13 @@ def _each(function: Callable[[float], float]) -> Callable[[Array], Array]:
 
 
 def _lgamma(value: float) -> float:
-    """log |gamma(value)|, infinite at the poles as C's lgamma."""
-    if math.isinf(value):
+    """log |gamma(value)|, infinite at the poles and beyond the largest float, as C's lgamma."""
+    if math.isinf(value) or (value <= 0 and value == math.floor(value)):
         return math.inf
-    if value <= 0 and value == math.floor(value):
+    try:
+        return math.lgamma(value)
+    except OverflowError:
         return math.inf
-    return math.lgamma(value)
 
 
 def _quiet(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -81,7 +81,7 @@ def drop_minus_zero(node: Node, equal: Equal) -> Node | None:
     """Exact for +0.0 (-0.0 - 0.0 is -0.0); subtracting -0.0 would turn -0.0 into 0.0."""
     x, zero = node.args
     value = _constant(zero)
-    plain = value is not None and value == 0 and not np.signbit(np.float64(value))  # type: ignore[arg-type]
+    plain = value is not None and value == 0 and not np.signbit(np.float64(value))
     return x if plain and _same_type(x, node) else None
 
 
@@ -235,7 +235,7 @@ def divide_by_constant(node: Node, equal: Equal) -> Node | None:
     if value is None or value == 0 or not np.isfinite(value):  # type: ignore[call-overload]
         return None
     with np.errstate(all="ignore"):
-        inverse = node.dtype.type(1) / value  # type: ignore[operator]
+        inverse = node.dtype.type(1) / value
     if not np.isfinite(inverse) or abs(inverse) < np.finfo(node.dtype).tiny:
         return None
     return make("multiply", x, make_constant(inverse, node.dtype), equal=equal)

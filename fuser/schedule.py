@@ -291,7 +291,7 @@ class _Builder:
 
     def plan(self) -> Plan:
         """The finished plan."""
-        groups = []
+        groups: list[Group] = []
         for level in sorted(self.by_level):
             sections = self.by_level[level]
             if any("unfused" in reason for reason in self.reasons.values()):

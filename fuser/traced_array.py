@@ -191,7 +191,7 @@ class TracedArray(NDArrayOperatorsMixin):
         from fuser.array_functions import scalar_power
 
         short = scalar_power(self, other)
-        return np.power(self, other) if short is None else short  # type: ignore[call-overload]
+        return np.power(self, other) if short is None else short
 
     # -- indexing ---------------------------------------------------------------------------
 
@@ -395,7 +395,7 @@ class TracedArray(NDArrayOperatorsMixin):
 
     def conj(self) -> Any:
         """The array itself, as a result."""
-        return np.conjugate(self)  # type: ignore[call-overload]
+        return np.conjugate(self)
 
     conjugate = conj
 
