@@ -1,0 +1,118 @@
+"""Every figure has something on it, stands by itself, and fits a page with the others."""
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+from fuser.reports import figures, style
+from fuser.reports.analysis import analyse
+from fuser.reports.collection import TABLES, Collection, collect
+from fuser.reports.figures import CHARTS, Chart, Drawn
+from tests.reports import synthetic
+from tests.reports.conftest import Rendered
+
+
+@pytest.fixture(scope="module")
+def collection(rendered: Rendered) -> Collection:
+    """A record with a few workloads that shows everything that can go wrong."""
+    return rendered.collection
+
+
+@pytest.fixture(scope="module")
+def drawn(rendered: Rendered) -> Sequence[Drawn]:
+    """All figures, drawn once."""
+    return rendered.drawn
+
+
+def test_every_chart_is_drawn(drawn: Sequence[Drawn]) -> None:
+    """A full record leaves no figure out."""
+    assert [each.chart.name for each in drawn] == [chart.name for chart in CHARTS]
+
+
+def test_pngs_are_large_and_not_blank(drawn: Sequence[Drawn]) -> None:
+    """Each PNG has a title strip and marks below it, on white."""
+    for each in drawn:
+        pixels = imread(each.png)[..., :3]
+        assert pixels.shape[1] == round(style.WIDE.width_in * figures.PNG_DOTS_PER_INCH)
+        strip, rest = pixels[:63], pixels[63:]
+        assert (strip < 0.5).any(), f"{each.chart.name}: no title"
+        assert np.mean(np.any(rest < 0.95, axis=-1)) > 0.01, f"{each.chart.name}: blank"
+        assert np.all(pixels[-3:, :3] == 1.0), f"{each.chart.name}: not on white"
+
+
+def test_svgs_stand_in_one_page(drawn: Sequence[Drawn]) -> None:
+    """No id occurs twice, no reference leads outside or nowhere, every text is text."""
+    page = "".join(each.wide_svg + each.narrow_svg for each in drawn)
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    targets = re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', page)
+    assert {first or second for first, second in targets} <= set(ids)
+    assert not re.search(r"https?:|xmlns|<metadata|<!DOCTYPE|<image", page)
+    for each in drawn:
+        for svg in (each.wide_svg, each.narrow_svg):
+            assert svg.count("<text") > 5
+            assert "currentColor" in svg
+            assert style.INK not in svg
+            assert f'aria-label="{each.chart.question}"'.replace("'", "'") in svg
+
+
+def test_axes_have_units(collection: Collection) -> None:
+    """Every figure with axes says on them what is shown and in which unit or scale."""
+    for chart in CHARTS:
+        if chart.name == "heatmap":
+            continue
+        with style.drawing():
+            figure = chart.draw(collection, style.WIDE)
+        assert figure is not None
+        for axes in figure.axes:
+            label = axes.get_xlabel()
+            assert re.search(r"log|ulp|percent|milliseconds", label), f"{chart.name}: {label!r}"
+            if axes.get_xscale() == "log":
+                assert "log" in label
+
+
+def test_charts_name_a_question_and_a_table() -> None:
+    """The title is a question; the twin exists."""
+    for chart in CHARTS:
+        assert chart.question.endswith("?")
+        assert chart.table in TABLES
+        assert chart.section in ("overview", "traffic", "overhead", "evidence")
+
+
+@pytest.mark.parametrize("chart", CHARTS, ids=lambda chart: chart.name)
+def test_an_empty_record_has_no_figure(chart: Chart) -> None:
+    """Nothing to show is None, not an empty frame and not an error."""
+    empty = collect(analyse(synthetic.empty()))
+    assert chart.draw(empty, style.WIDE) is None
+
+
+def test_drawing_leaves_matplotlib_as_it_was(collection: Collection) -> None:
+    """The caller's settings and pyplot's figures are not touched."""
+    import matplotlib as mpl
+
+    before = dict(mpl.rcParams)
+    with style.drawing():
+        CHARTS[0].draw(collection, style.NARROW)
+    assert dict(mpl.rcParams) == before
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(1.2e-7, "120 ns"), (9.99e-7, "999 ns"), (1e-6, "1 µs"), (0.0159, "15.9 ms"), (2.0, "2 s")],
+)
+def test_times_are_spelled_in_the_unit_that_fits(seconds: float, text: str) -> None:
+    """Three digits and a unit."""
+    assert style.seconds_text(seconds) == text
+
+
+def test_sizes_and_counts_are_spelled_briefly() -> None:
+    """Binary units for bytes, decimal ones for elements."""
+    assert style.bytes_text(48 << 10) == "48 KiB"
+    assert style.bytes_text(192 << 20) == "192 MiB"
+    assert style.count_text(4096) == "4.1 k"
+    assert style.count_text(1) == "1"
+    assert style.ratio_text(12.217).startswith("12.2")
+    assert style.ratio_text(0.998).startswith("1.00")

@@ -1,0 +1,225 @@
+"""The page opens from disk in a real browser, without network or error, and shows everything."""
+
+import ast
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fuser.reports import figures, record
+from fuser.reports.figures import CHARTS
+from fuser.reports.page import render
+from tests.reports import synthetic
+from tests.reports.browser import ask
+from tests.reports.conftest import FEW, Rendered
+from tests.requirements import require
+
+
+@pytest.fixture(scope="module")
+def page(rendered: Rendered) -> Path:
+    """The page of a record that has something for every figure and table."""
+    return rendered.page
+
+
+QUESTIONS = {
+    "figures": "[...document.querySelectorAll('figure')].map((f) => f.id)",
+    "wide": "[...document.querySelectorAll('figure .wide svg')].map((s) => "
+    "[s.getBoundingClientRect().width, s.querySelectorAll('path, use').length])",
+    "narrow": "[...document.querySelectorAll('figure .narrow svg')].map((s) => "
+    "[s.getBoundingClientRect().width, s.querySelectorAll('path, use').length])",
+    "tables": "Object.fromEntries([...document.querySelectorAll('table')].map((t) => "
+    "[t.dataset.name, t.tBodies[0].rows.length]))",
+    "overflow": "document.documentElement.scrollWidth - document.documentElement.clientWidth",
+    "least_text": "Math.min(...[...document.querySelectorAll('figure svg text')].map((t) => "
+    "t.getBoundingClientRect().height).filter((h) => h > 0))",
+    "sorted": "(() => { const t = document.querySelector('[data-name=runs]'); "
+    "const i = [...t.tHead.rows[0].cells].findIndex((c) => c.textContent === 'Against eager'); "
+    "const b = t.tHead.rows[0].cells[i].querySelector('button'); b.click(); b.click(); "
+    "return [t.tHead.rows[0].cells[i].getAttribute('aria-sort'), "
+    "...[...t.tBodies[0].rows].slice(0, 4).map((r) => r.cells[i].dataset.sort)]; })()",
+    "filtered": "(() => { const i = document.querySelector('input[data-table=runs]'); "
+    "i.value = 'GELU 16.8 within'; i.dispatchEvent(new Event('input', {bubbles: true})); "
+    "const shown = [...document.querySelectorAll('[data-name=runs] tbody tr')].filter((r) => "
+    "!r.hidden).map((r) => r.id); i.value = ''; "
+    "i.dispatchEvent(new Event('input', {bubbles: true})); return shown; })()",
+    "keyboard": "(() => { document.body.dispatchEvent(new KeyboardEvent('keydown', "
+    "{key: '/', bubbles: true})); return document.activeElement.dataset.table ?? ''; })()",
+    "revealed": "(() => { location.hash = '#samples-axpy-float32-4096-fused'; "
+    "dispatchEvent(new Event('hashchange')); "
+    "return document.getElementById('table-samples').open; })()",
+}
+
+
+@pytest.fixture(scope="module")
+def shown(page: Path) -> dict[str, Any]:
+    """What a browser shows at 1280 pixels."""
+    return ask(require("chromium"), page, QUESTIONS)
+
+
+def test_no_error_and_no_request(shown: dict[str, Any]) -> None:
+    """The console is silent and nothing is fetched."""
+    assert shown["problems"] == []
+    assert [each for each in shown["requests"] if not each.startswith("data:")] == []
+
+
+def test_every_figure_is_shown_with_marks_in_it(shown: dict[str, Any]) -> None:
+    """All charts, each wide and full of paths; the narrow forms are hidden."""
+    results = shown["results"]
+    assert results["figures"] == [f"figure-{chart.name}" for chart in CHARTS]
+    assert all(width > 900 and paths > 15 for width, paths in results["wide"])
+    assert all(width == 0 for width, _ in results["narrow"])
+    assert results["least_text"] > 10
+
+
+def test_every_table_is_there(shown: dict[str, Any]) -> None:
+    """Each figure's twin, and those of the evidence, with rows."""
+    tables = shown["results"]["tables"]
+    assert {chart.table for chart in CHARTS} | {"summary", "left_out", "ceilings", "samples"} == (
+        set(tables)
+    )
+    assert all(count > 0 for count in tables.values())
+    assert shown["results"]["overflow"] == 0
+
+
+def test_tables_sort_filter_and_link(shown: dict[str, Any]) -> None:
+    """A click sorts by value, words filter, a key reaches the filter, a link opens its table."""
+    results = shown["results"]
+    direction, *values = results["sorted"]
+    assert direction == "descending"
+    assert [float(each) for each in values] == sorted(map(float, values), reverse=True)
+    assert results["filtered"] == ["runs-gelu_bias-float32-16777216-fallback"]
+    assert results["keyboard"] != ""
+    assert results["revealed"] is True
+
+
+def test_a_telephone_shows_the_narrow_figures(page: Path) -> None:
+    """At 390 pixels nothing but tables scrolls sideways, and text stays legible."""
+    shown = ask(require("chromium"), page, QUESTIONS, width=390)
+    results = shown["results"]
+    assert shown["problems"] == []
+    assert results["overflow"] == 0
+    assert all(width == 0 for width, _ in results["wide"])
+    assert all(340 < width <= 390 and paths > 15 for width, paths in results["narrow"])
+    assert results["least_text"] > 8.5
+
+
+class Structure(HTMLParser):
+    """Collect ids, links, outside references and unclosed elements."""
+
+    VOID = frozenset({"meta", "link", "input", "br", "img", "hr"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.open: list[str] = []
+        self.errors: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note an element."""
+        values = dict(attrs)
+        self.ids += [values["id"] or ""] if "id" in values else []
+        self.links += [value or "" for name, value in attrs if name in ("href", "src", "action")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note an element that closes itself."""
+        self.handle_starttag(tag, attrs)
+        if tag not in self.VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        """Check that elements close in order."""
+        if not self.open or self.open.pop() != tag:
+            self.errors.append(f"</{tag}> at {self.getpos()}")
+
+
+def test_the_page_is_whole_and_links_stay_inside(page: Path) -> None:
+    """Elements close in order, no id twice, every link leads to an id or a file of the run."""
+    text = page.read_text(encoding="utf-8")
+    structure = Structure()
+    structure.feed(text)
+    assert structure.errors == []
+    assert structure.open == []
+    assert len(structure.ids) == len(set(structure.ids))
+    for link in structure.links:
+        if link.startswith("#"):
+            assert link[1:] in structure.ids
+        elif not link.startswith("data:"):
+            assert (page.parent / link).is_file(), link
+    assert not re.search(r"https?://|//[a-z]+\.|@import|url\((?!#)", text)
+    assert page.stat().st_size < 5_000_000
+
+
+def test_the_page_names_machine_rows_and_reasons(page: Path) -> None:
+    """Who measured, how many rows, what was left out and why, how to measure it again."""
+    text = page.read_text(encoding="utf-8")
+    for expected in (
+        "Synthetic processor",
+        "3 of 5 rows",
+        "over 4 rows, those left out at their measured time",
+        "power: float32 with an array exponent has no cpu form",
+        "max error 812 ulp",
+        "not installed: pip install numexpr",
+        "fuser-bench run axpy-float32-4096 --seed 1",
+        "Student&#39;s t over processes",
+        "noise floor",
+    ):
+        assert expected in text, expected
+    assert "<h2>Compare" not in text
+
+
+def test_an_interrupted_record_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was measured is there, and the page says first that it is not all."""
+    monkeypatch.setattr(figures, "CHARTS", CHARTS[:1])  # drawing all of them again takes time
+    made = record.to_document(synthetic.record(processes=1, workloads=FEW[:1]))
+    made["finished"] = False
+    made["cells"][1]["runs"] = made["cells"][1]["runs"][:2]
+    (tmp_path / "record.json").write_text(json.dumps(made), encoding="utf-8")
+    text = render(tmp_path).read_text(encoding="utf-8")
+    assert "This run was interrupted" in text
+    assert "there is no interval and no verdict" in text
+    assert "not run" in text
+    assert 'id="figure-speedup"' in text
+
+
+def test_an_empty_record_says_that_nothing_was_measured(tmp_path: Path) -> None:
+    """A page without figures, tables or a division by zero."""
+    record.save(synthetic.empty(), tmp_path / "record.json")
+    text = render(tmp_path).read_text(encoding="utf-8")
+    assert "Nothing was measured" in text
+    assert "<figure" not in text
+    assert "Synthetic processor" in text
+    answer = ask(require("chromium"), tmp_path / "report.html", {"title": "document.title"})
+    assert answer["problems"] == []
+
+
+def test_text_from_a_record_cannot_become_markup(tmp_path: Path) -> None:
+    """A reason with angle brackets is read, not run."""
+    made = record.to_document(synthetic.empty())
+    made["notes"] = ["<script>alert(1)</script>"]
+    made["machine"]["cpu"] = "<b>fast</b> & cheap"
+    (tmp_path / "record.json").write_text(json.dumps(made), encoding="utf-8")
+    text = render(tmp_path).read_text(encoding="utf-8")
+    assert "<script>alert" not in text
+    assert "&lt;b&gt;fast&lt;/b&gt; &amp; cheap" in text
+
+
+def test_reports_import_nothing_that_measures() -> None:
+    """No module of the reports imports the fuser's core, a backend, a suite or pyplot."""
+    folder = Path(record.__file__).parent
+    found = set()
+    for path in folder.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                found |= {f"{node.module}.{alias.name}" for alias in node.names}
+            elif isinstance(node, ast.Import):
+                found |= {alias.name for alias in node.names}
+    own = {name for name in found if name.split(".")[0] in ("fuser", "suites", "backends")}
+    assert own
+    assert all(name.startswith("fuser.reports") for name in own)
+    assert not any("pyplot" in name or name.startswith(("llvmlite", "cupy")) for name in found)
