@@ -158,8 +158,9 @@ def _soft_half(b: Body, x: Value) -> Value:
 
 
 def nextafter(b: Body, dtype: str, x: Value, y: Value) -> Value:
-    """The next number from x towards y in x's own precision."""
-    if dtype == "float16":
+    """The next number from x towards y in x's own precision; of equals x in float16, else y."""
+    half = dtype == "float16"
+    if half:
         step = _next_bits(b, store_half(b, x), b.compare("fcmp ogt", y, x))
         moved = load_half(b, step)
         smallest = b.fconst(x, 2.0**-24)
@@ -169,7 +170,7 @@ def nextafter(b: Body, dtype: str, x: Value, y: Value) -> Value:
     zero = b.fconst(x, 0.0)
     from_zero = b.intrinsic("llvm.copysign", smallest, y)
     moved = b.select(b.compare("fcmp oeq", x, zero), from_zero, moved)
-    moved = b.select(b.compare("fcmp oeq", x, y), y, moved)
+    moved = b.select(b.compare("fcmp oeq", x, y), x if half else y, moved)
     return b.select(b.compare("fcmp uno", x, y), b.op("fadd", x, y), moved)
 
 
@@ -182,20 +183,26 @@ def _next_bits(b: Body, bits: Value, up: Value) -> Value:
 
 
 def spacing(b: Body, dtype: str, x: Value) -> Value:
-    """The distance to the next number away from zero, with x's sign, as NumPy's."""
-    half = dtype == "float16"
-    bits = store_half(b, x) if half else b.as_integer(x)
-    moved = b.op("add", bits, b.iconst(bits, 1))
-    away = load_half(b, moved) if half else b.as_float(moved)
-    step = b.op("fsub", away, x)
-    zero = b.compare("fcmp oeq", x, b.fconst(x, 0.0))
-    smallest = b.fconst(x, 2.0**-24) if half else b.as_float(b.iconst(x, 1))
-    if not half:
-        smallest = b.intrinsic("llvm.copysign", smallest, x)
-    step = b.select(zero, smallest, step)
+    """The distance to the next number, as NumPy's.
+
+    That is upwards in float16, so never negative; else away from zero, with x's sign; but
+    positive for both zeros.
+    """
+    if dtype == "float16":
+        bits = store_half(b, x)
+        negative = b.compare("icmp slt", bits, b.iconst(bits, 0))
+        step = b.select(negative, b.iconst(bits, -1), b.iconst(bits, 1))
+        other = load_half(b, b.op("add", bits, step))
+        smallest = b.fconst(x, 2.0**-24)
+    else:
+        bits = b.as_integer(x)
+        other = b.as_float(b.op("add", bits, b.iconst(bits, 1)))
+        smallest = b.as_float(b.iconst(x, 1))
+    distance = b.op("fsub", other, x)
+    distance = b.select(b.compare("fcmp oeq", x, b.fconst(x, 0.0)), smallest, distance)
     infinite = b.compare("fcmp oeq", b.intrinsic("llvm.fabs", x), b.fconst(x, float("inf")))
-    step = b.select(infinite, b.fconst(x, float("nan")), step)
-    return b.select(b.compare("fcmp uno", x, x), x, step)
+    distance = b.select(infinite, b.fconst(x, float("nan")), distance)
+    return b.select(b.compare("fcmp uno", x, x), x, distance)
 
 
 def _scaled_parts(b: Body, x: Value) -> tuple[Value, Value, Value]:

@@ -100,21 +100,22 @@ def _logical_not(b: Body, dtype: str, x: Value) -> Value:
     return _not(b, _truth(b, x))
 
 
-def _extreme(predicate: str) -> Spelling:
-    """maximum and minimum: a NaN operand gives NaN."""
+def _extreme(side: str, unordered: str) -> Spelling:
+    """maximum, minimum, fmax or fmin of floats.
+
+    Of zeros NumPy takes the first in float16, and on x86 the second in float32 and float64 (there
+    fmax and fmin take either, by the element's place in the array).
+
+    Args:
+        side: "gt" for the greater, "lt" for the less.
+        unordered: "first" where NaN in the first operand gives NaN (a NaN in the second always
+            loses the comparison), "second" where NaN in the second gives the first.
+    """
 
     def spell(b: Body, dtype: str, x: Value, y: Value) -> Value:
-        better = b.op("or", b.compare(f"fcmp {predicate}", x, y), _is_nan(b, x))
-        return b.select(better, x, y)
-
-    return spell
-
-
-def _extreme_number(predicate: str) -> Spelling:
-    """fmax and fmin: a NaN operand gives the other."""
-
-    def spell(b: Body, dtype: str, x: Value, y: Value) -> Value:
-        better = b.op("or", b.compare(f"fcmp {predicate}", x, y), _is_nan(b, y))
+        predicate = side.replace("t", "e") if dtype == "float16" else side
+        nan = _is_nan(b, x if unordered == "first" else y)
+        better = b.op("or", b.compare(f"fcmp o{predicate}", x, y), nan)
         return b.select(better, x, y)
 
     return spell
@@ -377,12 +378,12 @@ SPELLING: dict[str, dict[str, Spelling]] = {
     "bitwise_count": {"i": _bit_count, "u": _bit_count},
     "gcd": {"i": gcd, "u": gcd},
     "lcm": {"i": lcm, "u": lcm},
-    "maximum": {"b": plain("or"), "i": _choose("sgt"), "u": _choose("ugt"), "f": _extreme("oge")},
-    "minimum": {"b": plain("and"), "i": _choose("slt"), "u": _choose("ult"), "f": _extreme("ole")},
+    "maximum": {"b": plain("or"), "i": _choose("sgt"), "u": _choose("ugt"), "f": _extreme("gt", "first")},
+    "minimum": {"b": plain("and"), "i": _choose("slt"), "u": _choose("ult"), "f": _extreme("lt", "first")},
     "fmax": {"b": plain("or"), "i": _choose("sgt"), "u": _choose("ugt"),
-             "f": _extreme_number("oge")},
+             "f": _extreme("gt", "second")},
     "fmin": {"b": plain("and"), "i": _choose("slt"), "u": _choose("ult"),
-             "f": _extreme_number("ole")},
+             "f": _extreme("lt", "second")},
     "isnan": {**{k: always(False) for k in "biu"}, "f": lambda b, dtype, x: _is_nan(b, x)},
     "isinf": {**{k: always(False) for k in "biu"}, "f": _is_inf},
     "isfinite": {**{k: always(True) for k in "biu"}, "f": _is_finite},
