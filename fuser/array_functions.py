@@ -178,7 +178,7 @@ def _nan_to_num(
     _plain("nan_to_num", copy_is_false=not copy)
     value = _array(tracing, x)
     if value.dtype.kind != "f":
-        return value.copy()
+        return tracing.wrap(value.node, not value.dims)
     limits = np.finfo(value.dtype)
     high = float(limits.max) if posinf is None else posinf
     low = float(limits.min) if neginf is None else neginf

@@ -140,6 +140,8 @@ def may_write_directly(
     """
     if spec.may_raise or not isinstance(target, np.ndarray):
         return not spec.may_raise
+    if _overlaps_itself(target):
+        return False
     others = [other for other in given.values() if other is not target]
     if any(np.may_share_memory(target, other) for other in others):
         return False
@@ -162,6 +164,17 @@ def may_write_directly(
         if load.views or not same or array.dtype.itemsize != target.dtype.itemsize:
             return False
     return True
+
+
+def _overlaps_itself(array: np.ndarray[Any, Any]) -> bool:
+    """Whether two elements of an array may share memory; rare, so a cautious answer will do."""
+    reach = array.itemsize
+    for stride, length in sorted(zip(map(abs, array.strides), array.shape, strict=True)):
+        if length > 1:
+            if stride < reach:
+                return True
+            reach += stride * (length - 1)
+    return False
 
 
 def check_arguments(graph: Graph, args: Sequence[Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -42,7 +42,13 @@ def interpret(
             remaining[id(arg)] -= 1
             if not remaining[id(arg)]:
                 del values[id(arg)]
-    return tuple(values[id(node)] for node in graph.outputs)
+    return tuple(_owned(node, values[id(node)]) for node in graph.outputs)
+
+
+def _owned(node: Node, value: Any) -> Any:
+    """An output that is an argument, or a view of some value, as an array of its own."""
+    seen = node.op.structure and node.op.name != "concatenate"
+    return value.copy() if seen and hasattr(value, "copy") else value
 
 
 def _uses(graph: Graph) -> dict[int, int]:

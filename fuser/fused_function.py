@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser import captures, counters, executor, fallback, scalars, trees, views
+from fuser import captures, counters, dims, executor, fallback, scalars, trees, views
 from fuser.compiler import compile_upfront
 from fuser.errors import ArgumentError, FuserError, Reason, ShapeError, Unsupported
 from fuser.executor import CannotRun
@@ -219,9 +219,7 @@ class FusedFunction:
         try:
             first = trace_call(self.__wrapped__, structure, leaves)
             second = trace_call(self.__wrapped__, structure, leaves)
-        except (Unsupported, ShapeError):
-            raise
-        except FuserError:
+        except (FuserError, OverflowError):  # a Python int that does not fit: as at later calls
             raise
         except Exception as error:  # noqa: BLE001 - the plain function decides what it means
             found = f"{type(error).__name__}: {error}"
@@ -233,7 +231,8 @@ class FusedFunction:
     def _run(self, call: _Call, leaves: Sequence[Any], out: Any) -> Any:
         """Compute the outputs of one call and put them together."""
         trace, spec = call.specialisation.trace, call.specialisation.spec
-        targets = _targets(trace, out)
+        targets = _targets(trace, out, call.sizes)
+        _check_hazards(call)
         given: dict[int, Any] = dict(targets)
         names = [p.name for p in trace.graph.parameters]
         for parameter, output in trace.writes:
@@ -431,11 +430,25 @@ def _same_memory(one: Any, other: Any) -> bool:
     )
 
 
-def _targets(trace: Trace, out: Any) -> dict[int, Any]:
+def _check_hazards(call: _Call) -> None:
+    """Refuse arguments that share memory, where one is written before the other is read.
+
+    Raises:
+        Unsupported: then only the function itself gives the right answer.
+    """
+    trace = call.specialisation.trace
+    for pair in trace.hazards:
+        first, then = (call.arrays[trace.graph.parameters[place].name] for place in pair)
+        if first is then or np.may_share_memory(first, then):
+            raise Unsupported("write-into-view", "assignment", "arguments that share memory", "")
+
+
+def _targets(trace: Trace, out: Any, sizes: Mapping[str, int]) -> dict[int, Any]:
     """Which graph outputs are written into which arrays of `out=`.
 
     Raises:
         ArgumentError: a wrong number of arrays, or an output that is no array.
+        ShapeError: an array of another shape than its output.
     """
     if out is None:
         return {}
@@ -451,6 +464,9 @@ def _targets(trace: Trace, out: Any) -> dict[int, Any]:
             raise ArgumentError(f"out is an array, found {type(target).__name__}")
         if leaf.index in targets or target.dtype != node.dtype:
             raise Unsupported("unsupported-argument", "out=", f"dtype {target.dtype}", "")
+        shape = tuple(dims.evaluate(dim, sizes) for dim in node.shape)
+        if target.shape != shape:
+            raise ShapeError(f"out has shape {target.shape}, the result has {shape}")
         if not target.flags.writeable:
             raise ValueError("output array is read-only")
         targets[leaf.index] = target

@@ -21,11 +21,13 @@ if TYPE_CHECKING:
 class Storage:
     """Memory as the function sees it: arrays and views that share it see each other's writes."""
 
-    __slots__ = ("node",)
+    __slots__ = ("argument", "node", "reshaped")
 
-    def __init__(self, node: Node) -> None:
-        """Start with the value `node`."""
+    def __init__(self, node: Node, argument: int | None = None) -> None:
+        """Start with the value `node`; `argument`: the parameter whose memory this is."""
         self.node = node
+        self.argument = argument
+        self.reshaped = False
 
 
 class TracedArray(NDArrayOperatorsMixin):
@@ -53,29 +55,51 @@ class TracedArray(NDArrayOperatorsMixin):
     @property
     def node(self) -> Node:
         """The value now."""
+        self.tracing.note_read(self.storage.argument)
         node = self.storage.node
         for name, payload in self.views:
             node = self.tracing.node(name, [node], payload)
         return node
 
-    def assign(self, node: Node) -> None:
+    def assign(self, node: Node, strict: bool = False) -> None:
         """Replace the whole value, as writing into the array does.
 
+        Args:
+            node: the new value; it is broadcast to the array's shape.
+            strict: extra leading axes of length 1 are refused, as ufuncs do for `out=`.
+
         Raises:
+            ValueError: it does not broadcast to the array's shape.
             Unsupported: this is a view, so only part of some memory would be written.
         """
+        tracing = self.tracing
         if self.views:
             raise Unsupported("write-into-view", "assignment", "a write through a view")
-        if len(node.shape) != len(self._shape) or any(
-            self.tracing.size(a) != self.tracing.size(b)
-            for a, b in zip(node.shape, self._shape, strict=True)
-        ):
-            node = self.tracing.node("broadcast_to", [node], ", ".join(map(str, self._shape)))
-        self.tracing.broadcast("assignment", [self._shape, node.shape])
+        if self.storage.reshaped:
+            raise Unsupported("write-into-view", "assignment", "a reshape may be a view of it")
+        given = node.shape
+        extra = len(given) - len(self._shape)
+        if extra > 0 and not strict and all(tracing.size(dim) == 1 for dim in given[:extra]):
+            for dim in given[:extra]:
+                tracing.unify(1, dim, lambda: "assignment")
+            node = tracing.node("index", [node], ", ".join(["0"] * extra))
+        wanted = [tracing.size(dim) for dim in self._shape]
+        found = [tracing.size(dim) for dim in tracing.broadcast("out", [self._shape, node.shape])]
+        if wanted != found:
+            raise ValueError(
+                f"could not broadcast shape {tuple(tracing.size(dim) for dim in given)} "
+                f"into an array of shape {tuple(wanted)}"
+            )
+        if node.shape != self._shape:
+            shape = ", ".join(str(tracing.resolve(dim)) for dim in self._shape)
+            node = tracing.node("broadcast_to", [node], shape)
+        tracing.note_write(self.storage.argument)
         self.storage.node = node
 
     def _view(self, name: str, payload: str, generic: bool = False) -> TracedArray:
         """Another way to see the same memory."""
+        if name == "reshape":  # of some memory it is a copy
+            self.storage.reshaped = True
         return TracedArray(self.tracing, self.storage, (*self.views, (name, payload)), generic)
 
     # -- what an array knows of itself ------------------------------------------------------
@@ -208,7 +232,8 @@ class TracedArray(NDArrayOperatorsMixin):
                     f"index {part} is out of bounds for axis {axis} with size {length}"
                 )
         generic = full and integers and not ellipsis
-        return self._view("index", infer.spell_index(parts), generic)
+        seen = self._view("index", infer.spell_index(parts))
+        return self.tracing.wrap(seen.node, True) if generic else seen  # a scalar is a copy
 
     def _basic_index(self, index: Any) -> tuple[infer.IndexPart, ...]:
         """Normalise an index to integers, slices and None."""

@@ -87,6 +87,8 @@ class Trace:
         writes: (parameter, graph output) pairs: what is written back into arguments.
         value_guards: (host expression, value) pairs that this trace holds for.
         parameter_leaves: for each parameter, the index of the argument leaf; None if captured.
+        hazards: pairs of parameters that must not share memory: the first is written before
+            the second is read or written.
     """
 
     graph: Graph
@@ -95,6 +97,7 @@ class Trace:
     writes: tuple[tuple[int, int], ...]
     value_guards: tuple[tuple[str, Any], ...]
     parameter_leaves: tuple[int | None, ...]
+    hazards: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(slots=True)
@@ -119,6 +122,8 @@ class Tracing:
     scalars: list[tuple[HostScalar, int]] = field(default_factory=list)
     lines: dict[int, str] = field(default_factory=dict)
     captured: dict[int, TracedArray] = field(default_factory=dict)
+    written: dict[int, None] = field(default_factory=dict)
+    hazards: dict[tuple[int, int], None] = field(default_factory=dict)
 
     # -- arguments --------------------------------------------------------------------------
 
@@ -131,7 +136,7 @@ class Tracing:
             self.sizes[name] = length
             shape.append(dims.symbol(name))
         node = make_input(f"x{len(self.arguments)}", array.dtype, tuple(shape))
-        storage = Storage(node)
+        storage = Storage(node, len(self.arguments))
         self.arguments.append(_Argument(storage, array, node, leaf))
         return TracedArray(self, storage, (), isinstance(array, np.generic))
 
@@ -144,6 +149,19 @@ class Tracing:
     def guard_value(self, text: str, value: Any) -> None:
         """Note that this trace holds only while a host expression has this value."""
         self.value_guards[text] = value
+
+    def note_read(self, argument: int | None) -> None:
+        """Note which arguments must not share memory: this one is read after others' writes."""
+        if argument is not None:
+            for other in self.written:
+                if other != argument:
+                    self.hazards[other, argument] = None
+
+    def note_write(self, argument: int | None) -> None:
+        """Note a write into an argument."""
+        self.note_read(argument)
+        if argument is not None:
+            self.written[argument] = None
 
     def capture(self, array: Any) -> TracedArray:
         """Stand in for a real array that the function reached: a hidden input by reference."""
@@ -358,9 +376,7 @@ class Tracing:
             raise Unsupported("unsupported-argument", f"np.{name}", "out= is not an array")
         old = array.node
         if not np.can_cast(node.dtype, old.dtype, casting):  # type: ignore[arg-type]
-            raise np.exceptions.UFuncTypeError(
-                name, casting, node.dtype, old.dtype, 0
-            ) if hasattr(np.exceptions, "UFuncTypeError") else TypeError(
+            raise TypeError(
                 f"Cannot cast ufunc '{name}' output from {node.dtype!r} to {old.dtype!r} "
                 f"with casting rule '{casting}'"
             )
@@ -368,7 +384,7 @@ class Tracing:
         if where is not True:
             mask = self.operand_node(self.operand(where), np.dtype(bool))
             new = self.node("where", [mask, new, old])
-        array.assign(new)
+        array.assign(new, strict=name != "copyto")
         return target
 
     # -- functions --------------------------------------------------------------------------
@@ -395,11 +411,11 @@ class Tracing:
         """Turn what the function returned into a canonical graph and the way to its outputs."""
         structure, found = flatten(result)
         nodes: list[Node] = []
-        whole: dict[tuple[int, tuple[View, ...]], int] = {}
+        whole: dict[int, int] = {}
         for leaf in found:  # values first, so that views of them can be real views
             if isinstance(leaf, TracedArray) and not leaf.views and not self._argument_of(leaf):
-                if (id(leaf.storage), ()) not in whole:
-                    whole[(id(leaf.storage), ())] = len(nodes)
+                if id(leaf.storage) not in whole:
+                    whole[id(leaf.storage)] = len(nodes)
                     nodes.append(leaf.node)
         leaves = [self._leaf(leaf, nodes, whole) for leaf in found]
         writes: list[tuple[int, int]] = []
@@ -417,7 +433,7 @@ class Tracing:
         return None
 
     def _leaf(
-        self, leaf: Any, nodes: list[Node], whole: dict[tuple[int, tuple[View, ...]], int]
+        self, leaf: Any, nodes: list[Node], whole: dict[int, int]
     ) -> Any:
         """Describe one output."""
         if isinstance(leaf, HostScalar):
@@ -427,14 +443,11 @@ class Tracing:
             return OutStatic(leaf, fresh=isinstance(leaf, np.ndarray) and not known)
         if place := self._argument_of(leaf):
             return OutAlias(place - 1, leaf.views)
-        base = whole.get((id(leaf.storage), ()))
-        if leaf.views and base is not None:
-            return OutView(base, leaf.views)
-        key = (id(leaf.storage), leaf.views)
-        if key not in whole:
-            whole[key] = len(nodes)
-            nodes.append(leaf.node)
-        return OutNode(whole[key], leaf.generic)
+        if id(leaf.storage) not in whole:
+            whole[id(leaf.storage)] = len(nodes)
+            nodes.append(leaf.storage.node)
+        place = whole[id(leaf.storage)]
+        return OutView(place, leaf.views) if leaf.views else OutNode(place, leaf.generic)
 
 
 def check_array(array: Any, what: str) -> None:
@@ -602,6 +615,7 @@ def _canonical(
         tuple((place_of[place], output) for place, output in writes),
         value_guards,
         tuple(parameter_leaves),
+        tuple((place_of[first], place_of[then]) for first, then in tracing.hazards),
     )
 
 

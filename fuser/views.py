@@ -186,7 +186,7 @@ def apply_views(array: Any, views: Sequence[View], sizes: Mapping[str, int], mod
     """
     for name, payload in views:
         if name == "index":
-            array = array[infer.parse_index(payload)]
+            array = array[(*infer.parse_index(payload), Ellipsis)]  # a 0-d array, never a scalar
         elif name == "transpose":
             array = array.transpose([int(a) for a in payload.split(",") if a.strip()])
         elif name == "part":
