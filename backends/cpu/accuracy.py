@@ -1,7 +1,7 @@
 """How far the elementary functions are from the true value, measured.
 
-`python -m fuser.backends.cpu.accuracy` tries every float32 input of every unary function, and a
-sample of float64, and writes docs/accuracy.md. The tests use the same kernels on smaller samples.
+The kernels, references and samples here serve the tests and `accuracy_table`, which tries every
+float32 input of every unary function and writes docs/accuracy.md.
 
 The reference for float32 is the C library's double function; for float64 it is its 80-bit long
 double function. The error is counted in units in the last place of the true value; below the
@@ -18,16 +18,12 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from llvmlite import binding as llvm
 
+from fuser.backends.cpu.accuracy_samples import BINARY, DTYPES, Array
 from fuser.backends.cpu.body import BITS, Body, Features, Module, Value, vector_type
 from fuser.backends.cpu.elementary.table import ELEMENTARY
 
-Array = npt.NDArray[Any]
-
-DTYPES = {"float": np.dtype(np.float32), "double": np.dtype(np.float64)}
-BINARY = frozenset({"power", "arctan2", "hypot"})
 C_NAMES = {
     "arcsin": "asin",
     "arccos": "acos",
@@ -82,7 +78,7 @@ def target_machine(target: Target) -> Any:
     initialised()
     triple = llvm.Target.from_triple(llvm.get_process_triple())
     return triple.create_target_machine(
-        cpu=target.cpu, features=target.flags, opt=2, reloc="pic", codemodel="jitdefault"
+        cpu=target.cpu, features=target.flags, opt=2, reloc="pic", codemodel="small"
     )
 
 
@@ -97,6 +93,18 @@ def address_of(symbol: str) -> int:
     found = ctypes.cast(getattr(c_library(), symbol), ctypes.c_void_p).value
     assert found is not None
     return found
+
+
+def load(machine: Any, text: str, imports: Sequence[str]) -> tuple[Any, Any]:
+    """Compile a module that exports `f`; return what must be kept alive, and the library."""
+    parsed = llvm.parse_assembly(text)
+    parsed.verify()
+    builder = llvm.JITLibraryBuilder().add_object_img(machine.emit_object(parsed))
+    builder.export_symbol("f")
+    for symbol in imports:
+        builder.import_symbol(symbol, address_of(symbol))
+    jit = llvm.create_lljit_compiler(machine)
+    return jit, builder.link(jit, "elementary")
 
 
 def loop_module(
@@ -146,28 +154,17 @@ class Kernel:
         self.arity = 2 if name in BINARY else 1
         module = loop_module(build or ELEMENTARY[name], scalar, target, self.lanes, self.arity)
         self.text = module.text()
-        self._imports = module.imports
+        self.imports = module.imports
         self._machine = target_machine(target)
         self._entry: Any = None
 
-    def _parsed(self) -> Any:
-        """The verified module."""
-        parsed = llvm.parse_assembly(self.text)
-        parsed.verify()
-        return parsed
-
     def assembly(self) -> str:
         """The machine code as text."""
-        return str(self._machine.emit_assembly(self._parsed()))
+        return str(self._machine.emit_assembly(llvm.parse_assembly(self.text)))
 
     def _load(self) -> None:
         """Compile to machine code and find its entry."""
-        image = self._machine.emit_object(self._parsed())
-        builder = llvm.JITLibraryBuilder().add_object_img(image).export_symbol("f")
-        for symbol in self._imports:
-            builder.import_symbol(symbol, address_of(symbol))
-        self._jit = llvm.create_lljit_compiler(self._machine)
-        self._library = builder.link(self._jit, "kernel")
+        self._jit, self._library = load(self._machine, self.text, self.imports)
         kinds = [ctypes.c_void_p] * (self.arity + 1) + [ctypes.c_int64]
         self._entry = ctypes.CFUNCTYPE(None, *kinds)(self._library["f"])
 
@@ -238,13 +235,7 @@ class Reference:
             "}",
         ]
         self._machine = target_machine(host_target())
-        parsed = llvm.parse_assembly("\n".join(lines))
-        parsed.verify()
-        image = self._machine.emit_object(parsed)
-        builder = llvm.JITLibraryBuilder().add_object_img(image).export_symbol("f")
-        builder.import_symbol(symbol, address_of(symbol))
-        self._jit = llvm.create_lljit_compiler(self._machine)
-        self._library = builder.link(self._jit, "reference")
+        self._jit, self._library = load(self._machine, "\n".join(lines), [symbol])
         kinds = [ctypes.c_void_p] * (self.arity + 1) + [ctypes.c_int64]
         self._entry = ctypes.CFUNCTYPE(None, *kinds)(self._library["f"])
 
@@ -289,35 +280,90 @@ def ulp_errors(got: Array, true: Array) -> Array:
         return np.where(np.isnan(got) & np.isnan(true), 0.0, errors)
 
 
+def float_errors_module(target: Target) -> str:
+    """A function `f(got, true, errors, count)`: `ulp_errors` for float32, at machine speed.
+
+    Args:
+        target: the processor; the count must be a multiple of 8.
+    """
+    module = Module(target.features)
+    b = Body(module)
+    places = {}
+    for name, scalar in (("got", "float"), ("true", "double"), ("errors", "float")):
+        places[name] = f"  %p_{name} = getelementptr {scalar}, ptr %{name}, i64 %i"
+    got = Value("%g", "float", 8)
+    true = Value("%t", "double", 8)
+    field = b.op("and", b.as_integer(true), b.iconst(true, 0x7FF << 52))
+    for limit, predicate in (((1023 - 126) << 52, "icmp ult"), ((1023 + 127) << 52, "icmp ugt")):
+        bound = b.iconst(true, limit)
+        field = b.select(b.compare(predicate, field, bound), bound, field)
+    unit = b.as_float(b.op("sub", field, b.iconst(true, 23 << 52)))
+    wide = b.cast("fpext", got, "double")
+    infinite = b.compare("fcmp oeq", b.intrinsic("llvm.fabs", wide), b.fconst(wide, float("inf")))
+    beyond = b.intrinsic("llvm.copysign", b.fconst(wide, 2.0**128), wide)
+    shown = b.select(infinite, beyond, wide)
+    error = b.op("fdiv", b.intrinsic("llvm.fabs", b.op("fsub", shown, true)), unit)
+    rounded = b.cast("fptrunc", true, "float")
+    same = b.compare("icmp eq", b.as_integer(rounded), b.as_integer(got))
+    half = b.fconst(true, 0.5)
+    capped = b.select(b.compare("fcmp olt", error, half), error, half)
+    error = b.select(same, b.select(infinite, b.fconst(true, 0.0), capped), error)
+    zeros = b.compare("fcmp oeq", b.op("fadd", rounded, got), b.fconst(got, 0.0))
+    zeros = b.op("and", zeros, b.compare("fcmp oeq", rounded, b.fconst(got, 0.0)))
+    wrong_sign = b.op("and", zeros, b.compare("icmp ne", b.as_integer(rounded), b.as_integer(got)))
+    got_nan, true_nan = b.compare("fcmp uno", got, got), b.compare("fcmp uno", true, true)
+    bad = b.op("or", wrong_sign, b.op("xor", got_nan, true_nan))
+    error = b.select(b.op("and", got_nan, true_nan), b.fconst(true, 0.0), error)
+    error = b.select(bad, b.fconst(true, float("inf")), error)
+    result = b.cast("fptrunc", error, "float")
+    lines = [
+        "define void @f(ptr %got, ptr %true, ptr %errors, i64 %count) #0 {",
+        "entry:",
+        "  br label %loop",
+        "loop:",
+        "  %i = phi i64 [ 0, %entry ], [ %next, %loop ]",
+        *places.values(),
+        "  %g = load <8 x float>, ptr %p_got, align 4",
+        "  %t = load <8 x double>, ptr %p_true, align 8",
+        *b.lines,
+        f"  store {result.typed}, ptr %p_errors, align 4",
+        "  %next = add i64 %i, 8",
+        "  %more = icmp ult i64 %next, %count",
+        "  br i1 %more, label %loop, label %done",
+        "done:",
+        "  ret void",
+        "}",
+    ]
+    module.functions.append("\n".join(lines))
+    return module.text()
+
+
+class FloatErrors:
+    """`ulp_errors` for float32, compiled."""
+
+    def __init__(self) -> None:
+        """Compile for this machine."""
+        target = host_target()
+        self._machine = target_machine(target)
+        self._jit, self._library = load(self._machine, float_errors_module(target), [])
+        kinds = [ctypes.c_void_p] * 3 + [ctypes.c_int64]
+        self._entry = ctypes.CFUNCTYPE(None, *kinds)(self._library["f"])
+
+    def __call__(self, got: Array, true: Array) -> Array:
+        """The errors of float32[n] against float64[n], n a multiple of 8."""
+        if got.size % 8 or got.size != true.size:
+            raise ValueError(
+                f"{got.size} results and {true.size} references: want equal, by eights"
+            )
+        errors = np.empty(got.size, np.float32)
+        self._entry(got.ctypes.data, true.ctypes.data, errors.ctypes.data, got.size)
+        return errors
+
+
 def worst(errors: Array, *inputs: Array) -> tuple[float, tuple[float, ...]]:
     """The greatest error and the inputs that it belongs to."""
     index = int(np.argmax(errors))
     return float(errors[index]), tuple(float(array[index]) for array in inputs)
-
-
-# -- samples ---------------------------------------------------------------------------------------
-
-
-def sample_bits(scalar: str, count: int) -> Array:
-    """Evenly spread bit patterns, every exponent's ends, and special values.
-
-    Args:
-        scalar: "float" or "double".
-        count: how many evenly spread patterns.
-    """
-    integer = np.uint32 if scalar == "float" else np.uint64
-    width, digits = (32, 23) if scalar == "float" else (64, 52)
-    step = (1 << width) // count
-    even = np.arange(count, dtype=np.uint64) * np.uint64(step) + np.uint64(step // 3)
-    starts = np.arange(1 << (width - digits), dtype=np.uint64) << np.uint64(digits)
-    ends = np.concatenate([starts, starts + np.uint64(1), starts - np.uint64(1)])
-    return np.concatenate([even, ends]).astype(integer).view(DTYPES[scalar])
-
-
-def sample_range(scalar: str, low: float, high: float, count: int, seed: int = 1) -> Array:
-    """Uniform random values of a range."""
-    generator = np.random.default_rng(seed)
-    return generator.uniform(low, high, count).astype(DTYPES[scalar])
 
 
 def measure(kernel: Kernel, reference: Reference, *inputs: Array) -> tuple[float, Sequence[float]]:
