@@ -248,8 +248,14 @@ class FusedFunction:
             _result(leaf, results, call, names, place, targets)
             for place, leaf in enumerate(trace.leaves)
         ]
-        result = trees.unflatten(trace.structure, leaves_out)
-        return out if out is not None else result
+        if out is None:
+            return trees.unflatten(trace.structure, leaves_out)
+        wanted = out if isinstance(out, tuple) else (out,)
+        for target, leaf, value in zip(wanted, trace.leaves, leaves_out, strict=True):
+            if isinstance(leaf, OutView):
+                _check_target(target, value.shape, value.dtype)
+                np.copyto(target, value, casting="same_kind")
+        return out
 
     def _interpret(self, call: _Call, given: Mapping[int, Any]) -> list[Any]:
         """Mode "fallback": NumPy or CuPy, operation by operation."""
@@ -360,7 +366,7 @@ def signature(structure: Any, leaves: Sequence[Any], keep: list[Any]) -> Any:
             parts.append(kind)
         elif isinstance(leaf, np.generic):
             parts.append(("scalar", leaf.dtype))
-        elif hasattr(leaf, "dtype") and hasattr(leaf, "ndim"):
+        elif hasattr(leaf, "dtype") and hasattr(leaf, "ndim") and not isinstance(leaf, type):
             parts.append((kind, leaf.dtype, leaf.ndim))
         else:
             parts.append(_static(leaf, keep))
@@ -457,6 +463,8 @@ def _targets(trace: Trace, out: Any, sizes: Mapping[str, int]) -> dict[int, Any]
         raise ArgumentError(f"out has {len(wanted)} arrays, the function gives {len(trace.leaves)}")
     targets: dict[int, Any] = {}
     for target, leaf in zip(wanted, trace.leaves, strict=True):
+        if isinstance(leaf, OutView) and hasattr(target, "dtype"):
+            continue  # the value that it is a view of is computed, then the view is copied
         if not isinstance(leaf, OutNode):
             raise Unsupported("unsupported-argument", "out=", "an output that is an argument", "")
         node = trace.graph.outputs[leaf.index]

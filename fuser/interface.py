@@ -16,7 +16,7 @@ from fuser.executor import CannotRun
 from fuser.fused_function import MODES, FusedFunction, clear_all
 from fuser.graph import Graph
 from fuser.specs import ArgSpec, KernelSpec, SectionSpec, TensorDesc
-from fuser.tracer import trace_call
+from fuser.tracer import trace_call, whole_graph
 
 
 @overload
@@ -87,7 +87,7 @@ def trace(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Graph:
     plain = function.__wrapped__ if isinstance(function, FusedFunction) else function
     structure, leaves = trees.flatten((args, kwargs))
     try:
-        return trace_call(plain, structure, leaves).graph
+        return whole_graph(trace_call(plain, structure, leaves))
     except Unsupported as error:
         raise FusionError(error.reason) from None
 

@@ -429,6 +429,20 @@ class TracedArray(NDArrayOperatorsMixin):
         self[...] = value
 
 
+def _in_place(name: str) -> None:
+    """`x += y` on what NumPy has as a scalar makes a new scalar: scalars are not written into."""
+    operate = getattr(NDArrayOperatorsMixin, name)
+
+    def apply(self: TracedArray, other: Any) -> Any:
+        return NotImplemented if self.generic else operate(self, other)
+
+    setattr(TracedArray, name, apply)
+
+
+for _name in "add sub mul truediv floordiv mod pow lshift rshift and xor or".split():
+    _in_place(f"__i{_name}__")
+
+
 def _plain_slice(part: slice) -> slice:
     """A slice with Python integers."""
     bounds = [None if b is None else _integer(b) for b in (part.start, part.stop, part.step)]

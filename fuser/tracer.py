@@ -63,6 +63,7 @@ class OutScalar:
     """An output that is a Python scalar computed on the host."""
 
     text: str
+    kind: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -437,7 +438,7 @@ class Tracing:
     ) -> Any:
         """Describe one output."""
         if isinstance(leaf, HostScalar):
-            return OutScalar(leaf.text)
+            return OutScalar(leaf.text, leaf.kind.__name__)
         if not isinstance(leaf, TracedArray):
             known = id(leaf) in self.captured
             return OutStatic(leaf, fresh=isinstance(leaf, np.ndarray) and not known)
@@ -542,7 +543,9 @@ def trace_call(function: Callable[..., Any], tree: Any, leaves: Sequence[Any]) -
     tracing = Tracing()
     stand_ins: list[Any] = []
     for place, leaf in enumerate(leaves):
-        if hasattr(leaf, "__array_interface__") or hasattr(leaf, "__cuda_array_interface__"):
+        if isinstance(leaf, type):  # np.float32 itself has an array's attributes
+            stand_ins.append(leaf)
+        elif hasattr(leaf, "__array_interface__") or hasattr(leaf, "__cuda_array_interface__"):
             stand_ins.append(tracing.add_array(leaf, place))
         elif type(leaf) in (bool, int, float):
             stand_ins.append(tracing.add_scalar(leaf, place))
@@ -593,7 +596,7 @@ def _canonical(
         (scalars.rename(text, full), value) for text, value in tracing.value_guards.items()
     )
     leaves = [
-        OutScalar(scalars.rename(leaf.text, full)) if isinstance(leaf, OutScalar) else leaf
+        replace(leaf, text=scalars.rename(leaf.text, full)) if isinstance(leaf, OutScalar) else leaf
         for leaf in leaves
     ]
     leaves = [
@@ -617,6 +620,37 @@ def _canonical(
         tuple(parameter_leaves),
         tuple((place_of[first], place_of[then]) for first, then in tracing.hazards),
     )
+
+
+def whole_graph(trace: Trace) -> Graph:
+    """The trace as one graph: every array that the function returns, then what it writes.
+
+    Calls need less: arguments that are returned, and views, are no kernel's work. A returned
+    Python number becomes a 0-d array; what else is returned (None, text) is no array.
+    """
+    graph = trace.graph
+    inputs = {p.name: make_input(p.name, p.dtype, p.shape) for p in graph.parameters if p.dtype}
+    outputs: list[Node] = []
+    for leaf in trace.leaves:
+        if isinstance(leaf, OutNode):
+            outputs.append(graph.outputs[leaf.index])
+        elif isinstance(leaf, OutScalar):
+            outputs.append(make_scalar(leaf.text, np.dtype(leaf.kind)))
+        elif isinstance(leaf, (OutView, OutAlias)):
+            node = (
+                graph.outputs[leaf.index]
+                if isinstance(leaf, OutView)
+                else inputs[graph.parameters[leaf.parameter].name]
+            )
+            for name, payload in leaf.views:
+                node = make(name, node, payload=payload, equal=graph.equal)
+            outputs.append(node)
+        elif isinstance(leaf.value, (bool, int, float, np.generic)):
+            dtype = infer.dtype_of(np.asarray(leaf.value).dtype)
+            check_dtype(dtype, "returned value")
+            outputs.append(make_constant(leaf.value, dtype))
+    outputs += [graph.outputs[output] for _, output in trace.writes]
+    return graph.with_outputs(outputs)
 
 
 def _interleave(tracing: Tracing) -> list[int]:
