@@ -77,6 +77,10 @@ class Backend(ABC):
     def address(self, array: Any) -> int:
         """The address of an array's first element."""
 
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """A new C-ordered array with any content."""
+        return self.array_module.empty(shape, dtype)
+
     @property
     @abstractmethod
     def array_module(self) -> Any:

@@ -40,11 +40,11 @@ class Fresh:
     order: tuple[int, ...] | None
     """Axes, outermost in memory first; None for C order."""
 
-    def make(self, module: Any) -> Any:
+    def make(self, backend: Backend) -> Any:
         """Allocate it."""
         if self.order is None:
-            return module.empty(self.shape, self.dtype)
-        laid = module.empty(tuple(self.shape[axis] for axis in self.order), self.dtype)
+            return backend.empty(self.shape, self.dtype)
+        laid = backend.empty(tuple(self.shape[axis] for axis in self.order), self.dtype)
         return laid.transpose(np.argsort(self.order))
 
 
@@ -107,7 +107,7 @@ class Launch:
         ]
         for entry in self.fresh:
             if entry.name not in arrays:
-                arrays[entry.name] = entry.make(module)
+                arrays[entry.name] = entry.make(self.backend)
         address = self.backend.address
         places = {name: address(array) for name, array in arrays.items()}
         status = 0

@@ -66,7 +66,7 @@ class CpuBackend(Backend):
         from fuser.backends.cpu.fused_kernel import FusedKernelCPU
 
         code = loader.to_object(text)
-        return FusedKernelCPU(name, text, code, len(nests), imports_of(text))
+        return FusedKernelCPU(name, text, code, nests, imports_of(text), self.features)
 
     def pack(self, pointers: Sequence[int], rest: bytes) -> bytes:
         """8-byte words throughout."""
@@ -75,6 +75,17 @@ class CpuBackend(Backend):
     def address(self, array: Any) -> int:
         """The address of the first element."""
         return int(array.__array_interface__["data"][0])
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        """A new C-ordered array; large ones come from the output pool."""
+        size = dtype.itemsize
+        for length in shape:
+            size *= length
+        if size < 1 << 20:
+            return np.empty(shape, dtype)
+        from fuser.backends.cpu import pool
+
+        return pool.empty(shape, dtype)
 
     @property
     def array_module(self) -> Any:

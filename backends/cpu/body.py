@@ -126,6 +126,8 @@ class Module:
             *(self.declarations[name] for name in sorted(self.declarations)),
             attributes,
         ]
+        if any("!nontemporal" in function for function in self.functions):
+            parts.append("!0 = !{i32 1}")
         return "\n\n".join(parts) + "\n"
 
 

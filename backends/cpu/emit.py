@@ -28,16 +28,29 @@ from fuser.specs import CONTIGUOUS, INVARIANT, TensorDesc
 UNROLL_LIMIT = 24
 
 
-def emit(nests: Sequence[LoopNest], name: str, features: Features) -> str:
+def emit(
+    nests: Sequence[LoopNest], name: str, features: Features, stream: bool = False
+) -> str:
     """Spell loop nests as one module.
+
+    Args:
+        nests: what to spell.
+        name: the stem of the functions' names.
+        features: what the processor can do.
+        stream: write results past the caches; destinations are then aligned to 64 bytes.
 
     Raises:
         Unsupported: an operation has no spelling.
     """
     module = Module(features)
     for place, nest in enumerate(nests):
-        _Section(module, nest, f"{name}.{place}").emit()
+        _Section(module, nest, f"{name}.{place}", stream and streams(nest)).emit()
     return module.text()
+
+
+def streams(nest: LoopNest) -> bool:
+    """Whether a nest has a form that writes past the caches: one loop, whole vectors."""
+    return nest.rank == 1 and all(desc.access == CONTIGUOUS for _, desc in nest.stores)
 
 
 def lanes_of(nest: LoopNest, features: Features) -> int:
@@ -60,6 +73,7 @@ class _Section:
     module: Module
     nest: LoopNest
     name: str
+    stream: bool = False
     values: dict[int, Value] = field(default_factory=dict)
     levels: dict[int, int] = field(default_factory=dict)
 
@@ -221,7 +235,8 @@ class _Section:
             k = len(self.nest.loads) + place
             raw = self._to_memory(b, self._operand(number, 2), desc.dtype)
             if desc.access == CONTIGUOUS:
-                b.line(f"store {raw.typed}, ptr %q{k}, align 1")
+                past = "align 64, !nontemporal !0" if self.stream else "align 1"
+                b.line(f"store {raw.typed}, ptr %q{k}, {past}")
                 continue
             address = f"%q{k}"
             for lane in range(self.lanes):
@@ -308,6 +323,7 @@ class _Section:
             "  %more.rows = icmp ult i64 %o1, %oend",
             "  br i1 %more.rows, label %row, label %done",
             "done:",
+            *(["  fence seq_cst"] if self.stream else []),
             *(["  %status = load i32, ptr %flag"] if flagged else []),
             "  ret i32 %status" if flagged else "  ret i32 0",
             "}",

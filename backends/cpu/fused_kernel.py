@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import ctypes
+import struct
+import threading
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
+import numpy as np
+
 from fuser.backend import Kernel
-from fuser.backends.cpu import loader
+from fuser.backends.cpu import loader, workers
+from fuser.backends.cpu.body import Features
+from fuser.backends.cpu.emit import emit, streams
+from fuser.codegen import LoopNest
+from fuser.ops import TABLE
+from fuser.specs import CONTIGUOUS
 
 _PROTOTYPE = ctypes.CFUNCTYPE(
     ctypes.c_int32,
@@ -18,30 +28,115 @@ _PROTOTYPE = ctypes.CFUNCTYPE(
     ctypes.c_int64,
 )
 
+#: Work below this many estimated nanoseconds stays on the calling thread: waking a sleeping
+#: helper costs about 20 us, and half of the work has to outweigh it.
+PARALLEL_NS = 60_000
+#: Estimated nanoseconds an element on one thread: a byte moved, a light and a heavy operation on
+#: four bytes, a division of integers.
+BYTE_NS, LIGHT_NS, HEAVY_NS, DIVISION_NS = 0.08, 0.03, 0.6, 2.0
+
+
+def cost_ns(nest: LoopNest) -> float:
+    """Estimated nanoseconds for each element of a nest on one thread."""
+    total = 0.0
+    for desc in (*nest.loads, *(desc for _, desc in nest.stores)):
+        factor = 1 if desc.access == CONTIGUOUS else 4
+        total += factor * BYTE_NS * np.dtype(desc.dtype).itemsize
+    for instruction in nest.body:
+        width = np.dtype(instruction.operand_dtype).itemsize / 4
+        if TABLE[instruction.op].heavy:
+            total += HEAVY_NS * width
+        elif "div" in instruction.op or instruction.op in ("remainder", "fmod"):
+            total += DIVISION_NS
+        else:
+            total += LIGHT_NS * width
+    return total
+
+
+@cache
+def stream_bytes() -> int:
+    """Results larger than this are written past the caches: the last cache's size."""
+    try:
+        with open("/sys/devices/system/cpu/cpu0/cache/index3/size") as size:
+            return int(size.read().strip().rstrip("K")) << 10
+    except (OSError, ValueError):
+        return 32 << 20
+
 
 class FusedKernelCPU(Kernel):
     """Machine code for the loop nests of one group."""
 
-    def __init__(self, name: str, text: str, code: bytes, sections: int, imports: Sequence[str]):
+    def __init__(
+        self,
+        name: str,
+        text: str,
+        code: bytes,
+        nests: Sequence[LoopNest],
+        imports: Sequence[str],
+        features: Features,
+    ) -> None:
         """Load an object file.
 
         Args:
             name: the stem of the functions' names.
             text: the LLVM IR that it was made from.
             code: the object file.
-            sections: how many loop nests it has.
+            nests: its loop nests.
             imports: C library symbols that it calls.
+            features: what the text may use.
         """
         self.name = name
         self._text = text
         self.code = code
-        exports = [f"{name}.{k}" for k in range(sections)]
-        self._library, self.addresses = loader.load(code, exports, imports)
-        self._functions = [_PROTOTYPE(address) for address in self.addresses]
+        self._nests = tuple(nests)
+        self._imports = tuple(imports)
+        self._features = features
+        self._costs = [cost_ns(nest) for nest in nests]
+        self._library, self.addresses, self._functions = self._load(code)
+        self._streaming: tuple[Any, list[int], list[Any]] | None = None
+        self._lock = threading.Lock()
+
+    def _load(self, code: bytes) -> tuple[Any, list[int], list[Any]]:
+        """Link an object file; what keeps it alive, addresses, callables."""
+        exports = [f"{self.name}.{k}" for k in range(len(self._nests))]
+        library, addresses = loader.load(code, exports, self._imports)
+        return library, addresses, [_PROTOTYPE(address) for address in addresses]
 
     def launch(self, section: int, block: Any, extent: tuple[int, int]) -> int:
         """Run one loop nest over its whole extent; the GIL is released meanwhile."""
-        return int(self._functions[section](block, 0, extent[0], 0, extent[1]))
+        outer, inner = extent
+        elements = outer * inner
+        addresses, functions = self.addresses, self._functions
+        if elements * self._costs[section] < PARALLEL_NS:
+            return int(functions[section](block, 0, outer, 0, inner))
+        if self._writes_past_caches(section, block, elements):
+            _, addresses, functions = self._stream()
+        threads = workers.thread_count()
+        team = workers.workers() if threads > 1 else None
+        if team is None:
+            return int(functions[section](block, 0, outer, 0, inner))
+        return team.run(addresses[section], block, outer, inner, threads)
+
+    def _writes_past_caches(self, section: int, block: bytes, elements: int) -> bool:
+        """Whether results are larger than the last cache, and aligned."""
+        nest = self._nests[section]
+        written = sum(np.dtype(desc.dtype).itemsize for _, desc in nest.stores)
+        if elements * written < stream_bytes() or not streams(nest):
+            return False
+        first = len(nest.loads)
+        pointers = struct.unpack_from(f"={len(nest.stores)}Q", block, 8 * first)
+        return all(pointer % 64 == 0 for pointer in pointers)
+
+    def _stream(self) -> tuple[Any, list[int], list[Any]]:
+        """The form that writes past the caches, compiled when it is first wanted.
+
+        It is the same kernel by another strategy, and is not counted again.
+        """
+        with self._lock:
+            if self._streaming is None:
+                text = emit(self._nests, self.name, self._features, stream=True)
+                self._streaming = self._load(loader.to_object(text))
+            return self._streaming
 
     def text(self, kind: str) -> str:
         """LLVM IR ("source", "optimized": this backend runs no optimiser) or "asm"."""

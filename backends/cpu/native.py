@@ -1,0 +1,31 @@
+"""Small pieces of native code that live as long as the process: compiled once, never unloaded."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from fuser.backends.cpu import loader
+from fuser.backends.cpu.backend import imports_of
+
+_keep: list[Any] = []
+
+
+def load_forever(text: str, exports: tuple[str, ...]) -> dict[str, int]:
+    """Compile a module whose code outlives the interpreter's own shutdown.
+
+    Other libraries may hold its addresses (NumPy frees arrays after our module is gone), so the
+    objects that own the code get a reference that is never given back.
+
+    Args:
+        text: LLVM IR.
+        exports: names to look up.
+
+    Returns:
+        Addresses by name.
+    """
+    library, addresses = loader.load(loader.to_object(text), exports, imports_of(text))
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(loader._jit))
+    _keep.append(library)
+    return dict(zip(exports, addresses, strict=True))

@@ -1,0 +1,299 @@
+"""Worker threads in native code: parked on a futex, woken for one kernel, sharing its chunks.
+
+One team works at a time; a second caller that comes meanwhile runs alone. Workers spin for some
+microseconds after a job (the next one often follows) and then sleep. A forked child starts
+without workers and makes its own when it needs them. Chunks are the same whatever the number of
+threads, so results are too.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import sys
+import threading
+from functools import cache
+from typing import Any
+
+from fuser import config
+
+#: Elements of one chunk along the innermost loop; a multiple of every number of lanes.
+CHUNK = 1 << 14
+
+_SYSCALL_FUTEX = {"x86_64": 202, "aarch64": 98}
+
+_TEXT = """\
+%job = type {{ ptr, ptr, i64, i64, i64, i64, i64, i64 }}
+@job = internal global %job zeroinitializer, align 64
+@generation = global i32 0, align 64
+@next = internal global i64 0, align 64
+@active = global i32 0, align 64
+@sleeping = internal global i32 0, align 64
+@busy = global i32 0, align 64
+@status = internal global i32 0
+@spins = global i32 2000
+
+declare i64 @syscall(i64, ...)
+declare void @llvm.x86.sse2.pause()
+
+define internal void @chunks() {{
+entry:
+  %fn = load ptr, ptr @job
+  %block = load ptr, ptr getelementptr (i8, ptr @job, i64 8)
+  %outer = load i64, ptr getelementptr (i8, ptr @job, i64 16)
+  %inner = load i64, ptr getelementptr (i8, ptr @job, i64 24)
+  %ochunk = load i64, ptr getelementptr (i8, ptr @job, i64 32)
+  %ichunk = load i64, ptr getelementptr (i8, ptr @job, i64 40)
+  %iparts = load i64, ptr getelementptr (i8, ptr @job, i64 48)
+  %total = load i64, ptr getelementptr (i8, ptr @job, i64 56)
+  br label %loop
+loop:
+  %c = atomicrmw add ptr @next, i64 1 acq_rel
+  %some = icmp ult i64 %c, %total
+  br i1 %some, label %work, label %done
+work:
+  %o = udiv i64 %c, %iparts
+  %i = urem i64 %c, %iparts
+  %ob = mul i64 %o, %ochunk
+  %oe0 = add i64 %ob, %ochunk
+  %ocut = icmp ult i64 %oe0, %outer
+  %oe = select i1 %ocut, i64 %oe0, i64 %outer
+  %ib = mul i64 %i, %ichunk
+  %ie0 = add i64 %ib, %ichunk
+  %icut = icmp ult i64 %ie0, %inner
+  %ie = select i1 %icut, i64 %ie0, i64 %inner
+  %s = call i32 %fn(ptr %block, i64 %ob, i64 %oe, i64 %ib, i64 %ie)
+  %seen = atomicrmw or ptr @status, i32 %s acq_rel
+  br label %loop
+done:
+  ret void
+}}
+
+define internal i32 @wait(ptr %word, i32 %old) {{
+entry:
+  %limit = load i32, ptr @spins
+  br label %spin
+spin:
+  %n = phi i32 [ 0, %entry ], [ %n1, %again ]
+  %now = load atomic i32, ptr %word acquire, align 4
+  %changed = icmp ne i32 %now, %old
+  br i1 %changed, label %done, label %again
+again:
+  {pause}
+  %n1 = add i32 %n, 1
+  %more = icmp ult i32 %n1, %limit
+  br i1 %more, label %spin, label %sleep
+sleep:
+  %s = atomicrmw add ptr @sleeping, i32 1 seq_cst
+  %check = load atomic i32, ptr %word seq_cst, align 4
+  %still = icmp eq i32 %check, %old
+  br i1 %still, label %futex, label %awake
+futex:
+  %ignored = call i64 (i64, ...) @syscall(i64 {futex}, ptr %word, i32 128, i32 %old, ptr null, ptr null, i32 0)
+  br label %awake
+awake:
+  %t = atomicrmw sub ptr @sleeping, i32 1 seq_cst
+  %after = load atomic i32, ptr %word acquire, align 4
+  %moved = icmp ne i32 %after, %old
+  br i1 %moved, label %done, label %sleep
+done:
+  %result = phi i32 [ %now, %spin ], [ %after, %awake ]
+  ret i32 %result
+}}
+
+define internal void @wake(ptr %word, i32 %count) {{
+entry:
+  fence seq_cst
+  %s = load atomic i32, ptr @sleeping seq_cst, align 4
+  %any = icmp ne i32 %s, 0
+  br i1 %any, label %call, label %done
+call:
+  %ignored = call i64 (i64, ...) @syscall(i64 {futex}, ptr %word, i32 129, i32 %count, ptr null, ptr null, i32 0)
+  br label %done
+done:
+  ret void
+}}
+
+define ptr @worker(ptr %seen.at.start) {{
+entry:
+  %start = ptrtoint ptr %seen.at.start to i64
+  %first = trunc i64 %start to i32
+  %high = lshr i64 %start, 32
+  %id = trunc i64 %high to i32
+  br label %loop
+loop:
+  %seen = phi i32 [ %first, %entry ], [ %now, %next ]
+  %now = call i32 @wait(ptr @generation, i32 %seen)
+  %helpers = and i32 %now, 255
+  %member = icmp ult i32 %id, %helpers
+  br i1 %member, label %join, label %next
+join:
+  call void @chunks()
+  %left = atomicrmw sub ptr @active, i32 1 acq_rel
+  %last = icmp eq i32 %left, 1
+  br i1 %last, label %tell, label %next
+tell:
+  call void @wake(ptr @active, i32 1)
+  br label %next
+next:
+  br label %loop
+}}
+
+define i32 @team(ptr %fn, ptr %block, i64 %outer, i64 %inner, i64 %ochunk, i64 %ichunk, i64 %iparts, i64 %total, i32 %helpers) {{
+entry:
+  %pair = cmpxchg ptr @busy, i32 0, i32 1 acquire monotonic
+  %mine = extractvalue {{ i32, i1 }} %pair, 1
+  br i1 %mine, label %lead, label %alone
+alone:
+  %a = call i32 %fn(ptr %block, i64 0, i64 %outer, i64 0, i64 %inner)
+  ret i32 %a
+lead:
+  store ptr %fn, ptr @job
+  store ptr %block, ptr getelementptr (i8, ptr @job, i64 8)
+  store i64 %outer, ptr getelementptr (i8, ptr @job, i64 16)
+  store i64 %inner, ptr getelementptr (i8, ptr @job, i64 24)
+  store i64 %ochunk, ptr getelementptr (i8, ptr @job, i64 32)
+  store i64 %ichunk, ptr getelementptr (i8, ptr @job, i64 40)
+  store i64 %iparts, ptr getelementptr (i8, ptr @job, i64 48)
+  store i64 %total, ptr getelementptr (i8, ptr @job, i64 56)
+  store i32 0, ptr @status
+  store atomic i64 0, ptr @next monotonic, align 8
+  store atomic i32 %helpers, ptr @active release, align 4
+  %g = load atomic i32, ptr @generation monotonic, align 4
+  %count = and i32 %g, -256
+  %step = add i32 %count, 256
+  %new = or i32 %step, %helpers
+  store atomic i32 %new, ptr @generation seq_cst, align 4
+  call void @wake(ptr @generation, i32 2147483647)
+  call void @chunks()
+  br label %until
+until:
+  %left = load atomic i32, ptr @active acquire, align 4
+  %some = icmp ne i32 %left, 0
+  br i1 %some, label %pause, label %finish
+pause:
+  %ignored = call i32 @wait(ptr @active, i32 %left)
+  br label %until
+finish:
+  %s = load i32, ptr @status
+  store atomic i32 0, ptr @busy release, align 4
+  ret i32 %s
+}}
+"""
+
+
+class Workers:
+    """A team of native threads."""
+
+    def __init__(self) -> None:
+        """Compile the team's code; threads start when they are first wanted."""
+        from fuser.backends.cpu.native import load_forever
+
+        machine = platform.machine()
+        pause = "call void @llvm.x86.sse2.pause()" if machine == "x86_64" else "fence seq_cst"
+        text = _TEXT.format(futex=_SYSCALL_FUTEX[machine], pause=pause)
+        if machine != "x86_64":
+            text = text.replace("declare void @llvm.x86.sse2.pause()\n", "")
+        exports = ("worker", "team", "generation", "busy", "active")
+        self._places = load_forever(text, exports)
+        integer, pointer = ctypes.c_int64, ctypes.c_void_p
+        self._team = ctypes.CFUNCTYPE(
+            ctypes.c_int32, pointer, ctypes.c_char_p, *[integer] * 6, ctypes.c_int32
+        )(self._places["team"])
+        self.team_address = self._places["team"]
+        self._started = 0
+        self._lock = threading.Lock()
+        self._create = ctypes.CDLL(None).pthread_create
+        self._create.argtypes = [pointer, pointer, pointer, pointer]
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        """In a forked child: no workers exist, nothing is under way."""
+        self._started = 0
+        self._lock = threading.Lock()
+        for name in ("busy", "active"):
+            ctypes.c_int32.from_address(self._places[name]).value = 0
+
+    def start(self, helpers: int) -> int:
+        """Have at least this many workers; returns how many there are."""
+        if self._started >= helpers:
+            return helpers
+        with self._lock:
+            generation = ctypes.c_uint32.from_address(self._places["generation"])
+            while self._started < helpers:
+                handle = ctypes.c_uint64(0)
+                argument = self._started << 32 | generation.value
+                failed = self._create(
+                    ctypes.byref(handle), None, self._places["worker"], argument
+                )
+                if failed:  # no more threads allowed: the ones there are will do
+                    break
+                self._started += 1
+        return min(self._started, helpers)
+
+    def run(self, function: int, block: Any, outer: int, inner: int, threads: int) -> int:
+        """Run a kernel function over its extent with several threads.
+
+        The generation word names a job and how many helpers it has, so a worker that is new or
+        late cannot take part in a job that does not count on it.
+        """
+        helpers = self.start(min(threads - 1, 255))
+        ochunk, ichunk = chunking(outer, inner)
+        iparts = -(-inner // ichunk)
+        total = -(-outer // ochunk) * iparts
+        return int(
+            self._team(function, block, outer, inner, ochunk, ichunk, iparts, total, helpers)
+        )
+
+
+def chunking(outer: int, inner: int) -> tuple[int, int]:
+    """Rows and elements of one chunk: about `CHUNK` elements, whole rows where they are short."""
+    if inner >= CHUNK:
+        return 1, CHUNK
+    return max(1, CHUNK // max(inner, 1)), max(inner, 1)
+
+
+_made_lock = threading.Lock()
+
+
+@cache
+def _made() -> Workers | None:
+    """The process's team, or None where the platform has no futex."""
+    supported = sys.platform == "linux" and platform.machine() in _SYSCALL_FUTEX
+    return Workers() if supported and hasattr(ctypes.CDLL(None), "syscall") else None
+
+
+def workers() -> Workers | None:
+    """The process's team; None where there is none."""
+    with _made_lock:
+        return _made()
+
+
+@cache
+def machine_threads() -> int:
+    """Processors that this process may use: affinity and cgroup limits count."""
+    if hasattr(os, "sched_getaffinity"):
+        count = len(os.sched_getaffinity(0))
+    else:
+        count = os.cpu_count() or 1
+    try:
+        with open("/sys/fs/cgroup/cpu.max") as limits:
+            quota, period = limits.read().split()
+        if quota != "max":
+            count = min(count, max(1, int(quota) // int(period)))
+    except (OSError, ValueError):
+        pass
+    return max(1, count)
+
+
+def thread_count() -> int:
+    """Threads that kernels may use: set_num_threads, FUSER_NUM_THREADS, OMP_NUM_THREADS, all."""
+    wanted = config.current().num_threads
+    if wanted is not None:
+        return wanted
+    limit = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
+    if limit.isdigit() and int(limit) > 0:
+        return min(int(limit), machine_threads())
+    return machine_threads()
