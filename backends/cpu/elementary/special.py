@@ -131,7 +131,9 @@ class Complement:
 
     center: float
     ratio: Coefficients
-    """(1 + 2a) e^(a^2) erfc a in (a - center) / (a + center), for 0 <= a <= bound."""
+    """(1 + 2a) e^(a^2) erfc a in (a - center) / (a + center), from 3/4 or 0 to the bound."""
+    ratio_low: float
+    """What rounding the first coefficient left off."""
     bound: float
     """Beyond it erfc rounds to 0 or 2."""
     exp: Coefficients
@@ -155,6 +157,7 @@ COMPLEMENTS = {
             -0.0007726980328657987,
             -0.0002662436967830425,
         ),
+        ratio_low=0.0,
         bound=10.25,
         exp=(
             0.5000000067853932,
@@ -170,28 +173,28 @@ COMPLEMENTS = {
         center=4.0,
         ratio=(
             1.2329951186255526,
-            -0.13962111684056328,
-            0.015379652102605043,
-            0.0680970542547735,
-            -0.1010390660355086,
-            0.09373283499591546,
-            -0.06633036582921946,
-            0.03716751556952273,
-            -0.016197733869496633,
-            0.005031969761255668,
-            -0.0007577745115034883,
-            -0.0001992559152981731,
-            0.00015062661895438425,
-            -2.4400481528229467e-05,
-            -1.1234733266286025e-05,
-            5.70928793158502e-06,
-            3.1433068981216875e-07,
-            -8.200545986532188e-07,
-            5.4868848181187406e-08,
-            1.0136414537775358e-07,
-            -7.952950075080502e-09,
-            -8.326850517302555e-09,
+            -0.13962111684056233,
+            0.015379652102622137,
+            0.06809705425466574,
+            -0.10103906603647135,
+            0.0937328349995173,
+            -0.06633036580773709,
+            0.0371675155142108,
+            -0.016197734118337706,
+            0.0050319702342536115,
+            -0.0007577728232972751,
+            -0.00019925840202089938,
+            0.00015061952855249282,
+            -2.4392026696895924e-05,
+            -1.1216037558958978e-05,
+            5.690424563185741e-06,
+            2.8417704931539736e-07,
+            -7.931308006975038e-07,
+            8.207574127467981e-08,
+            7.892578977384708e-08,
+            -1.848045511456331e-08,
         ),
+        ratio_low=-5.1167166108437585e-17,
         bound=28.0,
         exp=EXPONENTIAL["double"].exp,
         near=(
@@ -218,11 +221,6 @@ def erfc(b: Body, x: Value) -> Value:
     return complement(b, x, COMPLEMENTS["double"])
 
 
-def last_apart(b: Body, x: Value, coefficients: Coefficients) -> Value:
-    """A polynomial whose last step, the one whose rounding counts, is one multiply-add."""
-    return mad_const_term(b, polynomial(b, x, coefficients[1:]), x, coefficients[0])
-
-
 def complement(b: Body, x: Value, table: Complement) -> Value:
     """Erfc in double."""
     size = at_most(b, absolute(b, x), table.bound)
@@ -232,7 +230,9 @@ def complement(b: Body, x: Value, table: Complement) -> Value:
     inverse = b.op("fdiv", b.fconst(x, 1.0), b.op("fmul", above, grown))
     place = b.op("fmul", b.op("fmul", add_const(b, size, -table.center), grown), inverse)
     part = b.op("fmul", above, inverse)
-    ratio = b.op("fmul", last_apart(b, place, table.ratio), part)
+    # The last step apart: it is the one whose rounding counts.
+    tail = mad_const_term(b, polynomial(b, place, table.ratio[1:]), place, table.ratio_low)
+    ratio = b.op("fmul", add_const(b, tail, table.ratio[0]), part)
     squared, error = two_product(b, size, size)
     if table.near:
         # What `part` is off 1 / (1 + 2a), as a factor: it goes into the exponent with the error.
@@ -243,7 +243,7 @@ def complement(b: Body, x: Value, table: Complement) -> Value:
     constants = EXPONENTIAL["double"]
     rounded = round_scaled(b, squared, -LOG2_E, 2 * format_of(x).bias)
     r = mad_const(b, rounded.number, -constants.ln2_high, b.op("fneg", squared))
-    r = b.op("fsub", mad_const(b, rounded.number, -constants.ln2_low, r), error)
+    r = b.op("fsub", r, mad_const(b, rounded.number, constants.ln2_low, error))
     square = b.op("fmul", r, r)
     growth = mad(b, polynomial(b, r, table.exp, square), square, r)
     value = scale(b, mad(b, growth, ratio, ratio), rounded)
