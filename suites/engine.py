@@ -30,6 +30,8 @@ from fuser.suites.worker import Job, Position
 MOST_RESTARTS = 5
 END_S = 5.0
 SHOW_EVERY_S = 0.25
+WORTH_STARTING = 0.6
+"""The share of the mean process's time that must be left for another one."""
 LEAST_WORKER_S = 1.0
 WORKER_START_S = 1.0
 
@@ -89,10 +91,26 @@ class Engine:
         groups = self.plan.groups()
         for process in range(self.plan.worker_count()):
             left_s = self.plan.budget_s - (time.monotonic() - started_s)
+            if self._too_late(process, left_s, started_s):
+                return
             share_s = max(LEAST_WORKER_S, left_s / (self.plan.worker_count() - process))
             self._run_worker(process, groups[process % len(groups)], share_s)
             if self.on_partial is not None:
                 self.on_partial(self.record(finished=False))
+
+    def _too_late(self, process: int, left_s: float, started_s: float) -> bool:
+        """Return whether another process would run far over the budget; two run in any case."""
+        if process < 2 * len(self.plan.groups()):
+            return False
+        mean_s = (time.monotonic() - started_s) / process
+        if left_s > WORTH_STARTING * mean_s:
+            return False
+        count = self.plan.worker_count()
+        self.collector.notes.append(
+            f"the budget of {self.plan.budget_s:.0f} s was spent after {process} of {count} "
+            "processes: give --budget-s more for narrower intervals"
+        )
+        return True
 
     def _run_worker(self, process: int, group: Sequence[VariantPlan], share_s: float) -> None:
         """Run one worker, again where it died, without the row that it died of."""

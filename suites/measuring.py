@@ -191,12 +191,19 @@ class Measurement:
         for row in state.rows:
             self.mark(state.index, row.variant)
             try:
-                row.call(*state.arguments)
-                row.calls, row.call_s = calls_per_sample(
-                    row.call, state.arguments, self.limits.least_sample_s
-                )
+                self._find_calls(state, row)
             except Exception as error:  # noqa: BLE001  (see _first_call)
                 self._fail(state, row, _message(error))
+
+    def _find_calls(self, state: CellState, row: Row) -> None:
+        """Set how many calls make a sample: 1 where a call that compiled nothing is long."""
+        compiled = row.runner.compiled_kernels()
+        row.call_s, _ = timed_calls(row.call, state.arguments, 1)
+        long = row.call_s > 10 * self.limits.least_sample_s
+        if not long or row.runner.compiled_kernels() != compiled:
+            row.calls, row.call_s = calls_per_sample(
+                row.call, state.arguments, self.limits.least_sample_s
+            )
 
     # Timing.
 
@@ -207,10 +214,9 @@ class Measurement:
             self.limits.least_blocks, self.limits.most_blocks,
         )
         tasks = self._tasks(batch, counts)
-        checked = {
-            state.index: self.random.randrange(count)
-            for state, count in zip(batch, counts, strict=True)
-        }
+        # among the blocks that are taken however late it is
+        always = self.limits.least_blocks
+        checked = {state.index: self.random.randrange(always) for state in batch}
         start_s = now_s()
         for done, (_, block, state) in enumerate(tasks):
             late = now_s() - start_s > max(time_s, 0.0) * OVERRUN

@@ -66,7 +66,7 @@ class Plan:
     seed: int = 0
     least_sample_s: float = 0.002
     most_blocks: int = 30
-    least_blocks: int = 3
+    least_blocks: int = 2
     ceilings: bool = True
     scaling: Sequence[int] = ()
     memory_bytes: int = 1 << 30

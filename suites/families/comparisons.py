@@ -92,6 +92,6 @@ WORKLOADS = (
     ),
     Workload(
         "superbee", FAMILY, "a flux limiter: five minima and maxima", superbee, normals(2),
-        quick=True,
+        sizes=HEAVY_SIZES, quick=True,
     ),
 )

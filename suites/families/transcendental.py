@@ -72,11 +72,11 @@ def rambo(c: Array, f: Array, q: Array) -> Any:
 WORKLOADS = (
     Workload(
         "law_of_cosines", FAMILY, "the squared third side of a triangle", law_of_cosines,
-        normals(3), quick=True,
+        normals(3), sizes=HEAVY_SIZES, quick=True,
     ),
     Workload(
         "wave_times_decay", FAMILY, "sin squared plus cos times exp", wave_times_decay,
-        normals(2), quick=True, tolerance_eps=32,
+        normals(2), sizes=HEAVY_SIZES, quick=True, tolerance_eps=32,
     ),
     Workload(
         "cos_sin_chain", FAMILY, "cos plus sin, 22 times over: 66 operations", cos_sin_chain,
