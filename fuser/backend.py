@@ -81,6 +81,12 @@ class Backend(ABC):
         """A new C-ordered array with any content."""
         return self.array_module.empty(shape, dtype)
 
+    def install_entry(
+        self, function: Any, specialisation: Any, launch: Any, leaves: Sequence[Any]
+    ) -> bool:
+        """Serve calls like this one without Python, where the backend can; see `native_call`."""
+        return False
+
     @property
     @abstractmethod
     def array_module(self) -> Any:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 
 from fuser.errors import ConfigurationError
+from fuser.native_call import bump_mode
 
 #: name -> (default, meaning). README tables these.
 SWITCHES: dict[str, tuple[str, str]] = {
@@ -85,7 +86,6 @@ def _threads(text: str) -> int | None:
 
 
 _current = read_environment()
-_listeners: list[object] = []
 
 
 def current() -> Config:
@@ -97,6 +97,7 @@ def change(**settings: object) -> Config:
     """Put changed settings in force and return the ones before."""
     global _current
     before = _current
+    bump_mode()
     _current = replace(_current, **settings)  # type: ignore[arg-type] # keyed by our own callers
     return before
 
@@ -104,4 +105,5 @@ def change(**settings: object) -> Config:
 def restore(config: Config) -> None:
     """Put `config` in force again."""
     global _current
+    bump_mode()
     _current = config

@@ -109,6 +109,16 @@ def bound(
     return found
 
 
+def last_launch(spec: KernelSpec, arrays: Mapping[str, Any]) -> tuple[Any, Launch | None]:
+    """The backend and bound launch that a call with these arguments has used."""
+    name = device_of(arrays.values())
+    key = (
+        name,
+        *((k, np.shape(a), getattr(a, "strides", ())) for k, a in arrays.items()),
+    )
+    return get_backend(name), spec.launches.get(key)
+
+
 def device_of(arrays: Any, given: Mapping[int, Any] | None = None) -> str:
     """The backend that runs a call.
 

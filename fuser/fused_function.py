@@ -5,13 +5,25 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from fuser import captures, counters, dims, executor, fallback, scalars, trees, views
+from fuser import (
+    captures,
+    counters,
+    dims,
+    executor,
+    fallback,
+    native_call,
+    scalars,
+    timeline,
+    trees,
+    views,
+)
 from fuser.compiler import compile_upfront
 from fuser.errors import ArgumentError, FuserError, Reason, ShapeError, Unsupported
 from fuser.executor import CannotRun
@@ -41,6 +53,7 @@ class Specialisation:
     scalar_leaves: tuple[tuple[str, int], ...]
     captured: dict[str, Any]
     constants: dict[str, Any]
+    tried: set[Any] = field(default_factory=set)
 
     def match(self, leaves: Sequence[Any]) -> _Call | None:
         """The call's arrays and numbers if this specialisation holds for it."""
@@ -83,7 +96,7 @@ class _Signature:
     lock: threading.RLock = field(default_factory=threading.RLock)
 
 
-class FusedFunction:
+class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made at run time
     """A function whose array operations run as fused kernels.
 
     Called with NumPy arrays it runs on the CPU backend, with CuPy arrays on the GPU backend. It
@@ -118,8 +131,9 @@ class FusedFunction:
         self.fallbacks: list[Reason] = []
         self._signatures: dict[Any, _Signature] = {}
         self._keep: list[Any] = []
+        self._native: Any = None
         self._takes_out = "out" not in _parameter_names(function)
-        _all_functions.append(self)
+        _all_functions.add(self)
 
     def __repr__(self) -> str:
         """The function's name and the mode."""
@@ -151,9 +165,30 @@ class FusedFunction:
             return self.__wrapped__(*args, **kwargs)
         try:
             call = self._find_call(structure, leaves)
-            return self._run(call, leaves, out)
+            result = self._run(call, leaves, out)
+            if out is None and not kwargs and len(args) == len(leaves):
+                self._go_native(call, leaves)
+            return result
         except (CannotRun, Unsupported) as error:
             return self._fall_back(error.reason, args, kwargs, out)
+
+    #: Where native entries send what they do not know.
+    _slow_call = __call__
+
+    def _go_native(self, call: _Call, leaves: Sequence[Any]) -> None:
+        """Have the backend serve calls like this one without Python, if it can."""
+        specialisation = call.specialisation
+        if self._native is not None:
+            self._native.renew()
+        spec = specialisation.spec
+        if timeline.listening() or not _NATIVE or spec is None or not leaves:
+            return
+        backend, launch = executor.last_launch(spec, call.arrays)
+        if launch is not None:
+            key = tuple(launch.arg_specs)
+            if key not in specialisation.tried:
+                specialisation.tried.add(key)
+                backend.install_entry(self, specialisation, launch, leaves)
 
     def _find_call(self, structure: Any, leaves: list[Any]) -> _Call:
         """A specialisation that holds for the call; traced and compiled when there is none.
@@ -316,9 +351,14 @@ class FusedFunction:
         """Forget every specialisation; running calls keep what they use."""
         self._signatures = {}
         self._keep = []
+        if self._native is not None:
+            self._native.detach()
 
 
-_all_functions: list[Any] = []
+#: Whether fused functions can be entered natively in this interpreter.
+_NATIVE = native_call.enable_vectorcall(FusedFunction)
+
+_all_functions: weakref.WeakSet[FusedFunction] = weakref.WeakSet()
 
 
 def _parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:

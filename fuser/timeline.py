@@ -11,6 +11,8 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
+from fuser.native_call import bump_mode
+
 if TYPE_CHECKING:
     import pandas
 
@@ -105,8 +107,10 @@ def profile() -> Iterator[Timeline]:
     timeline = Timeline()
     with _lock:
         _listeners = (*_listeners, timeline)
+        bump_mode()
     try:
         yield timeline
     finally:
         with _lock:
             _listeners = tuple(other for other in _listeners if other is not timeline)
+            bump_mode()

@@ -87,6 +87,14 @@ class CpuBackend(Backend):
 
         return pool.empty(shape, dtype)
 
+    def install_entry(
+        self, function: Any, specialisation: Any, launch: Any, leaves: Sequence[Any]
+    ) -> bool:
+        """Serve short calls through the native dispatcher."""
+        from fuser.backends.cpu.entry import install
+
+        return install(function, specialisation, launch, leaves)
+
     @property
     def array_module(self) -> Any:
         """NumPy."""

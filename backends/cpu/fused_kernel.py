@@ -102,6 +102,10 @@ class FusedKernelCPU(Kernel):
         library, addresses = loader.load(code, exports, self._imports)
         return library, addresses, [_PROTOTYPE(address) for address in addresses]
 
+    def short_elements(self, section: int) -> int:
+        """How many elements are so little work that one thread does it, the GIL held."""
+        return max(1, int(PARALLEL_NS / self._costs[section]))
+
     def launch(self, section: int, block: Any, extent: tuple[int, int]) -> int:
         """Run one loop nest over its whole extent; the GIL is released meanwhile."""
         outer, inner = extent

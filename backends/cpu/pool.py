@@ -278,15 +278,19 @@ class OutputPool:
         self._trim()
 
 
-def _set_handler() -> Any:
-    """PyDataMem_SetHandler from NumPy's C API table (slot 304)."""
+def numpy_api() -> Any:
+    """The table of NumPy's C API."""
     from numpy._core import _multiarray_umath as module
 
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype = ctypes.c_void_p
     get.argtypes = [ctypes.py_object, ctypes.c_char_p]
-    table = ctypes.cast(get(module._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))
-    return ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(table[304])
+    return ctypes.cast(get(module._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))
+
+
+def _set_handler() -> Any:
+    """PyDataMem_SetHandler from NumPy's C API table (slot 304)."""
+    return ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(numpy_api()[304])
 
 
 _lock = threading.Lock()
