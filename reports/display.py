@@ -244,7 +244,7 @@ def _entry(column: Column, record: Mapping[Any, Any], table: str) -> Entry:
     if column.form == "size":
         return Entry(SIZE_TITLES.get(value, value), sort=str(SIZE_ORDER.index(value)))
     if column.form == "of rows":
-        return Entry(f"{value} of {record['rows']}", sort=repr(float(value)), is_number=True)
+        return Entry(f"{value} of {record['rows']}", sort=str(value), is_number=True)
     if column.form == "verdict":
         text = record["label"] or ("baseline" if record["kind"] == "eager" else str(value))
         return Entry(text, sort=text)
@@ -261,7 +261,9 @@ def _entry(column: Column, record: Mapping[Any, Any], table: str) -> Entry:
     interval = ""
     if low is not None and high is not None and low == low and high == high:
         interval = _interval(spell(low), spell(high))
-    return Entry(spell(float(value)), interval, repr(float(value)), link, True)
+    text = spell(float(value))
+    key = f"{float(value):.6g}"
+    return Entry(text, interval, "" if key == text else key, link, True)
 
 
 def _interval(low: str, high: str) -> str:

@@ -2,15 +2,16 @@
 
 import math
 
+import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from fuser.reports.collection import Collection
 from fuser.reports.marks import (
     ROW_HEIGHT_IN,
-    dot,
+    dots,
     name_rows,
-    rows_of,
     variant_legend,
     workload_axis,
 )
@@ -46,13 +47,13 @@ def draw_accuracy(collection: Collection, layout: Layout) -> Figure | None:
     if is_wide_range:
         axes.set_xscale("symlog", linthresh=1.0)
     shown = ("eager", "unfused", "fused", "peer")
-    for each in rows_of(worst[worst["kind"].isin(shown)]):
+    for (variant, kind), group in worst.groupby(["variant", "kind"], sort=False):
+        if kind not in shown:
+            continue
         # Equal errors lie on one another: a small step apart shows that both are there.
-        step = 0.22 * (shown.index(str(each.kind)) - 1)
-        dot(
-            axes, float(each.error), names.index(str(each.row)) + step, math.nan, math.nan,
-            str(each.kind), str(each.variant), collection.peers(),
-        )  # fmt: skip
+        y = [names.index(row) + 0.22 * (shown.index(str(kind)) - 1) for row in group["row"]]
+        points = pd.DataFrame({"x": group["error"], "y": y, "low": math.nan, "high": math.nan})
+        dots(axes, points, str(kind), str(variant), collection.peers())
     workload_axis(axes, names)
     axes.set_xlim(0, largest * (2.0 if is_wide_range else 1.1))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
@@ -81,12 +82,16 @@ def draw_noise(collection: Collection, layout: Layout) -> Figure | None:
             textcoords="offset points", fontsize=8.5, color=MUTED,
         )  # fmt: skip
     axes.axhline(0.0, color=INK, linewidth=1.2, zorder=1)
-    for each in rows_of(table):
-        x = float(each.call_s)
-        middle, low, high = (100 * (float(getattr(each, name)) - 1) for name in RATIO_COLUMNS)
-        if not math.isnan(low):
-            axes.plot([x, x], [low, high], color=KIND_COLORS["eager"], linewidth=1.2, alpha=0.7)
-        axes.plot([x], [middle], marker="s", markersize=4.5, color=KIND_COLORS["eager"])
+    percent = [100 * (table[name].astype(float) - 1) for name in RATIO_COLUMNS]
+    gap = [math.nan] * len(table)
+    axes.plot(
+        np.repeat(table["call_s"], 3), np.column_stack([*percent[1:], gap]).ravel(),
+        color=KIND_COLORS["eager"], linewidth=1.2, alpha=0.7,
+    )  # fmt: skip
+    axes.plot(
+        table["call_s"], percent[0], linestyle="none", marker="s", markersize=4.5,
+        color=KIND_COLORS["eager"],
+    )  # fmt: skip
     log_ticks(axes.xaxis, seconds_text)
     axes.set_xlabel("time of one eager call (log)")
     axes.set_ylabel("difference of eager\nfrom itself, percent")

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from fuser.reports.collection import Collection
 from fuser.reports.marks import (
     ROW_HEIGHT_IN,
-    dot,
+    dots,
     hollow_handle,
     name_rows,
     reference_line,
@@ -57,7 +57,7 @@ def draw(collection: Collection, layout: Layout) -> Figure | None:
     names = sorted_names(rows)
     sizes = [size for size in SIZE_ORDER if (rows["size"] == size).any()]
     height = 0.9 + ROW_HEIGHT_IN * len(names)
-    drawn = panels(layout, len(sizes), height, share_y=not layout.is_narrow)
+    drawn = panels(layout, len(sizes), height, share_y=not layout.is_narrow, columns=3)
     low = min(0.9, rows[["speedup", "speedup_low"]].min().min())
     high = max(1.1, rows[["speedup", "speedup_high"]].max().max())
     for axes, size in zip(drawn, sizes, strict=True):
@@ -77,13 +77,17 @@ def _panel(axes: Axes, rows: pd.DataFrame, names: list[str], peers: list[str]) -
     """Draw the dots of one size."""
     reference_line(axes, 1.0)
     position = {name: index for index, name in enumerate(names)}
-    for each in rows_of(rows):
-        y = position[str(each.row)]
-        hollow = bool(each.label)
-        dot(
-            axes, each.speedup, y, each.speedup_low, each.speedup_high,
-            str(each.kind), str(each.variant), peers, hollow,
-        )  # fmt: skip
+    points = pd.DataFrame(
+        {
+            "x": rows["speedup"],
+            "y": rows["row"].map(position),
+            "low": rows["speedup_low"],
+            "high": rows["speedup_high"],
+        }
+    )
+    left_out = rows["label"] != ""
+    for (variant, kind, hollow), group in rows.groupby(["variant", "kind", left_out], sort=False):
+        dots(axes, points.loc[group.index], str(kind), str(variant), peers, bool(hollow))
     for name, group in rows.groupby("row"):
         _remark(axes, group, position[str(name)])
     workload_axis(axes, names)

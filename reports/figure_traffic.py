@@ -1,5 +1,8 @@
 """The figure of memory traffic: bytes a call moves unfused, as planned, and at the least."""
 
+import math
+
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -46,8 +49,7 @@ def draw(collection: Collection, layout: Layout) -> Figure | None:
     columns = [column for column, *_ in MARKS]
     per_element = rows[columns].astype(float).div(rows["elements"].astype(float), axis=0)
     axes.set_xlim(per_element.min().min() / 1.3, per_element.max().max() * 3.2)
-    for y, values in enumerate(per_element.itertuples(index=False)):
-        _row(axes, y, values)
+    _marks(axes, per_element)
     for y, each in enumerate(rows_of(rows)):
         _remark(axes, y, each, float(per_element.iloc[y].max()))
     workload_axis(axes, names)
@@ -64,24 +66,18 @@ def draw(collection: Collection, layout: Layout) -> Figure | None:
     return figure_of(axes)
 
 
-def _row(axes: Axes, y: int, values: tuple[float, ...]) -> None:
-    """Draw the three marks of a workload, joined by a line."""
-    known = [value for value in values if value == value]
-    if not known:
-        return
-    axes.plot([min(known), max(known)], [y, y], color=GRID, linewidth=3, zorder=1)
-    for value, (_, _, color, marker) in zip(values, MARKS, strict=True):
+def _marks(axes: Axes, per_element: pd.DataFrame) -> None:
+    """Draw the three marks of each workload, joined by a line."""
+    y = np.arange(len(per_element))
+    gap = [math.nan] * len(per_element)
+    ends = np.column_stack([per_element.min(axis=1), per_element.max(axis=1), gap]).ravel()
+    axes.plot(ends, np.repeat(y, 3), color=GRID, linewidth=3, zorder=1)
+    for column, _, color, marker in MARKS:
         size, width = (13, 2.2) if marker == "|" else (7, 1.0)
         axes.plot(
-            [value],
-            [y],
-            marker=marker,
-            color=color,
-            markersize=size,
-            markeredgewidth=width,
-            linestyle="none",
-            zorder=3,
-        )
+            per_element[column], y, marker=marker, color=color, markersize=size,
+            markeredgewidth=width, linestyle="none", zorder=3,
+        )  # fmt: skip
 
 
 def _remark(axes: Axes, y: int, row: object, right: float) -> None:

@@ -205,10 +205,16 @@ def to_svg(figure: Figure, name: str, title: str) -> str:
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r'\sxmlns(:xlink)?="[^"]*"', "", text)
     text = text.replace("xlink:href", "href")
-    text = text.replace("'DejaVu Sans'", "'DejaVu Sans', Verdana, Arial")
+    text = text.replace("'DejaVu Sans'", "var(--figure-font)")
+    wanted = set(re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', text))
+    names = {first or second for first, second in wanted}
+    text = re.sub(
+        r' id="([^"]+)"', lambda found: found.group() if found.group(1) in names else "", text
+    )
     text = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', text)
     text = re.sub(r'href="#([^"]+)"', rf'href="#{name}-\1"', text)
     text = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", text)
+    text = re.sub(r"(\d+\.\d\d)\d+", r"\1", text)  # a hundredth of a point is enough
     for ink, css in ((INK, "currentColor"), (GRID, "var(--rule)"), (MUTED, "var(--muted)")):
         text = text.replace(ink, css).replace(ink.upper(), css)
     text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -36,16 +37,28 @@ def size_title(table: pd.DataFrame, size: str) -> str:
     return f"{SIZE_TITLES.get(size, size)} ({span} elements)"
 
 
-def dot(
-    axes: Axes, x: float, y: float, low: float, high: float, kind: str, name: str,
-    peers: list[str], hollow: bool = False,
-) -> None:  # fmt: skip
-    """Draw one value with its interval; hollow where it does not count."""
+def dots(
+    axes: Axes, points: pd.DataFrame, kind: str, name: str, peers: list[str], hollow: bool = False
+) -> None:
+    """Draw the values of one variant with their intervals; hollow where they do not count.
+
+    Args:
+        axes: where to draw.
+        points: columns `x`, `y`, `low`, `high`; NaN ends where there is no interval.
+        kind: of the variant.
+        name: of the variant.
+        peers: names of all peers, which share a palette.
+        hollow: whether the points are left out of summaries.
+    """
     color = color_of(kind, name, peers)
-    if not math.isnan(low) and not math.isnan(high):
-        axes.plot([low, high], [y, y], color=color, linewidth=2.2, solid_capstyle="butt", zorder=2)
+    gap = [math.nan] * len(points)
+    # One path with gaps: a path for each interval would make the page many times larger.
+    ends = np.column_stack([points["low"], points["high"], gap]).ravel()
     axes.plot(
-        [x], [y], marker=marker_of(kind, name, peers), color=color, markersize=6.5,
+        ends, np.repeat(points["y"], 3), color=color, linewidth=2.2, solid_capstyle="butt", zorder=2
+    )
+    axes.plot(
+        points["x"], points["y"], marker=marker_of(kind, name, peers), color=color, markersize=6.5,
         markerfacecolor="none" if hollow else color, markeredgewidth=1.3, linestyle="none",
         zorder=3,
     )  # fmt: skip

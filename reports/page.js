@@ -43,6 +43,17 @@
     const inputs = [...document.querySelectorAll("input[data-table]")];
     return inputs.sort((a, b) => distance(a) - distance(b))[0];
   };
+  const addLinks = (details) => {
+    for (const row of details.querySelectorAll("tbody tr[id]:not([data-linked])")) {
+      row.dataset.linked = "";
+      const link = document.createElement("a");
+      link.className = "anchor";
+      link.href = `#${row.id}`;
+      link.textContent = "#";
+      link.ariaLabel = "link to this row";
+      row.cells[0].prepend(link);
+    }
+  };
   const reveal = () => {
     const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
     if (!target) return;
@@ -69,6 +80,10 @@
     input.closest("details").open = true;
     input.focus();
   });
+  for (const each of document.querySelectorAll("details.data")) {
+    if (each.open) addLinks(each);
+    each.addEventListener("toggle", () => each.open && addLinks(each));
+  }
   addEventListener("hashchange", reveal);
   addEventListener("beforeprint", () => {
     for (const each of document.querySelectorAll("details")) each.open = true;

@@ -80,6 +80,7 @@ _SETTINGS: Any = {  # matplotlib types the names, which differ from version to v
     "axes.facecolor": "none",
     "savefig.facecolor": "none",
     "svg.fonttype": "none",
+    "text.parse_math": False,
     "svg.hashsalt": "fuser-bench",
 }
 
