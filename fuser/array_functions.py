@@ -285,7 +285,7 @@ def _copy(tracing: Tracing, a: Any, order: str = "K", subok: bool = False) -> An
     """np.copy."""
     if order != "K":
         raise Unsupported("unsupported-argument", "np.copy", f"order={order!r}")
-    return _array(tracing, a).copy()
+    return _array(tracing, a).copy(order)
 
 
 @_handles(np.copyto)

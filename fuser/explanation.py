@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from fuser import dims, executor, schedule, trees
+from fuser import dims, executor, infer, schedule, trees
 from fuser.backend import Kernel
 from fuser.errors import FusionError, Reason, Unsupported
 from fuser.executor import CannotRun
@@ -90,7 +90,10 @@ def _operand_casts(graph: Graph) -> set[int]:
     return {
         id(node)
         for node in graph.nodes
-        if node.op.name == "cast" and uses.get(id(node), 0) == 1 and id(node) not in outputs
+        if node.op.name == "cast"
+        and not infer.copy_order(node.payload)
+        and uses.get(id(node), 0) == 1
+        and id(node) not in outputs
     }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser import counters, scalars, views
+from fuser import counters, infer, scalars, views
 from fuser.errors import FallbackWarning, FusionError, Reason
 from fuser.graph import Graph, Node, constant_value
 from fuser.tracer import convert_scalar
@@ -45,10 +45,18 @@ def interpret(
     return tuple(_owned(node, values[id(node)]) for node in graph.outputs)
 
 
+def _converted(value: Any, dtype: np.dtype[Any], module: Any) -> Any:
+    """An operand in another dtype that repeats what it repeated, so that layouts stay as NumPy's."""
+    if not hasattr(value, "strides") or all(value.strides):
+        return value.astype(dtype)
+    first = tuple(slice(0, 1) if not step else slice(None) for step in value.strides)
+    return module.broadcast_to(value[first].astype(dtype), value.shape) if value.size else value.astype(dtype)
+
+
 def _owned(node: Node, value: Any) -> Any:
     """An output that is an argument, or a view of some value, as an array of its own."""
     seen = node.op.structure and node.op.name != "concatenate"
-    return value.copy() if seen and hasattr(value, "copy") else value
+    return value.copy("K") if seen and hasattr(value, "strides") else value
 
 
 def _uses(graph: Graph) -> dict[int, int]:
@@ -81,7 +89,8 @@ def _value(
         return convert_scalar(value, node.dtype)
     operands = [values[id(arg)] for arg in node.args]
     if name == "cast":
-        return operands[0].astype(node.dtype)
+        order = infer.copy_order(node.payload)
+        return operands[0].astype(node.dtype, order=order) if order else _converted(operands[0], node.dtype, module)
     if name == "concatenate":
         return module.concatenate(operands, axis=int(node.payload))
     if node.op.structure:

@@ -50,7 +50,7 @@ def result_dtype(op: Op, operands: Sequence[np.dtype[Any]], payload: str) -> np.
         found = " and ".join(str(dtype) for dtype in operands)
         raise DtypeError(f"{op.name}: operands are {found}; cast them to one dtype first")
     if op.result == "payload":
-        return np.dtype(payload)
+        return np.dtype(payload.partition(" ")[0])
     if op.result == "first":
         return operands[0]
     if op.name == "where":
@@ -94,6 +94,16 @@ def broadcast(name: str, shapes: Sequence[Shape], equal: Mapping[str, Dim] = NOT
             length = shape[axis]
         result.append(length)
     return tuple(result)
+
+
+def copy_order(payload: str) -> str:
+    """What a cast's payload says beside the dtype.
+
+    Returns:
+        "" for the conversion of an operand, as ufuncs do it in passing; "K" or "C" for an array
+        of its own in that memory order (astype, copy).
+    """
+    return payload.partition(" ")[2]
 
 
 def spell_shape(shape: Shape) -> str:

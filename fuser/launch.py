@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser import dims, scalars, views
+from fuser import dims, infer, scalars, views
 from fuser.backend import Backend, Kernel
 from fuser.codegen import scalar_nodes
 from fuser.compiler import kernel_for
@@ -331,7 +331,7 @@ def _sort_stride(layout: Layout, axis: int, itemsize: int) -> int:
 
 def _all_c_order(graph: Graph, arrays: Mapping[str, Any]) -> bool:
     """Whether every result is in C order without looking closer."""
-    if any(node.op.name == "transpose" for node in graph.nodes):
+    if any(node.op.name in ("transpose", "broadcast_to") for node in graph.nodes):
         return False
     return all(array.flags.c_contiguous for array in arrays.values())
 
@@ -353,12 +353,21 @@ def memory_orders(
             continue
         operands = [layouts[id(arg)] for arg in node.args]
         if node.op.structure and name != "concatenate":
-            layouts[id(node)] = _seen(operands[0], node, sizes, shape)
+            seen = layouts[id(node)] = _seen(operands[0], node, sizes, shape)
+            orders[id(node)] = views.sorted_order([(seen.shape, seen.strides)])
             continue
-        order = views.keep_order(
-            len(shape), [(layout.shape, layout.strides) for layout in operands]
-        )
+        given = [(layout.shape, layout.strides) for layout in operands]
+        copied = infer.copy_order(node.payload) if name == "cast" else ""
+        if copied == "C":
+            order = list(range(len(shape)))
+        elif copied or name == "concatenate":
+            order = views.sorted_order(given)
+        else:
+            order = views.keep_order(len(shape), given)
         orders[id(node)] = order
+        if name == "cast" and not copied:  # converted in passing: no array of its own
+            layouts[id(node)] = operands[0]
+            continue
         strides = views.ordered_strides(shape, order, 1)
         layouts[id(node)] = Layout(0, shape, strides, node.shape, (False,) * len(shape))
     return orders

@@ -143,7 +143,7 @@ def _computes(node: Node) -> bool:
 
 def _cast_inside(node: Node) -> bool:
     """A conversion of an operand belongs to the operation that wants it, as in NumPy."""
-    return node.op.name == "cast"
+    return node.op.name == "cast" and not infer.copy_order(node.payload)
 
 
 def _is_leaf(node: Node) -> bool:

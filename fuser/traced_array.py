@@ -400,13 +400,13 @@ class TracedArray(NDArrayOperatorsMixin):
             )
         if wanted == self.dtype and not copy:
             return self
-        return self.tracing.wrap(self.tracing.cast(self.node, wanted), self.generic)
+        return self.tracing.wrap(self.tracing.own(self.node, wanted, "K"), self.generic)
 
     def copy(self, order: str = "C") -> TracedArray:
         """The same values in memory of their own."""
-        if order != "C":
+        if order not in ("C", "K"):
             raise Unsupported("unsupported-argument", "copy", f"order={order!r}")
-        return self.tracing.wrap(self.node, self.generic)
+        return self.tracing.wrap(self.tracing.own(self.node, self.dtype, order), self.generic)
 
     __copy__ = copy
 

@@ -277,6 +277,12 @@ class Tracing:
         check_dtype(dtype, "cast")
         return node if node.dtype == dtype else self.node("cast", [node], dtype.name)
 
+    def own(self, node: Node, dtype: Any, order: str) -> Node:
+        """A converted copy of a node, in memory order "K" or "C"."""
+        dtype = infer.dtype_of(dtype)
+        check_dtype(dtype, "cast")
+        return self.node("cast", [node], f"{dtype.name} {order}")
+
     def operand_node(self, value: Any, dtype: np.dtype[Any]) -> Node:
         """The node of one operand, converted to the dtype that the operation computes in."""
         if isinstance(value, TracedArray):

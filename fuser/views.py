@@ -244,6 +244,38 @@ def keep_order(rank: int, operands: Sequence[tuple[Sequence[int], Sequence[int]]
     return order[::-1]
 
 
+def sorted_order(arrays: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[int]:
+    """The axis order, outermost first, of a copy of one array, or of several joined.
+
+    Longer strides lie outside; C order where arrays disagree. Unlike in `keep_order` a stride of
+    0 is the shortest (shape.c, PyArray_CreateMultiSortedStridePerm).
+
+    Args:
+        arrays: (shape, strides) pairs of one rank.
+    """
+    order = list(range(len(arrays[0][0])))
+    for i in range(1, len(order)):
+        axis = order[i]
+        place = i
+        for j in range(i - 1, -1, -1):
+            other = order[j]
+            ambiguous, swap = True, False
+            for shape, strides in arrays:
+                if shape[axis] != 1 and shape[other] != 1:
+                    if abs(strides[axis]) <= abs(strides[other]):
+                        swap = False
+                    elif ambiguous:
+                        swap = True
+                    ambiguous = False
+            if not ambiguous:
+                if swap:
+                    place = j
+                else:
+                    break
+        order.insert(place, order.pop(i))
+    return order
+
+
 def ordered_strides(shape: Sequence[int], order: Sequence[int], itemsize: int) -> tuple[int, ...]:
     """Strides of a new array whose axes lie in memory in `order`, outermost first."""
     strides = [0] * len(shape)
