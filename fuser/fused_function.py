@@ -305,11 +305,15 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
 
     def _fall_back(self, reason: Reason, args: Any, kwargs: Any, out: Any) -> Any:
         """Run the plain function and say why."""
+        plain = reason.code == "not-traceable"
+        if plain:  # the function's own error, of wrong arguments for instance, comes first
+            result = self.__wrapped__(*args, **kwargs)
         if reason.code != "runtime-check" and reason not in self.fallbacks:
             self.fallbacks.append(reason)
         if reason.code != "runtime-check" or not self.errstate:
             fallback.record(reason, self.fallback if reason.code != "runtime-check" else "allow")
-        result = self.__wrapped__(*args, **kwargs)
+        if not plain:
+            result = self.__wrapped__(*args, **kwargs)
         if out is None:
             return result
         _, found = trees.flatten(result)

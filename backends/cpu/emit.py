@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fuser.backends.cpu import conversion
-from fuser.backends.cpu.body import BITS, Body, Features, Module, Value, vector_type
+from fuser.backends.cpu.body import BITS, Body, Features, Module, Value, mangled, vector_type
 from fuser.backends.cpu.spelling import EXACT_IN_HALF, spell
 from fuser.codegen import Instruction, LoopNest
 from fuser.ops import TABLE
@@ -309,6 +309,7 @@ class _Section:
             f"  %vectors = udiv i64 %n, {self.lanes}",
             f"  %rest = urem i64 %n, {self.lanes}",
             "  %last = sub i64 %rest, 1",
+            *(self._mask() if self._masked(moving) else []),
             "  %some = icmp ult i64 %obegin, %oend",
             "  br i1 %some, label %row, label %done",
             "row:",
@@ -381,6 +382,10 @@ class _Section:
             "  %any.rest = icmp ne i64 %rest, 0",
             "  br i1 %any.rest, label %tail.in, label %row.end",
             "tail.in:",
+        ]
+        if self._masked(moving):
+            return lines + self._masked_tail(loads, stores)
+        lines += [
             "  br label %copy",
             "copy:",
             "  %j = phi i64 [ 0, %tail.in ], [ %j1, %copy ]",
@@ -408,6 +413,56 @@ class _Section:
             "  br i1 %more.out, label %out, label %row.end",
         ]
         return lines
+
+    def _masked(self, moving: list[int]) -> bool:
+        """Whether left-over elements move by masked instructions."""
+        return self.module.features.masked and all(
+            self.operands[k].access == CONTIGUOUS for k in moving
+        )
+
+    def _mask(self) -> list[str]:
+        """The lanes that left-over elements fill."""
+        lanes = self.lanes
+        places = ", ".join(f"i32 {lane}" for lane in range(lanes))
+        mask = vector_type("i32", lanes)
+        return [
+            "  %rest.int = trunc i64 %rest to i32",
+            f"  %rest.one = insertelement {mask} poison, i32 %rest.int, i64 0",
+            f"  %rest.all = shufflevector {mask} %rest.one, {mask} poison, "
+            f"<{lanes} x i32> zeroinitializer",
+            f"  %mask = icmp ult {mask} <{places}>, %rest.all",
+        ]
+
+    def _masked_tail(self, loads: list[int], stores: list[int]) -> list[str]:
+        """Left-over elements through masked loads and stores; other lanes repeat the first."""
+        lanes = self.lanes
+        lines: list[str] = []
+        for k in loads:
+            memory = conversion.MEMORY[self.operands[k].dtype]
+            vector = vector_type(memory, lanes)
+            symbol = f"llvm.masked.load.{mangled(memory, lanes)}.p0"
+            self.module.declare(symbol, vector, ("ptr", "i32", f"<{lanes} x i1>", vector))
+            lines += [
+                f"  %first{k} = load {memory}, ptr %tail{k}, align 1",
+                f"  %one{k} = insertelement {vector} poison, {memory} %first{k}, i64 0",
+                f"  %all{k} = shufflevector {vector} %one{k}, {vector} poison, "
+                f"<{lanes} x i32> zeroinitializer",
+                f"  %tv{k} = call {vector} @{symbol}(ptr %tail{k}, i32 1, "
+                f"<{lanes} x i1> %mask, {vector} %all{k})",
+                f"  store {vector} %tv{k}, ptr %scratch{k}, align 64",
+            ]
+        lines += ["  br label %tail.run", "tail.run:", "  br label %vec", "tail.out:"]
+        for k in stores:
+            memory = conversion.MEMORY[self.operands[k].dtype]
+            vector = vector_type(memory, lanes)
+            symbol = f"llvm.masked.store.{mangled(memory, lanes)}.p0"
+            self.module.declare(symbol, "void", (vector, "ptr", "i32", f"<{lanes} x i1>"))
+            lines += [
+                f"  %tv{k} = load {vector}, ptr %scratch{k}, align 64",
+                f"  call void @{symbol}({vector} %tv{k}, ptr %tail{k}, i32 1, "
+                f"<{lanes} x i1> %mask)",
+            ]
+        return [*lines, "  br label %row.end"]
 
     def _copy(self, k: int, place: str, slot: str, *, into: bool) -> list[str]:
         """Move one element between an array and its scratch vector."""
