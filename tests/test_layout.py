@@ -1,10 +1,12 @@
 """The four folders: what may import what, what is a package, and what `import fuser` costs."""
 
 import ast
+import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -23,9 +25,10 @@ MAY_IMPORT = {
 }
 
 # Standard modules that cost milliseconds, and that no call of a fused function needs.
-HEAVY = {"asyncio", "concurrent", "email", "http", "multiprocessing", "unittest", "urllib.request"}
+HEAVY = {"asyncio", "concurrent", "email", "http", "importlib.metadata", "multiprocessing"}
 
 IMPORT_BUDGET_S = 0.060
+NUMPY_IMPORT_S = 0.100  # on the kind of machine that the budget is meant for
 
 
 def layer(module: str) -> str:
@@ -107,40 +110,50 @@ def test_no_module_bears_the_name_of_a_public_function() -> None:
     assert not clashes | hidden
 
 
-def run_python(code: str) -> str:
-    """Run `code` in a fresh interpreter at the checkout's root and return what it prints."""
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+def run_python(code: str, folder: Path) -> str:
+    """Run `code` in a fresh interpreter at the checkout's root, byte code kept in `folder`."""
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    environment["PYTHONPYCACHEPREFIX"] = str(folder)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def test_import_fuser_loads_numpy_and_nothing_heavier() -> None:
+def test_import_fuser_loads_numpy_and_nothing_heavier(tmp_path: Path) -> None:
     """Beyond NumPy's own, `import fuser` loads fuser's modules and light standard ones."""
-    added = run_python(
+    code = (
         "import sys, numpy; before = set(sys.modules)\n"
         "import fuser; print(*sorted(set(sys.modules) - before))"
-    ).split()
-    foreign = {
-        name
-        for name in added
-        if name.split(".")[0] not in sys.stdlib_module_names | {"fuser", "numpy"}
-    }
-    assert not foreign, "import fuser loads packages other than NumPy"
-    heavy = HEAVY | {"importlib.metadata"}
-    assert not [name for name in added if name in heavy or name.split(".")[0] in heavy]
+    )
+    added = run_python(code, tmp_path).split()
+    known = sys.stdlib_module_names | {"fuser", "numpy"}
+    roots = {name.split(".")[0] for name in added if not name.startswith("_sysconfigdata")}
+    assert not roots - known, "import fuser loads packages other than NumPy"
+    assert not [name for name in added if name in HEAVY or name.split(".")[0] in HEAVY]
     outside = ("fuser.backends", "fuser.suites", "fuser.reports")
     assert not [name for name in added if name.startswith(outside)]
 
 
-def test_import_fuser_is_quick() -> None:
-    """`import fuser` adds at most 60 ms to `import numpy`, in the best of five tries."""
+def test_import_fuser_is_quick(tmp_path: Path) -> None:
+    """`import fuser` adds at most 60 ms to `import numpy`, in the best of five tries.
+
+    Processor time is compared, since the wall clock of a busy machine says nothing; and where
+    NumPy takes longer than on an ordinary machine, so may fuser, in proportion.
+    """
     code = (
-        "import time, numpy; start = time.perf_counter()\n"
-        "import fuser; print(time.perf_counter() - start)"
+        "import time; start = time.process_time()\n"
+        "import numpy; middle = time.process_time()\n"
+        "import fuser; print(middle - start, time.process_time() - middle)"
     )
-    elapsed_s = min(float(run_python(code)) for _ in range(5))
-    assert elapsed_s <= IMPORT_BUDGET_S
+    run_python(code, tmp_path)  # writes the byte code
+    timed = [tuple(map(float, run_python(code, tmp_path).split())) for _ in range(5)]
+    numpy_s = min(first for first, _ in timed)
+    fuser_s = min(second for _, second in timed)
+    budget_s = IMPORT_BUDGET_S * max(1.0, numpy_s / NUMPY_IMPORT_S)
+    assert fuser_s <= budget_s, f"fuser {fuser_s:.3f} s, after numpy in {numpy_s:.3f} s"
 
 
 # What pip calls a package whose import has another name.
