@@ -1,0 +1,96 @@
+"""Worker threads: right answers from any number of threads, callers and forks."""
+
+import os
+import threading
+
+import numpy as np
+import pytest
+
+import fuser
+from fuser import config
+from fuser.backends.cpu import workers
+
+pytestmark = pytest.mark.skipif(
+    workers.workers() is None, reason="native workers exist on Linux only"
+)
+
+
+def _cubic(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return x * x * x - y
+
+
+def _call(threads: int, *arrays: np.ndarray) -> np.ndarray:
+    before = config.change(num_threads=threads)
+    try:
+        return fuser.fuse(_cubic)(*arrays)
+    finally:
+        config.restore(before)
+
+
+@pytest.mark.parametrize("shape", [(1_000_003,), (1009, 1013), (3, 400_001), (400_001, 3)])
+def test_the_same_bits_whatever_the_number_of_threads(shape: tuple[int, ...]) -> None:
+    """One to five threads give identical results, rows broadcast or not."""
+    generator = np.random.default_rng(1)
+    x = generator.normal(size=shape)
+    y = generator.normal(size=shape[-1:])
+    expected = _cubic(x, y)
+    for threads in (1, 2, 5):
+        assert np.array_equal(_call(threads, x, y), expected)
+
+
+def test_many_callers_at_once_neither_deadlock_nor_disturb_each_other() -> None:
+    """While one caller has the team, the others run alone."""
+    x = np.random.default_rng(2).normal(size=400_000)
+    expected = _cubic(x, x)
+    wrong: list[int] = []
+    function = fuser.fuse(_cubic)
+
+    def work(number: int) -> None:
+        for _ in range(30):
+            if not np.array_equal(function(x, x), expected):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in threads)
+    assert not wrong
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
+def test_a_forked_child_makes_workers_of_its_own() -> None:
+    """The parent's workers do not exist in the child; its calls work all the same."""
+    x = np.random.default_rng(3).normal(size=400_000)
+    expected = _call(2, x, x)
+    child = os.fork()
+    if child == 0:
+        good = np.array_equal(_call(2, x, x), expected)
+        os._exit(0 if good else 1)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+def test_chunks_cover_whole_rows_or_parts_of_long_ones() -> None:
+    """About CHUNK elements each; never none."""
+    assert workers.chunking(1, 10**6) == (1, workers.CHUNK)
+    assert workers.chunking(10**6, 3) == (workers.CHUNK // 3, 3)
+    assert workers.chunking(5, 1) == (workers.CHUNK, 1)
+
+
+def test_thread_count_follows_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """set_num_threads first, then OMP_NUM_THREADS, then what the machine allows."""
+    before = config.change(num_threads=3)
+    try:
+        assert workers.thread_count() == 3
+    finally:
+        config.restore(before)
+    before = config.change(num_threads=None)
+    try:
+        monkeypatch.setenv("OMP_NUM_THREADS", "1")
+        assert workers.thread_count() == 1
+        monkeypatch.delenv("OMP_NUM_THREADS")
+        assert workers.thread_count() == workers.machine_threads() >= 1
+    finally:
+        config.restore(before)
