@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import struct
 import sys
 import threading
 from abc import ABC, abstractmethod
@@ -18,14 +20,32 @@ class Kernel(ABC):
     #: what `source` shows: kind ("source", "optimized", "asm", "ptx") -> text
     name: str
 
+    def lay_out(
+        self, section: int, lengths: Sequence[int], strides: Sequence[Sequence[int]]
+    ) -> tuple[bytes, Any]:
+        """Prepare one loop nest for shapes and strides; done once for many launches.
+
+        Args:
+            section: its number in the group.
+            lengths: of the loops, outermost first.
+            strides: in bytes, for each load and then each store, for each loop.
+
+        Returns:
+            The packed arguments between addresses and scalars, and what `launch` wants as
+            `extent`. Here: lengths of the outer loops and all strides as 8-byte words; and the
+            number of outer iterations and the length of the innermost loop.
+        """
+        words = [*lengths[:-1], *(step for operand in strides for step in operand)]
+        return struct.pack(f"={len(words)}q", *words), (math.prod(lengths[:-1]), lengths[-1])
+
     @abstractmethod
-    def launch(self, section: int, block: Any, extent: tuple[int, int]) -> int:
+    def launch(self, section: int, block: Any, extent: Any) -> int:
         """Run one loop nest.
 
         Args:
             section: its number in the group.
             block: packed arguments, as the backend's `pack` made them.
-            extent: number of outer iterations and length of the innermost loop.
+            extent: what `lay_out` gave.
 
         Returns:
             0, or not 0 when some element had a value for which NumPy raises.
@@ -71,7 +91,7 @@ class Backend(ABC):
 
     @abstractmethod
     def pack(self, pointers: Sequence[int], rest: bytes) -> Any:
-        """Lay out one loop nest's arguments: addresses, then lengths, strides and scalars."""
+        """Join one loop nest's arguments: addresses, what `lay_out` packed, and scalars."""
 
     @abstractmethod
     def address(self, array: Any) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -54,15 +54,15 @@ class BoundSection:
 
     Attributes:
         operands: (buffer name, byte offset) of loads, then stores.
-        rest: lengths of outer loops and strides, packed.
+        rest: lengths and strides, as the kernel's `lay_out` packed them.
         scalars: (host expression, dtype name) pairs.
-        extent: outer iterations, and the innermost length.
+        extent: what `lay_out` gave for `launch`.
     """
 
     operands: tuple[tuple[str, int], ...]
     rest: bytes
     scalars: tuple[tuple[str, np.dtype[Any]], ...]
-    extent: tuple[int, int]
+    extent: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,12 @@ def bind(
         arg_spec = ArgSpec(backend.name, tuple(spec_ for spec_, _ in bound))
         launch.arg_specs.append(arg_spec)
         kernel = kernel_for(spec, number, arg_spec, backend)
-        kept = tuple((k, b) for k, (_, b) in enumerate(bound) if b is not None)
+        kept = tuple(
+            (k, BoundSection(loops.operands, rest, loops.scalars, extent))
+            for k, (_, loops) in enumerate(bound)
+            if loops is not None
+            for rest, extent in (kernel.lay_out(k, loops.lengths, loops.strides),)
+        )
         launch.groups.append(BoundGroup(kernel, kept, layouts.take_copies()))
         launch.kernel_count += bool(kept)
     return launch
@@ -245,8 +250,17 @@ class _Layouts:
         return taken
 
 
-def _bind_section(section: Section, layouts: _Layouts) -> tuple[SectionSpec, BoundSection | None]:
-    """Collapse the loops of one section and lay out its block."""
+class _Loops(NamedTuple):
+    """One section's loops after collapsing: what its BoundSection is made from."""
+
+    operands: tuple[tuple[str, int], ...]
+    scalars: tuple[tuple[str, np.dtype[Any]], ...]
+    lengths: list[int]
+    strides: list[list[int]]
+
+
+def _bind_section(section: Section, layouts: _Layouts) -> tuple[SectionSpec, _Loops | None]:
+    """Collapse the loops of one section; None for loops that do nothing."""
     parts = [*section.loads, *(part for _, part in section.stores)]
     nodes = [*section.load_nodes, *(section.node_of(value) for value, _ in section.stores)]
     found = [layouts.of(part) for part in parts]
@@ -261,16 +275,11 @@ def _bind_section(section: Section, layouts: _Layouts) -> tuple[SectionSpec, Bou
     )
     if 0 in shape:
         return spec, None
-    words = [*lengths[:-1], *(step for operand in strides for step in operand)]
-    outer = 1
-    for length in lengths[:-1]:
-        outer *= length
     wanted = tuple(
         (section.leaves[k].payload, section.leaves[k].dtype) for k in scalar_nodes(section)
     )
     operands = tuple((name, layout.offset) for name, layout in found)
-    rest = struct.pack(f"={len(words)}q", *words)
-    return spec, BoundSection(operands, rest, wanted, (outer, lengths[-1]))
+    return spec, _Loops(operands, wanted, lengths, strides)
 
 
 def collapse(

@@ -1,1 +1,97 @@
-"""The GPU backend: CuPy arrays."""
+"""The GPU backend: CuPy arrays, CUDA C++ text, machine code through NVRTC."""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from fuser.backend import Backend, Kernel
+from fuser.codegen import LoopNest
+from fuser.errors import BackendError
+
+if TYPE_CHECKING:
+    from fuser.backends.gpu.fused_kernel import FusedKernelCUDA
+
+
+class GpuBackend(Backend):
+    """Runs fused kernels on the current CUDA device, through CuPy."""
+
+    name = "gpu"
+
+    def unavailable(self) -> str | None:
+        """None, or that CuPy, a device or NVRTC is missing."""
+        try:
+            import cupy
+        except ImportError as error:
+            return f"cupy cannot be imported ({error}); install cupy-cuda13x"
+        try:
+            count = cupy.cuda.runtime.getDeviceCount()
+        except cupy.cuda.runtime.CUDARuntimeError as error:
+            return f"no CUDA device: {error}"
+        if not count:
+            return "no CUDA device: the driver reports none"
+        try:
+            cupy.cuda.nvrtc.getVersion()
+        except (ImportError, OSError, RuntimeError) as error:
+            return f"NVRTC cannot be loaded ({error}); install nvidia-cuda-nvrtc"
+        return None
+
+    def owns(self, array: Any) -> bool:
+        """CuPy arrays."""
+        cupy = sys.modules.get("cupy")
+        return cupy is not None and isinstance(array, cupy.ndarray)
+
+    def supports(self, op: str, dtype: str) -> bool:
+        """Whether the spelling table has a form."""
+        from fuser.backends.gpu.spelling import form
+
+        return form(op, dtype) is not None
+
+    def emit(self, nests: Sequence[LoopNest], name: str) -> str:
+        """CUDA C++ text; needs neither CuPy nor a device."""
+        from fuser.backends.gpu.emit import emit
+
+        return emit(nests, name)
+
+    def compile(self, text: str, nests: Sequence[LoopNest], name: str) -> Kernel:
+        """Machine code, loaded on the current device."""
+        from fuser.backends.gpu.fused_kernel import FusedKernelCUDA
+
+        kernel: FusedKernelCUDA = FusedKernelCUDA(name, text, nests)
+        return kernel
+
+    def pack(self, pointers: Sequence[int], rest: bytes) -> bytes:
+        """8-byte words throughout."""
+        return struct.pack(f"={len(pointers)}Q", *pointers) + rest
+
+    def address(self, array: Any) -> int:
+        """The address of the first element.
+
+        Raises:
+            BackendError: the array is on another device than the current one, or misaligned.
+        """
+        import cupy
+
+        memory = array.data
+        device = cupy.cuda.runtime.getDevice()
+        if memory.device_id != device:
+            raise BackendError(
+                f"an array is on CUDA device {memory.device_id}, the current device is {device}. "
+                f"Run under `with cupy.cuda.Device({memory.device_id}):`, or move the array."
+            )
+        pointer = int(memory.ptr)
+        if pointer % array.dtype.itemsize:
+            raise BackendError(
+                f"an array of {array.dtype} starts at {pointer:#x}, which is not a multiple of "
+                f"{array.dtype.itemsize}; CUDA needs aligned elements. Make a copy of it."
+            )
+        return pointer
+
+    @property
+    def array_module(self) -> Any:
+        """CuPy."""
+        import cupy
+
+        return cupy

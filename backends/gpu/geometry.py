@@ -1,0 +1,145 @@
+"""How a loop nest is laid over threads: vector width, index width, grid and kernel arguments.
+
+Everything here is plain arithmetic, so launch plans are made and tested without a device.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fuser.backends.gpu.cxx import itemsize
+from fuser.codegen import LoopNest
+from fuser.ops import TABLE
+from fuser.specs import CONTIGUOUS, INVARIANT
+
+#: Threads of a block.
+BLOCK = 256
+#: Bytes of the widest memory access.
+ACCESS = 16
+#: Bytes that a thread has under way from memory before it computes: with all threads of a
+#: multiprocessor this covers the memory's latency times its speed.
+IN_FLIGHT = 64
+#: Bodies of at most this many costly operations in all lanes together stay fully unrolled.
+HEAVY_LANES = 16
+#: A grid holds at most this many times the blocks that run at once; threads loop over the rest.
+WAVES = 8
+_SMALL = 1 << 31
+
+
+@dataclass(frozen=True, slots=True)
+class Occupancy:
+    """What a device holds of one kernel at a time."""
+
+    multiprocessors: int
+    blocks_each: int
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchPlan:
+    """One loop nest's launch, without addresses and scalars.
+
+    Attributes:
+        wide: use the variant with 64-bit indices.
+        grid: blocks.
+        words: the kernel's arguments between addresses and scalars.
+    """
+
+    wide: bool
+    grid: int
+    words: bytes
+
+
+def vector_width(nest: LoopNest) -> int:
+    """How many neighbours along the innermost loop one thread computes: a power of two.
+
+    The widest contiguous operand moves 16 bytes at a time; narrow ones beside it at least 4
+    elements or 16 bytes.
+    """
+    sizes = [itemsize(d.dtype) for d in nest.loads if d.access == CONTIGUOUS]
+    sizes += [itemsize(d.dtype) for _, d in nest.stores if d.access == CONTIGUOUS]
+    if not sizes:
+        return 1
+    width = max(ACCESS // max(sizes), min(4, ACCESS // min(sizes)))
+    heavy = sum(TABLE[instruction.op].heavy for instruction in nest.body)
+    while width > 1 and heavy * width > HEAVY_LANES:
+        width //= 2
+    return width
+
+
+def unroll(nest: LoopNest) -> int:
+    """How many vectors a thread loads before it computes."""
+    if any(TABLE[instruction.op].heavy for instruction in nest.body) or len(nest.body) > 32:
+        return 1
+    moving = [d for d in nest.loads if d.access != INVARIANT]
+    loaded = vector_width(nest) * sum(itemsize(d.dtype) for d in moving)
+    return max(1, min(4, IN_FLIGHT // loaded)) if loaded else 1
+
+
+def divider(divisor: int, bits: int) -> tuple[int, int, int]:
+    """Divisor, multiplier and shift: n // divisor is (high(n * multiplier) + n) >> shift.
+
+    Source:
+        Granlund and Montgomery, "Division by invariant integers using multiplication", PLDI
+        1994, figure 4.1. The sum cannot overflow for n < 2**(bits - 1), which the plan ensures.
+    """
+    shift = (divisor - 1).bit_length()
+    magic = ((1 << bits) * ((1 << shift) - divisor)) // divisor + 1
+    return divisor, magic, shift
+
+
+def needs_wide(lengths: Sequence[int], strides: Sequence[Sequence[int]]) -> bool:
+    """Whether the number of elements or some byte offset does not fit 31 bits."""
+    count = 1
+    for length in lengths:
+        count *= length
+    farthest = max(
+        (
+            sum((length - 1) * abs(step) for length, step in zip(lengths, row, strict=True))
+            for row in strides
+        ),
+        default=0,
+    )
+    return count >= _SMALL or farthest + ACCESS >= _SMALL
+
+
+def plan(
+    nest: LoopNest,
+    lengths: Sequence[int],
+    strides: Sequence[Sequence[int]],
+    occupancy: Occupancy,
+) -> LaunchPlan:
+    """Lay one loop nest over threads.
+
+    Args:
+        nest: what runs.
+        lengths: of the loops, outermost first; none is 0.
+        strides: in bytes, for each operand, loads before stores, for each loop.
+        occupancy: of the device and the kernel.
+    """
+    wide = needs_wide(lengths, strides)
+    bits = 64 if wide else 32
+    columns = -(-lengths[-1] // vector_width(nest))
+    work = columns
+    for length in lengths[:-1]:
+        work *= length
+    words = [work, lengths[-1]]
+    if len(lengths) > 1:
+        words += divider(columns, bits)
+    for length in lengths[1:-1]:
+        words += divider(length, bits)
+    steps = [step for row, kept in zip(strides, _kept_strides(nest), strict=True)
+             for step, keep in zip(row, kept, strict=True) if keep]  # fmt: skip
+    packed = struct.pack(f"={len(words)}Q{len(steps)}q", *words, *steps)
+    blocks = -(-work // (BLOCK * unroll(nest)))
+    most = max(1, occupancy.multiprocessors * occupancy.blocks_each) * WAVES
+    return LaunchPlan(wide, min(blocks, most), packed)
+
+
+def _kept_strides(nest: LoopNest) -> list[list[bool]]:
+    """Which strides are kernel arguments: those of outer loops, and innermost ones if strided."""
+    descs = [*nest.loads, *(desc for _, desc in nest.stores)]
+    return [
+        [True] * (nest.rank - 1) + [desc.access not in (CONTIGUOUS, INVARIANT)] for desc in descs
+    ]
