@@ -1,19 +1,36 @@
 """Composite operations become primitives that every backend spells.
 
-The rows of the op table are primitives today; composite functions (softmax, gelu …) are written
-with NumPy functions in `functional.py`, so tracing decomposes them. What stays here is the place
-where a backend-independent row is replaced by others.
+Composite functions (softmax, gelu …) are written with NumPy functions in `functional.py`, so
+tracing decomposes them. What stays here are rows that NumPy itself computes in another way for
+some operands.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from fuser.graph import Graph, Node, rebuild
+from fuser.graph import Graph, Node, constant_value, make, make_constant, rebuild
 from fuser.graph import intern as intern_node
 
+
+
+def _scalar_power(node: Node) -> Node:
+    """x**0.5 is the square root where the exponent is one number for the whole array.
+
+    So NumPy's power loops have it in float32 and float64 (-inf gives NaN, -0.0 itself), but not
+    where exponents are an array of their own (inf, 0.0).
+    """
+    x, exponent = node.args
+    if exponent.shape or node.dtype.name not in ("float32", "float64"):
+        return node
+    if exponent.op.name == "constant":
+        return make("sqrt", x) if constant_value(exponent) == 0.5 and x.shape == node.shape else node
+    half = make("equal", exponent, make_constant(0.5, node.dtype))
+    return make("where", half, make("sqrt", x), node)
+
+
 #: row -> what replaces it.
-DECOMPOSITIONS: Mapping[str, Callable[[Node], Node]] = {}
+DECOMPOSITIONS: Mapping[str, Callable[[Node], Node]] = {"power": _scalar_power}
 
 
 def decompose(graph: Graph) -> Graph:

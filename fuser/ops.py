@@ -29,9 +29,11 @@ class Op:
         arity: the number of operands; -1 for any number.
         numpy: its meaning, on arrays of the operands' dtypes.
         kinds: NumPy kind letters of the operand dtypes it takes.
-        ulp: the largest error allowed, in units in the last place of the result (2**-11 steps
-            in float16: one rounding after a float32 computation).
-        result: "same" as the last operand, or a dtype name.
+        ulp: the largest error allowed, in units in the last place of the result; float16 results
+            are within this of the true value in float32's units, then rounded once.
+        cancels: the result is a sum whose terms may cancel, so that the error's unit is the last
+            place of the largest operand where that is larger; as in NumPy's own functions.
+        result: "same" as the last operand, "first", "payload", or a dtype name.
         heavy: costs tens of instructions an element: not worth computing twice.
         structure: moves or names data and computes nothing.
         raises: NumPy raises for some values, so the kernel must check them.
@@ -43,6 +45,7 @@ class Op:
     numpy: Callable[..., Any]
     kinds: str
     ulp: float = 0
+    cancels: bool = False
     result: str = "same"
     heavy: bool = False
     structure: bool = False
@@ -150,8 +153,8 @@ _ROWS = (
     Op("log2", 1, np.log2, "f", ulp=2, heavy=True),
     Op("log10", 1, np.log10, "f", ulp=2, heavy=True),
     Op("log1p", 1, np.log1p, "f", ulp=2, heavy=True),
-    Op("logaddexp", 2, np.logaddexp, "f", ulp=4, heavy=True),
-    Op("logaddexp2", 2, np.logaddexp2, "f", ulp=4, heavy=True),
+    Op("logaddexp", 2, np.logaddexp, "f", ulp=4, cancels=True, heavy=True),
+    Op("logaddexp2", 2, np.logaddexp2, "f", ulp=4, cancels=True, heavy=True),
     Op("sigmoid", 1, _quiet(_sigmoid), "f", ulp=3, heavy=True),
     # trigonometric, hyperbolic
     Op("sin", 1, np.sin, "f", ulp=2, heavy=True),

@@ -205,11 +205,18 @@ def fold_constants(node: Node, equal: Equal) -> Node | None:
 
 @BOUNDED.rule("x**2 -> x*x; x**3 -> x*x*x; x**4 -> (x*x)*(x*x); x**5 -> that * x", "power")
 def small_power(node: Node, equal: Equal) -> Node | None:
-    """At most three roundings, 2 ulp; integers wrap around the same way."""
+    """At most three roundings, 2 ulp; integers wrap around the same way.
+
+    float16 is multiplied in float32 and rounded once, as NumPy's power rounds it.
+    """
     x, exponent = node.args
     value = _constant(exponent)
     if value is None or value not in (2, 3, 4, 5) or not _same_type(x, node):
         return None
+    if node.dtype == np.float16 and value != 2:
+        wide = make("cast", x, payload="float32")
+        power = make("power", wide, make_constant(value, np.float32), equal=equal)
+        return make("cast", power, payload="float16")
     square = make("square", x, equal=equal)
     if value == 2:
         return square

@@ -59,7 +59,7 @@ def true_values(op: Op, *operands: Array) -> Array:
         return np.asarray(_WIDE.get(op.name, op.numpy)(*wide))
 
 
-def errors_in_ulp(got: Array, true: Array) -> Array:
+def errors_in_ulp(got: Array, true: Array, *operands: Array) -> Array:
     """How far results are from true values, in units in the last place of the true value.
 
     Below the least normal number the unit is that of the subnormals. An infinity stands where
@@ -69,6 +69,7 @@ def errors_in_ulp(got: Array, true: Array) -> Array:
     Args:
         got: float16[n], float32[n] or float64[n].
         true: longdouble[n].
+        operands: arrays that may raise the unit to that of their own largest value.
 
     Returns:
         float64[n]; infinite where just one of the two is NaN.
@@ -79,7 +80,8 @@ def errors_in_ulp(got: Array, true: Array) -> Array:
         beyond = np.copysign(np.ldexp(np.longdouble(1), limits.maxexp), got)
         shown = np.where(np.isinf(got), beyond, got.astype(np.longdouble))
         limited = np.where(np.abs(true) > np.abs(beyond), np.copysign(beyond, true), true)
-        exponent = np.clip(np.frexp(limited)[1] - 1, limits.minexp, limits.maxexp - 1)
+        largest = np.max([np.abs(values).astype(np.longdouble) for values in (limited, *operands)], 0)
+        exponent = np.clip(np.frexp(largest)[1] - 1, limits.minexp, limits.maxexp - 1)
         errors = np.abs(shown - limited) / np.ldexp(np.longdouble(1), exponent - limits.nmant)
     errors = np.where(got == rounded, np.minimum(errors, 0.5), errors)
     errors = np.where(np.isnan(got) != np.isnan(true), np.inf, errors)

@@ -1,0 +1,24 @@
+"""The op table on every backend, and that the table is whole."""
+
+from __future__ import annotations
+
+from fuser.backend import register_backend
+from fuser.backends.cpu.backend import CpuBackend
+from fuser.backends.cpu.body import BASELINE
+from tests.backends.fusion_suite import FusionSuite
+
+# The code for processors without AVX, FMA and F16C runs on every other one too.
+register_backend("cpu-baseline", lambda: CpuBackend(BASELINE))
+
+
+class TestCPUFusion(FusionSuite):
+    """The CPU backend as this processor gets it."""
+
+    backend = "cpu"
+
+
+class TestCPUBaselineFusion(FusionSuite):
+    """What a processor without AVX, FMA and F16C gets; its own float16 and elementary forms."""
+
+    backend = "cpu-baseline"
+    all_layouts = False
