@@ -9,8 +9,9 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
+from fuser import counters
 from fuser.backend import CompileError
-from fuser.backends.cpu import target
+from fuser.backends.cpu import disk_cache, target
 from fuser.timeline import phase
 
 #: What the code generator may call without the text saying so (wide copies, missing
@@ -41,7 +42,25 @@ def parse(text: str) -> Any:
 
 
 def to_object(text: str) -> bytes:
-    """Machine code of a module for this processor: an object file's bytes."""
+    """Machine code of a module for this processor: an object file's bytes.
+
+    From the disk cache where it is there; else verified, compiled and kept.
+    """
+    with phase("disk"):
+        target.initialise()
+        key = disk_cache.key_of(text)
+        known = disk_cache.read(key)
+    if known is not None:
+        counters.count("disk_hits")
+        return known
+    code = compile_object(text)
+    with phase("disk"):
+        disk_cache.write(key, code)
+    return code
+
+
+def compile_object(text: str) -> bytes:
+    """Verify and compile a module, whatever is cached."""
     with phase("parse"):
         module = parse(text)
     machine = target.target_machine()
