@@ -1,10 +1,9 @@
 """What this machine and installation can measure, and what to install for more."""
 
 from collections.abc import Iterator
-from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
 
+import fuser
 from fuser.suites import machine, runners
 from fuser.suites.sampling import clock_resolution_s
 
@@ -42,9 +41,10 @@ def findings() -> Iterator[tuple[str, str, str]]:
 
 
 def _fuser() -> Iterator[tuple[str, str, str]]:
-    backends: Any = getattr(import_module("fuser"), "available_backends", dict)()
-    if not isinstance(backends, dict):
-        yield "backends", "ok", ", ".join(map(str, backends))
+    try:
+        backends = fuser.available_backends()
+    except ImportError as error:  # a damaged installation is what the doctor is there for
+        yield "backends", "absent", f"{error}: install fuser-bench again"
         return
     for name, reason in backends.items():
         yield f"backend {name}", "absent" if reason else "ok", str(reason or "")

@@ -67,15 +67,17 @@ class Door:
         self.found: Record | None = None
         self.shown: list[tuple[Cell, Run]] = []
 
+    def option(self, name: str) -> Any:
+        """Return an option of ours; None where the plugin came too late to be asked for any."""
+        return self.config.getoption(f"fuser_{name}", None)
+
     def whole_plan(self) -> Plan:
         """Return the plan of the options, before anything is deselected."""
         if self.plan is None:
-            option = self.config.getoption
-            make = plans.full_plan if option("fuser_preset") == "full" else plans.quick_plan
-            changes = {
-                "processes": option("fuser_processes"), "budget_s": option("fuser_budget_s"),
-                "seed": option("fuser_seed"), "command": command_line(),
-            }
+            full = self.option("preset") == "full"
+            make = plans.full_plan if full else plans.quick_plan
+            changes = {name: self.option(name) for name in ("processes", "budget_s", "seed")}
+            changes["command"] = command_line()
             self.plan = make(**{key: each for key, each in changes.items() if each is not None})
         return self.plan
 
@@ -88,7 +90,7 @@ class Door:
                 print(f"\nmeasuring {len(self.selected)} rows, about "
                       f"{progress.clock_text(plan.estimate_s())}", flush=True)
                 self.found = engine.run()
-            if output := self.config.getoption("fuser_output"):
+            if output := self.option("output"):
                 save(self.found, Path(output) / self.found.run_id / "record.json")
         return self.found
 

@@ -20,7 +20,7 @@ FAMILIES = (
 """Modules of `fuser.suites.families`, in the order in which results are listed."""
 
 
-class UnknownWorkload(ValueError):
+class UnknownWorkloadError(ValueError):
     """A name that no workload has; the message lists what is near or where to look."""
 
 
@@ -40,14 +40,14 @@ def resolve(spec: str) -> Workload:
     """Return the workload of a name, or of `module:attribute` for one declared elsewhere.
 
     Raises:
-        UnknownWorkload: there is none; the message says what to do.
+        UnknownWorkloadError: there is none; the message says what to do.
     """
     if ":" in spec:
         module, _, attribute = spec.partition(":")
         found = getattr(import_module(module), attribute, None)
         if not isinstance(found, Workload):
-            raise UnknownWorkload(f"{spec}: no Workload of that name in the module")
+            raise UnknownWorkloadError(f"{spec}: no Workload of that name in the module")
         return found
     if spec not in workloads():
-        raise UnknownWorkload(f"{spec}: no such workload. `fuser-bench run --list` shows them all.")
+        raise UnknownWorkloadError(f"{spec}: no such workload. `fuser-bench run --list` shows all.")
     return workloads()[spec]

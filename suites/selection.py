@@ -12,7 +12,7 @@ from fuser.suites.registry import resolve, workloads
 from fuser.suites.workload import Workload
 
 
-class UnknownSelection(ValueError):
+class UnknownSelectionError(ValueError):
     """An ID, dtype or size that nothing has; the message says what there is."""
 
 
@@ -23,13 +23,13 @@ def cells_of(identifier: str) -> list[CellPlan]:
     number of elements: the last is what reports print.
 
     Raises:
-        UnknownSelection: a part of it is unknown.
+        UnknownSelectionError: a part of it is unknown.
     """
     name, *rest = identifier.split("-")
     if name not in workloads() and ":" not in name:
         near = ", ".join(get_close_matches(name, workloads()))
         hint = f"near it: {near}" if near else "`fuser-bench run --list` shows them all"
-        raise UnknownSelection(f"{identifier}: no workload {name!r}; {hint}")
+        raise UnknownSelectionError(f"{identifier}: no workload {name!r}; {hint}")
     workload = resolve(name)
     if not rest:
         return quick_cells({name: workload})
@@ -48,14 +48,18 @@ def _check_dtype(identifier: str, dtype: str, workload: Workload) -> None:
     except TypeError:
         known_kind = False
     if not known_kind:
-        raise UnknownSelection(f"{identifier}: {workload.name} has dtypes {known}, not {dtype!r}")
+        raise UnknownSelectionError(
+            f"{identifier}: {workload.name} has dtypes {known}, not {dtype!r}"
+        )
 
 
 def _cell(workload: Workload, dtype: str, size: str) -> CellPlan:
     if size in workload.sizes:
         return CellPlan(workload.name, dtype, workload.sizes[size], cast(SizeName, size))
     if not size.isdecimal() or int(size) < 1:
-        raise UnknownSelection(f"{size!r}: a size is S, M, L or a number of elements from 1 on")
+        raise UnknownSelectionError(
+            f"{size!r}: a size is S, M, L or a number of elements from 1 on"
+        )
     elements = int(size)
     named = [name for name, count in workload.sizes.items() if count == elements]
     return CellPlan(
@@ -72,7 +76,7 @@ def restrict(
     """Return a plan of the named cells only, with its axes overridden where that is asked.
 
     Raises:
-        UnknownSelection: an ID, dtype or size is unknown.
+        UnknownSelectionError: an ID, dtype or size is unknown.
     """
     if not identifiers and not dtypes and not sizes:
         return plan

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fuser.suites import families
-from fuser.suites.registry import FAMILIES, UnknownWorkload, resolve, workloads
+from fuser.suites.registry import FAMILIES, UnknownWorkloadError, resolve, workloads
 from tests.suites.cheats import DOUBLE
 from tests.tree import ROOT
 
@@ -44,7 +44,7 @@ def test_resolve_finds_names_and_modules() -> None:
     """Ours by name, others by `module:attribute`; anything else says what to do."""
     assert resolve("axpy").name == "axpy"
     assert resolve("tests.suites.cheats:DOUBLE") is DOUBLE
-    with pytest.raises(UnknownWorkload, match="--list"):
+    with pytest.raises(UnknownWorkloadError, match="--list"):
         resolve("nosuch")
-    with pytest.raises(UnknownWorkload, match="no Workload"):
+    with pytest.raises(UnknownWorkloadError, match="no Workload"):
         resolve("tests.suites.cheats:double")

@@ -3,7 +3,7 @@
 import pytest
 
 from fuser.suites.plan import quick_plan
-from fuser.suites.selection import UnknownSelection, cells_of, listing, restrict, unique
+from fuser.suites.selection import UnknownSelectionError, cells_of, listing, restrict, unique
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_ids_name_cells(identifier: str, ids: list[str]) -> None:
 )
 def test_unknown_parts_say_what_there_is(identifier: str, hint: str) -> None:
     """The message names the part and the choices."""
-    with pytest.raises(UnknownSelection, match=hint):
+    with pytest.raises(UnknownSelectionError, match=hint):
         cells_of(identifier)
 
 
