@@ -1,10 +1,11 @@
 """Fuse NumPy and CuPy array code into single kernels."""
 
-from pathlib import Path
+import os
+from typing import TYPE_CHECKING, Any
 
-_CHECKOUT = Path(__file__).resolve().parent.parent
-if (_CHECKOUT / "backends").is_dir() and (_CHECKOUT / "pyproject.toml").is_file():
-    __path__.append(str(_CHECKOUT))  # `import fuser.backends` then works without installing
+_CHECKOUT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+if os.path.isdir(f"{_CHECKOUT}/backends") and os.path.isfile(f"{_CHECKOUT}/pyproject.toml"):
+    __path__.append(_CHECKOUT)  # `import fuser.backends` then works without installing
 
 from fuser import functional
 from fuser.backend import available_backends, register_backend
@@ -20,7 +21,6 @@ from fuser.errors import (
     Reason,
     ShapeError,
 )
-from fuser.explanation import Explanation, Ledger
 from fuser.fused_function import FusedFunction
 from fuser.graph import Graph, parse
 from fuser.interface import (
@@ -44,6 +44,9 @@ from fuser.interface import (
     trace,
 )
 from fuser.timeline import profile
+
+if TYPE_CHECKING:
+    from fuser.explanation import Explanation, Ledger
 
 __version__ = "0.1.0"
 
@@ -86,3 +89,12 @@ __all__ = [
     "stats",
     "trace",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Names that are not needed to call a fused function are imported when they are asked for."""
+    if name in ("Explanation", "Ledger"):
+        from fuser import explanation
+
+        return getattr(explanation, name)
+    raise AttributeError(f"module 'fuser' has no attribute {name!r}")

@@ -1,10 +1,8 @@
-"""Upfront compilation (a graph becomes a spec) and runtime compilation (a group becomes a kernel)."""
+"""Upfront compilation makes a spec of a graph, runtime compilation a kernel of a group."""
 
 from __future__ import annotations
 
-import hashlib
 import sys
-
 
 from fuser import config, counters, kernel_cache, schedule
 from fuser.backend import Backend, Kernel
@@ -14,9 +12,6 @@ from fuser.graph import Graph
 from fuser.rewrite import Applied, rewrite, verify
 from fuser.specs import ArgSpec, KernelSpec
 from fuser.timeline import phase
-
-
-
 
 
 def compile_upfront(
@@ -91,7 +86,9 @@ def emit_text(
 ) -> tuple[str, str, tuple[LoopNest, ...]]:
     """A kernel's name, text and loop nests; the same graph always gives the same text."""
     nests = loop_nests(spec.plan.groups[group], arg_spec, checked=spec.checked)
-    digest = hashlib.sha256(repr(nests).encode()).hexdigest()[:12]
+    from hashlib import sha256  # it loads a cryptography library: only when a kernel is made
+
+    digest = sha256(repr(nests).encode()).hexdigest()[:12]
     name = f"fused_{digest}"
     return name, backend.emit(nests, name), nests
 

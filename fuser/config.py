@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
-from difflib import get_close_matches
 
 from fuser.errors import ConfigurationError
 from fuser.native_call import bump_mode
@@ -47,6 +46,8 @@ def read_environment(environ: dict[str, str] | None = None) -> Config:
     variables = dict(os.environ) if environ is None else environ
     for name in variables:
         if name.startswith("FUSER_") and name not in SWITCHES:
+            from difflib import get_close_matches  # only for the message
+
             near = get_close_matches(name, SWITCHES, 1)
             hint = f" Did you mean {near[0]}?" if near else f" Known: {', '.join(SWITCHES)}."
             raise ConfigurationError(f"{name} is not a switch of fuser.{hint}")

@@ -13,7 +13,6 @@ from fuser.graph import Graph, Node, constant_value, make, make_constant, rebuil
 from fuser.graph import intern as intern_node
 
 
-
 def _scalar_power(node: Node) -> Node:
     """x**0.5 is the square root where the exponent is one number for the whole array.
 

@@ -142,7 +142,7 @@ def candidates(spec: KernelSpec, sizes: Mapping[str, int] | None = None) -> pand
 
     graph = spec.plan.graph
     names = {s for p in spec.graph.parameters for d in p.shape for s in dims.symbols(d)}
-    known = {name: 1024 for name in names} | dict(sizes or {})
+    known = dict.fromkeys(names, 1024) | dict(sizes or {})
     stored = {id(b.node): spec.plan.realised.get(b.name, "") for b in spec.plan.temporaries}
     label = _labels(graph)
     rows = []

@@ -256,7 +256,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
             second = trace_call(self.__wrapped__, structure, leaves)
         except (FuserError, OverflowError):  # a Python int that does not fit: as at later calls
             raise
-        except Exception as error:  # noqa: BLE001 - the plain function decides what it means
+        except Exception as error:
             found = f"{type(error).__name__}: {error}"
             raise Unsupported("not-traceable", self._name, found) from error
         return first, _compare(first, second, self._name)

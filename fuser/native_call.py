@@ -42,13 +42,13 @@ def supported() -> bool:
 class _Slot(ctypes.Structure):
     """PyType_Slot."""
 
-    _fields_ = [("slot", ctypes.c_int), ("value", ctypes.c_void_p)]  # noqa: RUF012 - ctypes' form
+    _fields_ = [("slot", ctypes.c_int), ("value", ctypes.c_void_p)]
 
 
 class _Spec(ctypes.Structure):
     """PyType_Spec."""
 
-    _fields_ = [  # noqa: RUF012 - ctypes' form
+    _fields_ = [
         ("name", ctypes.c_char_p),
         ("basicsize", ctypes.c_int),
         ("itemsize", ctypes.c_int),
@@ -60,7 +60,7 @@ class _Spec(ctypes.Structure):
 class _Member(ctypes.Structure):
     """PyMemberDef."""
 
-    _fields_ = [  # noqa: RUF012 - ctypes' form
+    _fields_ = [
         ("name", ctypes.c_char_p),
         ("type", ctypes.c_int),
         ("offset", ctypes.c_ssize_t),

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
 from fuser.native_call import bump_mode
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pandas
 
 
@@ -67,6 +67,9 @@ class Timeline:
             }
             for p in self.phases
         ]
+        import json
+        from pathlib import Path
+
         target = Path(path)
         target.write_text(json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}))
         return target

@@ -56,7 +56,7 @@ def streams(nest: LoopNest) -> bool:
 def lanes_of(nest: LoopNest, features: Features) -> int:
     """How many elements the body computes at a time."""
     native = max(1, features.vector_bytes // max(4, nest.itemsize) if nest.itemsize > 1 else 16)
-    if nest.itemsize <= 2 and not any("float16" == t.dtype for t in nest.loads):
+    if nest.itemsize <= 2 and not any(t.dtype == "float16" for t in nest.loads):
         native = features.vector_bytes // max(1, nest.itemsize)
     strided = any(t.access not in (CONTIGUOUS, INVARIANT) for t in nest.loads)
     strided |= any(t.access != CONTIGUOUS for _, t in nest.stores)

@@ -194,13 +194,13 @@ _EXPORTS = (
 class _Allocator(ctypes.Structure):
     """PyDataMemAllocator of NumPy's C API."""
 
-    _fields_ = [(n, ctypes.c_void_p) for n in ("ctx", "malloc", "calloc", "realloc", "free")]  # noqa: RUF012
+    _fields_ = [(n, ctypes.c_void_p) for n in ("ctx", "malloc", "calloc", "realloc", "free")]
 
 
 class _Handler(ctypes.Structure):
     """PyDataMem_Handler of NumPy's C API, version 1 (NEP 49)."""
 
-    _fields_ = [  # noqa: RUF012 - ctypes' form
+    _fields_ = [
         ("name", ctypes.c_char * 127),
         ("version", ctypes.c_uint8),
         ("allocator", _Allocator),

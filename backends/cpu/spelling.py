@@ -367,7 +367,7 @@ SPELLING: dict[str, dict[str, Spelling]] = {
     "logical_and": {kind: logical("and") for kind in "biuf"},
     "logical_or": {kind: logical("or") for kind in "biuf"},
     "logical_xor": {kind: logical("xor") for kind in "biuf"},
-    "logical_not": {kind: _logical_not for kind in "biuf"},
+    "logical_not": dict.fromkeys("biuf", _logical_not),
     "bitwise_and": {kind: plain("and") for kind in "biu"},
     "bitwise_or": {kind: plain("or") for kind in "biu"},
     "bitwise_xor": {kind: plain("xor") for kind in "biu"},
@@ -397,8 +397,8 @@ SPELLING: dict[str, dict[str, Spelling]] = {
     "frexp_exponent": {"f": conversion.frexp_exponent},
     "modf_fraction": {"f": _modf_fraction},
     "modf_integral": {"f": intrinsic("llvm.trunc")},
-    "where": {kind: _where for kind in "biuf"},
-    "cast": {kind: _cast_refused for kind in "biuf"},
+    "where": dict.fromkeys("biuf", _where),
+    "cast": dict.fromkeys("biuf", _cast_refused),
 }  # fmt: skip
 
 #: Rows whose result is a float16 number already when the operands are.
