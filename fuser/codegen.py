@@ -41,6 +41,9 @@ class LoopNest:
         body: instructions in order.
         stores: (value, how its destination is met) pairs.
         checked: note results that are not finite and divisors that are zero.
+        strategy: "map", "row" or "column"; see `SectionSpec`. In a reduction the last loop is
+            the reduced one, and the operands' classes are along the innermost loop in memory:
+            the reduced one in a row, the last kept one in a column.
     """
 
     rank: int
@@ -50,6 +53,7 @@ class LoopNest:
     body: tuple[Instruction, ...]
     stores: tuple[tuple[int, TensorDesc], ...]
     checked: bool = False
+    strategy: str = "map"
 
     def dtype_of(self, value: int) -> str:
         """The dtype name of a numbered value."""
@@ -120,6 +124,7 @@ def loop_nest(section: Section, spec: SectionSpec, checked: bool = False) -> Loo
         body,
         stores,
         checked,
+        spec.strategy,
     )
 
 

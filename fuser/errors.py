@@ -145,6 +145,10 @@ REASONS: dict[str, tuple[str, str]] = {
         "the kernel met a value that NumPy treats as an error or a warning",
         "NumPy ran the call again and raised or warned as it does.",
     ),
+    "unsupported-layout": (
+        "the memory layout has no fused form",
+        "Pass arrays in C order, for instance through numpy.ascontiguousarray.",
+    ),
     "shape-pattern": (
         "the shapes do not fit the pattern that the graph was traced with",
         "Trace again with arguments of this pattern.",

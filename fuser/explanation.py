@@ -108,7 +108,8 @@ def _section_bytes(section: schedule.Section, sizes: Mapping[str, int]) -> int:
     total = sum(min(seen, whole) for seen, whole in read.values())
     shape = dims.evaluate(dims.product(section.shape), sizes)
     return total + sum(
-        shape * section.node_of(value).dtype.itemsize for value, _ in section.stores
+        (_elements(node, sizes) if section.axes else shape) * node.dtype.itemsize
+        for node in (section.node_of(value) for value, _ in section.stores)
     )
 
 

@@ -97,6 +97,8 @@ def _value(
         sizes = {key: n for key, n in numbers.items() if key.startswith("n")}
         operand = module.asarray(operands[0])
         return views.apply_views(operand, [(name, node.payload)], sizes, module)
+    if node.op.reduction:
+        return node.op.numpy(operands[0], infer.parse_axes(node.payload))
     return node.op.numpy(*operands)
 
 

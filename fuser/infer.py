@@ -173,6 +173,22 @@ def parse_shape(text: str) -> Shape:
     return tuple(dims.parse(part.strip()) for part in parts if part.strip())
 
 
+def parse_axes(payload: str) -> tuple[int, ...]:
+    """Read `0, 2`."""
+    return tuple(int(axis) for axis in payload.split(",") if axis.strip())
+
+
+def reduced_shape(name: str, shape: Shape, axes: Sequence[int]) -> Shape:
+    """A shape without some of its axes.
+
+    Raises:
+        ShapeError: an axis that is not there, or twice.
+    """
+    if len(set(axes)) != len(axes) or any(not 0 <= axis < len(shape) for axis in axes):
+        raise ShapeError(f"{name}: axes {tuple(axes)} of {spell_shape(shape)}")
+    return tuple(dim for axis, dim in enumerate(shape) if axis not in axes)
+
+
 def result_shape(
     op: Op, shapes: Sequence[Shape], payload: str, equal: Mapping[str, Dim] = NOTHING
 ) -> Shape:
@@ -181,6 +197,8 @@ def result_shape(
     Raises:
         ShapeError: the operands' shapes do not fit the operation.
     """
+    if op.reduction:
+        return reduced_shape(op.name, shapes[0], parse_axes(payload))
     if not op.structure:
         return broadcast(op.name, shapes, equal)
     if op.name == "index":

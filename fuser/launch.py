@@ -6,6 +6,7 @@ addresses and scalars.
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,9 +18,18 @@ from fuser import dims, infer, scalars, views
 from fuser.backend import Backend, Kernel
 from fuser.codegen import scalar_nodes
 from fuser.compiler import kernel_for
+from fuser.errors import Unsupported
 from fuser.graph import Graph, Node
 from fuser.schedule import Section
-from fuser.specs import ArgSpec, KernelSpec, PartitionDesc, SectionSpec, desc_of
+from fuser.specs import (
+    ArgSpec,
+    KernelSpec,
+    PartitionDesc,
+    SectionSpec,
+    TensorDesc,
+    access_class,
+    desc_of,
+)
 from fuser.tracer import convert_scalar
 from fuser.views import Layout
 
@@ -244,6 +254,18 @@ class _Layouts:
         whole = Layout(0, layout.shape, strides, layout.symbolic, (False,) * len(strides))
         return self.copies[key], views.apply_view(whole, view, self.sizes)
 
+    def contiguous(
+        self, part: PartitionDesc, name: str, layout: Layout, itemsize: int
+    ) -> tuple[str, Layout]:
+        """A contiguous copy of what a part shows, made before the kernel runs."""
+        key = (part.buffer, part.views)
+        if key not in self.copies or self.copies[key] == name:
+            self.copies[key] = f"c{len(self.copies)}"
+            self._new_copies.append((self.copies[key], part.buffer, part.views))
+        strides = views.contiguous_strides(layout.shape, itemsize)
+        plain = (False,) * len(strides)
+        return self.copies[key], Layout(0, layout.shape, strides, layout.symbolic, plain)
+
     def take_copies(self) -> tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...]:
         """The copies that the group bound last needs before it."""
         taken, self._new_copies = tuple(self._new_copies), []
@@ -266,6 +288,8 @@ def _bind_section(section: Section, layouts: _Layouts) -> tuple[SectionSpec, _Lo
     found = [layouts.of(part) for part in parts]
     shape = tuple(dims.evaluate(dim, layouts.sizes) for dim in section.shape)
     itemsizes = [node.dtype.itemsize for node in nodes]
+    if section.axes:
+        return _bind_reduction(section, layouts, nodes, found, shape)
     lengths, strides = collapse(
         shape, [layout for _, layout in found], itemsizes, len(section.loads)
     )
@@ -280,6 +304,131 @@ def _bind_section(section: Section, layouts: _Layouts) -> tuple[SectionSpec, _Lo
     )
     operands = tuple((name, layout.offset) for name, layout in found)
     return spec, _Loops(operands, wanted, lengths, strides)
+
+
+def _bind_reduction(
+    section: Section,
+    layouts: _Layouts,
+    nodes: Sequence[Node],
+    found: Sequence[tuple[str, Layout]],
+    shape: tuple[int, ...],
+) -> tuple[SectionSpec, _Loops | None]:
+    """Collapse the loops of a section that reduces: kept ones first, the reduced one last.
+
+    Raises:
+        Unsupported: the reduced axes do not run on in memory for some operand.
+    """
+    itemsizes = [node.dtype.itemsize for node in nodes]
+    found = _running_on(section, layouts, found, itemsizes, shape)
+    operands = [layout for _, layout in found]
+    whole = [k for k, layout in enumerate(operands) if not any(layout.repeated)]
+    lead = whole[0] if whole else 0
+    strides = [_run_strides(o, i, shape) for o, i in zip(operands, itemsizes, strict=True)]
+    order = sorted(
+        range(len(shape)), key=lambda a: (-_sort_stride(operands[lead], a, itemsizes[lead]), a)
+    )
+    reduced = [axis for axis in order if axis in section.axes]
+    kept = [axis for axis in order if axis not in section.axes]
+    length, along = _merge_axes(reduced, shape, strides, section.axes)
+    lengths, rows = _merge_kept(kept, shape, strides)
+    strategy = "row" if order[-1] in section.axes else "column"
+    inner = along if strategy == "row" else [row[-1] for row in rows]
+    tensors = tuple(
+        TensorDesc(
+            node.dtype.name,
+            access_class(stride, node.dtype.itemsize),
+            strategy == "column" and step == 0,
+        )
+        for node, stride, step in zip(nodes, inner, along, strict=True)
+    )
+    spec = SectionSpec(len(lengths) + 1, tensors, strategy)
+    if 0 in lengths:
+        return spec, None
+    wanted = tuple(
+        (section.leaves[k].payload, section.leaves[k].dtype) for k in scalar_nodes(section)
+    )
+    places = tuple((name, layout.offset) for name, layout in found)
+    all_strides = [[*row, step] for row, step in zip(rows, along, strict=True)]
+    return spec, _Loops(places, wanted, [*lengths, length], all_strides)
+
+
+def _running_on(
+    section: Section,
+    layouts: _Layouts,
+    found: Sequence[tuple[str, Layout]],
+    itemsizes: Sequence[int],
+    shape: tuple[int, ...],
+) -> list[tuple[str, Layout]]:
+    """The operands, with a contiguous copy of each whose reduced axes do not run on."""
+    replaced = list(found)
+    if len(section.axes) < 2:
+        return replaced
+    for k, part in enumerate(section.loads):
+        name, layout = found[k]
+        strides = _run_strides(layout, itemsizes[k], shape)
+        axes = sorted(section.axes, key=lambda axis: (-abs(strides[axis]), axis))
+        ordered = axes == sorted(axes)
+        if ordered and all(
+            strides[a] == strides[b] * shape[b] for a, b in itertools.pairwise(axes)
+        ):
+            continue
+        replaced[k] = layouts.contiguous(part, name, layout, itemsizes[k])
+    return replaced
+
+
+def _run_strides(layout: Layout, itemsize: int, shape: Sequence[int]) -> list[int]:
+    """Strides of one operand; an axis of length 1 runs on from the one inside it."""
+    strides: list[int] = []
+    step = itemsize
+    for axis in range(len(shape) - 1, -1, -1):
+        if layout.repeated[axis]:
+            stride = 0
+        else:
+            stride = step if layout.shape[axis] == 1 else layout.strides[axis]
+        strides.insert(0, stride)
+        step = stride * shape[axis]
+    return strides
+
+
+def _merge_axes(
+    axes: Sequence[int], shape: Sequence[int], strides: Sequence[Sequence[int]], wanted: Any
+) -> tuple[int, list[int]]:
+    """All reduced axes as one loop: its length and each operand's stride.
+
+    Raises:
+        Unsupported: they do not run on.
+    """
+    length = 1
+    for axis in axes:
+        length *= shape[axis]
+    for outer, inner in itertools.pairwise(axes):
+        if any(row[outer] != row[inner] * shape[inner] for row in strides):
+            raise Unsupported(
+                "unsupported-layout", "reduction", f"axes {tuple(wanted)} of strided memory", ""
+            )
+    return length, [row[axes[-1]] for row in strides]
+
+
+def _merge_kept(
+    axes: Sequence[int], shape: Sequence[int], strides: Sequence[Sequence[int]]
+) -> tuple[list[int], list[list[int]]]:
+    """Kept axes as few loops."""
+    lengths: list[int] = []
+    rows: list[list[int]] = [[] for _ in strides]
+    for place, axis in enumerate(axes):
+        before = axes[place - 1] if place else None
+        runs_on = before is not None and all(
+            row[before] == row[axis] * shape[axis] for row in strides
+        )
+        if runs_on:
+            lengths[-1] *= shape[axis]
+            for target, row in zip(rows, strides, strict=True):
+                target[-1] = row[axis]
+        else:
+            lengths.append(shape[axis])
+            for target, row in zip(rows, strides, strict=True):
+                target.append(row[axis])
+    return lengths, rows
 
 
 def collapse(
@@ -365,6 +514,8 @@ def memory_orders(
             seen = layouts[id(node)] = _seen(operands[0], node, sizes, shape)
             orders[id(node)] = views.sorted_order([(seen.shape, seen.strides)])
             continue
+        if node.op.reduction:
+            operands = [_without(operands[0], infer.parse_axes(node.payload), node)]
         given = [(layout.shape, layout.strides) for layout in operands]
         copied = infer.copy_order(node.payload) if name == "cast" else ""
         if copied == "C":
@@ -380,6 +531,18 @@ def memory_orders(
         strides = views.ordered_strides(shape, order, 1)
         layouts[id(node)] = Layout(0, shape, strides, node.shape, (False,) * len(shape))
     return orders
+
+
+def _without(layout: Layout, axes: Sequence[int], node: Node) -> Layout:
+    """The layout of an operand without its reduced axes: a result keeps the order of the rest."""
+    kept = [axis for axis in range(len(layout.shape)) if axis not in axes]
+    return Layout(
+        0,
+        tuple(layout.shape[a] for a in kept),
+        tuple(layout.strides[a] for a in kept),
+        node.shape,
+        tuple(layout.repeated[a] for a in kept),
+    )
 
 
 def _seen(

@@ -38,6 +38,7 @@ class Op:
         structure: moves or names data and computes nothing.
         raises: NumPy raises for some values, so the kernel must check them.
         shared: the operands share one dtype (not so for `where`, `ldexp` and shapes).
+        reduction: combines elements along axes; its meaning takes the axes as second argument.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Op:
     structure: bool = False
     raises: bool = False
     shared: bool = True
+    reduction: bool = False
 
     def dtypes(self) -> tuple[str, ...]:
         """Names of the operand dtypes that the row admits."""
@@ -119,6 +121,22 @@ def _frexp_mantissa(x: Array) -> Array:
 
 def _frexp_exponent(x: Array) -> Array:
     return np.frexp(x)[1]
+
+
+def _reduce(ufunc: np.ufunc) -> Callable[..., Any]:
+    """Combine along axes in the operand's own dtype."""
+
+    def run(x: Array, axes: tuple[int, ...]) -> Any:
+        if ufunc in (np.maximum, np.minimum):
+            return ufunc.reduce(x, axis=axes)
+        return ufunc.reduce(x, axis=axes, dtype=x.dtype)
+
+    return run
+
+
+def _arg_reduce(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The place of an extreme along one axis."""
+    return lambda x, axes: function(x, axis=axes[0])
 
 
 def _refuse(*_: Any) -> Any:
@@ -225,6 +243,13 @@ _ROWS = (
     # choice and conversion
     Op("where", 3, _where, "biuf", shared=False),
     Op("cast", 1, np.asarray, "biuf", result="payload"),
+    # reductions: along the axes in the payload, without the axes in the result
+    Op("sum", 1, _reduce(np.add), "iuf", reduction=True),
+    Op("prod", 1, _reduce(np.multiply), "iuf", reduction=True),
+    Op("max", 1, _reduce(np.maximum), "biuf", reduction=True),
+    Op("min", 1, _reduce(np.minimum), "biuf", reduction=True),
+    Op("argmax", 1, _arg_reduce(np.argmax), "biuf", result="int64", reduction=True),
+    Op("argmin", 1, _arg_reduce(np.argmin), "biuf", result="int64", reduction=True),
     # structure: names data or moves it
     Op("input", 0, _refuse, "", structure=True),
     Op("scalar", 0, _refuse, "", structure=True),
@@ -256,7 +281,7 @@ UFUNC_PAIRS: dict[str, tuple[str, str]] = {
 
 def elementwise() -> Iterator[Op]:
     """The rows that compute an element from elements."""
-    return (row for row in _ROWS if not row.structure)
+    return (row for row in _ROWS if not row.structure and not row.reduction)
 
 
 def op(name: str) -> Op:

@@ -44,6 +44,7 @@ class Section:
 
     Attributes:
         shape: the iteration shape.
+        axes: axes of it that are reduced; values of a result's shape are constant along them.
         loads: parts of buffers, each of this shape.
         leaves: scalar and constant nodes.
         steps: computations in order.
@@ -56,6 +57,7 @@ class Section:
     leaves: tuple[Node, ...]
     steps: tuple[Step, ...]
     stores: tuple[tuple[int, PartitionDesc], ...]
+    axes: tuple[int, ...] = ()
 
     def node_of(self, value: int) -> Node:
         """The graph node behind a value's number."""
@@ -127,7 +129,12 @@ def plan(graph: Graph, mode: str = "fused") -> Plan:
     reasons.update(_joined_inside(graph))
     while True:
         builder = _Builder(graph, reasons)
-        if builder.build():
+        try:
+            finished = builder.build()
+        except _Realise as wanted:
+            reasons[id(wanted.node)] = wanted.reason
+            continue
+        if finished:
             return builder.plan()
         # Too much would be computed again: keep the values that are seen through most views.
         new = builder.most_recomputed()
@@ -159,7 +166,12 @@ def _broadcast_heavy(graph: Graph) -> dict[int, str]:
     """
     cost: dict[int, bool] = {}
     found: dict[int, str] = {}
+    after: set[int] = set()  # values that belong to a reduction's loops
     for node in graph.nodes:
+        if node.op.reduction or any(id(arg) in after for arg in node.args):
+            after.add(id(node))
+            cost[id(node)] = False
+            continue
         below = any(cost[id(arg)] for arg in node.args)
         cost[id(node)] = (node.op.heavy or below) and node.op.name not in ("input",)
         for arg in node.args:
@@ -199,6 +211,15 @@ def _joined_inside(graph: Graph) -> dict[int, str]:
     return inside
 
 
+class _Realise(Exception):
+    """A value has to be stored before it can be used; scheduling starts again."""
+
+    def __init__(self, node: Node, reason: str) -> None:
+        super().__init__(reason)
+        self.node = node
+        self.reason = reason
+
+
 class _Builder:
     """Turns a graph and the set of realised nodes into sections and groups."""
 
@@ -236,8 +257,8 @@ class _Builder:
                 continue
             for key, entry in self._parts(node, name):
                 wanted.setdefault(key, []).append(entry)
-        for entries in wanted.values():
-            self._section(entries)
+        for key, entries in _join_pointwise(wanted).items():
+            self._section(key, entries)
             if self.steps_made > self.limit:
                 return False
         return True
@@ -258,15 +279,16 @@ class _Builder:
         by_shape: dict[tuple[Any, ...], list[tuple[Node, PartitionDesc]]] = {}
         for key, entry in self._parts(node, name):
             by_shape.setdefault(key, []).append(entry)
-        for entries in by_shape.values():
-            self._section(entries)
+        for key, entries in by_shape.items():
+            self._section(key, entries)
 
     def _parts(
         self, node: Node, name: str, views: Chain = ()
     ) -> list[tuple[tuple[Any, ...], tuple[Node, PartitionDesc]]]:
         """The pieces that a buffer is written in: one, or one an operand of a concatenation."""
         if node.op.name != "concatenate" or id(node) in self.buffers:
-            return [((node.shape,), (node, PartitionDesc(name, views)))]
+            shape, axes, widen = self._space(node)
+            return [((shape, axes), (node, PartitionDesc(name, (*views, *widen))))]
         axis = int(node.payload)
         pieces = []
         start: Dim = 0
@@ -277,10 +299,55 @@ class _Builder:
             start = stop
         return pieces
 
-    def _section(self, entries: Sequence[tuple[Node, PartitionDesc]]) -> None:
-        """One loop nest for stores of one shape."""
-        maker = _SectionMaker(self, entries[0][0].shape)
-        stores = [(maker.value(node, ()), part) for node, part in entries]
+    def _space(self, node: Node) -> tuple[Shape, tuple[int, ...], Chain]:
+        """The loops that compute a value: shape, reduced axes, and views that widen it to them.
+
+        A value that depends on reductions is computed in the loops of one of them, if it has
+        the shape of their operand, or of their result with or without the reduced axes.
+        """
+        nearest = self._nearest_reductions(node)
+        for reduction in nearest:
+            shape, axes = reduction.args[0].shape, infer.parse_axes(reduction.payload)
+            if node.shape == shape:
+                return shape, axes, ()
+        for reduction in nearest:
+            shape, axes = reduction.args[0].shape, infer.parse_axes(reduction.payload)
+            kept = tuple(1 if axis in axes else dim for axis, dim in enumerate(shape))
+            widen = ("broadcast_to", ", ".join(map(str, shape)))
+            if node.shape == kept:
+                return shape, axes, (widen,)
+            if node.shape == reduction.shape:
+                return shape, axes, (_insert_axes(len(shape), axes), widen)
+        if nearest:
+            raise _Realise(nearest[0], "a reduction that is used over other axes")
+        return node.shape, (), ()
+
+    def _nearest_reductions(self, node: Node) -> list[Node]:
+        """Reductions that a value needs, without looking behind them or behind stored values."""
+        found: list[Node] = []
+        seen: set[int] = set()
+        stack = [node]
+        while stack:
+            current = stack.pop()
+            if id(current) in seen or id(current) in self.buffers:
+                continue
+            seen.add(id(current))
+            if current.op.reduction:
+                found.append(current)
+                continue
+            stack.extend(reversed(current.args))
+        return found
+
+    def _section(
+        self, key: tuple[Any, ...], entries: Sequence[tuple[Node, PartitionDesc]]
+    ) -> None:
+        """One loop nest for stores of one space."""
+        shape, axes = key
+        maker = _SectionMaker(self, shape, axes)
+        stores = []
+        for node, part in entries:
+            widen = self._space(node)[2] if axes and node.shape != shape else ()
+            stores.append((maker.value(node, widen), part))
         section = maker.section(stores)
         level = 0
         for load in section.loads:
@@ -318,9 +385,10 @@ class _Builder:
 class _SectionMaker:
     """Collects what one loop nest needs, walking from its stores towards its loads."""
 
-    def __init__(self, builder: _Builder, shape: Shape) -> None:
+    def __init__(self, builder: _Builder, shape: Shape, axes: tuple[int, ...]) -> None:
         self.builder = builder
         self.shape = shape
+        self.axes = axes
         self.loads: dict[PartitionDesc, int] = {}
         self.load_nodes: list[Node] = []
         self.leaves: dict[int, Node] = {}
@@ -359,6 +427,12 @@ class _SectionMaker:
             if node.op.name == "concatenate":
                 raise Unsupported("unsupported-argument", "np.concatenate", "inside a view")
             return [(node.args[0], compose(((node.op.name, node.payload),), views))]
+        if node.op.reduction:
+            operand = node.args[0]
+            ours = operand.shape == self.shape and infer.parse_axes(node.payload) == self.axes
+            if not ours or not _spans(node.shape, views, self.shape, self.axes):
+                raise _Realise(node, "a reduction that is used over other axes")
+            return [(operand, ())]
         found = []
         for arg in node.args:
             if _is_leaf(arg) or arg.shape == node.shape:
@@ -402,7 +476,57 @@ class _SectionMaker:
             tuple(self.leaves.values()),
             tuple(Step(node, tuple(map(number, operands))) for node, operands in self.steps),
             tuple((number(value), part) for value, part in stores),
+            self.axes,
         )
+
+
+def _insert_axes(rank: int, axes: Sequence[int]) -> View:
+    """The view that puts reduced axes back with length 1."""
+    parts = [None if axis in axes else slice(None) for axis in range(rank)]
+    while parts and parts[-1] == slice(None):
+        parts.pop()
+    return ("index", infer.spell_index(parts))
+
+
+def _spans(shape: Shape, views: Chain, target: Shape, axes: Sequence[int]) -> bool:
+    """Whether views repeat a result of `shape` along the reduced axes and do nothing else."""
+    places: list[int | None] = list(range(len(shape)))
+    lengths: list[Dim] = list(shape)
+    for name, payload in views:
+        if name == "transpose":
+            order = infer.parse_axes(payload)
+            places, lengths = [places[a] for a in order], [lengths[a] for a in order]
+        elif name == "broadcast_to":
+            wide = infer.parse_shape(payload)
+            lead = len(wide) - len(lengths)
+            new: list[int | None] = [None] * lead
+            for place, length, wanted in zip(places, lengths, wide[lead:], strict=True):
+                new.append(None if length == 1 and wanted != 1 else place)
+            places, lengths = new, list(wide)
+        elif name == "index":
+            parts = infer.parse_index(payload)
+            if any(part is not None and part != slice(None) for part in parts):
+                return False
+            for axis, part in enumerate(parts):
+                if part is None:
+                    places.insert(axis, None)
+                    lengths.insert(axis, 1)
+        else:
+            return False
+    kept = iter(range(len(shape)))
+    wanted_places = [None if axis in axes else next(kept) for axis in range(len(target))]
+    return places == wanted_places
+
+
+def _join_pointwise(
+    wanted: dict[tuple[Any, ...], list[tuple[Node, PartitionDesc]]],
+) -> dict[tuple[Any, ...], list[tuple[Node, PartitionDesc]]]:
+    """Stores of the whole shape of a reduction's loops join those loops."""
+    joined = dict(wanted)
+    for shape, axes in wanted:
+        if axes and (shape, ()) in joined:
+            joined[(shape, axes)] = joined[(shape, axes)] + joined.pop((shape, ()))
+    return joined
 
 
 def compose(first: Chain, then: Chain) -> Chain:

@@ -24,10 +24,12 @@ class TensorDesc:
         dtype: NumPy dtype name.
         access: "contiguous" (stride of one item), "invariant" (stride 0) or "strided", along the
             innermost loop. Strides of outer loops are data.
+        steady: in a column reduction, the operand stays the same along the reduced axis.
     """
 
     dtype: str
     access: str
+    steady: bool = False
 
     def __str__(self) -> str:
         """`float32 contiguous`."""
@@ -36,10 +38,18 @@ class TensorDesc:
 
 @dataclass(frozen=True, slots=True)
 class SectionSpec:
-    """One loop nest's specialisation: loops after collapsing, and its operands."""
+    """One loop nest's specialisation: loops after collapsing, and its operands.
+
+    Attributes:
+        rank: number of loops.
+        tensors: how operands are met: loads, then stores.
+        strategy: "map" where nothing is reduced; "row" where the innermost loop is reduced;
+            "column" where elements beside each other belong to different results.
+    """
 
     rank: int
     tensors: tuple[TensorDesc, ...]
+    strategy: str = "map"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -507,3 +507,19 @@ def _divide(total: Dim, part: Dim) -> Dim:
                     result = result * dims.parse(name)
                 return result
     return total // part
+
+
+def _reduction_method(name: str) -> Callable[..., Any]:
+    """A method that is NumPy's function of the same name."""
+
+    def method(self: TracedArray, *args: Any, **kwargs: Any) -> Any:
+        return self._call(getattr(np, name), *args, **kwargs)
+
+    method.__name__ = name
+    method.__doc__ = f"As np.{name}."
+    return method
+
+
+for _name in ("sum", "prod", "max", "min", "mean", "var", "std", "any", "all", "argmax", "argmin",
+              "dot"):  # fmt: skip
+    setattr(TracedArray, _name, _reduction_method(_name))

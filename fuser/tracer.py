@@ -173,6 +173,10 @@ class Tracing:
 
     # -- lengths ----------------------------------------------------------------------------
 
+    def size_of(self, value: Any) -> Any:
+        """The number that a Python or traced scalar is in this call."""
+        return value.hint if isinstance(value, HostScalar) else value
+
     def resolve(self, dim: Dim) -> Dim:
         """Replace symbols by what they were found to equal."""
         while not isinstance(dim, int) and any(s in self.equal for s in dims.symbols(dim)):
@@ -261,7 +265,9 @@ class Tracing:
         row = TABLE[name]
         dtype = infer.result_dtype(row, [arg.dtype for arg in args], payload)
         shapes = [arg.shape for arg in args]
-        if row.structure:
+        if row.reduction:
+            shape = infer.result_shape(row, shapes, payload)
+        elif row.structure:
             equal = self.known_equal() if name == "concatenate" else infer.NOTHING
             shape = infer.result_shape(row, shapes, payload, equal)
         else:
@@ -316,6 +322,10 @@ class Tracing:
     ) -> Any:
         """Trace `ufunc(*inputs, **options)`."""
         name = ufunc.__name__
+        if method == "reduce" and len(inputs) == 1:
+            from fuser.reductions import reduce_ufunc
+
+            return reduce_ufunc(self, ufunc, inputs[0], options)
         if method != "__call__":
             raise Unsupported("unsupported-function", f"np.{name}.{method}", "a ufunc method")
         out = options.pop("out", None)
@@ -398,7 +408,10 @@ class Tracing:
 
     def apply_function(self, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Trace a NumPy function that is not a ufunc."""
-        from fuser.array_functions import HANDLERS  # it needs this module
+        from fuser.array_functions import HANDLERS  # they need this module
+        from fuser.reductions import register
+
+        register()
 
         handler = HANDLERS.get(function)
         if handler is None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from fuser.backends.cpu.body import BITS, Body, Value
+import numpy as np
+
+from fuser.backends.cpu.body import BITS, Body, Value, float_bits, literal
 
 #: NumPy dtype name -> the scalar LLVM type that a register holds it in.
 REGISTER = {
@@ -76,6 +78,28 @@ def _from_float(b: Body, x: Value, source: str, target: str) -> Value:
 def _frozen(b: Body, x: Value) -> Value:
     """An out-of-range conversion is poison in LLVM: make it some fixed value instead."""
     return b.value(f"freeze {x.typed}", x.scalar, x.lanes)
+
+
+def from_memory(b: Body, raw: Value, dtype: str) -> Value:
+    """From the type in memory to the type in registers."""
+    if dtype == "bool":
+        return b.compare("icmp ne", raw, b.iconst(raw, 0))
+    return load_half(b, raw) if dtype == "float16" else raw
+
+
+def to_memory(b: Body, value: Value, dtype: str) -> Value:
+    """From the type in registers to the type in memory."""
+    if dtype == "bool":
+        return b.cast("zext", value, "i8")
+    return store_half(b, value) if dtype == "float16" else value
+
+
+def constant(dtype: str, bits: int) -> Value:
+    """A constant of one lane in its register type."""
+    if dtype == "float16":
+        wide = np.uint16(bits).view(np.float16)
+        return Value(literal("float", float_bits("float", float(wide))), "float", 1)
+    return Value(literal(REGISTER[dtype], bits), REGISTER[dtype], 1)
 
 
 # -- float16 --------------------------------------------------------------------------------

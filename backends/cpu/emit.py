@@ -19,6 +19,7 @@ import numpy as np
 
 from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import BITS, Body, Features, Module, Value, mangled, vector_type
+from fuser.backends.cpu.emit_reduction import emit_reduction
 from fuser.backends.cpu.spelling import EXACT_IN_HALF, spell
 from fuser.codegen import Instruction, LoopNest
 from fuser.ops import TABLE
@@ -44,13 +45,16 @@ def emit(
     """
     module = Module(features)
     for place, nest in enumerate(nests):
+        if nest.strategy != "map":
+            emit_reduction(module, nest, f"{name}.{place}")
+            continue
         _Section(module, nest, f"{name}.{place}", stream and streams(nest)).emit()
     return module.text()
 
 
 def streams(nest: LoopNest) -> bool:
     """Whether a nest has a form that writes past the caches: one loop, whole vectors."""
-    return nest.rank == 1 and all(desc.access == CONTIGUOUS for _, desc in nest.stores)
+    return nest.rank == 1 and nest.strategy == "map" and all(desc.access == CONTIGUOUS for _, desc in nest.stores)
 
 
 def lanes_of(nest: LoopNest, features: Features) -> int:
@@ -133,21 +137,13 @@ class _Section:
                 f"{address} = getelementptr i8, ptr %block, i64 {8 * (self.first_scalar + place)}"
             )
             raw = top.value(f"load {memory}, ptr {address}", memory, 1)
-            self.values[number] = self._to_register(top, raw, dtype)
+            self.values[number] = conversion.from_memory(top, raw, dtype)
             self.levels[number] = 0
             number += 1
         for dtype, bits in nest.constants:
-            self.values[number] = self._constant(dtype, bits)
+            self.values[number] = conversion.constant(dtype, bits)
             self.levels[number] = 0
             number += 1
-
-    def _constant(self, dtype: str, bits: int) -> Value:
-        """A constant in its register type."""
-        top = self.bodies[0]
-        if dtype == "float16":
-            wide = float(np.uint16(bits).view(np.float16))
-            return top.fconst(Value("", "float", 1), wide)
-        return top.constant_bits(conversion.REGISTER[dtype], 1, bits)
 
     def _set_levels(self) -> None:
         """A value is as variable as its most variable operand."""
@@ -184,18 +180,6 @@ class _Section:
 
     # -- loads and stores -------------------------------------------------------------------
 
-    def _to_register(self, b: Body, raw: Value, dtype: str) -> Value:
-        """From the type in memory to the type in registers."""
-        if dtype == "bool":
-            return b.compare("icmp ne", raw, b.iconst(raw, 0))
-        return conversion.load_half(b, raw) if dtype == "float16" else raw
-
-    def _to_memory(self, b: Body, value: Value, dtype: str) -> Value:
-        """From the type in registers to the type in memory."""
-        if dtype == "bool":
-            return b.cast("zext", value, "i8")
-        return conversion.store_half(b, value) if dtype == "float16" else value
-
     def _loads(self) -> None:
         """Read every operand: once a row where it is invariant, else once a vector."""
         for k, desc in enumerate(self.nest.loads):
@@ -203,7 +187,7 @@ class _Section:
             if desc.access == INVARIANT:
                 row = self.bodies[1]
                 raw = row.value(f"load {memory}, ptr %row{k}, align 1", memory, 1)
-                self.values[k] = self._to_register(row, raw, desc.dtype)
+                self.values[k] = conversion.from_memory(row, raw, desc.dtype)
                 continue
             b = self.bodies[2]
             if desc.access == CONTIGUOUS:
@@ -211,7 +195,7 @@ class _Section:
                 raw = b.value(f"load {vector}, ptr %q{k}, align 1", memory, self.lanes)
             else:
                 raw = self._gather(b, k, memory)
-            self.values[k] = self._to_register(b, raw, desc.dtype)
+            self.values[k] = conversion.from_memory(b, raw, desc.dtype)
 
     def _gather(self, b: Body, k: int, memory: str) -> Value:
         """Read a strided operand lane by lane."""
@@ -233,7 +217,7 @@ class _Section:
         b = self.bodies[2]
         for place, (number, desc) in enumerate(self.nest.stores):
             k = len(self.nest.loads) + place
-            raw = self._to_memory(b, self._operand(number, 2), desc.dtype)
+            raw = conversion.to_memory(b, self._operand(number, 2), desc.dtype)
             if desc.access == CONTIGUOUS:
                 past = "align 64, !nontemporal !0" if self.stream else "align 1"
                 b.line(f"store {raw.typed}, ptr %q{k}, {past}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import struct
 import threading
 from collections.abc import Sequence
@@ -106,8 +107,38 @@ class FusedKernelCPU(Kernel):
         """How many elements are so little work that one thread does it, the GIL held."""
         return max(1, int(PARALLEL_NS / self._costs[section]))
 
-    def launch(self, section: int, block: Any, extent: tuple[int, int]) -> int:
+    def lay_out(
+        self, section: int, lengths: Sequence[int], strides: Sequence[Sequence[int]]
+    ) -> tuple[bytes, Any]:
+        """As the base class; a reduction takes all lengths, the reduced one last."""
+        strategy = self._nests[section].strategy
+        if strategy == "map":
+            return super().lay_out(section, lengths, strides)
+        words = [*lengths, *(step for operand in strides for step in operand)]
+        packed = struct.pack(f"={len(words)}q", *words)
+        if strategy == "row":
+            return packed, (math.prod(lengths[:-1]), 1, lengths[-1])
+        return packed, (math.prod(lengths[:-2]), lengths[-2], lengths[-1])
+
+    def _reduce(self, section: int, block: Any, extent: tuple[int, int, int]) -> int:
+        """Run a reduction: rows, or columns, are shared among threads."""
+        outer, inner, reduced = extent
+        work = outer * inner * max(reduced, 1) * self._costs[section]
+        threads = workers.thread_count() if work >= PARALLEL_NS else 1
+        team = workers.workers() if threads > 1 else None
+        if team is None:
+            return int(self._functions[section](block, 0, outer, 0, inner))
+        elements = max(1, workers.CHUNK // max(reduced, 1))
+        if self._nests[section].strategy == "row":
+            chunks = (elements, 1)
+        else:  # whole vectors of columns; short chunks cost more than an uneven end
+            chunks = (1, max(256, elements // 256 * 256))
+        return team.run(self.addresses[section], block, outer, inner, threads, chunks)
+
+    def launch(self, section: int, block: Any, extent: Any) -> int:
         """Run one loop nest over its whole extent; the GIL is released meanwhile."""
+        if len(extent) == 3:
+            return self._reduce(section, block, extent)
         outer, inner = extent
         elements = outer * inner
         addresses, functions = self.addresses, self._functions

@@ -233,14 +233,24 @@ class Workers:
                 self._started += 1
         return min(self._started, helpers)
 
-    def run(self, function: int, block: Any, outer: int, inner: int, threads: int) -> int:
+    def run(
+        self,
+        function: int,
+        block: Any,
+        outer: int,
+        inner: int,
+        threads: int,
+        chunks: tuple[int, int] | None = None,
+    ) -> int:
         """Run a kernel function over its extent with several threads.
+
+        `chunks` are the rows and elements of one chunk, by default those of `chunking`.
 
         The generation word names a job and how many helpers it has, so a worker that is new or
         late cannot take part in a job that does not count on it.
         """
         helpers = self.start(min(threads - 1, 255))
-        ochunk, ichunk = chunking(outer, inner)
+        ochunk, ichunk = chunks or chunking(outer, inner)
         iparts = -(-inner // ichunk)
         total = -(-outer // ochunk) * iparts
         return int(
