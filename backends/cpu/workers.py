@@ -1,7 +1,8 @@
 """Worker threads in native code: parked on a futex, woken for one kernel, sharing its chunks.
 
-One team works at a time; a second caller that comes meanwhile runs alone. Workers spin for some
-microseconds after a job (the next one often follows) and then sleep. A forked child starts
+One team works at a time; a second caller that comes meanwhile runs alone. A caller that has done
+all chunks waits only for workers that have taken part: one that has not been scheduled yet is no
+longer wanted, so a busy machine costs no time slices. Workers spin for some microseconds after a job (the next one often follows) and then sleep. A forked child starts
 without workers and makes its own when it needs them. Chunks are the same whatever the number of
 threads, so results are too.
 """
@@ -28,7 +29,8 @@ _TEXT = """\
 @job = internal global %job zeroinitializer, align 64
 @generation = global i32 0, align 64
 @next = internal global i64 0, align 64
-@active = global i32 0, align 64
+@ticket = global i32 0, align 64
+@finished = global i32 0, align 64
 @sleeping = internal global i32 0, align 64
 @busy = global i32 0, align 64
 @status = internal global i32 0
@@ -119,22 +121,32 @@ define ptr @worker(ptr %seen.at.start) {{
 entry:
   %start = ptrtoint ptr %seen.at.start to i64
   %first = trunc i64 %start to i32
-  %high = lshr i64 %start, 32
-  %id = trunc i64 %high to i32
   br label %loop
 loop:
   %seen = phi i32 [ %first, %entry ], [ %now, %next ]
   %now = call i32 @wait(ptr @generation, i32 %seen)
-  %helpers = and i32 %now, 255
-  %member = icmp ult i32 %id, %helpers
-  br i1 %member, label %join, label %next
+  %t0 = load atomic i32, ptr @ticket acquire, align 4
+  br label %take
+take:
+  %t = phi i32 [ %t0, %loop ], [ %other, %again ]
+  %job.count = and i32 %t, -256
+  %same = icmp eq i32 %job.count, %now
+  %free = and i32 %t, 255
+  %some = icmp ne i32 %free, 0
+  %wanted = and i1 %same, %some
+  br i1 %wanted, label %try, label %next
+try:
+  %less = sub i32 %t, 1
+  %pair = cmpxchg ptr @ticket, i32 %t, i32 %less acq_rel acquire
+  %other = extractvalue {{ i32, i1 }} %pair, 0
+  %got = extractvalue {{ i32, i1 }} %pair, 1
+  br i1 %got, label %join, label %again
+again:
+  br label %take
 join:
   call void @chunks()
-  %left = atomicrmw sub ptr @active, i32 1 acq_rel
-  %last = icmp eq i32 %left, 1
-  br i1 %last, label %tell, label %next
-tell:
-  call void @wake(ptr @active, i32 1)
+  %before = atomicrmw add ptr @finished, i32 1 acq_rel
+  call void @wake(ptr @finished, i32 1)
   br label %next
 next:
   br label %loop
@@ -159,21 +171,24 @@ lead:
   store i64 %total, ptr getelementptr (i8, ptr @job, i64 56)
   store i32 0, ptr @status
   store atomic i64 0, ptr @next monotonic, align 8
-  store atomic i32 %helpers, ptr @active release, align 4
+  store atomic i32 0, ptr @finished monotonic, align 4
   %g = load atomic i32, ptr @generation monotonic, align 4
-  %count = and i32 %g, -256
-  %step = add i32 %count, 256
-  %new = or i32 %step, %helpers
+  %new = add i32 %g, 256
+  %tickets = or i32 %new, %helpers
+  store atomic i32 %tickets, ptr @ticket release, align 4
   store atomic i32 %new, ptr @generation seq_cst, align 4
-  call void @wake(ptr @generation, i32 2147483647)
+  call void @wake(ptr @generation, i32 %helpers)
   call void @chunks()
+  %old = atomicrmw xchg ptr @ticket, i32 %new acq_rel
+  %unused = and i32 %old, 255
+  %joined = sub i32 %helpers, %unused
   br label %until
 until:
-  %left = load atomic i32, ptr @active acquire, align 4
-  %some = icmp ne i32 %left, 0
-  br i1 %some, label %pause, label %finish
+  %done = load atomic i32, ptr @finished acquire, align 4
+  %all = icmp eq i32 %done, %joined
+  br i1 %all, label %finish, label %pause
 pause:
-  %ignored = call i32 @wait(ptr @active, i32 %left)
+  %ignored = call i32 @wait(ptr @finished, i32 %done)
   br label %until
 finish:
   %s = load i32, ptr @status
@@ -195,7 +210,7 @@ class Workers:
         text = _TEXT.format(futex=_SYSCALL_FUTEX[machine], pause=pause)
         if machine != "x86_64":
             text = text.replace("declare void @llvm.x86.sse2.pause()\n", "")
-        exports = ("worker", "team", "generation", "busy", "active")
+        exports = ("worker", "team", "generation", "busy", "finished")
         self._places = load_forever(text, exports)
         integer, pointer = ctypes.c_int64, ctypes.c_void_p
         self._team = ctypes.CFUNCTYPE(
@@ -213,7 +228,7 @@ class Workers:
         """In a forked child: no workers exist, nothing is under way."""
         self._started = 0
         self._lock = threading.Lock()
-        for name in ("busy", "active"):
+        for name in ("busy", "finished"):
             ctypes.c_int32.from_address(self._places[name]).value = 0
 
     def start(self, helpers: int) -> int:
@@ -224,9 +239,8 @@ class Workers:
             generation = ctypes.c_uint32.from_address(self._places["generation"])
             while self._started < helpers:
                 handle = ctypes.c_uint64(0)
-                argument = self._started << 32 | generation.value
                 failed = self._create(
-                    ctypes.byref(handle), None, self._places["worker"], argument
+                    ctypes.byref(handle), None, self._places["worker"], generation.value
                 )
                 if failed:  # no more threads allowed: the ones there are will do
                     break
@@ -246,8 +260,8 @@ class Workers:
 
         `chunks` are the rows and elements of one chunk, by default those of `chunking`.
 
-        The generation word names a job and how many helpers it has, so a worker that is new or
-        late cannot take part in a job that does not count on it.
+        Each job has as many tickets as helpers, marked with its number: a worker that is late
+        finds none left, or another job's number.
         """
         helpers = self.start(min(threads - 1, 255))
         ochunk, ichunk = chunks or chunking(outer, inner)
