@@ -1,6 +1,7 @@
 """The figure of speed-ups: how many times faster than eager each mode is, workload by workload."""
 
 import math
+from collections.abc import Mapping
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -88,20 +89,18 @@ def _panel(axes: Axes, rows: pd.DataFrame, names: list[str], peers: list[str]) -
     left_out = rows["label"] != ""
     for (variant, kind, hollow), group in rows.groupby(["variant", "kind", left_out], sort=False):
         dots(axes, points.loc[group.index], str(kind), str(variant), peers, bool(hollow))
-    for name, group in rows.groupby("row"):
-        _remark(axes, group, position[str(name)])
+    _remarks(axes, rows, position)
     workload_axis(axes, names)
     log_ticks(axes.xaxis, ratio_tick)
 
 
-def _remark(axes: Axes, group: pd.DataFrame, y: float) -> None:
-    """Write the fused ratio at the right, or why there is none."""
-    fused = group[group["kind"] == "fused"]
-    right = float(group[["speedup", "speedup_high"]].max().max())
-    for each in rows_of(fused):
-        text = str(each.label) or ratio_text(float(each.speedup))
+def _remarks(axes: Axes, rows: pd.DataFrame, position: Mapping[str, int]) -> None:
+    """Write the fused ratio right of each row, or why there is none."""
+    ends = rows[["speedup", "speedup_high"]].max(axis=1)
+    right = ends.groupby(rows["row"]).max().to_dict()
+    for each in rows_of(rows[rows["kind"] == "fused"]):
         axes.annotate(
-            text, (right, y), xytext=(7, 0), textcoords="offset points", va="center",
-            fontsize=8.5, color=MUTED if each.label else INK,
-            fontstyle="italic" if each.label else "normal",
+            each.label or ratio_text(float(each.speedup)), (right[each.row], position[each.row]),
+            xytext=(7, 0), textcoords="offset points", va="center", fontsize=8.5,
+            color=MUTED if each.label else INK, fontstyle="italic" if each.label else "normal",
         )  # fmt: skip
