@@ -224,7 +224,9 @@ class Tracing:
     def known_equal(self) -> dict[str, Dim]:
         """Lengths found equal so far, by text."""
         found = dims.representatives(self.guards)
-        found.update((name, self.resolve(dims.symbol(name))) for name in self.equal)
+        for name in self.equal:
+            length = self.resolve(dims.symbol(name))
+            found[name] = found.get(str(length), length)
         return found
 
     def broadcast(self, name: str, shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
