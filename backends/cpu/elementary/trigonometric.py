@@ -15,13 +15,13 @@ from fuser.backends.cpu.body import BITS, Body, Value
 from fuser.backends.cpu.elementary.kit import (
     Coefficients,
     absolute,
-    add_const,
     fma_or_double,
     horner,
     mad,
     mad_const,
     mad_const_term,
     mul_const,
+    polynomial,
     quick_two_sum,
     round_scaled,
     two_product,
@@ -45,6 +45,8 @@ class Table:
     """(sin r - r) / r^3 in r^2, for |r| <= pi/4."""
     cosine: Coefficients
     """(cos r - 1 + r^2/2) / r^4 in r^2, for |r| <= pi/4."""
+    tangent: Coefficients
+    """(tan r - r) / r^3 in r^2, for |r| <= pi/4."""
 
 
 TABLES = {
@@ -54,6 +56,15 @@ TABLES = {
         bound=120000.0,
         sine=(-0.16666655242443085, 0.008332187309861183, -0.0001951791055034846),
         cosine=(0.04166664555668831, -0.0013887309469282627, 2.44323346123565e-05),
+        tangent=(
+            0.33333349227905273,
+            0.1333267241716385,
+            0.05405942350625992,
+            0.021283050999045372,
+            0.010836511850357056,
+            8.593228267272934e-05,
+            0.004379095043987036,
+        ),
     ),
     "double": Table(
         pi_parts=(3.141592653589793, 1.224646799147353e-16, 2.165713347843828e-32),
@@ -74,6 +85,22 @@ TABLES = {
             -2.755731420289444e-07,
             2.0875703100191724e-09,
             -1.1358614282021955e-11,
+        ),
+        tangent=(
+            0.3333333333333276,
+            0.1333333333341709,
+            0.05396825392549881,
+            0.021869489636828245,
+            0.008863218774255392,
+            0.0035922925850507335,
+            0.001454736711893735,
+            0.0005951540841158022,
+            0.0002221164091685909,
+            0.00013706844722924914,
+            -2.715222858924104e-05,
+            9.015737068488506e-05,
+            -4.5257784700376065e-05,
+            2.0955107822810852e-05,
         ),
     ),
 }
@@ -176,19 +203,17 @@ def cos(b: Body, x: Value) -> Value:
 
 @fma_or_double
 def tan(b: Body, x: Value) -> Value:
-    """Tangent: sin r / cos r, or -cos r / sin r in odd quadrants, with r as a sum of two values."""
-    table = TABLES[x.scalar]
+    """Tangent: tan r, or -1 / tan r in odd quadrants, with r as a sum of two values."""
     size = absolute(b, x)
     rounded = round_scaled(b, size, 2.0 * INVERSE_PI, 0)
     r, low = reduced(b, size, rounded.number)
     square = b.op("fmul", r, r)
     cube = b.op("fmul", square, r)
-    up = b.op("fadd", r, mad(b, horner(b, square, table.sine), cube, low))
-    shift = b.op("fmul", r, b.op("fneg", low))
-    down = mad(b, cosine_tail(b, square, table.cosine), square, shift)
-    down = add_const(b, down, 1.0)
-    odd = is_odd(b, rounded.bits, x)
-    value = b.op("fdiv", b.select(odd, down, up), b.select(odd, up, down))
+    low = mad(b, low, square, low)  # times the derivative, 1 + tan^2 r
+    tail = mad(b, polynomial(b, square, TABLES[x.scalar].tangent), cube, low)
+    value = b.op("fadd", r, tail)
+    inverse = b.op("fdiv", b.fconst(x, 1.0), value)
+    value = b.select(is_odd(b, rounded.bits, x), inverse, value)
     width = BITS[x.scalar]
     sign = b.op("shl", rounded.bits, b.iconst(x, width - 1))
     sign = b.op("xor", sign, b.op("and", b.as_integer(x), b.iconst(x, 1 << (width - 1))))
