@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -264,7 +264,10 @@ class Tracing:
         dtype = infer.result_dtype(row, [arg.dtype for arg in args], payload)
         shapes = [arg.shape for arg in args]
         if row.structure:
-            equal = self.known_equal() if name == "concatenate" else infer.NOTHING
+            equal: Mapping[str, Dim] = infer.NOTHING
+            if name == "concatenate":
+                equal = self.known_equal()
+                shapes = [tuple(map(self.resolve, shape)) for shape in shapes]
             shape = infer.result_shape(row, shapes, payload, equal)
         else:
             shape = self.broadcast(name, shapes)
