@@ -3,8 +3,8 @@
 Method: r = x - n pi/2 with pi in parts (Cody and Waite, Software Manual for the Elementary
 Functions, 1980, chapter 8; Muller, Elementary Functions, 3rd edition, 2016, chapter 11), then
 minimax polynomials in r^2. With FMA every product is exact; without it the parts
-are short, so that n times each is. Beyond a bound the C library serves, which reduces with as many
-digits of pi as it takes (Payne and Hanek 1983). The coefficients are our own (tools/minimax.py).
+are short, so that n times each is. Beyond a bound `huge`, or for float the C library, reduces with
+as many digits of pi as it takes. The coefficients are our own (tools/minimax.py).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fuser.backends.cpu.body import BITS, Body, Value
+from fuser.backends.cpu.elementary import huge
 from fuser.backends.cpu.elementary.kit import (
     Coefficients,
     absolute,
@@ -37,10 +38,8 @@ class Table:
 
     pi_parts: tuple[float, ...]
     """All positive, so that a zero keeps its sign."""
-    suffix: str
-    """Of the C library's functions."""
     bound: float
-    """Above it the C library serves."""
+    """Above it the slow block serves."""
     sine: Coefficients
     """(sin r - r) / r^3 in r^2, for |r| <= pi/4."""
     cosine: Coefficients
@@ -52,7 +51,6 @@ class Table:
 TABLES = {
     "float": Table(
         pi_parts=(3.141592502593994, 1.5099578831723193e-07, 1.0780605906948477e-14),
-        suffix="f",
         bound=120000.0,
         sine=(-0.16666655242443085, 0.008332187309861183, -0.0001951791055034846),
         cosine=(0.04166664555668831, -0.0013887309469282627, 2.44323346123565e-05),
@@ -68,7 +66,6 @@ TABLES = {
     ),
     "double": Table(
         pi_parts=(3.141592653589793, 1.224646799147353e-16, 2.165713347843828e-32),
-        suffix="",
         bound=2.0**30,
         sine=(
             -0.1666666666666663,
@@ -160,10 +157,17 @@ def cosine_tail(b: Body, square: Value, coefficients: Coefficients) -> Value:
 
 
 def patched(b: Body, x: Value, size: Value, fast: Value, name: str) -> Value:
-    """`fast`, or the C library's value where |x| is beyond the bound."""
-    bound = TABLES[x.scalar].bound if b.features.fma else SHORT_BOUND
+    """`fast`, or where |x| is beyond the bound, the C library's float or our double."""
+    table = TABLES[x.scalar]
+    bound = table.bound if b.features.fma else SHORT_BOUND
     beyond = b.compare("fcmp ogt", size, b.fconst(x, bound))
-    return b.slow_lanes(beyond, fast, name + TABLES[x.scalar].suffix, x)
+    if x.scalar == "float":
+        return b.slow_lanes(beyond, fast, name + "f", x)
+    fields = {"sine": table.sine, "cosine": table.cosine, "tangent": table.tangent}
+    symbol = huge.helper(b.module, name, fields)
+    value = b.slow_lanes(beyond, fast, symbol, x)
+    del b.module.declarations[symbol]  # it is defined in the module
+    return value
 
 
 def sine_or_cosine(b: Body, x: Value, name: str) -> Value:
