@@ -135,16 +135,16 @@ def measure(names: list[str], jobs: int, path: Path, *, exhaustive: bool) -> dic
     results: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     with ProcessPoolExecutor(jobs) as pool:
         for name in names:
+            if exhaustive and name not in BINARY and f"{name}/float/all" not in results:
+                pieces = range((1 << 32) // PIECE)
+                found = max(pool.map(all_floats, [name] * len(pieces), pieces))
+                results[f"{name}/float/all"] = found
+                path.write_text(json.dumps(results, indent=1))
             keys = [(scalar, form) for scalar in DTYPES for form in FORMS]
             wanted = [key for key in keys if f"{name}/{key[0]}/{key[1]}" not in results]
             waiting = {key: pool.submit(sampled, name, *key) for key in wanted}
             for (scalar, form), future in waiting.items():
                 results[f"{name}/{scalar}/{form}"] = future.result()
-            if exhaustive and name not in BINARY and f"{name}/float/all" not in results:
-                pieces = range((1 << 32) // PIECE)
-                results[f"{name}/float/all"] = max(
-                    pool.map(all_floats, [name] * len(pieces), pieces)
-                )
             path.write_text(json.dumps(results, indent=1))
             print(name, results.get(f"{name}/float/all"), flush=True)
     return results

@@ -143,7 +143,7 @@ MPMATH = {
 
 @pytest.mark.parametrize("name", UNARY)
 def test_the_reference_agrees_with_multiple_precision(name: str) -> None:
-    """The 80-bit references are within a fifth of an ulp of float64, worst where it is subnormal."""
+    """The 80-bit references are within a fifth of an ulp of float64 (worst: subnormal results)."""
     x = np.concatenate([hard_cases("double")[60:140], sample_ranges(name, "double", 20, 3)[0]])
     found = Reference(name, "double")(x)
     exact = MPMATH.get(name) or getattr(mpmath, name)
