@@ -233,7 +233,6 @@ def full_plan(**changes: Any) -> Plan:
         "processes": 5,
         "budget_s": FULL_BUDGET_S,
         "scaling": SCALING_OPERATIONS,
-        "memory_bytes": 2 << 30,
     }
     return Plan(**(settings | changes))
 
