@@ -188,3 +188,9 @@ def test_what_is_imported_is_declared() -> None:
     harness = foreign_imports("fuser.suites") | foreign_imports("fuser.reports")
     assert harness - cupy <= base | extras["bench"] | extras["peers"]
     assert extras["bench"] - harness <= {"pytest-benchmark"}
+    tests = set()
+    for path in (ROOT / "tests").rglob("*.py"):
+        found = imports(ast.parse(path.read_text(encoding="utf-8")))
+        tests |= {name.split(".")[0] for _, name in found} - sys.stdlib_module_names
+    tests = {DISTRIBUTIONS.get(name, name) for name in tests} - {"fuser", "tests"} - cupy
+    assert tests <= base | extras["bench"] | extras["dev"] | extras["peers"]
