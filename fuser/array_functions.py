@@ -131,10 +131,15 @@ def _clip(
             if not limits.min <= number <= limits.max:
                 raise Unsupported("scalar-range", "np.clip", f"{number} against {wanted}")
     node = tracing.operand_node(value, wanted)
+    limits_ = [tracing.operand_node(bound, wanted) for bound in bounds]
+    # NumPy's loop for two scalar bounds keeps a zero that equals a bound; of equal operands
+    # maximum and minimum give the second, in float16 the first.
+    keep = len(bounds) == 2 and wanted.name in ("float32", "float64")
+    keep = keep and not any(limit.shape for limit in limits_)
     if low is not None:
-        node = tracing.node("maximum", [node, tracing.operand_node(bounds[0], wanted)])
+        node = tracing.node("maximum", [limits_[0], node] if keep else [node, limits_[0]])
     if high is not None:
-        node = tracing.node("minimum", [node, tracing.operand_node(bounds[-1], wanted)])
+        node = tracing.node("minimum", [limits_[-1], node] if keep else [node, limits_[-1]])
     if out is not None:
         return tracing.write(out, node, True, "same_kind", "clip")
     return tracing.wrap(node, not node.shape)
@@ -252,7 +257,9 @@ def _filled(tracing: Tracing, a: Any, value: Any, dtype: Any, options: dict[str,
     node = tracing.operand_node(tracing.operand(value), wanted)
     shape = ", ".join(map(str, like.dims))
     # Its memory order follows the prototype's: the value depends on it in name only.
-    keep = tracing.node("where", [make_constant(True, bool), node, tracing.cast(like.node, wanted)])
+    keep = tracing.node(
+        "where", [make_constant(True, bool), node, tracing.own(like.node, wanted, "K")]
+    )
     return tracing.wrap(tracing.node("broadcast_to", [node], shape) if not like.dims else keep)
 
 
@@ -285,7 +292,8 @@ def _copy(tracing: Tracing, a: Any, order: str = "K", subok: bool = False) -> An
     """np.copy."""
     if order != "K":
         raise Unsupported("unsupported-argument", "np.copy", f"order={order!r}")
-    return _array(tracing, a).copy(order)
+    node = _array(tracing, a).copy(order).node
+    return tracing.wrap(node)  # of a scalar too it is an array
 
 
 @_handles(np.copyto)
@@ -554,22 +562,46 @@ def _column_stack(tracing: Tracing, tup: Any) -> Any:
 
 @_handles(np.roll)
 def _roll(tracing: Tracing, a: Any, shift: Any, axis: Any = None) -> Any:
-    """np.roll by a fixed number of places along one axis."""
+    """np.roll by a fixed number of places."""
     x = _array(tracing, a)
-    if isinstance(shift, (tuple, list)) or isinstance(axis, (tuple, list)):
-        raise Unsupported("unsupported-argument", "np.roll", "several axes")
-    if axis is None and x.ndim != 1:
-        raise Unsupported("unsupported-argument", "np.roll", "axis=None on several axes")
-    place = normal_axis(0 if axis is None else axis, x.ndim)
-    by = int(shift)
-    length = tracing.size(x.dims[place])
-    if abs(by) > length or not by:
-        raise Unsupported("unsupported-argument", "np.roll", f"shift {by} of {length}")
-    if not isinstance(tracing.resolve(x.dims[place]), int):
-        tracing.guard_value(f"({x.dims[place]}) >= {abs(by)}", True)
+    if axis is None:
+        if x.ndim == 1:
+            return _roll_axis(tracing, x, shift, 0)
+        rolled = _roll_axis(tracing, x.reshape(-1), shift, 0)
+        return tracing.wrap(rolled.reshape(x.shape).node)
+    pairs = [(by, normal_axis(place, x.ndim)) for by, place in _pairs(shift, axis)]
+    for by, place in pairs:
+        x = _roll_axis(tracing, x, by, place)
+    return x
+
+
+def _pairs(shift: Any, axis: Any) -> list[tuple[Any, Any]]:
+    """Shifts and axes, one of which may stand for several."""
+    shifts, axes = list(_sequence(shift)), list(_sequence(axis))
+    count = max(len(shifts), len(axes))
+    if len(shifts) not in (1, count) or len(axes) not in (1, count):
+        raise ValueError("'shift' and 'axis' should be scalars or 1D sequences")
+    shifts = shifts if len(shifts) == count else shifts * count
+    return list(zip(shifts, axes if len(axes) == count else axes * count, strict=True))
+
+
+def _roll_axis(tracing: Tracing, x: TracedArray, shift: Any, place: int) -> TracedArray:
+    """Roll along one axis: the last elements, then the others."""
+    by, length = int(shift), x.dims[place]
+    size = tracing.size(length)
+    if by and abs(by) <= size:
+        if not isinstance(tracing.resolve(length), int):
+            tracing.guard_value(f"({length}) >= {abs(by)}", True)
+    elif by:  # which elements are last depends on the length itself
+        if not isinstance(tracing.resolve(length), int):
+            tracing.guard_value(str(length), size)
+        by = by % size if size else 0
+    if not by:
+        return tracing.wrap(tracing.own(x.node, x.dtype, "K"))
     lead = (slice(None),) * place
     halves = [x[(*lead, slice(-by, None))], x[(*lead, slice(None, -by))]]
-    return _concatenate(tracing, halves, place)
+    joined: TracedArray = _concatenate(tracing, halves, place)
+    return joined
 
 
 @_handles(np.diff)

@@ -7,6 +7,7 @@ Two lengths are equal for every size exactly when they are the same object or co
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -152,13 +153,25 @@ def maximum(left: Dim, right: Dim) -> Dim:
         left, right = right, left
     if right == 0 and isinstance(left, Length):
         return _not_negative(left)
+    if (inner := _limited("max", left, right)) is not None:
+        return maximum(inner[0], max(inner[1], right))  # type: ignore[type-var]
     return _atom(f"max({left}, {right})")
+
+
+def _limited(name: str, value: Dim, limit: Dim) -> tuple[Dim, int] | None:
+    """The operands of `min(operand, integer)` inside another min with an integer; so max."""
+    if not isinstance(limit, int) or not isinstance(value, Length):
+        return None
+    if len(value.terms) != 1 or value.terms[0][1] != 1 or len(value.terms[0][0]) != 1:
+        return None
+    found = re.fullmatch(rf"{name}\((.*), (-?\d+)\)", value.terms[0][0][0])
+    return (parse(found[1]), int(found[2])) if found else None
 
 
 def _not_negative(value: Length) -> Dim:
     """`max(value, 0)`, merged with a max inside it where that is exact."""
-    if all(number > 0 for _, number in value.terms):
-        return value  # atoms are lengths: never negative
+    if _bounds(value.text)[0] >= 0:
+        return value
     constant = sum(number for names, number in value.terms if not names)
     rest = [(names, number) for names, number in value.terms if names]
     if len(rest) == 1 and rest[0][1] == 1 and len(rest[0][0]) == 1 and constant < 0:
@@ -166,6 +179,37 @@ def _not_negative(value: Length) -> Dim:
         if inside.startswith("max(") and inside.endswith(", 0)"):
             return maximum(parse(inside[4:-4]) + constant, 0)
     return _atom(f"max({value}, 0)")
+
+
+@lru_cache(maxsize=4096)
+def _bounds(text: str) -> tuple[float, float]:
+    """The least and the largest number that an expression can be while symbols are lengths."""
+    return _bounds_of(ast.parse(text, mode="eval").body)
+
+
+def _bounds_of(node: ast.AST) -> tuple[float, float]:
+    """Interval arithmetic over an expression; cautious, not tight."""
+    if isinstance(node, ast.Name):
+        return 0, math.inf
+    if isinstance(node, ast.Constant):
+        return node.value, node.value  # type: ignore[return-value]
+    if isinstance(node, ast.UnaryOp):
+        low, high = _bounds_of(node.operand)
+        return -high, -low
+    if isinstance(node, ast.Call):
+        parts = [_bounds_of(arg) for arg in node.args]
+        choose = min if ast.unparse(node.func) == "min" else max
+        return choose(low for low, _ in parts), choose(high for _, high in parts)
+    if not isinstance(node, ast.BinOp):
+        return -math.inf, math.inf
+    (low, high), (low2, high2) = _bounds_of(node.left), _bounds_of(node.right)
+    if isinstance(node.op, ast.Add):
+        return low + low2, high + high2
+    if isinstance(node.op, ast.Sub):
+        return low - high2, high - low2
+    if low >= 0 and low2 >= 0:  # a product or a quotient of lengths
+        return 0, math.inf
+    return -math.inf, math.inf
 
 
 def minimum(left: Dim, right: Dim) -> Dim:
@@ -177,9 +221,10 @@ def minimum(left: Dim, right: Dim) -> Dim:
     if isinstance(left, int):
         left, right = right, left
     if right == 0:
-        return 0 if isinstance(left, Length) and all(v > 0 for _, v in left.terms) else (
-            _atom(f"min({left}, 0)")
-        )
+        assert isinstance(left, Length)
+        return 0 if _bounds(left.text)[0] >= 0 else _atom(f"min({left}, 0)")
+    if (inner := _limited("min", left, right)) is not None:
+        return minimum(inner[0], min(inner[1], right))  # type: ignore[type-var]
     return _atom(f"min({left}, {right})")
 
 

@@ -153,13 +153,15 @@ def drop_choice(node: Node, equal: Equal) -> Node | None:
 
 @EXACT.rule("where(True, x, y) -> x; where(False, x, y) -> y", "where")
 def drop_decided_choice(node: Node, equal: Equal) -> Node | None:
-    """Exact; only where the chosen operand has the whole shape."""
+    """Exact; an operand of a smaller shape is broadcast."""
     condition, yes, no = node.args
     value = _constant(condition)
     if value is None:
         return None
     chosen = yes if value else no
-    return chosen if _same_type(chosen, node) else None
+    if chosen.shape == node.shape:
+        return chosen
+    return make("broadcast_to", chosen, payload=", ".join(map(str, node.shape)))
 
 
 @EXACT.rule("x[:] -> x", "index")

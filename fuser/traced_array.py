@@ -100,7 +100,8 @@ class TracedArray(NDArrayOperatorsMixin):
         """Another way to see the same memory."""
         if name == "reshape":  # of some memory it is a copy
             self.storage.reshaped = True
-        return TracedArray(self.tracing, self.storage, (*self.views, (name, payload)), generic)
+        seen = TracedArray(self.tracing, self.storage, (*self.views, (name, payload)), generic)
+        return self.tracing.wrap(seen.node, True) if generic else seen  # a scalar is a copy
 
     # -- what an array knows of itself ------------------------------------------------------
 
@@ -232,8 +233,7 @@ class TracedArray(NDArrayOperatorsMixin):
                     f"index {part} is out of bounds for axis {axis} with size {length}"
                 )
         generic = full and integers and not ellipsis
-        seen = self._view("index", infer.spell_index(parts))
-        return self.tracing.wrap(seen.node, True) if generic else seen  # a scalar is a copy
+        return self._view("index", infer.spell_index(parts), generic)
 
     def _basic_index(self, index: Any) -> tuple[infer.IndexPart, ...]:
         """Normalise an index to integers, slices and None."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -228,7 +228,9 @@ class Tracing:
     def known_equal(self) -> dict[str, Dim]:
         """Lengths found equal so far, by text."""
         found = dims.representatives(self.guards)
-        found.update((name, self.resolve(dims.symbol(name))) for name in self.equal)
+        for name in self.equal:
+            length = self.resolve(dims.symbol(name))
+            found[name] = found.get(str(length), length)
         return found
 
     def broadcast(self, name: str, shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
@@ -268,7 +270,10 @@ class Tracing:
         if row.reduction:
             shape = infer.result_shape(row, shapes, payload)
         elif row.structure:
-            equal = self.known_equal() if name == "concatenate" else infer.NOTHING
+            equal: Mapping[str, Dim] = infer.NOTHING
+            if name == "concatenate":
+                equal = self.known_equal()
+                shapes = [tuple(map(self.resolve, shape)) for shape in shapes]
             shape = infer.result_shape(row, shapes, payload, equal)
         else:
             shape = self.broadcast(name, shapes)

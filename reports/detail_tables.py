@@ -133,7 +133,9 @@ def compile_table(analysis: Analysis) -> pd.DataFrame:
     rows = [
         row
         for row in analysis.rows
-        if row.run.first_call_s and row.variant.kind in ("fused", "unfused", "peer")
+        if row.run.first_call_s
+        and row.variant.kind in ("fused", "unfused", "peer")
+        and row.run.status in ("ok", "compiled_inside")
     ]
     stages = list(dict.fromkeys(stage for row in rows for stage in row.run.compile_stages_s))
     lines = []

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from fuser.reports.marks import SIZE_TITLES
-from fuser.reports.style import bytes_text, count_text, ratio_text, seconds_text
+from fuser.reports.style import bytes_text, count_text, rate_text, ratio_text, seconds_text
 from fuser.reports.tables import SIZE_ORDER
 
 
@@ -54,10 +54,6 @@ class Table:
     lines: Sequence[Line]
 
 
-def _gigabytes(value: float) -> str:
-    return f"{value / 1e9:.3g} GB/s"
-
-
 def _repay(value: float) -> str:
     return "never" if math.isinf(value) else f"{value:,.0f}"
 
@@ -66,7 +62,7 @@ FORMS: Mapping[str, Callable[[float], str]] = {
     "seconds": seconds_text,
     "ratio": ratio_text,
     "bytes": bytes_text,
-    "rate": _gigabytes,
+    "rate": rate_text,
     "percent": lambda value: f"{100 * value:.1f}%",
     "count": lambda value: f"{value:,.0f}",
     "elements": count_text,

@@ -8,7 +8,7 @@ from typing import Any
 from fuser.reports.analysis import CEILING_SLACK, CLOCK_STEPS, clock_step_s
 from fuser.reports.collection import Collection
 from fuser.reports.record import Record
-from fuser.reports.style import bytes_text, seconds_text
+from fuser.reports.style import bytes_text, percent_text, seconds_text
 from fuser.reports.verdicts import SAME_MARGIN
 
 
@@ -43,7 +43,7 @@ def method(collection: Collection) -> list[str]:
     if floor is not None:
         noise = (
             f"Eager is timed against itself in {floor.pairs} cells; with {analysis.processes} "
-            f"processes such a ratio lies within {100 * (floor.ratio - 1):.2g}% of 1 in 95% of "
+            f"processes such a ratio lies within {percent_text(floor.ratio - 1)} of 1 in 95% of "
             "cases. A ratio nearer to 1 than this is never called faster or slower."
         )
     step = seconds_text(clock_step_s(analysis.record))
@@ -54,10 +54,9 @@ def method(collection: Collection) -> list[str]:
         over processes.""",
         """A ratio pairs two variants within each block. Each process gives one number, the median
         over its blocks of the log ratio; the 95% interval is Student's t over processes.""",
-        f"""Same within margin: the 90% interval lies within {100 * SAME_MARGIN:g}% of 1, or within
-        the noise floor where that is wider (two one-sided tests). Faster or slower: the 95%
-        interval excludes 1 and the ratio is beyond the noise floor. Else inconclusive; with fewer
-        than two processes, not measured.""",
+        f"""Same within margin: the 90% interval lies within {100 * SAME_MARGIN:g}% of 1 (two
+        one-sided tests). Faster or slower: the 95% interval excludes 1 and the ratio is beyond the
+        noise floor. Else inconclusive; with fewer than two processes, not measured.""",
         noise,
         """Against eager: eager time / variant time. What fusing itself gains: unfused time / fused
         time, where unfused is the same compiler with one kernel for each operation.""",
@@ -108,10 +107,18 @@ def run_pairs(record: Record) -> list[tuple[str, str]]:
         ("Packages", ", ".join(f"{name} {each}" for name, each in record.packages.items())),
         ("Commit", f"{record.commit}{' with changes' if record.dirty else ''}"),
     ]
-    pairs += [(name.replace("_", " "), _setting(value)) for name, value in record.settings.items()]
+    pairs += [_setting_pair(name, value) for name, value in record.settings.items()]
     for name, value in (record.call_overhead or {}).items():
         pairs.append((name.removesuffix("_s").replace("_", " "), _overhead(name, value)))
     return pairs
+
+
+def _setting_pair(name: str, value: Any) -> tuple[str, str]:
+    """Spell a setting in the unit that its name ends with."""
+    for ending, spell in (("_bytes", bytes_text), ("_s", seconds_text)):
+        if name.endswith(ending) and isinstance(value, int | float):
+            return name.removesuffix(ending).replace("_", " "), spell(value)
+    return name.replace("_", " "), _setting(value)
 
 
 def _setting(value: Any) -> str:

@@ -23,6 +23,7 @@ from fuser.reports.style import (
     figure_of,
     log_ticks,
     panels,
+    percent_text,
     seconds_text,
 )
 
@@ -78,8 +79,9 @@ def draw_noise(collection: Collection, layout: Layout) -> Figure | None:
         low, high = 100 * (1 / floor.ratio - 1), 100 * (floor.ratio - 1)
         axes.axhspan(low, high, color=KIND_COLORS["unfused"], alpha=0.25, linewidth=0)
         axes.annotate(
-            f"band: noise floor ±{high:.2g}%", (0, 1), xycoords="axes fraction", xytext=(0, 5),
-            textcoords="offset points", fontsize=8.5, color=MUTED,
+            f"band: noise floor ±{percent_text(floor.ratio - 1)}", (0, 1),
+            xycoords="axes fraction", xytext=(0, 5), textcoords="offset points", fontsize=8.5,
+            color=MUTED,
         )  # fmt: skip
     axes.axhline(0.0, color=INK, linewidth=1.2, zorder=1)
     percent = [100 * (table[name].astype(float) - 1) for name in RATIO_COLUMNS]
@@ -92,6 +94,11 @@ def draw_noise(collection: Collection, layout: Layout) -> Figure | None:
         table["call_s"], percent[0], linestyle="none", marker="s", markersize=4.5,
         color=KIND_COLORS["eager"],
     )  # fmt: skip
+    band = 100 * (floor.ratio - 1) if floor else 0.0
+    widest = max(float(percent[0].abs().max()), band, 1.0)
+    reach = float(np.nanmax([*percent[1].abs(), *percent[2].abs(), widest]))
+    limit = min(reach * 1.08, widest * 4)  # a few wide bars run off the edge
+    axes.set_ylim(-limit, limit)
     log_ticks(axes.xaxis, seconds_text)
     axes.set_xlabel("time of one eager call (log)")
     axes.set_ylabel("difference of eager\nfrom itself, percent")

@@ -18,10 +18,38 @@ STAGE_COLORS = (
 """Okabe and Ito's colours, stage by stage in recorded order; the last is for the rest."""
 
 
+MOST_BARS = len(STAGE_COLORS)
+REST = ("rest_s", "other_s")
+"""Columns of the compile table that name no stage."""
+
+
 def stages_of(table: pd.DataFrame) -> list[str]:
     """Name the stage columns of the compile table that hold anything, `other` last."""
     columns = [name for name in table.columns if name.endswith("_s") and name != "first_call_s"]
     return [name for name in columns if table[name].notna().any()]
+
+
+def bars_of(rows: pd.DataFrame) -> list[tuple[str, list[float]]]:
+    """Give the stages to stack: the longest ones by name in recorded order, the others as one.
+
+    Args:
+        rows: of the compile table.
+
+    Returns:
+        (label, seconds a row), at most as many as there are colours to tell apart.
+    """
+    stages = [name for name in stages_of(rows) if name not in REST]
+    sums = {name: float(rows[name].sum()) for name in stages}
+    named = sorted(stages, key=lambda name: -sums[name])[: MOST_BARS - 2]
+    bars = [(name.removesuffix("_s"), name) for name in stages if name in named]
+    groups = [(label, [name]) for label, name in bars]
+    groups.append(("shorter stages", [name for name in stages if name not in named]))
+    groups.append(("the rest, with the run itself", [name for name in REST if name in rows]))
+    return [
+        (label, list(rows[columns].fillna(0.0).sum(axis=1)))
+        for label, columns in groups
+        if columns and float(rows[columns].fillna(0.0).to_numpy().sum()) > 0
+    ]
 
 
 def smallest_fused(collection: Collection) -> pd.DataFrame:
@@ -42,16 +70,12 @@ def draw_stages(collection: Collection, layout: Layout) -> Figure | None:
     names = list(name_rows(rows))
     axes = panels(layout, 1, 1.2 + ROW_HEIGHT_IN * len(names))[0]
     left = [0.0] * len(names)
-    stages = stages_of(rows)
-    for index, stage in enumerate(stages):
-        is_rest = stage == "other_s"
-        color = STAGE_COLORS[-1 if is_rest else index % (len(STAGE_COLORS) - 1)]
-        widths = [0.0 if math.isnan(value) else value * 1e3 for value in rows[stage]]
-        label = "the rest, with the run itself" if is_rest else stage.removesuffix("_s")
+    for (label, seconds), color in zip(bars_of(rows), STAGE_COLORS, strict=False):
+        widths = [1e3 * value for value in seconds]
         axes.barh(range(len(names)), widths, left=left, height=0.66, color=color, label=label)
         left = [start + width for start, width in zip(left, widths, strict=True)]
     whole = [value * 1e3 for value in rows["first_call_s"]]
-    if not stages:
+    if not any(left):
         axes.barh(range(len(names)), whole, height=0.66, color=STAGE_COLORS[0], label="first call")
     for y, value in enumerate(whole):
         axes.annotate(

@@ -87,7 +87,8 @@ def _cell_text(ratio: float, low: float, high: float, label: str) -> str:
     """Spell the ratio with half the width of its interval, as `12.2x ±1%`."""
     if label or math.isnan(low) or math.isnan(high):
         return ratio_text(ratio) + ("*" if label else "")
-    return f"{ratio_text(ratio)} ±{max(1, round(50 * (high - low) / ratio))}%"
+    half = max(1, round(50 * (high - low) / ratio))
+    return f"{ratio_text(ratio)} ±{half}%" if half <= 99 else f"{ratio_text(ratio)} ±>99%"
 
 
 def _eager_column(axes: Axes, eager: pd.DataFrame, names: list[str], x: int) -> None:

@@ -1,6 +1,7 @@
 """The figure of speed-ups: how many times faster than eager each mode is, workload by workload."""
 
 import math
+from collections.abc import Mapping
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -39,6 +40,21 @@ def speedup_rows(collection: Collection) -> pd.DataFrame:
     return chosen.assign(row=name_rows(chosen)) if len(chosen) else chosen.assign(row="")
 
 
+def ratio_limits(rows: pd.DataFrame) -> tuple[float, float]:
+    """Give the ends of the ratio axis: all values, and intervals as far as they help to read.
+
+    One row measured on a disturbed machine, with an interval over decades, would else squeeze the
+    others together; its bar runs off the edge.
+    """
+    least, most = float(rows["speedup"].min()), float(rows["speedup"].max())
+    lows = rows["speedup_low"].clip(lower=least / 3)
+    highs = rows["speedup_high"].clip(upper=most * 3)
+    low = min(0.9, least, lows.min(skipna=True) if lows.notna().any() else least)
+    high = max(1.1, most, highs.max(skipna=True) if highs.notna().any() else most)
+    span = math.log(high / low)
+    return low * math.exp(-0.03 * span), high * math.exp(max(0.45, 0.16 * span))
+
+
 def sorted_names(rows: pd.DataFrame) -> list[str]:
     """Order the rows by the best ratio of a fused variant at the largest size, best first."""
     last = rows[rows["size"] == max(rows["size"], key=SIZE_ORDER.index)]
@@ -58,12 +74,11 @@ def draw(collection: Collection, layout: Layout) -> Figure | None:
     sizes = [size for size in SIZE_ORDER if (rows["size"] == size).any()]
     height = 0.9 + ROW_HEIGHT_IN * len(names)
     drawn = panels(layout, len(sizes), height, share_y=not layout.is_narrow, columns=3)
-    low = min(0.9, rows[["speedup", "speedup_low"]].min().min())
-    high = max(1.1, rows[["speedup", "speedup_high"]].max().max())
+    low, high = ratio_limits(rows)
     for axes, size in zip(drawn, sizes, strict=True):
         sized = rows[rows["size"] == size]
         axes.set_xscale("log")
-        axes.set_xlim(low / 1.15, high * 1.9)
+        axes.set_xlim(low, high)
         _panel(axes, sized, names, collection.peers())
         axes.set_title(size_title(sized, size))
         label = "times as fast as eager NumPy"
@@ -88,20 +103,23 @@ def _panel(axes: Axes, rows: pd.DataFrame, names: list[str], peers: list[str]) -
     left_out = rows["label"] != ""
     for (variant, kind, hollow), group in rows.groupby(["variant", "kind", left_out], sort=False):
         dots(axes, points.loc[group.index], str(kind), str(variant), peers, bool(hollow))
-    for name, group in rows.groupby("row"):
-        _remark(axes, group, position[str(name)])
+    _remarks(axes, rows, position)
     workload_axis(axes, names)
     log_ticks(axes.xaxis, ratio_tick)
 
 
-def _remark(axes: Axes, group: pd.DataFrame, y: float) -> None:
-    """Write the fused ratio at the right, or why there is none."""
-    fused = group[group["kind"] == "fused"]
-    right = float(group[["speedup", "speedup_high"]].max().max())
-    for each in rows_of(fused):
-        text = str(each.label) or ratio_text(float(each.speedup))
+def _remarks(axes: Axes, rows: pd.DataFrame, position: Mapping[str, int]) -> None:
+    """Write the fused ratio right of each row, or why there is none."""
+    edge = axes.get_xlim()[1]
+    ends = rows[["speedup", "speedup_high"]].max(axis=1)
+    right = ends.groupby(rows["row"]).max().to_dict()
+    for each in rows_of(rows[rows["kind"] == "fused"]):
+        meets_edge = right[each.row] > edge / 1.5  # a bar runs off: write outside the axes
         axes.annotate(
-            text, (right, y), xytext=(7, 0), textcoords="offset points", va="center",
+            each.label or ratio_text(float(each.speedup)),
+            (1.0 if meets_edge else right[each.row], position[each.row]),
+            xycoords=("axes fraction", "data") if meets_edge else "data",
+            xytext=(4 if meets_edge else 7, 0), textcoords="offset points", va="center",
             fontsize=8.5, color=MUTED if each.label else INK,
             fontstyle="italic" if each.label else "normal",
         )  # fmt: skip

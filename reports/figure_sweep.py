@@ -43,6 +43,8 @@ def draw(collection: Collection, layout: Layout) -> Figure | None:
         panel = rows[rows["row"] == name]
         axes.set(xscale="log", yscale="log")
         _lines(axes, panel, collection.peers())
+        # Values set the limits: a band over decades runs off the edge.
+        axes.set_ylim(panel["call_s"].min() / 2.5, panel["call_s"].max() * 2.5)
         _call_overhead(axes, panel)
         first = panel.iloc[0]
         same = (crossings["workload"] == first["workload"]) & (crossings["dtype"] == first["dtype"])
@@ -78,13 +80,18 @@ def _lines(axes: Axes, panel: pd.DataFrame, peers: list[str]) -> None:
 def _call_overhead(axes: Axes, panel: pd.DataFrame) -> None:
     """Write the time of the smallest call left of the eager and the fused line."""
     low, high = axes.get_xlim()
+    bottom, top = axes.get_ylim()
     axes.set_xlim(low / (high / low) ** 0.22, high)
     smallest = panel[panel["elements"] == panel["elements"].min()]
-    for each in rows_of(smallest[smallest["kind"].isin(["eager", "fused"])]):
+    chosen = smallest[smallest["kind"].isin(["eager", "fused"])].sort_values("call_s")
+    times = [float(value) for value in chosen["call_s"]]
+    is_crowded = len(times) > 1 and times[-1] / times[0] < (top / bottom) ** 0.07
+    for index, each in enumerate(rows_of(chosen)):
+        place = ("top" if index == 0 else "bottom") if is_crowded else "center"
         axes.annotate(
             seconds_text(float(each.call_s)), (float(each.elements), float(each.call_s)),
             xytext=(-6, 0), textcoords="offset points", fontsize=8.5, color=INK,
-            ha="right", va="center",
+            ha="right", va=place,
         )  # fmt: skip
 
 
@@ -94,6 +101,9 @@ def _crossing(axes: Axes, crossings: pd.DataFrame) -> None:
         text = str(each.note)
         if not math.isnan(each.crossing_elements):
             text = f"overtakes eager at {count_text(each.crossing_elements)} elements"
+            if not math.isnan(each.crossing_elements_low):
+                ends = (each.crossing_elements_low, each.crossing_elements_high)
+                text = text.replace("elements", f"[{', '.join(count_text(end) for end in ends)}]")
             axes.axvline(each.crossing_elements, color=INK, linewidth=1, linestyle=(0, (4, 3)))
             if not math.isnan(each.crossing_elements_low):
                 axes.axvspan(

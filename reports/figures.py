@@ -51,7 +51,8 @@ CHARTS: Sequence[Chart] = (
         "overview",
         "How many times faster than eager NumPy is each mode?",
         "One row a workload, sorted by the fused ratio at the largest size. A bar is the 95% "
-        "interval over processes. Hollow marks are left out of the summaries.",
+        "interval over processes; one that meets the edge goes on. Hollow marks are left out of "
+        "the summaries.",
         "runs",
         figure_speedup.draw,
     ),
@@ -88,7 +89,7 @@ CHARTS: Sequence[Chart] = (
         "overhead",
         "What does a call cost when there is little to do, and when does fusing start to pay?",
         "The flat left end of a line is the cost of the call itself; where it rises, memory and "
-        "arithmetic take over. Shaded: the 95% interval.",
+        "arithmetic take over. Shaded: the 95% interval, of the lines and of the crossing.",
         "break_even",
         figure_sweep.draw,
     ),
@@ -193,7 +194,7 @@ def to_svg(figure: Figure, name: str, title: str) -> str:
 
     Returns:
         The `<svg>` element: no prolog, no metadata, no outside reference; text, grid and muted
-        text take the page's colours.
+        text take the page's colours. Places are rounded to a hundredth of a point.
     """
     stream = io.StringIO()
     # `savefig` would draw everything twice, once for the layout alone.
@@ -214,7 +215,7 @@ def to_svg(figure: Figure, name: str, title: str) -> str:
     text = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', text)
     text = re.sub(r'href="#([^"]+)"', rf'href="#{name}-\1"', text)
     text = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", text)
-    text = re.sub(r"(\d+\.\d\d)\d+", r"\1", text)  # a hundredth of a point is enough
+    text = re.sub(r"<[^>]+>", lambda tag: re.sub(r"(\d+\.\d\d)\d+", r"\1", tag.group()), text)
     for ink, css in ((INK, "currentColor"), (GRID, "var(--rule)"), (MUTED, "var(--muted)")):
         text = text.replace(ink, css).replace(ink.upper(), css)
     text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)

@@ -98,6 +98,8 @@ def crossing_size(sizes: Sequence[int], rows: Sequence[LogRatios]) -> Estimate |
         share = -logs[last] / (logs[last + 1] - logs[last])
         crossings.append(log_sizes[last] + share * (log_sizes[last + 1] - log_sizes[last]))
     interval = t_interval(crossings)
+    if interval and interval[0] <= log_sizes[0] and interval[1] >= log_sizes[-1]:
+        return "crossing not resolved: its interval holds every size measured"
     low, high = (None, None) if interval is None else (math.exp(each) for each in interval)
     return Estimate(math.exp(float(np.mean(crossings))), low, high, len(crossings))
 

@@ -185,6 +185,20 @@ def ratio_tick(ratio: float) -> str:
     return f"{ratio:g}\N{MULTIPLICATION SIGN}"
 
 
+def percent_text(share: float) -> str:
+    """Spell a share: `0.84%`, `1.2%`, `130%`."""
+    percent = 100 * share
+    return f"{percent:.2g}%" if percent < 10 else f"{percent:,.0f}%"
+
+
+def rate_text(bytes_per_second: float) -> str:
+    """Spell a rate in decimal units: `28.1 GB/s`, `56 kB/s`."""
+    for unit, scale in (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3)):
+        if bytes_per_second >= scale * 0.9995:
+            return f"{_three(bytes_per_second / scale)} {unit}"
+    return f"{_three(bytes_per_second)} B/s"
+
+
 def _three(value: float) -> str:
     """Three digits, without an exponent."""
     if value == 0:

@@ -86,12 +86,13 @@ def verdict(
     """Say what the samples allow to be said.
 
     Equivalence is tested first: a difference that is certain but smaller than the margin is
-    "same within margin". A difference below the noise floor is never called faster or slower.
+    "same within margin". A difference below the noise floor is never called faster or slower,
+    and on a noisy machine it is not called the same either.
 
     Args:
         log_ratios: process -> log ratio of baseline to candidate, pure numbers.
         floor: the A/A noise floor of the run; None where it was not measured.
-        margin: relative difference that is still "same"; widened to the floor where that is more.
+        margin: relative difference that is still "same".
         confidence: 1 - the rate of false "faster or slower" on equal things.
 
     Returns:
@@ -110,8 +111,7 @@ def verdict(
     wide = ratio_of(log_ratios, confidence)
     if narrow is None or wide is None or narrow.low is None or narrow.high is None:
         return Verdict.NOT_MEASURED
-    limit = max(1 + margin, floor.ratio if floor else 1.0)
-    if 1 / limit < narrow.low and narrow.high < limit:
+    if 1 / (1 + margin) < narrow.low and narrow.high < 1 + margin:
         return Verdict.SAME
     beyond_floor = abs(math.log(wide.value)) > (floor.log if floor else 0.0)
     if beyond_floor and wide.low is not None and wide.low > 1:

@@ -35,7 +35,7 @@ def measure(
     inside, beyond = working_sets(caches)
     for working_set_bytes in (inside, beyond):
         # waking threads costs more than an in-cache pass: all cores only beyond the cache
-        for threads in {1, cores} if working_set_bytes == beyond else {1}:
+        for threads in sorted({1, cores}) if working_set_bytes == beyond else [1]:
             for name, arrays, moved, passes in (("copy", 2, 2, _copy), ("triad", 3, 5, _triad)):
                 elements = working_set_bytes // arrays // 4
                 seconds = _seconds(passes, arrays, elements, threads, samples)

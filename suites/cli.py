@@ -74,6 +74,8 @@ def run(
 
 def _plan(ids: Sequence[str], preset: str, full: bool, **options: Any) -> Plan:
     """Return the plan that the options describe; usage errors end the command."""
+    if any(":" in each for each in (*ids, options["variants"] or "")):
+        sys.path.append(str(Path.cwd()))  # where a person's own module:NAME is
     try:
         names = _split(options["variants"]) or None
         variants = plans.variants_for(names)
@@ -83,7 +85,7 @@ def _plan(ids: Sequence[str], preset: str, full: bool, **options: Any) -> Plan:
     except KeyError as error:
         known = ", ".join(runners.specs())
         raise click.UsageError(f"unknown runner {error}; known: {known}") from None
-    except ValueError as error:
+    except (ValueError, ImportError) as error:
         raise click.UsageError(str(error)) from None
     chosen = {name: options[name] for name in ("processes", "budget_s") if options[name]}
     return replace(plan, **chosen)
@@ -97,9 +99,8 @@ def _announcement(plan: Plan) -> str:
     """Return what is going to happen and about how long it takes."""
     present = [each.name for each in plan.variants if each.absent_reason is None]
     lines = [(
-        f"about {progress.clock_text(plan.estimate_s())} for {len(plan.cells)} cells x "
-        f"{len(present)} variants ({', '.join(present)}) in {plan.worker_count()} processes, "
-        "then the report"
+        f"about {progress.clock_text(plan.estimate_s())} to measure {len(plan.cells)} cells x "
+        f"{len(present)} variants ({', '.join(present)}) in {plan.worker_count()} processes"
     )]
     absent = [each for each in plan.variants if each.absent_reason is not None]
     lines += [f"without {each.name}: {each.absent_reason}" for each in absent]

@@ -280,5 +280,6 @@ def _settings(plan: Plan) -> Mapping[str, Any]:
         "processes": plan.processes, "worker_processes": plan.worker_count(),
         "most_blocks": plan.most_blocks, "least_blocks": plan.least_blocks,
         "least_sample_s": plan.least_sample_s, "budget_s": plan.budget_s,
-        "memory_bytes": plan.memory_bytes,
+        "memory_bytes": plan.memory_bytes, "disk_cache": _environment()["FUSER_CACHE"],
+        "threads": machine.usable_cores(),
     }

@@ -49,6 +49,13 @@ def cache_sizes() -> Mapping[str, int]:
     return sizes
 
 
+def available_memory_bytes() -> int | None:
+    """Return how much memory can be taken without swapping, where the system says so."""
+    facts = _text(Path("/proc/meminfo")) or ""
+    found = re.search(r"^MemAvailable:\s*(\d+) kB", facts, re.MULTILINE)
+    return int(found[1]) << 10 if found else None
+
+
 def usable_cores() -> int:
     """Return how many processors this process may run on."""
     if hasattr(os, "sched_getaffinity"):

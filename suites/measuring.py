@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from fuser.suites.machine import available_memory_bytes
 from fuser.suites.plan import CellPlan, blocks_within
 from fuser.suites.runners import Facts, Runner
 from fuser.suites.sampling import calls_per_sample, collector_off, now_s, timed_calls
@@ -27,6 +28,9 @@ from fuser.suites.verify import (
     unchanged,
 )
 from fuser.suites.workload import Arguments, Workload
+
+MEMORY_FACTOR = 8
+"""What a cell needs beside its inputs: copies, a float64 reference, results, temporaries."""
 
 Event = dict[str, Any]
 Emit = Callable[[Event], None]
@@ -140,13 +144,19 @@ class Measurement:
                     self._drop(state, variant, "not_run", reason)
                 continue
             self._prepare(state, variants)
-            held_bytes += state.input_bytes()
-            batch.append(state)
+            if state.rows:
+                held_bytes += state.input_bytes()
+                batch.append(state)
         return batch
 
     def _prepare(self, state: CellState, variants: Sequence[int]) -> None:
         seed = state.seed(0, self.limits.seed)
         state.arguments = state.workload.inputs(state.plan.elements, state.plan.dtype, seed)
+        if (reason := _too_large(state.input_bytes())) is not None:
+            state.arguments = ()
+            for variant in variants:
+                self._drop(state, variant, "not_run", reason)
+            return
         expected = reference(state.workload, state.arguments, state.plan.dtype)
         arrays = [each for each in state.arguments if isinstance(each, np.ndarray)]
         self.emit({
@@ -329,6 +339,17 @@ class Measurement:
         batch_share = 1.0 - self.done_weight / self.total_weight
         done = 1.0 - batch_share + fraction * batch_share
         self.emit({"event": "progress", "text": text, "fraction": min(done, 1.0)})
+
+
+def _too_large(input_bytes: int) -> str | None:
+    """Return why a cell does not fit the memory that is left, or None."""
+    needed_bytes = MEMORY_FACTOR * input_bytes
+    available_bytes = available_memory_bytes()
+    if available_bytes is None or needed_bytes <= available_bytes:
+        return None
+    return (
+        f"needs about {needed_bytes / 1e9:.1f} GB, {available_bytes / 1e9:.1f} GB are available"
+    )
 
 
 def _weight(plan: CellPlan) -> float:

@@ -169,44 +169,47 @@ def _variant(name: str, spec: str) -> VariantPlan:
 
 
 def quick_cells(chosen: Mapping[str, Workload] | None = None) -> list[CellPlan]:
-    """Return the quick preset: first dtype, sizes S and M, six sizes for the sweep workloads."""
+    """Return the quick preset: first dtype, sizes S and M, six sizes for the sweep workloads.
+
+    `chosen` holds other workloads by the name or `module:attribute` that worker processes resolve.
+    """
     cells: dict[str, CellPlan] = {}
-    for workload in (workloads() if chosen is None else chosen).values():
+    for name, workload in (workloads() if chosen is None else chosen).items():
         if chosen is None and not workload.quick:
             continue
-        for cell in _cells(workload, workload.dtypes[:1], ("S", "M")):
+        for cell in _cells(name, workload, workload.dtypes[:1], ("S", "M")):
             cells[cell.id] = cell
         if workload.sweep:
-            _add_sweep(cells, workload)
+            _add_sweep(cells, name, workload)
     return list(cells.values())
 
 
-def full_cells(chosen: Mapping[str, Workload] | None = None) -> list[CellPlan]:
+def full_cells() -> list[CellPlan]:
     """Return every workload, dtype and size, with the sweep for all that have one."""
     cells: dict[str, CellPlan] = {}
-    for workload in (workloads() if chosen is None else chosen).values():
-        for cell in _cells(workload, workload.dtypes, ("S", "M", "L")):
+    for name, workload in workloads().items():
+        for cell in _cells(name, workload, workload.dtypes, ("S", "M", "L")):
             cells[cell.id] = cell
         if workload.sweep:
-            _add_sweep(cells, workload)
+            _add_sweep(cells, name, workload)
     return list(cells.values())
 
 
 def _cells(
-    workload: Workload, dtypes: Sequence[str], sizes: Sequence[SizeName]
+    name: str, workload: Workload, dtypes: Sequence[str], sizes: Sequence[SizeName]
 ) -> list[CellPlan]:
     return [
-        CellPlan(workload.name, dtype, workload.sizes[size], size)
+        CellPlan(name, dtype, workload.sizes[size], size)
         for dtype in dtypes
         for size in sizes
     ]
 
 
-def _add_sweep(cells: dict[str, CellPlan], workload: Workload) -> None:
+def _add_sweep(cells: dict[str, CellPlan], name: str, workload: Workload) -> None:
     """Add the sweep's sizes; those no larger than the workload's own M, whatever its presets."""
     for elements in SWEEP:
         elements = min(elements, workload.sizes["M"])
-        cell = CellPlan(workload.name, workload.dtypes[0], elements, "sweep")
+        cell = CellPlan(name, workload.dtypes[0], elements, "sweep")
         cells.setdefault(cell.id, cell)
 
 
@@ -230,7 +233,6 @@ def full_plan(**changes: Any) -> Plan:
         "processes": 5,
         "budget_s": FULL_BUDGET_S,
         "scaling": SCALING_OPERATIONS,
-        "memory_bytes": 2 << 30,
     }
     return Plan(**(settings | changes))
 

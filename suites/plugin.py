@@ -6,6 +6,7 @@ So tables, `--benchmark-autosave`, `--benchmark-compare` and `pytest-benchmark c
 the engine measured. Without pytest-benchmark the rows appear in this plugin's own table.
 """
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -101,6 +102,8 @@ class Door:
             pytest.skip(run.reason)
         if run.status in ("wrong", "failed"):
             pytest.fail(f"{cell.id}, {run.variant}: {run.status}: {run.reason}", pytrace=False)
+        if run.status != "ok" and not run.expected_fallback:
+            warnings.warn(f"{cell.id}, {run.variant}: {run.status}: {run.reason}", stacklevel=3)
         if benchmark is not None:
             per_call_s = seconds_a_call(run)
             self.replay.load(per_call_s)

@@ -37,8 +37,8 @@ def cells_of(identifier: str) -> list[CellPlan]:
     if dtype not in workload.dtypes:
         _check_dtype(identifier, dtype, workload)
     if not size:
-        return [_cell(workload, dtype, each) for each in ("S", "M")]
-    return [_cell(workload, dtype, size[0])]
+        return [_cell(name, workload, dtype, each) for each in ("S", "M")]
+    return [_cell(name, workload, dtype, size[0])]
 
 
 def _check_dtype(identifier: str, dtype: str, workload: Workload) -> None:
@@ -53,18 +53,16 @@ def _check_dtype(identifier: str, dtype: str, workload: Workload) -> None:
         )
 
 
-def _cell(workload: Workload, dtype: str, size: str) -> CellPlan:
+def _cell(name: str, workload: Workload, dtype: str, size: str) -> CellPlan:
     if size in workload.sizes:
-        return CellPlan(workload.name, dtype, workload.sizes[size], cast(SizeName, size))
+        return CellPlan(name, dtype, workload.sizes[size], cast(SizeName, size))
     if not size.isdecimal() or int(size) < 1:
         raise UnknownSelectionError(
             f"{size!r}: a size is S, M, L or a number of elements from 1 on"
         )
     elements = int(size)
-    named = [name for name, count in workload.sizes.items() if count == elements]
-    return CellPlan(
-        workload.name, dtype, elements, cast(SizeName, named[0] if named else "sweep")
-    )
+    named = [preset for preset, count in workload.sizes.items() if count == elements]
+    return CellPlan(name, dtype, elements, cast(SizeName, named[0] if named else "sweep"))
 
 
 def restrict(
@@ -85,7 +83,9 @@ def restrict(
         cells = unique(each for cell in cells for each in _with_dtypes(cell, dtypes))
     if sizes:
         cells = unique(
-            _cell(resolve(cell.workload), cell.dtype, size) for cell in cells for size in sizes
+            _cell(cell.workload, resolve(cell.workload), cell.dtype, size)
+            for cell in cells
+            for size in sizes
         )
     return replace(plan, cells=cells, preset="custom", scaling=())
 

@@ -103,7 +103,7 @@ def _one_of_each(arguments: Arguments) -> Arguments:
 
 def _widened(argument: Any) -> Any:
     if isinstance(argument, np.ndarray | np.generic) and argument.dtype.kind == "f":
-        return np.asarray(argument).astype(np.float64)
+        return np.asarray(argument).astype(np.float64, copy=False)
     return argument
 
 

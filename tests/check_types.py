@@ -7,7 +7,6 @@ another folder, against an installed wheel, and compares the number of files che
 
 import importlib.util
 import re
-import sys
 from pathlib import Path
 
 from mypy import api
@@ -23,7 +22,7 @@ def main() -> int:
     if found is None or found.origin is None or Path(found.origin).is_relative_to(ROOT / "fuser"):
         print(f"types: an installed wheel is needed, not {found and found.origin}")
         return 1
-    arguments = ["--config-file", str(ROOT / "pyproject.toml"), "-p", "fuser", *sys.argv[1:]]
+    arguments = ["--config-file", str(ROOT / "pyproject.toml"), "-p", "fuser"]
     output, errors, status = api.run(arguments)
     print(output, errors, sep="", end="")
     if status:

@@ -5,6 +5,7 @@ import importlib.util
 import os
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -26,13 +27,15 @@ def _cxx() -> str | None:
     return _first_program((os.environ.get("CXX", ""), *_CXX_NAMES))
 
 
+def _nvcc() -> str | None:
+    return shutil.which("nvcc")
+
+
 def _nvrtc() -> str | None:
-    if nvcc := shutil.which("nvcc"):
-        return nvcc
-    if library := ctypes.util.find_library("nvrtc"):
-        return library
-    package = importlib.util.find_spec("cupy")
-    return package.origin if package is not None else None
+    package = importlib.util.find_spec("nvidia")  # of the package nvidia-cuda-nvrtc, say
+    folders = list(package.submodule_search_locations or ()) if package is not None else []
+    found = [path for folder in folders for path in Path(folder).glob("*/lib/libnvrtc.so.*")]
+    return str(max(found)) if found else ctypes.util.find_library("nvrtc")
 
 
 def _cuda() -> str | None:
@@ -44,7 +47,8 @@ _REQUIREMENTS: dict[str, tuple[Callable[[], str | None], str]] = {
     "chromium": (_chromium, "no Chromium on the PATH: apt install chromium"),
     "cuda": (_cuda, "no CUDA driver (libcuda): needs a machine with an NVIDIA GPU"),
     "cxx": (_cxx, "no C++ compiler on the PATH: apt install g++"),
-    "nvrtc": (_nvrtc, "no nvcc, NVRTC library or cupy: pip install cupy-cuda13x"),
+    "nvcc": (_nvcc, "no nvcc on the PATH: install the CUDA toolkit's compiler"),
+    "nvrtc": (_nvrtc, "no NVRTC library: pip install nvidia-cuda-nvrtc"),
 }
 
 
@@ -57,11 +61,16 @@ def required_names() -> frozenset[str]:
     return names
 
 
+def find(name: str) -> str | None:
+    """Return where `name` is, or None; for what does not skip by itself."""
+    return _REQUIREMENTS[name][0]()
+
+
 def require(name: str) -> str:
     """Return where `name` was found; else skip the test, or fail it where FUSER_REQUIRE names it.
 
     Args:
-        name: "chromium", "cuda", "cxx" or "nvrtc".
+        name: "chromium", "cuda", "cxx", "nvcc" or "nvrtc".
 
     Returns:
         The path of the program, library or package.

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
-DTYPES = {"float": np.dtype(np.float32), "double": np.dtype(np.float64)}
+DTYPES: dict[str, np.dtype[Any]] = {"float": np.dtype(np.float32), "double": np.dtype(np.float64)}
 BINARY = frozenset({"power", "arctan2", "hypot"})
 
 

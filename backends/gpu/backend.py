@@ -7,11 +7,12 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from fuser.backend import Backend, Kernel
+from fuser.backend import Backend
 from fuser.codegen import LoopNest
 from fuser.errors import BackendError
 
 if TYPE_CHECKING:
+    from fuser.backends.gpu.device import CudaDevice
     from fuser.backends.gpu.fused_kernel import FusedKernelCUDA
 
 
@@ -19,6 +20,19 @@ class GpuBackend(Backend):
     """Runs fused kernels on the current CUDA device, through CuPy."""
 
     name = "gpu"
+
+    def __init__(self, device: CudaDevice | None = None) -> None:
+        """Launch through a given device; through CuPy's current one by default."""
+        self._device = device
+
+    @property
+    def device(self) -> CudaDevice:
+        """What compiles, loads and launches."""
+        if self._device is None:
+            from fuser.backends.gpu.device import CudaDevice
+
+            self._device = CudaDevice()
+        return self._device
 
     def unavailable(self) -> str | None:
         """None, or that CuPy, a device or NVRTC is missing."""
@@ -55,12 +69,11 @@ class GpuBackend(Backend):
 
         return emit(nests, name)
 
-    def compile(self, text: str, nests: Sequence[LoopNest], name: str) -> Kernel:
+    def compile(self, text: str, nests: Sequence[LoopNest], name: str) -> FusedKernelCUDA:
         """Machine code, loaded on the current device."""
         from fuser.backends.gpu.fused_kernel import FusedKernelCUDA
 
-        kernel: FusedKernelCUDA = FusedKernelCUDA(name, text, nests)
-        return kernel
+        return FusedKernelCUDA(name, text, nests, self.device)
 
     def pack(self, pointers: Sequence[int], rest: bytes) -> bytes:
         """8-byte words throughout."""
@@ -72,10 +85,8 @@ class GpuBackend(Backend):
         Raises:
             BackendError: the array is on another device than the current one, or misaligned.
         """
-        import cupy
-
         memory = array.data
-        device = cupy.cuda.runtime.getDevice()
+        device = self.device.number()
         if memory.device_id != device:
             raise BackendError(
                 f"an array is on CUDA device {memory.device_id}, the current device is {device}. "

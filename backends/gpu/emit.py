@@ -327,13 +327,13 @@ class _Section:
             return [f"const Index i = t{times};"]
         row = f"r{rank - 2}" if rank > 2 else "q0"
         lines = [
-            f"const Index {row} = quotient(t, a.columns);",
+            f"const Index {row} = a.columns.quotient(t);",
             f"const Index i = (t - {row} * (Index)a.columns.divisor){times};",
         ]
         for d in range(rank - 2, 0, -1):
             outer = f"r{d - 1}" if d > 1 else "q0"
             lines += [
-                f"const Index {outer} = quotient(r{d}, a.d{d});",
+                f"const Index {outer} = a.d{d}.quotient(r{d});",
                 f"const Index q{d} = r{d} - {outer} * (Index)a.d{d}.divisor;",
             ]
         return lines

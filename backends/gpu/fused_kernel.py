@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from fuser.backend import Kernel
-from fuser.backends.gpu import geometry, nvrtc
+from fuser.backends.gpu import geometry
+from fuser.backends.gpu.device import CudaDevice, Function
 from fuser.backends.gpu.emit import VARIANTS, entry_name, is_flagged
 from fuser.codegen import LoopNest
 
@@ -21,7 +22,7 @@ from fuser.codegen import LoopNest
 class _Entry:
     """One loaded kernel of one device."""
 
-    function: Any
+    function: Function
     occupancy: geometry.Occupancy
 
 
@@ -32,26 +33,30 @@ def _by_value(size: int) -> np.dtype[Any]:
 
 
 class FusedKernelCUDA(Kernel):
-    """Machine code for the loop nests of one group, loaded where it is first needed.
+    """Machine code for the loop nests of one group, loaded on a device when first needed there.
 
     All loop nests are one NVRTC unit. The variant with 64-bit indices is compiled when a call
     first needs it; it is the same kernel, and not counted again.
     """
 
-    def __init__(self, name: str, text: str, nests: Sequence[LoopNest]) -> None:
+    def __init__(
+        self, name: str, text: str, nests: Sequence[LoopNest], device: CudaDevice
+    ) -> None:
         """Compile for the current device.
 
         Args:
             name: the stem of the kernels' names.
             text: CUDA C++.
             nests: its loop nests.
+            device: what compiles, loads and launches.
 
         Raises:
-            CompileError: NVRTC refused.
+            CompileError: the compiler refused.
         """
         self.name = name
         self._text = text
         self._nests = tuple(nests)
+        self._device = device
         self._flagged = tuple(map(is_flagged, nests))
         self._modules: dict[tuple[int, bool], Any] = {}
         self._entries: dict[tuple[int, int, bool], _Entry] = {}
@@ -61,7 +66,7 @@ class FusedKernelCUDA(Kernel):
 
     def lay_out(
         self, section: int, lengths: Sequence[int], strides: Sequence[Sequence[int]]
-    ) -> tuple[bytes, Any]:
+    ) -> tuple[bytes, geometry.LaunchPlan]:
         """The launch plan: index width, grid, numbers to divide by, strides."""
         wide = geometry.needs_wide(lengths, strides)
         occupancy = self._entry(section, wide=wide).occupancy
@@ -69,69 +74,43 @@ class FusedKernelCUDA(Kernel):
         return plan.words, plan
 
     def launch(self, section: int, block: Any, extent: Any) -> int:
-        """Enqueue one loop nest on CuPy's current stream.
+        """Enqueue one loop nest on the current stream.
 
         Only a kernel that may note a value for which NumPy raises waits for its end.
         """
-        plan: geometry.LaunchPlan = extent
-        entry = self._entry(section, wide=plan.wide)
-        flag = None
-        if self._flagged[section]:
-            import cupy
+        entry = self._entry(section, wide=extent.wide)
+        if not self._flagged[section]:
+            self._enqueue(entry, extent, block)
+            return 0
+        address, read = self._device.flag()
+        self._enqueue(entry, extent, struct.pack("=Q", address) + block)
+        return read()
 
-            flag = cupy.zeros(1, np.int32)
-            block = struct.pack("=Q", flag.data.ptr) + block
+    def _enqueue(self, entry: _Entry, plan: geometry.LaunchPlan, block: bytes) -> None:
+        """Hand the kernel its one argument, a structure by value."""
         arguments = np.frombuffer(block, _by_value(len(block)))
         entry.function((plan.grid,), (geometry.BLOCK,), (arguments,))
-        return 0 if flag is None else int(flag[0])
 
     def text(self, kind: str) -> str:
         """CUDA C++ ("source") or "ptx", also as "optimized"."""
         if kind == "source":
             return self._text
         if kind in ("ptx", "optimized"):
-            return nvrtc.ptx(self._text, self.name, _capability())
+            return self._device.ptx(self._text, self.name)
         raise ValueError(f"the GPU backend has no {kind!r} text; use source or ptx")
 
     def _entry(self, section: int, *, wide: bool) -> _Entry:
         """The kernel of one section on the current device."""
-        import cupy
-
-        device = cupy.cuda.runtime.getDevice()
-        found = self._entries.get((device, section, wide))
+        number = self._device.number()
+        found = self._entries.get((number, section, wide))
         if found is not None:
             return found
         with self._lock:
-            module = self._modules.get((device, wide))
+            module = self._modules.get((number, wide))
             if module is None:
-                module = self._modules[(device, wide)] = self._load(wide=wide)
-            function = module.get_function(entry_name(self.name, section, wide=wide))
-            entry = _Entry(function, _occupancy(function))
-            return self._entries.setdefault((device, section, wide), entry)
-
-    def _load(self, *, wide: bool) -> Any:
-        """Compile one variant for the current device and load it."""
-        from cupy.cuda import function
-
-        bits, *_ = VARIANTS["wide" if wide else "narrow"]
-        code = nvrtc.compile_text(self._text, self.name, _capability(), bits)
-        module = function.Module()
-        module.load(code)
-        return module
-
-
-def _capability() -> str:
-    """The current device's compute capability, such as "90"."""
-    import cupy
-
-    return str(cupy.cuda.Device().compute_capability)
-
-
-def _occupancy(function: Any) -> geometry.Occupancy:
-    """How many blocks of a kernel the current device runs at once."""
-    import cupy
-
-    each = cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(
-        function.ptr, geometry.BLOCK, 0
-    )
-    return geometry.Occupancy(cupy.cuda.Device().attributes["MultiProcessorCount"], each)
+                bits, *_ = VARIANTS["wide" if wide else "narrow"]
+                module = self._device.load(self._text, self.name, bits)
+                self._modules[(number, wide)] = module
+            function = self._device.function(module, entry_name(self.name, section, wide=wide))
+            entry = _Entry(function, self._device.occupancy(function))
+            return self._entries.setdefault((number, section, wide), entry)

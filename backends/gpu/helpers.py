@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from fuser.backends.gpu import special
+
 #: name -> definition; a function is defined after those that it calls.
 HELPERS: dict[str, str] = {}
 
@@ -117,16 +119,15 @@ INLINE void scatter(const Lanes<T, N>& x, char* to, Offset step, int left) {
 _add("Divider", """
 // Division by a number that the host knows, for dividends below half the range of the index.
 // Granlund and Montgomery, "Division by invariant integers using multiplication", PLDI 1994.
-struct Divider { word divisor, magic, shift; };
-""")
-
-_add("quotient", """
-INLINE unsigned int quotient(unsigned int n, const Divider& by) {
-    return (__umulhi(n, (unsigned int)by.magic) + n) >> (unsigned int)by.shift;
-}
-INLINE unsigned long long quotient(unsigned long long n, const Divider& by) {
-    return (__umul64hi(n, by.magic) + n) >> by.shift;
-}
+struct Divider {
+    word divisor, magic, shift;
+    __device__ __forceinline__ unsigned int quotient(unsigned int n) const {
+        return (__umulhi(n, (unsigned int)magic) + n) >> (unsigned int)shift;
+    }
+    __device__ __forceinline__ unsigned long long quotient(unsigned long long n) const {
+        return (__umul64hi(n, magic) + n) >> shift;
+    }
+};
 """)
 
 # -- float16 --------------------------------------------------------------------------------
@@ -311,17 +312,17 @@ INLINE float half_distance(float x) {
 
 _both("mantissa", """
 INLINE $T mantissa$f($T x) {
-    int exponent;
-    return frexp$f(x, &exponent);
+    int power;
+    return frexp$f(x, &power);
 }
 """)
 
 _both("exponent", """
 // 0 for zero, infinity and NaN.
 INLINE int exponent$f($T x) {
-    int exponent = 0;
-    frexp$f(x, &exponent);
-    return fabs$f(x) < $inf ? exponent : 0;
+    int power = 0;
+    frexp$f(x, &power);
+    return fabs$f(x) < $inf ? power : 0;
 }
 """)
 
@@ -358,20 +359,29 @@ INLINE double area_cosine(double x) {
 }
 """)
 
+_add("error_complement", special.complement("error_complement", "double"))
+_add("error_complement_single", special.complement("error_complement_single", "float"))
+
 _WORD = re.compile(r"[A-Za-z_]\w*")
+_COMMENT = re.compile(r"//.*")
 
 
 def used_helpers(texts: Iterable[str]) -> list[str]:
     """Definitions that texts need, in an order that compiles.
 
     Args:
-        texts: generated lines; every name in them that is a helper's is one that they call.
+        texts: generated code; a helper's name outside comments means nothing else in it.
     """
     wanted: set[str] = set()
-    queue = [word for text in texts for word in _WORD.findall(text)]
+    queue = [word for text in texts for word in _words(text)]
     while queue:
         word = queue.pop()
         if word in HELPERS and word not in wanted:
             wanted.add(word)
-            queue.extend(_WORD.findall(HELPERS[word]))
+            queue.extend(_words(HELPERS[word]))
     return [text for name, text in HELPERS.items() if name in wanted]
+
+
+def _words(text: str) -> list[str]:
+    """Names in code."""
+    return _WORD.findall(_COMMENT.sub("", text))

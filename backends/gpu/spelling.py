@@ -132,7 +132,8 @@ SPELLING: dict[str, dict[str, str]] = {
     "deg2rad": {"f": "{x} * {radian}"},
     "rad2deg": {"f": "{x} * {degree}"},
     "erf": _function("erf"),
-    "erfc": _in_double("erfc"),
+    "erfc": {"f": "erfcf({x})", "float32": "(float)error_complement_single({x})",
+             "float64": "error_complement({x})"},
     "lgamma": _in_double("lgamma"),
     "rint": {"f": "rint{f}({x})"},
     **{

@@ -33,6 +33,11 @@ class Case:
         return "-".join((self.op.name, *shown))
 
     @property
+    def rows_dtype(self) -> str:
+        """Name of the dtype that the row's kinds speak of."""
+        return self.dtypes[0] if self.op.result == "first" else self.dtypes[-1]
+
+    @property
     def result(self) -> str:
         """Name of the result's dtype."""
         fixed = {"same": self.dtypes[-1], "first": self.dtypes[0]}

@@ -66,6 +66,10 @@ def test_the_last_crossing_counts() -> None:
         ([{0: 0.1}, {0: -0.2}], "not faster at the largest size measured"),
         ([{0: 0.1}, {}], "not measured at two sizes"),
         ([{0: 0.1}, {1: 0.1}], "no process measured every size"),
+        (
+            [{0: -0.1, 1: -2.0}, {0: 2.0, 1: 0.1}],
+            "crossing not resolved: its interval holds every size measured",
+        ),
     ],
 )
 def test_why_there_is_no_crossing(rows: list[dict[int, float]], expected: str) -> None:

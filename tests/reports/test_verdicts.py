@@ -35,8 +35,9 @@ def test_a_difference_below_the_noise_floor_is_not_called_one() -> None:
     ratios = logs(1.049, 1.051, 1.05)
     assert verdict(ratios) is Verdict.FASTER
     assert verdict(ratios, NoiseFloor(1.045, 8, 24)) is Verdict.FASTER
-    assert verdict(ratios, NoiseFloor(1.06, 8, 24)) is Verdict.SAME
-    assert verdict(logs(1.02, 1.08, 1.05), NoiseFloor(1.06, 8, 24)) is Verdict.INCONCLUSIVE
+    assert verdict(ratios, NoiseFloor(1.06, 8, 24)) is Verdict.INCONCLUSIVE
+    assert verdict(logs(0.5, 0.6, 0.7), NoiseFloor(2.3, 8, 24)) is Verdict.INCONCLUSIVE
+    assert verdict(logs(1.001, 0.999, 1.002), NoiseFloor(2.3, 8, 24)) is Verdict.SAME
 
 
 def test_a_margin_that_is_none_is_refused() -> None:

@@ -115,10 +115,26 @@ def test_nothing_measured_is_exit_code_3(tmp_path: Path) -> None:
     assert "without absent: nosuchfuser is not installed" in done.stdout
 
 
+def test_a_workload_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`module:NAME` is found in the current folder, here and in the worker."""
+    (tmp_path / "my_module.py").write_text(
+        "import numpy as np\n"
+        "from fuser.suites.workload import Workload, normals\n"
+        "MINE = Workload('mine', 'own', 'a root', np.sqrt, normals(1), sizes={'S': 64, 'M': 99})\n",
+        encoding="utf-8",
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", list(sys.path))
+    done = command("run", "my_module:MINE-float32-S", "--variants", "eager", *FAST)
+    assert done.exit_code == 0, done.output
+    assert next(iter(load(done.stdout.split()[-1]).cells)).workload == "mine"
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
         ["run", "nosuch"],
+        ["run", "nosuch:NAME"],
         ["run", "axpy", "--variants", "nosuch"],
         ["run", "axpy", "--sizes", "huge"],
         ["run", "--processes", "0"],

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from fuser.suites import sampling
+from fuser.suites import measuring, sampling
 from fuser.suites.measuring import Event, Limits, Measurement
 from fuser.suites.plan import CellPlan
 from fuser.suites.runners import EagerRunner, Runner
@@ -55,6 +55,16 @@ def test_out_of_time_every_cell_still_gets_the_least_blocks() -> None:
     )
     samples = Counter(event["cell"] for event in measured(3, hurried) if event["event"] == "sample")
     assert samples == {0: 2, 1: 2, 2: 2}
+
+
+def test_a_cell_that_does_not_fit_the_memory_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says what it needs and what there is, and the others are measured."""
+    monkeypatch.setattr(measuring, "available_memory_bytes", lambda: 8 * 4 * 1001)
+    events = measured(3, SHORT)
+    dropped = [event for event in events if event["event"] == "dropped"]
+    assert [event["cell"] for event in dropped] == [2]
+    assert "needs about 0.0 GB" in dropped[0]["reason"]
+    assert {event["cell"] for event in events if event["event"] == "sample"} == {0, 1}
 
 
 def test_a_seed_repeats_the_order() -> None:

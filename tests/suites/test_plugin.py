@@ -59,12 +59,14 @@ def test_a_users_function_is_benched(suite: pytest.Pytester) -> None:
         test_it="""
         import numpy as np
 
+        pytest_plugins = ["fuser.suites.plugin"]
+
         def test_mine(fused_benchmark):
             x = np.linspace(0, 1, 100)
             cell = fused_benchmark(lambda a: a * a + 1, x)
             assert {"eager", "eager_again", "fused"} <= {run.variant for run in cell.runs}
         """
     )
-    done = suite.runpytest_subprocess(*FAST)
-    assert done.ret == 0
-    done.stdout.fnmatch_lines(["*test_mine*fused*"])
+    done = suite.runpytest_subprocess("-p", "no:cacheprovider", "-p", "no:xdist")
+    done.assert_outcomes(passed=1)
+    done.stdout.fnmatch_lines(["test_mine-float64-100 fused *ok"])

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 
-from fuser.backends.cpu.body import BITS, Body, Value, float_bits, vector_type
+from fuser.backends.cpu.body import BITS, Body, Value, float_bits
 
 Function = Callable[..., Value]
 Coefficients = Sequence[float]
@@ -195,9 +195,9 @@ def two_product(b: Body, x: Value, y: Value) -> tuple[Value, Value]:
 
 
 def whole_registers(b: Body, x: Value) -> bool:
-    """Whether AVX-512 instructions serve this value: whole registers of 16, 32 or 64 bytes."""
-    bits = x.lanes * BITS[x.scalar]
-    return b.features.masked and x.lanes > 1 and (bits in (128, 256, 512) or bits % 512 == 0)
+    """Whether AVX-512 instructions serve this value: 16 bytes or more, by powers of two."""
+    size = x.lanes * BITS[x.scalar]
+    return b.features.masked and x.lanes > 1 and size >= 128 and size & (size - 1) == 0
 
 
 def by_registers(b: Body, name: str, operands: Sequence[Value], immediates: Sequence[int]) -> Value:
@@ -333,8 +333,3 @@ def log_specials(b: Body, x: Value, result: Value) -> Value:
     zero = b.fconst(x, 0.0)
     result = b.select(b.compare("fcmp oeq", x, zero), b.fconst(x, float("-inf")), result)
     return b.select(b.compare("fcmp olt", x, zero), b.fconst(x, float("nan")), result)
-
-
-def typed_vector(x: Value, scalar: str) -> str:
-    """The LLVM type of as many lanes of another scalar."""
-    return vector_type(scalar, x.lanes)

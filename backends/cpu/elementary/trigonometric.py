@@ -3,8 +3,8 @@
 Method: r = x - n pi/2 with pi in parts (Cody and Waite, Software Manual for the Elementary
 Functions, 1980, chapter 8; Muller, Elementary Functions, 3rd edition, 2016, chapter 11), then
 minimax polynomials in r^2. With FMA every product is exact; without it the parts
-are short, so that n times each is. Beyond a bound the C library serves, which reduces with as many
-digits of pi as it takes (Payne and Hanek 1983). The coefficients are our own (tools/minimax.py).
+are short, so that n times each is. Beyond a bound `huge`, or for float the C library, reduces with
+as many digits of pi as it takes. The coefficients are our own (tools/minimax.py).
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fuser.backends.cpu.body import BITS, Body, Value
+from fuser.backends.cpu.elementary import huge
 from fuser.backends.cpu.elementary.kit import (
     Coefficients,
     absolute,
-    add_const,
     fma_or_double,
     horner,
     mad,
     mad_const,
     mad_const_term,
     mul_const,
+    polynomial,
     quick_two_sum,
     round_scaled,
     two_product,
@@ -37,27 +38,34 @@ class Table:
 
     pi_parts: tuple[float, ...]
     """All positive, so that a zero keeps its sign."""
-    suffix: str
-    """Of the C library's functions."""
     bound: float
-    """Above it the C library serves."""
+    """Above it the slow block serves."""
     sine: Coefficients
     """(sin r - r) / r^3 in r^2, for |r| <= pi/4."""
     cosine: Coefficients
     """(cos r - 1 + r^2/2) / r^4 in r^2, for |r| <= pi/4."""
+    tangent: Coefficients
+    """(tan r - r) / r^3 in r^2, for |r| <= pi/4."""
 
 
 TABLES = {
     "float": Table(
         pi_parts=(3.141592502593994, 1.5099578831723193e-07, 1.0780605906948477e-14),
-        suffix="f",
         bound=120000.0,
         sine=(-0.16666655242443085, 0.008332187309861183, -0.0001951791055034846),
         cosine=(0.04166664555668831, -0.0013887309469282627, 2.44323346123565e-05),
+        tangent=(
+            0.33333349227905273,
+            0.1333267241716385,
+            0.05405942350625992,
+            0.021283050999045372,
+            0.010836511850357056,
+            8.593228267272934e-05,
+            0.004379095043987036,
+        ),
     ),
     "double": Table(
         pi_parts=(3.141592653589793, 1.224646799147353e-16, 2.165713347843828e-32),
-        suffix="",
         bound=2.0**30,
         sine=(
             -0.1666666666666663,
@@ -74,6 +82,22 @@ TABLES = {
             -2.755731420289444e-07,
             2.0875703100191724e-09,
             -1.1358614282021955e-11,
+        ),
+        tangent=(
+            0.3333333333333276,
+            0.1333333333341709,
+            0.05396825392549881,
+            0.021869489636828245,
+            0.008863218774255392,
+            0.0035922925850507335,
+            0.001454736711893735,
+            0.0005951540841158022,
+            0.0002221164091685909,
+            0.00013706844722924914,
+            -2.715222858924104e-05,
+            9.015737068488506e-05,
+            -4.5257784700376065e-05,
+            2.0955107822810852e-05,
         ),
     ),
 }
@@ -133,10 +157,17 @@ def cosine_tail(b: Body, square: Value, coefficients: Coefficients) -> Value:
 
 
 def patched(b: Body, x: Value, size: Value, fast: Value, name: str) -> Value:
-    """`fast`, or the C library's value where |x| is beyond the bound."""
-    bound = TABLES[x.scalar].bound if b.features.fma else SHORT_BOUND
+    """`fast`, or where |x| is beyond the bound, the C library's float or our double."""
+    table = TABLES[x.scalar]
+    bound = table.bound if b.features.fma else SHORT_BOUND
     beyond = b.compare("fcmp ogt", size, b.fconst(x, bound))
-    return b.slow_lanes(beyond, fast, name + TABLES[x.scalar].suffix, x)
+    if x.scalar == "float":
+        return b.slow_lanes(beyond, fast, name + "f", x)
+    fields = {"sine": table.sine, "cosine": table.cosine, "tangent": table.tangent}
+    symbol = huge.helper(b.module, name, fields)
+    value = b.slow_lanes(beyond, fast, symbol, x)
+    del b.module.declarations[symbol]  # it is defined in the module
+    return value
 
 
 def sine_or_cosine(b: Body, x: Value, name: str) -> Value:
@@ -176,19 +207,17 @@ def cos(b: Body, x: Value) -> Value:
 
 @fma_or_double
 def tan(b: Body, x: Value) -> Value:
-    """Tangent: sin r / cos r, or -cos r / sin r in odd quadrants, with r as a sum of two values."""
-    table = TABLES[x.scalar]
+    """Tangent: tan r, or -1 / tan r in odd quadrants, with r as a sum of two values."""
     size = absolute(b, x)
     rounded = round_scaled(b, size, 2.0 * INVERSE_PI, 0)
     r, low = reduced(b, size, rounded.number)
     square = b.op("fmul", r, r)
     cube = b.op("fmul", square, r)
-    up = b.op("fadd", r, mad(b, horner(b, square, table.sine), cube, low))
-    shift = b.op("fmul", r, b.op("fneg", low))
-    down = mad(b, cosine_tail(b, square, table.cosine), square, shift)
-    down = add_const(b, down, 1.0)
-    odd = is_odd(b, rounded.bits, x)
-    value = b.op("fdiv", b.select(odd, down, up), b.select(odd, up, down))
+    low = mad(b, low, square, low)  # times the derivative, 1 + tan^2 r
+    tail = mad(b, polynomial(b, square, TABLES[x.scalar].tangent), cube, low)
+    value = b.op("fadd", r, tail)
+    inverse = b.op("fdiv", b.fconst(x, 1.0), value)
+    value = b.select(is_odd(b, rounded.bits, x), inverse, value)
     width = BITS[x.scalar]
     sign = b.op("shl", rounded.bits, b.iconst(x, width - 1))
     sign = b.op("xor", sign, b.op("and", b.as_integer(x), b.iconst(x, 1 << (width - 1))))

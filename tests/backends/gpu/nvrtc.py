@@ -1,0 +1,42 @@
+"""NVRTC through its C interface, from the PyPI package: compiles text where there is no CuPy."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import Any
+
+
+@cache
+def _library(path: str) -> Any:
+    """Load the library."""
+    return ctypes.CDLL(path)
+
+
+def compile_with_nvrtc(path: str, text: str, options: tuple[str, ...]) -> tuple[int, str]:
+    """Compile a unit to machine code.
+
+    Args:
+        path: of the library.
+        text: CUDA C++.
+        options: flags, the architecture among them.
+
+    Returns:
+        Bytes of machine code, 0 where it failed, and the log.
+    """
+    library = _library(path)
+    program = ctypes.c_void_p()
+    library.nvrtcCreateProgram(
+        ctypes.byref(program), text.encode(), b"unit.cu", 0, None, None
+    )
+    flags = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
+    failed = library.nvrtcCompileProgram(program, len(options), flags)
+    size = ctypes.c_size_t()
+    library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+    log = ctypes.create_string_buffer(max(1, size.value))
+    library.nvrtcGetProgramLog(program, log)
+    code = ctypes.c_size_t()
+    if not failed:
+        library.nvrtcGetCUBINSize(program, ctypes.byref(code))
+    library.nvrtcDestroyProgram(ctypes.byref(program))
+    return code.value, log.value.decode()

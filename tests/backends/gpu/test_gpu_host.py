@@ -1,0 +1,15 @@
+"""The shared suite on generated CUDA text that the host compiles and executes."""
+
+from __future__ import annotations
+
+from fuser.backend import register_backend
+from tests.backends.fusion_suite import FusionSuite
+from tests.backends.gpu.host import HostGpuBackend
+
+register_backend("gpu-text", lambda: HostGpuBackend("gpu-text"))
+
+
+class TestGPUTextFusion(FusionSuite):
+    """What kernels compute, with the host's C library in place of CUDA's."""
+
+    backend = "gpu-text"
