@@ -11,8 +11,17 @@ import pytest
 
 import fuser
 from fuser import backend, config, dims
-from fuser.graph import Graph, Node, Parameter, make, make_constant, make_input, parse
-from fuser.ops import DTYPES, TABLE
+from fuser.graph import (
+    Graph,
+    Node,
+    Parameter,
+    make,
+    make_constant,
+    make_input,
+    make_scalar,
+    parse,
+)
+from fuser.ops import DTYPES, FLOATS, TABLE
 from tests.backends.cases import (
     CASES,
     Case,
@@ -23,7 +32,7 @@ from tests.backends.cases import (
     layouts_operands,
     legal_operands,
 )
-from tests.backends.edge_cases import edge_cases, edge_values
+from tests.backends.edge_cases import edge_cases, edge_values, ordinary_values
 from tests.backends.references import Array
 
 #: Flat lengths: nothing, no whole vector, whole vectors alone; then everything.
@@ -167,6 +176,39 @@ class FusionSuite:
             operands = (values, np.asarray(exponent))
             (got,) = self.launch(graph, [self.to_device(v) for v in operands])
             assert_means(case, got, operands, f"exponent {exponent}")
+
+    @pytest.mark.parametrize("dtype", FLOATS)
+    def test_values_that_are_computed_once(self, dtype: str) -> None:
+        """Every row on one number a call, and on one number a row of a larger array."""
+        cases = [case for case in CASES if case.dtypes == (dtype,) and case.result == dtype]
+        number, column = make_scalar("s0", dtype), (dims.symbol("n0"), 1)
+        shape = (dims.symbol("n0"), dims.symbol("n1"))
+        array, rows = make_input("x0", dtype, shape), make_input("x1", dtype, column)
+        nodes = [make(case.op.name, operand) for case in cases for operand in (number, rows)]
+        parameters = (
+            Parameter("x0", array.dtype, shape),
+            Parameter("x1", array.dtype, column),
+            Parameter("s0", None, kind="float"),
+        )
+        graph = Graph(parameters, tuple(make("maximum", node, array) for node in nodes))
+        low = np.full((3, 41), -np.inf, dtype)  # the larger one is always the row's result
+        values = np.array([[0.7], [60000.0], [np.nan]], dtype)
+        outputs = iter(self.launch(graph, [self.to_device(low), self.to_device(values), 60000.0]))
+        for case in cases:
+            for operand in (np.full_like(low, 60000.0), np.broadcast_to(values, low.shape)):
+                assert_means(case, next(outputs).ravel(), [operand.ravel()])
+
+    @pytest.mark.parametrize("dtype", FLOATS)
+    def test_products_are_rounded_before_they_are_added(self, dtype: str) -> None:
+        """No contraction to a fused multiply-add, which NumPy's results do not have."""
+
+        def formula(x: Any, y: Any, z: Any, w: Any) -> tuple[Any, ...]:
+            return x * y + z, x * y - z * w, z - x * y
+
+        operands = [ordinary_values(dtype, 10_001, seed) for seed in range(4)]
+        got = fuser.fuse(formula, fallback="error")(*map(self.to_device, operands))
+        for one, other in zip(got, formula(*operands), strict=True):
+            np.testing.assert_array_equal(one, other, strict=True)
 
     # -- conversions ------------------------------------------------------------------------
 
