@@ -23,7 +23,7 @@ def _scalar_power(node: Node) -> Node:
     if exponent.shape or node.dtype.name not in ("float32", "float64"):
         return node
     if exponent.op.name == "constant":
-        return make("sqrt", x) if constant_value(exponent) == 0.5 and x.shape == node.shape else node
+        return make("sqrt", x) if constant_value(exponent) == 0.5 else node
     half = make("equal", exponent, make_constant(0.5, node.dtype))
     return make("where", half, make("sqrt", x), node)
 

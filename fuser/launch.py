@@ -173,6 +173,9 @@ def bind(
         bound = [_bind_section(section, layouts) for section in group.sections]
         arg_spec = ArgSpec(backend.name, tuple(spec_ for spec_, _ in bound))
         launch.arg_specs.append(arg_spec)
+        if all(loops is None for _, loops in bound):
+            layouts.take_copies()  # nothing but empty arrays, whose strides tell nothing
+            continue
         kernel = kernel_for(spec, number, arg_spec, backend)
         kept = tuple(
             (k, BoundSection(loops.operands, rest, loops.scalars, extent))
@@ -436,8 +439,9 @@ def collapse(
 ) -> tuple[list[int], list[list[int]]]:
     """Order the loops by the first destination's memory and merge those that run on.
 
-    Which loops merge depends on strides alone: an axis of length 1 counts as contiguous unless
-    broadcasting repeats along it, so a length of 1 needs no kernel of its own.
+    Which loops merge depends on strides alone, whatever the lengths: an axis that is 1 for every
+    size counts as contiguous unless broadcasting repeats along it, and one that happens to be 1
+    or 0 in this call has the stride that it has at other lengths.
 
     Returns:
         Lengths, outermost first, and for each operand its strides; at least one loop.
@@ -453,17 +457,17 @@ def collapse(
         for axis in reversed(order):
             if layout.repeated[axis]:
                 stride = 0
-            elif layout.shape[axis] == 1:
+            elif layout.symbolic[axis] == 1:
                 stride = step
             else:
                 stride = layout.strides[axis]
             row.insert(0, stride)
-            step = stride * shape[axis]
+            step = stride * max(shape[axis], 1)
         strides.append(row)
     merged, kept = [], [[] for _ in strides]  # type: ignore[var-annotated]
     for place in range(rank):
         runs_on = place > 0 and all(
-            row[place - 1] == row[place] * shape[order[place]] for row in strides
+            row[place - 1] == row[place] * max(shape[order[place]], 1) for row in strides
         )
         if runs_on:
             merged[-1] *= lengths[place]

@@ -36,8 +36,17 @@ class NeedsCopy(Exception):  # noqa: N818 - a signal: the views are no index ari
 
 
 def layout_of(array: Any, symbolic: tuple[Dim, ...]) -> Layout:
-    """The layout of an array itself."""
-    return Layout(0, array.shape, array.strides, symbolic, (False,) * array.ndim)
+    """The layout of an array itself.
+
+    NumPy lets axes of length 1 and empty arrays have any stride. Where the array is contiguous
+    they get the strides that longer axes would have, so that they need no kernels of their own.
+    """
+    strides = array.strides
+    if array.flags.c_contiguous:
+        strides = contiguous_strides(array.shape, array.itemsize)
+    elif array.flags.f_contiguous:
+        strides = contiguous_strides(array.shape[::-1], array.itemsize)[::-1]
+    return Layout(0, array.shape, strides, symbolic, (False,) * array.ndim)
 
 
 def contiguous_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:

@@ -128,10 +128,10 @@ def panels(
 
 
 def figure_of(axes: Axes) -> Figure:
-    """Give the top figure that an axes stands in."""
-    figure = axes.get_figure(root=True)
-    if figure is None:
-        raise ValueError("the axes stands in no figure")
+    """Give the figure that an axes stands in."""
+    figure = axes.get_figure()
+    if not isinstance(figure, Figure):
+        raise ValueError("the axes stands in no figure of its own")
     return figure
 
 

@@ -24,13 +24,32 @@ def _safe_divisor(b: Body, dtype: str, x: Value, y: Value) -> tuple[Value, Value
     return b.select(bad, b.iconst(y, 1), y), zero
 
 
+def _quotient(b: Body, dtype: str, x: Value, y: Value) -> Value:
+    """x / y towards zero, for divisors that are safe.
+
+    Processors have no integer division of vectors, so up to 32 bits the floating-point one is
+    taken. It is exact: a quotient of whole numbers is a whole number or at least 1/y away from
+    one, and rounding moves it by less, as x is below 2**24 in float and below 2**53 in double.
+    """
+    signed = dtype.startswith("i")
+    if x.scalar == "i64":
+        return b.op("sdiv" if signed else "udiv", x, y)
+    if x.scalar == "i32":
+        into, back = ("sitofp", "fptosi") if signed else ("uitofp", "fptoui")
+        ratio = b.op("fdiv", b.cast(into, x, "double"), b.cast(into, y, "double"))
+        return b.cast(back, ratio, "i32")
+    wide = [b.cast("sext" if signed else "zext", value, "i32") for value in (x, y)]
+    ratio = b.op("fdiv", *(b.cast("sitofp", value, "float") for value in wide))
+    return b.cast("trunc", b.cast("fptosi", ratio, "i32"), x.scalar)
+
+
 def floor_division(b: Body, dtype: str, x: Value, y: Value) -> Value:
     """Rounded to minus infinity; x // 0 is 0, INT_MIN // -1 is INT_MIN, as in NumPy."""
     divisor, zero = _safe_divisor(b, dtype, x, y)
     nothing = b.iconst(x, 0)
     if dtype.startswith("u"):
-        return b.select(zero, nothing, b.op("udiv", x, divisor))
-    quotient = b.op("sdiv", x, divisor)
+        return b.select(zero, nothing, _quotient(b, dtype, x, divisor))
+    quotient = _quotient(b, dtype, x, divisor)
     rest = b.op("sub", x, b.op("mul", quotient, divisor))
     signs = b.compare("icmp slt", b.op("xor", x, divisor), nothing)
     inexact = b.compare("icmp ne", rest, nothing)
@@ -45,10 +64,8 @@ def remainder(*, floor: bool) -> Callable[..., Value]:
     def spell(b: Body, dtype: str, x: Value, y: Value) -> Value:
         divisor, zero = _safe_divisor(b, dtype, x, y)
         nothing = b.iconst(x, 0)
-        if dtype.startswith("u"):
-            return b.select(zero, nothing, b.op("urem", x, divisor))
-        rest = b.op("srem", x, divisor)
-        if floor:
+        rest = b.op("sub", x, b.op("mul", _quotient(b, dtype, x, divisor), divisor))
+        if floor and dtype.startswith("i"):
             signs = b.compare("icmp slt", b.op("xor", rest, divisor), nothing)
             inexact = b.compare("icmp ne", rest, nothing)
             rest = b.select(b.op("and", signs, inexact), b.op("add", rest, divisor), rest)
@@ -130,4 +147,4 @@ def lcm(b: Body, dtype: str, x: Value, y: Value) -> Value:
     common = b.lanewise(_helper(b, "gcd", _GCD, x.scalar), x.scalar, left, right, external=False)
     zero = b.compare("icmp eq", common, b.iconst(x, 0))
     divisor = b.select(zero, b.iconst(x, 1), common)
-    return b.op("mul", b.op("udiv", left, divisor), right)
+    return b.op("mul", _quotient(b, f"u{x.scalar}", left, divisor), right)

@@ -285,6 +285,8 @@ def _modf_fraction(b: Body, dtype: str, x: Value) -> Value:
 
 
 def _ldexp(b: Body, dtype: str, x: Value, exponent: Value) -> Value:
+    if exponent.scalar in ("i8", "i16"):
+        exponent = b.cast("sext", exponent, "i32")
     if exponent.scalar == "i64":  # NumPy limits a long exponent to the range of int
         high, low = b.iconst(exponent, 2**31 - 1), b.iconst(exponent, -(2**31))
         exponent = b.select(b.compare("icmp sgt", exponent, high), high, exponent)
@@ -378,8 +380,10 @@ SPELLING: dict[str, dict[str, Spelling]] = {
     "bitwise_count": {"i": _bit_count, "u": _bit_count},
     "gcd": {"i": gcd, "u": gcd},
     "lcm": {"i": lcm, "u": lcm},
-    "maximum": {"b": plain("or"), "i": _choose("sgt"), "u": _choose("ugt"), "f": _extreme("gt", "first")},
-    "minimum": {"b": plain("and"), "i": _choose("slt"), "u": _choose("ult"), "f": _extreme("lt", "first")},
+    "maximum": {"b": plain("or"), "i": _choose("sgt"), "u": _choose("ugt"),
+                "f": _extreme("gt", "first")},
+    "minimum": {"b": plain("and"), "i": _choose("slt"), "u": _choose("ult"),
+                "f": _extreme("lt", "first")},
     "fmax": {"b": plain("or"), "i": _choose("sgt"), "u": _choose("ugt"),
              "f": _extreme("gt", "second")},
     "fmin": {"b": plain("and"), "i": _choose("slt"), "u": _choose("ult"),

@@ -25,7 +25,8 @@ IN_FLIGHT = 64
 HEAVY_LANES = 16
 #: A grid holds at most this many times the blocks that run at once; threads loop over the rest.
 WAVES = 8
-_SMALL = 1 << 31
+#: Numbers of elements and byte offsets from here on need 64 bits.
+SMALL = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ def needs_wide(lengths: Sequence[int], strides: Sequence[Sequence[int]]) -> bool
         ),
         default=0,
     )
-    return count >= _SMALL or farthest + ACCESS >= _SMALL
+    return count >= SMALL or farthest + ACCESS >= SMALL
 
 
 def plan(

@@ -350,6 +350,7 @@ INLINE double area_sine(double x) {
 
 _add("area_cosine", """
 INLINE double area_cosine(double x) {
+    if (x < 1) return __longlong_as_double(0x7ff8000000000000LL);
     if (!(x < 0x1p+28)) return log(x) + 0x1.62e42fefa39efp-1;
     const double above = x - 1;
     const double root = sqrt(fma(above, above, 2 * above));

@@ -40,7 +40,8 @@ INLINE double {name}(double x) {{
     const double inverse = 1 / (above * grown);
     const double place = (size - {center}) * grown * inverse, part = above * inverse;
     const double tail = {_horner("place", table.ratio[1:])};
-    const double ratio = (fma(tail, place, {table.ratio_low.hex()}) + {table.ratio[0].hex()}) * part;{far}
+    const double sum = fma(tail, place, {table.ratio_low.hex()}) + {table.ratio[0].hex()};
+    const double ratio = sum * part;{far}
     double value = exp(-squared) * ratio;
     value = fma(-error, value, value);
     return x < 0 ? 2 - value : value;

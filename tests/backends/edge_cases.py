@@ -27,7 +27,8 @@ def _edge_integers(dtype: str) -> Array:
     """Small numbers, the ends of the range, powers of two and their neighbours."""
     limits = np.iinfo(dtype)
     near_ends = [limits.min, limits.min + 1, limits.min + 2, limits.max - 1, limits.max]
-    powers = [sign * 2**k + step for k in range(3, 64, 5) for sign in (1, -1) for step in (-1, 0, 1)]
+    near_powers = [2**k + step for k in range(3, 64, 5) for step in (-1, 0, 1)]
+    powers = [*near_powers, *(-value for value in near_powers)]
     counts = [limits.bits - 1, limits.bits, limits.bits + 1]  # of shifts
     halves = [limits.max // 2, limits.max // 2 + 1]
     wanted = [*range(-8, 11), *near_ends, *powers, *counts, *halves]

@@ -80,7 +80,8 @@ def errors_in_ulp(got: Array, true: Array, *operands: Array) -> Array:
         beyond = np.copysign(np.ldexp(np.longdouble(1), limits.maxexp), got)
         shown = np.where(np.isinf(got), beyond, got.astype(np.longdouble))
         limited = np.where(np.abs(true) > np.abs(beyond), np.copysign(beyond, true), true)
-        largest = np.max([np.abs(values).astype(np.longdouble) for values in (limited, *operands)], 0)
+        sizes = [np.abs(values).astype(np.longdouble) for values in (limited, *operands)]
+        largest = np.max(sizes, axis=0)
         exponent = np.clip(np.frexp(largest)[1] - 1, limits.minexp, limits.maxexp - 1)
         errors = np.abs(shown - limited) / np.ldexp(np.longdouble(1), exponent - limits.nmant)
     errors = np.where(got == rounded, np.minimum(errors, 0.5), errors)

@@ -22,3 +22,9 @@ class TestCPUBaselineFusion(FusionSuite):
 
     backend = "cpu-baseline"
     all_layouts = False
+
+
+class TestGPUFusion(FusionSuite):
+    """The GPU backend, where there is a device."""
+
+    backend = "gpu"

@@ -3,7 +3,8 @@
 Method: x = n ln2 + r with n an integer (Cody and Waite, Software Manual for the Elementary
 Functions, 1980, chapter 6), e^r by a minimax polynomial (Muller, Elementary Functions, 3rd edition,
 2016, chapters 3 and 11), then a scaling by 2^n. The upper part of ln2 ends in zero bits, so that
-n times it is exact with and without FMA. The coefficients are our own fits (tools/minimax.py).
+n times it is exact with and without FMA. The coefficients are our own fits
+(tools/elementary_fits.py).
 """
 
 from __future__ import annotations

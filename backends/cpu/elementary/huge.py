@@ -21,6 +21,7 @@ from fuser.backends.cpu.elementary.kit import (
     mad_const_term,
     mul_const,
     polynomial,
+    quick_two_sum,
     two_product,
 )
 
@@ -92,7 +93,8 @@ def helper(module: Module, name: str, tables: dict[str, Coefficients]) -> str:
             value = signed(b, value, x)
     finite = b.compare("fcmp olt", absolute(b, x), b.fconst(x, float("inf")))
     value = b.select(finite, value, b.fconst(x, float("nan")))
-    head = f"define internal double @{symbol}(double %x) noinline #0 {{\nentry:"
+    # Rarely run, so compiled in the quickest way.
+    head = f"define internal double @{symbol}(double %x) noinline optnone #0 {{\nentry:"
     module.helpers[symbol] = "\n".join([head, *b.lines, f"  ret {value.typed}", "}"])
     return symbol
 
@@ -126,49 +128,43 @@ def significand(b: Body, x: Value) -> tuple[Value, list[Value]]:
 
 def fraction_times_half_pi(b: Body, m: Value, words: list[Value]) -> tuple[Value, Value, Value]:
     """The quadrant of m times the words, and the rest times pi/2 as a sum of two values."""
-
-    def wide(text: str) -> Value:
-        return b.value(text, "i128", 1)
-
-    factor = wide(f"zext i64 {m.text} to i128")
-    last = wide(f"zext i64 {words[2].text} to i128")
-    last = wide(f"mul i128 {last.text}, {factor.text}")
-    middle = wide(f"zext i64 {words[1].text} to i128")
-    middle = wide(f"mul i128 {middle.text}, {factor.text}")
-    carried = wide(f"lshr i128 {last.text}, 64")
-    middle = wide(f"add i128 {middle.text}, {carried.text}")
-    top = wide(f"mul i128 {wide(f'zext i64 {words[0].text} to i128').text}, {factor.text}")
-    top = wide(f"shl i128 {top.text}, 64")
-    # 128 bits of the product modulo 4: two for the quadrant, then the fraction.
-    product = wide(f"add i128 {top.text}, {middle.text}")
-    quadrant = wide(f"lshr i128 {product.text}, 126")
-    third = b.value(f"trunc i128 {last.text} to i64", "i64", 1)
-    third = wide(f"zext i64 {b.op('lshr', third, b.iconst(third, 62)).text} to i128")
-    fraction = wide(f"shl i128 {product.text}, 2")
-    fraction = wide(f"or i128 {fraction.text}, {third.text}")
-    # From one half on, the next quadrant and a negative rest.
-    negative = wide(f"ashr i128 {fraction.text}, 127")
-    positive = wide(f"xor i128 {fraction.text}, {negative.text}")
-    zeros = b.intrinsic("llvm.ctlz", positive, immediates=("i1 false",))
-    scaled = wide(f"shl i128 {positive.text}, {zeros.text}")
-    quadrant = wide(f"sub i128 {quadrant.text}, {negative.text}")
-    turn = b.value(f"trunc i128 {quadrant.text} to i64", "i64", 1)
-    high = to_double(b, wide(f"lshr i128 {scaled.text}, 75"))
-    below = wide(f"lshr i128 {wide(f'shl i128 {scaled.text}, 53').text}, 75")
-    low = mul_const(b, to_double(b, below), 2.0**-53)
-    exponent = b.value(f"trunc i128 {zeros.text} to i64", "i64", 1)
-    exponent = b.op("sub", b.iconst(exponent, 1023 - 53), exponent)
-    unit = b.op("shl", exponent, b.iconst(exponent, 52))
-    flipped = b.value(f"trunc i128 {negative.text} to i64", "i64", 1)
-    unit = b.op("or", unit, b.op("shl", flipped, b.iconst(flipped, 63)))
-    scale = b.as_float(unit)
-    high, low = b.op("fmul", high, scale), b.op("fmul", low, scale)
+    first, second, third = product(b, m, words)
+    quadrant = b.op("lshr", first, b.iconst(first, 62))
+    two = b.iconst(first, 2)
+    upper = b.intrinsic("llvm.fshl", first, second, two)
+    lower = b.intrinsic("llvm.fshl", second, third, two)
+    # From one half on, the next quadrant and a negative rest; its size is the complement.
+    negative = b.op("ashr", upper, b.iconst(upper, 63))
+    quadrant = b.op("sub", quadrant, negative)
+    upper, lower = b.op("xor", upper, negative), b.op("xor", lower, negative)
+    # 53, 11 and 53 bits, each exact; the last two count where the first are zeros.
+    high = b.cast("sitofp", b.op("and", upper, b.iconst(upper, -1 << 11)), "double")
+    middle = b.cast("sitofp", b.op("and", upper, b.iconst(upper, (1 << 11) - 1)), "double")
+    low = b.cast("sitofp", b.op("lshr", lower, b.iconst(lower, 11)), "double")
+    middle, low = quick_two_sum(b, middle, mul_const(b, low, 2.0**-53))
+    high, error = quick_two_sum(b, high, middle)
+    low = b.op("fadd", error, low)
+    is_negative = b.compare("icmp slt", negative, b.iconst(negative, 0))
+    unit = b.select(is_negative, b.fconst(high, -(2.0**-64)), b.fconst(high, 2.0**-64))
+    high, low = b.op("fmul", high, unit), b.op("fmul", low, unit)
     r, error = two_product(b, high, b.fconst(high, HALF_PI[0]))
     error = mad_const(b, high, HALF_PI[1], mad_const(b, low, HALF_PI[0], error))
-    return turn, r, error
+    return quadrant, r, error
 
 
-def to_double(b: Body, integer: Value) -> Value:
-    """An integer below 2^53 as a double."""
-    narrow = b.value(f"trunc i128 {integer.text} to i64", "i64", 1)
-    return b.cast("sitofp", narrow, "double")
+def product(b: Body, m: Value, words: list[Value]) -> tuple[Value, Value, Value]:
+    """The lowest 192 bits of m times the three words, highest first."""
+
+    def wide(text: str) -> str:
+        return b.value(text, "i128", 1).text
+
+    def narrow(text: str) -> Value:
+        return b.value(f"trunc i128 {text} to i64", "i64", 1)
+
+    factor = wide(f"zext i64 {m.text} to i128")
+    last = wide(f"mul i128 {wide(f'zext i64 {words[2].text} to i128')}, {factor}")
+    middle = wide(f"mul i128 {wide(f'zext i64 {words[1].text} to i128')}, {factor}")
+    middle = wide(f"add i128 {middle}, {wide(f'lshr i128 {last}, 64')}")
+    first = b.op("mul", words[0], m)
+    first = b.op("add", first, narrow(wide(f"lshr i128 {middle}, 64")))
+    return first, narrow(middle), narrow(last)

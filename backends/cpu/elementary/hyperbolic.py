@@ -4,7 +4,7 @@ Method: |x| = n ln2 + r as for exp, then with s = 2^(n-1) and t = 2^(-n-1)
     sinh |x| = (s - t) cosh r + (s + t) sinh r,    cosh x = (s + t) cosh r + (s - t) sinh r,
 which needs neither a division nor a second exponential, and is accurate near zero, where s = t
 (addition theorems; Muller, Elementary Functions, 3rd edition, 2016, chapter 11). The coefficients
-are our own fits (tools/minimax.py).
+are our own fits (tools/elementary_fits.py).
 """
 
 from __future__ import annotations

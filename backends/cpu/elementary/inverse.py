@@ -3,7 +3,8 @@
 Method: the argument is brought to 1/2 at most by (a - 1) / (a + 1) or -1 / a, with one division
 for all three cases; arcsin and arccos above 1/2 go through sqrt((1 - a) / 2) (Cody and Waite,
 Software Manual for the Elementary Functions, 1980, chapters 10 and 11). Signs, zeros and infinities
-of arctan2 are those of C99, Annex F.9.1.4. The coefficients are our own fits (tools/minimax.py).
+of arctan2 are those of C99, Annex F.9.1.4. The coefficients are our own fits
+(tools/elementary_fits.py).
 """
 
 from __future__ import annotations

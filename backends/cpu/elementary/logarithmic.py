@@ -2,7 +2,7 @@
 
 Method: x = 2^e (1 + f) with 1 + f in [0.75, 1.5), log(1 + f) = f + f^2 q(f) with a minimax q; no
 division (Muller, Elementary Functions, 3rd edition, 2016, chapters 3 and 11). The coefficients are
-our own fits (tools/minimax.py).
+our own fits (tools/elementary_fits.py).
 """
 
 from __future__ import annotations

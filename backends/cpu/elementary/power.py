@@ -4,7 +4,7 @@ Method: x^y = 2^(y log2 |x|). For double, log2 |x| is a sum of two values with a
 below 2^-63: log2 m = 2 log2(e) (s + s^3/3 + ...), s = (m - 1) / (m + 1), the first two terms in
 double-double arithmetic (Dekker, Numerische Mathematik 18, 1971; Muller, Elementary Functions,
 3rd edition, 2016, chapters 4 and 11). For float, double arithmetic is enough. Special cases are
-those of C99, Annex F.9.4.4. The coefficients are our own fits (tools/minimax.py).
+those of C99, Annex F.9.4.4. The coefficients are our own fits (tools/elementary_fits.py).
 """
 
 from __future__ import annotations

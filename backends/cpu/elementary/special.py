@@ -3,7 +3,7 @@
 erf: a polynomial below 1; above, 1 - e^-g(|x|) with a minimax g = -log erfc: no division.
 erfc: e^(-x^2) R(x) / (1 + 2x) for x >= 0, with R a minimax polynomial in (x - K) / (x + K)
 (Shepherd and Laframboise, Mathematics of Computation 36, 1981, pp. 249-253) and x^2 as a sum of
-two values. The coefficients are our own fits (tools/minimax.py).
+two values. The coefficients are our own fits (tools/elementary_fits.py).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Method: r = x - n pi/2 with pi in parts (Cody and Waite, Software Manual for the
 Functions, 1980, chapter 8; Muller, Elementary Functions, 3rd edition, 2016, chapter 11), then
 minimax polynomials in r^2. With FMA every product is exact; without it the parts
 are short, so that n times each is. Beyond a bound `huge`, or for float the C library, reduces with
-as many digits of pi as it takes. The coefficients are our own (tools/minimax.py).
+as many digits of pi as it takes. The coefficients are our own (tools/elementary_fits.py).
 """
 
 from __future__ import annotations

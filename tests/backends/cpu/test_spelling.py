@@ -47,7 +47,7 @@ def test_backend_supports_what_is_spelled() -> None:
 def test_a_row_without_a_form_is_unsupported() -> None:
     """The reason names the row and the dtype."""
     operands = [Value("%x", "i1", 4), Value("%y", "i1", 4)]
-    with pytest.raises(Unsupported, match="subtract.*bool"):
+    with pytest.raises(Unsupported, match=r"subtract.*bool"):
         spell(Body(Module(BASELINE)), "subtract", "bool", operands)
 
 

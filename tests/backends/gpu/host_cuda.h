@@ -44,17 +44,22 @@ static inline int __popcll(unsigned long long x) { return __builtin_popcountll(x
 #define ONE(name) double name(double); float name##f(float);
 #define TWO(name) double name(double, double); float name##f(float, float);
 extern "C" {
-ONE(acos) ONE(acosh) ONE(asin) ONE(asinh) ONE(atan) ONE(atanh) ONE(cbrt) ONE(ceil) ONE(cos)
+ONE(acos) ONE(acosh) ONE(asin) ONE(asinh) ONE(atan) ONE(atanh) ONE(ceil) ONE(cos)
 ONE(cosh) ONE(erf) ONE(erfc) ONE(exp) ONE(exp2) ONE(expm1) ONE(fabs) ONE(floor) ONE(lgamma)
 ONE(log) ONE(log10) ONE(log1p) ONE(log2) ONE(rint) ONE(sin) ONE(sinh) ONE(sqrt) ONE(tan)
 ONE(tanh) ONE(trunc)
 TWO(atan2) TWO(copysign) TWO(fmod) TWO(hypot) TWO(pow)
 double fma(double, double, double);
+long double cbrtl(long double);
+float cbrtf(float);
 double ldexp(double, int);
 float ldexpf(float, int);
 double frexp(double, int*);
 float frexpf(float, int*);
 }
+
+// glibc's own is up to 4 ulp off, CUDA's 1.
+static inline double cbrt(double x) { return (double)cbrtl(x); }
 
 // float16 by exact arithmetic in double: a multiple of the smallest step at the number's size.
 static inline float half_to_float(unsigned short bits) {
