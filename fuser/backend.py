@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import struct
 import sys
@@ -128,19 +129,18 @@ _missing: dict[str, str | None] = {}
 _lock = threading.Lock()
 
 
-def _cpu() -> Backend:
-    from fuser.backends.cpu.backend import CpuBackend
+def _ours(module: str, name: str) -> Callable[[], Backend]:
+    """A backend of this package, found by name: the core imports no backend."""
 
-    return CpuBackend()
+    def make() -> Backend:
+        made: Backend = getattr(importlib.import_module(module), name)()
+        return made
 
-
-def _gpu() -> Backend:
-    from fuser.backends.gpu.backend import GpuBackend
-
-    return GpuBackend()
+    return make
 
 
-_factories.update(cpu=_cpu, gpu=_gpu)
+_factories["cpu"] = _ours("fuser.backends.cpu.backend", "CpuBackend")
+_factories["gpu"] = _ours("fuser.backends.gpu.backend", "GpuBackend")
 _plugins_read = False
 
 

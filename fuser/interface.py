@@ -15,7 +15,8 @@ from fuser.errors import ArgumentError, FusionError, Reason, ShapeError
 from fuser.executor import CannotRun
 from fuser.fused_function import MODES, FusedFunction, clear_all
 from fuser.graph import Graph
-from fuser.specs import ArgSpec, KernelSpec, SectionSpec, TensorDesc
+from fuser.launch import contiguous_specs
+from fuser.specs import KernelSpec
 from fuser.tracer import trace_call, whole_graph
 
 
@@ -299,31 +300,13 @@ def generate_code(graph: Graph, backend: str = "cpu") -> dict[str, str]:
 
     spec = compile_upfront(_graph(graph), "fused")
     spelled: dict[str, str] = {}
-    for number, group in enumerate(spec.plan.groups):
-        sections = tuple(_typical(section) for section in group.sections)
+    for number, arg_spec in enumerate(contiguous_specs(spec, backend)):
         try:
-            name, text, _ = emit_text(
-                spec, number, ArgSpec(backend, sections), get_backend(backend)
-            )
+            name, text, _ = emit_text(spec, number, arg_spec, get_backend(backend))
         except Unsupported as error:
             raise FusionError(error.reason) from None
         spelled[name] = text
     return spelled
-
-
-def _typical(section: Any) -> SectionSpec:
-    """The section spec of contiguous arrays: broadcasting makes loops that do not collapse."""
-    same = all(not part.views for part in section.loads) and all(
-        not part.views for _, part in section.stores
-    )
-    rank = 1 if same else max(1, len(section.shape))
-    tensors = []
-    for node in section.load_nodes:
-        inner = not node.shape or (node.shape[-1] == 1 and section.shape[-1] != 1)
-        tensors.append(TensorDesc(node.dtype.name, "invariant" if inner else "contiguous"))
-    for value, _ in section.stores:
-        tensors.append(TensorDesc(section.node_of(value).dtype.name, "contiguous"))
-    return SectionSpec(rank, tuple(tensors))
 
 
 # -- counting -------------------------------------------------------------------------------

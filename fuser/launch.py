@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fuser import dims, infer, scalars, views
-from fuser.backend import Backend, Kernel
+from fuser.backend import Backend, Kernel, get_backend
 from fuser.codegen import scalar_nodes
 from fuser.compiler import kernel_for
 from fuser.errors import Unsupported
@@ -186,6 +186,24 @@ def bind(
         launch.groups.append(BoundGroup(kernel, kept, layouts.take_copies()))
         launch.kernel_count += bool(kept)
     return launch
+
+
+def contiguous_specs(spec: KernelSpec, backend_name: str) -> list[ArgSpec]:
+    """The argument spec of each group for C-contiguous arguments, whatever their lengths."""
+    symbols = [s for p in spec.graph.parameters for dim in p.shape for s in dims.symbols(dim)]
+    sizes = {name: 5 + 2 * place for place, name in enumerate(dict.fromkeys(symbols))}
+    arrays = {
+        p.name: np.empty(tuple(dims.evaluate(dim, sizes) for dim in p.shape), p.dtype)
+        for p in spec.graph.parameters
+        if p.dtype is not None
+    }
+    layouts = _Layouts(spec, arrays, sizes, Launch(get_backend(backend_name), sizes=sizes))
+    return [
+        ArgSpec(
+            backend_name, tuple(_bind_section(section, layouts)[0] for section in group.sections)
+        )
+        for group in spec.plan.groups
+    ]
 
 
 class _Layouts:

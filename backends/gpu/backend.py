@@ -67,6 +67,8 @@ class GpuBackend(Backend):
         """CUDA C++ text; needs neither CuPy nor a device."""
         from fuser.backends.gpu.emit import emit
 
+        if any(nest.strategy != "map" for nest in nests):
+            raise Unsupported("unsupported-op", "reduction", "the GPU backend has none yet", "")
         return emit(nests, name)
 
     def compile(self, text: str, nests: Sequence[LoopNest], name: str) -> FusedKernelCUDA:
