@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fuser.backend import Backend
 from fuser.codegen import LoopNest
+from fuser.errors import Unsupported
 from fuser.errors import BackendError
 
 if TYPE_CHECKING:
