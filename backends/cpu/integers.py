@@ -135,16 +135,51 @@ def _magnitude(b: Body, dtype: str, x: Value) -> Value:
     return b.select(negative, b.op("sub", b.iconst(x, 0), x), x)
 
 
+def _common_divisor(b: Body, x: Value, y: Value) -> Value:
+    """Euclid's algorithm on unsigned numbers: of all lanes at once where vectors can divide."""
+    if x.scalar == "i64":
+        return b.lanewise(_helper(b, "gcd", _GCD, x.scalar), x.scalar, x, y, external=False)
+    name = f"gcd.{x.scalar}.{x.lanes}"
+    if name not in b.module.helpers:
+        b.module.helpers[name] = _vector_gcd(Body(b.module), name, x)
+    return b.value(f"call {x.type} @{name}({x.typed}, {y.typed})", x.scalar, x.lanes)
+
+
+def _vector_gcd(b: Body, name: str, like: Value) -> str:
+    """A function that divides until every remainder is 0; lanes that are done stay as they are."""
+    larger, smaller = Value("%a", like.scalar, like.lanes), Value("%b", like.scalar, like.lanes)
+    done = b.compare("icmp eq", smaller, b.iconst(like, 0))
+    divisor = b.select(done, b.iconst(like, 1), smaller)  # whose remainder is 0 again
+    quotient = _quotient(b, f"u{like.scalar}", larger, divisor)
+    rest = b.op("sub", larger, b.op("mul", quotient, divisor))
+    kept = b.select(done, larger, smaller)
+    more = b.any(b.compare("icmp ne", rest, b.iconst(like, 0)))
+    return "\n".join(
+        [
+            f"define internal {like.type} @{name}({like.type} %x, {like.type} %y) noinline #0 {{",
+            "entry:",
+            "  br label %loop",
+            "loop:",
+            f"  %a = phi {like.type} [ %x, %entry ], [ {kept.text}, %loop ]",
+            f"  %b = phi {like.type} [ %y, %entry ], [ {rest.text}, %loop ]",
+            *b.lines,
+            f"  br i1 {more.text}, label %loop, label %done",
+            "done:",
+            f"  ret {kept.typed}",
+            "}",
+        ]
+    )
+
+
 def gcd(b: Body, dtype: str, x: Value, y: Value) -> Value:
-    """Euclid's algorithm on absolute values."""
-    sizes = _magnitude(b, dtype, x), _magnitude(b, dtype, y)
-    return b.lanewise(_helper(b, "gcd", _GCD, x.scalar), x.scalar, *sizes, external=False)
+    """The greatest common divisor of absolute values; of 0 and 0 it is 0."""
+    return _common_divisor(b, _magnitude(b, dtype, x), _magnitude(b, dtype, y))
 
 
 def lcm(b: Body, dtype: str, x: Value, y: Value) -> Value:
     """|x| / gcd * |y|; 0 where both are 0."""
     left, right = _magnitude(b, dtype, x), _magnitude(b, dtype, y)
-    common = b.lanewise(_helper(b, "gcd", _GCD, x.scalar), x.scalar, left, right, external=False)
+    common = _common_divisor(b, left, right)
     zero = b.compare("icmp eq", common, b.iconst(x, 0))
     divisor = b.select(zero, b.iconst(x, 1), common)
     return b.op("mul", _quotient(b, f"u{x.scalar}", left, divisor), right)
