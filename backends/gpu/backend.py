@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fuser.backend import Backend
 from fuser.codegen import LoopNest
-from fuser.errors import Unsupported
-from fuser.errors import BackendError
+from fuser.errors import BackendError, Unsupported
 
 if TYPE_CHECKING:
     from fuser.backends.gpu.device import CudaDevice
