@@ -12,7 +12,7 @@ from fuser.errors import Unsupported
 from fuser.graph import Node, make_constant
 from fuser.scalars import HostScalar
 from fuser.traced_array import TracedArray, normal_axis
-from fuser.tracer import Tracing, loop_dtypes
+from fuser.tracer import Tracing, fits_dtype, loop_dtypes
 
 HANDLERS: dict[Any, Callable[..., Any]] = {}
 
@@ -70,6 +70,8 @@ def scalar_power(base: TracedArray, exponent: Any) -> Any:
     if type(exponent) not in (int, float, HostScalar) or not base.shape:
         return None
     if isinstance(exponent, HostScalar):
+        if base.dtype.kind == "b" and exponent.kind is int and exponent == 2:
+            return np.square(base)  # type: ignore[call-overload] # int8, where power gives int64
         if exponent.kind is not float or base.dtype.kind != "f":
             return None
         tracing = base.tracing
@@ -82,7 +84,7 @@ def scalar_power(base: TracedArray, exponent: Any) -> Any:
         found = shortcuts.get(float(exponent))
         if found is not None:
             return found(base)
-    if base.dtype.kind in "iu" and type(exponent) is int and exponent == 2:
+    if base.dtype.kind in "biu" and type(exponent) is int and exponent == 2:
         return np.square(base)
     return None
 
@@ -98,6 +100,9 @@ def _where(tracing: Tracing, condition: Any, x: Any = None, y: Any = None) -> An
     operands = [tracing.operand(value) for value in (condition, x, y)]
     dtype = result_type(*operands[1:])
     mask = tracing.operand_node(operands[0], np.dtype(bool))
+    for choice in operands[1:]:
+        if not fits_dtype(choice, dtype):  # np.where lets it wrap around
+            raise Unsupported("scalar-range", "np.where", f"{choice!r} against {dtype}")
     nodes = [tracing.operand_node(value, dtype) for value in operands[1:]]
     return tracing.wrap(tracing.node("where", [mask, *nodes]))
 
@@ -125,11 +130,8 @@ def _clip(
     dtype = result_type(*operands) if len(bounds) == 2 else None
     wanted = dtype or loop_dtypes(ufunc, operands, None, "same_kind")[0]
     for bound in bounds:
-        number = bound.hint if isinstance(bound, HostScalar) else bound
-        if type(number) is int and wanted.kind in "iu":
-            limits = np.iinfo(wanted)
-            if not limits.min <= number <= limits.max:
-                raise Unsupported("scalar-range", "np.clip", f"{number} against {wanted}")
+        if not fits_dtype(bound, wanted):
+            raise Unsupported("scalar-range", "np.clip", f"{bound!r} against {wanted}")
     node = tracing.operand_node(value, wanted)
     limits_ = [tracing.operand_node(bound, wanted) for bound in bounds]
     # NumPy's loop for two scalar bounds keeps a zero that equals a bound; of equal operands

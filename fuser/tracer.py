@@ -366,7 +366,7 @@ class Tracing:
         loop = loop_dtypes(ufunc, operands, dtype, casting)
         for value, wanted in zip(operands, loop, strict=False):
             check_dtype(wanted, f"np.{name}")
-            if name in COMPARISONS and not _fits(value, wanted):
+            if name in COMPARISONS and not fits_dtype(value, wanted):
                 raise Unsupported("scalar-range", f"np.{name}", f"{value!r} against {wanted}")
         wanted_in = list(loop[: ufunc.nin])
         if name in LOGIC and len(set(wanted_in)) > 1:
@@ -528,13 +528,16 @@ def _resolved(
     return tuple(infer.dtype_of(d) for d in found)
 
 
-def _fits(value: Any, dtype: np.dtype[Any]) -> bool:
+def fits_dtype(value: Any, dtype: np.dtype[Any]) -> bool:
     """Whether a Python integer is in the range of the integer dtype that it meets."""
     number = value.hint if isinstance(value, HostScalar) else value
     if type(number) is not int or dtype.kind not in "iu":
         return True
     limits = np.iinfo(dtype)
-    return bool(limits.min <= number <= limits.max)
+    fits = bool(limits.min <= number <= limits.max)
+    if fits and isinstance(value, HostScalar):  # later values may not
+        value._tracing.guard_value(f"{limits.min} <= ({value.text}) <= {limits.max}", True)
+    return fits
 
 
 def convert_scalar(value: Any, dtype: np.dtype[Any]) -> Any:
