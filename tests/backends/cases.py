@@ -168,7 +168,7 @@ def assert_means(case: Case, got: Any, operands: Sequence[Array], context: str =
 
 def _too_far(op: Op, got: Array, want: Array, operands: Sequence[Array]) -> Array:
     """Where floats are further from the true value than the row says."""
-    different = (got != want) & ~np.isnan(want)
+    different: Array = (got != want) & ~np.isnan(want)
     if not op.ulp or not different.any():
         return different
     places = np.nonzero(different)

@@ -67,7 +67,8 @@ def ordinary_values(dtype: str, count: int, seed: int) -> Array:
         limits = np.iinfo(dtype)
         return random.integers(limits.min, limits.max, count, dtype=dtype, endpoint=True)
     sizes = 10.0 ** random.uniform(-3, 2, count)
-    return (sizes * random.choice([-1.0, 1.0], count)).astype(dtype)
+    values: Array = (sizes * random.choice([-1.0, 1.0], count)).astype(dtype)
+    return values
 
 
 @cache

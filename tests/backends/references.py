@@ -56,7 +56,8 @@ def true_values(op: Op, *operands: Array) -> Array:
     """
     wide = [values.astype(np.longdouble) for values in operands]
     with np.errstate(all="ignore"):
-        return np.asarray(_WIDE.get(op.name, op.numpy)(*wide))
+        meaning: Callable[..., Any] = _WIDE.get(op.name, op.numpy)
+        return np.asarray(meaning(*wide))
 
 
 def errors_in_ulp(got: Array, true: Array, *operands: Array) -> Array:

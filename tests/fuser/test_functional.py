@@ -64,10 +64,10 @@ EXACT: dict[str, tuple[int, Formula]] = {
 
 def moderate_values(dtype: str) -> Array:
     """Edge values whose formulas overflow neither in the dtype nor in between."""
-    values = np.concatenate([edge_values(dtype), ordinary_values(dtype, 200, 0)])
+    values: Array = np.concatenate([edge_values(dtype), ordinary_values(dtype, 200, 0)])
     with np.errstate(all="ignore"):
         sizes = np.abs(values.astype(np.float64))
-    keep = np.isnan(values) | (sizes == 0) | ((sizes > 2.0**-13) & (sizes < 200))
+    keep: Array = np.isnan(values) | (sizes == 0) | ((sizes > 2.0**-13) & (sizes < 200))
     return values[keep]
 
 
