@@ -504,18 +504,36 @@ def _spans(shape: Shape, views: Chain, target: Shape, axes: Sequence[int]) -> bo
                 new.append(None if length == 1 and wanted != 1 else place)
             places, lengths = new, list(wide)
         elif name == "index":
-            parts = infer.parse_index(payload)
-            if any(part is not None and part != slice(None) for part in parts):
+            seen = _index_places(places, lengths, infer.parse_index(payload))
+            if seen is None:
                 return False
-            for axis, part in enumerate(parts):
-                if part is None:
-                    places.insert(axis, None)
-                    lengths.insert(axis, 1)
+            places, lengths = seen
         else:
             return False
     kept = iter(range(len(shape)))
     wanted_places = [None if axis in axes else next(kept) for axis in range(len(target))]
     return places == wanted_places
+
+
+def _index_places(
+    places: list[int | None], lengths: list[Dim], parts: Sequence[infer.IndexPart]
+) -> tuple[list[int | None], list[Dim]] | None:
+    """Axes after an index that adds axes of length 1 or takes such ones away, else None."""
+    new_places: list[int | None] = []
+    new_lengths: list[Dim] = []
+    axis = 0
+    for part in parts:
+        if part is None:
+            new_places.append(None)
+            new_lengths.append(1)
+            continue
+        if part == slice(None):
+            new_places.append(places[axis])
+            new_lengths.append(lengths[axis])
+        elif isinstance(part, slice) or places[axis] is not None:
+            return None
+        axis += 1
+    return [*new_places, *places[axis:]], [*new_lengths, *lengths[axis:]]
 
 
 def _join_pointwise(

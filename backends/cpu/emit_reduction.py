@@ -45,7 +45,7 @@ class _Accumulator:
     dtype: str
     operand: int
     parts: list[Value] = field(default_factory=list)
-    """One vector; for argmax and argmin values and places."""
+    """One vector; for argmax and argmin values and places, for exact sums also the error."""
 
 
 def emit_reduction(module: Module, nest: LoopNest, name: str) -> None:
@@ -308,14 +308,12 @@ class _Reduction:
         new_highs, new_lows = [], []
         for accumulator, high, low in zip(exact, highs, lows, strict=True):
             total, error = _two_sum(b, high, accumulator.parts[0])
-            finite = b.compare("fcmp ord", error, error)  # inf - inf is no error to keep
-            error = b.select(finite, error, self._zero(accumulator))
             new_highs.append(total)
             new_lows.append(b.op("fadd", low, error))
         outer.end([*new_highs, *new_lows, *(part for a in others for part in a.parts)])
         for accumulator, high, low in zip(exact, outer.results, outer.results[len(exact) :],
                                           strict=False):  # fmt: skip
-            accumulator.parts = [b.op("fadd", high, low)]
+            accumulator.parts = [high, low]
         place = 2 * len(exact)
         for accumulator in others:
             width = len(accumulator.parts)
@@ -606,6 +604,10 @@ class _Reduction:
             return
         if mask is not None and not self.column:
             value = b.select(mask, value, self._start(accumulator)[0])
+        if len(accumulator.parts) == 2:
+            total, error = _two_sum(b, accumulator.parts[0], value)
+            accumulator.parts = [total, b.op("fadd", accumulator.parts[1], error)]
+            return
         pair = [accumulator.parts[0], value]
         accumulator.parts = [spell(b, COMBINE[accumulator.op], accumulator.dtype, pair)]
 
@@ -644,11 +646,17 @@ class _Reduction:
             high = [_half(b, part, lanes, lanes) for part in parts]
             if accumulator.op.startswith("arg"):
                 parts = self._better(accumulator, low, high)
+            elif len(parts) == 2:
+                total, error = _two_sum(b, low[0], high[0])
+                rest = b.op("fadd", low[1], high[1])
+                parts = [total, b.op("fadd", rest, error)]
             else:
                 pair = [low[0], high[0]]
                 parts = [spell(b, COMBINE[accumulator.op], accumulator.dtype, pair)]
         if accumulator.op.startswith("arg"):
             return parts[1]
+        if len(parts) == 2:
+            return self._rounded(accumulator, b.op("fadd", parts[0], parts[1]))
         return self._rounded(accumulator, parts[0])
 
     def _rounded(self, accumulator: _Accumulator, value: Value) -> Value:
@@ -685,9 +693,10 @@ def _half(b: Body, value: Value, start: int, lanes: int) -> Value:
 
 
 def _two_sum(b: Body, x: Value, y: Value) -> tuple[Value, Value]:
-    """x + y and its rounding error, exactly."""
+    """x + y and its rounding error, exactly; no error where the sum is not finite."""
     total = b.op("fadd", x, y)
     part = b.op("fsub", total, x)
     rest = b.op("fsub", total, part)
     error = b.op("fadd", b.op("fsub", x, rest), b.op("fsub", y, part))
-    return total, error
+    finite = b.compare("fcmp ord", error, error)
+    return total, b.select(finite, error, b.fconst(x, 0.0))
