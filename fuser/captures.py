@@ -9,17 +9,31 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from types import CellType, CodeType, FunctionType, MethodType, ModuleType
+from types import (
+    CellType,
+    CodeType,
+    FunctionType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
 from typing import Any
 
 import numpy as np
 
+from fuser.errors import Unsupported
+
 _ABSENT = object()
 _SCALARS = (int, float, complex, bool, str, bytes, type(None), np.generic)
+_CONTAINERS = (tuple, list, dict, set)
 _STABLE = frozenset(
     "numpy math cmath fuser cupy scipy builtins typing functools itertools operator".split()
 )
-_LIMIT = 400
+_MAKERS = frozenset(
+    "__init__ __new__ __post_init__ __init_subclass__ __del__ __repr__ __str__ __format__ "
+    "__reduce__ __reduce_ex__ __getstate__ __setstate__ __replace__".split()
+)
+_LIMIT = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +62,40 @@ class NameGuard:
                 now = _ABSENT
         else:
             now = scope.get(self.name, _ABSENT)
-        if now is self.expected:
-            return not (self.by_value and type(now) in (list, dict))
-        return self.by_value and _equal(now, self.expected)
+        return _equal(now, self.expected) if self.by_value else now is self.expected
+
+
+class _Slots:
+    """The attributes of an object without a namespace of its own."""
+
+    def __init__(self, thing: Any) -> None:
+        self.thing = thing
+
+    def get(self, name: str, default: Any) -> Any:
+        """As a namespace's."""
+        return getattr(self.thing, name, default)
+
+
+def _snapshot(value: Any) -> Any:
+    """A container with copies of the containers in it; what they hold is not copied."""
+    if type(value) is dict:
+        return {key: _snapshot(part) for key, part in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_snapshot(part) for part in value)
+    return set(value) if type(value) is set else value
 
 
 def _equal(now: Any, expected: Any) -> bool:
-    """Same type and value; NaN equals NaN, 0.0 is not -0.0."""
+    """Same type and value; NaN equals NaN, 0.0 is not -0.0. Arrays and objects by identity."""
     if type(now) is not type(expected):
+        return False
+    if type(now) in (list, tuple):
+        return len(now) == len(expected) and all(map(_equal, now, expected))
+    if type(now) is dict:
+        return list(now) == list(expected) and all(map(_equal, now.values(), expected.values()))
+    if now is expected:
+        return True
+    if not isinstance(now, _SCALARS) and type(now) not in (set, frozenset):
         return False
     if isinstance(now, (float, np.floating)):
         return repr(now) == repr(expected)
@@ -74,9 +114,9 @@ def find_guards(function: Callable[..., Any], objects: Iterable[Any] = ()) -> li
     """
     collector = _Collector()
     collector.callable(function)
-    names = collector.names
     for thing in objects:
-        collector.attributes(thing, names)
+        collector.contents(thing)
+    collector.settle()
     return collector.guards
 
 
@@ -87,6 +127,7 @@ class _Collector:
         self.guards: list[NameGuard] = []
         self.names: set[str] = set()
         self._seen: set[int] = set()
+        self._objects: list[Any] = []
         self._guarded: set[tuple[int, str]] = set()
 
     def callable(self, thing: Any) -> None:
@@ -94,76 +135,137 @@ class _Collector:
         wrapped = getattr(thing, "__wrapped__", None)
         if isinstance(thing, MethodType):
             self.callable(thing.__func__)
+            self.contents(thing.__self__)
             return
-        if not isinstance(thing, FunctionType):
-            if wrapped is not None:
+        if isinstance(thing, property):
+            self.callable(thing.fget)
+            return
+        if not isinstance(thing, FunctionType):  # classmethod and staticmethod among others
+            if wrapped is not None and not isinstance(thing, type):
                 self.callable(wrapped)
             return
-        if id(thing.__code__) in self._seen or len(self.guards) > _LIMIT:
+        if id(thing.__code__) in self._seen:
             return
         self._seen.add(id(thing.__code__))
         names = _names(thing.__code__)
         self.names |= names
         for name in sorted(names):
             if name in thing.__globals__ and not hasattr(builtins, name):
-                self.value(thing.__globals__, name, thing.__globals__[name], names)
+                self.value(thing.__globals__, name, thing.__globals__[name])
         for name, cell in zip(thing.__code__.co_freevars, thing.__closure__ or (), strict=False):
             try:
                 content = cell.cell_contents
             except ValueError:
                 continue
-            self.value(cell, name, content, names)
-        for default in (*(thing.__defaults__ or ()), *(thing.__kwdefaults__ or {}).values()):
-            self.callable(default)
+            self.value(cell, name, content)
+        for name in ("__defaults__", "__kwdefaults__"):
+            if getattr(thing, name):
+                self.value(_Slots(thing), name, getattr(thing, name), thing)
 
-    def value(self, scope: Any, name: str, value: Any, names: set[str]) -> None:
-        """Guard one name."""
-        if (id(scope), name) in self._guarded or len(self.guards) > _LIMIT:
+    def settle(self) -> None:
+        """Look at objects again until the methods found there name nothing new."""
+        before = -1
+        while before != len(self.names) + len(self._objects):
+            before = len(self.names) + len(self._objects)
+            for thing in list(self._objects):
+                self.attributes(thing)
+
+    def value(self, scope: Any, name: str, value: Any, owner: Any = None) -> None:
+        """Guard one name; `owner` stands for a scope that is made anew at each look."""
+        key = (id(scope if owner is None else owner), name)
+        if key in self._guarded:
             return
-        self._guarded.add((id(scope), name))
+        self._guarded.add(key)
         if isinstance(value, ModuleType):
             if value.__name__.partition(".")[0] not in _STABLE:
-                self.attributes(value, names)
+                self._objects.append(value)
             return
         if isinstance(value, _SCALARS):
-            self.guards.append(NameGuard(scope, name, value, True))
-        elif type(value) in (tuple, list, dict) and _simple(value):
-            copy = dict(value) if type(value) is dict else type(value)(value)
-            self.guards.append(NameGuard(scope, name, copy, True))
+            self._add(NameGuard(scope, name, value, True))
+        elif type(value) in _CONTAINERS:
+            self._add(NameGuard(scope, name, _snapshot(value), True))
+            for part in _leaves(value):
+                self.contents(part)
         else:
-            self.guards.append(NameGuard(scope, name, value, False))
-            self.callable(value)
-            if not isinstance(value, (FunctionType, type, np.ndarray)):
-                self.attributes(value, names)
+            self._add(NameGuard(scope, name, value, False))
+            self.contents(value)
 
-    def attributes(self, thing: Any, names: set[str]) -> None:
+    def contents(self, value: Any) -> None:
+        """Guard what an object leads to: a function's names, an object's attributes."""
+        if isinstance(value, (*_SCALARS, np.ndarray)) or id(value) in self._seen:
+            return
+        self.callable(value)
+        if not isinstance(value, FunctionType):
+            self._seen.add(id(value))
+            self._objects.append(value)
+
+    def attributes(self, thing: Any) -> None:
         """Guard the attributes of an object that the code names, and follow its methods."""
+        names = set(self.names)
+        kind = thing if isinstance(thing, type) else type(thing)
+        if kind is not ModuleType and kind.__module__.partition(".")[0] in _STABLE:
+            return
         namespace = getattr(thing, "__dict__", None)
-        if isinstance(namespace, Mapping):
-            for name in sorted(names & set(namespace)):
-                self.value(namespace, name, namespace[name], names)
+        own = namespace if isinstance(namespace, Mapping) and kind is not thing else None
+        for name in sorted(names & set(own or ())):
+            self.value(own, name, own[name])  # type: ignore[index] # it is in there
         if isinstance(thing, ModuleType):
             return
-        for name in sorted(names):
-            method = getattr(type(thing), name, None)
-            if isinstance(method, FunctionType):
-                self.callable(method)
+        names |= {n for cls in kind.__mro__[:-1] for n in vars(cls) if _operator(vars(cls)[n], n)}
+        for name in sorted(names - set(own or ())):
+            holder = next((cls for cls in kind.__mro__ if name in vars(cls)), None)
+            if holder is None or holder.__module__.partition(".")[0] in _STABLE:
+                continue
+            found = vars(holder)[name]
+            if isinstance(found, MemberDescriptorType) and kind is not thing:
+                self.value(_Slots(thing), name, getattr(thing, name, _ABSENT), thing)
+                continue
+            self.value(vars(holder), name, found, holder)
+            if own is not None:
+                self._absent(own, name, own)
+            for cls in kind.__mro__[: kind.__mro__.index(holder)]:
+                self._absent(vars(cls), name, cls)
+
+    def _absent(self, scope: Any, name: str, owner: Any) -> None:
+        """Guard that a name is not there, where it would hide another."""
+        if (id(owner), name) not in self._guarded:
+            self._guarded.add((id(owner), name))
+            self._add(NameGuard(scope, name, _ABSENT, False))
+
+    def _add(self, guard: NameGuard) -> None:
+        """Add a guard.
+
+        Raises:
+            Unsupported: there are too many; a change would go unnoticed without one of them.
+        """
+        if len(self.guards) >= _LIMIT:
+            raise Unsupported("not-traceable", guard.name, f"more than {_LIMIT} names in use")
+        self.guards.append(guard)
 
 
 def _names(code: CodeType) -> set[str]:
     """Names that a code object and the ones nested in it look up."""
     found = set(code.co_names)
     for constant in code.co_consts:
+        if isinstance(constant, str) and constant.isidentifier():
+            found.add(constant)  # getattr(thing, "name")
         if isinstance(constant, CodeType):
             found |= _names(constant)
     return found
 
 
-def _simple(value: Any, depth: int = 2) -> bool:
-    """Whether a container is small and holds scalars only."""
-    if isinstance(value, _SCALARS):
-        return True
-    if depth == 0 or len(value) > 64 if hasattr(value, "__len__") else True:
-        return False
-    parts = value.values() if type(value) is dict else value
-    return type(value) in (tuple, list, dict) and all(_simple(part, depth - 1) for part in parts)
+def _operator(member: Any, name: str) -> bool:
+    """Whether a member of a class is a method that operators call."""
+    return name.startswith("__") and name not in _MAKERS and isinstance(member, FunctionType)
+
+
+def _leaves(value: Any) -> Iterable[Any]:
+    """What a container holds, in containers in it too."""
+    stack, seen = [value], set()
+    while stack:
+        part = stack.pop()
+        if type(part) not in _CONTAINERS:
+            yield part
+        elif id(part) not in seen:
+            seen.add(id(part))
+            stack.extend(part.values() if type(part) is dict else part)
