@@ -1,5 +1,7 @@
 """Fuse NumPy and CuPy array code into single kernels."""
 
+# ruff: noqa: E402 - the checkout joins the path before anything else is imported
+
 import os
 from typing import TYPE_CHECKING, Any
 

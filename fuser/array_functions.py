@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -70,14 +71,16 @@ def scalar_power(base: TracedArray, exponent: Any) -> Any:
     if type(exponent) not in (int, float, HostScalar) or not base.shape:
         return None
     if isinstance(exponent, HostScalar):
-        if base.dtype.kind == "b" and exponent.kind is int and exponent == 2:
-            return np.square(base)  # type: ignore[call-overload] # int8, where power gives int64
+        two: Any = 2
+        if base.dtype.kind == "b" and exponent.kind is int and exponent == two:
+            return np.square(base)  # int8, where power gives int64
         if exponent.kind is not float or base.dtype.kind != "f":
             return None
         tracing = base.tracing
-        general = np.power(base, exponent)
-        half = tracing.operand_node(HostScalar(tracing, f"({exponent.text}) == 0.5", True), np.dtype(bool))
-        root = np.sqrt(base)
+        general: Any = np.power(base, exponent)
+        is_half = HostScalar(tracing, f"({exponent.text}) == 0.5", True)
+        half = tracing.operand_node(is_half, np.dtype(bool))
+        root: Any = np.sqrt(base)
         return tracing.wrap(tracing.node("where", [half, root.node, general.node]))
     if base.dtype.kind == "f":
         shortcuts = {2.0: np.square, 0.5: np.sqrt, 1.0: np.positive, -1.0: np.reciprocal}
@@ -447,7 +450,7 @@ def _parts(tracing: Tracing, ary: Any, sections: Any, axis: Any) -> list[TracedA
     lead = (slice(None),) * place
     if isinstance(sections, (list, tuple)):
         edges = [None, *(int(s) for s in sections), None]
-        return [x[(*lead, slice(a, b))] for a, b in zip(edges, edges[1:], strict=False)]
+        return [x[(*lead, slice(a, b))] for a, b in itertools.pairwise(edges)]
     number = int(sections)
     if number < 1:
         raise ValueError("number sections must be larger than 0.")

@@ -219,9 +219,9 @@ class Explanation:
             book = self.ledger
             lines += [
                 "",
-                f"bytes a call: unfused {book.unfused_bytes:,} in {book.kernels_unfused} "
+                (f"bytes a call: unfused {book.unfused_bytes:,} in {book.kernels_unfused} "
                 f"operations, planned {book.planned_bytes:,} in {book.kernels_fused} kernel(s), "
-                f"least possible {book.least_bytes:,}",
+                f"least possible {book.least_bytes:,}"),
             ]
         for title, entries in (
             ("holds while", self.guards),

@@ -46,11 +46,13 @@ def interpret(
 
 
 def _converted(value: Any, dtype: np.dtype[Any], module: Any) -> Any:
-    """An operand in another dtype that repeats what it repeated, so that layouts stay as NumPy's."""
+    """An operand in another dtype that repeats what it repeated: layouts stay as NumPy's."""
     if not hasattr(value, "strides") or all(value.strides):
         return value.astype(dtype)
+    if not value.size:
+        return value.astype(dtype)
     first = tuple(slice(0, 1) if not step else slice(None) for step in value.strides)
-    return module.broadcast_to(value[first].astype(dtype), value.shape) if value.size else value.astype(dtype)
+    return module.broadcast_to(value[first].astype(dtype), value.shape)
 
 
 def _owned(node: Node, value: Any) -> Any:
@@ -90,7 +92,9 @@ def _value(
     operands = [values[id(arg)] for arg in node.args]
     if name == "cast":
         order = infer.copy_order(node.payload)
-        return operands[0].astype(node.dtype, order=order) if order else _converted(operands[0], node.dtype, module)
+        if not order:
+            return _converted(operands[0], node.dtype, module)
+        return operands[0].astype(node.dtype, order=order)
     if name == "concatenate":
         return module.concatenate(operands, axis=int(node.payload))
     if node.op.structure:

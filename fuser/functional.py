@@ -157,7 +157,8 @@ def clamp(x: Any, min: Any = None, max: Any = None) -> Any:
 
     Args:
         x: any shape.
-        min, max: bounds, or None for no bound.
+        min: the lower bound, or None for none.
+        max: the upper bound, or None for none.
     """
     if min is not None:
         x = np.where(x < min, min, x)

@@ -341,8 +341,9 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         """The generated text of each kernel that these arguments run.
 
         Args:
-            args, kwargs: as for a call.
+            args: as for a call.
             kind: "source", "optimized", "asm", or "ptx" where the backend has it.
+            kwargs: as for a call.
 
         Raises:
             FusionError: the call cannot be fused.

@@ -53,7 +53,9 @@ _nodes: weakref.WeakValueDictionary[tuple[Any, ...], Node] = weakref.WeakValueDi
 _lock = threading.Lock()
 
 
-def intern(op: Op, args: tuple[Node, ...], shape: Shape, dtype: np.dtype[Any], payload: str) -> Node:
+def intern(
+    op: Op, args: tuple[Node, ...], shape: Shape, dtype: np.dtype[Any], payload: str
+) -> Node:
     """Return the one node with these fields. No checks: use `make` outside of passes."""
     key = (op.name, tuple(map(id, args)), shape, dtype, payload)
     with _lock:
@@ -126,7 +128,9 @@ def walk(outputs: Iterable[Node]) -> list[Node]:
     return order
 
 
-def rebuild(outputs: Sequence[Node], change: Callable[[Node, tuple[Node, ...]], Node]) -> list[Node]:
+def rebuild(
+    outputs: Sequence[Node], change: Callable[[Node, tuple[Node, ...]], Node]
+) -> list[Node]:
     """Map every node, operands first: `change(node, new operands)` gives its replacement."""
     new: dict[int, Node] = {}
     for node in walk(outputs):
@@ -224,7 +228,9 @@ class Graph:
         """`file:line` where the user wrote the operation, if known."""
         return self.lines.get(id(node), "")
 
-    def with_outputs(self, outputs: Sequence[Node], lines: Mapping[int, str] | None = None) -> Graph:
+    def with_outputs(
+        self, outputs: Sequence[Node], lines: Mapping[int, str] | None = None
+    ) -> Graph:
         """The same arguments with other outputs (a pass's result)."""
         return Graph(
             self.parameters,

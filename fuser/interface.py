@@ -362,7 +362,7 @@ def set_num_threads(count: int) -> None:
     Raises:
         ArgumentError: `count` is not a positive integer.
     """
-    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+    if type(count) is not int or count < 1:
         raise ArgumentError(f"set_num_threads takes a positive integer, found {count!r}")
     config.change(num_threads=count)
 

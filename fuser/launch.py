@@ -1,4 +1,4 @@
-"""A spec bound to the layouts of one call's arrays: kernels chosen, blocks laid out, outputs planned.
+"""A spec bound to the layouts of one call's arrays: kernels, argument blocks, outputs.
 
 Binding is done once for each combination of shapes and strides; launching then only fills in
 addresses and scalars.

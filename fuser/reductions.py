@@ -14,7 +14,7 @@ from fuser.traced_array import TracedArray, normal_axis
 from fuser.tracer import Tracing
 
 Ready = Callable[..., Any]
-_NO_VALUE = np._NoValue  # type: ignore[attr-defined] # NumPy's mark for "not given"
+_NO_VALUE = np._NoValue  # NumPy's mark for "not given"
 
 
 def _given(value: Any) -> bool:
@@ -78,7 +78,10 @@ def reduce(
         a: the operand.
         axis: None, an int or a tuple.
         dtype: what is computed in.
-        keepdims, initial, where, out: NumPy's options.
+        keepdims: NumPy's option.
+        initial: NumPy's option.
+        where: NumPy's option.
+        out: NumPy's option.
         function: NumPy's name, for messages.
     """
     x = _as_traced(tracing, a)

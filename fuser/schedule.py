@@ -211,7 +211,7 @@ def _joined_inside(graph: Graph) -> dict[int, str]:
     return inside
 
 
-class _Realise(Exception):
+class _Realise(Exception):  # noqa: N818 - a signal, not a fault
     """A value has to be stored before it can be used; scheduling starts again."""
 
     def __init__(self, node: Node, reason: str) -> None:
@@ -576,7 +576,8 @@ def _merge(first: View, then: View) -> list[View] | None:
     right += (slice(None),) * (size - len(right))
     parts = []
     for a, b in zip(left, right, strict=True):
-        assert isinstance(a, slice) and isinstance(b, slice)
+        assert isinstance(a, slice)
+        assert isinstance(b, slice)
         part = _merge_slices(a, b)
         if part is None:
             return None

@@ -384,7 +384,8 @@ class Tracing:
         below = self.node("less", [nodes[signed], make_constant(0, np.int64)])
         plain = self.node(name, wide)
         # A negative number is less than every unsigned one.
-        answer = {"equal": False, "not_equal": True}.get(name, name.startswith("less") == (not signed))
+        less = name.startswith("less") == (not signed)
+        answer = {"equal": False, "not_equal": True}.get(name, less)
         return self.node("where", [below, make_constant(answer, bool), plain])
 
     def wrap(self, node: Node, generic: bool = False) -> TracedArray:

@@ -114,7 +114,8 @@ def _index(layout: Layout, parts: Sequence[infer.IndexPart]) -> Layout:
                 )
             offset += (part % length) * stride
         axis += 1
-    kept.extend(zip(layout.shape[axis:], layout.strides[axis:], layout.repeated[axis:], strict=True))
+    rest = (layout.shape[axis:], layout.strides[axis:], layout.repeated[axis:])
+    kept.extend(zip(*rest, strict=True))
     symbolic = infer.index_shape(layout.symbolic, parts)
     return Layout(
         offset,

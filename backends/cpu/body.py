@@ -249,7 +249,8 @@ class Body:
         if lanes == 1 or operand.lanes == lanes:
             return operand
         vector = vector_type(operand.scalar, lanes)
-        one = self.value(f"insertelement {vector} poison, {operand.typed}, i64 0", operand.scalar, lanes)
+        text = f"insertelement {vector} poison, {operand.typed}, i64 0"
+        one = self.value(text, operand.scalar, lanes)
         zeros = f"<{lanes} x i32> zeroinitializer"
         return self.value(f"shufflevector {one.typed}, {vector} poison, {zeros}", one.scalar, lanes)
 

@@ -9,6 +9,7 @@ warning; machine code is never loaded from a file that fails a check.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
@@ -73,21 +74,22 @@ def read(key: str) -> bytes | None:
     try:
         with open(path, "rb") as file:
             if not _is_ours(os.fstat(file.fileno())) or not _is_ours(os.stat(path.parent)):
-                return _warned(path, "somebody else may write it")
+                _warned(path, "somebody else may write it")
+                return None
             content = file.read()
     except FileNotFoundError:
         return None
     except OSError as error:
-        return _warned(path, str(error))
+        _warned(path, str(error))
+        return None
     head = len(_MAGIC) + _DIGEST
     code = content[head:]
     sound = content.startswith(_MAGIC) and content[len(_MAGIC) : head] == _checksum(key, code)
     if not sound:
-        return _warned(path, "it is damaged")
-    try:
+        _warned(path, "it is damaged")
+        return None
+    with contextlib.suppress(OSError):  # else only the order of eviction suffers
         os.utime(path)
-    except OSError:
-        pass  # only the order of eviction suffers
     return code
 
 

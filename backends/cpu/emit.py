@@ -15,8 +15,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import BITS, Body, Features, Module, Value, mangled, vector_type
 from fuser.backends.cpu.emit_reduction import emit_reduction
@@ -54,7 +52,8 @@ def emit(
 
 def streams(nest: LoopNest) -> bool:
     """Whether a nest has a form that writes past the caches: one loop, whole vectors."""
-    return nest.rank == 1 and nest.strategy == "map" and all(desc.access == CONTIGUOUS for _, desc in nest.stores)
+    whole = all(desc.access == CONTIGUOUS for _, desc in nest.stores)
+    return nest.rank == 1 and nest.strategy == "map" and whole
 
 
 def lanes_of(nest: LoopNest, features: Features) -> int:
@@ -277,14 +276,14 @@ class _Section:
 
     def _assemble(self) -> None:
         """Put the levels together with loops and the left-over elements."""
-        top, middle, inside = self.bodies
+        top, middle, _ = self.bodies
         count = len(self.operands)
         moving = [k for k in range(count) if self.operands[k].access != INVARIANT]
         strided = [k for k in moving if self.operands[k].access != CONTIGUOUS]
         flagged = any(body.flagged for body in self.bodies)
         lines = [
-            f"define i32 @{self.name}(ptr %block, i64 %obegin, i64 %oend, "
-            "i64 %ibegin, i64 %iend) #0 {",
+            (f"define i32 @{self.name}(ptr %block, i64 %obegin, i64 %oend, "
+            "i64 %ibegin, i64 %iend) #0 {"),
             "entry:",
             *(["  %flag = alloca i32", "  store i32 0, ptr %flag"] if flagged else []),
             *(f"  %scratch{k} = alloca {self._scratch(k)}, align 64" for k in moving),
@@ -412,8 +411,8 @@ class _Section:
         return [
             "  %rest.int = trunc i64 %rest to i32",
             f"  %rest.one = insertelement {mask} poison, i32 %rest.int, i64 0",
-            f"  %rest.all = shufflevector {mask} %rest.one, {mask} poison, "
-            f"<{lanes} x i32> zeroinitializer",
+            (f"  %rest.all = shufflevector {mask} %rest.one, {mask} poison, "
+            f"<{lanes} x i32> zeroinitializer"),
             f"  %mask = icmp ult {mask} <{places}>, %rest.all",
         ]
 
@@ -429,10 +428,10 @@ class _Section:
             lines += [
                 f"  %first{k} = load {memory}, ptr %tail{k}, align 1",
                 f"  %one{k} = insertelement {vector} poison, {memory} %first{k}, i64 0",
-                f"  %all{k} = shufflevector {vector} %one{k}, {vector} poison, "
-                f"<{lanes} x i32> zeroinitializer",
-                f"  %tv{k} = call {vector} @{symbol}(ptr %tail{k}, i32 1, "
-                f"<{lanes} x i1> %mask, {vector} %all{k})",
+                (f"  %all{k} = shufflevector {vector} %one{k}, {vector} poison, "
+                f"<{lanes} x i32> zeroinitializer"),
+                (f"  %tv{k} = call {vector} @{symbol}(ptr %tail{k}, i32 1, "
+                f"<{lanes} x i1> %mask, {vector} %all{k})"),
                 f"  store {vector} %tv{k}, ptr %scratch{k}, align 64",
             ]
         lines += ["  br label %tail.run", "tail.run:", "  br label %vec", "tail.out:"]
@@ -443,8 +442,8 @@ class _Section:
             self.module.declare(symbol, "void", (vector, "ptr", "i32", f"<{lanes} x i1>"))
             lines += [
                 f"  %tv{k} = load {vector}, ptr %scratch{k}, align 64",
-                f"  call void @{symbol}({vector} %tv{k}, ptr %tail{k}, i32 1, "
-                f"<{lanes} x i1> %mask)",
+                (f"  call void @{symbol}({vector} %tv{k}, ptr %tail{k}, i32 1, "
+                f"<{lanes} x i1> %mask)"),
             ]
         return [*lines, "  br label %row.end"]
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -361,10 +362,8 @@ class _Reduction:
                 for accumulator in accumulators:
                     accumulator.parts = self._start(accumulator)
                 loop = begin_loop(b, "0", self.lengths[-1])
-                index = loop.index
-                self._carried(
-                    loop, accumulators, lambda: self._down(stage, accumulators, index, mask)
-                )
+                down = partial(self._down, stage, accumulators, loop.index, mask)
+                self._carried(loop, accumulators, down)
             for accumulator in accumulators:
                 self.values[accumulator.number] = self._column_result(accumulator)
             self._results(stage + 1)

@@ -280,7 +280,8 @@ allocate:
   %new.place = getelementptr i8, ptr %ctx, i64 16
   %new = load ptr, ptr %new.place
   %nd.int = trunc i64 %nd to i32
-  %made = call ptr %new(ptr %array.type, ptr %out.descr, i32 %nd.int, ptr %dims, ptr null, ptr null, i32 0, ptr null)
+  %made = call ptr %new(ptr %array.type, ptr %out.descr, i32 %nd.int, ptr %dims, ptr null,
+                        ptr null, i32 0, ptr null)
   %failed = icmp eq ptr %made, null
   br i1 %failed, label %error, label %run
 error:

@@ -42,8 +42,10 @@ class Loop:
         latch = b.block
         b.line(f"br label %{self.head}")
         phis = [
-            f"  {self.index} = phi i64 [ {self._first}, %{self._before} ], "
-            f"[ {following}, %{latch} ]"
+            (
+                f"  {self.index} = phi i64 [ {self._first}, %{self._before} ], "
+                f"[ {following}, %{latch} ]"
+            )
         ]
         for (name, initial), new in zip(self._carried, carried, strict=True):
             phis.append(

@@ -1,4 +1,4 @@
-"""The output pool: memory of large results is taken back when their array dies, and given out again.
+"""The output pool: memory of large results comes back when their array dies, for the next one.
 
 Fresh memory costs page faults, several times the price of writing into memory that is mapped
 already. The pool is a NumPy memory handler (NEP 49), so arrays own their data, resize and pickle
@@ -11,6 +11,7 @@ asked for). At most `LIMIT` bytes and 64 blocks wait for reuse; older ones give 
 from __future__ import annotations
 
 import ctypes
+import importlib
 import os
 import sys
 import threading
@@ -280,7 +281,7 @@ class OutputPool:
 
 def numpy_api() -> Any:
     """The table of NumPy's C API."""
-    from numpy._core import _multiarray_umath as module
+    module = importlib.import_module("numpy._core._multiarray_umath")
 
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.restype = ctypes.c_void_p

@@ -2,9 +2,9 @@
 
 One team works at a time; a second caller that comes meanwhile runs alone. A caller that has done
 all chunks waits only for workers that have taken part: one that has not been scheduled yet is no
-longer wanted, so a busy machine costs no time slices. Workers spin for some microseconds after a job (the next one often follows) and then sleep. A forked child starts
-without workers and makes its own when it needs them. Chunks are the same whatever the number of
-threads, so results are too.
+longer wanted, so a busy machine costs no time slices. Workers spin for some microseconds after a
+job (the next one often follows) and then sleep. A forked child starts without workers and makes its
+own when it needs them. Chunks are the same whatever the number of threads, so results are too.
 """
 
 from __future__ import annotations
@@ -92,7 +92,8 @@ sleep:
   %still = icmp eq i32 %check, %old
   br i1 %still, label %futex, label %awake
 futex:
-  %ignored = call i64 (i64, ...) @syscall(i64 {futex}, ptr %word, i32 128, i32 %old, ptr null, ptr null, i32 0)
+  %ignored = call i64 (i64, ...) @syscall(i64 {futex}, ptr %word, i32 128,
+              i32 %old, ptr null, ptr null, i32 0)
   br label %awake
 awake:
   %t = atomicrmw sub ptr @sleeping, i32 1 seq_cst
@@ -111,7 +112,8 @@ entry:
   %any = icmp ne i32 %s, 0
   br i1 %any, label %call, label %done
 call:
-  %ignored = call i64 (i64, ...) @syscall(i64 {futex}, ptr %word, i32 129, i32 %count, ptr null, ptr null, i32 0)
+  %ignored = call i64 (i64, ...) @syscall(i64 {futex}, ptr %word, i32 129,
+              i32 %count, ptr null, ptr null, i32 0)
   br label %done
 done:
   ret void
@@ -152,7 +154,8 @@ next:
   br label %loop
 }}
 
-define i32 @team(ptr %fn, ptr %block, i64 %outer, i64 %inner, i64 %ochunk, i64 %ichunk, i64 %iparts, i64 %total, i32 %helpers) {{
+define i32 @team(ptr %fn, ptr %block, i64 %outer, i64 %inner, i64 %ochunk, i64 %ichunk,
+                 i64 %iparts, i64 %total, i32 %helpers) {{
 entry:
   %pair = cmpxchg ptr @busy, i32 0, i32 1 acquire monotonic
   %mine = extractvalue {{ i32, i1 }} %pair, 1
