@@ -21,8 +21,9 @@ ACCESS = 16
 #: Bytes that a thread has under way from memory before it computes: with all threads of a
 #: multiprocessor this covers the memory's latency times its speed.
 IN_FLIGHT = 64
-#: Bodies of at most this many costly operations in all lanes together stay fully unrolled.
-HEAVY_LANES = 16
+#: Bodies are unrolled over lanes up to this many operations, a costly one counting as several:
+#: beyond, code grows and takes long to compile while memory no longer matters.
+BODY_LIMIT, HEAVY_WEIGHT = 512, 32
 #: A grid holds at most this many times the blocks that run at once; threads loop over the rest.
 WAVES = 8
 #: Numbers of elements and byte offsets from here on need 64 bits.
@@ -63,8 +64,8 @@ def vector_width(nest: LoopNest) -> int:
     if not sizes:
         return 1
     width = max(ACCESS // max(sizes), min(4, ACCESS // min(sizes)))
-    heavy = sum(TABLE[instruction.op].heavy for instruction in nest.body)
-    while width > 1 and heavy * width > HEAVY_LANES:
+    weight = sum(HEAVY_WEIGHT if TABLE[step.op].heavy else 1 for step in nest.body)
+    while width > 1 and weight * width > BODY_LIMIT:
         width //= 2
     return width
 

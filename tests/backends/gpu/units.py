@@ -1,0 +1,108 @@
+"""Translation units to compile: the whole op table, and the text of every program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import fuser
+from fuser import config
+from fuser.backend import get_backend, register_backend
+from fuser.backends.gpu import geometry
+from fuser.backends.gpu.emit import emit
+from fuser.codegen import Instruction, LoopNest
+from fuser.ops import DTYPES
+from fuser.specs import CONTIGUOUS, TensorDesc
+from tests.backends.cases import CASES, Case
+from tests.backends.gpu.host import HostDevice, HostGpuBackend
+from tests.backends.gpu.programs import PROGRAMS
+
+
+class RecordingDevice(HostDevice):
+    """Keeps the text that it is asked to load, and launches nothing."""
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        super().__init__()
+        self.texts: list[str] = []
+
+    def load(self, text: str, name: str, index_bits: int) -> Any:
+        """Keep the text."""
+        self.texts.append(text)
+        return text
+
+    def function(self, module: Any, name: str) -> Any:
+        """A kernel that does nothing."""
+        return lambda grid, block, arguments: None
+
+    def occupancy(self, function: Any) -> geometry.Occupancy:
+        """Some."""
+        return geometry.Occupancy(multiprocessors=1, blocks_each=1)
+
+
+class _Recorder(HostGpuBackend):
+    """Emits kernels as the GPU backend does, and runs none."""
+
+    def __init__(self) -> None:
+        """With a device that records."""
+        super().__init__("gpu-recorded")
+        self._device = self.recording = RecordingDevice()
+
+    def unavailable(self) -> str | None:
+        """It needs no compiler."""
+        return None
+
+
+register_backend("gpu-recorded", _Recorder)
+
+
+def program_texts() -> dict[str, list[str]]:
+    """The texts of every program's kernels, by the program's name."""
+    recorder = get_backend("gpu-recorded")
+    assert isinstance(recorder, _Recorder)
+    fuser.clear_caches()  # a kernel that is known is not emitted again
+    before = config.change(backend="gpu-recorded")
+    found: dict[str, list[str]] = {}
+    try:
+        for name, (function, arguments) in PROGRAMS.items():
+            texts = recorder.recording.texts = []
+            fuser.fuse(function, fallback="error")(*arguments)
+            found[name] = texts
+    finally:
+        config.restore(before)
+        fuser.clear_caches()
+    return found
+
+
+def table_unit() -> str:
+    """Every row on every dtype, one nest for each combination of operand dtypes; and all casts."""
+    by_dtypes: dict[tuple[str, ...], list[Case]] = {}
+    for case in CASES:
+        by_dtypes.setdefault(case.dtypes, []).append(case)
+    nests = [_nest(dtypes, cases) for dtypes, cases in by_dtypes.items()]
+    nests += [_casts(dtype) for dtype in DTYPES]
+    return emit(nests, "table")
+
+
+def _nest(dtypes: tuple[str, ...], cases: list[Case]) -> LoopNest:
+    """One result for each row."""
+    count = len(dtypes)
+    body = tuple(
+        Instruction(case.op.name, tuple(range(count)), case.result, case.dtypes[-1])
+        for case in cases
+    )
+    return _stored(dtypes, body)
+
+
+def _casts(dtype: str) -> LoopNest:
+    """From one dtype to all others."""
+    others = [name for name in DTYPES if name != dtype]
+    return _stored((dtype,), tuple(Instruction("cast", (0,), other, dtype) for other in others))
+
+
+def _stored(dtypes: tuple[str, ...], body: tuple[Instruction, ...]) -> LoopNest:
+    """A flat nest that stores every value."""
+    stores = tuple(
+        (len(dtypes) + k, TensorDesc(step.dtype, CONTIGUOUS)) for k, step in enumerate(body)
+    )
+    loads = tuple(TensorDesc(dtype, CONTIGUOUS) for dtype in dtypes)
+    return LoopNest(1, loads, (), (), body, stores)
