@@ -1,0 +1,143 @@
+"""Fused calls beside the same NumPy code: values, types, layout, writes and exceptions."""
+
+from __future__ import annotations
+
+import ctypes
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import fuser
+from fuser import trees
+
+Function = Callable[..., Any]
+
+
+def visible_strides(array: Any) -> tuple[int, ...]:
+    """Strides that can be noticed: those of axes with more than one element."""
+    if not array.size:
+        return ()
+    return tuple(s for n, s in zip(array.shape, array.strides, strict=True) if n > 1)
+
+
+def difference(wanted: Any, found: Any, ulp: float = 0) -> str:
+    """Say how two results differ; an empty string where they do not.
+
+    Args:
+        wanted: what NumPy gives.
+        found: what the fused function gives.
+        ulp: error allowed, in units in the last place of the wanted value.
+    """
+    if type(wanted) is not type(found):
+        return f"type {type(wanted).__name__} against {type(found).__name__}"
+    if not isinstance(wanted, (np.ndarray, np.generic)):
+        same = wanted == found or (wanted != wanted and found != found)  # noqa: PLR0124 - NaN
+        return "" if same else f"{wanted!r} against {found!r}"
+    if wanted.dtype != found.dtype:
+        return f"dtype {wanted.dtype} against {found.dtype}"
+    if wanted.shape != found.shape:
+        return f"shape {wanted.shape} against {found.shape}"
+    if visible_strides(wanted) != visible_strides(found):
+        return f"strides {wanted.strides} against {found.strides} for shape {wanted.shape}"
+    wrong = wrong_places(np.asarray(wanted), np.asarray(found), ulp)
+    if not wrong.any():
+        return ""
+    place = tuple(int(k) for k in np.argwhere(wrong)[0])
+    return f"value {wanted[place]!r} against {found[place]!r} at {place}, {wrong.sum()} in all"
+
+
+def wrong_places(wanted: Any, found: Any, ulp: float) -> Any:
+    """Where values differ by more than `ulp`; NaN is NaN, and 0.0 is not -0.0 when ulp is 0."""
+    if wanted.dtype.kind != "f":
+        return wanted != found
+    same = (wanted == found) | (np.isnan(wanted) & np.isnan(found))
+    if not ulp:
+        return ~(same & ((np.signbit(wanted) == np.signbit(found)) | np.isnan(wanted)))
+    with np.errstate(all="ignore"):
+        gap = np.abs(wanted.astype(np.float64) - found.astype(np.float64))
+        return ~same & ~(gap <= ulp * np.spacing(np.abs(wanted)).astype(np.float64))
+
+
+def independent(args: Sequence[Any]) -> list[Any]:
+    """Copies of arguments with the same memory layout, overlaps and identities included."""
+    memories: dict[tuple[int, int], Any] = {}
+    done: dict[int, Any] = {}
+    return [_copied(arg, memories, done) for arg in args]
+
+
+def _copied(value: Any, memories: dict[tuple[int, int], Any], done: dict[int, Any]) -> Any:
+    """Copy the memory that an array looks at, once, and look at the copy in the same way."""
+    if type(value) is tuple or type(value) is list:
+        return type(value)(_copied(part, memories, done) for part in value)
+    if type(value) is dict:
+        return {key: _copied(part, memories, done) for key, part in value.items()}
+    if type(value) is not np.ndarray or value.dtype.hasobject:
+        return value
+    if id(value) not in done:
+        base = value
+        while type(base.base) is np.ndarray:
+            base = base.base
+        low, high = np.lib.array_utils.byte_bounds(base)
+        if (low, high) not in memories:
+            raw = (ctypes.c_char * max(high - low, 1)).from_address(low)
+            room = np.zeros(high - low + 128, np.uint8)
+            start = (low - room.__array_interface__["data"][0]) % 64
+            memory = room[start : start + max(high - low, 1)]
+            memory[:] = np.frombuffer(raw, np.uint8)
+            memories[(low, high)] = memory
+        offset = value.__array_interface__["data"][0] - low
+        done[id(value)] = np.ndarray(
+            value.shape, value.dtype, memories[(low, high)], offset, value.strides
+        )
+        done[id(value)].flags.writeable = value.flags.writeable
+    return done[id(value)]
+
+
+def run_plain(function: Function, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
+    """NumPy's result, or the exception that it raises."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return function(*args, **keywords)
+        except Exception as error:  # noqa: BLE001 - whatever NumPy raises is the expectation
+            return error
+
+
+def compare(
+    function: Function,
+    *args: Any,
+    ulp: float = 0,
+    mode: str = "fused",
+    fallback: str = "error",
+    **keywords: Any,
+) -> str:
+    """Call a function plainly and fused on equal arguments; say how the outcomes differ."""
+    fused = function if isinstance(function, fuser.FusedFunction) else fuser.fuse(
+        function, mode=mode, fallback=fallback
+    )
+    plain_args, fused_args = independent(args), independent(args)
+    wanted = run_plain(fused.__wrapped__, plain_args, keywords)
+    found = run_plain(fused, fused_args, keywords)
+    if isinstance(wanted, Exception) or isinstance(found, Exception):
+        if isinstance(wanted, Exception) and isinstance(found, type(wanted)):
+            return ""
+        return f"{wanted!r} against {found!r}"
+    shape, leaves = trees.flatten(wanted)
+    other, others = trees.flatten(found)
+    if trees.spell(shape) != trees.spell(other):
+        return f"structure {shape} against {other}"
+    pairs = [*zip(leaves, others, strict=True)]
+    pairs += zip(trees.flatten(plain_args)[1], trees.flatten(fused_args)[1], strict=True)
+    for place, (one, two) in enumerate(pairs):
+        if text := difference(one, two, ulp):
+            where = f"output {place}" if place < len(leaves) else f"argument {place - len(leaves)}"
+            return f"{where}: {text}"
+    return ""
+
+
+def assert_same(function: Function, *args: Any, **options: Any) -> None:
+    """Fail where the fused function does not do what the plain one does."""
+    text = compare(function, *args, **options)
+    assert not text, text
