@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fuser import config, counters, dims
-from fuser.backend import CompileError, available, backend_of, get_backend
+from fuser.backend import Backend, CompileError, available, backend_of, get_backend
 from fuser.dims import Dim
 from fuser.errors import ArgumentError, BackendError, DtypeError, Reason, ShapeError, Unsupported
 from fuser.graph import Graph
@@ -59,7 +59,7 @@ def execute(
     }
     copies: dict[int, Any] = {}
     for place, target in (given or {}).items():
-        if may_write_directly(spec, buffers, target, given or {}):
+        if may_write_directly(spec, buffers, target, given or {}, get_backend(backend_name)):
             buffers[f"o{place}"] = target
         else:
             copies[place] = target
@@ -140,7 +140,11 @@ def device_of(arrays: Any, given: Mapping[int, Any] | None = None) -> str:
 
 
 def may_write_directly(
-    spec: KernelSpec, buffers: Mapping[str, Any], target: Any, given: Mapping[int, Any]
+    spec: KernelSpec,
+    buffers: Mapping[str, Any],
+    target: Any,
+    given: Mapping[int, Any],
+    backend: Backend,
 ) -> bool:
     """Whether a kernel may write into an array while it reads its arguments.
 
@@ -148,17 +152,16 @@ def may_write_directly(
     shared argument at the very element that it writes. A kernel that may meet an error writes
     elsewhere first, so that the array stays untouched then.
     """
-    if spec.may_raise or not isinstance(target, np.ndarray):
-        return not spec.may_raise
-    if _overlaps_itself(target):
+    if spec.may_raise or _overlaps_itself(target):
         return False
+    may_share_memory = backend.array_module.may_share_memory
     others = [other for other in given.values() if other is not target]
-    if any(np.may_share_memory(target, other) for other in others):
+    if any(may_share_memory(target, other) for other in others):
         return False
     shared = {
         name
         for name, array in buffers.items()
-        if name.startswith("x") and np.may_share_memory(target, array)
+        if name.startswith("x") and may_share_memory(target, array)
     }
     if not shared:
         return True
@@ -169,14 +172,14 @@ def may_write_directly(
         if load.buffer not in shared:
             continue
         array = buffers[load.buffer]
-        same = array.__array_interface__["data"][0] == target.__array_interface__["data"][0]
+        same = backend.address(array) == backend.address(target)
         same = same and array.strides == target.strides and array.shape == target.shape
         if load.views or not same or array.dtype.itemsize != target.dtype.itemsize:
             return False
     return True
 
 
-def _overlaps_itself(array: np.ndarray[Any, Any]) -> bool:
+def _overlaps_itself(array: Any) -> bool:
     """Whether two elements of an array may share memory; rare, so a cautious answer will do."""
     reach = array.itemsize
     for stride, length in sorted(zip(map(abs, array.strides), array.shape, strict=True)):
