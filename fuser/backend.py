@@ -102,6 +102,10 @@ class Backend(ABC):
         """A new C-ordered array with any content."""
         return self.array_module.empty(shape, dtype)
 
+    def sequence(self, launch: Any) -> Any:
+        """An object whose `run(arrays, numbers)` does all of a bound launch at once, or None."""
+        return None
+
     def install_entry(
         self, function: Any, specialisation: Any, launch: Any, leaves: Sequence[Any]
     ) -> bool:

@@ -96,6 +96,8 @@ class Launch:
     arg_specs: list[ArgSpec] = field(default_factory=list)
     temporary_bytes: int = 0
     kernel_count: int = 0
+    sequence: Any = None
+    """The backend's short form of `run`, where it has one."""
 
     def run(self, arrays: dict[str, Any], numbers: Mapping[str, Any]) -> int:
         """Allocate what is missing from `arrays` and launch every kernel.
@@ -110,9 +112,11 @@ class Launch:
         Raises:
             OverflowError: a Python integer does not fit the dtype that it meets.
         """
+        if self.sequence is not None:
+            return int(self.sequence.run(arrays, numbers))
         module = self.backend.array_module
         packed = [  # first of all: a scalar that does not fit must leave everything untouched
-            [_pack_scalars(section.scalars, numbers) for _, section in group.sections]
+            [pack_scalars(section.scalars, numbers) for _, section in group.sections]
             for group in self.groups
         ]
         for entry in self.fresh:
@@ -134,7 +138,7 @@ class Launch:
         return status
 
 
-def _pack_scalars(
+def pack_scalars(
     wanted: Sequence[tuple[str, np.dtype[Any]]], numbers: Mapping[str, Any]
 ) -> bytes:
     """Convert and pack run-time scalars, 8 bytes each."""
@@ -185,6 +189,7 @@ def bind(
         )
         launch.groups.append(BoundGroup(kernel, kept, layouts.take_copies()))
         launch.kernel_count += bool(kept)
+    launch.sequence = backend.sequence(launch)
     return launch
 
 

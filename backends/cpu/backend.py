@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -72,9 +72,12 @@ class CpuBackend(Backend):
         """8-byte words throughout."""
         return struct.pack(f"={len(pointers)}Q", *pointers) + rest
 
-    def address(self, array: Any) -> int:
-        """The address of the first element."""
-        return int(array.__array_interface__["data"][0])
+    @cached_property
+    def address(self) -> Callable[[Any], int]:  # type: ignore[override] # a method, chosen once
+        """The address of an array's first element."""
+        from fuser.backends.cpu.arrays import address_function
+
+        return address_function()
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
         """A new C-ordered array; large ones come from the output pool."""
@@ -86,6 +89,12 @@ class CpuBackend(Backend):
         from fuser.backends.cpu import pool
 
         return pool.empty(shape, dtype)
+
+    def sequence(self, launch: Any) -> Any:
+        """One native call for all loop nests."""
+        from fuser.backends.cpu.sequence import make
+
+        return make(launch)
 
     def install_entry(
         self, function: Any, specialisation: Any, launch: Any, leaves: Sequence[Any]

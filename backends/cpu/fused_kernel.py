@@ -120,47 +120,52 @@ class FusedKernelCPU(Kernel):
             return packed, (math.prod(lengths[:-1]), 1, lengths[-1])
         return packed, (math.prod(lengths[:-2]), lengths[-2], lengths[-1])
 
-    def _reduce(self, section: int, block: Any, extent: tuple[int, int, int]) -> int:
-        """Run a reduction: rows, or columns, are shared among threads."""
-        outer, inner, reduced = extent
+    def share(self, section: int, extent: Any, threads: int) -> list[int]:
+        """How the work of one loop nest is shared out.
+
+        Returns:
+            Function address, outer iterations, inner length, rows and elements of a chunk,
+            chunks a row, chunks in all, and helping threads (0: the caller does all).
+        """
+        outer, inner = extent[:2]
+        reduced = extent[2] if len(extent) == 3 else 1
         work = outer * inner * max(reduced, 1) * self._costs[section]
-        threads = workers.thread_count() if work >= PARALLEL_NS else 1
-        team = workers.workers() if threads > 1 else None
-        if team is None:
-            return int(self._functions[section](block, 0, outer, 0, inner))
+        helpers = min(threads - 1, 255) if work >= PARALLEL_NS else 0
+        strategy = self._nests[section].strategy
         elements = max(1, workers.CHUNK // max(reduced, 1))
-        if self._nests[section].strategy == "row":
-            chunks = (elements, 1)
-        else:  # whole vectors of columns; short chunks cost more than an uneven end
-            chunks = (1, max(256, elements // 256 * 256))
-        return team.run(self.addresses[section], block, outer, inner, threads, chunks)
+        if strategy == "row":
+            ochunk, ichunk = elements, 1
+        elif strategy == "column":  # whole vectors; short chunks cost more than an uneven end
+            ochunk, ichunk = 1, max(256, elements // 256 * 256)
+        else:
+            ochunk, ichunk = workers.chunking(outer, inner)
+        iparts = -(-inner // ichunk)
+        total = -(-outer // ochunk) * iparts
+        if total < 2:
+            helpers = 0
+        return [self.addresses[section], outer, inner, ochunk, ichunk, iparts, total, helpers]
+
+    def load_count(self, section: int) -> int:
+        """How many operands of a loop nest are read."""
+        return len(self._nests[section].loads)
+
+    def streaming_address(self, section: int, extent: Any) -> int:
+        """The form that writes past the caches, where results are larger than the last one."""
+        nest = self._nests[section]
+        written = sum(np.dtype(desc.dtype).itemsize for _, desc in nest.stores)
+        if not streams(nest) or extent[0] * extent[1] * written < stream_bytes():
+            return 0
+        return self._stream()[1][section]
 
     def launch(self, section: int, block: Any, extent: Any) -> int:
         """Run one loop nest over its whole extent; the GIL is released meanwhile."""
-        if len(extent) == 3:
-            return self._reduce(section, block, extent)
-        outer, inner = extent
-        elements = outer * inner
-        addresses, functions = self.addresses, self._functions
-        if elements * self._costs[section] < PARALLEL_NS:
-            return int(functions[section](block, 0, outer, 0, inner))
-        if self._writes_past_caches(section, block, elements):
-            _, addresses, functions = self._stream()
-        threads = workers.thread_count()
-        team = workers.workers() if threads > 1 else None
-        if team is None:
-            return int(functions[section](block, 0, outer, 0, inner))
-        return team.run(addresses[section], block, outer, inner, threads)
-
-    def _writes_past_caches(self, section: int, block: bytes, elements: int) -> bool:
-        """Whether results are larger than the last cache, and aligned."""
-        nest = self._nests[section]
-        written = sum(np.dtype(desc.dtype).itemsize for _, desc in nest.stores)
-        if elements * written < stream_bytes() or not streams(nest):
-            return False
-        first = len(nest.loads)
-        pointers = struct.unpack_from(f"={len(nest.stores)}Q", block, 8 * first)
-        return all(pointer % 64 == 0 for pointer in pointers)
+        team = workers.workers()
+        threads = workers.thread_count() if team is not None else 1
+        _, outer, inner, ochunk, ichunk, *_, helpers = self.share(section, extent, threads)
+        if team is None or not helpers:
+            return int(self._functions[section](block, 0, outer, 0, inner))
+        address = self.addresses[section]
+        return team.run(address, block, outer, inner, helpers + 1, (ochunk, ichunk))
 
     def _stream(self) -> tuple[Any, list[int], list[Any]]:
         """The form that writes past the caches, compiled when it is first wanted.

@@ -17,7 +17,7 @@ import threading
 from functools import cache
 from typing import Any
 
-from fuser import config
+from fuser import config, native_call
 
 #: Elements of one chunk along the innermost loop; a multiple of every number of lanes.
 CHUNK = 1 << 14
@@ -231,6 +231,7 @@ class Workers:
         """In a forked child: no workers exist, nothing is under way."""
         self._started = 0
         self._lock = threading.Lock()
+        native_call.bump_mode()
         for name in ("busy", "finished"):
             ctypes.c_int32.from_address(self._places[name]).value = 0
 
