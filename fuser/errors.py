@@ -181,12 +181,17 @@ class FallbackWarning(UserWarning):
 _OURS = ("fuser", "numpy", "functools", "contextlib")
 
 
+def short_path(path: str) -> str:
+    """The last two parts of a path: enough to find the file, and no folder of one machine."""
+    return "/".join(path.replace("\\", "/").split("/")[-2:])
+
+
 def user_line() -> str:
     """Return `file:line` of the innermost frame that is neither ours nor NumPy's."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         name = frame.f_globals.get("__name__", "")
         if name.partition(".")[0] not in _OURS or name.startswith("fuser.suites"):
-            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+            return f"{short_path(frame.f_code.co_filename)}:{frame.f_lineno}"
         frame = frame.f_back
     return ""

@@ -206,12 +206,34 @@ def _scaled(factor: float) -> Spelling:
 
 
 def _fmod(b: Body, dtype: str, x: Value, y: Value) -> Value:
-    return libm(b, "fmod", x, y)
+    """C's fmod: exact. Small quotients in the vector, others by the C library.
+
+    Where |x/y| is below 2**21 (2**50 for doubles), q = trunc(x/y) is off by at most one, and
+    x - q*y is a number of x's precision, so one FMA gives it exactly; adding or subtracting y
+    once, also exact, corrects q. Source: Muller et al., Handbook of Floating-Point Arithmetic,
+    second edition, section 4.4 (exact remainders by FMA).
+    """
+    if not b.features.fma:
+        return libm(b, "fmod", x, y)
+    single = x.scalar == "float"
+    ax, ay = b.intrinsic("llvm.fabs", x), b.intrinsic("llvm.fabs", y)
+    quotient = b.intrinsic("llvm.trunc", b.op("fdiv", ax, ay))
+    rest = b.fma(b.op("fneg", quotient), ay, ax)
+    zero = b.fconst(x, 0.0)
+    rest = b.select(b.compare("fcmp olt", rest, zero), b.op("fadd", rest, ay), rest)
+    rest = b.select(b.compare("fcmp oge", rest, ay), b.op("fsub", rest, ay), rest)
+    rest = b.intrinsic("llvm.copysign", rest, x)
+    small = b.compare("fcmp olt", quotient, b.fconst(x, 2.0**21 if single else 2.0**50))
+    tiny = b.compare("fcmp olt", ay, b.fconst(x, 2.0**-100 if single else 2.0**-900))
+    huge = b.compare("fcmp ogt", ay, b.fconst(x, 2.0**120 if single else 2.0**1000))
+    ordinary = b.op("and", small, _not(b, b.op("or", tiny, huge)))
+    name = "fmodf" if single else "fmod"
+    return b.slow_lanes(_not(b, ordinary), rest, name, x, y)
 
 
 def _float_remainder(b: Body, dtype: str, x: Value, y: Value) -> Value:
     """Python's remainder: the sign of the divisor; as NumPy's npy_divmod."""
-    mod = libm(b, "fmod", x, y)
+    mod = _fmod(b, dtype, x, y)
     zero = b.fconst(x, 0.0)
     signs = b.op("xor", b.compare("fcmp olt", y, zero), b.compare("fcmp olt", mod, zero))
     fixed = b.select(signs, b.op("fadd", mod, y), mod)
@@ -223,7 +245,7 @@ def _float_remainder(b: Body, dtype: str, x: Value, y: Value) -> Value:
 def _float_floor_divide(b: Body, dtype: str, x: Value, y: Value) -> Value:
     """The floor of the exact quotient, corrected as NumPy's npy_floor_divide."""
     zero = b.fconst(x, 0.0)
-    mod = libm(b, "fmod", x, y)
+    mod = _fmod(b, dtype, x, y)
     div = b.op("fdiv", b.op("fsub", x, mod), y)
     signs = b.op("xor", b.compare("fcmp olt", y, zero), b.compare("fcmp olt", mod, zero))
     adjust = b.op("and", signs, b.compare("fcmp une", mod, zero))
