@@ -54,6 +54,7 @@ class Specialisation:
     scalar_leaves: tuple[tuple[str, int], ...]
     captured: dict[str, Any]
     constants: dict[str, Any]
+    captured_dtypes: dict[str, Any] = field(default_factory=dict)
     tried: set[Any] = field(default_factory=set)
 
     def match(self, leaves: Sequence[Any]) -> _Call | None:
@@ -62,7 +63,10 @@ class Specialisation:
             if not guard.holds():
                 return None
         arrays = {name: leaves[place] for name, place in self.array_leaves}
-        arrays.update(self.captured)
+        for name, array in self.captured.items():
+            if array.dtype != self.captured_dtypes[name]:
+                return None  # its dtype was changed in place
+            arrays[name] = array
         sizes = executor.sizes_of(
             self.trace.graph, {name: array.shape for name, array in arrays.items()}
         )
@@ -391,7 +395,6 @@ class Ready:
         self._names = call.specialisation.names
         self._arrays = call.specialisation.array_leaves
         self._scalars = call.specialisation.scalar_leaves
-        self._captured = call.specialisation.captured
         self._sizes = call.sizes
         self._guards = guards
         self._launch = launch
@@ -420,8 +423,6 @@ class Ready:
                 if scalars.evaluate(text, numbers) != value:
                     return MISSED
         arrays = {name: args[place] for name, place in self._arrays}
-        if self._captured:
-            arrays.update(self._captured)
         try:
             if self._launch.run(arrays, numbers):
                 return MISSED
@@ -459,6 +460,8 @@ def make_ready(call: _Call) -> Ready | None:
     trace, spec = call.specialisation.trace, call.specialisation.spec
     if spec is None or trace.writes or not trace.leaves or spec.checked:
         return None
+    if call.specialisation.captured:
+        return None  # a captured array may be given another shape in place
     if any(type(leaf) is not OutNode for leaf in trace.leaves):
         return None
     _, launch = executor.last_launch(spec, call.arrays)
@@ -562,7 +565,10 @@ def _specialisation(
             numbers.append((parameter.name, leaf))
         else:
             arrays.append((parameter.name, leaf))
-    return Specialisation(trace, spec, names, tuple(arrays), tuple(numbers), captured, constants)
+    dtypes = {name: array.dtype for name, array in captured.items()}
+    return Specialisation(
+        trace, spec, names, tuple(arrays), tuple(numbers), captured, constants, dtypes
+    )
 
 
 def _compare(first: Trace, second: Trace, name: str) -> dict[str, Any]:
