@@ -7,6 +7,7 @@ float16 as a float that is rounded to float16 after every operation (as NumPy co
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -51,7 +52,7 @@ def literal(dtype: str, bits: int) -> str:
     """
     if dtype == "bool":
         return "true" if bits else "false"
-    value = np.array(bits, dtype=f"uint{8 * itemsize(dtype)}").view(dtype)[()]
+    value: Any = np.array(bits, dtype=f"uint{8 * itemsize(dtype)}").view(dtype)[()]
     if "int" in dtype:
         return _integer(dtype, int(value), bits)
     if dtype == "float16":
@@ -72,7 +73,7 @@ def _integer(dtype: str, value: int, bits: int) -> str:
     return f"({REGISTER[dtype]}){value}"
 
 
-def _own_bits(value: np.floating) -> int:  # type: ignore[type-arg] # any width
+def _own_bits(value: Any) -> int:
     """The bits of a float32 or float64."""
     return int(value.view(f"uint{8 * value.itemsize}"))
 

@@ -17,6 +17,7 @@ from fuser.backends.gpu.geometry import ACCESS, BLOCK, unroll, vector_width
 from fuser.backends.gpu.helpers import used_helpers
 from fuser.backends.gpu.spelling import EXACT_IN_HALF, spell
 from fuser.codegen import Instruction, LoopNest
+from fuser.errors import Unsupported
 from fuser.specs import CONTIGUOUS, INVARIANT, TensorDesc
 
 _PROLOGUE = """\
@@ -36,8 +37,11 @@ def emit(nests: Sequence[LoopNest], name: str) -> str:
     Raises:
         Unsupported: an operation has no spelling.
     """
-    alone = len(nests) > 1
-    sections = [_Section(nest, place, alone).text() for place, nest in enumerate(nests)]
+    for nest in nests:
+        if nest.strategy != "map":
+            raise Unsupported("unsupported-op", "reduction", "the GPU backend has none yet", "")
+    several = len(nests) > 1
+    sections = [_Section(nest, place, several).text() for place, nest in enumerate(nests)]
     entries = [
         _entry(name, place, variant) for place in range(len(nests)) for variant in VARIANTS
     ]

@@ -1,0 +1,174 @@
+"""The GPU backend on a GPU: skipped, with the reason, where CuPy or a device is missing.
+
+`pytest tests/backends` on a machine with a GPU runs all of this; nothing has to be set.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuser
+from fuser import backend
+from fuser.backends.gpu.backend import GpuBackend
+from fuser.errors import BackendError
+from tests.backends.fusion_suite import FusionSuite
+from tests.backends.gpu.programs import PROGRAMS
+
+
+class TestGPUFusion(FusionSuite):
+    """The shared suite, on the current device."""
+
+    backend = "gpu"
+
+    @pytest.fixture(autouse=True)
+    def _results_on_the_host(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The suite compares with NumPy's results, so those of fused functions are fetched."""
+        fuse = fuser.fuse
+
+        def fetching(*args: Any, **options: Any) -> Any:
+            fused = fuse(*args, **options)
+
+            def call(*operands: Any, **keywords: Any) -> Any:
+                found = fused(*operands, **keywords)
+                return tuple(map(_fetched, found)) if isinstance(found, tuple) else _fetched(found)
+
+            return call
+
+        monkeypatch.setattr(fuser, "fuse", fetching)
+
+    # CuPy raises nothing for negative integer powers, so the fallback does not either.
+    test_negative_integer_powers_raise = None
+
+
+def _fetched(value: Any) -> Any:
+    """A CuPy array as a NumPy array."""
+    return value.get() if hasattr(value, "get") else value
+
+
+@pytest.fixture
+def cupy() -> Any:
+    """CuPy with a device, or a skip with the backend's reason."""
+    if reason := backend.available("gpu"):
+        pytest.skip(reason)
+    import cupy
+
+    return cupy
+
+
+def test_unavailable_says_what_is_missing() -> None:
+    """Everywhere: None, or a sentence that names the missing part."""
+    reason = GpuBackend().unavailable()
+    if importlib.util.find_spec("cupy") is None:
+        assert reason is not None
+        assert "install cupy-cuda13x" in reason
+    elif reason is not None:
+        assert "CUDA device" in reason or "NVRTC" in reason or "cupy" in reason
+    assert fuser.available_backends()["gpu"] == reason
+    assert fuser.can_fuse_on_gpu() == (reason is None)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_mean_what_numpy_means(cupy: Any, name: str) -> None:
+    """Every layout, with arrays that have NumPy's strides on the device."""
+    function, arguments = PROGRAMS[name]
+    got = fuser.fuse(function, fallback="error")(*(_moved(cupy, a) for a in arguments))
+    want = function(*arguments)
+    pairs = zip(got, want, strict=True) if isinstance(want, tuple) else [(got, want)]
+    for one, other in pairs:
+        assert isinstance(one, cupy.ndarray)
+        exact = other.dtype.kind != "f" or name not in ("column", "black-scholes")
+        np.testing.assert_allclose(cupy.asnumpy(one), other, rtol=0 if exact else 4e-6)
+
+
+def _moved(cupy: Any, array: Any) -> Any:
+    """The array on the device, with the same strides and the same memory around it."""
+    base = array
+    while getattr(base, "base", None) is not None and isinstance(base.base, np.ndarray):
+        base = base.base
+    if not isinstance(array, np.ndarray):
+        return cupy.asarray(array)
+    memory = cupy.asarray(np.ascontiguousarray(base)).view()
+    offset = array.__array_interface__["data"][0] - base.__array_interface__["data"][0]
+    if not base.flags.c_contiguous:
+        return cupy.asarray(array)
+    return cupy.ndarray(array.shape, array.dtype, memory.data + offset, array.strides)
+
+
+def test_an_output_may_be_an_input(cupy: Any) -> None:
+    """In place, and into memory that overlaps otherwise."""
+    fused = fuser.fuse(lambda x, y: x * 2 + y, fallback="error")
+    x, y = cupy.arange(1001.0), cupy.ones(1001)
+    assert fused(x, y, out=x) is x
+    np.testing.assert_array_equal(cupy.asnumpy(x), np.arange(1001.0) * 2 + 1)
+    fused(x, y, out=x[::-1])
+    np.testing.assert_array_equal(cupy.asnumpy(x)[::-1], (np.arange(1001.0) * 2 + 1) * 2 + 1)
+
+
+def test_work_goes_on_the_current_stream(cupy: Any) -> None:
+    """A fused call is captured with what surrounds it: it neither waits nor allocates outside."""
+    fused = fuser.fuse(lambda x: x * 2 + 1, fallback="error")
+    x, out = cupy.ones(1000), cupy.empty(1000)
+    fused(x, out=out)
+    stream = cupy.cuda.Stream(non_blocking=True)
+    with stream:
+        stream.begin_capture()
+        fused(x, out=out)
+        graph = stream.end_capture()
+        x[...] = 5
+        graph.launch(stream)
+    stream.synchronize()
+    assert (out == 11).all()
+
+
+def test_memory_comes_from_the_pool(cupy: Any) -> None:
+    """Outputs are CuPy's own, and their memory goes back to its pool."""
+    fused = fuser.fuse(lambda x: x + 1, fallback="error")
+    x = cupy.ones(1 << 20, np.float32)
+    fused(x)
+    pool = cupy.get_default_memory_pool()
+    before = pool.used_bytes()
+    result = fused(x)
+    assert pool.used_bytes() == before + result.nbytes
+    del result
+    assert pool.used_bytes() == before
+
+
+def test_large_arrays_take_wide_indices(cupy: Any) -> None:
+    """More than 2**31 elements, the last ones included."""
+    length = 2**31 + 12_345
+    if cupy.cuda.Device().mem_info[0] < 3 * length:
+        pytest.skip("less than 7 GB of device memory is free")
+    x = cupy.zeros(length, np.uint8)
+    x[-3:] = 7
+    out = fuser.fuse(lambda v: v + 1, fallback="error")(x)
+    assert out[-4:].tolist() == [1, 8, 8, 8]
+    assert int(out.max()) == 8
+
+
+def test_another_device_is_an_error(cupy: Any) -> None:
+    """An array elsewhere than on the current device is refused with what to do."""
+    if cupy.cuda.runtime.getDeviceCount() < 2:
+        pytest.skip("needs two CUDA devices")
+    x = cupy.ones(10)
+    with cupy.cuda.Device(1), pytest.raises(BackendError, match="current device is 1"):
+        fuser.fuse(lambda v: v + 1, fallback="error")(x)
+
+
+def test_misaligned_arrays_are_an_error(cupy: Any) -> None:
+    """CUDA would fault; the message says to copy."""
+    raw = cupy.zeros(1001, np.uint8)
+    x = cupy.ndarray((10,), np.float32, raw.data + 1)
+    with pytest.raises(BackendError, match="aligned"):
+        fuser.fuse(lambda v: v + 1, fallback="error")(x)
+
+
+def test_ptx_is_shown(cupy: Any) -> None:
+    """`source` gives CUDA C++ and PTX."""
+    fused = fuser.fuse(lambda x: x * 2, fallback="error")
+    x = cupy.ones(8, np.float32)
+    assert "__global__" in next(iter(fused.source(x).values()))
+    assert ".entry" in next(iter(fused.source(x, kind="ptx").values()))
