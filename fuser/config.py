@@ -11,7 +11,7 @@ from fuser.native_call import bump_mode
 #: name -> (default, meaning). README tables these.
 SWITCHES: dict[str, tuple[str, str]] = {
     "FUSER_DUMP": ("", "print stages to stderr: graph, rules, groups, llvm, asm, cuda (a list)"),
-    "FUSER_CHECK": ("0", "1: verify every graph after every pass, and results against NumPy"),
+    "FUSER_CHECK": ("0", "1: verify every graph after every pass"),
     "FUSER_CACHE": ("on", "off: keep no machine code between processes"),
     "FUSER_BACKEND": ("", "use this backend whatever the arguments are"),
     "FUSER_NUM_THREADS": ("", "worker threads of CPU kernels"),
