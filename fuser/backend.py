@@ -171,7 +171,11 @@ def get_backend(name: str) -> Backend:
         if name not in _factories:
             known = ", ".join(_factories)
             raise BackendError(f"there is no backend called {name!r}; known: {known}")
-        return _instances.setdefault(name, _factories[name]())
+        if name not in _instances:
+            made = _factories[name]()
+            made.name = name  # kernels are kept by it: two registrations share none
+            _instances[name] = made
+        return _instances[name]
 
 
 def _read_plugins() -> None:
