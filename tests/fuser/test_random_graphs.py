@@ -28,14 +28,15 @@ def check(program: Program, mode: str) -> None:
     """Run a program in one mode beside NumPy."""
     wanted, errors = expected(program)
     fused = fuser.fuse(program, mode=mode, fallback="error")
-    with np.errstate(all="ignore"):
-        found = fused(*program.inputs)
-    for one, other, error in zip(wanted, found, errors, strict=True):
-        assert type(one) is type(other)
-        assert (one.dtype, one.shape) == (other.dtype, other.shape)
-        assert visible_strides(one) == visible_strides(other)
-        wrong = beyond(one, other, error)
-        assert not wrong.any(), (np.asarray(one)[wrong], np.asarray(other)[wrong])
+    for _ in range(2):  # a second call of one shape takes a shorter way
+        with np.errstate(all="ignore"):
+            found = fused(*program.inputs)
+        for one, other, error in zip(wanted, found, errors, strict=True):
+            assert type(one) is type(other)
+            assert (one.dtype, one.shape) == (other.dtype, other.shape)
+            assert visible_strides(one) == visible_strides(other)
+            wrong = beyond(one, other, error)
+            assert not wrong.any(), (np.asarray(one)[wrong], np.asarray(other)[wrong])
 
 
 @RANDOM
