@@ -486,6 +486,7 @@ def _table(specialisation: Any, launch: Launch, leaves: Any) -> tuple[Any, list[
     section = spec.plan.groups[0].sections[0]
     section_spec = launch.arg_specs[0].sections[0]
     single = len(trace.leaves) == 1 and type(trace.leaves[0]).__name__ == "OutNode"
+    single = single and type(trace.structure).__name__ == "Leaf"  # not a tuple of one
     if not single or section_spec.rank != 1 or len(spec.plan.outputs) != 1:
         return None
     if any(part.views for part in section.loads) or not launch.groups[0].sections:
