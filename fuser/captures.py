@@ -62,7 +62,7 @@ class NameGuard:
                 now = _ABSENT
         else:
             now = scope.get(self.name, _ABSENT)
-        return _equal(now, self.expected) if self.by_value else now is self.expected
+        return same_value(now, self.expected) if self.by_value else now is self.expected
 
 
 class _Slots:
@@ -85,14 +85,14 @@ def _snapshot(value: Any) -> Any:
     return set(value) if type(value) is set else value
 
 
-def _equal(now: Any, expected: Any) -> bool:
+def same_value(now: Any, expected: Any) -> bool:
     """Same type and value; NaN equals NaN, 0.0 is not -0.0. Arrays and objects by identity."""
     if type(now) is not type(expected):
         return False
     if type(now) in (list, tuple):
-        return len(now) == len(expected) and all(map(_equal, now, expected))
+        return len(now) == len(expected) and all(map(same_value, now, expected))
     if type(now) is dict:
-        return list(now) == list(expected) and all(map(_equal, now.values(), expected.values()))
+        return list(now) == list(expected) and all(map(same_value, now.values(), expected.values()))
     if now is expected:
         return True
     if not isinstance(now, _SCALARS) and type(now) not in (set, frozenset):
