@@ -290,3 +290,21 @@ def test_caches_are_cleared_under_eight_threads() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_one_function_called_in_every_way_in_any_order() -> None:
+    """Short ways of repeated calls are taken only by calls that fit them."""
+    fused = fuser.fuse(lambda x, y, s: x * s + y, fallback="allow")
+    five, wide = whole(5), whole(5, dtype=np.float64)
+    calls: list[tuple[Any, ...]] = [
+        (five, five, 1.0), (five, five, 2.0), (five, whole(4), 1.0), (five, whole(1), 1.0),
+        (whole(1), five, 1.0), (five, five, 1), (five, wide, 1.0), (wide, five, 1.0),
+        (whole(10)[::2], five, 1.0), (five, whole(10)[::-2], 1.0), (five[::-1], five, 1.0),
+        (X, Y, 1.0), (X.T, Y.T, 2.0), (whole(5, 4).T, X, 1.0), (X, five, 1.0), (whole(0), whole(0), 1.0),
+        (whole(1), whole(1), 1.0), (five, five.astype(">f4"), 1.0), (five, five, True),
+        (five, [1, 2, 3, 4, 5], 1.0), (five, 2.0, 1.0), (np.float32(2), five, 1.0),
+        (five, five, np.float64(2)), (five, five, "a"), (np.array(2.0), np.array(3.0), 1.0),
+    ]  # fmt: skip
+    for _ in range(3):
+        for place in CHANCE.permutation(len(calls)):
+            assert compare(fused, *calls[place]) == ""

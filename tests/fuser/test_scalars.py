@@ -181,3 +181,12 @@ def test_loops_over_a_length_are_guards() -> None:
     fused = fuser.fuse(total, fallback="error")
     for length in (1, 2, 5, 2):
         assert compare(fused, np.ones((length, 3))) == ""
+
+
+def test_guards_tell_values_apart_by_their_bits() -> None:
+    """0.0 is not -0.0 where it decides structure, and NaN does not retrace for ever."""
+    fused = fuser.fuse(lambda x, s: x * math.copysign(1.0, s), fallback="error")
+    for number in (0.0, -0.0, 1.0, math.nan, math.nan, -0.0, 0.0):
+        assert compare(fused, V, number) == ""
+    (entry,) = fused._signatures.values()
+    assert len(entry.found) == 4
