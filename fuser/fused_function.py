@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import re
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -28,8 +27,9 @@ from fuser import (
 from fuser.compiler import compile_upfront
 from fuser.errors import ArgumentError, FuserError, Reason, ShapeError, Unsupported
 from fuser.executor import CannotRun
+from fuser.ready import MISSED, READY_LIMIT, Ready, exact_key, make_ready
 from fuser.scalars import HostScalar
-from fuser.specs import KernelSpec
+from fuser.specialisation import Call, Specialisation, specialise
 from fuser.timeline import phase
 from fuser.traced_array import TracedArray
 from fuser.tracer import OutAlias, OutNode, OutScalar, OutView, Trace, trace_call
@@ -41,54 +41,6 @@ POLICIES = ("warn", "allow", "error")
 VALUE_LIMIT = 8
 #: Different signatures (dtypes, ranks, static values) that one function remembers.
 SIGNATURE_LIMIT = 512
-
-
-@dataclass(eq=False)
-class Specialisation:
-    """One way to run the function: its trace, its spec, and when it holds."""
-
-    trace: Trace
-    spec: KernelSpec | None
-    names: list[captures.NameGuard]
-    array_leaves: tuple[tuple[str, int], ...]
-    scalar_leaves: tuple[tuple[str, int], ...]
-    captured: dict[str, Any]
-    constants: dict[str, Any]
-    captured_dtypes: dict[str, Any] = field(default_factory=dict)
-    tried: set[Any] = field(default_factory=set)
-
-    def match(self, leaves: Sequence[Any]) -> _Call | None:
-        """The call's arrays and numbers if this specialisation holds for it."""
-        for guard in self.names:
-            if not guard.holds():
-                return None
-        arrays = {name: leaves[place] for name, place in self.array_leaves}
-        for name, array in self.captured.items():
-            if array.dtype != self.captured_dtypes[name]:
-                return None  # its dtype was changed in place
-            arrays[name] = array
-        sizes = executor.sizes_of(
-            self.trace.graph, {name: array.shape for name, array in arrays.items()}
-        )
-        if sizes is None:
-            return None
-        numbers: dict[str, Any] = {name: leaves[place] for name, place in self.scalar_leaves}
-        numbers.update(sizes)
-        for text, value in self.trace.value_guards:
-            now = scalars.evaluate(text, numbers)
-            if now != value or type(now) is not type(value):
-                return None
-        return _Call(self, arrays, numbers, sizes)
-
-
-@dataclass(slots=True)
-class _Call:
-    """A specialisation and what it runs on."""
-
-    specialisation: Specialisation
-    arrays: dict[str, Any]
-    numbers: dict[str, Any]
-    sizes: dict[str, int]
 
 
 @dataclass(eq=False)
@@ -189,7 +141,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
     #: Where native entries send what they do not know.
     _slow_call = __call__
 
-    def _get_ready(self, call: _Call, args: tuple[Any, ...]) -> None:
+    def _get_ready(self, call: Call, args: tuple[Any, ...]) -> None:
         """Remember how calls with exactly these shapes and strides run."""
         key = exact_key(args)
         if key is None or timeline.listening():
@@ -200,7 +152,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         if made is not None:
             self._ready[key] = made
 
-    def _go_native(self, call: _Call, leaves: Sequence[Any]) -> None:
+    def _go_native(self, call: Call, leaves: Sequence[Any]) -> None:
         """Have the backend serve calls like this one without Python, if it can."""
         specialisation = call.specialisation
         if self._native is not None:
@@ -215,7 +167,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
                 specialisation.tried.add(key)
                 backend.install_entry(self, specialisation, launch, leaves)
 
-    def _find_call(self, structure: Any, leaves: list[Any]) -> _Call:
+    def _find_call(self, structure: Any, leaves: list[Any]) -> Call:
         """A specialisation that holds for the call; traced and compiled when there is none.
 
         Raises:
@@ -242,7 +194,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
     def _name(self) -> str:
         return str(getattr(self.__wrapped__, "__name__", "function"))
 
-    def _specialise(self, entry: _Signature, structure: Any, leaves: list[Any]) -> _Call:
+    def _specialise(self, entry: _Signature, structure: Any, leaves: list[Any]) -> Call:
         """Trace and prepare a new specialisation."""
         if entry.refused is not None and all(guard.holds() for guard in entry.refused_names):
             raise CannotRun(entry.refused)
@@ -261,7 +213,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         spec = None
         if self.mode != "fallback":
             spec = compile_upfront(trace.graph, self.mode, self.fastmath, self.errstate)
-        specialisation = _specialisation(trace, spec, names, constants)
+        specialisation = specialise(trace, spec, names, constants)
         call = specialisation.match(leaves)
         if call is None:
             reason = Reason("impure", self._name, "a guard fails right after tracing")
@@ -288,7 +240,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
 
     # -- running ----------------------------------------------------------------------------
 
-    def _run(self, call: _Call, leaves: Sequence[Any], out: Any) -> Any:
+    def _run(self, call: Call, leaves: Sequence[Any], out: Any) -> Any:
         """Compute the outputs of one call and put them together."""
         trace, spec = call.specialisation.trace, call.specialisation.spec
         targets = _targets(trace, out, call.sizes)
@@ -317,7 +269,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
                 np.copyto(target, value, casting="same_kind")
         return out
 
-    def _interpret(self, call: _Call, given: Mapping[int, Any]) -> list[Any]:
+    def _interpret(self, call: Call, given: Mapping[int, Any]) -> list[Any]:
         """Mode "fallback": NumPy or CuPy, operation by operation."""
         module = _module_of(call.arrays)
         results = list(
@@ -385,100 +337,6 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         if self._native is not None:
             self._native.detach()
 
-
-class Ready:
-    """How calls with exactly these shapes and strides run: only values differ."""
-
-    def __init__(self, call: _Call, launch: Any, guards: list[tuple[str, Any]]) -> None:
-        """Keep what does not change from call to call."""
-        self._mode = native_call.MODE_WORD.value
-        self._names = call.specialisation.names
-        self._arrays = call.specialisation.array_leaves
-        self._scalars = call.specialisation.scalar_leaves
-        self._sizes = call.sizes
-        self._guards = guards
-        self._launch = launch
-        self._kernels = launch.kernel_count
-        trace = call.specialisation.trace
-        self._outputs = tuple((f"o{leaf.index}", leaf.generic) for leaf in trace.leaves)
-        self._structure = None if type(trace.structure) is trees.Leaf else trace.structure
-
-    def holds(self) -> bool:
-        """Whether settings and captured names are as they were."""
-        if self._mode != native_call.MODE_WORD.value:
-            return False
-        for guard in self._names:  # a loop: a generator costs more than the usual zero names
-            if not guard.holds():
-                return False
-        return True
-
-    def run(self, args: tuple[Any, ...]) -> Any:
-        """The outputs, or MISSED where the call has to be looked at again."""
-        numbers = self._sizes
-        if self._scalars:
-            numbers = numbers.copy()
-            for name, place in self._scalars:
-                numbers[name] = args[place]
-            for text, value in self._guards:
-                if scalars.evaluate(text, numbers) != value:
-                    return MISSED
-        arrays = {name: args[place] for name, place in self._arrays}
-        try:
-            if self._launch.run(arrays, numbers):
-                return MISSED
-        except OverflowError:
-            return MISSED
-        counters.count("launches", self._kernels)
-        values = [
-            arrays[name][()] if generic else arrays[name] for name, generic in self._outputs
-        ]
-        return values[0] if self._structure is None else trees.unflatten(self._structure, values)
-
-
-MISSED = object()
-
-#: Combinations of shapes and strides that one function remembers exactly.
-READY_LIMIT = 256
-
-
-def exact_key(args: tuple[Any, ...]) -> Any:
-    """Dtypes, shapes and strides of plain arrays and types of Python scalars; else None."""
-    parts: list[Any] = []
-    for arg in args:
-        kind = type(arg)
-        if kind is np.ndarray:
-            parts.append((arg.dtype, arg.shape, arg.strides))
-        elif kind is float or kind is int or kind is bool:
-            parts.append(kind)
-        else:
-            return None
-    return tuple(parts)
-
-
-def make_ready(call: _Call) -> Ready | None:
-    """A short way for calls like this one, where every output is computed by kernels."""
-    trace, spec = call.specialisation.trace, call.specialisation.spec
-    if spec is None or trace.writes or not trace.leaves or spec.checked:
-        return None
-    if call.specialisation.captured:
-        return None  # a captured array may be given another shape in place
-    if any(type(leaf) is not OutNode for leaf in trace.leaves):
-        return None
-    _, launch = executor.last_launch(spec, call.arrays)
-    if launch is None or launch.sequence is None:
-        return None
-    if any(not isinstance(array, np.ndarray) for array in call.arrays.values()):
-        return None
-    fixed = set(call.sizes)
-    guards = [
-        (text, value)
-        for text, value in trace.value_guards
-        if any(name not in fixed for name in _SCALAR_NAME.findall(text))
-    ]
-    return Ready(call, launch, guards)
-
-
-_SCALAR_NAME = re.compile(r"\b[ns]\d+\b")
 
 #: Whether fused functions can be entered natively in this interpreter.
 _NATIVE = native_call.enable_vectorcall(FusedFunction)
@@ -548,29 +406,6 @@ def _static(leaf: Any, keep: list[Any]) -> Any:
     return (type(leaf), leaf)
 
 
-def _specialisation(
-    trace: Trace,
-    spec: KernelSpec | None,
-    names: list[captures.NameGuard],
-    constants: dict[str, Any],
-) -> Specialisation:
-    """Sort a trace's parameters into arrays, scalars and captured arrays."""
-    arrays, numbers, captured = [], [], {}
-    hidden = iter(trace.graph.captured)
-    for parameter, leaf in zip(trace.graph.parameters, trace.parameter_leaves, strict=True):
-        if leaf is None:
-            array = next(hidden)
-            captured[parameter.name] = constants.get(parameter.name, array)
-        elif parameter.dtype is None:
-            numbers.append((parameter.name, leaf))
-        else:
-            arrays.append((parameter.name, leaf))
-    dtypes = {name: array.dtype for name, array in captured.items()}
-    return Specialisation(
-        trace, spec, names, tuple(arrays), tuple(numbers), captured, constants, dtypes
-    )
-
-
 def _compare(first: Trace, second: Trace, name: str) -> dict[str, Any]:
     """Check that two traces agree; find captured arrays that are made anew by each run.
 
@@ -604,7 +439,7 @@ def _same_memory(one: Any, other: Any) -> bool:
     )
 
 
-def _check_hazards(call: _Call) -> None:
+def _check_hazards(call: Call) -> None:
     """Refuse arguments that share memory, where one is written before the other is read.
 
     Raises:
@@ -664,7 +499,7 @@ def _check_target(target: Any, shape: Any, dtype: Any) -> None:
 def _result(
     leaf: Any,
     results: Sequence[Any],
-    call: _Call,
+    call: Call,
     names: Sequence[str],
     place: int,
     targets: Mapping[int, Any],

@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fuser import dims, infer, scalars, views
+from fuser import dims, scalars, views
 from fuser.backend import Backend, Kernel, get_backend
 from fuser.codegen import scalar_nodes
+from fuser.collapse import collapse, merge_axes, merge_kept, run_strides, sort_stride
 from fuser.compiler import kernel_for
-from fuser.errors import Unsupported
-from fuser.graph import Graph, Node
+from fuser.graph import Node
+from fuser.memory_order import all_c_order, memory_orders
 from fuser.schedule import Section
 from fuser.specs import (
     ArgSpec,
@@ -228,7 +229,7 @@ class _Layouts:
                 array = arrays[parameter.name]
                 self.base[parameter.name] = views.layout_of(array, parameter.shape)
                 self.itemsize[parameter.name] = parameter.dtype.itemsize
-        plain = _all_c_order(spec.graph, arrays)
+        plain = all_c_order(spec.graph, arrays)
         orders = {} if plain else memory_orders(spec.plan.graph, arrays, sizes)
         outputs = orders if plain else memory_orders(spec.graph, arrays, sizes)
         for buffer in spec.plan.temporaries:
@@ -349,14 +350,14 @@ def _bind_reduction(
     operands = [layout for _, layout in found]
     whole = [k for k, layout in enumerate(operands) if not any(layout.repeated)]
     lead = whole[0] if whole else 0
-    strides = [_run_strides(o, i, shape) for o, i in zip(operands, itemsizes, strict=True)]
+    strides = [run_strides(o, i, shape) for o, i in zip(operands, itemsizes, strict=True)]
     order = sorted(
-        range(len(shape)), key=lambda a: (-_sort_stride(operands[lead], a, itemsizes[lead]), a)
+        range(len(shape)), key=lambda a: (-sort_stride(operands[lead], a, itemsizes[lead]), a)
     )
     reduced = [axis for axis in order if axis in section.axes]
     kept = [axis for axis in order if axis not in section.axes]
-    length, along = _merge_axes(reduced, shape, strides, section.axes)
-    lengths, rows = _merge_kept(kept, shape, strides)
+    length, along = merge_axes(reduced, shape, strides, section.axes)
+    lengths, rows = merge_kept(kept, shape, strides)
     strategy = "row" if order[-1] in section.axes else "column"
     inner = along if strategy == "row" else [row[-1] for row in rows]
     tensors = tuple(
@@ -391,7 +392,7 @@ def _running_on(
         return replaced
     for k, part in enumerate(section.loads):
         name, layout = found[k]
-        strides = _run_strides(layout, itemsizes[k], shape)
+        strides = run_strides(layout, itemsizes[k], shape)
         axes = sorted(section.axes, key=lambda axis: (-abs(strides[axis]), axis))
         ordered = axes == sorted(axes)
         if ordered and all(
@@ -400,184 +401,3 @@ def _running_on(
             continue
         replaced[k] = layouts.contiguous(part, name, layout, itemsizes[k])
     return replaced
-
-
-def _run_strides(layout: Layout, itemsize: int, shape: Sequence[int]) -> list[int]:
-    """Strides of one operand; an axis of length 1 runs on from the one inside it."""
-    strides: list[int] = []
-    step = itemsize
-    for axis in range(len(shape) - 1, -1, -1):
-        if layout.repeated[axis]:
-            stride = 0
-        else:
-            stride = step if layout.shape[axis] == 1 else layout.strides[axis]
-        strides.insert(0, stride)
-        step = stride * shape[axis]
-    return strides
-
-
-def _merge_axes(
-    axes: Sequence[int], shape: Sequence[int], strides: Sequence[Sequence[int]], wanted: Any
-) -> tuple[int, list[int]]:
-    """All reduced axes as one loop: its length and each operand's stride.
-
-    Raises:
-        Unsupported: they do not run on.
-    """
-    length = 1
-    for axis in axes:
-        length *= shape[axis]
-    for outer, inner in itertools.pairwise(axes):
-        if any(row[outer] != row[inner] * shape[inner] for row in strides):
-            raise Unsupported(
-                "unsupported-layout", "reduction", f"axes {tuple(wanted)} of strided memory", ""
-            )
-    return length, [row[axes[-1]] for row in strides]
-
-
-def _merge_kept(
-    axes: Sequence[int], shape: Sequence[int], strides: Sequence[Sequence[int]]
-) -> tuple[list[int], list[list[int]]]:
-    """Kept axes as few loops."""
-    lengths: list[int] = []
-    rows: list[list[int]] = [[] for _ in strides]
-    for place, axis in enumerate(axes):
-        before = axes[place - 1] if place else None
-        runs_on = before is not None and all(
-            row[before] == row[axis] * shape[axis] for row in strides
-        )
-        if runs_on:
-            lengths[-1] *= shape[axis]
-            for target, row in zip(rows, strides, strict=True):
-                target[-1] = row[axis]
-        else:
-            lengths.append(shape[axis])
-            for target, row in zip(rows, strides, strict=True):
-                target.append(row[axis])
-    return lengths, rows
-
-
-def collapse(
-    shape: Sequence[int], operands: Sequence[Layout], itemsizes: Sequence[int], first_store: int
-) -> tuple[list[int], list[list[int]]]:
-    """Order the loops by the first destination's memory and merge those that run on.
-
-    Which loops merge depends on strides alone, whatever the lengths: an axis that is 1 for every
-    size counts as contiguous unless broadcasting repeats along it, and one that happens to be 1
-    or 0 in this call has the stride that it has at other lengths.
-
-    Returns:
-        Lengths, outermost first, and for each operand its strides; at least one loop.
-    """
-    rank = len(shape)
-    lead = operands[first_store]
-    order = sorted(range(rank), key=lambda a: (-_sort_stride(lead, a, itemsizes[first_store]), a))
-    lengths = [shape[axis] for axis in order]
-    strides = []
-    for layout, itemsize in zip(operands, itemsizes, strict=True):
-        row: list[int] = []
-        step = itemsize  # what the next axis outwards must have to run on
-        for axis in reversed(order):
-            if layout.repeated[axis]:
-                stride = 0
-            elif layout.symbolic[axis] == 1:
-                stride = step
-            else:
-                stride = layout.strides[axis]
-            row.insert(0, stride)
-            step = stride * max(shape[axis], 1)
-        strides.append(row)
-    merged, kept = [], [[] for _ in strides]  # type: ignore[var-annotated]
-    for place in range(rank):
-        runs_on = place > 0 and all(
-            row[place - 1] == row[place] * max(shape[order[place]], 1) for row in strides
-        )
-        if runs_on:
-            merged[-1] *= lengths[place]
-            for target, row in zip(kept, strides, strict=True):
-                target[-1] = row[place]
-        else:
-            merged.append(lengths[place])
-            for target, row in zip(kept, strides, strict=True):
-                target.append(row[place])
-    if not merged:
-        return [1], [[itemsize] for itemsize in itemsizes]
-    return merged, kept
-
-
-def _sort_stride(layout: Layout, axis: int, itemsize: int) -> int:
-    """A stride to sort axes by; an axis of length 1 keeps its place beside its neighbour."""
-    if layout.shape[axis] != 1:
-        return abs(layout.strides[axis])
-    inner = [abs(s) * n for s, n in zip(layout.strides[axis + 1 :], layout.shape[axis + 1 :],
-                                        strict=True) if n != 1]  # fmt: skip
-    return max(inner, default=itemsize)
-
-
-def _all_c_order(graph: Graph, arrays: Mapping[str, Any]) -> bool:
-    """Whether every result is in C order without looking closer."""
-    if any(node.op.name in ("transpose", "broadcast_to") for node in graph.nodes):
-        return False
-    return all(array.flags.c_contiguous for array in arrays.values())
-
-
-def memory_orders(
-    graph: Graph, arrays: Mapping[str, Any], sizes: Mapping[str, int]
-) -> dict[int, list[int]]:
-    """The axis order, outermost first, that NumPy would give every value of a graph."""
-    layouts: dict[int, Layout] = {}
-    orders: dict[int, list[int]] = {}
-    for node in graph.nodes:
-        shape = tuple(dims.evaluate(dim, sizes) for dim in node.shape)
-        name = node.op.name
-        if name == "input":
-            layouts[id(node)] = views.layout_of(arrays[node.payload], node.shape)
-            continue
-        if not node.args:
-            layouts[id(node)] = Layout(0, (), (), (), ())
-            continue
-        operands = [layouts[id(arg)] for arg in node.args]
-        if node.op.structure and name != "concatenate":
-            seen = layouts[id(node)] = _seen(operands[0], node, sizes, shape)
-            orders[id(node)] = views.sorted_order([(seen.shape, seen.strides)])
-            continue
-        if node.op.reduction:
-            operands = [_without(operands[0], infer.parse_axes(node.payload), node)]
-        given = [(layout.shape, layout.strides) for layout in operands]
-        copied = infer.copy_order(node.payload) if name == "cast" else ""
-        if copied == "C":
-            order = list(range(len(shape)))
-        elif copied or name == "concatenate":
-            order = views.sorted_order(given)
-        else:
-            order = views.keep_order(len(shape), given)
-        orders[id(node)] = order
-        if name == "cast" and not copied:  # converted in passing: no array of its own
-            layouts[id(node)] = operands[0]
-            continue
-        strides = views.ordered_strides(shape, order, 1)
-        layouts[id(node)] = Layout(0, shape, strides, node.shape, (False,) * len(shape))
-    return orders
-
-
-def _without(layout: Layout, axes: Sequence[int], node: Node) -> Layout:
-    """The layout of an operand without its reduced axes: a result keeps the order of the rest."""
-    kept = [axis for axis in range(len(layout.shape)) if axis not in axes]
-    return Layout(
-        0,
-        tuple(layout.shape[a] for a in kept),
-        tuple(layout.strides[a] for a in kept),
-        node.shape,
-        tuple(layout.repeated[a] for a in kept),
-    )
-
-
-def _seen(
-    layout: Layout, node: Node, sizes: Mapping[str, int], shape: tuple[int, ...]
-) -> Layout:
-    """The layout of a view; a reshape that copies is contiguous."""
-    try:
-        return views.apply_view(layout, (node.op.name, node.payload), sizes)
-    except views.NeedsCopy:
-        strides = views.contiguous_strides(shape, 1)
-        return Layout(0, shape, strides, node.shape, (False,) * len(shape))

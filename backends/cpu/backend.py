@@ -73,7 +73,7 @@ class CpuBackend(Backend):
         return struct.pack(f"={len(pointers)}Q", *pointers) + rest
 
     @cached_property
-    def address(self) -> Callable[[Any], int]:  # type: ignore[override] # a method, chosen once
+    def address(self) -> Callable[[Any], int]:
         """The address of an array's first element."""
         from fuser.backends.cpu.arrays import address_function
 

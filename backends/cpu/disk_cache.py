@@ -20,6 +20,7 @@ from functools import cache
 from pathlib import Path
 
 from fuser import config
+from fuser.backends.cpu import target
 
 #: All entries together; the least recently used go first.
 LIMIT_BYTES = 256 << 20
@@ -54,6 +55,8 @@ def _environment() -> bytes:
         llvm.get_process_triple(),
         llvm.get_host_cpu_name(),
         llvm.get_host_cpu_features().flatten(),
+        target.CODE_MODEL,
+        target.RELOCATION,
     )
     return "\n".join(parts).encode()
 

@@ -24,6 +24,8 @@ KNOWN_TARGETS = {
     ),
 }  # fmt: skip
 
+CODE_MODEL, RELOCATION = "small", "pic"
+
 _initialised = False
 _lock = threading.Lock()
 
@@ -70,7 +72,10 @@ def target_machine() -> Any:
             features=llvm.get_host_cpu_features().flatten(),
             opt=2,
             jit=True,
-            codemodel="jitdefault",
+            # With the large model constants are spilled and loaded again, often across cache
+            # lines; with the small one they are operands in memory.
+            codemodel=CODE_MODEL,
+            reloc=RELOCATION,
         )
     return found
 
@@ -83,7 +88,9 @@ def cross_machine(name: str) -> Any:
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     target = llvm.Target.from_triple(triple)
-    return target.create_target_machine(cpu=cpu, features=features, opt=2, jit=True)
+    return target.create_target_machine(
+        cpu=cpu, features=features, opt=2, jit=True, codemodel=CODE_MODEL, reloc=RELOCATION
+    )
 
 
 @cache

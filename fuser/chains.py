@@ -1,0 +1,123 @@
+"""Chains of views: merged where two are one, and recognised where they only repeat a result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fuser import infer
+from fuser.dims import Dim
+
+Shape = tuple[Dim, ...]
+View = tuple[str, str]
+Chain = tuple[View, ...]
+
+
+def compose(first: Chain, then: Chain) -> Chain:
+    """Views one after another, merged where two simple slices are one."""
+    chain = list(first)
+    for view in then:
+        if chain and (merged := _merge(chain[-1], view)) is not None:
+            chain[-1:] = merged
+        else:
+            chain.append(view)
+    return tuple(chain)
+
+
+def _merge(first: View, then: View) -> list[View] | None:
+    """`x[1:][:-1]` is `x[1:-1]`; None where two views are not merged."""
+    if first[0] == then[0] == "transpose":
+        inner, outer = ([int(a) for a in v[1].split(",") if a.strip()] for v in (first, then))
+        order = [inner[axis] for axis in outer]
+        return [] if order == sorted(order) else [("transpose", ", ".join(map(str, order)))]
+    if first[0] == then[0] == "broadcast_to":
+        return [then]
+    if first[0] != "index" or then[0] != "index":
+        return None
+    left, right = infer.parse_index(first[1]), infer.parse_index(then[1])
+    if any(not isinstance(part, slice) for part in (*left, *right)):
+        return None
+    size = max(len(left), len(right))
+    left += (slice(None),) * (size - len(left))
+    right += (slice(None),) * (size - len(right))
+    parts = []
+    for a, b in zip(left, right, strict=True):
+        assert isinstance(a, slice)
+        assert isinstance(b, slice)
+        part = _merge_slices(a, b)
+        if part is None:
+            return None
+        parts.append(part)
+    while parts and parts[-1] == slice(None):
+        parts.pop()
+    return [("index", infer.spell_index(parts))] if parts else []
+
+
+def _merge_slices(a: slice, b: slice) -> slice | None:
+    """Merge slices that only drop elements from the ends."""
+    if b == slice(None):
+        return a
+    if a == slice(None):
+        return b
+    for part in (a, b):
+        drops = (part.start or 0) >= 0 and (part.stop is None or part.stop < 0)
+        if part.step is not None or not drops:
+            return None
+    start = (a.start or 0) + (b.start or 0)
+    stop = (a.stop or 0) + (b.stop or 0)
+    return slice(start or None, stop or None)
+
+
+def insert_axes(rank: int, axes: Sequence[int]) -> View:
+    """The view that puts reduced axes back with length 1."""
+    parts = [None if axis in axes else slice(None) for axis in range(rank)]
+    while parts and parts[-1] == slice(None):
+        parts.pop()
+    return ("index", infer.spell_index(parts))
+
+
+def spans(shape: Shape, views: Chain, target: Shape, axes: Sequence[int]) -> bool:
+    """Whether views repeat a result of `shape` along the reduced axes and do nothing else."""
+    places: list[int | None] = list(range(len(shape)))
+    lengths: list[Dim] = list(shape)
+    for name, payload in views:
+        if name == "transpose":
+            order = infer.parse_axes(payload)
+            places, lengths = [places[a] for a in order], [lengths[a] for a in order]
+        elif name == "broadcast_to":
+            wide = infer.parse_shape(payload)
+            lead = len(wide) - len(lengths)
+            new: list[int | None] = [None] * lead
+            for place, length, wanted in zip(places, lengths, wide[lead:], strict=True):
+                new.append(None if length == 1 and wanted != 1 else place)
+            places, lengths = new, list(wide)
+        elif name == "index":
+            seen = _index_places(places, lengths, infer.parse_index(payload))
+            if seen is None:
+                return False
+            places, lengths = seen
+        else:
+            return False
+    kept = iter(range(len(shape)))
+    wanted_places = [None if axis in axes else next(kept) for axis in range(len(target))]
+    return places == wanted_places
+
+
+def _index_places(
+    places: list[int | None], lengths: list[Dim], parts: Sequence[infer.IndexPart]
+) -> tuple[list[int | None], list[Dim]] | None:
+    """Axes after an index that adds axes of length 1 or takes such ones away, else None."""
+    new_places: list[int | None] = []
+    new_lengths: list[Dim] = []
+    axis = 0
+    for part in parts:
+        if part is None:
+            new_places.append(None)
+            new_lengths.append(1)
+            continue
+        if part == slice(None):
+            new_places.append(places[axis])
+            new_lengths.append(lengths[axis])
+        elif isinstance(part, slice) or places[axis] is not None:
+            return None
+        axis += 1
+    return [*new_places, *places[axis:]], [*new_lengths, *lengths[axis:]]

@@ -1,0 +1,122 @@
+"""Loops in the order of memory, and as few of them as strides allow."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+from fuser.errors import Unsupported
+from fuser.views import Layout
+
+
+def collapse(
+    shape: Sequence[int], operands: Sequence[Layout], itemsizes: Sequence[int], first_store: int
+) -> tuple[list[int], list[list[int]]]:
+    """Order the loops by the first destination's memory and merge those that run on.
+
+    Which loops merge depends on strides alone, whatever the lengths: an axis that is 1 for every
+    size counts as contiguous unless broadcasting repeats along it, and one that happens to be 1
+    or 0 in this call has the stride that it has at other lengths.
+
+    Returns:
+        Lengths, outermost first, and for each operand its strides; at least one loop.
+    """
+    rank = len(shape)
+    lead = operands[first_store]
+    order = sorted(range(rank), key=lambda a: (-sort_stride(lead, a, itemsizes[first_store]), a))
+    lengths = [shape[axis] for axis in order]
+    strides = []
+    for layout, itemsize in zip(operands, itemsizes, strict=True):
+        row: list[int] = []
+        step = itemsize  # what the next axis outwards must have to run on
+        for axis in reversed(order):
+            if layout.repeated[axis]:
+                stride = 0
+            elif layout.symbolic[axis] == 1:
+                stride = step
+            else:
+                stride = layout.strides[axis]
+            row.insert(0, stride)
+            step = stride * max(shape[axis], 1)
+        strides.append(row)
+    merged, kept = [], [[] for _ in strides]  # type: ignore[var-annotated]
+    for place in range(rank):
+        runs_on = place > 0 and all(
+            row[place - 1] == row[place] * max(shape[order[place]], 1) for row in strides
+        )
+        if runs_on:
+            merged[-1] *= lengths[place]
+            for target, row in zip(kept, strides, strict=True):
+                target[-1] = row[place]
+        else:
+            merged.append(lengths[place])
+            for target, row in zip(kept, strides, strict=True):
+                target.append(row[place])
+    if not merged:
+        return [1], [[itemsize] for itemsize in itemsizes]
+    return merged, kept
+
+
+def sort_stride(layout: Layout, axis: int, itemsize: int) -> int:
+    """A stride to sort axes by; an axis of length 1 keeps its place beside its neighbour."""
+    if layout.shape[axis] != 1:
+        return abs(layout.strides[axis])
+    inner = [abs(s) * n for s, n in zip(layout.strides[axis + 1 :], layout.shape[axis + 1 :],
+                                        strict=True) if n != 1]  # fmt: skip
+    return max(inner, default=itemsize)
+
+
+def run_strides(layout: Layout, itemsize: int, shape: Sequence[int]) -> list[int]:
+    """Strides of one operand; an axis of length 1 runs on from the one inside it."""
+    strides: list[int] = []
+    step = itemsize
+    for axis in range(len(shape) - 1, -1, -1):
+        if layout.repeated[axis]:
+            stride = 0
+        else:
+            stride = step if layout.shape[axis] == 1 else layout.strides[axis]
+        strides.insert(0, stride)
+        step = stride * shape[axis]
+    return strides
+
+
+def merge_axes(
+    axes: Sequence[int], shape: Sequence[int], strides: Sequence[Sequence[int]], wanted: Any
+) -> tuple[int, list[int]]:
+    """All reduced axes as one loop: its length and each operand's stride.
+
+    Raises:
+        Unsupported: they do not run on.
+    """
+    length = 1
+    for axis in axes:
+        length *= shape[axis]
+    for outer, inner in itertools.pairwise(axes):
+        if any(row[outer] != row[inner] * shape[inner] for row in strides):
+            raise Unsupported(
+                "unsupported-layout", "reduction", f"axes {tuple(wanted)} of strided memory", ""
+            )
+    return length, [row[axes[-1]] for row in strides]
+
+
+def merge_kept(
+    axes: Sequence[int], shape: Sequence[int], strides: Sequence[Sequence[int]]
+) -> tuple[list[int], list[list[int]]]:
+    """Kept axes as few loops."""
+    lengths: list[int] = []
+    rows: list[list[int]] = [[] for _ in strides]
+    for place, axis in enumerate(axes):
+        before = axes[place - 1] if place else None
+        runs_on = before is not None and all(
+            row[before] == row[axis] * shape[axis] for row in strides
+        )
+        if runs_on:
+            lengths[-1] *= shape[axis]
+            for target, row in zip(rows, strides, strict=True):
+                target[-1] = row[axis]
+        else:
+            lengths.append(shape[axis])
+            for target, row in zip(rows, strides, strict=True):
+                target.append(row[axis])
+    return lengths, rows

@@ -1,0 +1,79 @@
+"""The memory order that NumPy would give every value of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fuser import dims, infer, views
+from fuser.graph import Graph, Node
+from fuser.views import Layout
+
+
+def all_c_order(graph: Graph, arrays: Mapping[str, Any]) -> bool:
+    """Whether every result is in C order without looking closer."""
+    if any(node.op.name in ("transpose", "broadcast_to") for node in graph.nodes):
+        return False
+    return all(array.flags.c_contiguous for array in arrays.values())
+
+
+def memory_orders(
+    graph: Graph, arrays: Mapping[str, Any], sizes: Mapping[str, int]
+) -> dict[int, list[int]]:
+    """The axis order, outermost first, that NumPy would give every value of a graph."""
+    layouts: dict[int, Layout] = {}
+    orders: dict[int, list[int]] = {}
+    for node in graph.nodes:
+        shape = tuple(dims.evaluate(dim, sizes) for dim in node.shape)
+        name = node.op.name
+        if name == "input":
+            layouts[id(node)] = views.layout_of(arrays[node.payload], node.shape)
+            continue
+        if not node.args:
+            layouts[id(node)] = Layout(0, (), (), (), ())
+            continue
+        operands = [layouts[id(arg)] for arg in node.args]
+        if node.op.structure and name != "concatenate":
+            seen = layouts[id(node)] = _seen(operands[0], node, sizes, shape)
+            orders[id(node)] = views.sorted_order([(seen.shape, seen.strides)])
+            continue
+        if node.op.reduction:
+            operands = [_without(operands[0], infer.parse_axes(node.payload), node)]
+        given = [(layout.shape, layout.strides) for layout in operands]
+        copied = infer.copy_order(node.payload) if name == "cast" else ""
+        if copied == "C":
+            order = list(range(len(shape)))
+        elif copied or name == "concatenate":
+            order = views.sorted_order(given)
+        else:
+            order = views.keep_order(len(shape), given)
+        orders[id(node)] = order
+        if name == "cast" and not copied:  # converted in passing: no array of its own
+            layouts[id(node)] = operands[0]
+            continue
+        strides = views.ordered_strides(shape, order, 1)
+        layouts[id(node)] = Layout(0, shape, strides, node.shape, (False,) * len(shape))
+    return orders
+
+
+def _without(layout: Layout, axes: Sequence[int], node: Node) -> Layout:
+    """The layout of an operand without its reduced axes: a result keeps the order of the rest."""
+    kept = [axis for axis in range(len(layout.shape)) if axis not in axes]
+    return Layout(
+        0,
+        tuple(layout.shape[a] for a in kept),
+        tuple(layout.strides[a] for a in kept),
+        node.shape,
+        tuple(layout.repeated[a] for a in kept),
+    )
+
+
+def _seen(
+    layout: Layout, node: Node, sizes: Mapping[str, int], shape: tuple[int, ...]
+) -> Layout:
+    """The layout of a view; a reshape that copies is contiguous."""
+    try:
+        return views.apply_view(layout, (node.op.name, node.payload), sizes)
+    except views.NeedsCopy:
+        strides = views.contiguous_strides(shape, 1)
+        return Layout(0, shape, strides, node.shape, (False,) * len(shape))

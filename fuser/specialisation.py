@@ -1,0 +1,82 @@
+"""One way to run a function: its trace, its spec, and the calls that it holds for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fuser import captures, executor, scalars
+from fuser.specs import KernelSpec
+from fuser.tracer import Trace
+
+
+@dataclass(eq=False)
+class Specialisation:
+    """One way to run the function: its trace, its spec, and when it holds."""
+
+    trace: Trace
+    spec: KernelSpec | None
+    names: list[captures.NameGuard]
+    array_leaves: tuple[tuple[str, int], ...]
+    scalar_leaves: tuple[tuple[str, int], ...]
+    captured: dict[str, Any]
+    constants: dict[str, Any]
+    captured_dtypes: dict[str, Any] = field(default_factory=dict)
+    tried: set[Any] = field(default_factory=set)
+
+    def match(self, leaves: Sequence[Any]) -> Call | None:
+        """The call's arrays and numbers if this specialisation holds for it."""
+        for guard in self.names:
+            if not guard.holds():
+                return None
+        arrays = {name: leaves[place] for name, place in self.array_leaves}
+        for name, array in self.captured.items():
+            if array.dtype != self.captured_dtypes[name]:
+                return None  # its dtype was changed in place
+            arrays[name] = array
+        sizes = executor.sizes_of(
+            self.trace.graph, {name: array.shape for name, array in arrays.items()}
+        )
+        if sizes is None:
+            return None
+        numbers: dict[str, Any] = {name: leaves[place] for name, place in self.scalar_leaves}
+        numbers.update(sizes)
+        for text, value in self.trace.value_guards:
+            now = scalars.evaluate(text, numbers)
+            if not captures.same_value(now, value):
+                return None
+        return Call(self, arrays, numbers, sizes)
+
+
+@dataclass(slots=True)
+class Call:
+    """A specialisation and what it runs on."""
+
+    specialisation: Specialisation
+    arrays: dict[str, Any]
+    numbers: dict[str, Any]
+    sizes: dict[str, int]
+
+
+def specialise(
+    trace: Trace,
+    spec: KernelSpec | None,
+    names: list[captures.NameGuard],
+    constants: dict[str, Any],
+) -> Specialisation:
+    """Sort a trace's parameters into arrays, scalars and captured arrays."""
+    arrays, numbers, captured = [], [], {}
+    hidden = iter(trace.graph.captured)
+    for parameter, leaf in zip(trace.graph.parameters, trace.parameter_leaves, strict=True):
+        if leaf is None:
+            array = next(hidden)
+            captured[parameter.name] = constants.get(parameter.name, array)
+        elif parameter.dtype is None:
+            numbers.append((parameter.name, leaf))
+        else:
+            arrays.append((parameter.name, leaf))
+    dtypes = {name: array.dtype for name, array in captured.items()}
+    return Specialisation(
+        trace, spec, names, tuple(arrays), tuple(numbers), captured, constants, dtypes
+    )
