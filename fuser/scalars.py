@@ -82,6 +82,11 @@ class HostScalar:
         self.text = text
         self.hint = hint
 
+    @property  # type: ignore[misc] # as mocks do
+    def __class__(self) -> type:
+        """What `isinstance` in the user's code is told: float, int or bool."""
+        return type(self.hint)
+
     @property
     def kind(self) -> type:
         """Its Python type: float, int or bool."""

@@ -103,6 +103,11 @@ class TracedArray(NDArrayOperatorsMixin):
         seen = TracedArray(self.tracing, self.storage, (*self.views, (name, payload)), generic)
         return self.tracing.wrap(seen.node, True) if generic else seen  # a scalar is a copy
 
+    @property  # type: ignore[misc] # as mocks do
+    def __class__(self) -> type:
+        """What `isinstance` in the user's code is told: an array, or a NumPy scalar."""
+        return self.dtype.type if self.generic else np.ndarray
+
     # -- what an array knows of itself ------------------------------------------------------
 
     def _length(self, dim: Dim) -> Any:
