@@ -295,3 +295,28 @@ def test_functions_that_raise() -> None:
     with pytest.raises(KeyError, match="mine"):
         fuser.fuse(wrong, fallback="allow")(X)
     assert compare(wrong, X, fallback="allow") == ""
+
+
+def test_isinstance_tells_what_numpy_would() -> None:
+    """Functions that ask what they were given take the same way as without tracing."""
+    import numbers
+
+    def kinds(x: Any, s: Any) -> Any:
+        """Count the answers."""
+        asked = [
+            isinstance(x, np.ndarray),
+            isinstance(s, float),
+            isinstance(s, (int, np.ndarray)),
+            isinstance(s, numbers.Number),
+            isinstance(x[0, 0], np.generic),
+            isinstance(x[0, 0] * 2, np.floating),
+            isinstance(x.shape[0], int),
+            np.isscalar(s),
+            np.isscalar(x),
+            callable(x),
+        ]
+        return x * sum(2**k for k, answer in enumerate(asked) if answer)
+
+    assert_same(kinds, X, 2.0)
+    assert_same(kinds, X, 2)
+    assert_same(kinds, X, True)
