@@ -491,6 +491,8 @@ def _table(specialisation: Any, launch: Launch, leaves: Any) -> tuple[Any, list[
         return None
     if any(part.views for part in section.loads) or not launch.groups[0].sections:
         return None
+    if len(section.stores) != 1 or section.stores[0][1].views:
+        return None  # parts of a join are several stores into one output
     shape = section.shape
     if not shape or any(node.shape != shape for node in section.load_nodes):
         return None
