@@ -48,7 +48,7 @@ class Length:
 
     def __add__(self, other: Dim) -> Dim:
         """Sum."""
-        return _build(_merge(self.terms, _terms(other)))
+        return _build(_rejoined(_merge(self.terms, _terms(other))))
 
     __radd__ = __add__
 
@@ -109,6 +109,21 @@ def _merge(
         total[names] = total.get(names, 0) + value
     kept = [(names, value) for names, value in total.items() if value]
     return tuple(sorted(kept, key=lambda term: (not term[0], term[0])))
+
+
+def _rejoined(terms: tuple[tuple[Monomial, int], ...]) -> tuple[tuple[Monomial, int], ...]:
+    """Put the two parts of a length together: `min(x, 3) + max(x - 3, 0)` is `x`."""
+    for names, number in terms:
+        found = re.fullmatch(r"min\((.*), (\d+)\)", names[0]) if len(names) == 1 else None
+        if found is None:
+            continue
+        whole = parse(found[1])
+        other = str(whole - int(found[2]))
+        rest = ((f"max({other}, 0)",), number)
+        if rest in terms and isinstance(whole, Length):
+            kept = tuple(term for term in terms if term not in ((names, number), rest))
+            return _merge(kept, _terms(whole * number))
+    return terms
 
 
 def _build(terms: tuple[tuple[Monomial, int], ...]) -> Dim:

@@ -28,7 +28,7 @@ class Ledger:
         unfused_bytes: every operation reads its operands and writes its result.
         planned_bytes: what the planned kernels read and write; a buffer that a loop nest reads
             through several views counts once.
-        least_bytes: every used argument read once, every output written once.
+        least_bytes: what is used of every argument read once, every output written once.
         kernels_unfused: operations that compute.
         kernels_fused: kernels planned.
     """
@@ -52,7 +52,8 @@ def ledger(spec: KernelSpec, sizes: Mapping[str, int]) -> Ledger:
         _section_bytes(section, sizes) for group in spec.plan.groups for section in group.sections
     )
     least = dims.evaluate(schedule.least_bytes(spec.graph), sizes)
-    return Ledger(unfused, planned, least, operations, len(spec.plan.groups))
+    # What no view shows is not read, so kernels may need less than whole arguments.
+    return Ledger(unfused, planned, min(least, planned), operations, len(spec.plan.groups))
 
 
 def _elements(node: Node, sizes: Mapping[str, int]) -> int:
