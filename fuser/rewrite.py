@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fuser import infer
+from fuser.errors import ShapeError
 from fuser.graph import Graph, Node, intern, make, walk
 from fuser.rules import BOUNDED, EXACT, FAST, Rule, Table
 
@@ -57,7 +58,10 @@ def _again(node: Node, args: tuple[Node, ...], graph: Graph) -> Node:
     """The same operation on new operands."""
     if all(a.shape == b.shape and a.dtype == b.dtype for a, b in zip(args, node.args, strict=True)):
         return intern(node.op, args, node.shape, node.dtype, node.payload)
-    return make(node.op.name, *args, payload=node.payload, equal=graph.equal)
+    try:
+        return make(node.op.name, *args, payload=node.payload, equal=graph.equal)
+    except ShapeError:  # equal lengths of other texts: a rewrite changes no shape
+        return intern(node.op, args, node.shape, node.dtype, node.payload)
 
 
 def _by_op(tables: Sequence[Table]) -> dict[str, list[tuple[Table, Rule]]]:

@@ -610,7 +610,10 @@ def _canonical(
     lines: dict[int, str] = {}
 
     def change(node: Node, args: tuple[Node, ...]) -> Node:
-        new = _renamed(node, args, full, equal)
+        try:
+            new = _renamed(node, args, full, equal)
+        except ShapeError as error:  # NumPy took these shapes: lengths not seen to be equal
+            raise Unsupported("not-traceable", node.op.name, str(error), "") from None
         if id(node) in tracing.lines:
             lines.setdefault(id(new), tracing.lines[id(node)])
         return new
