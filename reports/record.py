@@ -25,7 +25,7 @@ NULLABLE_ERRORS = frozenset({"max_error_ulp", "max_relative_error", "tolerance"}
 """Fields of a `Run` that are written as null where they are not finite."""
 
 Status = Literal["ok", "fell_back", "compiled_inside", "wrong", "failed", "absent", "not_run"]
-VariantKind = Literal["eager", "fallback", "unfused", "fused", "peer", "aa"]
+VariantKind = Literal["eager", "fallback", "unfused", "fused", "peer", "aa", "into"]
 SizeName = Literal["S", "M", "L", "sweep"]
 Preset = Literal["quick", "full", "custom"]
 CeilingName = Literal["copy", "triad", "read"]

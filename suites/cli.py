@@ -41,6 +41,7 @@ def main() -> None:
 @click.option("--processes", type=click.IntRange(1, 100), help="Worker processes (quick: 3).")
 @click.option("--budget-s", type=click.FloatRange(1), help="Seconds for measuring (quick: 200).")
 @click.option("--variants", help="Runners to compare, by comma: eager,unfused,fused.")
+@click.option("--peers", is_flag=True, help="Also every other fuser that is installed.")
 @click.option("--dtypes", default="", help="Dtypes instead of the preset's, by comma.")
 @click.option("--sizes", default="", help="Sizes instead: S, M, L or elements, by comma.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of inputs and order.")
@@ -77,7 +78,8 @@ def _plan(ids: Sequence[str], preset: str, full: bool, **options: Any) -> Plan:
     if any(":" in each for each in (*ids, options["variants"] or "")):
         sys.path.append(str(Path.cwd()))  # where a person's own module:NAME is
     try:
-        names = _split(options["variants"]) or None
+        names = _split(options["variants"]) or list(plans.MODES)
+        names += [each for each in _peers(options["peers"]) if each not in names]
         variants = plans.variants_for(names)
         make = plans.full_plan if full or preset == "full" else plans.quick_plan
         plan = make(variants=variants, seed=options["seed"], command=command_line())
@@ -87,8 +89,16 @@ def _plan(ids: Sequence[str], preset: str, full: bool, **options: Any) -> Plan:
         raise click.UsageError(f"unknown runner {error}; known: {known}") from None
     except (ValueError, ImportError) as error:
         raise click.UsageError(str(error)) from None
-    chosen = {name: options[name] for name in ("processes", "budget_s") if options[name]}
+    # each peer is measured in processes of its own: it gets as much time as ours together
+    chosen: dict[str, Any] = {"budget_s": plan.budget_s * max(1, len(plan.groups()))}
+    chosen |= {name: options[name] for name in ("processes", "budget_s") if options[name]}
     return replace(plan, **chosen)
+
+
+def _peers(wanted: bool) -> list[str]:
+    """Return every runner that is not ours; the absent ones are listed with their reason."""
+    ours = {*runners.BUILT_IN, *runners.INTO}
+    return [name for name in runners.specs() if name not in ours] if wanted else []
 
 
 def _split(text: str | None) -> list[str]:

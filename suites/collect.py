@@ -173,7 +173,7 @@ class Collector:
         return Run(
             variant=variant.name, status=status, reason=reason,
             expected_fallback=variant.kind == "fallback"
-            or (workload.must_refuse and variant.kind in ("unfused", "fused", "peer")),
+            or (workload.must_refuse and variant.kind in ("unfused", "fused", "peer", "into")),
             samples=Samples(*columns), first_call_s=row.first_call_s,
             compile_stages_s=dict(row.stages_s), max_error_ulp=row.ulp,
             max_relative_error=row.relative, tolerance=workload.tolerance(plan.dtype),

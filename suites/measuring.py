@@ -14,15 +14,18 @@ import numpy as np
 
 from fuser.suites.machine import available_memory_bytes
 from fuser.suites.plan import CellPlan, blocks_within
-from fuser.suites.runners import Facts, Runner
+from fuser.suites.runners import Facts, NotExpressibleError, Runner
 from fuser.suites.sampling import calls_per_sample, collector_off, now_s, timed_calls
 from fuser.suites.verify import (
     Accuracy,
     Reference,
+    buffers_for,
     compare,
     compare_or_recall,
     copies,
+    other_dtypes,
     poison,
+    poison_buffers,
     reference,
     refill,
     unchanged,
@@ -59,9 +62,21 @@ class Row:
     variant: int
     runner: Runner
     call: Callable[..., Any]
+    buffers: Arguments = ()  # where its results go, if they do not come in new arrays
+    given: Arguments | None = None  # the cell's arguments as the runner's own arrays
     calls: int = 1
     call_s: float = 0.0
     alive: bool = True
+
+    def arguments(self, state: "CellState") -> Arguments:
+        """Return what a call is given; converted when the cell's values are new."""
+        if self.given is None:
+            self.given = self.runner.accept(state.arguments)
+        return self.given
+
+    def found(self, result: Any) -> Any:
+        """Return what is judged: the buffers, where the results had to go there."""
+        return self.buffers or result
 
 
 @dataclass(slots=True)
@@ -175,17 +190,32 @@ class Measurement:
         runner = self.runners[variant]
         self.mark(state.index, variant)
         poison(expected)
+        buffers = buffers_for(expected) if runner.writes_into else ()
+        function = state.workload.function
         try:
+            given = runner.accept(state.arguments)
             with runner.observed() as stages_s:
                 start_s = now_s()
-                call = runner.prepare(state.workload.function, state.arguments)
-                result = call(*state.arguments)
+                call = (
+                    runner.prepare_into(function, state.arguments, buffers)
+                    if runner.writes_into
+                    else runner.prepare(function, state.arguments)
+                )
+                result = call(*given)
                 first_call_s = now_s() - start_s
             facts = runner.facts(call, state.arguments)
+        except NotExpressibleError as error:
+            self._drop(state, variant, "not_run", str(error))
+            return
         except Exception as error:  # noqa: BLE001  (any failure of a fuser is a finding, not ours)
             self._drop(state, variant, "failed", _message(error))
             return
         check_start_s = now_s()
+        row = Row(variant, runner, call, buffers, given)
+        result = row.found(result)
+        if runner.kind == "peer" and (reason := other_dtypes(result, expected)) is not None:
+            self._drop(state, variant, "not_run", f"{runner.name} means another type: {reason}")
+            return
         tolerance = state.workload.tolerance(state.plan.dtype)
         accuracy = compare_or_recall(result, expected, tolerance, ulps=True)
         if not accuracy.problem and not unchanged(state.arguments, before):
@@ -193,7 +223,7 @@ class Measurement:
             refill(state.arguments, before)
         self.emit(_first_event(state.index, variant, first_call_s, stages_s, facts))
         if self._passes(state, variant, "before timing", accuracy):
-            state.rows.append(Row(variant, runner, call))
+            state.rows.append(row)
         state.check_s += now_s() - check_start_s
 
     def _calibrate(self, state: CellState) -> None:
@@ -208,11 +238,12 @@ class Measurement:
     def _find_calls(self, state: CellState, row: Row) -> None:
         """Set how many calls make a sample: 1 where a call that compiled nothing is long."""
         compiled = row.runner.compiled_kernels()
-        row.call_s, _ = timed_calls(row.call, state.arguments, 1)
+        given = row.arguments(state)
+        row.call_s, _ = timed_calls(row.call, given, 1)
         long = row.call_s > 10 * self.limits.least_sample_s
         if not long or row.runner.compiled_kernels() != compiled:
             row.calls, row.call_s = calls_per_sample(
-                row.call, state.arguments, self.limits.least_sample_s
+                row.call, given, self.limits.least_sample_s
             )
 
     # Timing.
@@ -254,6 +285,8 @@ class Measurement:
             fresh = state.workload.inputs(state.plan.elements, state.plan.dtype, seed)
             refill(state.arguments, fresh)
             expected = reference(state.workload, state.arguments, state.plan.dtype)
+            for row in state.rows:
+                row.given = None
         for row in self.random.sample(state.rows, len(state.rows)):
             if row.alive:
                 self._sample(state, row, block, expected)
@@ -264,9 +297,12 @@ class Measurement:
         self.mark(state.index, row.variant)
         compiled, fallen = row.runner.compiled_kernels(), row.runner.fallbacks()
         try:
+            given = row.arguments(state)
             with collector_off():
-                row.call(*state.arguments)
-                seconds, result = timed_calls(row.call, state.arguments, row.calls)
+                row.call(*given)
+                if expected is not None:
+                    poison_buffers(row.buffers)
+                seconds, result = timed_calls(row.call, given, row.calls)
         except Exception as error:  # noqa: BLE001  (see _first_call)
             self._fail(state, row, _message(error))
             return
@@ -278,7 +314,8 @@ class Measurement:
         self._counted(state, row, "compiled_inside", compiled, row.runner.compiled_kernels())
         self._counted(state, row, "fell_back", fallen, row.runner.fallbacks())
         if expected is not None:
-            accuracy = compare(result, expected, state.workload.tolerance(state.plan.dtype))
+            tolerance = state.workload.tolerance(state.plan.dtype)
+            accuracy = compare(row.found(result), expected, tolerance)
             row.alive = self._passes(state, row.variant, f"in timed block {block}", accuracy)
 
     def _counted(
@@ -303,8 +340,9 @@ class Measurement:
                 continue
             self.mark(state.index, row.variant)
             poison(expected)
+            poison_buffers(row.buffers)
             try:
-                result = row.call(*arguments)
+                result = row.found(row.call(*row.runner.accept(arguments)))
             except Exception as error:  # noqa: BLE001  (see _first_call)
                 self._fail(state, row, _message(error))
                 continue

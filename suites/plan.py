@@ -15,12 +15,13 @@ Preset = Literal["quick", "full", "custom"]
 SizeName = Literal["S", "M", "L", "sweep"]
 
 AA_PAIR = ("eager", "eager_again")
-MODES = ("eager", "fallback", "unfused", "fused")
+MODES = ("eager", "fallback", "unfused", "fused", "eager_into", "fused_into")
+LEAST_INTO_BYTES = 1 << 20
+"""Smaller arrays come from memory that the C library has at hand: into one adds nothing."""
 QUICK_BUDGET_S = 200.0
 FULL_BUDGET_S = 3600.0
 SCALING_OPERATIONS = (10, 40, 160, 640)
 PROCESS_START_S = 1.0
-FIRST_CALL_S = 0.06
 SLOW_UFUNCS = frozenset(
     "exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh arctan power arctan2".split()
 )
@@ -40,6 +41,11 @@ class CellPlan:
         """Stable from run to run: `workload-dtype-elements`."""
         return f"{self.workload.rpartition(':')[2]}-{self.dtype}-{self.elements}"
 
+    @property
+    def array_bytes(self) -> int:
+        """The size of its largest input."""
+        return self.elements * np.dtype(self.dtype).itemsize
+
 
 @dataclass(frozen=True, slots=True)
 class VariantPlan:
@@ -51,6 +57,7 @@ class VariantPlan:
     description: str = ""
     own_process: bool = False
     absent_reason: str | None = None
+    first_call_s: float = runners.Runner.typical_first_call_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +84,8 @@ class Plan:
         """Return whether this pair is to be measured."""
         if variant.absent_reason is not None:
             return False
+        if variant.kind == "into" and cell.array_bytes < LEAST_INTO_BYTES:
+            return False
         return self.selected is None or (cell.id, variant.name) in self.selected
 
     def groups(self) -> list[list[VariantPlan]]:
@@ -101,10 +110,11 @@ class Plan:
     def _worker_estimate_s(self, group: Sequence[VariantPlan]) -> float:
         total_s = PROCESS_START_S + (2.0 if self.ceilings else 0.0) + 0.5 * len(self.scaling)
         for cell in self.cells:
-            variants = sum(self.wants(cell, each) for each in group)
+            wanted = [each for each in group if self.wants(cell, each)]
             call_s = eager_estimate_s(resolve(cell.workload), cell)
             sample_s = max(self.least_sample_s, call_s)
-            total_s += variants * (FIRST_CALL_S + 6 * call_s + self.most_blocks * sample_s)
+            total_s += sum(each.first_call_s for each in wanted)
+            total_s += len(wanted) * (6 * call_s + self.most_blocks * sample_s)
         return total_s
 
 
@@ -164,7 +174,8 @@ def _variant(name: str, spec: str) -> VariantPlan:
     except Exception as error:  # noqa: BLE001  (a third party's import may raise anything)
         return VariantPlan(name, spec, "peer", "", True, f"{type(error).__name__}: {error}")
     return VariantPlan(
-        runner.name or name, spec, runner.kind, runner.description, runner.own_process, reason
+        runner.name or name, spec, runner.kind, runner.description, runner.own_process, reason,
+        runner.typical_first_call_s,
     )
 
 

@@ -119,11 +119,21 @@ def _nothing() -> None:
     return None
 
 
+def _pairs(plan: Plan) -> list[tuple[str, str]]:
+    """Return every row of a plan, those of absent runners too: their tests say why they skip."""
+    return [
+        (cell.id, each.name)
+        for cell in plan.cells
+        for each in plan.variants
+        if each.absent_reason is not None or plan.wants(cell, each)
+    ]
+
+
 def _only(plan: Plan, selected: set[tuple[str, str]]) -> Plan:
     """Return the plan of the selected pairs alone."""
     cells = [cell for cell in plan.cells if any(cell.id == each for each, _ in selected)]
     variants = [each for each in plan.variants if any(each.name == name for _, name in selected)]
-    whole = len(selected) == len(plan.cells) * len(plan.variants)
+    whole = len(selected) == len(_pairs(plan))
     # memory speed and compile time by length belong to a whole run, not to a chosen row
     return replace(
         plan, cells=cells, variants=variants, selected=frozenset(selected),
@@ -173,7 +183,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "row" not in metafunc.fixturenames:
         return
     plan = metafunc.config.stash[DOOR].whole_plan()
-    pairs = [(cell.id, each.name) for cell in plan.cells for each in plan.variants]
+    pairs = _pairs(plan)
     metafunc.parametrize(
         ("cell_id", "variant"), pairs, ids=[f"{cell}-{variant}" for cell, variant in pairs]
     )

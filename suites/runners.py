@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal
 
 from fuser.suites.workload import Arguments
 
-RunnerKind = Literal["eager", "fallback", "unfused", "fused", "peer"]
+RunnerKind = Literal["eager", "fallback", "unfused", "fused", "peer", "into"]
 ENTRY_POINTS = "fuser.runners"
 
 
@@ -31,6 +31,10 @@ class Facts:
     least_bytes: int | None = None
 
 
+class NotExpressibleError(Exception):
+    """A formula that a runner cannot take; the row is "not run", with this reason."""
+
+
 class Runner:
     """The contract. A subclass gives the class attributes and `prepare`; the rest has defaults."""
 
@@ -42,6 +46,11 @@ class Runner:
     expects_fallback: ClassVar[bool] = False
     """Falling back is this runner's purpose, so that it is no finding."""
 
+    typical_first_call_s: ClassVar[float] = 0.06
+    """For the estimate of a run's length only."""
+    writes_into: ClassVar[bool] = False
+    """Its results go into arrays that the engine gives to `prepare_into`."""
+
     def unavailable(self) -> str | None:
         """Return why this runner cannot be used here and what to install, or None."""
         return None
@@ -50,8 +59,28 @@ class Runner:
         """Load what is loaded once in a process, so that no first call pays for it."""
 
     def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
-        """Return what is called and timed. Nothing compiled for an earlier one is reused."""
+        """Return what is called and timed. Nothing compiled for an earlier one is reused.
+
+        The callable returns when its results are there: a runner that works in the background
+        waits for them in it.
+
+        Raises:
+            NotExpressibleError: the runner has no form of this formula.
+        """
         raise NotImplementedError
+
+    def prepare_into(
+        self, function: Callable[..., Any], arguments: Arguments, buffers: Arguments
+    ) -> Callable[..., Any]:
+        """Return what is called and timed and leaves its results in `buffers`.
+
+        Only called where `writes_into` is set, instead of `prepare`.
+        """
+        raise NotImplementedError
+
+    def accept(self, arguments: Arguments) -> Arguments:
+        """Return the arguments as this runner's own arrays; outside of the timed region."""
+        return arguments
 
     @contextmanager
     def observed(self) -> Iterator[dict[str, float]]:
@@ -75,7 +104,7 @@ class EagerRunner(Runner):
     """The baseline: the function as it is."""
 
     name = "eager"
-    kind = "eager"
+    kind: ClassVar[RunnerKind] = "eager"
     description = "plain NumPy, one operation at a time"
     own_process = False
 
@@ -167,7 +196,7 @@ class FusedRunner(FuserRunner):
     """The fuser as it is meant to be used."""
 
     name = "fused"
-    kind = "fused"
+    kind: ClassVar[RunnerKind] = "fused"
     mode = "fused"
     description = "the fuser, operations fused into as few kernels as it can"
 
@@ -175,6 +204,22 @@ class FusedRunner(FuserRunner):
 BUILT_IN: Mapping[str, type[Runner]] = types.MappingProxyType(
     {each.name: each for each in (EagerRunner, FallbackRunner, UnfusedRunner, FusedRunner)}
 )
+
+
+INTO: Mapping[str, str] = types.MappingProxyType({
+    "eager_into": "fuser.suites.into:EagerIntoRunner",
+    "fused_into": "fuser.suites.into:FusedIntoRunner",
+})
+"""The same as eager and fused, writing into arrays that are there before the call."""
+
+PEERS: Mapping[str, str] = types.MappingProxyType({
+    "numexpr": "fuser.suites.peers.numexpr_runner:NumexprRunner",
+    "numba": "fuser.suites.peers.numba_runner:NumbaRunner",
+    "jax": "fuser.suites.peers.jax_runner:JaxRunner",
+    "torch": "fuser.suites.peers.torch_runner:TorchRunner",
+})
+"""The peers whose runners come with the harness: the entry points of pyproject.toml, also where
+a checkout is used that was never installed."""
 
 
 @cache
@@ -218,6 +263,7 @@ def specs() -> dict[str, str]:
     from importlib.metadata import entry_points
 
     found = {name: f"{kind.__module__}:{kind.__name__}" for name, kind in BUILT_IN.items()}
+    found |= {**INTO, **PEERS}
     for point in entry_points(group=ENTRY_POINTS):
         found.setdefault(point.name, point.value)
     return found

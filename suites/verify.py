@@ -230,6 +230,31 @@ def poison(expected: Reference) -> None:
     del blocks
 
 
+def buffers_for(expected: Reference) -> Arguments:
+    """Return an array for every output, in its own dtype, filled with NaN bytes."""
+    buffers = tuple(
+        np.empty(output.shape, dtype)
+        for output, dtype in zip(expected.outputs, expected.dtypes, strict=True)
+    )
+    poison_buffers(buffers)
+    return buffers
+
+
+def poison_buffers(buffers: Arguments) -> None:
+    """Fill arrays with NaN bytes: what the next call does not write is then seen."""
+    for each in buffers:
+        each.reshape(-1).view(np.uint8)[...] = 0xFF
+
+
+def other_dtypes(result: Any, expected: Reference) -> str | None:
+    """Return where a result's dtypes are not NumPy's, or None."""
+    found = [np.asarray(each).dtype for each in flatten(result)]
+    for index, (each, right) in enumerate(zip(found, expected.dtypes, strict=False)):
+        if each != right:
+            return f"output {index}: {each}, NumPy gives {right}"
+    return None
+
+
 def copies(arguments: Arguments) -> Arguments:
     """Return the arguments with every array copied, its strides kept where that is possible."""
     return tuple(each.copy("K") if isinstance(each, np.ndarray) else each for each in arguments)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fuser.suites.runners import EagerRunner, Facts, Runner
+from fuser.suites.runners import EagerRunner, Facts, NotExpressibleError, Runner
 from fuser.suites.workload import Arguments, Workload, normals
 
 MODULE = "tests.suites.cheats"
@@ -217,6 +217,98 @@ class Peer(EagerRunner):
     name = "peer"
     kind = "peer"
     own_process = True
+
+
+class Refusing(Peer):
+    """Has no form of the formula."""
+
+    name = "refusing"
+
+    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
+        """Raise."""
+        raise NotExpressibleError("no form of sort")
+
+
+class Widening(Peer):
+    """Computes in float64."""
+
+    name = "widening"
+
+    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
+        """Return a function of another dtype."""
+        return lambda x: function(x.astype(np.float64))
+
+
+class Converting(Peer):
+    """Takes lists instead of arrays."""
+
+    name = "converting"
+    converted: ClassVar[int] = 0
+
+    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
+        """Return a function of lists."""
+        return lambda values: np.asarray([value + value for value in values])
+
+    def accept(self, arguments: Arguments) -> Arguments:
+        """Convert and count it."""
+        Converting.converted += 1
+        return tuple(list(each) for each in arguments)
+
+
+class Into(Honest):
+    """Writes into the arrays it is given."""
+
+    name = "into"
+    kind = "into"
+    writes_into = True
+
+    def prepare_into(
+        self, function: Callable[..., Any], arguments: Arguments, buffers: Arguments
+    ) -> Callable[..., Any]:
+        """Return a function that copies its result."""
+
+        def into(*given: Any) -> Any:
+            np.copyto(buffers[0], function(*given))
+            return buffers[0]
+
+        return into
+
+
+class LeavingHalf(Into):
+    """Writes the first half only, and returns the right result in another array."""
+
+    name = "leaving_half"
+
+    def prepare_into(
+        self, function: Callable[..., Any], arguments: Arguments, buffers: Arguments
+    ) -> Callable[..., Any]:
+        """Return a function that fills half of the buffer."""
+
+        def half(*given: Any) -> Any:
+            result = function(*given)
+            buffers[0][: result.size // 2] = result[: result.size // 2]
+            return result
+
+        return half
+
+
+class WritingOnce(Into):
+    """Writes into its buffer in the first call alone."""
+
+    name = "writing_once"
+
+    def prepare_into(
+        self, function: Callable[..., Any], arguments: Arguments, buffers: Arguments
+    ) -> Callable[..., Any]:
+        """Return a function that fills the buffer once."""
+        calls = iter(range(10**9))
+
+        def once(*given: Any) -> Any:
+            if next(calls) == 0:
+                np.copyto(buffers[0], function(*given))
+            return buffers[0]
+
+        return once
 
 
 def double(x: Any) -> Any:

@@ -1,0 +1,92 @@
+"""numba: the formula compiled by njit, parallel and with fastmath; never in object mode."""
+
+import re
+import warnings
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+
+from fuser.suites.formula import NARROW, NarrowNumbers, Rebuilding
+from fuser.suites.peers import missing
+from fuser.suites.runners import NotExpressibleError, Runner
+from fuser.suites.workload import Arguments
+
+
+class NumbaRunner(Runner):
+    """Compiles the workload's own function.
+
+    numba gives a Python number a 64-bit type, so that `0.5 * x` is float64 for every x. A person
+    who uses it writes `np.float32(0.5)`; for float32 arrays this runner does the same.
+    """
+
+    name = "numba"
+    typical_first_call_s = 2.0
+    description = (
+        "numba.njit(parallel=True, fastmath=True); numbers spelled np.float32 for float32 arrays"
+    )
+
+    def __init__(self) -> None:
+        self.compiled: list[Any] = []
+
+    def unavailable(self) -> str | None:
+        """Return what to install, or None."""
+        return missing("numba", "numba")
+
+    def start(self) -> None:
+        """Import numba and start its threads with a small parallel loop."""
+        one = np.ones(16, np.float32)
+        self.prepare(_double, (one,))(one)
+
+    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
+        """Return the compiled function; compiling happens here, before its first call."""
+        import numba
+        from numba.core.errors import NumbaError
+
+        options = {"parallel": True, "fastmath": True}
+        helper = numba.njit(inline="always", **options)
+        how: dict[str, Any] = {"finish": helper}
+        if narrow := _narrow_dtype(arguments):
+            how |= {"change": NarrowNumbers, "extra": {NARROW: narrow}}
+            how["swap"] = lambda value: narrow(value) if type(value) is float else value
+        dispatcher: Any = Rebuilding(**how).copy(function, numba.njit(**options))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that nothing could run in parallel is no error
+            try:
+                dispatcher.compile(tuple(map(numba.typeof, self.accept(arguments))))
+            except NumbaError as error:
+                raise NotExpressibleError(f"numba.njit: {first_line(error)}") from error
+        self.compiled.append(dispatcher)
+        return cast(Callable[..., Any], dispatcher)
+
+    def accept(self, arguments: Arguments) -> Arguments:
+        """Return NumPy's arrays, and Python floats as float32 where all arrays are."""
+        narrow = _narrow_dtype(arguments)
+        if narrow is None:
+            return arguments
+        return tuple(narrow(each) if type(each) is float else each for each in arguments)
+
+    def compiled_kernels(self) -> int:
+        """Return how many signatures numba has compiled."""
+        return sum(len(each.signatures) for each in self.compiled)
+
+
+def _double(x: Any) -> Any:
+    return x + x
+
+
+def _narrow_dtype(arguments: Arguments) -> type[np.floating[Any]] | None:
+    """Return the type of the floating arrays where that is not the type of a Python float."""
+    kinds = {
+        each.dtype.type for each in arguments
+        if isinstance(each, np.ndarray) and each.dtype.kind == "f"
+    }
+    return kinds.pop() if len(kinds) == 1 and kinds != {np.float64} else None
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of an error's text that says something, at most 160 characters."""
+    text = re.sub(r"\x1b\[[0-9;]*m", "", str(error))  # numba colours its messages
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    wanted = [line for line in lines if not line.startswith("Failed in nopython mode pipeline")]
+    return (wanted or lines or [type(error).__name__])[0][:160]

@@ -1,0 +1,75 @@
+"""PyTorch: the formula traced through torch's NumPy support and compiled by torch.compile."""
+
+import shutil
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+
+from fuser.suites.peers import missing
+from fuser.suites.peers.numba_runner import first_line
+from fuser.suites.runners import NotExpressibleError, Runner
+from fuser.suites.workload import Arguments
+
+COMPILERS = ("g++", "clang++", "c++")
+
+
+class TorchRunner(Runner):
+    """torch.compile of NumPy code as torch offers it, on tensors, without graph breaks."""
+
+    name = "torch"
+    typical_first_call_s = 2.5
+    description = "torch.compile(fullgraph=True) of the NumPy formula, inductor, CPU"
+
+    def unavailable(self) -> str | None:
+        """Return what to install, or None."""
+        if (reason := missing("torch", "torch")) is not None:
+            return reason
+        if not any(map(shutil.which, COMPILERS)):
+            return "torch.compile needs a C++ compiler: apt-get install g++"
+        return None
+
+    def start(self) -> None:
+        """Import torch and compile one trivial function."""
+        one = (np.ones(16, np.float32),)
+        self.prepare(_double, one)(*self.accept(one))
+
+    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
+        """Return the compiled function, compiled here for these arguments."""
+        import torch
+        from torch._dynamo.exc import TorchDynamoException
+
+        torch._dynamo.reset()
+        on_tensors = torch.compiler.wrap_numpy(function)
+        compiled = torch.compile(on_tensors, fullgraph=True, dynamic=False)
+        try:
+            with torch.no_grad():
+                compiled(*self.accept(arguments))
+        except TorchDynamoException as error:
+            raise NotExpressibleError(f"torch.compile: {first_line(error)}") from error
+        return cast(Callable[..., Any], compiled)
+
+    def accept(self, arguments: Arguments) -> Arguments:
+        """Return tensors on the same memory; what torch cannot view is copied."""
+        import torch
+
+        return tuple(
+            torch.from_numpy(each if _viewable(each) else each.copy())
+            if isinstance(each, np.ndarray)
+            else each
+            for each in arguments
+        )
+
+    def compiled_kernels(self) -> int:
+        """Return how many graphs torch has compiled in this process."""
+        from torch._dynamo.utils import counters
+
+        return int(counters["stats"]["unique_graphs"])
+
+
+def _double(x: Any) -> Any:
+    return x + x
+
+
+def _viewable(array: Any) -> bool:
+    return bool(array.flags.writeable and all(stride >= 0 for stride in array.strides))
