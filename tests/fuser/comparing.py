@@ -33,7 +33,7 @@ def difference(wanted: Any, found: Any, ulp: float = 0) -> str:
     if type(wanted) is not type(found):
         return f"type {type(wanted).__name__} against {type(found).__name__}"
     if not isinstance(wanted, (np.ndarray, np.generic)):
-        same = wanted == found or (wanted != wanted and found != found)  # noqa: PLR0124 - NaN
+        same = wanted == found or (wanted != wanted and found != found)
         return "" if same else f"{wanted!r} against {found!r}"
     if wanted.dtype != found.dtype:
         return f"dtype {wanted.dtype} against {found.dtype}"

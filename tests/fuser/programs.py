@@ -16,9 +16,7 @@ import numpy as np
 from fuser.ops import TABLE
 
 Array = Any
-DTYPES = (
-    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split()
-)
+DTYPES = "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split()
 #: Steps that jump: an error of their operands is not bounded by slopes.
 JUMPS = frozenset(
     "floor_divide remainder fmod sign rint floor ceil trunc equal not_equal less less_equal "

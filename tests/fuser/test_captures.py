@@ -170,7 +170,9 @@ def test_closures() -> None:
 def test_containers() -> None:
     """Entries of dicts and lists, nested, with arrays and functions in them."""
     check(
-        lambda x: x * PARAMETERS["w"] + PARAMETERS["l"][0] + PARAMETERS["l"][1]["b"] * PARAMETERS["s"],
+        lambda x: (
+            x * PARAMETERS["w"] + PARAMETERS["l"][0] + PARAMETERS["l"][1]["b"] * PARAMETERS["s"]
+        ),
         lambda: PARAMETERS.__setitem__("w", np.full(3, 5.0)),
         lambda: PARAMETERS["w"].__imul__(2),
         lambda: PARAMETERS["l"].__setitem__(0, np.full(3, 7.0)),
@@ -209,7 +211,9 @@ def test_objects_as_arguments() -> None:
     net, thing = Net(), Base()
     check(lambda x, n: n.forward(x), lambda: setattr(net.layers[0], "w", 9.0), args=(ONES, net))
     check(lambda x, t: x * t.factor, lambda: setattr(thing, "factor", 9.0), args=(ONES, thing))
-    check(net.forward, lambda: setattr(net.layers[1], "w", 7.0), lambda: net.layers.append(Layer(2.0)))
+    check(
+        net.forward, lambda: setattr(net.layers[1], "w", 7.0), lambda: net.layers.append(Layer(2.0))
+    )
 
 
 def test_defaults() -> None:

@@ -50,7 +50,11 @@ def run(code: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run Python with switches set."""
     plain = {k: v for k, v in os.environ.items() if not k.startswith("FUSER_")}
     return subprocess.run(
-        [sys.executable, "-c", code], env={**plain, **variables}, capture_output=True, text=True, check=False
+        [sys.executable, "-c", code],
+        env={**plain, **variables},
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 

@@ -72,7 +72,9 @@ def test_normal_forms(length: dims.Dim, text: str) -> None:
     assert dims.parse(text) == length
 
 
-@pytest.mark.parametrize("text", ["n0 + ", "n0 ** 2", "open(n0)", "n0.real", "n0 / 2", "'a'", "2.5"])
+@pytest.mark.parametrize(
+    "text", ["n0 + ", "n0 ** 2", "open(n0)", "n0.real", "n0 / 2", "'a'", "2.5"]
+)
 def test_text_that_is_no_length_is_refused(text: str) -> None:
     """Nothing but names, integers, + - * // min and max."""
     with pytest.raises(GraphError):

@@ -76,7 +76,15 @@ def test_an_explanation_reads_well() -> None:
     fused = fuser.fuse(lambda x, s: (x * 1)[: int(s)] ** 3, fallback="error")
     explained = fused.explain(V, 5)
     text = str(explained)
-    for part in ("1 kernel", "bytes a call", "holds while", "s0 is 5", "rewrites", "x * 1 -> x", "loop over"):
+    for part in (
+        "1 kernel",
+        "bytes a call",
+        "holds while",
+        "s0 is 5",
+        "rewrites",
+        "x * 1 -> x",
+        "loop over",
+    ):
         assert part in text
     assert explained.graph is not None
     assert list(explained.candidates.columns) == COLUMNS

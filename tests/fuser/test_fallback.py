@@ -1,4 +1,4 @@
-"""What cannot be fused runs as NumPy runs it, with a reason that is counted, shown and said once."""
+"""What cannot be fused runs as NumPy runs it; its reason is counted, shown and said once."""
 
 import datetime
 import random
@@ -46,7 +46,10 @@ CASES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "write-into-view": (write_part, (X,)),
     "where-without-out": (lambda x: np.add(x, 1, where=x > -1), (X,)),
     "scalar-range": (lambda x: x < 1000, (X.astype(np.int8),)),
-    "not-traceable": (lambda x: x * x.__array_interface__["strides"] if type(x) is not np.ndarray else x * 2, (X,)),
+    "not-traceable": (
+        lambda x: x * x.__array_interface__["strides"] if type(x) is not np.ndarray else x * 2,
+        (X,),
+    ),
 }
 DTYPES: dict[str, Any] = {
     "object": np.array([1, 2.5, 3], object),
@@ -83,7 +86,7 @@ def fresh_settings() -> Iterator[None]:
 
 @pytest.mark.parametrize("code", CASES)
 def test_reasons_are_counted_shown_and_said_once(code: str) -> None:
-    """One warning, one count a call, the reason in `fallbacks` and `explain`; the answer is right."""
+    """One warning, one count a call, the reason in `explain`, and the right answer."""
     function, args = CASES[code]
     fused = fuser.fuse(function)
     before = codes().get(f"fallback.{code}", 0)
@@ -105,7 +108,7 @@ def test_reasons_are_counted_shown_and_said_once(code: str) -> None:
 
 @pytest.mark.parametrize("code", CASES)
 def test_policies(code: str) -> None:
-    """"error" raises the reason and what to do; "allow" is silent."""
+    """ "error" raises the reason and what to do; "allow" is silent."""
     function, args = CASES[code]
     with pytest.raises(fuser.FusionError) as caught:
         fuser.fuse(function, fallback="error")(*args)

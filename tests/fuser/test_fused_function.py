@@ -31,7 +31,9 @@ def into(function: Any, args: tuple[Any, ...], out: Any) -> None:
         np.copyto(target, value, casting="same_kind")
     found = fuser.fuse(function, fallback="allow")(*given[:-1], out=given[-1])
     assert found is given[-1]
-    for one, other in zip(fuser.trees.flatten(plain)[1], fuser.trees.flatten(given)[1], strict=True):
+    for one, other in zip(
+        fuser.trees.flatten(plain)[1], fuser.trees.flatten(given)[1], strict=True
+    ):
         assert difference(one, other) == ""
 
 
@@ -114,7 +116,9 @@ def test_out_stays_untouched_when_numpy_raises() -> None:
     """Integers to negative integer powers raise at run time."""
     room = np.full(3, 9)
     with pytest.raises(ValueError, match="negative"):
-        fuser.fuse(lambda x, y: x**y, fallback="allow")(np.arange(3), np.array([1, -1, 2]), out=room)
+        fuser.fuse(lambda x, y: x**y, fallback="allow")(
+            np.arange(3), np.array([1, -1, 2]), out=room
+        )
     np.testing.assert_array_equal(room, 9)
 
 
@@ -297,14 +301,32 @@ def test_one_function_called_in_every_way_in_any_order() -> None:
     fused = fuser.fuse(lambda x, y, s: x * s + y, fallback="allow")
     five, wide = whole(5), whole(5, dtype=np.float64)
     calls: list[tuple[Any, ...]] = [
-        (five, five, 1.0), (five, five, 2.0), (five, whole(4), 1.0), (five, whole(1), 1.0),
-        (whole(1), five, 1.0), (five, five, 1), (five, wide, 1.0), (wide, five, 1.0),
-        (whole(10)[::2], five, 1.0), (five, whole(10)[::-2], 1.0), (five[::-1], five, 1.0),
-        (X, Y, 1.0), (X.T, Y.T, 2.0), (whole(5, 4).T, X, 1.0), (X, five, 1.0), (whole(0), whole(0), 1.0),
-        (whole(1), whole(1), 1.0), (five, five.astype(">f4"), 1.0), (five, five, True),
-        (five, [1, 2, 3, 4, 5], 1.0), (five, 2.0, 1.0), (np.float32(2), five, 1.0),
-        (five, five, np.float64(2)), (five, five, "a"), (np.array(2.0), np.array(3.0), 1.0),
-    ]  # fmt: skip
+        (five, five, 1.0),
+        (five, five, 2.0),
+        (five, whole(4), 1.0),
+        (five, whole(1), 1.0),
+        (whole(1), five, 1.0),
+        (five, five, 1),
+        (five, wide, 1.0),
+        (wide, five, 1.0),
+        (whole(10)[::2], five, 1.0),
+        (five, whole(10)[::-2], 1.0),
+        (five[::-1], five, 1.0),
+        (X, Y, 1.0),
+        (X.T, Y.T, 2.0),
+        (whole(5, 4).T, X, 1.0),
+        (X, five, 1.0),
+        (whole(0), whole(0), 1.0),
+        (whole(1), whole(1), 1.0),
+        (five, five.astype(">f4"), 1.0),
+        (five, five, True),
+        (five, [1, 2, 3, 4, 5], 1.0),
+        (five, 2.0, 1.0),
+        (np.float32(2), five, 1.0),
+        (five, five, np.float64(2)),
+        (five, five, "a"),
+        (np.array(2.0), np.array(3.0), 1.0),
+    ]
     for _ in range(3):
         for place in CHANCE.permutation(len(calls)):
             assert compare(fused, *calls[place]) == ""

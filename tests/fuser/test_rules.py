@@ -59,7 +59,11 @@ EXAMPLES: dict[str, tuple[tuple[str, ...], Any]] = {
         lambda x, d: [
             make("absolute", make("absolute", x)),
             make("absolute", make("negative", x)),
-            *([make("fabs", make("fabs", x)), make("fabs", make("negative", x))] if d in FLOATS else []),
+            *(
+                [make("fabs", make("fabs", x)), make("fabs", make("negative", x))]
+                if d in FLOATS
+                else []
+            ),
         ],
     ),
     "cast(x, dtype of x) -> x": (EVERY, lambda x, d: [cast(x, d), cast(x, f"{d} K")]),
@@ -68,7 +72,8 @@ EXAMPLES: dict[str, tuple[tuple[str, ...], Any]] = {
         lambda x, d: [
             cast(cast(x, middle), last)
             for middle, last in product(EVERY, EVERY)
-            if not (middle in FLOATS and last in INTEGERS) and not (d in FLOATS and middle in INTEGERS)
+            if not (middle in FLOATS and last in INTEGERS)
+            and not (d in FLOATS and middle in INTEGERS)
         ],
     ),
     "where(c, x, x) -> x": (EVERY, lambda x, d: [make("where", make("isnan", x), x, x)]),
@@ -142,7 +147,11 @@ def test_rules_mean_what_they_replace(rule: Rule) -> None:
             if rule in EXACT.rules or dtype in INTEGERS:
                 same = (wanted == found) | ((wanted != wanted) & (found != found))
                 assert same.all(), (node, wanted, found)
-                assert (np.signbit(wanted) == np.signbit(found))[wanted == wanted].all() if dtype in FLOATS and wanted.dtype.kind == "f" else True
+                assert (
+                    (np.signbit(wanted) == np.signbit(found))[wanted == wanted].all()
+                    if dtype in FLOATS and wanted.dtype.kind == "f"
+                    else True
+                )
                 continue
             check_bounded(node, wanted, found)
     assert rule.equation in used
@@ -175,7 +184,14 @@ def test_fast_rules_need_to_be_asked_for() -> None:
 
 @pytest.mark.parametrize(
     "function",
-    [lambda x: x + 0.0, lambda x: x * 0, lambda x: x - x, lambda x: x / x, lambda x: 0 - x, lambda x: x - (-0.0)],
+    [
+        lambda x: x + 0.0,
+        lambda x: x * 0,
+        lambda x: x - x,
+        lambda x: x / x,
+        lambda x: 0 - x,
+        lambda x: x - (-0.0),
+    ],
 )
 def test_what_looks_like_a_rule_and_is_none(function: Any) -> None:
     """Signed zeros, infinities and NaN forbid these."""

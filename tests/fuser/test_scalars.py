@@ -38,7 +38,9 @@ NUMBERS = st.one_of(
     st.sampled_from([0.5, -0.0, 1e300, math.inf, math.nan]),
     st.sampled_from(DTYPES).map(lambda name: np.dtype(name).type(3)),
 )
-RUNNING = {name: fuser.fuse(lambda x, s, f=f: f(x, s), fallback="allow") for name, f in OPERATIONS.items()}
+RUNNING = {
+    name: fuser.fuse(lambda x, s, f=f: f(x, s), fallback="allow") for name, f in OPERATIONS.items()
+}
 
 
 @settings(max_examples=250)

@@ -105,7 +105,9 @@ def fill(x: Any) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("function", [set_all, set_masked, swap, both, through_out, fill, add_in_place])
+@pytest.mark.parametrize(
+    "function", [set_all, set_masked, swap, both, through_out, fill, add_in_place]
+)
 def test_writes_into_arguments_are_written_back(function: Any, mode: str) -> None:
     """In-place operations change the arguments as NumPy changes them."""
     args = (X, Y)[: function.__code__.co_argcount]
@@ -180,7 +182,16 @@ def test_assignment_broadcasts_as_numpy_does() -> None:
     assert_same(assign, X, np.ones((2, 4, 5)), fallback="allow")
 
 
-SCALARS = [np.float32(3), np.array(3, np.float32), 3.0, 3, True, np.int8(3), np.bool_(True), np.array(2)]
+SCALARS = [
+    np.float32(3),
+    np.array(3, np.float32),
+    3.0,
+    3,
+    True,
+    np.int8(3),
+    np.bool_(True),
+    np.array(2),
+]
 ZERO_D: dict[str, Any] = {
     "add": lambda x: x + 1,
     "sqrt": lambda x: np.sqrt(x),
@@ -227,7 +238,8 @@ def test_indexing_gives_scalars_or_views(function: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "function", [lambda x: x[9], lambda x: x[-5, 0] + 1, lambda x: x[0, 0, 0], lambda x: x[..., ...]]
+    "function",
+    [lambda x: x[9], lambda x: x[-5, 0] + 1, lambda x: x[0, 0, 0], lambda x: x[..., ...]],
 )
 def test_bad_indices_raise_what_numpy_raises(function: Any) -> None:
     """IndexError."""

@@ -75,7 +75,19 @@ def test_every_pair_of_layouts(function: str, first: str) -> None:
         assert_same(FUNCTIONS[function], LAYOUTS[first], second)
 
 
-SHAPES = [(4, 5), (5,), (4, 1), (1, 5), (1, 1), (), (1,), (3, 4, 5), (3, 1, 5), (2, 1, 4, 1), (0, 4, 5)]
+SHAPES = [
+    (4, 5),
+    (5,),
+    (4, 1),
+    (1, 5),
+    (1, 1),
+    (),
+    (1,),
+    (3, 4, 5),
+    (3, 1, 5),
+    (2, 1, 4, 1),
+    (0, 4, 5),
+]
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -87,7 +99,9 @@ def test_broadcasting(layout: str, shape: tuple[int, ...]) -> None:
     assert_same(lambda x, y: (y * 2 + x, y > x), x, y)
 
 
-@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (1,), (1, 1), (1, 7), (7, 1), (), (1, 0, 1)])
+@pytest.mark.parametrize(
+    "shape", [(0,), (0, 3), (3, 0), (1,), (1, 1), (1, 7), (7, 1), (), (1, 0, 1)]
+)
 def test_empty_and_single(shape: tuple[int, ...]) -> None:
     """Arrays of no and of one element, in C and F order, with odd strides of single axes."""
     x = whole(*shape)
