@@ -70,7 +70,8 @@ def test_all_ways_to_call_it_agree() -> None:
         assert doubled(x).tolist() == expected
         assert doubled.__call__(x).tolist() == expected
         assert doubled(x=x).tolist() == expected
-        assert doubled(*[x]).tolist() == doubled(**{"x": x}).tolist() == expected
+        unpacked = {"x": x}
+        assert doubled(*[x]).tolist() == doubled(**unpacked).tolist() == expected
         assert next(map(doubled, [x])).tolist() == expected
 
 

@@ -1,4 +1,4 @@
-"""Reductions give what NumPy gives, alone and among pointwise work, in one kernel where possible."""
+"""Reductions give what NumPy gives, alone and among pointwise work, in one kernel if they can."""
 
 from collections.abc import Callable
 from typing import Any
