@@ -23,6 +23,7 @@ class Speed:
     typical: float  # median over processes of the process median
     fastest: float  # of the process medians
     processes: int
+    by: str = "numpy"
 
 
 def working_set_class(working_set_bytes: int, caches: Mapping[str, int]) -> str:
@@ -46,19 +47,19 @@ def ceiling_speeds(ceilings: Sequence[Ceiling]) -> list[Speed]:
         ceilings: as recorded; each of `seconds` moved `bytes_moved`.
 
     Returns:
-        One `Speed` (bytes a second) for each name, thread count and working set that was timed.
+        One `Speed` (bytes a second) for each name, thread count, working set and code timed.
     """
-    groups: dict[tuple[str, int, int], dict[int, list[float]]] = defaultdict(dict)
+    groups: dict[tuple[str, int, int, str], dict[int, list[float]]] = defaultdict(dict)
     for each in ceilings:
         speeds = [each.bytes_moved / seconds for seconds in each.seconds if seconds > 0]
         if speeds:
-            key = (each.name, each.threads, each.working_set_bytes)
+            key = (each.name, each.threads, each.working_set_bytes, each.by)
             groups[key].setdefault(each.process, []).extend(speeds)
     result = []
-    for (name, threads, working_set), processes in sorted(groups.items()):
+    for (name, threads, working_set, by), processes in sorted(groups.items()):
         medians = [float(np.median(speeds)) for speeds in processes.values()]
         typical, fastest = float(np.median(medians)), max(medians)
-        result.append(Speed(name, working_set, threads, typical, fastest, len(medians)))
+        result.append(Speed(name, working_set, threads, typical, fastest, len(medians), by))
     return result
 
 

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from fuser.reports import detail_tables, tables
+from fuser.reports import detail_tables, fresh_into, tables
 from fuser.reports.analysis import Analysis
 
 TABLES = {
     "summary": tables.summary_table,
     "runs": tables.runs_table,
     "left_out": tables.left_out_table,
+    "fresh_into": fresh_into.fresh_into_table,
     "traffic": detail_tables.traffic_table,
     "bandwidth": detail_tables.bandwidth_table,
     "ceilings": detail_tables.ceilings_table,

@@ -78,7 +78,7 @@ def bandwidth_table(analysis: Analysis) -> pd.DataFrame:
 
 def ceilings_table(analysis: Analysis) -> pd.DataFrame:
     """Give the measured memory speed of this machine: bytes a second by anchor and working set."""
-    names = ["name", "threads", "working_set_bytes", "typical", "fastest", "processes"]
+    names = ["name", "by", "threads", "working_set_bytes", "typical", "fastest", "processes"]
     lines = [{name: getattr(each, name) for name in names} for each in analysis.speeds]
     return pd.DataFrame(lines, columns=names).rename(
         columns={"typical": "bytes_per_second", "fastest": "fastest_bytes_per_second"}

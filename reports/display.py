@@ -117,6 +117,18 @@ COLUMNS: Mapping[str, Sequence[Column]] = {
         Column("reason", "Reason"),
         Column("measured_ratio", "Against eager as timed", "ratio", "not in the summaries"),
     ),
+    "fresh_into": (
+        _WORKLOAD,
+        _DTYPE,
+        _ELEMENTS,
+        Column("eager_s", "Eager, fresh", "seconds"),
+        Column("fused_s", "Fused, fresh", "seconds"),
+        Column("fresh_ratio", "Fresh", "ratio", "eager / fused, new arrays"),
+        Column("eager_into_s", "Eager, into", "seconds", "out= in the last operation"),
+        Column("fused_into_s", "Fused, into", "seconds", "out="),
+        Column("into_ratio", "Into", "ratio", "eager into / fused into"),
+        Column("note", "Note"),
+    ),
     "traffic": (
         _WORKLOAD,
         _DTYPE,
@@ -141,6 +153,7 @@ COLUMNS: Mapping[str, Sequence[Column]] = {
     ),
     "ceilings": (
         Column("name", "Anchor"),
+        Column("by", "Code"),
         Column("threads", "Threads", "count"),
         Column("working_set_bytes", "Working set", "bytes"),
         Column("bytes_per_second", "Typical", "rate"),
@@ -225,7 +238,7 @@ def _is_used(values: "pd.Series[Any]") -> bool:
 
 def _anchor(name: str, record: Mapping[Any, Any]) -> str:
     """Name a row stably: by its cell and variant, not by its place."""
-    keys = ("cell", "workload", "dtype", "size", "stage", "operations", "name", "threads")
+    keys = ("cell", "workload", "dtype", "size", "stage", "operations", "name", "by", "threads")
     parts = [record["cell"]] if "cell" in record else [record.get(key) for key in keys]
     parts += [record.get(key) for key in ("variant", "baseline", "working_set_bytes")]
     if "cell" in record:

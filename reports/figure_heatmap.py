@@ -36,7 +36,8 @@ def draw(collection: Collection, layout: Layout) -> Figure | None:
     for index, (axes, size) in enumerate(zip(drawn, sizes, strict=True)):
         sized = rows[rows["size"] == size]
         _cells(axes, sized, names, variants, norm)
-        untimed = runs[(runs["size"] == size) & runs["speedup"].isna() & (runs["kind"] != "eager")]
+        compared = (runs["size"] == size) & ~runs["kind"].isin(["eager", "into"])
+        untimed = runs[compared & runs["speedup"].isna()]
         _untimed(axes, untimed, names, variants)
         _eager_column(axes, eager[eager["size"] == size], names, len(variants))
         axes.set_title(size_title(sized, size), pad=22)

@@ -36,7 +36,8 @@ from fuser.reports.tables import SIZE_ORDER
 def speedup_rows(collection: Collection) -> pd.DataFrame:
     """Select the rows that have a ratio to eager, outside the sweeps, with a `row` name."""
     runs = collection.tables["runs"]
-    chosen = runs[(runs["kind"] != "eager") & (runs["size"] != "sweep") & runs["speedup"].notna()]
+    compared = ~runs["kind"].isin(["eager", "into"])
+    chosen = runs[compared & (runs["size"] != "sweep") & runs["speedup"].notna()]
     return chosen.assign(row=name_rows(chosen)) if len(chosen) else chosen.assign(row="")
 
 

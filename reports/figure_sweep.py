@@ -25,7 +25,7 @@ from fuser.reports.style import (
 def swept(collection: Collection) -> pd.DataFrame:
     """Select the timed rows of workloads with at least three sizes, with a `row` name."""
     runs = collection.tables["runs"]
-    timed = runs[runs["call_s"].notna() & (runs["elements"] > 0)]
+    timed = runs[runs["call_s"].notna() & (runs["elements"] > 0) & (runs["kind"] != "into")]
     sizes = timed.groupby(["workload", "dtype"])["elements"].transform("nunique")
     chosen = timed[sizes >= 3]
     return chosen.assign(row=name_rows(chosen)) if len(chosen) else chosen.assign(row="")

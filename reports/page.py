@@ -29,6 +29,7 @@ TABLE_TITLES = {
     "summary": "Summaries by size: geometric means, rows and verdicts",
     "runs": "Every row",
     "left_out": "What was left out of the speed-ups, and why",
+    "fresh_into": "Large results: in a new array (fresh), and in one that is there (into)",
     "traffic": "Bytes a call, counted from the graph",
     "bandwidth": "Effective bandwidth of every row",
     "ceilings": "Memory speed of this machine, measured in this run",
@@ -163,6 +164,7 @@ def sections_of(collection: Collection, drawn: Sequence[Drawn]) -> list[Section]
             blocks = _table_blocks(collection, ["summary"], opened=True) + blocks
             blocks += _table_blocks(collection, ["runs", "left_out"], opened=True)
         if name == "traffic" and blocks:
+            blocks += _table_blocks(collection, ["fresh_into"], opened=True)
             blocks += _table_blocks(collection, ["ceilings"], opened=False)
         if name == "evidence":
             blocks += _table_blocks(collection, ["samples"], opened=False)

@@ -53,7 +53,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """Memory speed of plain code: `bytes_moved` in each of `seconds`, in one process."""
+    """Memory speed of simple code: `bytes_moved` in each of `seconds`, in one process."""
 
     name: CeilingName
     bytes_moved: int
@@ -61,6 +61,7 @@ class Ceiling:
     threads: int
     process: int
     seconds: Sequence[float]
+    by: str = "numpy"  # whose code moved the memory: "numpy" or "fuser"
 
 
 @dataclass(frozen=True, slots=True)

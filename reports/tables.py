@@ -139,7 +139,7 @@ def summary_table(analysis: Analysis) -> pd.DataFrame:
         sized = [row for row in analysis.rows if row.cell.size == size]
         for name in dict.fromkeys(row.variant.name for row in sized):
             rows = [row for row in sized if row.variant.name == name]
-            if rows[0].variant.kind != "eager":
+            if rows[0].variant.kind not in ("eager", "into"):
                 lines.append(_summary("eager", rows, {id(r): r.log_ratios for r in rows}, size))
             if rows[0].variant.kind == "fused":
                 gains = {id(row): row.fusion_log_ratios for row in rows}

@@ -1,12 +1,16 @@
-"""How fast this machine moves memory, measured beside the workloads with plain NumPy.
+"""How fast this machine moves memory, measured beside the workloads.
 
-`copy` reads one array and writes another. `triad` is a = b + s c in NumPy's two passes: five
-arrays moved (McCalpin's STREAM counts three, because its loop is one pass). Bytes are the loads
-and stores of the code; the read-for-ownership that a store may cause is not counted.
+`copy` reads one array and writes another. `triad` is a = b + s c: in NumPy's two passes five
+arrays moved, in a fused kernel three, as in McCalpin's STREAM. `read` finds the largest element.
+Bytes are the loads and stores of the code; the read-for-ownership that a store may cause is not
+counted. Each is measured with plain NumPy and, where the fuser is in the process, with its own
+kernels: so that a fused row is held against a ceiling of as many threads, woken the same way.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -27,24 +31,36 @@ def working_sets(caches: Mapping[str, int]) -> tuple[int, int]:
     return inside, min(beyond, MOST_BYTES)
 
 
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One way over the arrays: how many there are, and how many times one of them is moved."""
+
+    name: str
+    arrays: int
+    moved: int
+    run: Callable[..., object]
+
+
 def measure(
-    caches: Mapping[str, int], cores: int, process: int, samples: int
-) -> list[dict[str, Any]]:
-    """Return the ceilings as fields of the record: each at both sizes, on one and on all cores."""
-    found = []
+    caches: Mapping[str, int], cores: int, process: int, samples: int, fused: bool = False
+) -> Iterator[dict[str, Any]]:
+    """Yield the ceilings as fields of the record: each at both sizes, on one and on all cores.
+
+    `fused` measures with the fuser's kernels too.
+    """
     inside, beyond = working_sets(caches)
     for working_set_bytes in (inside, beyond):
         # waking threads costs more than an in-cache pass: all cores only beyond the cache
         for threads in sorted({1, cores}) if working_set_bytes == beyond else [1]:
-            for name, arrays, moved, passes in (("copy", 2, 2, _copy), ("triad", 3, 5, _triad)):
-                elements = working_set_bytes // arrays // 4
-                seconds = _seconds(passes, arrays, elements, threads, samples)
-                found.append({
-                    "name": name, "bytes_moved": moved * elements * 4,
-                    "working_set_bytes": arrays * elements * 4, "threads": threads,
-                    "process": process, "seconds": seconds,
-                })
-    return found
+            for by, passes in (("numpy", PASSES), ("fuser", fused_passes() if fused else ())):
+                for each in passes:
+                    elements = working_set_bytes // each.arrays // 4
+                    seconds = _seconds(each, by, elements, threads, samples)
+                    yield {
+                        "name": each.name, "bytes_moved": each.moved * elements * 4,
+                        "working_set_bytes": each.arrays * elements * 4, "threads": threads,
+                        "process": process, "seconds": seconds, "by": by,
+                    }
 
 
 def _copy(target: Array, source: Array) -> None:
@@ -56,24 +72,58 @@ def _triad(target: Array, source: Array, other: Array) -> None:
     np.add(target, source, out=target)
 
 
-def _seconds(
-    passes: Callable[..., None], arrays: int, elements: int, threads: int, samples: int
-) -> list[float]:
-    """Time one pass over all arrays, each thread on its own part of them."""
-    data = [np.full(elements, index + 1.0, np.float32) for index in range(arrays)]
+def _read(source: Array) -> None:
+    np.maximum.reduce(source)
+
+
+PASSES = (Pass("copy", 2, 2, _copy), Pass("triad", 3, 5, _triad), Pass("read", 1, 1, _read))
+
+
+def fused_passes() -> Sequence[Pass]:
+    """Return the same as fused kernels: each one pass."""
+    import fuser
+
+    copy = fuser.fuse(lambda source: +source)
+    triad = fuser.fuse(lambda source, other: source + SCALAR * other)
+    return (
+        Pass("copy", 2, 2, lambda target, source: copy(source, out=target)),
+        Pass("triad", 3, 3, lambda target, source, other: triad(source, other, out=target)),
+        Pass("read", 1, 1, fuser.fuse(lambda source: np.max(source))),
+    )
+
+
+@contextmanager
+def _fuser_threads(threads: int) -> Iterator[None]:
+    """Let the fuser use so many threads, as long as this lasts."""
+    from fuser import config
+
+    before = config.current().num_threads
+    config.change(num_threads=threads)
+    try:
+        yield
+    finally:
+        config.change(num_threads=before)
+
+
+def _seconds(each: Pass, by: str, elements: int, threads: int, samples: int) -> list[float]:
+    """Time one pass over all arrays; NumPy's threads have each their own part of them."""
+    data = [np.full(elements, index + 1.0, np.float32) for index in range(each.arrays)]
+    if by == "fuser":
+        with _fuser_threads(threads):
+            return _samples(each.run, tuple(data), samples)
     if threads == 1:
-        return _samples(passes, tuple(data), samples)
-    parts = list(zip(*(np.array_split(each, threads) for each in data), strict=True))
+        return _samples(each.run, tuple(data), samples)
+    parts = list(zip(*(np.array_split(array, threads) for array in data), strict=True))
     with ThreadPoolExecutor(threads) as pool:
 
         def all_parts() -> None:
-            for future in [pool.submit(passes, *part) for part in parts]:
+            for future in [pool.submit(each.run, *part) for part in parts]:
                 future.result()
 
         return _samples(all_parts, (), samples)
 
 
-def _samples(function: Callable[..., None], arguments: Any, samples: int) -> list[float]:
+def _samples(function: Callable[..., object], arguments: Any, samples: int) -> list[float]:
     function(*arguments)
     calls, _ = calls_per_sample(function, arguments, 0.001)
     with collector_off():

@@ -266,5 +266,36 @@ def doctor(as_json: bool) -> None:
         click.echo(f"{state:<9} {subject:<18} {text}")
 
 
+@main.group(invoke_without_command=True)
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+@click.pass_context
+def cache(context: click.Context, as_json: bool) -> None:
+    """Show the machine code kept between processes: where, how many entries, how many bytes."""
+    if context.invoked_subcommand is not None:
+        return
+    from fuser.backends.cpu import disk_cache
+
+    known = disk_cache.entries()
+    found = {
+        "path": str(disk_cache.folder()), "entries": len(known),
+        "bytes": sum(size for _, size, _ in known), "limit_bytes": disk_cache.LIMIT_BYTES,
+    }
+    if as_json:
+        click.echo(json.dumps(found))
+        return
+    click.echo(f"path     {found['path']}")
+    click.echo(f"entries  {found['entries']}")
+    click.echo(f"bytes    {found['bytes']} of at most {found['limit_bytes']}")
+
+
+@cache.command()
+def clear() -> None:
+    """Remove every entry."""
+    from fuser.backends.cpu import disk_cache
+
+    where = disk_cache.folder()
+    click.echo(f"{disk_cache.clear()} entries removed from {where}")
+
+
 if __name__ == "__main__":
     main()

@@ -108,7 +108,8 @@ def work(job: Job, emit: Emit, position: Position) -> None:
     if job.ceilings:
         emit({"event": "progress", "text": "memory speed", "fraction": 0.0})
         sizes, cores = machine.cache_sizes(), machine.usable_cores()
-        for ceiling in ceilings.measure(sizes, cores, job.process, CEILING_SAMPLES):
+        fused = any(each.kind == "fused" for each in used.values())
+        for ceiling in ceilings.measure(sizes, cores, job.process, CEILING_SAMPLES, fused):
             emit({"event": "ceiling", **ceiling})
     if job.scaling and job.scaling_variant is not None:
         emit({"event": "progress", "text": "compile time by length", "fraction": 0.0})

@@ -1,5 +1,8 @@
 """Memory speed: sizes follow the caches, bytes are those that the passes move."""
 
+import numpy as np
+import pytest
+
 from fuser.suites import ceilings
 
 
@@ -10,17 +13,36 @@ def test_working_sets_are_inside_and_beyond() -> None:
     assert ceilings.working_sets({"L3": 1 << 30})[1] == ceilings.MOST_BYTES
 
 
-def test_copy_and_triad_count_their_bytes() -> None:
-    """Copy moves two arrays, triad five in two passes; all cores only beyond the cache."""
-    found = ceilings.measure({"L2": 64 << 10, "L3": 1 << 20}, 2, process=4, samples=2)
-    kinds = {(each["name"], each["threads"], each["working_set_bytes"] > 1 << 20) for each in found}
+@pytest.mark.parametrize("fused", [False, True])
+def test_every_pass_counts_its_bytes(fused: bool) -> None:
+    """NumPy's triad moves five arrays in two passes, a fused one three; read moves one."""
+    caches = {"L2": 64 << 10, "L3": 1 << 20}
+    found = list(ceilings.measure(caches, 2, process=4, samples=2, fused=fused))
+    kinds = {
+        (each["by"], each["name"], each["threads"], each["working_set_bytes"] > 1 << 20)
+        for each in found
+    }
     assert kinds == {
-        (name, threads, beyond)
-        for name in ("copy", "triad")
+        (by, name, threads, beyond)
+        for by in (("numpy", "fuser") if fused else ("numpy",))
+        for name in ("copy", "triad", "read")
         for threads, beyond in ((1, False), (1, True), (2, True))
     }
+    shares = {"copy": (2, 2), "read": (1, 1)}
     for each in found:
-        arrays, moved = (2, 2) if each["name"] == "copy" else (3, 5)
+        triad = (3, 3 if each["by"] == "fuser" else 5)
+        arrays, moved = shares.get(each["name"], triad)
         assert each["bytes_moved"] * arrays == each["working_set_bytes"] * moved
         assert len(each["seconds"]) == 2
         assert each["process"] == 4
+
+
+def test_fused_passes_do_what_they_say() -> None:
+    """Copy, b + 3 c, and the largest element, as kernels."""
+    copy, triad, read = ceilings.fused_passes()
+    a, b, c = np.zeros(50, np.float32), np.arange(50, dtype=np.float32), np.ones(50, np.float32)
+    copy.run(a, b)
+    assert np.array_equal(a, b)
+    triad.run(a, b, c)
+    assert np.array_equal(a, b + 3)
+    assert read.run(b) == 49

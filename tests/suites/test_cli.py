@@ -208,3 +208,17 @@ def test_help_imports_neither_pandas_nor_matplotlib() -> None:
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip().splitlines()[-1] == "[]"
+
+
+def test_the_cache_is_shown_and_cleared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Path, entries and bytes; `clear` removes the entries and nothing else."""
+    monkeypatch.setattr("fuser.backends.cpu.disk_cache.folder", lambda: tmp_path)
+    (tmp_path / "one.o").write_bytes(b"12345")
+    (tmp_path / "kept.txt").write_bytes(b"mine")
+    shown = CliRunner().invoke(cli.main, ["cache", "--json"])
+    found = json.loads(shown.output)
+    assert (found["path"], found["entries"], found["bytes"]) == (str(tmp_path), 1, 5)
+    assert f"path     {tmp_path}" in CliRunner().invoke(cli.main, ["cache"]).output
+    cleared = CliRunner().invoke(cli.main, ["cache", "clear"])
+    assert cleared.output == f"1 entries removed from {tmp_path}\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["kept.txt"]
