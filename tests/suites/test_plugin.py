@@ -23,6 +23,8 @@ def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
     from tests.tree import ROOT
 
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    for name in ("PYTEST_XDIST_WORKER", "PYTEST_XDIST_WORKER_COUNT"):
+        monkeypatch.delenv(name, raising=False)  # the pytest inside is a process of its own
     pytester.makepyfile(test_it=SUITE)
     return pytester
 
