@@ -102,6 +102,10 @@ class Run:
     checked_calls: int = 0
     fallback_reasons: Sequence[str] = ()
     kernels: int | None = None
+    compilations: int | None = None  # kernels compiled by the first call
+    planned_bytes: int | None = None  # loads and stores of one call's kernels
+    allocations: int | None = None  # arrays made by one call
+    text_hashes: Mapping[str, str] = field(default_factory=dict)  # target -> sha256 of its text
 
 
 @dataclass(frozen=True, slots=True)

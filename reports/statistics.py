@@ -10,6 +10,8 @@ Sources:
     Student, "The probable error of a mean", Biometrika 6(1), 1908, pp. 1-25.
     Kalibera and Jones, "Rigorous benchmarking in reasonable time", ISMM 2013, section 5.
     Fleming and Wallace, "How not to lie with statistics", CACM 29(3), 1986, pp. 218-221.
+    Welch, "The generalization of Student's problem when several different population variances
+    are involved", Biometrika 34, 1947, pp. 28-35.
 """
 
 import math
@@ -206,3 +208,39 @@ def geometric_mean_ratio(
     low, high = (math.exp(each) for each in interval)
     # Rows cut short by an interruption pull the value away from the shared processes' mean.
     return Estimate(value, min(low, value), max(high, value), len(shared))
+
+
+def ratio_between(
+    base: LogRatios, head: LogRatios, confidence: float = CONFIDENCE
+) -> Estimate | None:
+    """Compare two runs whose processes have nothing in common.
+
+    Args:
+        base: process -> a logarithm (of a time or a ratio), of the run that counts as 1.
+        head: the same of the other run.
+        confidence: as in `t_interval`.
+
+    Returns:
+        exp(mean of head - mean of base) with Welch's interval, which is None where a side has
+        fewer than two processes; None where a side has none.
+
+    Source:
+        Welch 1947, with the degrees of freedom of its equation (28).
+    """
+    if not base or not head:
+        return None
+    first = np.asarray(list(base.values()), dtype=np.float64)
+    second = np.asarray(list(head.values()), dtype=np.float64)
+    middle = float(np.mean(second) - np.mean(first))
+    processes = min(first.size, second.size)
+    if processes < 2:
+        return Estimate(math.exp(middle), None, None, processes)
+    parts = [float(np.var(each, ddof=1)) / each.size for each in (first, second)]
+    total = sum(parts)
+    if total == 0.0:
+        return Estimate(math.exp(middle), math.exp(middle), math.exp(middle), processes)
+    freedom = total**2 / sum(
+        part**2 / (each.size - 1) for part, each in zip(parts, (first, second), strict=True)
+    )
+    half = float(stdtrit(freedom, (1 + confidence) / 2)) * math.sqrt(total)
+    return Estimate(math.exp(middle), math.exp(middle - half), math.exp(middle + half), processes)

@@ -16,16 +16,16 @@ import click
 from fuser.reports.record import Record, RecordError, Run, load, save
 from fuser.suites import plan as plans
 from fuser.suites import progress, runners, selection
+from fuser.suites.compare_command import compare
 from fuser.suites.engine import Engine
 from fuser.suites.machine import command_line
 from fuser.suites.plan import Plan
+from fuser.suites.saved_runs import RECORD, RESULTS, find_run
 
 EXIT_USAGE = 2
 EXIT_NOTHING = 3
 EXIT_WRONG = 4
 EXIT_INTERRUPTED = 130
-RESULTS = "bench-results"
-RECORD = "record.json"
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -241,14 +241,7 @@ def report(run_path: str) -> None:
     sys.exit(EXIT_NOTHING if exit_code(record) == EXIT_NOTHING else 0)
 
 
-def find_run(text: str) -> Path | None:
-    """Return the folder of a run from its path, its record's path, or its name; None if absent."""
-    path = Path(text)
-    for folder in (path, path.parent, Path(RESULTS) / text):
-        named = path.name == RECORD or folder != path.parent
-        if named and (folder / RECORD).is_file():
-            return folder
-    return None
+main.add_command(compare)
 
 
 @main.command()

@@ -20,6 +20,9 @@ from fuser.suites.plan import CellPlan, Plan, VariantPlan
 from fuser.suites.registry import resolve
 from fuser.suites.workload import Workload
 
+COUNTED = ("kernels", "compilations", "planned_bytes", "allocations", "text_hashes")
+"""What a runner counts about a row and the record keeps as it is."""
+
 
 @dataclass(slots=True)
 class RowFindings:
@@ -179,7 +182,7 @@ class Collector:
             max_relative_error=row.relative, tolerance=workload.tolerance(plan.dtype),
             checked_calls=row.checked_calls,
             fallback_reasons=row.facts.get("fallback_reasons", []),
-            kernels=row.facts.get("kernels"),
+            **{name: row.facts[name] for name in COUNTED if name in row.facts},
         )
 
     def _status(

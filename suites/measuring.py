@@ -194,6 +194,7 @@ class Measurement:
         function = state.workload.function
         try:
             given = runner.accept(state.arguments)
+            compiled = runner.compiled_kernels()
             with runner.observed() as stages_s:
                 start_s = now_s()
                 call = (
@@ -203,6 +204,7 @@ class Measurement:
                 )
                 result = call(*given)
                 first_call_s = now_s() - start_s
+            compilations = _grown(compiled, runner.compiled_kernels())
             facts = runner.facts(call, state.arguments)
         except NotExpressibleError as error:
             self._drop(state, variant, "not_run", str(error))
@@ -221,7 +223,8 @@ class Measurement:
         if not accuracy.problem and not unchanged(state.arguments, before):
             accuracy = Accuracy(np.inf, None, "the call changed its input arrays")
             refill(state.arguments, before)
-        self.emit(_first_event(state.index, variant, first_call_s, stages_s, facts))
+        event = _first_event(state.index, variant, first_call_s, stages_s, facts)
+        self.emit(event | {"compilations": compilations})
         if self._passes(state, variant, "before timing", accuracy):
             state.rows.append(row)
         state.check_s += now_s() - check_start_s
@@ -399,6 +402,13 @@ def _message(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
+def _grown(before: int | None, after: int | None) -> int | None:
+    """Return by how much a count grew; preparing may have set it back to zero."""
+    if before is None or after is None:
+        return None
+    return after - before if after >= before else after
+
+
 def with_rest(stages_s: Mapping[str, float], whole_s: float) -> dict[str, float]:
     """Return the stages and what they leave of the whole, as stage `rest`; none where none."""
     if not stages_s:
@@ -414,4 +424,5 @@ def _first_event(
         "stages_s": with_rest(stages_s, first_call_s), "kernels": facts.kernels,
         "fallback_reasons": list(facts.fallback_reasons), "unfused_bytes": facts.unfused_bytes,
         "planned_bytes": facts.planned_bytes, "least_bytes": facts.least_bytes,
+        "allocations": facts.allocations, "text_hashes": dict(facts.text_hashes),
     }

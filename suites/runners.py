@@ -9,7 +9,7 @@ import types
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from typing import Any, ClassVar, Literal
@@ -29,6 +29,8 @@ class Facts:
     unfused_bytes: int | None = None
     planned_bytes: int | None = None
     least_bytes: int | None = None
+    allocations: int | None = None
+    text_hashes: Mapping[str, str] = field(default_factory=dict)  # target -> sha256 of its text
 
 
 class NotExpressibleError(Exception):
@@ -162,6 +164,7 @@ class FuserRunner(Runner):
             unfused_bytes=_whole(getattr(ledger, "unfused_bytes", None)),
             planned_bytes=_whole(getattr(ledger, "planned_bytes", None)),
             least_bytes=_whole(getattr(ledger, "least_bytes", None)),
+            text_hashes=_text_hashes(prepared, arguments),
         )
 
     def compiled_kernels(self) -> int | None:
@@ -233,6 +236,18 @@ def _trivial(x: Any) -> Any:
 
 def _whole(value: Any) -> int | None:
     return None if value is None else int(value)
+
+
+def _text_hashes(prepared: Any, arguments: Arguments) -> dict[str, str]:
+    """Return the hash of the text of all kernels of a call; nothing where it has none."""
+    from hashlib import sha256
+
+    try:
+        texts = prepared.source(*arguments)
+    except _fuser().FuserError:  # the call is not fused
+        return {}
+    whole = "\n".join(f"{name}\n{texts[name]}" for name in sorted(texts))
+    return {"cpu": sha256(whole.encode()).hexdigest()} if texts else {}
 
 
 def exclusive_seconds(phases: Iterable[Any]) -> dict[str, float]:

@@ -1,0 +1,287 @@
+"""Two saved runs compared: what was counted, and how long it took.
+
+The deterministic part needs no clock: kernels, planned bytes, allocations, compilations and the
+hash of the emitted text are the same on a busy machine. The timed part compares each row's time
+relative to eager NumPy in the same processes, so that a machine that was slower on the other day
+changes both sides; runs share no process, so the interval is Welch's.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from statistics import median
+from typing import Literal
+
+from fuser.reports.analysis import analyse
+from fuser.reports.record import Cell, Record, Run
+from fuser.reports.statistics import (
+    Estimate,
+    LogRatios,
+    block_seconds,
+    paired_log_ratios,
+    ratio_between,
+)
+from fuser.reports.verdicts import NoiseFloor
+
+GATED_KINDS = ("fused", "unfused", "into")
+"""Kinds of variant that are this project's own: a peer's regression is no failure of ours."""
+MARGIN = 0.05
+COUNTS = ("kernels", "planned_bytes", "allocations", "compilations")
+"""Fields of a run that are better when lower."""
+UNUSABLE = ("failed", "absent", "not_run")
+
+ChangeKind = Literal["regression", "improvement", "changed"]
+Verdict = Literal["faster", "slower", "same", "inconclusive", "not measured"]
+
+
+class Outcome(IntEnum):
+    """What the gate says: the exit code."""
+
+    OK = 0
+    REGRESSION = 1
+    NOTHING = 3
+    WRONG = 4
+    INCONCLUSIVE = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Something counted that differs between the runs."""
+
+    cell: str
+    variant: str
+    what: str
+    base: str
+    head: str
+    kind: ChangeKind
+
+
+@dataclass(frozen=True, slots=True)
+class TimedRow:
+    """How the time of one row changed; the ratio is head / base, above 1 slower."""
+
+    cell: str
+    variant: str
+    basis: Literal["relative to eager", "seconds"]
+    ratio: Estimate | None
+    verdict: Verdict
+    gated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Everything that was found, and what the gate makes of it."""
+
+    base_id: str
+    head_id: str
+    changes: Sequence[Change]
+    timed: Sequence[TimedRow]
+    missing: Sequence[tuple[str, str, str]]  # cell, variant, reason
+    wrong: Sequence[tuple[str, str, str]]
+    notes: Sequence[str]
+    counted: int  # rows that both runs have
+    margin: float
+
+    def outcome(self) -> Outcome:
+        """Return the gate's answer; the gravest finding decides."""
+        gated = [row.verdict for row in self.timed if row.gated]
+        if self.wrong:
+            return Outcome.WRONG
+        if self.missing or not self.counted:
+            return Outcome.NOTHING
+        if "slower" in gated or any(each.kind == "regression" for each in self.changes):
+            return Outcome.REGRESSION
+        if "inconclusive" in gated or "not measured" in gated:
+            return Outcome.INCONCLUSIVE
+        return Outcome.OK
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """One row in both runs."""
+
+    cell: Cell
+    base: Run
+    head: Run
+    gated: bool
+    base_eager: Run | None
+    head_eager: Run | None
+
+
+def compare_records(
+    base: Record,
+    head: Record,
+    timed: bool = True,
+    same_text: bool = False,
+    margin: float = MARGIN,
+) -> Comparison:
+    """Compare two runs row by row.
+
+    Args:
+        base: what counts as 1.
+        head: what is judged.
+        timed: compare times too, not counts alone.
+        same_text: another emitted text is a regression, not only a change.
+        margin: relative difference in time that is still the same.
+
+    Raises:
+        ValueError: the margin is not positive.
+    """
+    if margin <= 0:
+        raise ValueError(f"margin: found {margin}, expected a relative difference above 0")
+    pairs = list(_pairs(base, head))
+    floor = max((each.log for each in _floors(base, head)), default=0.0)
+    comparable = _same_target(base, head)
+    changes = [
+        change for pair in pairs if pair.gated
+        for change in _changes(pair, same_text, comparable)
+    ]
+    rows = [_timed(pair, margin, floor) for pair in pairs] if timed else []
+    return Comparison(
+        base.run_id, head.run_id, changes, [row for row in rows if row is not None],
+        list(_missing(base, head)), list(_wrong(head)), _notes(base, head, comparable),
+        len([pair for pair in pairs if pair.gated]), margin,
+    )
+
+
+def _floors(*records: Record) -> Iterator[NoiseFloor]:
+    for record in records:
+        if (floor := analyse(record).floor) is not None:
+            yield floor
+
+
+def _runs(record: Record) -> dict[tuple[str, str], tuple[Cell, Run]]:
+    return {(cell.id, run.variant): (cell, run) for cell in record.cells for run in cell.runs}
+
+
+def _kinds(record: Record) -> Mapping[str, str]:
+    return {each.name: each.kind for each in record.variants}
+
+
+def _eager(record: Record, cell: Cell) -> Run | None:
+    kinds = _kinds(record)
+    return next((run for run in cell.runs if kinds.get(run.variant) == "eager"), None)
+
+
+def _pairs(base: Record, head: Record) -> Iterator[_Pair]:
+    """Give the rows that both runs measured; eager and its twin are the scale, not rows."""
+    known, kinds = _runs(head), _kinds(base)
+    for (identity, name), (cell, run) in _runs(base).items():
+        found = known.get((identity, name))
+        if found is None or kinds.get(name) in ("eager", "aa"):
+            continue
+        if run.status in (*UNUSABLE, "wrong") or found[1].status in (*UNUSABLE, "wrong"):
+            continue
+        gated = kinds.get(name) in GATED_KINDS
+        yield _Pair(cell, run, found[1], gated, _eager(base, cell), _eager(head, found[0]))
+
+
+def _missing(base: Record, head: Record) -> Iterator[tuple[str, str, str]]:
+    """Give the gated rows that the base measured and the head did not."""
+    known, kinds = _runs(head), _kinds(base)
+    for (identity, name), (_, run) in _runs(base).items():
+        if kinds.get(name) not in GATED_KINDS or not run.samples.seconds:
+            continue
+        found = known.get((identity, name))
+        if found is None:
+            yield identity, name, "the run has no such row"
+        elif found[1].status in UNUSABLE or (
+            found[1].status != "wrong" and not found[1].samples.seconds
+        ):
+            yield identity, name, f"{found[1].status}: {found[1].reason}"
+
+
+def _wrong(head: Record) -> Iterator[tuple[str, str, str]]:
+    for (identity, name), (_, run) in _runs(head).items():
+        if run.status == "wrong":
+            yield identity, name, run.reason
+
+
+def _same_target(base: Record, head: Record) -> bool:
+    """Whether both ran on the same processor: the emitted text depends on it."""
+    return (base.machine.cpu, base.machine.features) == (head.machine.cpu, head.machine.features)
+
+
+def _notes(base: Record, head: Record, comparable: bool) -> list[str]:
+    notes = []
+    if not comparable:
+        notes.append(
+            "the processors differ: times and emitted text of different machines say little"
+        )
+    notes += [
+        f"{name}: {base.packages.get(name)} in the base, {head.packages.get(name)} in the head"
+        for name in sorted({*base.packages, *head.packages})
+        if base.packages.get(name) != head.packages.get(name)
+    ]
+    notes += [f"{each.run_id} was interrupted" for each in (base, head) if not each.finished]
+    return notes
+
+
+def _changes(pair: _Pair, same_text: bool, comparable: bool) -> Iterator[Change]:
+    """Give what was counted differently; a count that a side lacks is not compared."""
+    base, head = pair.base, pair.head
+    here = (pair.cell.id, head.variant)
+    if base.status != head.status:
+        worse = head.status != "ok" and not head.expected_fallback
+        kind: ChangeKind = "regression" if worse else "improvement"
+        if base.status == "ok" and head.expected_fallback:
+            kind = "changed"
+        yield Change(*here, "status", base.status, f"{head.status}: {head.reason}", kind)
+    for name in COUNTS:
+        before, after = getattr(base, name), getattr(head, name)
+        if before is not None and after is not None and before != after:
+            kind = "regression" if after > before else "improvement"
+            yield Change(*here, name.replace("_", " "), str(before), str(after), kind)
+    if not comparable:
+        return
+    for target in sorted(base.text_hashes.keys() & head.text_hashes.keys()):
+        first, second = base.text_hashes[target], head.text_hashes[target]
+        if first != second:
+            kind = "regression" if same_text else "changed"
+            yield Change(*here, f"emitted text, {target}", first[:12], second[:12], kind)
+
+
+def _timed(pair: _Pair, margin: float, floor: float) -> TimedRow | None:
+    """Judge one row's time; None where it was left out of the timing in both runs alike."""
+    relative = _logs(pair.base, pair.base_eager), _logs(pair.head, pair.head_eager)
+    if all(relative):
+        basis: Literal["relative to eager", "seconds"] = "relative to eager"
+        base, head = relative
+    else:
+        basis, base, head = "seconds", _logs(pair.base, None), _logs(pair.head, None)
+    if not base and not head:
+        return None
+    wide, narrow = ratio_between(base, head), ratio_between(base, head, 0.90)
+    judged = _verdict(wide, narrow, margin, floor)
+    return TimedRow(pair.cell.id, pair.head.variant, basis, wide, judged, pair.gated)
+
+
+def _logs(run: Run, eager: Run | None) -> LogRatios:
+    """Give a process's log of the time of one call, relative to eager's where that is given."""
+    if eager is not None:
+        ratios = paired_log_ratios(eager.samples, run.samples)
+        return {process: -log for process, log in ratios.items()}
+    seconds: dict[int, list[float]] = {}
+    for (process, _), each in block_seconds(run.samples).items():
+        seconds.setdefault(process, []).append(each)
+    return {process: math.log(median(each)) for process, each in seconds.items()}
+
+
+def _verdict(
+    wide: Estimate | None, narrow: Estimate | None, margin: float, floor: float
+) -> Verdict:
+    """Judge as `verdicts.verdict` does: the same first, then a difference beyond all noise."""
+    if wide is None or narrow is None or None in (wide.low, wide.high, narrow.low, narrow.high):
+        return "not measured"
+    assert wide.low is not None  # for the type checker: just excluded
+    assert wide.high is not None
+    assert narrow.low is not None
+    assert narrow.high is not None
+    if 1 / (1 + margin) < narrow.low and narrow.high < 1 + margin:
+        return "same"
+    if abs(math.log(wide.value)) <= floor:
+        return "inconclusive"
+    if wide.low > 1:
+        return "slower"
+    return "faster" if wide.high < 1 else "inconclusive"
