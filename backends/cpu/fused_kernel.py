@@ -31,10 +31,10 @@ _PROTOTYPE = ctypes.CFUNCTYPE(
 
 #: Work below this many estimated nanoseconds stays on the calling thread: waking a sleeping
 #: helper costs about 20 us, and half of the work has to outweigh it.
-PARALLEL_NS = 60_000
+PARALLEL_NS = 100_000
 #: Estimated nanoseconds an element on one thread: a byte moved, a light and a heavy operation on
 #: four bytes, a division of integers.
-BYTE_NS, LIGHT_NS, HEAVY_NS, DIVISION_NS = 0.08, 0.03, 0.6, 2.0
+BYTE_NS, LIGHT_NS, HEAVY_NS, DIVISION_NS = 0.05, 0.03, 0.6, 2.0
 
 
 def cost_ns(nest: LoopNest) -> float:
