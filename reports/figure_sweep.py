@@ -21,6 +21,9 @@ from fuser.reports.style import (
     seconds_text,
 )
 
+MOST_PANELS = 9
+"""The first swept workloads; a panel is about 60 KB of SVG in each of its two forms."""
+
 
 def swept(collection: Collection) -> pd.DataFrame:
     """Select the timed rows of workloads with at least three sizes, with a `row` name."""
@@ -32,11 +35,13 @@ def swept(collection: Collection) -> pd.DataFrame:
 
 
 def draw(collection: Collection, layout: Layout) -> Figure | None:
-    """Draw one panel a swept workload; None where no workload has three sizes."""
+    """Draw one panel a swept workload, 9 at most; None where no workload has three sizes."""
     rows = swept(collection)
     if not len(rows):
         return None
-    names = list(dict.fromkeys(rows["row"]))
+    # beyond these the page grows past what anyone looks at; the table has every row
+    names = list(dict.fromkeys(rows["row"]))[:MOST_PANELS]
+    rows = rows[rows["row"].isin(names)]
     drawn = panels(layout, len(names), 3.3, columns=3)
     crossings = collection.tables["break_even"]
     for axes, name in zip(drawn, names, strict=True):

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -116,3 +117,23 @@ def test_sizes_and_counts_are_spelled_briefly() -> None:
     assert style.count_text(1) == "1"
     assert style.ratio_text(12.217).startswith("12.2")
     assert style.ratio_text(0.998).startswith("1.00")
+
+
+def test_many_sweeps_are_capped() -> None:
+    """Nine panels of twelve swept workloads: the page stays small, the table is whole."""
+    from fuser.reports import figure_sweep
+
+    names = [f"axpy_{index}" for index in range(12)]
+    axpy = next(each for each in synthetic.WORKLOADS if each.name == "axpy")
+    record = synthetic.record(processes=2, blocks=2, workloads=[axpy])
+    cells = [
+        replace(cell, id=cell.id.replace("axpy", name), workload=name)
+        for name in names
+        for cell in record.cells
+    ]
+    many = collect(analyse(replace(record, cells=cells)))
+    with style.drawing():
+        figure = figure_sweep.draw(many, style.WIDE)
+    assert figure is not None
+    assert len(figure.axes) == figure_sweep.MOST_PANELS
+    assert many.tables["break_even"]["workload"].nunique() == 12
