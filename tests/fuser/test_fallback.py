@@ -108,7 +108,7 @@ def test_reasons_are_counted_shown_and_said_once(code: str) -> None:
 
 @pytest.mark.parametrize("code", CASES)
 def test_policies(code: str) -> None:
-    """ "error" raises the reason and what to do; "allow" is silent."""
+    """The policy "error" raises the reason and what to do; "allow" is silent."""
     function, args = CASES[code]
     with pytest.raises(fuser.FusionError) as caught:
         fuser.fuse(function, fallback="error")(*args)
