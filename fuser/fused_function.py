@@ -131,9 +131,10 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         try:
             call = self._find_call(structure, leaves)
             result = self._run(call, leaves, out)
-            if out is None and not kwargs and len(args) == len(leaves):
-                self._go_native(call, leaves)
-                self._get_ready(call, args)
+            if not kwargs and len(args) == len(leaves):
+                self._go_native(call, leaves, out)
+                if out is None:
+                    self._get_ready(call, args)
             return result
         except (CannotRun, Unsupported) as error:
             return self._fall_back(error.reason, args, kwargs, out)
@@ -152,8 +153,11 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         if made is not None:
             self._ready[key] = made
 
-    def _go_native(self, call: Call, leaves: Sequence[Any]) -> None:
-        """Have the backend serve calls like this one without Python, if it can."""
+    def _go_native(self, call: Call, leaves: Sequence[Any], out: Any) -> None:
+        """Have the backend serve calls like this one without Python, if it can.
+
+        One entry serves calls with and without `out=`.
+        """
         specialisation = call.specialisation
         if self._native is not None:
             self._native.renew()
@@ -161,6 +165,9 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         if timeline.listening() or not _NATIVE or spec is None or not leaves:
             return
         backend, launch = executor.last_launch(spec, call.arrays)
+        plain = type(out) is np.ndarray and out.flags.c_contiguous
+        if launch is None and plain and not specialisation.tried:
+            launch = executor.bound(spec, call.arrays, call.sizes, backend.name)
         if launch is not None:
             key = tuple(launch.arg_specs)
             if key not in specialisation.tried:

@@ -175,3 +175,14 @@ def test_a_function_that_dies_takes_its_tables_along() -> None:
     del function
     gc.collect()
     assert gone() is None
+
+
+def test_calls_that_always_have_out_are_served_natively_too(line: fuser.FusedFunction) -> None:
+    """The first one makes the entry, with one kernel."""
+    out = np.empty_like(VECTOR)
+    kernels = fuser.n_compiled_kernels()
+    for _ in range(3):
+        assert line(VECTOR, VECTOR, VECTOR, out=out) is out
+    assert line._native.hits == 2
+    assert fuser.n_compiled_kernels() - kernels == 1
+    assert np.array_equal(out, _line(VECTOR, VECTOR, VECTOR))
