@@ -68,7 +68,7 @@ def scalar_power(base: TracedArray, exponent: Any) -> Any:
     NumPy (number.c, fast_scalar_power) takes square, sqrt, reciprocal … for these exponents;
     they differ from power for some values (sqrt(-inf) is NaN, power(-inf, 0.5) is inf).
     """
-    if type(exponent) not in (int, float, HostScalar) or not base.shape:
+    if type(exponent) not in (int, float, HostScalar) or base.generic:
         return None
     if isinstance(exponent, HostScalar):
         two: Any = 2
@@ -81,7 +81,8 @@ def scalar_power(base: TracedArray, exponent: Any) -> Any:
         is_half = HostScalar(tracing, f"({exponent.text}) == 0.5", True)
         half = tracing.operand_node(is_half, np.dtype(bool))
         root: Any = np.sqrt(base)
-        return tracing.wrap(tracing.node("where", [half, root.node, general.node]))
+        chosen = tracing.node("where", [half, root.node, general.node])
+        return tracing.wrap(chosen, not chosen.shape)
     if base.dtype.kind == "f":
         shortcuts = {2.0: np.square, 0.5: np.sqrt, 1.0: np.positive, -1.0: np.reciprocal}
         found = shortcuts.get(float(exponent))

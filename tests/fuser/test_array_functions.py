@@ -137,7 +137,7 @@ REFUSED: dict[str, tuple[Any, tuple[Any, ...], str]] = {
     "array index": (lambda x: x[[0, 1]] * 2, (X,), "unsupported-argument"),
     "mask index": (lambda x: x[x > 0], (X,), "unsupported-argument"),
     "F order": (lambda x: x.reshape(-1, order="F"), (X,), "unsupported-argument"),
-    "where=": (lambda x: np.add(x, 1, where=x > 0) * 0, (X,), "where-without-out"),
+    "where=": (lambda x: (np.add(x, 1, where=x > 0) > 0) & False, (X,), "where-without-out"),
     "bool()": (lambda x: x if x[0, 0] > 0 else -x, (X,), "control-flow"),
     "iteration": (lambda x: [row * 2 for row in x], (X,), "control-flow"),
     "any": (lambda x: x if any(x[0] > 100) else -x, (X,), "control-flow"),
