@@ -414,10 +414,12 @@ class Tracing:
 
     def apply_function(self, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Trace a NumPy function that is not a ufunc."""
-        from fuser.array_functions import HANDLERS  # they need this module
+        from fuser import array_formulas  # they need this module
+        from fuser.array_functions import HANDLERS
         from fuser.reductions import register
 
         register()
+        array_formulas.register()
 
         handler = HANDLERS.get(function)
         if handler is None:

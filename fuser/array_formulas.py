@@ -1,0 +1,437 @@
+"""NumPy functions that are formulas over other NumPy functions: traced as those formulas."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from fuser.array_functions import HANDLERS, _array, _handles
+from fuser.errors import Unsupported
+from fuser.graph import make_constant
+from fuser.scalars import HostScalar
+from fuser.traced_array import TracedArray, normal_axis
+from fuser.tracer import Tracing
+
+__all__ = ["register"]
+
+
+def register() -> None:
+    """Add the handlers; importing this module does, so there is nothing left to do."""
+
+
+def _given(value: Any) -> bool:
+    """Whether an optional argument was given."""
+    return value is not None and value is not np._NoValue
+
+
+def _refuse(name: str, **options: Any) -> None:
+    """Refuse options that have no fused form."""
+    for option, value in options.items():
+        if _given(value):
+            raise Unsupported("unsupported-argument", f"np.{name}", f"{option}={value!r}")
+
+
+def _options(**options: Any) -> dict[str, Any]:
+    """Those that were given."""
+    return {name: value for name, value in options.items() if _given(value)}
+
+
+# -- reductions that leave NaN out ----------------------------------------------------------
+
+
+def _without_nan(tracing: Tracing, a: Any, value: float) -> tuple[Any, Any]:
+    """The array with `value` for NaN, and where NaN was; None for dtypes that have none."""
+    x: Any = _array(tracing, a)
+    if x.dtype.kind != "f":
+        return x, None
+    mask = np.isnan(x)
+    return np.where(mask, x.dtype.type(value), x), mask
+
+
+def _nan_additive(function: Any, neutral: float) -> Callable[..., Any]:
+    """np.nansum and np.nanprod: NaN counts as the neutral element."""
+
+    def handler(
+        tracing: Tracing, a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
+        keepdims: Any = None, initial: Any = None, where: Any = None,
+    ) -> Any:  # fmt: skip
+        x, _ = _without_nan(tracing, a, neutral)
+        rest = _options(dtype=dtype, out=out, keepdims=keepdims, initial=initial, where=where)
+        return function(x, axis=axis, **rest)
+
+    return handler
+
+
+HANDLERS[np.nansum] = _nan_additive(np.sum, 0)
+HANDLERS[np.nanprod] = _nan_additive(np.prod, 1)
+
+
+def _nan_extreme(function: Any, bottom: float) -> Callable[..., Any]:
+    """np.nanmax and np.nanmin: NaN only where everything is NaN."""
+
+    def handler(
+        tracing: Tracing, a: Any, axis: Any = None, out: Any = None, keepdims: Any = None,
+        initial: Any = None, where: Any = None,
+    ) -> Any:  # fmt: skip
+        _refuse(function.__name__, out=out, initial=initial, where=where)
+        x, mask = _without_nan(tracing, a, bottom)
+        rest = _options(keepdims=keepdims)
+        best = function(x, axis=axis, **rest)
+        if mask is None:
+            return best
+        nothing = np.all(mask, axis=axis, **rest)
+        return _like_reduction(tracing, np.where(nothing, x.dtype.type(np.nan), best), best)
+
+    return handler
+
+
+HANDLERS[np.nanmax] = _nan_extreme(np.max, -np.inf)
+HANDLERS[np.nanmin] = _nan_extreme(np.min, np.inf)
+
+
+def _like_reduction(tracing: Tracing, value: Any, reduced: Any) -> Any:
+    """A scalar where the reduction gave one: np.where always gives an array."""
+    return tracing.wrap(value.node, reduced.generic)
+
+
+def _mean_parts(x: Any, mask: Any, axis: Any, keepdims: Any, where: Any) -> tuple[Any, Any]:
+    """The sum of what is not NaN, divided by how many they are, in the sum's dtype; the count."""
+    rest = _options(keepdims=keepdims, where=where)
+    count = np.sum(~mask, axis=axis, dtype=np.intp, **rest)
+    total = np.sum(x, axis=axis, **rest)
+    return np.true_divide(total, count, dtype=None).astype(total.dtype), count
+
+
+@_handles(np.nanmean)
+def _nanmean(
+    tracing: Tracing, a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
+    keepdims: Any = None, where: Any = None,
+) -> Any:  # fmt: skip
+    """np.nanmean: the mean of what is not NaN; NaN where nothing is left."""
+    x, mask = _without_nan(tracing, a, 0)
+    rest = _options(keepdims=keepdims, where=where)
+    if mask is None:
+        return np.mean(x, axis=axis, **_options(dtype=dtype, out=out), **rest)
+    _refuse("nanmean", dtype=dtype, out=out)
+    return _mean_parts(x, mask, axis, keepdims, where)[0]
+
+
+def _nan_variance(name: str) -> Callable[..., Any]:
+    """np.nanvar and np.nanstd."""
+
+    def handler(
+        tracing: Tracing, a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
+        ddof: Any = 0, keepdims: Any = None, *, where: Any = None, mean: Any = None,
+        correction: Any = None,
+    ) -> Any:  # fmt: skip
+        plain = np.var if name == "nanvar" else np.std
+        x, mask = _without_nan(tracing, a, 0)
+        _refuse(name, dtype=dtype, out=out, where=where, mean=mean, correction=correction)
+        if mask is None:
+            return plain(x, axis=axis, ddof=ddof, **_options(keepdims=keepdims))
+        mean_value, _ = _mean_parts(x, mask, axis, True, None)
+        centred = np.where(mask, x.dtype.type(0), x - mean_value)
+        rest = _options(keepdims=keepdims)
+        free = np.sum(~mask, axis=axis, dtype=np.intp, **rest) - ddof
+        total = np.sum(centred * centred, axis=axis, **rest)
+        variance = np.true_divide(total, free).astype(total.dtype)
+        bad = np.where(free <= 0, total.dtype.type(np.nan), variance)
+        result = _like_reduction(tracing, bad, total)
+        return result if name == "nanvar" else np.sqrt(result)
+
+    return handler
+
+
+HANDLERS[np.nanvar] = _nan_variance("nanvar")
+HANDLERS[np.nanstd] = _nan_variance("nanstd")
+
+
+@_handles(np.average)
+def _average(
+    tracing: Tracing, a: Any, axis: Any = None, weights: Any = None, returned: Any = False,
+    *, keepdims: Any = None,
+) -> Any:  # fmt: skip
+    """np.average without weights: NumPy looks at the weights' sum and may raise."""
+    _refuse("average", weights=weights, returned=returned or None)
+    return np.mean(_array(tracing, a), axis=axis, **_options(keepdims=keepdims))
+
+
+# -- products -------------------------------------------------------------------------------
+
+
+@_handles(np.outer)
+def _outer(tracing: Tracing, a: Any, b: Any, out: Any = None) -> Any:
+    """np.outer: both flattened, every product."""
+    left, right = _array(tracing, a).ravel(), _array(tracing, b).ravel()
+    return np.multiply(left[:, None], right[None, :], **_options(out=out))
+
+
+@_handles(np.inner)
+def _inner(tracing: Tracing, a: Any, b: Any) -> Any:
+    """np.inner of vectors, which is their dot product."""
+    left, right = _array(tracing, a), _array(tracing, b)
+    if left.ndim != 1 or right.ndim != 1:
+        raise Unsupported("unsupported-function", "np.inner", "a product of matrices")
+    return np.dot(left, right)
+
+
+@_handles(np.polyval)
+def _polyval(tracing: Tracing, p: Any, x: Any) -> Any:
+    """np.polyval of a sequence of coefficients, by Horner's rule as NumPy has it."""
+    if isinstance(p, TracedArray):
+        raise Unsupported("unsupported-argument", "np.polyval", "an array of coefficients")
+    value: Any = _array(tracing, x)
+    total = np.zeros_like(value)
+    for coefficient in np.asarray(p):
+        total = total * value + coefficient
+    return total
+
+
+# -- comparisons and choices ----------------------------------------------------------------
+
+
+@_handles(np.isclose)
+def _isclose(
+    tracing: Tracing, a: Any, b: Any, rtol: Any = 1.0e-5, atol: Any = 1.0e-8,
+    equal_nan: Any = False,
+) -> Any:  # fmt: skip
+    """np.isclose: |a - b| <= atol + rtol |b| where b is finite, or a == b."""
+    x: Any = a if type(a) in (int, float) else _array(tracing, a)
+    y: Any = b if type(b) in (int, float) else _array(tracing, b)
+    if type(y) is int:
+        y = float(y)
+    elif isinstance(y, TracedArray) and y.dtype.kind != "f":
+        y = y.astype(np.float64)
+    near = np.less_equal(abs(x - y), atol + rtol * abs(y)) & np.isfinite(y)
+    result = near | (x == y)
+    if equal_nan:
+        result = result | (np.isnan(x) & np.isnan(y))
+    return result
+
+
+@_handles(np.piecewise)
+def _piecewise(
+    tracing: Tracing, x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any
+) -> Any:
+    """np.piecewise of constants; functions see a selection, which has no fused form."""
+    if any(callable(function) for function in funclist) or args or kw:
+        raise Unsupported("unsupported-argument", "np.piecewise", "functions of a selection")
+    value: Any = _array(tracing, x)
+    masks: list[Any] = [_array(tracing, condition) for condition in condlist]
+    if any(mask.dtype != np.dtype(bool) or mask.dims != value.dims for mask in masks):
+        raise Unsupported("unsupported-argument", "np.piecewise", "conditions of another form")
+    if len(funclist) == len(masks) + 1:
+        masks = [~_any_of(masks), *masks]
+        funclist = [funclist[-1], *funclist[:-1]]
+    elif len(funclist) != len(masks):
+        raise ValueError(
+            f"with {len(masks)} condition(s), either {len(masks)} or {len(masks) + 1} functions "
+            "are expected"
+        )
+    result: Any = np.zeros_like(value)
+    for mask, constant in zip(masks, funclist, strict=True):
+        result = np.where(mask, value.dtype.type(constant), result)
+    return result
+
+
+def _any_of(masks: Sequence[Any]) -> Any:
+    """Where one of them holds."""
+    result = masks[0]
+    for mask in masks[1:]:
+        result = result | mask
+    return result
+
+
+# -- larger and repeated arrays -------------------------------------------------------------
+
+
+@_handles(np.tile)
+def _tile(tracing: Tracing, A: Any, reps: Any) -> Any:  # noqa: N803 - NumPy's name
+    """np.tile: the whole array, again along each axis."""
+    x = _array(tracing, A)
+    counts = [int(count) for count in (reps if isinstance(reps, (tuple, list)) else (reps,))]
+    rank = max(x.ndim, len(counts))
+    counts = [1] * (rank - len(counts)) + counts
+    x = x[(None,) * (rank - x.ndim)] if rank > x.ndim else x
+    if min(counts, default=1) < 1:
+        raise Unsupported("unsupported-argument", "np.tile", "no repetitions")
+    if all(count == 1 for count in counts):
+        return tracing.wrap(tracing.own(x.node, x.dtype, "K"))
+    apart = x[tuple(itertools.chain.from_iterable((None, slice(None)) for _ in range(rank)))]
+    shape: list[Any] = []
+    for count, length in zip(counts, x.shape, strict=True):
+        shape += [count, length]
+    return _joined(tracing, apart, shape, [c * n for c, n in zip(counts, x.shape, strict=True)])
+
+
+@_handles(np.repeat)
+def _repeat(tracing: Tracing, a: Any, repeats: Any, axis: Any = None) -> Any:
+    """np.repeat of every element, the same number of times."""
+    if type(repeats) is not int or repeats < 1:
+        raise Unsupported("unsupported-argument", "np.repeat", f"repeats={type(repeats).__name__}")
+    x = _array(tracing, a)
+    if axis is None:
+        x, axis = x.ravel(), 0
+    place = normal_axis(axis, x.ndim)
+    apart = x[(*(slice(None),) * (place + 1), None)]
+    lengths = list(x.shape)
+    shape = [*lengths[: place + 1], repeats, *lengths[place + 1 :]]
+    lengths[place] = lengths[place] * repeats
+    return _joined(tracing, apart, shape, lengths)
+
+
+def _joined(tracing: Tracing, apart: Any, shape: Sequence[Any], joined: Sequence[Any]) -> Any:
+    """Broadcast, then reshape; a new array."""
+    wide: Any = np.broadcast_to(apart, tuple(shape))
+    flat = wide.reshape(tuple(joined))
+    return tracing.wrap(tracing.own(flat.node, flat.dtype, "C"))
+
+
+def _pad_widths(pad_width: Any, rank: int) -> list[tuple[int, int]]:
+    """Before and after, for each axis."""
+    if isinstance(pad_width, (dict, TracedArray, HostScalar)):
+        raise Unsupported("unsupported-argument", "np.pad", "this form of pad_width")
+    wide = np.broadcast_to(np.asarray(pad_width), (rank, 2))
+    if wide.dtype.kind != "i" or (wide.size and wide.min() < 0):
+        raise Unsupported("unsupported-argument", "np.pad", f"pad_width={pad_width!r}")
+    return [(int(before), int(after)) for before, after in wide]
+
+
+@_handles(np.pad)
+def _pad(tracing: Tracing, array: Any, pad_width: Any, mode: Any = "constant", **kw: Any) -> Any:
+    """np.pad with constants or with the edges' values; always in C order.
+
+    NumPy pads an array in Fortran order in Fortran order.
+    """
+    x: Any = _array(tracing, array)
+    fill = kw.pop("constant_values", 0)
+    if mode not in ("constant", "edge") or kw or type(fill) not in (int, float, bool):
+        raise Unsupported("unsupported-argument", "np.pad", f"mode={mode!r} with these options")
+    widths = _pad_widths(pad_width, x.ndim)
+    constant = np.asarray(fill).astype(x.dtype)[()]
+    for place, (before, after) in enumerate(widths):
+        if mode == "edge" and (before or after):
+            _need_length(tracing, x, place)
+        lead = (slice(None),) * place
+        parts = [x]
+        if before:
+            edge = x[(*lead, slice(None, 1))] if mode == "edge" else constant
+            parts.insert(0, _filler(tracing, x, place, before, edge))
+        if after:
+            edge = x[(*lead, slice(-1, None))] if mode == "edge" else constant
+            parts.append(_filler(tracing, x, place, after, edge))
+        if len(parts) > 1:
+            x = np.concatenate(parts, axis=place)
+    if x is array:
+        return tracing.wrap(tracing.own(x.node, x.dtype, "K"))
+    return x
+
+
+def _need_length(tracing: Tracing, x: TracedArray, place: int) -> None:
+    """Refuse an empty axis, whose edge has no values."""
+    length = x.dims[place]
+    if tracing.size(length) == 0:
+        raise ValueError(f"can't extend empty axis {place} using modes other than 'constant'")
+    if not isinstance(tracing.resolve(length), int):
+        tracing.guard_value(f"({length}) >= 1", True)
+
+
+def _filler(tracing: Tracing, x: TracedArray, place: int, width: int, value: Any) -> Any:
+    """An array like x, but `width` long on one axis, of an array's or a constant's values."""
+    dims = [str(dim) for dim in x.dims]
+    dims[place] = str(width)
+    node = value.node if isinstance(value, TracedArray) else make_constant(value, x.dtype)
+    return tracing.wrap(tracing.node("broadcast_to", [node], ", ".join(dims)))
+
+
+@_handles(np.gradient)
+def _gradient(
+    tracing: Tracing, f: Any, *varargs: Any, axis: Any = None, edge_order: Any = 1
+) -> Any:
+    """np.gradient on an even grid, with first-order differences at the edges."""
+    x: Any = _array(tracing, f)
+    if edge_order != 1 or any(type(step) not in (int, float, HostScalar) for step in varargs):
+        raise Unsupported("unsupported-argument", "np.gradient", "uneven steps or edge_order=2")
+    if x.dtype.kind != "f":
+        if x.dtype.kind == "b":
+            raise Unsupported("unsupported-argument", "np.gradient", "a bool array")
+        x = x.astype(np.float64)
+    axes = range(x.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    places = [normal_axis(entry, x.ndim) for entry in axes]
+    steps = list(varargs) * (len(places) if len(varargs) == 1 else 1) or [1.0] * len(places)
+    if len(steps) != len(places):
+        raise TypeError("invalid number of arguments")
+    found = [_slope(tracing, x, place, step) for place, step in zip(places, steps, strict=True)]
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def _slope(tracing: Tracing, x: Any, place: int, step: Any) -> Any:
+    """The gradient along one axis."""
+    length = x.dims[place]
+    if tracing.size(length) < 2:
+        raise ValueError(
+            "Shape of array too small to calculate a numerical gradient, "
+            "at least (edge_order + 1) elements are required."
+        )
+    if not isinstance(tracing.resolve(length), int):
+        tracing.guard_value(f"({length}) >= 2", True)
+    lead = (slice(None),) * place
+
+    def part(start: int | None, stop: int | None) -> Any:
+        return x[(*lead, slice(start, stop))]
+
+    inner = (part(2, None) - part(None, -2)) / (2.0 * step)
+    first, last = (part(1, 2) - part(0, 1)) / step, (part(-1, None) - part(-2, -1)) / step
+    return np.concatenate([first, inner, last], axis=place)
+
+
+# -- axes -----------------------------------------------------------------------------------
+
+
+@_handles(np.append)
+def _append(tracing: Tracing, arr: Any, values: Any, axis: Any = None) -> Any:
+    """np.append."""
+    left, right = _array(tracing, arr), _array(tracing, values)
+    if axis is None:
+        left, right, axis = left.ravel(), right.ravel(), 0
+    return np.concatenate([left, right], axis=axis)
+
+
+@_handles(np.rot90)
+def _rot90(tracing: Tracing, m: Any, k: Any = 1, axes: Any = (0, 1)) -> Any:
+    """np.rot90: flips and a transpose, all of them views."""
+    x: Any = _array(tracing, m)
+    first, second = (normal_axis(axis, x.ndim) for axis in axes)
+    if first == second:
+        raise ValueError("Axes must be different.")
+    turns = int(k) % 4
+    if turns == 0:
+        return x[:]
+    if turns == 2:
+        return np.flip(np.flip(x, first), second)
+    order = list(range(x.ndim))
+    order[first], order[second] = second, first
+    if turns == 1:
+        return np.transpose(np.flip(x, second), order)
+    return np.flip(np.transpose(x, order), second)
+
+
+@_handles(np.trapezoid)
+def _trapezoid(tracing: Tracing, y: Any, x: Any = None, dx: Any = 1.0, axis: Any = -1) -> Any:
+    """np.trapezoid: the sum of the areas between neighbours."""
+    value: Any = _array(tracing, y)
+    place = normal_axis(axis, value.ndim)
+    if x is None:
+        width: Any = dx
+    else:
+        points: Any = _array(tracing, x)
+        if points.ndim == 1:
+            width = np.diff(points)[(slice(None), *(None,) * (value.ndim - place - 1))]
+        else:
+            width = np.diff(points, axis=place)
+    lead = (slice(None),) * place
+    right, left = value[(*lead, slice(1, None))], value[(*lead, slice(None, -1))]
+    return (width * (right + left) / 2.0).sum(axis=place)
