@@ -7,130 +7,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from fuser import dims, executor, infer, schedule, trees
+from fuser import dims, executor, schedule, trees, verdicts
 from fuser.backend import Kernel
 from fuser.errors import FusionError, Reason, Unsupported
 from fuser.executor import CannotRun
-from fuser.graph import Graph, Node
+from fuser.graph import Graph
+from fuser.labels import labels_of
+from fuser.ledger import Ledger, boundaries, ledger
 from fuser.specs import KernelSpec
 
 if TYPE_CHECKING:
     import pandas
 
     from fuser.fused_function import FusedFunction
-
-
-@dataclass(frozen=True, slots=True)
-class Ledger:
-    """Bytes a call moves between memory and the processor, counted from the graph.
-
-    Attributes:
-        unfused_bytes: every operation reads its operands and writes its result.
-        planned_bytes: what the planned kernels read and write; a buffer that a loop nest reads
-            through several views counts once.
-        least_bytes: what is used of every argument read once, every output written once.
-        kernels_unfused: operations that compute.
-        kernels_fused: kernels planned.
-    """
-
-    unfused_bytes: int
-    planned_bytes: int
-    least_bytes: int
-    kernels_unfused: int
-    kernels_fused: int
-
-
-def ledger(spec: KernelSpec, sizes: Mapping[str, int]) -> Ledger:
-    """Count the bytes of a spec for given lengths.
-
-    Args:
-        spec: the prepared graph.
-        sizes: lengths by symbol.
-    """
-    unfused, operations = _unfused(spec.graph, sizes)
-    planned = sum(
-        _section_bytes(section, sizes) for group in spec.plan.groups for section in group.sections
-    )
-    least = dims.evaluate(schedule.least_bytes(spec.graph), sizes)
-    # What no view shows is not read, so kernels may need less than whole arguments.
-    return Ledger(unfused, planned, min(least, planned), operations, len(spec.plan.groups))
-
-
-def _elements(node: Node, sizes: Mapping[str, int]) -> int:
-    """How many elements a value has."""
-    return dims.evaluate(dims.product(node.shape), sizes)
-
-
-def _unfused(graph: Graph, sizes: Mapping[str, int]) -> tuple[int, int]:
-    """Bytes and operations when each operation runs alone.
-
-    A conversion of an operand belongs to the operation that wants it, as in NumPy; a conversion
-    that is an output, or is used twice, is an operation of its own.
-    """
-    inlined = _operand_casts(graph)
-    total, operations = 0, 0
-    for node in graph.nodes:
-        if (node.op.structure and node.op.name != "concatenate") or id(node) in inlined:
-            continue
-        operations += 1
-        total += _elements(node, sizes) * node.dtype.itemsize
-        for arg in {id(a): a for a in node.args}.values():
-            source = arg.args[0] if id(arg) in inlined else arg
-            if source.op.name not in ("constant", "scalar"):
-                total += _elements(source, sizes) * source.dtype.itemsize
-    return total, operations
-
-
-def _operand_casts(graph: Graph) -> set[int]:
-    """Conversions that are done inside the one operation that uses them."""
-    uses: dict[int, int] = {}
-    for node in (*graph.nodes,):
-        for arg in node.args:
-            uses[id(arg)] = uses.get(id(arg), 0) + 1
-    outputs = {id(node) for node in graph.outputs}
-    return {
-        id(node)
-        for node in graph.nodes
-        if node.op.name == "cast"
-        and not infer.copy_order(node.payload)
-        and uses.get(id(node), 0) == 1
-        and id(node) not in outputs
-    }
-
-
-def _section_bytes(section: schedule.Section, sizes: Mapping[str, int]) -> int:
-    """Bytes that one loop nest reads and writes."""
-    read: dict[str, tuple[int, int]] = {}
-    for part, node in zip(section.loads, section.load_nodes, strict=True):
-        whole = _elements(node, sizes) * node.dtype.itemsize
-        seen = _part_bytes(part.views, node, sizes)
-        known = read.get(part.buffer, (0, whole))[0]
-        read[part.buffer] = (known + seen, whole)
-    total = sum(min(seen, whole) for seen, whole in read.values())
-    shape = dims.evaluate(dims.product(section.shape), sizes)
-    return total + sum(
-        (_elements(node, sizes) if section.axes else shape) * node.dtype.itemsize
-        for node in (section.node_of(value) for value, _ in section.stores)
-    )
-
-
-def _part_bytes(views: Any, node: Node, sizes: Mapping[str, int]) -> int:
-    """Bytes of a buffer that are seen through views; repeated elements count once."""
-    from fuser.infer import index_shape, parse_index
-
-    shape = node.shape
-    elements = _elements(node, sizes)
-    for name, payload in views:
-        if name != "index":
-            if name == "broadcast_to":
-                break
-            if name == "transpose":
-                shape = tuple(shape[int(a)] for a in payload.split(",") if a.strip())
-                continue
-            break
-        shape = index_shape(shape, parse_index(payload))
-        elements = min(elements, dims.evaluate(dims.product(shape), sizes))
-    return elements * node.dtype.itemsize
 
 
 def candidates(spec: KernelSpec, sizes: Mapping[str, int] | None = None) -> pandas.DataFrame:
@@ -146,32 +35,23 @@ def candidates(spec: KernelSpec, sizes: Mapping[str, int] | None = None) -> pand
     names = {s for p in spec.graph.parameters for d in p.shape for s in dims.symbols(d)}
     known = dict.fromkeys(names, 1024) | dict(sizes or {})
     stored = {id(b.node): spec.plan.realised.get(b.name, "") for b in spec.plan.temporaries}
-    label = _labels(graph)
+    label = labels_of(graph)
     rows = []
     position = {id(node): place for place, node in enumerate(graph.nodes)}
     for node in graph.nodes:
         for arg in {id(a): a for a in node.args}.values():
             if arg.op.name in ("input", "constant", "scalar"):
                 continue
-            saved = 2 * _elements(arg, known) * arg.dtype.itemsize
+            saved = 2 * dims.evaluate(dims.product(arg.shape), known) * arg.dtype.itemsize
             fused = id(arg) not in stored
             kind = "view" if node.op.structure or arg.op.structure else "vertical"
             distance = position[id(node)] - position[id(arg)]
-            reason = "computed where it is used" if fused else stored[id(arg)]
+            reason = verdicts.meaning("inlined" if fused else stored[id(arg)])
             score = saved / (1 + 0.001 * distance)
             rows.append((label[id(arg)], label[id(node)], kind, score, saved, fused, reason))
     columns = ["first", "second", "kind", "score", "bytes_saved", "fused", "reason"]
     frame = pandas.DataFrame(rows, columns=columns)
     return frame.sort_values("score", ascending=False, kind="stable").reset_index(drop=True)
-
-
-def _labels(graph: Graph) -> dict[int, str]:
-    """A name for each value: its operation and the user's line."""
-    found = {}
-    for place, node in enumerate(graph.nodes):
-        line = graph.line_of(node).rpartition("/")[2]
-        found[id(node)] = f"{node.op.name}#{place}" + (f" ({line})" if line else "")
-    return found
 
 
 @dataclass(eq=False)
@@ -210,6 +90,11 @@ class Explanation:
             return pandas.DataFrame(columns=columns)
         return candidates(self._spec, self._sizes)
 
+    @property
+    def boundaries(self) -> list[dict[str, Any]]:
+        """What crosses the borders between kernels, as `ledger.boundaries` gives it."""
+        return [] if self._spec is None else boundaries(self._spec, self._sizes)
+
     def __str__(self) -> str:
         """Readable text."""
         lines = [f"{self.name}: mode {self.mode}, {len(self.groups)} kernel(s)"]
@@ -227,7 +112,7 @@ class Explanation:
         for title, entries in (
             ("holds while", self.guards),
             ("rewrites", self.rules),
-            ("stored between kernels", [f"{k}: {v}" for k, v in self.realised.items()]),
+            ("between kernels", [_boundary_line(entry) for entry in self.boundaries]),
         ):
             if entries:
                 lines += ["", f"{title}:", *(f"  {entry}" for entry in entries)]
@@ -238,6 +123,16 @@ class Explanation:
     def _repr_html_(self) -> str:
         """For notebooks."""
         return f"<pre>{html.escape(str(self))}</pre>"
+
+
+def _boundary_line(entry: dict[str, Any]) -> str:
+    """One boundary as text."""
+    readers = ", ".join(map(str, entry["read_by"]))
+    origin = "" if entry["written_by"] is None else f"written by kernel {entry['written_by']}, "
+    return (
+        f"{entry['array']} holds {entry['value']}, {entry['bytes']:,} bytes: "
+        f"{origin}read by {readers}; {entry['meaning']}"
+    )
 
 
 def explain_call(function: FusedFunction, args: Any, kwargs: Any) -> Explanation:
@@ -261,7 +156,7 @@ def explain_call(function: FusedFunction, args: Any, kwargs: Any) -> Explanation
     found._spec, found._sizes = spec, call.sizes
     found.ledger = ledger(spec, call.sizes)
     found.rules = [f"{a.table}: {a.equation}  {a.line}" for a in spec.applied]
-    found.realised = dict(spec.plan.realised)
+    found.realised = {k: verdicts.meaning(code) for k, code in spec.plan.realised.items()}
     found.groups = [
         describe_group(number, group) for number, group in enumerate(spec.plan.groups)
     ]

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from fuser import dims, infer
+from fuser import infer
 from fuser.chains import Chain, compose, insert_axes, spans
 from fuser.dims import Dim
 from fuser.errors import Unsupported
-from fuser.graph import Graph, Node, walk
+from fuser.graph import Graph, Node
 from fuser.specs import PartitionDesc
 
 Shape = tuple[Dim, ...]
@@ -98,7 +98,7 @@ class Plan:
         groups: one a kernel.
         temporaries: buffers that live during one call.
         outputs: the buffer of each graph output.
-        realised: why each temporary exists, by its name.
+        realised: why each temporary exists, by its name: a code of `verdicts`.
     """
 
     graph: Graph
@@ -122,7 +122,7 @@ def plan(graph: Graph, mode: str = "fused") -> Plan:
     if mode == "unfused":
         for node in graph.nodes:
             if _computes(node) and not _cast_inside(node):
-                reasons[id(node)] = "unfused mode: one kernel an operation"
+                reasons[id(node)] = "unfused-mode"
     else:
         reasons.update(_broadcast_heavy(graph))
     reasons.update(_joined_inside(graph))
@@ -139,7 +139,7 @@ def plan(graph: Graph, mode: str = "fused") -> Plan:
         new = builder.most_recomputed()
         if new is None:
             return builder.plan()
-        reasons[id(new)] = "seen through many views: stored once instead of computed again"
+        reasons[id(new)] = "many-views"
 
 
 def _computes(node: Node) -> bool:
@@ -177,7 +177,7 @@ def _broadcast_heavy(graph: Graph) -> dict[int, str]:
             repeated = _repeats_rows(arg.shape, node.shape) or node.op.name == "broadcast_to"
             if repeated and cost[id(arg)] and arg.shape and arg.shape != node.shape:
                 source = _through_views(arg)
-                found[id(source)] = "costly and broadcast: computed once instead of for each row"
+                found[id(source)] = "heavy-broadcast"
                 cost[id(arg)] = False
         if id(node) in found:
             cost[id(node)] = False
@@ -202,11 +202,11 @@ def _joined_inside(graph: Graph) -> dict[int, str]:
     for node in graph.nodes:
         for arg in node.args:
             if arg.op.name == "concatenate" and node.op.name != "concatenate":
-                inside[id(arg)] = "joined, then used: the parts are written into one buffer first"
+                inside[id(arg)] = "joined"
     for node in graph.outputs:
         source = _through_views(node)
         if source.op.name == "concatenate" and source is not node:
-            inside[id(source)] = "joined, then seen through a view"
+            inside[id(source)] = "joined"
     return inside
 
 
@@ -318,7 +318,7 @@ class _Builder:
             if node.shape == reduction.shape:
                 return shape, axes, (insert_axes(len(shape), axes), widen)
         if nearest:
-            raise _Realise(nearest[0], "a reduction that is used over other axes")
+            raise _Realise(nearest[0], "reduction-elsewhere")
         return node.shape, (), ()
 
     def _nearest_reductions(self, node: Node) -> list[Node]:
@@ -360,7 +360,7 @@ class _Builder:
         groups: list[Group] = []
         for level in sorted(self.by_level):
             sections = self.by_level[level]
-            if any("unfused" in reason for reason in self.reasons.values()):
+            if any(reason == "unfused-mode" for reason in self.reasons.values()):
                 groups.extend(Group((section,)) for section in sections)
             else:
                 groups.append(Group(tuple(sections)))
@@ -430,7 +430,7 @@ class _SectionMaker:
             operand = node.args[0]
             ours = operand.shape == self.shape and infer.parse_axes(node.payload) == self.axes
             if not ours or not spans(node.shape, views, self.shape, self.axes):
-                raise _Realise(node, "a reduction that is used over other axes")
+                raise _Realise(node, "reduction-elsewhere")
             return [(operand, ())]
         found = []
         for arg in node.args:
@@ -488,16 +488,3 @@ def _join_pointwise(
         if axes and (shape, ()) in joined:
             joined[(shape, axes)] = joined[(shape, axes)] + joined.pop((shape, ()))
     return joined
-
-
-def least_bytes(graph: Graph) -> Dim:
-    """Bytes if every used argument is read once and every output written once."""
-    total: Dim = 0
-    seen: set[int] = set()
-    for node in walk(graph.outputs):
-        if node.op.name == "input" and id(node) not in seen:
-            seen.add(id(node))
-            total = total + dims.product(node.shape) * node.dtype.itemsize
-    for node in graph.outputs:
-        total = total + dims.product(node.shape) * node.dtype.itemsize
-    return total
