@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fuser import dims, infer, schedule, verdicts
+from fuser import arithmetic, dims, infer, schedule, verdicts
 from fuser.graph import Graph, Node
 from fuser.labels import labels_of
 from fuser.specs import KernelSpec
@@ -23,6 +23,8 @@ class Ledger:
         least_bytes: what is used of every argument read once, every output written once.
         kernels_unfused: operations that compute.
         kernels_fused: kernels planned.
+        operations: simple operations on elements, as `fuser.arithmetic.count` counts them.
+        elementary: elementary functions of elements.
     """
 
     unfused_bytes: int
@@ -30,6 +32,8 @@ class Ledger:
     least_bytes: int
     kernels_unfused: int
     kernels_fused: int
+    operations: int = 0
+    elementary: int = 0
 
 
 def ledger(spec: KernelSpec, sizes: Mapping[str, int]) -> Ledger:
@@ -46,7 +50,9 @@ def ledger(spec: KernelSpec, sizes: Mapping[str, int]) -> Ledger:
     crossing = sum(
         entry["bytes_written"] + entry["bytes_read"] for entry in _crossings(spec.plan, sizes)
     )
-    return Ledger(unfused, planned, planned - crossing, operations, len(spec.plan.groups))
+    least, kernels = planned - crossing, len(spec.plan.groups)
+    computed = arithmetic.count(spec.graph, sizes)
+    return Ledger(unfused, planned, least, operations, kernels, *computed)
 
 
 def _elements(node: Node, sizes: Mapping[str, int]) -> int:
@@ -127,6 +133,7 @@ def _part_bytes(views: Any, node: Node, sizes: Mapping[str, int]) -> int:
         shape = infer.index_shape(shape, infer.parse_index(payload))
         elements = min(elements, dims.evaluate(dims.product(shape), sizes))
     return elements * node.dtype.itemsize
+
 
 #: Bytes a second that a boundary's estimated cost is reckoned with where none are given: what a
 #: copy of arrays beyond the caches reached on the 2-core machine that this was built on.

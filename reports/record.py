@@ -17,6 +17,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fuser.reports.plain import from_plain, to_plain
+from fuser.reports.record_details import (
+    Anatomy,
+    Arithmetic,
+    Boundary,
+    CoverageCell,
+    FirstCall,
+)
 
 SCHEMA_VERSION = 1
 """The version `save` writes and `load` reads; see `record.schema.json`."""
@@ -106,6 +113,8 @@ class Run:
     planned_bytes: int | None = None  # loads and stores of one call's kernels
     allocations: int | None = None  # arrays made by one call
     text_hashes: Mapping[str, str] = field(default_factory=dict)  # target -> sha256 of its text
+    peak_bytes: int | None = None  # most memory held during a call above that before, results too
+    texts: Mapping[str, str] = field(default_factory=dict)  # "plan", "source", … -> key of `texts`
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +126,9 @@ class Ledger:
     least_bytes: int | None = None
     kernels_fused: int | None = None
     kernels_unfused: int | None = None
+    operations: int | None = None  # arithmetic on elements: + - * / min max and the like
+    elementary: int | None = None  # exp, log, sin, power and the like, on elements
+    boundaries: Sequence[Boundary] = ()  # what the fused kernels leave for one another
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +181,11 @@ class Record:
     cells: Sequence[Cell] = ()
     compile_scaling: Sequence[CompileScaling] = ()
     call_overhead: Mapping[str, Any] | None = None
+    arithmetic: Sequence[Arithmetic] = ()
+    anatomy: Sequence[Anatomy] = ()
+    first_calls: Sequence[FirstCall] = ()
+    coverage: Sequence[CoverageCell] = ()
+    texts: Mapping[str, str] = field(default_factory=dict)  # key -> text, shared by many runs
     notes: Sequence[str] = ()
     schema: int = SCHEMA_VERSION
 

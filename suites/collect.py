@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any, cast
 
 from fuser.reports.record import (
@@ -15,12 +16,15 @@ from fuser.reports.record import (
     Status,
     Variant,
 )
+from fuser.reports.record_details import Boundary
 from fuser.suites.measuring import Event
 from fuser.suites.plan import CellPlan, Plan, VariantPlan
 from fuser.suites.registry import resolve
 from fuser.suites.workload import Workload
 
-COUNTED = ("kernels", "compilations", "planned_bytes", "allocations", "text_hashes")
+COUNTED = (
+    "kernels", "compilations", "planned_bytes", "allocations", "text_hashes", "peak_bytes",
+)
 """What a runner counts about a row and the record keeps as it is."""
 
 
@@ -38,6 +42,7 @@ class RowFindings:
     dropped: tuple[str, str] | None = None  # status, reason
     inside: dict[str, int] = field(default_factory=dict)  # status -> how often
     facts: Event = field(default_factory=dict)
+    texts: dict[str, str] = field(default_factory=dict)  # kind -> key
 
 
 class Collector:
@@ -51,6 +56,7 @@ class Collector:
         self.ceilings: list[Ceiling] = []
         self.scaling: dict[tuple[int, str], list[float]] = defaultdict(list)
         self.overhead: dict[str, Any] | None = None
+        self.texts: dict[str, str] = {}
         self.notes: list[str] = []
 
     def add(self, process: int, event: Event) -> None:
@@ -80,6 +86,14 @@ class Collector:
         for stage, seconds in event["stages_s"].items():
             row.stages_s[stage].append(seconds)
         row.facts = event
+        for kind, text in event.get("texts", {}).items():
+            row.texts[kind] = self.keep_text(text)
+
+    def keep_text(self, text: str) -> str:
+        """Keep a text once, whoever has it; return its key."""
+        key = sha256(text.encode()).hexdigest()[:16]
+        self.texts.setdefault(key, text)
+        return key
 
     def _add_check(self, process: int, event: Event) -> None:
         row = self._row(event)
@@ -164,6 +178,8 @@ class Collector:
             unfused_bytes=fused.get("unfused_bytes"), planned_bytes=fused.get("planned_bytes"),
             least_bytes=fused.get("least_bytes"), kernels_fused=fused.get("kernels"),
             kernels_unfused=unfused.get("kernels"),
+            operations=fused.get("operations"), elementary=fused.get("elementary"),
+            boundaries=[Boundary(**each) for each in fused.get("boundaries", ())],
         )
 
     def _run(
@@ -181,7 +197,7 @@ class Collector:
             compile_stages_s=dict(row.stages_s), max_error_ulp=row.ulp,
             max_relative_error=row.relative, tolerance=workload.tolerance(plan.dtype),
             checked_calls=row.checked_calls,
-            fallback_reasons=row.facts.get("fallback_reasons", []),
+            fallback_reasons=row.facts.get("fallback_reasons", []), texts=dict(row.texts),
             **{name: row.facts[name] for name in COUNTED if name in row.facts},
         )
 

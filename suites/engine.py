@@ -83,7 +83,8 @@ class Engine:
             packages=machine.package_versions(), commit=self.commit, dirty=self.dirty,
             ceilings=list(self.collector.ceilings), variants=self.collector.variants(),
             cells=self.collector.cells(), compile_scaling=self.collector.compile_scaling(),
-            call_overhead=self.collector.overhead, notes=list(self.collector.notes),
+            call_overhead=self.collector.overhead, texts=dict(self.collector.texts),
+            notes=list(self.collector.notes),
         )
 
     def _run_workers(self, started_s: float) -> None:

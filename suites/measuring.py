@@ -425,4 +425,7 @@ def _first_event(
         "fallback_reasons": list(facts.fallback_reasons), "unfused_bytes": facts.unfused_bytes,
         "planned_bytes": facts.planned_bytes, "least_bytes": facts.least_bytes,
         "allocations": facts.allocations, "text_hashes": dict(facts.text_hashes),
+        "operations": facts.operations, "elementary": facts.elementary,
+        "peak_bytes": facts.peak_bytes, "boundaries": list(facts.boundaries),
+        "texts": dict(facts.texts),
     }

@@ -7,13 +7,14 @@ methods. `fuser-bench doctor` lists the runners found, the absent ones with thei
 
 import types
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from typing import Any, ClassVar, Literal
 
+from fuser.suites import details
 from fuser.suites.workload import Arguments
 
 RunnerKind = Literal["eager", "fallback", "unfused", "fused", "peer", "into"]
@@ -31,6 +32,11 @@ class Facts:
     least_bytes: int | None = None
     allocations: int | None = None
     text_hashes: Mapping[str, str] = field(default_factory=dict)  # target -> sha256 of its text
+    operations: int | None = None
+    elementary: int | None = None
+    peak_bytes: int | None = None  # most memory held during a call, beyond what was held before
+    boundaries: Sequence[Mapping[str, Any]] = ()  # fields of the record's `Boundary`
+    texts: Mapping[str, str] = field(default_factory=dict)  # "plan", "source", … -> text
 
 
 class NotExpressibleError(Exception):
@@ -50,6 +56,8 @@ class Runner:
 
     typical_first_call_s: ClassVar[float] = 0.06
     """For the estimate of a run's length only."""
+    keeps_texts = False
+    """Set on the runner whose plans, sources and assembly the record keeps: in one process."""
     writes_into: ClassVar[bool] = False
     """Its results go into arrays that the engine gives to `prepare_into`."""
 
@@ -114,12 +122,19 @@ class EagerRunner(Runner):
         """Return the function itself."""
         return function
 
+    def facts(self, prepared: Callable[..., Any], arguments: Arguments) -> Facts:
+        """Return the memory of a call; NumPy has no plan."""
+        return Facts(peak_bytes=details.peak_bytes(prepared, arguments))
+
 
 class FuserRunner(Runner):
     """This project's fuser in one of its modes."""
 
     own_process = False
     mode: ClassVar[str] = ""
+
+    def __init__(self) -> None:
+        self._texts = details.Texts()
 
     def unavailable(self) -> str | None:
         """Return why the fuser cannot run on the CPU here, or None."""
@@ -158,6 +173,9 @@ class FuserRunner(Runner):
             warnings.simplefilter("ignore")
             explanation = getattr(prepared, "explain")(*arguments)  # noqa: B009  (typed as Callable)
         ledger = explanation.ledger  # None where the call is not fused
+        texts: Mapping[str, str] = {}
+        if self.keeps_texts and ledger is not None and not explanation.fallbacks:
+            texts = self._texts.of(prepared, arguments, explanation)
         return Facts(
             kernels=len(explanation.groups) or None,
             fallback_reasons=tuple(str(each) for each in explanation.fallbacks),
@@ -165,6 +183,11 @@ class FuserRunner(Runner):
             planned_bytes=_whole(getattr(ledger, "planned_bytes", None)),
             least_bytes=_whole(getattr(ledger, "least_bytes", None)),
             text_hashes=_text_hashes(prepared, arguments),
+            operations=_whole(getattr(ledger, "operations", None)),
+            elementary=_whole(getattr(ledger, "elementary", None)),
+            peak_bytes=details.peak_bytes(prepared, arguments),
+            boundaries=details.boundaries(explanation),
+            texts=texts,
         )
 
     def compiled_kernels(self) -> int | None:

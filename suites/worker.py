@@ -103,6 +103,7 @@ def work(job: Job, emit: Emit, position: Position) -> None:
         position.mark(-1, variant)
         used[variant] = runners.load(spec)
         used[variant].start()
+        used[variant].keeps_texts = job.process == 0 and used[variant].kind == "fused"
     position.mark(-1, -1)
     emit({"event": "overhead", **call_overhead(job.limits.least_sample_s)})
     if job.ceilings:

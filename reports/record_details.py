@@ -1,0 +1,78 @@
+"""The parts of a record beside its cells: what crosses kernels, where a call's time goes, texts.
+
+They are dataclasses of their own because only some machines and runs have them; every one may be
+empty. Times are in seconds, sizes in bytes.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+CallPath = Literal["native", "python", "fallback", "gpu"]
+Method = Literal["ablation", "stamps"]
+CacheState = Literal["cold", "disk cache"]
+CrossingKind = Literal["stored", "read-again"]
+Proof = Literal["timed", "verified", "never"]
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """An array that crosses the kernels of a fused plan, and why it must."""
+
+    array: str  # as the plan calls it: "t0"
+    value: str  # in the user's terms: "exp#3 (model.py:12)"
+    kind: CrossingKind
+    moved_bytes: int  # written and read beyond the least possible because it crosses
+    reason: str  # a code of the fuser
+    meaning: str = ""  # its sentence
+    written_by: int | None = None  # the kernel's number; None for an argument
+    read_by: Sequence[int] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """Speed of arithmetic without memory: `operations` of a dtype in each of `seconds`."""
+
+    dtype: str
+    operations: int
+    threads: int
+    process: int
+    seconds: Sequence[float]
+    by: str = "fuser"
+
+
+@dataclass(frozen=True, slots=True)
+class Anatomy:
+    """Where one call's time goes.
+
+    By `ablation` the parts are measured apart (an entry that does nothing, checks, allocation,
+    kernel); by `stamps` they are read off a clock inside the call. The whole is measured by
+    itself, so that what the parts leave unexplained is known. One number a process.
+    """
+
+    subject: str  # what is called, on what
+    path: CallPath
+    method: Method
+    parts_s: Mapping[str, Sequence[float]]  # in the order of the call
+    whole_s: Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class FirstCall:
+    """The first call of a function by stages, with nothing kept or with machine code on disk."""
+
+    workload: str
+    state: CacheState
+    seconds: Sequence[float]  # one a repetition
+    stages_s: Mapping[str, Sequence[float]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CoverageCell:
+    """How one operation at one dtype and layout is held to account."""
+
+    operation: str
+    dtype: str
+    layout: str
+    proof: Proof
+    by: Sequence[str] = ()  # workloads that time it, or the test that verifies it
