@@ -16,15 +16,17 @@ def collapse(
     """Order the loops by the first destination's memory and merge those that run on.
 
     Which loops merge depends on strides alone, whatever the lengths: an axis that is 1 for every
-    size counts as contiguous unless broadcasting repeats along it, and one that happens to be 1
-    or 0 in this call has the stride that it has at other lengths.
+    size is left out, and one that happens to be 1 or 0 in this call has the stride that it has
+    at other lengths.
 
     Returns:
         Lengths, outermost first, and for each operand its strides; at least one loop.
     """
-    rank = len(shape)
     lead = operands[first_store]
-    order = sorted(range(rank), key=lambda a: (-sort_stride(lead, a, itemsizes[first_store]), a))
+    # An axis that is 1 for every size is no loop, wherever its one element lies.
+    real = [a for a in range(len(shape)) if any(layout.symbolic[a] != 1 for layout in operands)]
+    rank = len(real)
+    order = sorted(real, key=lambda a: (-sort_stride(lead, a, itemsizes[first_store]), a))
     lengths = [shape[axis] for axis in order]
     strides = []
     for layout, itemsize in zip(operands, itemsizes, strict=True):
@@ -33,7 +35,7 @@ def collapse(
         for axis in reversed(order):
             if layout.repeated[axis]:
                 stride = 0
-            elif layout.symbolic[axis] == 1:
+            elif layout.symbolic[axis] == 1:  # of this operand alone
                 stride = step
             else:
                 stride = layout.strides[axis]

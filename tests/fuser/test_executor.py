@@ -5,7 +5,9 @@ import pytest
 
 import fuser
 from fuser import dims
+from fuser.compiler import compile_upfront
 from fuser.executor import _overlaps_itself, check_arguments, sizes_of
+from fuser.launch import contiguous_specs
 
 X = np.ones((3, 4), np.float32)
 GRAPH = fuser.trace(lambda x, y, s: (x + y) * s, X, X, 2.0)
@@ -51,3 +53,10 @@ def test_sizes_bind_symbols_and_check_guards() -> None:
 def test_arrays_that_overlap_themselves(array: np.ndarray, answer: bool) -> None:
     """Kernels do not write into those directly."""
     assert _overlaps_itself(array) is answer
+
+
+def test_axes_of_length_one_are_no_loops() -> None:
+    """Parts of a stack along a new last axis are written in one strided loop each."""
+    spec = compile_upfront(fuser.trace(lambda x, y: np.stack([x + y, x - y], axis=-1), X, X))
+    (arg_spec,) = contiguous_specs(spec, "cpu")
+    assert [section.rank for section in arg_spec.sections] == [1]
