@@ -141,6 +141,7 @@ class Cell:
     dtype: str
     size: SizeName
     elements: int  # of the largest input
+    axes: Mapping[str, int] = field(default_factory=dict)  # not at their default: hidden -> 1000
     formula: str = ""
     title: str = ""
     must_refuse: bool = False

@@ -43,7 +43,8 @@ def main() -> None:
 @click.option("--variants", help="Runners to compare, by comma: eager,unfused,fused.")
 @click.option("--peers", is_flag=True, help="Also every other fuser that is installed.")
 @click.option("--dtypes", default="", help="Dtypes instead of the preset's, by comma.")
-@click.option("--sizes", default="", help="Sizes instead: S, M, L or elements, by comma.")
+@click.option("--sizes", default="", help="Sizes instead: S, M, L, 16k or 16384, by comma.")
+@click.option("--axis", "axes", multiple=True, help="Values of an axis: hidden=64,1000,65536.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of inputs and order.")
 @click.option("--output", default=RESULTS, show_default=True, type=click.Path(file_okay=False))
 @click.option("--no-report", is_flag=True, help="Write the raw record only.")
@@ -83,7 +84,10 @@ def _plan(ids: Sequence[str], preset: str, full: bool, **options: Any) -> Plan:
         variants = plans.variants_for(names)
         make = plans.full_plan if full or preset == "full" else plans.quick_plan
         plan = make(variants=variants, seed=options["seed"], command=command_line())
-        plan = selection.restrict(plan, ids, _split(options["dtypes"]), _split(options["sizes"]))
+        plan = selection.restrict(
+            plan, ids, _split(options["dtypes"]), _split(options["sizes"]),
+            selection.parse_axes(options["axes"]),
+        )
     except KeyError as error:
         known = ", ".join(runners.specs())
         raise click.UsageError(f"unknown runner {error}; known: {known}") from None

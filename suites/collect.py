@@ -160,7 +160,7 @@ class Collector:
         ]
         return Cell(
             id=plan.id, workload=workload.name, family=workload.family, dtype=plan.dtype,
-            size=plan.size, elements=facts.get("elements", plan.elements),
+            size=plan.size, axes=dict(plan.axes), elements=facts.get("elements", plan.elements),
             formula=workload.formula(), title=workload.title, must_refuse=workload.must_refuse,
             synthetic=workload.synthetic, note=facts.get("note", ""),
             input_bytes=facts.get("input_bytes", 0), output_bytes=facts.get("output_bytes", 0),
@@ -195,7 +195,8 @@ class Collector:
             or (workload.must_refuse and variant.kind in ("unfused", "fused", "peer", "into")),
             samples=Samples(*columns), first_call_s=row.first_call_s,
             compile_stages_s=dict(row.stages_s), max_error_ulp=row.ulp,
-            max_relative_error=row.relative, tolerance=workload.tolerance(plan.dtype),
+            max_relative_error=row.relative,
+            tolerance=workload.tolerance(plan.dtype, plan.elements, plan.axes),
             checked_calls=row.checked_calls,
             fallback_reasons=row.facts.get("fallback_reasons", []), texts=dict(row.texts),
             **{name: row.facts[name] for name in COUNTED if name in row.facts},

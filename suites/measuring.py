@@ -94,6 +94,16 @@ class CellState:
         """Return a seed that depends on the cell, the run and the phase."""
         return zlib.crc32(f"{self.plan.id}/{run_seed}/{phase}".encode())
 
+    def inputs(self, seed: int) -> Arguments:
+        """Return the arguments of one call."""
+        plan = self.plan
+        return self.workload.inputs(plan.elements, plan.dtype, seed, plan.axes)
+
+    def tolerance(self) -> float:
+        """Return how far a result may be from its reference."""
+        plan = self.plan
+        return self.workload.tolerance(plan.dtype, plan.elements, plan.axes)
+
     def block_s(self) -> float:
         """Return what one block of this cell costs: each row's warm-up call and its sample."""
         return sum((row.calls + 1) * row.call_s for row in self.rows if row.alive)
@@ -166,7 +176,7 @@ class Measurement:
 
     def _prepare(self, state: CellState, variants: Sequence[int]) -> None:
         seed = state.seed(0, self.limits.seed)
-        state.arguments = state.workload.inputs(state.plan.elements, state.plan.dtype, seed)
+        state.arguments = state.inputs(seed)
         if (reason := _too_large(state.input_bytes())) is not None:
             state.arguments = ()
             for variant in variants:
@@ -218,7 +228,7 @@ class Measurement:
         if runner.kind == "peer" and (reason := other_dtypes(result, expected)) is not None:
             self._drop(state, variant, "not_run", f"{runner.name} means another type: {reason}")
             return
-        tolerance = state.workload.tolerance(state.plan.dtype)
+        tolerance = state.tolerance()
         accuracy = compare_or_recall(result, expected, tolerance, ulps=True)
         if not accuracy.problem and not unchanged(state.arguments, before):
             accuracy = Accuracy(np.inf, None, "the call changed its input arrays")
@@ -285,7 +295,7 @@ class Measurement:
         if check:
             # other values in the same arrays: a result remembered from before is now wrong
             seed = state.seed(1, self.limits.seed)
-            fresh = state.workload.inputs(state.plan.elements, state.plan.dtype, seed)
+            fresh = state.inputs(seed)
             refill(state.arguments, fresh)
             expected = reference(state.workload, state.arguments, state.plan.dtype)
             for row in state.rows:
@@ -317,7 +327,7 @@ class Measurement:
         self._counted(state, row, "compiled_inside", compiled, row.runner.compiled_kernels())
         self._counted(state, row, "fell_back", fallen, row.runner.fallbacks())
         if expected is not None:
-            tolerance = state.workload.tolerance(state.plan.dtype)
+            tolerance = state.tolerance()
             accuracy = compare(row.found(result), expected, tolerance)
             row.alive = self._passes(state, row.variant, f"in timed block {block}", accuracy)
 
@@ -336,7 +346,7 @@ class Measurement:
         """Verify every row on new arrays with new values, after timing."""
         self._progress(f"verifying {state.plan.id} again", 0.95)
         seed = state.seed(2, self.limits.seed)
-        arguments = state.workload.inputs(state.plan.elements, state.plan.dtype, seed)
+        arguments = state.inputs(seed)
         expected = reference(state.workload, arguments, state.plan.dtype)
         for row in state.rows:
             if not row.alive:
@@ -349,7 +359,7 @@ class Measurement:
             except Exception as error:  # noqa: BLE001  (see _first_call)
                 self._fail(state, row, _message(error))
                 continue
-            tolerance = state.workload.tolerance(state.plan.dtype)
+            tolerance = state.tolerance()
             accuracy = compare_or_recall(result, expected, tolerance)
             row.alive = self._passes(state, row.variant, "after timing", accuracy)
         state.arguments = ()

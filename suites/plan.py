@@ -3,13 +3,15 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
 
 from fuser.suites import runners
 from fuser.suites.registry import resolve, workloads
-from fuser.suites.workload import SWEEP, Workload
+from fuser.suites.sampling import timed_calls
+from fuser.suites.workload import SWEEP, Axes, Workload
 
 Preset = Literal["quick", "full", "custom"]
 SizeName = Literal["S", "M", "L", "sweep"]
@@ -21,10 +23,17 @@ LEAST_INTO_BYTES = 1 << 20
 QUICK_BUDGET_S = 200.0
 FULL_BUDGET_S = 3600.0
 SCALING_OPERATIONS = (10, 40, 160, 640)
+
+# For the estimate of a run's length only; from runs on a machine with two cores.
 PROCESS_START_S = 1.0
-SLOW_UFUNCS = frozenset(
-    "exp exp2 expm1 log log2 log10 log1p sin cos tan sinh cosh tanh arctan power arctan2".split()
-)
+CEILINGS_S = 2.0
+SCALING_S = 0.001  # an operation
+REFERENCES = 3  # evaluations in float64: before, during and after timing
+CHECKED_S = 2e-8  # an element of a result compared three times
+SINGLE_CALLS = 4  # the first, two to calibrate, the last
+RELATIVE_TIME: Mapping[str, float] = {"eager": 1.0, "aa": 1.0, "fallback": 1.0, "fused": 0.3}
+FEW, MANY = 16, 1 << 19
+"""Elements on which a workload's pace is taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +44,13 @@ class CellPlan:
     dtype: str
     elements: int
     size: SizeName
+    axes: Axes = ()  # those that are not at their default
 
     @property
     def id(self) -> str:
-        """Stable from run to run: `workload-dtype-elements`."""
-        return f"{self.workload.rpartition(':')[2]}-{self.dtype}-{self.elements}"
+        """Stable from run to run: `workload-dtype-elements`, then axes as `-hidden1000`."""
+        base = f"{self.workload.rpartition(':')[2]}-{self.dtype}-{self.elements}"
+        return "-".join([base, *(f"{name}{value}" for name, value in self.axes)])
 
     @property
     def array_bytes(self) -> int:
@@ -101,53 +112,63 @@ class Plan:
         return self.processes * len(self.groups())
 
     def estimate_s(self) -> float:
-        """Return about how long the run takes: what the cells need, at most the budget."""
-        total_s = 0.0
-        for group in self.groups():
-            total_s += self.processes * self._worker_estimate_s(group)
-        return min(total_s, self.budget_s)
+        """Return about how long the run takes: the budget, as far as the cells can use it."""
+        least_s, most_s = self.bounds_s()
+        return min(most_s, max(least_s, self.budget_s))
 
-    def _worker_estimate_s(self, group: Sequence[VariantPlan]) -> float:
-        total_s = PROCESS_START_S + (2.0 if self.ceilings else 0.0) + 0.5 * len(self.scaling)
+    def bounds_s(self) -> tuple[float, float]:
+        """Return about how long the run takes with the fewest and with the most blocks."""
+        bounds = [self._worker_bounds_s(group) for group in self.groups()]
+        least_s, most_s = (self.processes * sum(each) for each in zip(*bounds, strict=True))
+        return least_s, most_s
+
+    def _worker_bounds_s(self, group: Sequence[VariantPlan]) -> tuple[float, float]:
+        """Return one process's least and most seconds."""
+        fixed_s = PROCESS_START_S + (CEILINGS_S if self.ceilings else 0.0)
+        if any(each.kind == "fused" for each in group):
+            fixed_s += SCALING_S * sum(self.scaling)
+        block_s = 0.0
         for cell in self.cells:
             wanted = [each for each in group if self.wants(cell, each)]
-            call_s = eager_estimate_s(resolve(cell.workload), cell)
-            sample_s = max(self.least_sample_s, call_s)
-            total_s += sum(each.first_call_s for each in wanted)
-            total_s += len(wanted) * (6 * call_s + self.most_blocks * sample_s)
-        return total_s
+            if not wanted:
+                continue
+            eager_s = eager_estimate_s(resolve(cell.workload), cell)
+            fixed_s += REFERENCES * 2 * eager_s + cell.elements * CHECKED_S * (len(wanted) + 2)
+            for each in wanted:
+                call_s = eager_s * RELATIVE_TIME.get(each.kind, 0.5)
+                fixed_s += each.first_call_s + SINGLE_CALLS * call_s
+                block_s += call_s + max(self.least_sample_s, call_s)
+        return fixed_s + self.least_blocks * block_s, fixed_s + self.most_blocks * block_s
 
 
-class OperationCounter(np.ndarray[Any, Any]):
-    """An array that counts the ufuncs applied to it, weighed by what an element costs."""
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """What NumPy takes for one workload: seconds a call, and seconds an element beyond that."""
 
-    total = 0.0
+    call_s: float
+    element_s: float
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        OperationCounter.total += 8.0 if ufunc.__name__ in SLOW_UFUNCS else 1.0
-        plain = [
-            each.view(np.ndarray) if isinstance(each, OperationCounter) else each for each in inputs
-        ]
-        result = getattr(ufunc, method)(*plain, **kwargs)
-        return result.view(OperationCounter) if isinstance(result, np.ndarray) else result
+
+@cache
+def pace(workload: Workload, dtype: str) -> Pace:
+    """Time one NumPy call on few and on many elements: rough, and true of this machine."""
+    seconds = [_one_call_s(workload, elements, dtype) for elements in (FEW, MANY)]
+    return Pace(seconds[0], max(0.0, seconds[1] - seconds[0]) / (MANY - FEW))
+
+
+def _one_call_s(workload: Workload, elements: int, dtype: str) -> float:
+    arguments = workload.inputs(elements, dtype, 0)
+    with np.errstate(all="ignore"):
+        workload.function(*arguments)
+        return timed_calls(workload.function, arguments, 1)[0]
 
 
 def eager_estimate_s(workload: Workload, cell: CellPlan) -> float:
-    """Guess one NumPy call's seconds: 0.7 ns an element and operation, 1 us an operation."""
+    """Guess one NumPy call's seconds from the workload's pace."""
     if workload.unavailable() is not None:
         return 0.0
-    arguments = workload.inputs(16, cell.dtype, 0)
-    OperationCounter.total = 0.0
-    with np.errstate(all="ignore"):
-        workload.function(
-            *(
-                each.view(OperationCounter) if isinstance(each, np.ndarray) else each
-                for each in arguments
-            )
-        )
-    operations = max(1.0, OperationCounter.total)
-    width = np.dtype(cell.dtype).itemsize / 4
-    return operations * (1e-6 + cell.elements * width * 0.7e-9)
+    known = pace(workload, cell.dtype)
+    return known.call_s + cell.elements * known.element_s
 
 
 def variants_for(names: Iterable[str] | None = None, aa: bool = True) -> list[VariantPlan]:
@@ -196,14 +217,28 @@ def quick_cells(chosen: Mapping[str, Workload] | None = None) -> list[CellPlan]:
 
 
 def full_cells() -> list[CellPlan]:
-    """Return every workload, dtype and size, with the sweep for all that have one."""
+    """Return every workload, dtype and size, sweeps, and every value of an axis at size M.
+
+    Size L and the axes are those of the first dtype.
+    """
     cells: dict[str, CellPlan] = {}
     for name, workload in workloads().items():
-        for cell in _cells(name, workload, workload.dtypes, ("S", "M", "L")):
+        found = _cells(name, workload, workload.dtypes, ("S", "M"))
+        found += _cells(name, workload, workload.dtypes[:1], ("L",))
+        found += _along_axes(name, workload)
+        for cell in found:
             cells[cell.id] = cell
         if workload.sweep:
             _add_sweep(cells, name, workload)
     return list(cells.values())
+
+
+def _along_axes(name: str, workload: Workload) -> list[CellPlan]:
+    return [
+        CellPlan(name, workload.dtypes[0], workload.sizes["M"], "sweep", ((axis, value),))
+        for axis, values in workload.axes.items()
+        for value in values[1:]
+    ]
 
 
 def _cells(

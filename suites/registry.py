@@ -13,8 +13,13 @@ FAMILIES = (
     "comparisons",
     "layouts",
     "stencils",
+    "reductions",
+    "normalisations",
+    "pairs",
     "optimisers",
+    "overhead",
     "real_data",
+    "mixed",
     "must_refuse",
 )
 """Modules of `fuser.suites.families`, in the order in which results are listed."""

@@ -3,13 +3,15 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from itertools import product
+from types import MappingProxyType
 from typing import cast
 
 import numpy as np
 
 from fuser.suites.plan import CellPlan, Plan, SizeName, full_cells, quick_cells
 from fuser.suites.registry import resolve, workloads
-from fuser.suites.workload import Workload
+from fuser.suites.workload import Axes, Workload, number_of
 
 
 class UnknownSelectionError(ValueError):
@@ -19,8 +21,9 @@ class UnknownSelectionError(ValueError):
 def cells_of(identifier: str) -> list[CellPlan]:
     """Return the cells that an ID names.
 
-    An ID is a workload, `workload-dtype`, or `workload-dtype-size`, where the size is S, M, L or a
-    number of elements: the last is what reports print.
+    An ID is a workload, `workload-dtype`, `workload-dtype-size`, or that with further axes as
+    `-hidden1000`, where the size is S, M, L or a number of elements (`16384`, `16k`, `4M`): the
+    last two are what reports print.
 
     Raises:
         UnknownSelectionError: a part of it is unknown.
@@ -38,7 +41,28 @@ def cells_of(identifier: str) -> list[CellPlan]:
         _check_dtype(identifier, dtype, workload)
     if not size:
         return [_cell(name, workload, dtype, each) for each in ("S", "M")]
-    return [_cell(name, workload, dtype, size[0])]
+    return [_cell(name, workload, dtype, size[0], _axes_of(identifier, workload, size[1:]))]
+
+
+def _axes_of(identifier: str, workload: Workload, parts: Sequence[str]) -> Axes:
+    """Return the axes that `hidden1000` and the like name, in the workload's order."""
+    found: dict[str, int] = {}
+    for part in parts:
+        name = part.rstrip("0123456789")
+        if name not in workload.axes or not part[len(name) :]:
+            known = ", ".join(workload.axes) or "none"
+            raise UnknownSelectionError(f"{identifier}: axis {part!r}; its axes: {known}")
+        found[name] = int(part[len(name) :])
+    return set_axes(workload, found)
+
+
+def set_axes(workload: Workload, values: Mapping[str, int]) -> Axes:
+    """Return those of the values that differ from the workload's defaults, in its order."""
+    return tuple(
+        (name, values[name])
+        for name, known in workload.axes.items()
+        if values.get(name, known[0]) != known[0]
+    )
 
 
 def _check_dtype(identifier: str, dtype: str, workload: Workload) -> None:
@@ -53,16 +77,19 @@ def _check_dtype(identifier: str, dtype: str, workload: Workload) -> None:
         )
 
 
-def _cell(name: str, workload: Workload, dtype: str, size: str) -> CellPlan:
+def _cell(
+    name: str, workload: Workload, dtype: str, size: str, axes: Axes = ()
+) -> CellPlan:
     if size in workload.sizes:
-        return CellPlan(name, dtype, workload.sizes[size], cast(SizeName, size))
-    if not size.isdecimal() or int(size) < 1:
+        return CellPlan(name, dtype, workload.sizes[size], cast(SizeName, size), axes)
+    elements = number_of(size)
+    if elements is None:
         raise UnknownSelectionError(
-            f"{size!r}: a size is S, M, L or a number of elements from 1 on"
+            f"{size!r}: a size is S, M, L or a number of elements from 1 on (16384, 16k, 4M)"
         )
-    elements = int(size)
     named = [preset for preset, count in workload.sizes.items() if count == elements]
-    return CellPlan(name, dtype, elements, cast(SizeName, named[0] if named else "sweep"))
+    preset = cast(SizeName, named[0] if named else "sweep")
+    return CellPlan(name, dtype, elements, preset, axes)
 
 
 def restrict(
@@ -70,23 +97,28 @@ def restrict(
     identifiers: Sequence[str] = (),
     dtypes: Sequence[str] = (),
     sizes: Sequence[str] = (),
+    axes: Mapping[str, Sequence[int]] = MappingProxyType({}),
 ) -> Plan:
     """Return a plan of the named cells only, with its axes overridden where that is asked.
+
+    A workload that lacks an axis of `axes` stays as it is.
 
     Raises:
         UnknownSelectionError: an ID, dtype or size is unknown.
     """
-    if not identifiers and not dtypes and not sizes:
+    if not identifiers and not dtypes and not sizes and not axes:
         return plan
     cells = unique(cell for each in identifiers for cell in cells_of(each)) or list(plan.cells)
     if dtypes:
         cells = unique(each for cell in cells for each in _with_dtypes(cell, dtypes))
     if sizes:
         cells = unique(
-            _cell(cell.workload, resolve(cell.workload), cell.dtype, size)
+            _cell(cell.workload, resolve(cell.workload), cell.dtype, size, cell.axes)
             for cell in cells
             for size in sizes
         )
+    if axes:
+        cells = unique(each for cell in cells for each in _with_axes(cell, axes))
     return replace(plan, cells=cells, preset="custom", scaling=())
 
 
@@ -96,6 +128,35 @@ def _with_dtypes(cell: CellPlan, dtypes: Sequence[str]) -> list[CellPlan]:
         if dtype not in workload.dtypes:
             _check_dtype(cell.id, dtype, workload)
     return [replace(cell, dtype=dtype) for dtype in dtypes]
+
+
+def _with_axes(cell: CellPlan, axes: Mapping[str, Sequence[int]]) -> list[CellPlan]:
+    workload = resolve(cell.workload)
+    wanted = {name: values for name, values in axes.items() if name in workload.axes}
+    combinations = (dict(zip(wanted, each, strict=True)) for each in product(*wanted.values()))
+    return [
+        replace(cell, axes=set_axes(workload, dict(cell.axes) | each)) for each in combinations
+    ]
+
+
+def parse_axes(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
+    """Return what `hidden=64,1000` means, for each text.
+
+    Raises:
+        UnknownSelectionError: a text is no list of whole numbers, or no workload has the axis.
+    """
+    known = {name for workload in workloads().values() for name in workload.axes}
+    found: dict[str, tuple[int, ...]] = {}
+    for text in texts:
+        name, _, values = text.partition("=")
+        numbers = [number_of(each.strip()) for each in values.split(",")]
+        if name not in known or None in numbers:
+            names = ", ".join(sorted(known))
+            raise UnknownSelectionError(
+                f"{text!r}: an axis is given as name=64,1000; the axes are {names}"
+            )
+        found[name] = tuple(each for each in numbers if each is not None)
+    return found
 
 
 def unique(cells: Iterable[CellPlan]) -> list[CellPlan]:
@@ -115,6 +176,9 @@ def listing() -> list[Mapping[str, str]]:
             "id": workload.name,
             "family": workload.family,
             "dtypes": ", ".join(workload.dtypes),
+            "axes": "; ".join(
+                f"{name}={','.join(map(str, values))}" for name, values in workload.axes.items()
+            ),
             "preset": "quick" if workload.name in quick else "full",
             "title": workload.title,
         }

@@ -84,7 +84,7 @@ def typical_scales(workload: Workload, dtype: str) -> tuple[float, ...]:
 
 def _evaluated(workload: Workload, arguments: Arguments) -> Reference:
     with np.errstate(all="ignore"):
-        few = flatten(workload.function(*_one_of_each(arguments)))
+        few = _few(workload, arguments)
         dtypes = tuple(np.asarray(each).dtype for each in few)
         if workload.reference == "float64":
             arguments = tuple(_widened(each) for each in arguments)
@@ -93,8 +93,16 @@ def _evaluated(workload: Workload, arguments: Arguments) -> Reference:
     return Reference(outputs, dtypes, scales)
 
 
+def _few(workload: Workload, arguments: Arguments) -> tuple[Any, ...]:
+    """Return the results for a few elements: their dtypes are those of the whole."""
+    try:
+        return flatten(workload.function(*_one_of_each(arguments)))
+    except (IndexError, ValueError):  # lengths that belong together, or indices into the whole
+        return flatten(workload.function(*arguments))
+
+
 def _one_of_each(arguments: Arguments) -> Arguments:
-    """Return the arguments cut to at most four elements an axis, enough for any formula here."""
+    """Return the arguments cut to at most four elements an axis, enough for most formulas."""
     return tuple(
         each[tuple(slice(0, 4) for _ in each.shape)] if isinstance(each, np.ndarray) else each
         for each in arguments

@@ -48,9 +48,14 @@ class Job:
         """Return the job of a text."""
         fields = json.loads(text)
         fields["limits"] = Limits(**fields["limits"])
-        fields["cells"] = [(index, CellPlan(**plan)) for index, plan in fields["cells"]]
+        fields["cells"] = [(index, _cell(plan)) for index, plan in fields["cells"]]
         fields["variants"] = {int(index): spec for index, spec in fields["variants"].items()}
         return Job(**fields)
+
+
+def _cell(fields: Mapping[str, Any]) -> CellPlan:
+    axes = tuple((str(name), int(value)) for name, value in fields["axes"])
+    return CellPlan(**{**fields, "axes": axes})
 
 
 class EventWriter:

@@ -13,16 +13,25 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 Arguments = tuple[Any, ...]
 """What one call is given: arrays, and Python scalars where the formula has them."""
-MakeInputs = Callable[[int, "np.dtype[Any]", np.random.Generator], Arguments]
+MakeInputs = Callable[..., Arguments]
+"""(elements, dtype, generator, and the workload's axes by keyword) -> arguments."""
 ReferenceKind = Literal["float64", "same"]
+Growth = Literal["log", "root"]
+Axes = tuple[tuple[str, int], ...]
+"""Further size axes of a cell that are not at their default: (("hidden", 1000),)."""
 
 KIBI = 1 << 10
 SIZES: Mapping[str, int] = {"S": 16 * KIBI, "M": 4 * KIBI * KIBI, "L": 16 * KIBI * KIBI}
 """Elements of the largest input. S stays in a core's cache, M and L do not."""
+MEBI = 1 << 20
 HEAVY_SIZES: Mapping[str, int] = {"S": 16 * KIBI, "M": KIBI * KIBI, "L": 8 * KIBI * KIBI}
 """For formulas of dozens of operations: sized by the time NumPy takes, not by bytes."""
 SWEEP: tuple[int, ...] = (1, 64, KIBI, 16 * KIBI, 256 * KIBI, 4 * KIBI * KIBI)
 """Time against size: from the bare cost of a call to beyond the cache."""
+NUMBER_SUFFIXES: Mapping[str, int] = {"k": KIBI, "M": MEBI}
+"""`16k` and `4M` on the command line, in binary: 16,384 and 4,194,304 elements."""
+HIDDEN: tuple[int, ...] = (1024, 64, 127, 1000, 4097, 65536)
+"""Lengths of a row: the first is the default; odd ones leave vectors a remainder."""
 DISTINCT = 262_139
 """Values drawn for one array. A prime: a kernel that reads a block of 2^n elements too far on
 finds other values there."""
@@ -33,9 +42,11 @@ class Workload:
     """One piece of array code, written with NumPy, and what it takes to run and judge it.
 
     `function` is plain code over `np`; nothing in it depends on who runs it. `make_inputs` gives
-    the arguments of a call for a number of elements (of the largest input), a dtype and a random
-    generator. A result is right when its distance from the reference is at most `tolerance_eps`
-    machine epsilons of its dtype (see `fuser.suites.verify`).
+    the arguments of a call for a number of elements (of the largest input), a dtype, a random
+    generator and the further `axes`, each a name with its values, the default first. A result is
+    right when its distance from the reference is at most `tolerance_eps` machine epsilons of its
+    dtype (see `fuser.suites.verify`); where elements are summed, `reduced` gives how many for one
+    result, and the bound grows with their logarithm (sums by halves) or root (one by one).
     """
 
     name: str
@@ -46,6 +57,9 @@ class Workload:
     sizes: Mapping[str, int] = field(default_factory=lambda: SIZES)
     dtypes: Sequence[str] = ("float32", "float64")
     tolerance_eps: float = 16.0
+    axes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    reduced: Callable[..., int] | None = None  # (elements, **axes) -> elements in one sum
+    growth: Growth = "log"
     reference: ReferenceKind = "float64"
     quick: bool = False
     sweep: bool = False
@@ -54,15 +68,27 @@ class Workload:
     note: str | Callable[[int], str] = ""
     unavailable: Callable[[], str | None] = lambda: None
 
-    def inputs(self, elements: int, dtype: str, seed: int) -> Arguments:
+    def inputs(self, elements: int, dtype: str, seed: int, axes: Axes = ()) -> Arguments:
         """Return the arguments of one call; the same seed gives the same values."""
         generator = np.random.default_rng(seed)
-        return self.make_inputs(elements, np.dtype(dtype), generator)
+        return self.make_inputs(elements, np.dtype(dtype), generator, **self.axis_values(axes))
 
-    def tolerance(self, dtype: str) -> float:
-        """Return the largest admissible relative distance; 0 for integers and booleans."""
+    def axis_values(self, axes: Axes = ()) -> dict[str, int]:
+        """Return every axis with its value: the default where `axes` does not name it."""
+        return {name: values[0] for name, values in self.axes.items()} | dict(axes)
+
+    def tolerance(self, dtype: str, elements: int = 1, axes: Axes = ()) -> float:
+        """Return the largest admissible relative distance; 0 for integers and booleans.
+
+        Rounding errors of n terms added by halves grow as log n, added one by one and with random
+        signs as the root of n: Higham, SIAM J. Sci. Comput. 14(4), 1993.
+        """
         kind = np.dtype(dtype)
-        return self.tolerance_eps * float(np.finfo(kind).eps) if kind.kind in "fc" else 0.0
+        if kind.kind not in "fc":
+            return 0.0
+        terms = 1 if self.reduced is None else self.reduced(elements, **self.axis_values(axes))
+        grown = math.log2(max(1, terms)) if self.growth == "log" else math.sqrt(terms) - 1
+        return (self.tolerance_eps + grown) * float(np.finfo(kind).eps)
 
     def formula(self) -> str:
         """Return the source text of the function, as the reports show it."""
@@ -74,6 +100,19 @@ class Workload:
     def describe(self, elements: int) -> str:
         """Return the note that goes with the results at this size."""
         return self.note(elements) if callable(self.note) else self.note
+
+
+def number_of(text: str) -> int | None:
+    """Return the number of elements that `16384`, `16k` or `4M` means; None for another text."""
+    factor = NUMBER_SUFFIXES.get(text[-1:], 1)
+    digits = text[:-1] if factor > 1 else text
+    return int(digits) * factor if digits.isdecimal() and int(digits) > 0 else None
+
+
+def rows_of(elements: int, hidden: int) -> tuple[int, int]:
+    """Return the shape of about `elements` elements in rows of `hidden`, or one shorter row."""
+    columns = max(1, min(elements, hidden))
+    return max(1, elements // columns), columns
 
 
 def side(elements: int) -> int:
@@ -115,6 +154,22 @@ def _filled(
     kind = np.float32 if dtype.itemsize < 8 else np.float64
     values = draw(min(size, DISTINCT), kind).astype(dtype, copy=False)
     return np.resize(values, shape)
+
+
+def matrix_and_rows(count: int, low: float = -2.0, high: float = 2.0) -> MakeInputs:
+    """Return a maker of a matrix of rows of `hidden`, and of `count` row vectors.
+
+    Values are uniform between the bounds: where those are not symmetric, sums do not cancel.
+    """
+
+    def make(
+        elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator, hidden: int = 1024
+    ) -> Arguments:
+        shape = rows_of(elements, hidden)
+        rows = (uniform(generator, shape[1], dtype, low, high) for _ in range(count))
+        return (uniform(generator, shape, dtype, low, high), *rows)
+
+    return make
 
 
 def normals(count: int) -> MakeInputs:

@@ -49,11 +49,11 @@ WORKLOADS = (
     ),
     Workload(
         "silu_mul", FAMILY, "silu of one array times another", silu_mul, normals(2),
-        quick=True, tolerance_eps=32,
+        tolerance_eps=32,
     ),
     Workload(
         "scale_bias_relu", FAMILY, "scale, bias and relu on rows of 1,024", scale_bias_relu,
-        _matrix_and_rows(2), quick=True,
+        _matrix_and_rows(2),
     ),
     Workload("leaky_relu", FAMILY, "relu with a slope below zero", leaky_relu, normals(1)),
 )

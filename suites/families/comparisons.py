@@ -33,6 +33,31 @@ def clip_integers(a: Array, b: Array) -> Any:
     return np.clip(a, 2, 10) * 4 + b * 3 + 9
 
 
+def where_angle(a: Array, b: Array) -> Any:
+    """From numexpr's bench/timing.py: where(0.1a > arctan2(a, b), 2a, arctan2(a, b))."""
+    angle = np.arctan2(a, b)
+    return np.where(0.1 * a > angle, 2 * a, angle)
+
+
+def mixed_comparison(i: Array, f: Array) -> Any:
+    """From numexpr's bench/boolean_timing.py: i f + f f > i."""
+    return i * f + f * f > i
+
+
+def scrambled(key: Array) -> Any:
+    """The finaliser of MurmurHash3 (Appleby, 2011): shifts, xor and products that wrap around."""
+    key = (key ^ (key >> np.uint32(16))) * np.uint32(0x85EBCA6B)
+    key = (key ^ (key >> np.uint32(13))) * np.uint32(0xC2B2AE35)
+    return key ^ (key >> np.uint32(16))
+
+
+def blended_bytes(over: Array, under: Array, opacity: Array) -> Any:
+    """Porter and Duff's over (SIGGRAPH 1984) on 8-bit images, rounded, in 16-bit arithmetic."""
+    weight = opacity.astype(np.uint16)
+    mixed = over * weight + under * (255 - weight) + 127
+    return (mixed // 255).astype(np.uint8)
+
+
 def escape_steps(real: Array, imaginary: Array) -> Any:
     """How many of 12 steps of z^2 + c stay within radius 2 (the Mandelbrot iteration)."""
     x, y = real, imaginary
@@ -74,15 +99,38 @@ def _integers(
     return draw(0, 1000, elements, dtype=dtype.type), draw(0, 1000, elements, dtype=dtype.type)
 
 
+def _keys(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
+    return (generator.integers(0, 1 << 32, elements, dtype=np.uint32),)
+
+
+def _images(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
+    return tuple(generator.integers(0, 256, elements, dtype=np.uint8) for _ in range(3))
+
+
 WORKLOADS = (
     Workload(
         "where_odd", FAMILY, "one of two values by the remainder", where_odd, _whole_numbers,
-        sizes=HEAVY_SIZES, quick=True,
+        sizes=HEAVY_SIZES,
     ),
     Workload("boolean_mix", FAMILY, "six comparisons and logic", boolean_mix, _integers_and_floats),
     Workload(
         "clip_integers", FAMILY, "clip and scale integers", clip_integers, _integers,
         dtypes=("int64", "int32"),
+    ),
+    Workload(
+        "where_angle", FAMILY, "an angle or twice a number", where_angle, normals(2),
+        sizes=HEAVY_SIZES,
+    ),
+    Workload(
+        "mixed_comparison", FAMILY, "integers compared with floats", mixed_comparison,
+        _integers_and_floats,
+    ),
+    Workload(
+        "scrambled", FAMILY, "a hash of 32-bit keys", scrambled, _keys, dtypes=("uint32",)
+    ),
+    Workload(
+        "blended_bytes", FAMILY, "one 8-bit image over another", blended_bytes, _images,
+        dtypes=("uint8",),
     ),
     Workload(
         "escape_steps", FAMILY, "twelve steps of the Mandelbrot iteration", escape_steps,

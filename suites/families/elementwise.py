@@ -4,9 +4,18 @@ from typing import Any
 
 import numpy as np
 
-from fuser.suites.workload import Arguments, Array, Workload, normal, normals, uniforms
+from fuser.suites.workload import (
+    HEAVY_SIZES,
+    Arguments,
+    Array,
+    Workload,
+    normal,
+    normals,
+    uniforms,
+)
 
 FAMILY = "elementwise chain"
+MANY = "many inputs and outputs"
 
 
 def axpy(alpha: float, x: Array, y: Array) -> Any:
@@ -42,6 +51,39 @@ def hypotenuse(a: Array, b: Array) -> Any:
     return np.sqrt(a**2 + b**2)
 
 
+def fifty_first_power(a: Array) -> Any:
+    """From numexpr's bench/timing.py, one power on: (a+1)^51."""
+    return (a + 1) ** 51
+
+
+def three_ranks(a: Array, b: Array, c: Array) -> Any:
+    """From numexpr's bench/multidim: 63 + (a b) + c^2 + b on three axes."""
+    return 63 + (a * b) + c**2 + b
+
+
+def weighted_sum(
+    a: Array, b: Array, c: Array, d: Array, e: Array, f: Array, g: Array, h: Array
+) -> Any:
+    """Eight arrays, each times a number: many inputs, one output."""
+    return (
+        0.1 * a + 0.2 * b + 0.3 * c + 0.4 * d + 0.5 * e + 0.6 * f + 0.7 * g + 0.8 * h
+    )
+
+
+def first_powers(x: Array) -> Any:
+    """The powers of x up to the eighth: one input, seven outputs."""
+    second = x * x
+    third = second * x
+    fourth = second * second
+    return second, third, fourth, fourth * x, third * third, fourth * third, fourth * fourth
+
+
+def _boxes(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
+    edge = max(1, round(elements ** (1 / 3)))
+    shape = (edge, edge, edge)
+    return tuple(normal(generator, shape, dtype) for _ in range(3))
+
+
 def _axpy_inputs(
     elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator
 ) -> Arguments:
@@ -55,7 +97,7 @@ WORKLOADS = (
     ),
     Workload(
         "multiply_add_pairs", FAMILY, "the sum of two products", multiply_add_pairs, normals(4),
-        quick=True,
+
     ),
     Workload(
         "polynomial", FAMILY, "a cubic by Horner's rule", polynomial, normals(1), quick=True
@@ -66,4 +108,18 @@ WORKLOADS = (
         uniforms((-2.0, 2.0), (0.0, 4.0)),
     ),
     Workload("hypotenuse", FAMILY, "the root of a sum of squares", hypotenuse, normals(2)),
+    Workload(
+        "fifty_first_power", FAMILY, "a large whole power", fifty_first_power,
+        uniforms((-0.2, 0.2)), sizes=HEAVY_SIZES, tolerance_eps=512,
+    ),
+    Workload("three_ranks", FAMILY, "a product, a square and sums on three axes", three_ranks,
+             _boxes),
+    Workload(
+        "weighted_sum", MANY, "a weighted sum of eight arrays", weighted_sum, normals(8),
+        tolerance_eps=32,
+    ),
+    Workload(
+        "first_powers", MANY, "seven powers of one array: seven outputs", first_powers,
+        uniforms((-1.5, 1.5)), sizes=HEAVY_SIZES, tolerance_eps=32,
+    ),
 )

@@ -41,6 +41,30 @@ def reversed_difference(a: Array) -> Any:
     return 0.5 * (a - a[::-1])
 
 
+def fortran_pair(a: Array, b: Array) -> Any:
+    """Two matrices whose columns lie together in memory: no copy is needed."""
+    return a * b - 0.5 * a
+
+
+def permuted_relu(x: Array, y: Array) -> Any:
+    """NVIDIA/Fuser's transpose benchmark: relu of a sum, with axes in another order."""
+    return np.maximum(np.transpose(x, (0, 2, 1)) + y, 0)
+
+
+def rotated_pairs(x: Array, cosine: Array, sine: Array) -> Any:
+    """Rotary position embedding (Su et al., arXiv:2104.09864): halves of a row turned."""
+    half = x.shape[-1] // 2
+    first, second = x[..., :half], x[..., half:]
+    return np.concatenate(
+        (first * cosine - second * sine, second * cosine + first * sine), axis=-1
+    )
+
+
+def record_fields(x: Array, y: Array, z: Array) -> Any:
+    """The length of vectors whose components lie side by side: a stride of three elements."""
+    return np.sqrt(x * x + y * y + z * z)
+
+
 def mixed_dtypes(counts: Array, gain: Array, offset: Array) -> Any:
     """Sensor calibration: 16-bit counts times a gain plus an offset, then squared."""
     signal = counts * gain + offset
@@ -91,6 +115,31 @@ def _sensor(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generato
     return counts, normal(generator, elements, dtype), normal(generator, elements, dtype)
 
 
+def _fortran(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
+    return tuple(each.T for each in _square_pair(elements, dtype, generator))
+
+
+def _boxes(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
+    depth = min(16, elements)
+    edge = side(elements // depth)
+    shape = (depth, edge, edge)
+    return normal(generator, shape, dtype), normal(generator, shape, dtype)
+
+
+def _embedded(
+    elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator, hidden: int = 128
+) -> Arguments:
+    half = max(1, hidden // 2)
+    rows = max(1, elements // (2 * half))
+    x = normal(generator, (rows, 2 * half), dtype)
+    return x, normal(generator, (rows, half), dtype), normal(generator, (rows, half), dtype)
+
+
+def _triples(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
+    points = normal(generator, (elements, 3), dtype)
+    return points[:, 0], points[:, 1], points[:, 2]
+
+
 WORKLOADS = (
     Workload("bias_add", BROADCAST, "a row added to rows of 1,024", bias_add, _rows(1)),
     Workload(
@@ -107,6 +156,18 @@ WORKLOADS = (
     Workload(
         "reversed_difference", LAYOUT, "a vector minus itself backwards", reversed_difference,
         _vector,
+    ),
+    Workload("fortran_pair", LAYOUT, "two matrices in Fortran's order", fortran_pair, _fortran),
+    Workload(
+        "permuted_relu", LAYOUT, "relu of a sum with axes exchanged", permuted_relu, _boxes
+    ),
+    Workload(
+        "rotated_pairs", LAYOUT, "rotary embedding: halves of rows turned and joined",
+        rotated_pairs, _embedded, axes={"hidden": (128, 64, 96)},
+    ),
+    Workload(
+        "record_fields", LAYOUT, "vector lengths from interleaved components", record_fields,
+        _triples,
     ),
     Workload("mixed_dtypes", LAYOUT, "16-bit integers with floats", mixed_dtypes, _sensor),
 )

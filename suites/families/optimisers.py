@@ -26,6 +26,19 @@ def adam_step(parameters: Array, gradient: Array, mean: Array, square: Array) ->
     return parameters - step, mean, square
 
 
+def adagrad_step(parameters: Array, gradient: Array, total: Array) -> Any:
+    """Duchi, Hazan and Singer, "Adaptive subgradient methods", JMLR 12, 2011."""
+    total = total + gradient * gradient
+    return parameters - LEARNING_RATE * gradient / (np.sqrt(total) + 1e-8), total
+
+
+def lion_step(parameters: Array, gradient: Array, momentum: Array) -> Any:
+    """Chen et al., arXiv:2302.06675, with weight decay 0.1: only the sign of the step counts."""
+    direction = np.sign(0.9 * momentum + (1 - 0.9) * gradient)
+    parameters = parameters - LEARNING_RATE * (direction + 0.1 * parameters)
+    return parameters, 0.99 * momentum + (1 - 0.99) * gradient
+
+
 def _adam_inputs(
     elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator
 ) -> Arguments:
@@ -33,11 +46,23 @@ def _adam_inputs(
     return parameters, gradient, mean, np.abs(square)
 
 
+def _adagrad_inputs(
+    elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator
+) -> Arguments:
+    parameters, gradient, total = (normal(generator, elements, dtype) for _ in range(3))
+    return parameters, gradient, np.abs(total)
+
+
 WORKLOADS = (
     Workload(
         "sgd_momentum", FAMILY, "gradient descent with momentum: two outputs", sgd_momentum,
         normals(3),
     ),
+    Workload(
+        "adagrad_step", FAMILY, "one step of Adagrad: two outputs", adagrad_step,
+        _adagrad_inputs, tolerance_eps=32,
+    ),
+    Workload("lion_step", FAMILY, "one step of Lion: two outputs", lion_step, normals(3)),
     Workload(
         "adam_step", FAMILY, "one step of Adam: three outputs", adam_step, _adam_inputs,
         quick=True, tolerance_eps=32,

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser.suites.workload import Arguments, Array, Workload, normal, side
+from fuser.suites.workload import HEAVY_SIZES, Arguments, Array, Workload, normal, side
 
 FAMILY = "stencil by slices"
 
@@ -28,8 +28,49 @@ def heat_step(u: Array, conductivity: Array) -> Any:
     return centre + 0.2 * conductivity[1:-1, 1:-1] * flow
 
 
+def advection(u: Array, speed: Array) -> Any:
+    """One upwind step (Courant, Isaacson and Rees, 1952) where the wind may turn."""
+    forward, backward = u[2:] - u[1:-1], u[1:-1] - u[:-2]
+    wind = speed[1:-1]
+    return u[1:-1] - 0.4 * (np.maximum(wind, 0) * backward + np.minimum(wind, 0) * forward)
+
+
+def edge_strength(image: Array) -> Any:
+    """The magnitude of Sobel's gradient: eight neighbours, most of them read twice."""
+    east = image[:-2, 2:] + 2 * image[1:-1, 2:] + image[2:, 2:]
+    west = image[:-2, :-2] + 2 * image[1:-1, :-2] + image[2:, :-2]
+    south = image[2:, :-2] + 2 * image[2:, 1:-1] + image[2:, 2:]
+    north = image[:-2, :-2] + 2 * image[:-2, 1:-1] + image[:-2, 2:]
+    return np.sqrt((east - west) ** 2 + (south - north) ** 2)
+
+
+def heat_with_edges(u: Array) -> Any:
+    """One step of the heat equation: edges are held, the inside is written into a copy."""
+    result = u.copy()
+    flow = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] - 4 * u[1:-1, 1:-1]
+    result[1:-1, 1:-1] = u[1:-1, 1:-1] + 0.2 * flow
+    return result
+
+
+def wave_with_ends(now: Array, before: Array) -> Any:
+    """One step of the wave equation on a string: one end held, the other free."""
+    result = np.zeros_like(now)
+    result[1:-1] = 2 * now[1:-1] - before[1:-1] + 0.25 * (now[2:] - 2 * now[1:-1] + now[:-2])
+    result[-1] = result[-2]
+    return result
+
+
 def _line(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
     return (normal(generator, max(2, elements), dtype),)
+
+
+def _lines(count: int) -> Any:
+    """Return a maker of `count` vectors, of at least 3 elements."""
+
+    def make(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
+        return tuple(normal(generator, max(3, elements), dtype) for _ in range(count))
+
+    return make
 
 
 def _planes(count: int) -> Any:
@@ -49,4 +90,17 @@ WORKLOADS = (
         quick=True,
     ),
     Workload("heat_step", FAMILY, "one explicit step of diffusion", heat_step, _planes(2)),
+    Workload("advection", FAMILY, "one upwind step", advection, _lines(2), sizes=HEAVY_SIZES),
+    Workload(
+        "edge_strength", FAMILY, "the magnitude of Sobel's gradient", edge_strength, _planes(1),
+        sizes=HEAVY_SIZES, tolerance_eps=32,
+    ),
+    Workload(
+        "heat_with_edges", FAMILY, "diffusion with edges that are held", heat_with_edges,
+        _planes(1),
+    ),
+    Workload(
+        "wave_with_ends", FAMILY, "a string with one end held and one free", wave_with_ends,
+        _lines(2),
+    ),
 )

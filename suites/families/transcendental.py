@@ -38,6 +38,28 @@ def exp_tan_sinh(a: Array, b: Array, c: Array) -> Any:
     return np.exp(a) + np.tan(b) - np.sinh(c)
 
 
+def angle_sum(a: Array, b: Array) -> Any:
+    """From numexpr's bench/timing.py: 2a + arctan2(a, b)."""
+    return 2 * a + np.arctan2(a, b)
+
+
+def sine_powers(x: Array, y: Array) -> Any:
+    """From numexpr's bench/vml_timing2: sin(x)^3.2 + cos(y)^3.2."""
+    return np.sin(x) ** 3.2 + np.cos(y) ** 3.2
+
+
+def softplus_ratio(x: Array, y: Array) -> Any:
+    """From numexpr's bench/vml_timing: log(exp(x) + 1) / y."""
+    return np.log(np.exp(x) + 1) / y
+
+
+def great_circle(latitude: Array, longitude: Array) -> Any:
+    """Haversine distance from one place: Sinnott, Sky and Telescope 68(2), 1984; in km."""
+    half = np.sin(0.5 * (latitude - 0.9)) ** 2
+    turned = np.sin(0.5 * (longitude - 0.2)) ** 2
+    return 12742.0 * np.arcsin(np.sqrt(half + np.cos(latitude) * 0.6216099682706644 * turned))
+
+
 def _normal_distribution(x: Array) -> Any:
     """Abramowitz and Stegun, Handbook of Mathematical Functions, 26.2.17 (error below 7.5e-8)."""
     k = 1 / (1 + 0.2316419 * np.abs(x))
@@ -72,7 +94,7 @@ def rambo(c: Array, f: Array, q: Array) -> Any:
 WORKLOADS = (
     Workload(
         "law_of_cosines", FAMILY, "the squared third side of a triangle", law_of_cosines,
-        normals(3), sizes=HEAVY_SIZES, quick=True,
+        normals(3), sizes=HEAVY_SIZES,
     ),
     Workload(
         "wave_times_decay", FAMILY, "sin squared plus cos times exp", wave_times_decay,
@@ -94,6 +116,22 @@ WORKLOADS = (
         "black_scholes", FAMILY, "call and put of European options", black_scholes,
         uniforms((10.0, 50.0), (10.0, 50.0), (1.0, 2.0)), sizes=HEAVY_SIZES,
         quick=True, sweep=True, tolerance_eps=128,
+    ),
+    Workload(
+        "angle_sum", FAMILY, "twice a number plus an angle", angle_sum, normals(2),
+        sizes=HEAVY_SIZES,
+    ),
+    Workload(
+        "sine_powers", FAMILY, "powers of sine and cosine", sine_powers,
+        uniforms((0.1, 1.5), (0.0, 1.4)), sizes=HEAVY_SIZES, tolerance_eps=64,
+    ),
+    Workload(
+        "softplus_ratio", FAMILY, "log of exp plus one, over another array", softplus_ratio,
+        uniforms((-3.0, 3.0), (0.5, 2.0)), sizes=HEAVY_SIZES, tolerance_eps=32,
+    ),
+    Workload(
+        "great_circle", FAMILY, "distances on a sphere", great_circle,
+        uniforms((-1.2, 1.2), (-2.0, 2.0)), sizes=HEAVY_SIZES, tolerance_eps=64,
     ),
     Workload(
         "rambo", FAMILY, "four-momenta of random particles: four outputs", rambo,

@@ -1,34 +1,44 @@
 """Plans: presets, groups of processes, estimates, and how blocks are shared out."""
 
+from dataclasses import replace
+
 import pytest
 
 from fuser.suites import plan as plans
 from fuser.suites.plan import CellPlan, Plan, blocks_within, eager_estimate_s, variants_for
-from fuser.suites.registry import resolve
+from fuser.suites.registry import resolve, workloads
 from tests.suites import cheats
 
 
 def test_the_quick_preset_is_what_it_says() -> None:
-    """12 to 16 workloads, float32, two sizes, a six-size sweep for three of them."""
+    """15 to 18 workloads of most families, one dtype, two sizes, a longer sweep for three."""
     cells = plans.quick_cells()
     names = {cell.workload for cell in cells}
-    assert 12 <= len(names) <= 16
+    assert 15 <= len(names) <= 18
+    assert len({resolve(name).family for name in names}) >= 12
     assert {cell.dtype for cell in cells} == {"float32"}
     sizes = {name: sum(cell.workload == name for cell in cells) for name in names}
     assert sorted(sizes.values())[-3:] == [6, 6, 6]
     assert set(sizes.values()) == {2, 6}
+    assert not any(cell.axes for cell in cells)
     assert len({cell.id for cell in cells}) == len(cells)
 
 
 def test_the_full_preset_has_every_workload_and_dtype() -> None:
-    """And the quick cells among them."""
+    """And the quick cells among them, and every value of every axis."""
     full = {cell.id for cell in plans.full_cells()}
     assert {cell.id for cell in plans.quick_cells()} <= full
+    for name, workload in workloads().items():
+        for dtype in workload.dtypes:
+            assert f"{name}-{dtype}-{workload.sizes['M']}" in full
+    assert "softmax-float32-4194304-hidden65536" in full
 
 
 def test_ids_are_stable() -> None:
     """A cell's ID is its workload, dtype and number of elements."""
     assert CellPlan("axpy", "float32", 64, "sweep").id == "axpy-float32-64"
+    rows = CellPlan("softmax", "float32", 64, "sweep", (("hidden", 7),))
+    assert rows.id == "softmax-float32-64-hidden7"
 
 
 def test_eager_comes_with_its_twin() -> None:
@@ -57,7 +67,17 @@ def test_the_estimate_grows_with_size_and_operations() -> None:
     small = eager_estimate_s(chain, CellPlan("cos_sin_chain", "float32", 1, "S"))
     large = eager_estimate_s(chain, CellPlan("cos_sin_chain", "float32", 4 << 20, "L"))
     cheap = eager_estimate_s(resolve("axpy"), CellPlan("axpy", "float32", 4 << 20, "L"))
-    assert small < 1e-3 < cheap < large / 50 < 1
+    assert small < 1e-3 < cheap < large / 5
+
+
+def test_the_estimate_is_the_budget_as_far_as_it_can_be_used() -> None:
+    """Never below what the fewest blocks need, never above what the most could use."""
+    cells = [CellPlan(f"{cheats.MODULE}:DOUBLE", "float32", 64, "S")]
+    plan = Plan(cells, variants_for(["eager"]), processes=2)
+    least_s, most_s = plan.bounds_s()
+    assert 2 < least_s < most_s < plan.budget_s
+    assert plan.estimate_s() == most_s
+    assert replace(plan, budget_s=0.1).estimate_s() == least_s
 
 
 def test_blocks_are_shared_by_cost() -> None:

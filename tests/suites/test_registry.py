@@ -19,13 +19,11 @@ def test_every_family_file_is_listed() -> None:
 
 
 def test_there_is_enough_to_measure() -> None:
-    """At least 20 pointwise workloads, two that must be refused, three on real data."""
+    """At least 60 workloads, two that must be refused, three on real data."""
     every = workloads().values()
-    assert sum(not each.must_refuse for each in every) >= 20
+    assert len(every) >= 60
     assert sum(each.must_refuse for each in every) == 2
     assert sum(not each.synthetic for each in every) == 3
-    assert 12 <= sum(each.quick for each in every) <= 16
-    assert sum(each.sweep for each in every) == 3
 
 
 def test_importing_the_registry_imports_no_family() -> None:

@@ -3,7 +3,14 @@
 import pytest
 
 from fuser.suites.plan import quick_plan
-from fuser.suites.selection import UnknownSelectionError, cells_of, listing, restrict, unique
+from fuser.suites.selection import (
+    UnknownSelectionError,
+    cells_of,
+    listing,
+    parse_axes,
+    restrict,
+    unique,
+)
 
 
 @pytest.mark.parametrize(
@@ -14,6 +21,9 @@ from fuser.suites.selection import UnknownSelectionError, cells_of, listing, res
         ("axpy-float64-S", ["axpy-float64-16384"]),
         ("axpy-float32-1000", ["axpy-float32-1000"]),
         ("axpy-float16-10", ["axpy-float16-10"]),
+        ("axpy-float32-16k", ["axpy-float32-16384"]),
+        ("softmax-float32-4M-hidden1000", ["softmax-float32-4194304-hidden1000"]),
+        ("softmax-float32-S-hidden1024", ["softmax-float32-16384"]),
     ],
 )
 def test_ids_name_cells(identifier: str, ids: list[str]) -> None:
@@ -30,6 +40,8 @@ def test_ids_name_cells(identifier: str, ids: list[str]) -> None:
         ("axpy-nosuch", "has dtypes"),
         ("axpy-float32-0", "from 1 on"),
         ("axpy-float32-XL", "S, M, L"),
+        ("axpy-float32-S-hidden7", "its axes: none"),
+        ("softmax-float32-S-depth7", "its axes: hidden"),
     ],
 )
 def test_unknown_parts_say_what_there_is(identifier: str, hint: str) -> None:
@@ -45,6 +57,19 @@ def test_axes_are_overridden() -> None:
     assert plan.preset == "custom"
     whole = restrict(quick_plan(), sizes=["S"])
     assert len(whole.cells) == len({cell.workload for cell in quick_plan().cells})
+
+
+def test_further_axes_are_overridden() -> None:
+    """Every combination, for the workloads that have the axis; the others stay."""
+    axes = parse_axes(["hidden=64,1k"])
+    assert axes == {"hidden": (64, 1024)}
+    plan = restrict(quick_plan(), ["softmax-float32-S", "axpy-float32-S"], axes=axes)
+    assert [cell.id for cell in plan.cells] == [
+        "softmax-float32-16384-hidden64", "softmax-float32-16384", "axpy-float32-16384",
+    ]
+    for wrong in ("hidden", "hidden=", "hidden=0", "hidden=x", "nosuch=1"):
+        with pytest.raises(UnknownSelectionError, match="the axes are dimensions, hidden"):
+            parse_axes([wrong])
 
 
 def test_nothing_named_changes_nothing() -> None:

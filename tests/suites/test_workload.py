@@ -1,10 +1,23 @@
 """What a workload promises: inputs by seed, tolerances by dtype, a formula to show."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from fuser.suites.workload import DISTINCT, Workload, normal, normals, side, uniform
+from fuser.suites.workload import (
+    DISTINCT,
+    Workload,
+    matrix_and_rows,
+    normal,
+    normals,
+    number_of,
+    side,
+    uniform,
+)
 from tests.suites.cheats import DOUBLE
+
+ROWS = Workload("r", "test", "", np.add, matrix_and_rows(1), axes={"hidden": (4, 33)})
 
 
 def test_the_same_seed_gives_the_same_inputs() -> None:
@@ -20,6 +33,33 @@ def test_tolerance_follows_the_dtype() -> None:
     assert DOUBLE.tolerance("float32") == 16 * np.finfo(np.float32).eps
     assert DOUBLE.tolerance("float64") == 16 * np.finfo(np.float64).eps
     assert DOUBLE.tolerance("int64") == 0.0
+
+
+def test_tolerance_grows_with_the_terms_of_a_sum() -> None:
+    """By their logarithm or their root, and an axis says how many there are."""
+    epsilon = float(np.finfo(np.float32).eps)
+    whole = Workload("w", "test", "", np.sum, normals(1), reduced=lambda n: n, tolerance_eps=10)
+    assert whole.tolerance("float32", 1024) == pytest.approx(20 * epsilon)
+    axes = {"hidden": (16, 64)}
+    rows = replace(whole, axes=axes, reduced=lambda n, hidden: hidden, growth="root")
+    assert rows.tolerance("float32", 1024) == pytest.approx(13 * epsilon)
+    assert rows.tolerance("float32", 1024, (("hidden", 64),)) == pytest.approx(17 * epsilon)
+
+
+def test_axes_have_defaults() -> None:
+    """The first value, unless a cell names another; makers get them by name."""
+    assert ROWS.axis_values() == {"hidden": 4}
+    assert [ROWS.inputs(100, "float32", 0, axes)[0].shape for axes in ((), (("hidden", 33),))] == [
+        (25, 4), (3, 33),
+    ]
+    assert ROWS.inputs(3, "float32", 0)[0].shape == (1, 3)
+    assert len(ROWS.inputs(3, "float32", 0)) == 2
+
+
+def test_numbers_of_elements_have_binary_suffixes() -> None:
+    """k and M; anything else is no number."""
+    assert [number_of(each) for each in ("16k", "4M", "100")] == [1 << 14, 1 << 22, 100]
+    assert [number_of(each) for each in ("S", "M", "0", "-1", "1.5", "", "k")] == [None] * 7
 
 
 def test_the_formula_is_the_source() -> None:
