@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from fuser.reports import detail_tables, fresh_into, tables
+from fuser.reports import compare_tables, detail_tables, fresh_into, tables
 from fuser.reports.analysis import Analysis
+from fuser.reports.comparison import Comparison
 
 TABLES = {
     "summary": tables.summary_table,
@@ -25,6 +26,12 @@ TABLES = {
 }
 """Name -> the function of an `Analysis` that makes the table."""
 
+COMPARED = {
+    "compare_times": compare_tables.times_table,
+    "compare_counts": compare_tables.counts_table,
+}
+"""Name -> the function of a `Comparison`, or None, that makes the table."""
+
 
 @dataclass(frozen=True, slots=True)
 class Collection:
@@ -32,12 +39,15 @@ class Collection:
 
     analysis: Analysis
     tables: Mapping[str, pd.DataFrame]
+    comparison: Comparison | None = None  # of this run, the head, with a base
 
     def peers(self) -> list[str]:
         """Name the variants that are other fusers, in recorded order: they share the palette."""
         return [each.name for each in self.analysis.record.variants if each.kind == "peer"]
 
 
-def collect(analysis: Analysis) -> Collection:
+def collect(analysis: Analysis, comparison: Comparison | None = None) -> Collection:
     """Make every table of an analysed run; tables with nothing to show have no rows."""
-    return Collection(analysis, {name: make(analysis) for name, make in TABLES.items()})
+    made = {name: make(analysis) for name, make in TABLES.items()}
+    made |= {name: make(comparison) for name, make in COMPARED.items()}
+    return Collection(analysis, made, comparison)

@@ -82,6 +82,7 @@ class Comparison:
     notes: Sequence[str]
     counted: int  # rows that both runs have
     margin: float
+    floor: float = 0.0  # what equal things differ by, as a log ratio: the larger of both
 
     def outcome(self) -> Outcome:
         """Return the gate's answer; the gravest finding decides."""
@@ -141,7 +142,7 @@ def compare_records(
     return Comparison(
         base.run_id, head.run_id, changes, [row for row in rows if row is not None],
         list(_missing(base, head)), list(_wrong(head)), _notes(base, head, comparable),
-        len([pair for pair in pairs if pair.gated]), margin,
+        len([pair for pair in pairs if pair.gated]), margin, floor,
     )
 
 

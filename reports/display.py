@@ -192,6 +192,22 @@ COLUMNS: Mapping[str, Sequence[Column]] = {
         Column("call_s", "One eager call", "seconds"),
         Column("ratio", "Eager / eager again", "ratio"),
     ),
+    "compare_times": (
+        _CELL,
+        _VARIANT,
+        Column("ratio", "Head / base", "ratio", "time of a call; above 1 is slower"),
+        Column("verdict", "Verdict", "text"),
+        Column("basis", "Basis", "text", "relative to eager in the same processes, or seconds"),
+        Column("gated", "Gated"),
+    ),
+    "compare_counts": (
+        _CELL,
+        _VARIANT,
+        Column("what", "What"),
+        Column("base", "Base"),
+        Column("head", "Head"),
+        Column("finding", "Finding"),
+    ),
     "samples": (
         _CELL,
         _VARIANT,

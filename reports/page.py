@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
@@ -10,93 +9,39 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from fuser.reports.analysis import analyse
 from fuser.reports.collection import Collection, collect
-from fuser.reports.display import Table, display
-from fuser.reports.evidence import evidence_blocks
+from fuser.reports.comparison import compare_records
 from fuser.reports.figures import Drawn, draw_all
-from fuser.reports.headline import Card, cards_of, left_out_sentence, machine_line, run_line
+from fuser.reports.headline import machine_line, run_line
 from fuser.reports.record import Record, load
+from fuser.reports.sections import sections_of
 from fuser.reports.tables import write_csv
 
-SECTIONS = (
-    ("overview", "Overview"),
-    ("traffic", "Memory traffic"),
-    ("overhead", "Launch overhead"),
-    ("evidence", "Evidence"),
-)
-"""The sections in order; one with nothing to show is left out."""
 
-TABLE_TITLES = {
-    "summary": "Summaries by size: geometric means, rows and verdicts",
-    "runs": "Every row",
-    "left_out": "What was left out of the speed-ups, and why",
-    "fresh_into": "Large results: in a new array (fresh), and in one that is there (into)",
-    "traffic": "Bytes a call, counted from the graph",
-    "bandwidth": "Effective bandwidth of every row",
-    "ceilings": "Memory speed of this machine, measured in this run",
-    "break_even": "Cost of a call, and the size at which a variant overtakes eager",
-    "compile": "First call by stages",
-    "compile_scaling": "Compile time by stage and graph size",
-    "accuracy": "Largest errors",
-    "noise": "Eager against itself",
-    "samples": "Samples of every row, and the command that measures it again",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class FigureBlock:
-    """A figure as the template wants it."""
-
-    name: str
-    question: str
-    reading: str
-    wide_svg: str
-    narrow_svg: str
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """One thing in a section: a figure, a table, pairs, sources or a list."""
-
-    figure: FigureBlock | None = None
-    table: Table | None = None
-    open: bool = False
-    title: str = ""
-    pairs: Sequence[tuple[str, str]] = ()
-    sources: Sequence[object] = ()
-    items: Sequence[str] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """One section of the page."""
-
-    name: str
-    title: str
-    paragraphs: Sequence[str]
-    cards: Sequence[Card]
-    blocks: Sequence[Block]
-
-
-def render(run_dir: Path) -> Path:
+def render(run_dir: Path, base_dir: Path | None = None, target: Path | None = None) -> Path:
     """Write the report of a run beside its record: the page, its figures and its tables.
 
     Args:
         run_dir: a folder that holds `record.json`, finished or interrupted.
+        base_dir: that of a run to compare with; the page then has a section Compare.
+        target: the page to write; `report.html` in `run_dir` by default.
 
     Returns:
-        The path of `report.html`; `figures/*.png` and `*.csv` are written beside it.
+        The path of the page; `figures/*.png` and `*.csv` are written beside it.
 
     Raises:
         fuser.reports.record.RecordError: the record is not one, or a field of it is wrong.
         OSError: the folder cannot be read or written.
     """
-    folder = Path(run_dir)
-    collection = collect(analyse(load(folder / "record.json")))
+    head = record_of(run_dir)
+    comparison = None if base_dir is None else compare_records(record_of(base_dir), head)
+    target = Path(run_dir) / "report.html" if target is None else Path(target)
+    folder = target.parent
+    folder.mkdir(parents=True, exist_ok=True)
+    collection = collect(analyse(head), comparison)
     drawn = draw_all(collection, folder / "figures")
     write_csv({name: table for name, table in collection.tables.items() if len(table)}, folder)
     text = page_text(collection, drawn)
-    target = folder / "report.html"
-    unfinished = folder / f"report.html.{os.getpid()}.tmp"
+    unfinished = target.with_name(f"{target.name}.{os.getpid()}.tmp")
     unfinished.write_text(text, encoding="utf-8")
     unfinished.replace(target)
     return target
@@ -147,48 +92,6 @@ def banners_of(collection: Collection) -> list[str]:
             "The differences between processes are part of every honest comparison."
         )
     return banners
-
-
-def sections_of(collection: Collection, drawn: Sequence[Drawn]) -> list[Section]:
-    """Build the sections that have something to show."""
-    sections = []
-    for name, title in SECTIONS:
-        blocks: list[Block] = []
-        shown: set[str] = set()
-        for each in (each for each in drawn if each.chart.section == name):
-            blocks.append(Block(figure=_figure_block(each)))
-            if each.chart.table not in shown and each.chart.table != "runs":
-                blocks += _table_blocks(collection, [each.chart.table], opened=False)
-                shown.add(each.chart.table)
-        if name == "overview":
-            blocks = _table_blocks(collection, ["summary"], opened=True) + blocks
-            blocks += _table_blocks(collection, ["runs", "left_out"], opened=True)
-        if name == "traffic" and blocks:
-            blocks += _table_blocks(collection, ["fresh_into"], opened=True)
-            blocks += _table_blocks(collection, ["ceilings"], opened=False)
-        if name == "evidence":
-            blocks += _table_blocks(collection, ["samples"], opened=False)
-            blocks += [Block(**each) for each in evidence_blocks(collection)]
-        is_overview = name == "overview"
-        paragraphs = [left_out_sentence(collection)] if is_overview and blocks else []
-        cards = cards_of(collection) if is_overview else []
-        if blocks:
-            sections.append(Section(name, title, paragraphs, cards, blocks))
-    return sections
-
-
-def _figure_block(drawn: Drawn) -> FigureBlock:
-    chart = drawn.chart
-    return FigureBlock(chart.name, chart.question, chart.reading, drawn.wide_svg, drawn.narrow_svg)
-
-
-def _table_blocks(collection: Collection, names: Sequence[str], opened: bool) -> list[Block]:
-    """Spell the tables that have rows."""
-    return [
-        Block(table=display(name, TABLE_TITLES[name], collection.tables[name]), open=opened)
-        for name in names
-        if len(collection.tables[name])
-    ]
 
 
 def record_of(run_dir: Path) -> Record:

@@ -15,7 +15,13 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import (
+    FuncFormatter,
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+    NullLocator,
+)
 
 INK = "#1f2329"  # text and axes; becomes the page's own text colour in an inlined SVG
 GRID = "#c9ced6"  # grid lines; becomes the page's own rule colour
@@ -218,6 +224,8 @@ def log_ticks(axis: Axis, formatter: Callable[[float], str]) -> None:
     low, high = sorted(axis.get_view_interval())
     if formatter is bytes_text:
         axis.set_major_locator(LogLocator(base=32, numticks=8))
+    elif low > 0 and high / low < 4:
+        axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
     elif low > 0 and high / low < 30:
         axis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0)))
     elif low > 0 and high / low < 1000:

@@ -153,12 +153,23 @@ def _measure(plan: Plan, output: Path) -> tuple[Record, Path]:
     return record, folder
 
 
-def _report(folder: Path) -> Path | None:
+def _saved(text: str) -> tuple[Path, Record]:
+    """Return the folder and the record of a saved run."""
+    folder = find_run(text)
+    if folder is None:
+        raise click.UsageError(f"{text}: no {RECORD} there or in {RESULTS}/{text}")
+    try:
+        return folder, load(folder / RECORD)
+    except RecordError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _report(folder: Path, base: Path | None = None) -> Path | None:
     """Render the report of a run's folder; a failure is said and leaves the record."""
     try:
         from fuser.reports.page import render
 
-        return Path(render(folder))
+        return Path(render(folder, base))
     except ImportError as error:
         click.echo(f"no report: {error}. Install fuser-bench[bench].", err=True)
     except Exception as error:  # noqa: BLE001  (an hour's measurement must not end in a traceback)
@@ -229,16 +240,12 @@ def _print_list(as_json: bool) -> None:
 
 @main.command()
 @click.argument("run_path", metavar="RUN", type=click.Path())
-def report(run_path: str) -> None:
+@click.option("--base", metavar="BASE", help="A run to compare with: adds the section Compare.")
+def report(run_path: str, base: str | None) -> None:
     """Write the report of a saved RUN again: its folder, its record.json, or its name."""
-    folder = find_run(run_path)
-    if folder is None:
-        raise click.UsageError(f"{run_path}: no {RECORD} there or in {RESULTS}/{run_path}")
-    try:
-        record = load(folder / RECORD)
-    except RecordError as error:
-        raise click.UsageError(str(error)) from None
-    written = _report(folder)
+    folder, record = _saved(run_path)
+    base_folder = None if base is None else _saved(base)[0]
+    written = _report(folder, base_folder)
     if written is None:
         sys.exit(1)
     click.echo(str(written))

@@ -22,6 +22,7 @@ from fuser.suites.saved_runs import RECORD, RESULTS, find_run
 )
 @click.option("--markdown", type=click.Path(dir_okay=False), help="Write a summary for CI here.")
 @click.option("--junit", type=click.Path(dir_okay=False), help="Write JUnit XML here.")
+@click.option("--html", type=click.Path(dir_okay=False), help="Write HEAD's report, compared.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def compare(
     base: str,
@@ -32,6 +33,7 @@ def compare(
     margin: float,
     markdown: str | None,
     junit: str | None,
+    html: str | None,
     as_json: bool,
 ) -> None:
     """Compare two saved runs: counts without a clock, and times with intervals.
@@ -49,15 +51,23 @@ def compare(
     for path, write in ((markdown, output.as_markdown), (junit, output.as_junit)):
         if path is not None:
             Path(path).write_text(write(found), encoding="utf-8")
+    if html is not None:
+        from fuser.reports.page import render
+
+        render(_folder(head), _folder(base), Path(html))
     click.echo(json.dumps(output.as_data(found)) if as_json else output.as_text(found))
     sys.exit(int(found.outcome()) if gate else 0)
 
 
-def _record(text: str) -> Record:
+def _folder(text: str) -> Path:
     folder = find_run(text)
     if folder is None:
         raise click.UsageError(f"{text}: no {RECORD} there or in {RESULTS}/{text}")
+    return folder
+
+
+def _record(text: str) -> Record:
     try:
-        return load(folder / RECORD)
+        return load(_folder(text) / RECORD)
     except RecordError as error:
         raise click.UsageError(str(error)) from None

@@ -33,6 +33,7 @@ def rendered(tmp_path_factory: pytest.TempPathFactory) -> Rendered:
     """The page of a record that has something for every figure and table."""
     folder = tmp_path_factory.mktemp("run")
     record.save(synthetic.record(workloads=FEW), folder / "record.json")
+    record.save(synthetic.base(workloads=FEW), folder / "base" / "record.json")
     kept: list[tuple[Collection, list[Drawn]]] = []
 
     def draw_and_keep(collection: Collection, target: Path) -> list[Drawn]:
@@ -41,5 +42,5 @@ def rendered(tmp_path_factory: pytest.TempPathFactory) -> Rendered:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(page_module, "draw_all", draw_and_keep)
-        page = page_module.render(folder)
+        page = page_module.render(folder, folder / "base")
     return Rendered(page, *kept[0])

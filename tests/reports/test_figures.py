@@ -10,8 +10,9 @@ from matplotlib.image import imread
 
 from fuser.reports import figures, style
 from fuser.reports.analysis import analyse
-from fuser.reports.collection import TABLES, Collection, collect
-from fuser.reports.figures import CHARTS, Chart, Drawn
+from fuser.reports.charts import CHARTS, Chart
+from fuser.reports.collection import COMPARED, TABLES, Collection, collect
+from fuser.reports.figures import Drawn
 from tests.reports import synthetic
 from tests.reports.conftest import Rendered
 
@@ -79,8 +80,8 @@ def test_charts_name_a_question_and_a_table() -> None:
     """The title is a question; the twin exists."""
     for chart in CHARTS:
         assert chart.question.endswith("?")
-        assert chart.table in TABLES
-        assert chart.section in ("overview", "traffic", "overhead", "evidence")
+        assert chart.table in {**TABLES, **COMPARED}
+        assert chart.section in ("overview", "traffic", "overhead", "compare", "evidence")
 
 
 @pytest.mark.parametrize("chart", CHARTS, ids=lambda chart: chart.name)

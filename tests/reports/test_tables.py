@@ -11,7 +11,7 @@ import pytest
 
 from fuser.reports import detail_tables, tables
 from fuser.reports.analysis import Analysis, analyse
-from fuser.reports.collection import TABLES, collect
+from fuser.reports.collection import COMPARED, TABLES, collect
 from fuser.reports.record import Record, Run
 from tests.reports import synthetic
 
@@ -269,7 +269,7 @@ def test_csv_files_read_back(quiet: Analysis, tmp_path: Path) -> None:
     """One file a table, with every column."""
     collection = collect(quiet)
     paths = tables.write_csv(collection.tables, tmp_path)
-    assert {path.stem for path in paths} == set(TABLES)
+    assert {path.stem for path in paths} == {*TABLES, *COMPARED}
     read = pd.read_csv(tmp_path / "runs.csv")
     assert list(read.columns) == list(collection.tables["runs"].columns)
     assert np.allclose(read["speedup"], collection.tables["runs"]["speedup"], equal_nan=True)

@@ -1,0 +1,138 @@
+"""The sections of the page: which figures, tables and sentences stand where."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from fuser.reports.collection import Collection
+from fuser.reports.comparison_output import headline
+from fuser.reports.display import Table, display
+from fuser.reports.evidence import evidence_blocks
+from fuser.reports.figures import Drawn
+from fuser.reports.headline import Card, cards_of, left_out_sentence
+
+SECTIONS = (
+    ("overview", "Overview"),
+    ("traffic", "Memory traffic"),
+    ("overhead", "Launch overhead"),
+    ("compare", "Compare"),
+    ("evidence", "Evidence"),
+)
+"""The sections in order; one with nothing to show is left out."""
+
+FIRST_TABLES = {"overview": (("summary", True),)}
+"""Section -> tables before its figures, and whether they are open."""
+
+LAST_TABLES = {
+    "overview": (("runs", True), ("left_out", True)),
+    "traffic": (("fresh_into", True), ("ceilings", False)),
+    "compare": (("compare_counts", True),),
+    "evidence": (("samples", False),),
+}
+"""Section -> tables after its figures, and whether they are open."""
+
+TABLE_TITLES = {
+    "summary": "Summaries by size: geometric means, rows and verdicts",
+    "runs": "Every row",
+    "left_out": "What was left out of the speed-ups, and why",
+    "fresh_into": "Large results: in a new array (fresh), and in one that is there (into)",
+    "traffic": "Bytes a call, counted from the graph",
+    "bandwidth": "Effective bandwidth of every row",
+    "ceilings": "Memory speed of this machine, measured in this run",
+    "break_even": "Cost of a call, and the size at which a variant overtakes eager",
+    "compile": "First call by stages",
+    "compile_scaling": "Compile time by stage and graph size",
+    "accuracy": "Largest errors",
+    "noise": "Eager against itself",
+    "compare_times": "Change in time of every row that both runs have",
+    "compare_counts": "What was counted differently",
+    "samples": "Samples of every row, and the command that measures it again",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FigureBlock:
+    """A figure as the template wants it."""
+
+    name: str
+    question: str
+    reading: str
+    wide_svg: str
+    narrow_svg: str
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One thing in a section: a figure, a table, pairs, sources or a list."""
+
+    figure: FigureBlock | None = None
+    table: Table | None = None
+    open: bool = False
+    title: str = ""
+    pairs: Sequence[tuple[str, str]] = ()
+    sources: Sequence[object] = ()
+    items: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One section of the page."""
+
+    name: str
+    title: str
+    paragraphs: Sequence[str]
+    cards: Sequence[Card]
+    blocks: Sequence[Block]
+
+
+def sections_of(collection: Collection, drawn: Sequence[Drawn]) -> list[Section]:
+    """Build the sections that have something to show."""
+    sections = []
+    for name, title in SECTIONS:
+        blocks = _open_tables(collection, FIRST_TABLES.get(name, ()))
+        blocks += _figures(collection, [each for each in drawn if each.chart.section == name])
+        if blocks or name != "traffic":  # ceilings alone say nothing of the rows
+            blocks += _open_tables(collection, LAST_TABLES.get(name, ()))
+        if name == "evidence":
+            blocks += [Block(**each) for each in evidence_blocks(collection)]
+        paragraphs = paragraphs_of(collection, name)
+        if blocks or (name == "compare" and paragraphs):
+            cards = cards_of(collection) if name == "overview" else []
+            sections.append(Section(name, title, paragraphs, cards, blocks))
+    return sections
+
+
+def paragraphs_of(collection: Collection, section: str) -> list[str]:
+    """Give the sentences under a section's title."""
+    if section == "overview":
+        return [left_out_sentence(collection)]
+    comparison = collection.comparison
+    if section == "compare" and comparison is not None:
+        found = f"{comparison.base_id} (base) and {comparison.head_id} (head): "
+        return [f"{found}{headline(comparison)}.", *(f"{note}." for note in comparison.notes)]
+    return []
+
+
+def _figures(collection: Collection, drawn: Sequence[Drawn]) -> list[Block]:
+    """Give each figure, and after it the table that says the same, once."""
+    blocks: list[Block] = []
+    shown = {"runs"}
+    for each in drawn:
+        blocks.append(Block(figure=_figure_block(each)))
+        if each.chart.table not in shown:
+            blocks += _open_tables(collection, [(each.chart.table, False)])
+            shown.add(each.chart.table)
+    return blocks
+
+
+def _figure_block(drawn: Drawn) -> FigureBlock:
+    chart = drawn.chart
+    return FigureBlock(chart.name, chart.question, chart.reading, drawn.wide_svg, drawn.narrow_svg)
+
+
+def _open_tables(collection: Collection, tables: Iterable[tuple[str, bool]]) -> list[Block]:
+    """Spell the tables that have rows."""
+    return [
+        Block(table=display(name, TABLE_TITLES[name], collection.tables[name]), open=opened)
+        for name, opened in tables
+        if len(collection.tables[name])
+    ]
