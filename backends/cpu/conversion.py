@@ -18,6 +18,11 @@ REGISTER = {
 MEMORY = {**REGISTER, "bool": "i8", "float16": "i16"}
 
 
+def bytes_of(dtype: str) -> int:
+    """How many bytes of memory one element has."""
+    return BITS[MEMORY[dtype]] // 8
+
+
 def convert(b: Body, x: Value, source: str, target: str) -> Value:
     """Convert a register from one NumPy dtype to another, as NumPy's casts do.
 

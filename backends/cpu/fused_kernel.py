@@ -16,6 +16,7 @@ from fuser.backend import Kernel
 from fuser.backends.cpu import loader, workers
 from fuser.backends.cpu.body import Features
 from fuser.backends.cpu.emit import emit, streams
+from fuser.backends.cpu.wrappers import packs
 from fuser.codegen import LoopNest
 from fuser.ops import TABLE
 from fuser.specs import CONTIGUOUS
@@ -92,6 +93,7 @@ class FusedKernelCPU(Kernel):
         self._nests = tuple(nests)
         self._imports = tuple(imports)
         self._features = features
+        self._tiled = [packs(nest) for nest in nests]
         self._costs = [cost_ns(nest) for nest in nests]
         self._library, self.addresses, self._functions = self._load(code)
         self._streaming: tuple[Any, list[int], list[Any]] | None = None
@@ -138,16 +140,12 @@ class FusedKernelCPU(Kernel):
         elif strategy == "column":  # whole vectors; short chunks cost more than an uneven end
             ochunk, ichunk = 1, max(256, elements // 256 * 256)
         else:
-            ochunk, ichunk = workers.chunking(outer, inner)
+            ochunk, ichunk = workers.chunking(outer, inner, self._tiled[section])
         iparts = -(-inner // ichunk)
         total = -(-outer // ochunk) * iparts
         if total < 2:
             helpers = 0
         return [self.addresses[section], outer, inner, ochunk, ichunk, iparts, total, helpers]
-
-    def load_count(self, section: int) -> int:
-        """How many operands of a loop nest are read."""
-        return len(self._nests[section].loads)
 
     def streaming_address(self, section: int, extent: Any) -> int:
         """The form that writes past the caches, where results are larger than the last one."""

@@ -11,7 +11,7 @@ import llvmlite.binding as llvm
 
 from fuser import counters
 from fuser.backend import CompileError
-from fuser.backends.cpu import disk_cache, target
+from fuser.backends.cpu import disk_cache, packing, target
 from fuser.timeline import phase
 
 #: What the code generator may call without the text saying so (wide copies, missing
@@ -95,7 +95,7 @@ def load(code: bytes, exports: Sequence[str], imports: Sequence[str]) -> tuple[A
     global _jit
     builder = llvm.JITLibraryBuilder().add_object_img(code)
     for symbol in (*imports, *RUNTIME_SYMBOLS):
-        address = target.address_of(symbol)
+        address = packing.address_of(symbol) or target.address_of(symbol)
         if address is not None:
             builder.import_symbol(symbol, address)
         elif symbol in imports:

@@ -108,7 +108,6 @@ class Sequence:
         self._words: list[int] = []
         self._places: list[tuple[int, str, int]] = []
         self._scalars: list[tuple[int, Any]] = []
-        self._streams: list[tuple[int, int, int, tuple[int, ...]]] = []
         self._heads: list[int] = []
         self._count = 0
         temporaries = {f.name: f for f in launch.fresh if f.name.startswith("t")}
@@ -147,10 +146,7 @@ class Sequence:
             self._places.append((first + k, name, offset))
         if section.scalars:
             self._scalars.append((first + pointers + len(rest), section.scalars))
-        past = kernel.streaming_address(number, section.extent)
-        if past:
-            stores = range(first + kernel.load_count(number), first + pointers)
-            self._streams.append((at, head[0], past, tuple(stores)))
+        self._words[at] = kernel.streaming_address(number, section.extent) or head[0]
         self._count += 1
 
     def run(self, arrays: dict[str, Any], numbers: Mapping[str, Any]) -> int:
@@ -183,9 +179,6 @@ class Sequence:
             bases.update((name, start + offset) for name, offset in self._offsets.items())
         for at, name, offset in self._places:
             words[at] = bases[name] + offset
-        for at, plain, past, stores in self._streams:
-            aligned = all(words[store] % 64 == 0 for store in stores)
-            words[at] = past if aligned else plain
         table = struct.pack(f"={len(words)}q", *words)
         return int(self._run(table, self._count, self._team))
 

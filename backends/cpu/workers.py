@@ -21,6 +21,8 @@ from fuser import config, native_call
 
 #: Elements of one chunk along the innermost loop; a multiple of every number of lanes.
 CHUNK = 1 << 14
+#: Rows of one chunk where strided operands are packed by tiles.
+TILED_ROWS = 64
 
 _SYSCALL_FUTEX = {"x86_64": 202, "aarch64": 98}
 
@@ -276,8 +278,14 @@ class Workers:
         )
 
 
-def chunking(outer: int, inner: int) -> tuple[int, int]:
-    """Rows and elements of one chunk: about `CHUNK` elements, whole rows where they are short."""
+def chunking(outer: int, inner: int, tiled: bool = False) -> tuple[int, int]:
+    """Rows and elements of one chunk: about `CHUNK` elements, whole rows where they are short.
+
+    Chunks of a nest that works in tiles are at least a tile high where there are enough rows.
+    """
+    if tiled and outer > 1 and inner > CHUNK // TILED_ROWS:
+        rows = min(outer, TILED_ROWS)
+        return rows, max(256, CHUNK // rows)
     if inner >= CHUNK:
         return 1, CHUNK
     return max(1, CHUNK // max(inner, 1)), max(inner, 1)

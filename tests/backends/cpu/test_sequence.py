@@ -61,7 +61,7 @@ def test_a_new_number_of_threads_is_obeyed() -> None:
 
 
 def test_results_larger_than_the_cache_are_streamed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Aligned destinations get streaming stores, others ordinary ones; both are right."""
+    """Streaming stores begin where a destination is aligned; all of it is right."""
     monkeypatch.setattr(fused_kernel, "stream_bytes", lambda: 1 << 20)
     function = fuser.fuse(lambda x, y: x * y - 1)
     x = np.random.default_rng(6).normal(size=1_000_003)

@@ -1,0 +1,246 @@
+"""One map loop nest as a function: arguments, loads, computation, stores.
+
+Values are computed at one of three levels: once a call, once a row, once a vector. The loops
+around them are put together in `vector_loop.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from fuser.backends.cpu import conversion
+from fuser.backends.cpu.body import Body, Features, Module, Value, vector_type
+from fuser.backends.cpu.spelling import EXACT_IN_HALF, spell
+from fuser.backends.cpu.vector_loop import VectorLoop
+from fuser.codegen import Instruction, LoopNest
+from fuser.ops import TABLE
+from fuser.specs import CONTIGUOUS, INVARIANT, TensorDesc
+
+#: Bodies of at most this many light operations take two native vectors at a time.
+UNROLL_LIMIT = 24
+
+
+def lanes_of(nest: LoopNest, features: Features) -> int:
+    """How many elements the body computes at a time."""
+    native = max(1, features.vector_bytes // max(4, nest.itemsize) if nest.itemsize > 1 else 16)
+    if nest.itemsize <= 2 and not any(t.dtype == "float16" for t in nest.loads):
+        native = features.vector_bytes // max(1, nest.itemsize)
+    strided = any(t.access not in (CONTIGUOUS, INVARIANT) for t in nest.loads)
+    if strided or any(t.access != CONTIGUOUS for _, t in nest.stores):
+        return min(native, 16)
+    heavy = sum(4 if TABLE[i.op].heavy else 1 for i in nest.body)
+    return native * 2 if heavy <= UNROLL_LIMIT else native
+
+
+@dataclass
+class Section:
+    """Emits one loop nest.
+
+    Attributes:
+        module: where the function is appended.
+        nest: the loops.
+        name: the function's name.
+        linkage: "internal " where only this module calls it.
+        stream: write past the caches; destinations must then be aligned to 64 bytes.
+    """
+
+    module: Module
+    nest: LoopNest
+    name: str
+    linkage: str = ""
+    stream: bool = False
+    values: dict[int, Value] = field(default_factory=dict)
+    levels: dict[int, int] = field(default_factory=dict)
+
+    def emit(self) -> None:
+        """Append the section's function to the module."""
+        nest = self.nest
+        self.lanes = lanes_of(nest, self.module.features)
+        self.operands: list[TensorDesc] = [*nest.loads, *(desc for _, desc in nest.stores)]
+        # Level 0 is computed once a call, level 1 once a row, level 2 once a vector.
+        self.bodies = [Body(self.module, prefix) for prefix in "urv"]
+        self.bodies[1].block, self.bodies[2].block = "row", "vec"
+        self._header()
+        self._leaves()
+        self._set_levels()
+        self._row_start()
+        self._loads()
+        for place, instruction in enumerate(nest.body):
+            self._instruction(nest.value_count - len(nest.body) + place, instruction)
+        self._stores()
+        self.module.functions.append(VectorLoop(self).text())
+
+    # -- arguments --------------------------------------------------------------------------
+
+    def _word(self, body: Body, place: int, scalar: str, comment: str = "") -> str:
+        """Load one word of the argument block."""
+        address = body.fresh()
+        body.line(f"{address} = getelementptr i8, ptr %block, i64 {8 * place}")
+        return body.value(f"load {scalar}, ptr {address}", scalar, 1).text
+
+    def _header(self) -> None:
+        """Read addresses, lengths and strides."""
+        top = self.bodies[0]
+        count, rank = len(self.operands), self.nest.rank
+        self.pointers = [self._word(top, k, "ptr") for k in range(count)]
+        self.lengths = [self._word(top, count + d, "i64") for d in range(rank - 1)]
+        first = count + rank - 1
+        self.outer = [
+            [self._word(top, first + k * rank + d, "i64") for d in range(rank - 1)]
+            for k in range(count)
+        ]
+        self.inner = [
+            self._word(top, first + k * rank + rank - 1, "i64")
+            if desc.access not in (CONTIGUOUS, INVARIANT)
+            else str(conversion.bytes_of(desc.dtype) if desc.access == CONTIGUOUS else 0)
+            for k, desc in enumerate(self.operands)
+        ]
+        self.first_scalar = first + count * rank
+
+    def _leaves(self) -> None:
+        """Scalars and constants, one lane each."""
+        nest, top = self.nest, self.bodies[0]
+        number = len(nest.loads)
+        for place, dtype in enumerate(nest.scalars):
+            memory = conversion.MEMORY[dtype]
+            address = top.fresh()
+            top.line(
+                f"{address} = getelementptr i8, ptr %block, i64 {8 * (self.first_scalar + place)}"
+            )
+            raw = top.value(f"load {memory}, ptr {address}", memory, 1)
+            self.values[number] = conversion.from_memory(top, raw, dtype)
+            self.levels[number] = 0
+            number += 1
+        for dtype, bits in nest.constants:
+            self.values[number] = conversion.constant(dtype, bits)
+            self.levels[number] = 0
+            number += 1
+
+    def _set_levels(self) -> None:
+        """A value is as variable as its most variable operand."""
+        nest = self.nest
+        for k, desc in enumerate(nest.loads):
+            self.levels[k] = 1 if desc.access == INVARIANT else 2
+        first = nest.value_count - len(nest.body)
+        for place, instruction in enumerate(nest.body):
+            level = max((self.levels[k] for k in instruction.operands), default=0)
+            self.levels[first + place] = level
+
+    # -- rows -------------------------------------------------------------------------------
+
+    def _row_start(self) -> None:
+        """Each operand's address at the start of the row, and where its left-over begins."""
+        row = self.bodies[1]
+        rest = "%o"
+        places: list[str] = []
+        for d in range(self.nest.rank - 2, 0, -1):  # the first outer loop takes what is left
+            length = self.lengths[d]
+            places.insert(0, row.value(f"urem i64 {rest}, {length}", "i64", 1).text)
+            rest = row.value(f"udiv i64 {rest}, {length}", "i64", 1).text
+        if self.nest.rank > 1:
+            places.insert(0, rest)
+        done = row.value(f"mul i64 %vectors, {self.lanes}", "i64", 1).text
+        for k in range(len(self.operands)):
+            offset = row.value(f"mul i64 %ibegin, {self.inner[k]}", "i64", 1).text
+            for d, place in enumerate(places):
+                step = row.value(f"mul i64 {place}, {self.outer[k][d]}", "i64", 1).text
+                offset = row.value(f"add i64 {offset}, {step}", "i64", 1).text
+            row.line(f"%row{k} = getelementptr i8, ptr {self.pointers[k]}, i64 {offset}")
+            past = row.value(f"mul i64 {done}, {self.inner[k]}", "i64", 1).text
+            row.line(f"%tail{k} = getelementptr i8, ptr %row{k}, i64 {past}")
+
+    # -- loads and stores -------------------------------------------------------------------
+
+    def _loads(self) -> None:
+        """Read every operand: once a row where it is invariant, else once a vector."""
+        for k, desc in enumerate(self.nest.loads):
+            memory = conversion.MEMORY[desc.dtype]
+            if desc.access == INVARIANT:
+                row = self.bodies[1]
+                raw = row.value(f"load {memory}, ptr %row{k}, align 1", memory, 1)
+                self.values[k] = conversion.from_memory(row, raw, desc.dtype)
+                continue
+            b = self.bodies[2]
+            if desc.access == CONTIGUOUS:
+                vector = vector_type(memory, self.lanes)
+                raw = b.value(f"load {vector}, ptr %q{k}, align 1", memory, self.lanes)
+            else:
+                raw = self._gather(b, k, memory)
+            self.values[k] = conversion.from_memory(b, raw, desc.dtype)
+
+    def _gather(self, b: Body, k: int, memory: str) -> Value:
+        """Read a strided operand lane by lane."""
+        vector = vector_type(memory, self.lanes)
+        gathered = "poison"
+        address = f"%q{k}"
+        for lane in range(self.lanes):
+            one = b.value(f"load {memory}, ptr {address}, align 1", memory, 1)
+            gathered = b.value(
+                f"insertelement {vector} {gathered}, {one.typed}, i64 {lane}", memory, self.lanes
+            ).text
+            if lane + 1 < self.lanes:
+                text = f"getelementptr i8, ptr {address}, i64 %st{k}"
+                address = b.value(text, "ptr", 1).text
+        return Value(gathered, memory, self.lanes)
+
+    def _stores(self) -> None:
+        """Write every destination."""
+        b = self.bodies[2]
+        for place, (number, desc) in enumerate(self.nest.stores):
+            k = len(self.nest.loads) + place
+            raw = conversion.to_memory(b, self._operand(number, 2), desc.dtype)
+            if desc.access == CONTIGUOUS:
+                whole = min(64, self.lanes * conversion.bytes_of(desc.dtype))
+                past = f"align {whole}, !nontemporal !0" if self.stream else "align 1"
+                b.line(f"store {raw.typed}, ptr %q{k}, {past}")
+                continue
+            address = f"%q{k}"
+            for lane in range(self.lanes):
+                text = f"extractelement {raw.typed}, i64 {lane}"
+                one = b.value(text, raw.scalar, 1)
+                b.line(f"store {one.typed}, ptr {address}, align 1")
+                if lane + 1 < self.lanes:
+                    step = f"getelementptr i8, ptr {address}, i64 %st{k}"
+                    address = b.value(step, "ptr", 1).text
+
+    # -- computation ------------------------------------------------------------------------
+
+    def _operand(self, number: int, level: int) -> Value:
+        """A value as a given level wants it: constants and row values are repeated in lanes."""
+        value = self.values[number]
+        if level < 2 or self.levels[number] == 2:
+            return value
+        if not value.text.startswith("%"):  # a constant
+            text = f"splat ({value.scalar} {value.text})" if self.lanes > 1 else value.text
+            return Value(text, value.scalar, self.lanes)
+        key = -1 - number
+        if key not in self.values:
+            self.values[key] = self.bodies[self.levels[number]].splat(value, self.lanes)
+        return self.values[key]
+
+    def _instruction(self, number: int, instruction: Instruction) -> None:
+        """Spell one operation at its level."""
+        level = self.levels[number]
+        b = self.bodies[level]
+        operands = [self._operand(k, level) for k in instruction.operands]
+        if instruction.op == "cast":
+            source = instruction.operand_dtype
+            result = conversion.convert(b, operands[0], source, instruction.dtype)
+        else:
+            result = spell(b, instruction.op, instruction.operand_dtype, operands)
+            if instruction.dtype == "float16" and instruction.op not in EXACT_IN_HALF:
+                result = conversion.round_half(b, result)
+        if self.nest.checked:
+            self._check(b, instruction, operands, result)
+        self.values[number] = result
+
+    def _check(
+        self, b: Body, instruction: Instruction, operands: list[Value], result: Value
+    ) -> None:
+        """Note what NumPy would warn of: a result that is not finite, a zero divisor."""
+        if "float" in instruction.dtype:
+            size = b.intrinsic("llvm.fabs", result)
+            b.raise_flag(b.compare("fcmp ueq", size, b.fconst(size, float("inf"))))
+        elif instruction.op in ("floor_divide", "remainder", "fmod"):
+            divisor = operands[1]
+            b.raise_flag(b.compare("icmp eq", divisor, b.iconst(divisor, 0)))

@@ -1,0 +1,217 @@
+"""The loops around a section's vector body, and the elements that fill no whole vector.
+
+The body stands in the text once. Whole vectors run on the arrays; what is left over is copied to
+a scratch vector (an element repeated, so that no lane holds garbage), goes through the same body,
+and is copied back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fuser.backends.cpu import conversion
+from fuser.backends.cpu.body import mangled, vector_type
+from fuser.specs import CONTIGUOUS, INVARIANT
+
+if TYPE_CHECKING:
+    from fuser.backends.cpu.section import Section
+
+
+class VectorLoop:
+    """Puts the levels of a section together."""
+
+    def __init__(self, section: Section) -> None:
+        """Take a section whose bodies are complete."""
+        self.section = section
+        accesses = [desc.access for desc in section.operands]
+        self.moving = [k for k, access in enumerate(accesses) if access != INVARIANT]
+        self.lanes = section.lanes
+        self.kinds = [conversion.MEMORY[desc.dtype] for desc in section.operands]
+        self.sizes = [conversion.bytes_of(desc.dtype) for desc in section.operands]
+        self.strided = [k for k in self.moving if accesses[k] != CONTIGUOUS]
+
+    def text(self) -> str:
+        """The function."""
+        top, middle, _ = self.section.bodies
+        section = self.section
+        flagged = any(body.flagged for body in self.section.bodies)
+        lines = [
+            (f"define {section.linkage}i32 @{section.name}(ptr %block, i64 %obegin, "
+            "i64 %oend, i64 %ibegin, i64 %iend) #0 {"),
+            "entry:",
+            *(["  %flag = alloca i32", "  store i32 0, ptr %flag"] if flagged else []),
+            *(f"  %scratch{k} = alloca {self._scratch(k)}, align 64" for k in self.moving),
+            *top.lines,
+            "  %n = sub i64 %iend, %ibegin",
+            f"  %vectors = udiv i64 %n, {self.lanes}",
+            f"  %rest = urem i64 %n, {self.lanes}",
+            "  %last = sub i64 %rest, 1",
+            *(self._mask() if self._masked() else []),
+            "  %some = icmp ult i64 %obegin, %oend",
+            "  br i1 %some, label %row, label %done",
+            "row:",
+            f"  %o = phi i64 [ %obegin, %{top.block} ], [ %o1, %row.end ]",
+            *middle.lines,
+            "  %whole = icmp ne i64 %vectors, 0",
+            "  br i1 %whole, label %vec, label %left",
+            *self._vector_loop(middle.block),
+            *self._left_over(),
+            "row.end:",
+            "  %o1 = add i64 %o, 1",
+            "  %more.rows = icmp ult i64 %o1, %oend",
+            "  br i1 %more.rows, label %row, label %done",
+            "done:",
+            *(["  %status = load i32, ptr %flag"] if flagged else []),
+            "  ret i32 %status" if flagged else "  ret i32 0",
+            "}",
+        ]
+        return "\n".join(lines)
+
+    def _scratch(self, k: int) -> str:
+        """The type of an operand's left-over vector."""
+        return f"[{self.lanes} x {self.kinds[k]}]"
+
+    def _vector_loop(self, row_block: str) -> list[str]:
+        """The loop over whole vectors, entered again once for what is left over."""
+        inside = self.section.bodies[2]
+        vec = inside.block
+        lines = ["vec:"]
+        lines.append(
+            f"  %left.vectors = phi i64 [ %vectors, %{row_block} ], [ %left.next, %{vec} ], "
+            "[ 1, %tail.run ]"
+        )
+        lines.append(
+            f"  %phase = phi i1 [ false, %{row_block} ], [ %phase, %{vec} ], [ true, %tail.run ]"
+        )
+        for k in self.moving:
+            lines.append(
+                f"  %q{k} = phi ptr [ %row{k}, %{row_block} ], [ %qn{k}, %{vec} ], "
+                f"[ %scratch{k}, %tail.run ]"
+            )
+        for k in self.strided:
+            step = self.section.inner[k]
+            lines.append(
+                f"  %st{k} = phi i64 [ {step}, %{row_block} ], [ %st{k}, %{vec} ], "
+                f"[ {self.sizes[k]}, %tail.run ]"
+            )
+        lines.extend(inside.lines)
+        for k in self.moving:
+            step = str(self.lanes * self.sizes[k])
+            if k in self.strided:
+                lines.append(f"  %step{k} = mul i64 %st{k}, {self.lanes}")
+                step = f"%step{k}"
+            lines.append(f"  %qn{k} = getelementptr i8, ptr %q{k}, i64 {step}")
+        lines += [
+            "  %left.next = sub i64 %left.vectors, 1",
+            "  %more.vectors = icmp ne i64 %left.next, 0",
+            "  br i1 %more.vectors, label %vec, label %vec.end",
+            "vec.end:",
+            "  br i1 %phase, label %tail.out, label %left",
+        ]
+        return lines
+
+    def _left_over(self) -> list[str]:
+        """Copy left-over elements in, and results out."""
+        loads = [k for k in self.moving if k < len(self.section.nest.loads)]
+        stores = [k for k in self.moving if k >= len(self.section.nest.loads)]
+        lines = [
+            "left:",
+            "  %any.rest = icmp ne i64 %rest, 0",
+            "  br i1 %any.rest, label %tail.in, label %row.end",
+            "tail.in:",
+        ]
+        if self._masked():
+            return lines + self._masked_tail(loads, stores)
+        lines += [
+            "  br label %copy",
+            "copy:",
+            "  %j = phi i64 [ 0, %tail.in ], [ %j1, %copy ]",
+            "  %inside = icmp ult i64 %j, %rest",
+            "  %m = select i1 %inside, i64 %j, i64 %last",
+        ]
+        for k in loads:
+            lines += self._copy(k, "%m", "%j", into=True)
+        lines += [
+            "  %j1 = add i64 %j, 1",
+            f"  %more.in = icmp ult i64 %j1, {self.lanes}",
+            "  br i1 %more.in, label %copy, label %tail.run",
+            "tail.run:",
+            "  br label %vec",
+            "tail.out:",
+            "  br label %out",
+            "out:",
+            "  %w = phi i64 [ 0, %tail.out ], [ %w.next, %out ]",
+        ]
+        for k in stores:
+            lines += self._copy(k, "%w", "%w", into=False)
+        lines += [
+            "  %w.next = add i64 %w, 1",
+            "  %more.out = icmp ult i64 %w.next, %rest",
+            "  br i1 %more.out, label %out, label %row.end",
+        ]
+        return lines
+
+    def _masked(self) -> bool:
+        """Whether left-over elements move by masked instructions."""
+        return self.section.module.features.masked and all(
+            self.section.operands[k].access == CONTIGUOUS for k in self.moving
+        )
+
+    def _mask(self) -> list[str]:
+        """The lanes that left-over elements fill."""
+        lanes = self.lanes
+        places = ", ".join(f"i32 {lane}" for lane in range(lanes))
+        mask = vector_type("i32", lanes)
+        return [
+            "  %rest.int = trunc i64 %rest to i32",
+            f"  %rest.one = insertelement {mask} poison, i32 %rest.int, i64 0",
+            (f"  %rest.all = shufflevector {mask} %rest.one, {mask} poison, "
+            f"<{lanes} x i32> zeroinitializer"),
+            f"  %mask = icmp ult {mask} <{places}>, %rest.all",
+        ]
+
+    def _masked_tail(self, loads: list[int], stores: list[int]) -> list[str]:
+        """Left-over elements through masked loads and stores; other lanes repeat the first."""
+        lanes = self.lanes
+        lines: list[str] = []
+        for k in loads:
+            memory = self.kinds[k]
+            vector = vector_type(memory, lanes)
+            symbol = f"llvm.masked.load.{mangled(memory, lanes)}.p0"
+            self.section.module.declare(symbol, vector, ("ptr", "i32", f"<{lanes} x i1>", vector))
+            lines += [
+                f"  %first{k} = load {memory}, ptr %tail{k}, align 1",
+                f"  %one{k} = insertelement {vector} poison, {memory} %first{k}, i64 0",
+                (f"  %all{k} = shufflevector {vector} %one{k}, {vector} poison, "
+                f"<{lanes} x i32> zeroinitializer"),
+                (f"  %tv{k} = call {vector} @{symbol}(ptr %tail{k}, i32 1, "
+                f"<{lanes} x i1> %mask, {vector} %all{k})"),
+                f"  store {vector} %tv{k}, ptr %scratch{k}, align 64",
+            ]
+        lines += ["  br label %tail.run", "tail.run:", "  br label %vec", "tail.out:"]
+        for k in stores:
+            memory = self.kinds[k]
+            vector = vector_type(memory, lanes)
+            symbol = f"llvm.masked.store.{mangled(memory, lanes)}.p0"
+            self.section.module.declare(symbol, "void", (vector, "ptr", "i32", f"<{lanes} x i1>"))
+            lines += [
+                f"  %tv{k} = load {vector}, ptr %scratch{k}, align 64",
+                (f"  call void @{symbol}({vector} %tv{k}, ptr %tail{k}, i32 1, "
+                f"<{lanes} x i1> %mask)"),
+            ]
+        return [*lines, "  br label %row.end"]
+
+    def _copy(self, k: int, place: str, slot: str, *, into: bool) -> list[str]:
+        """Move one element between an array and its scratch vector."""
+        memory = self.kinds[k]
+        array = [
+            f"  %ao{k} = mul i64 {place}, {self.section.inner[k]}",
+            f"  %aa{k} = getelementptr i8, ptr %tail{k}, i64 %ao{k}",
+            f"  %sa{k} = getelementptr {memory}, ptr %scratch{k}, i64 {slot}",
+        ]
+        source, target = (f"%aa{k}", f"%sa{k}") if into else (f"%sa{k}", f"%aa{k}")
+        move = [
+            f"  %e{k} = load {memory}, ptr {source}, align 1",
+            f"  store {memory} %e{k}, ptr {target}, align 1",
+        ]
+        return array + move
