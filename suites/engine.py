@@ -34,6 +34,8 @@ WORTH_STARTING = 0.6
 """The share of the mean process's time that must be left for another one."""
 LEAST_WORKER_S = 1.0
 WORKER_START_S = 1.0
+LEAST_START_S = 60.0
+"""Starting a process on a busy machine is no stall."""
 
 
 class Engine:
@@ -224,14 +226,16 @@ class WorkerProcess:
     def events(self) -> Iterator[Event]:
         """Yield the events until the worker ends; then `problem` says whether it went well."""
         done = False
+        limit_s = max(self.stall_s, LEAST_START_S)
         while True:
             try:
-                line = self.lines.get(timeout=self.stall_s)
+                line = self.lines.get(timeout=limit_s)
             except queue.Empty:
-                self._end(f"said nothing for {self.stall_s:.0f} s and was stopped")
+                self._end(f"said nothing for {limit_s:.0f} s and was stopped")
                 return
             if line is None:
                 break
+            limit_s = self.stall_s
             event: Event = json.loads(line)
             done = done or event["event"] == "done"
             yield event

@@ -119,8 +119,8 @@ class Plan:
     def bounds_s(self) -> tuple[float, float]:
         """Return about how long the run takes with the fewest and with the most blocks."""
         bounds = [self._worker_bounds_s(group) for group in self.groups()]
-        least_s, most_s = (self.processes * sum(each) for each in zip(*bounds, strict=True))
-        return least_s, most_s
+        least_s = self.processes * sum(least for least, _ in bounds)
+        return least_s, self.processes * sum(most for _, most in bounds)
 
     def _worker_bounds_s(self, group: Sequence[VariantPlan]) -> tuple[float, float]:
         """Return one process's least and most seconds."""

@@ -64,7 +64,7 @@ class EventWriter:
     def __init__(self, descriptor: int) -> None:
         self.stream = os.fdopen(descriptor, "w", encoding="utf-8")
         self.waiting: list[str] = []
-        self.written_s = time.monotonic()
+        self.written_s = -FLUSH_S  # the first event is written at once: the process is alive
 
     def emit(self, event: Event) -> None:
         """Keep an event; write all that is kept when the last write is long ago."""
