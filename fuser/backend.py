@@ -65,6 +65,9 @@ class Backend(ABC):
     """
 
     name: str
+    #: whether reductions over axes that do not run on in memory come as several reduced loops;
+    #: else operands are copied until one loop does
+    nested_reductions: bool = False
 
     @abstractmethod
     def unavailable(self) -> str | None:

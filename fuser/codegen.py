@@ -41,9 +41,11 @@ class LoopNest:
         body: instructions in order.
         stores: (value, how its destination is met) pairs.
         checked: note results that are not finite and divisors that are zero.
-        strategy: "map", "row" or "column"; see `SectionSpec`. In a reduction the last loop is
-            the reduced one, and the operands' classes are along the innermost loop in memory:
-            the reduced one in a row, the last kept one in a column.
+        strategy: "map", "row" or "column"; see `SectionSpec`. In a reduction the operands'
+            classes are along the innermost loop in memory: the last reduced one in a row, the
+            last kept one in a column.
+        reduced: how many loops, the last ones, are reduced; more than one only for backends
+            that say so.
     """
 
     rank: int
@@ -54,6 +56,7 @@ class LoopNest:
     stores: tuple[tuple[int, TensorDesc], ...]
     checked: bool = False
     strategy: str = "map"
+    reduced: int = 0
 
     def dtype_of(self, value: int) -> str:
         """The dtype name of a numbered value."""
@@ -125,6 +128,7 @@ def loop_nest(section: Section, spec: SectionSpec, checked: bool = False) -> Loo
         stores,
         checked,
         spec.strategy,
+        spec.reduced,
     )
 
 

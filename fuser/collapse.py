@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
-from typing import Any
 
-from fuser.errors import Unsupported
 from fuser.views import Layout
 
 
@@ -83,29 +80,32 @@ def run_strides(layout: Layout, itemsize: int, shape: Sequence[int]) -> list[int
     return strides
 
 
-def merge_axes(
-    axes: Sequence[int], shape: Sequence[int], strides: Sequence[Sequence[int]], wanted: Any
-) -> tuple[int, list[int]]:
-    """All reduced axes as one loop: its length and each operand's stride.
+def reduction_order(operands: Sequence[Layout], itemsizes: Sequence[int]) -> list[int]:
+    """Axes of a reduction in the order of memory, the innermost last.
 
-    Raises:
-        Unsupported: they do not run on.
+    The first operand that repeats along no axis decides, else the widest steps of all.
     """
-    length = 1
-    for axis in axes:
-        length *= shape[axis]
-    for outer, inner in itertools.pairwise(axes):
-        if any(row[outer] != row[inner] * shape[inner] for row in strides):
-            raise Unsupported(
-                "unsupported-layout", "reduction", f"axes {tuple(wanted)} of strided memory", ""
-            )
-    return length, [row[axes[-1]] for row in strides]
+    rank = len(operands[0].shape)
+    whole = [k for k, layout in enumerate(operands) if not any(layout.repeated)]
+    leads = whole[:1] or range(len(operands))
+
+    def step(axis: int) -> int:
+        return max(
+            (
+                sort_stride(operands[k], axis, itemsizes[k])
+                for k in leads
+                if not operands[k].repeated[axis]
+            ),
+            default=0,
+        )
+
+    return sorted(range(rank), key=lambda axis: (-step(axis), axis))
 
 
-def merge_kept(
+def merge_axes(
     axes: Sequence[int], shape: Sequence[int], strides: Sequence[Sequence[int]]
 ) -> tuple[list[int], list[list[int]]]:
-    """Kept axes as few loops."""
+    """Axes as few loops: lengths, and strides of each operand."""
     lengths: list[int] = []
     rows: list[list[int]] = [[] for _ in strides]
     for place, axis in enumerate(axes):

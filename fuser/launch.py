@@ -17,8 +17,9 @@ import numpy as np
 from fuser import dims, scalars, views
 from fuser.backend import Backend, Kernel, get_backend
 from fuser.codegen import scalar_nodes
-from fuser.collapse import collapse, merge_axes, merge_kept, run_strides, sort_stride
+from fuser.collapse import collapse, merge_axes, reduction_order, run_strides
 from fuser.compiler import kernel_for
+from fuser.errors import Unsupported
 from fuser.graph import Node
 from fuser.memory_order import all_c_order, memory_orders
 from fuser.schedule import Section
@@ -219,6 +220,7 @@ class _Layouts:
         self, spec: KernelSpec, arrays: Mapping[str, Any], sizes: dict[str, int], launch: Launch
     ) -> None:
         self.sizes = sizes
+        self.nested = launch.backend.nested_reductions
         self.copies: dict[tuple[str, tuple[tuple[str, str], ...]], str] = {}
         self._new_copies: list[tuple[str, str, tuple[tuple[str, str], ...]]] = []
         self.base: dict[str, Layout] = {}
@@ -340,43 +342,43 @@ def _bind_reduction(
     found: Sequence[tuple[str, Layout]],
     shape: tuple[int, ...],
 ) -> tuple[SectionSpec, _Loops | None]:
-    """Collapse the loops of a section that reduces: kept ones first, the reduced one last.
+    """Collapse the loops of a section that reduces: kept ones first, reduced ones last.
 
     Raises:
-        Unsupported: the reduced axes do not run on in memory for some operand.
+        Unsupported: the backend takes one reduced loop, and memory needs more.
     """
     itemsizes = [node.dtype.itemsize for node in nodes]
-    found = _running_on(section, layouts, found, itemsizes, shape)
+    if not layouts.nested:
+        found = _running_on(section, layouts, found, itemsizes, shape)
     operands = [layout for _, layout in found]
-    whole = [k for k, layout in enumerate(operands) if not any(layout.repeated)]
-    lead = whole[0] if whole else 0
     strides = [run_strides(o, i, shape) for o, i in zip(operands, itemsizes, strict=True)]
-    order = sorted(
-        range(len(shape)), key=lambda a: (-sort_stride(operands[lead], a, itemsizes[lead]), a)
-    )
-    reduced = [axis for axis in order if axis in section.axes]
-    kept = [axis for axis in order if axis not in section.axes]
-    length, along = merge_axes(reduced, shape, strides, section.axes)
-    lengths, rows = merge_kept(kept, shape, strides)
-    strategy = "row" if order[-1] in section.axes else "column"
-    inner = along if strategy == "row" else [row[-1] for row in rows]
+    order = reduction_order(operands[: len(section.loads)] or operands, itemsizes)
+    lengths, rows = merge_axes([a for a in order if a not in section.axes], shape, strides)
+    reduced, along = merge_axes([a for a in order if a in section.axes], shape, strides)
+    if len(reduced) > 1 and not layouts.nested:
+        raise Unsupported(
+            "unsupported-layout", "reduction", f"axes {section.axes} of strided memory", ""
+        )
+    row = order[-1] in section.axes
     tensors = tuple(
         TensorDesc(
             node.dtype.name,
-            access_class(stride, node.dtype.itemsize),
-            strategy == "column" and step == 0,
+            access_class((inner if row else kept)[-1], node.dtype.itemsize),
+            (not row or len(reduced) > 1) and not any(inner),
+            access_class(kept[-1], node.dtype.itemsize) if row and kept else "",
         )
-        for node, stride, step in zip(nodes, inner, along, strict=True)
+        for node, kept, inner in zip(nodes, rows, along, strict=True)
     )
-    spec = SectionSpec(len(lengths) + 1, tensors, strategy)
+    rank = len(lengths) + len(reduced)
+    spec = SectionSpec(rank, tensors, "row" if row else "column", len(reduced))
     if 0 in lengths:
         return spec, None
     wanted = tuple(
         (section.leaves[k].payload, section.leaves[k].dtype) for k in scalar_nodes(section)
     )
     places = tuple((name, layout.offset) for name, layout in found)
-    all_strides = [[*row, step] for row, step in zip(rows, along, strict=True)]
-    return spec, _Loops(places, wanted, [*lengths, length], all_strides)
+    all_strides = [[*kept, *inner] for kept, inner in zip(rows, along, strict=True)]
+    return spec, _Loops(places, wanted, [*lengths, *reduced], all_strides)
 
 
 def _running_on(

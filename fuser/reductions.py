@@ -103,9 +103,7 @@ def reduce(
     else:
         if name in ("max", "min") and initial is _NO_VALUE:
             _need_elements(tracing, node, axes, function)
-        result = node
-        for run in _runs(axes):  # axes that do not lie beside each other: one after another
-            result = tracing.node(name, [result], ", ".join(map(str, run)))
+        result = tracing.node(name, [node], ", ".join(map(str, axes)))
     if initial is not _NO_VALUE and initial is not None:
         start = tracing.operand_node(tracing.operand(initial), dtype)
         combine = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}[name]
@@ -115,17 +113,6 @@ def reduce(
     if out is not None:
         return tracing.write(out, result, True, "same_kind", function)
     return tracing.wrap(result, not result.shape)
-
-
-def _runs(axes: Sequence[int]) -> list[list[int]]:
-    """Sorted axes in runs of neighbours, the last run first."""
-    runs: list[list[int]] = []
-    for axis in axes:
-        if runs and runs[-1][-1] == axis - 1:
-            runs[-1].append(axis)
-        else:
-            runs.append([axis])
-    return runs[::-1]
 
 
 def _need_elements(

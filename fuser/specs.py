@@ -24,12 +24,15 @@ class TensorDesc:
         dtype: NumPy dtype name.
         access: "contiguous" (stride of one item), "invariant" (stride 0) or "strided", along the
             innermost loop. Strides of outer loops are data.
-        steady: in a column reduction, the operand stays the same along the reduced axis.
+        steady: in a reduction down columns or over several loops, the operand stays the same
+            along all reduced loops.
+        beside: in a reduction of rows, its stride's class along the last loop that is kept.
     """
 
     dtype: str
     access: str
     steady: bool = False
+    beside: str = ""
 
     def __str__(self) -> str:
         """`float32 contiguous`."""
@@ -45,11 +48,13 @@ class SectionSpec:
         tensors: how operands are met: loads, then stores.
         strategy: "map" where nothing is reduced; "row" where the innermost loop is reduced;
             "column" where elements beside each other belong to different results.
+        reduced: how many loops, the last ones, are reduced.
     """
 
     rank: int
     tensors: tuple[TensorDesc, ...]
     strategy: str = "map"
+    reduced: int = 0
 
 
 @dataclass(frozen=True, slots=True)

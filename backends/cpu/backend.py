@@ -22,6 +22,7 @@ class CpuBackend(Backend):
     """Runs fused kernels on this processor."""
 
     name = "cpu"
+    nested_reductions = True
 
     def __init__(self, features: Features | None = None) -> None:
         """Emit for given features; for those of this processor by default."""

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fuser.backends.cpu.body import Features, Module
-from fuser.backends.cpu.emit_reduction import emit_reduction
+from fuser.backends.cpu.reduction_forms import emit_reduction
 from fuser.backends.cpu.section import Section
 from fuser.backends.cpu.wrappers import Packing, Streaming, is_strided, packs
 from fuser.codegen import LoopNest
@@ -23,7 +23,11 @@ from fuser.specs import CONTIGUOUS
 
 
 def emit(
-    nests: Sequence[LoopNest], name: str, features: Features, stream: bool = False
+    nests: Sequence[LoopNest],
+    name: str,
+    features: Features,
+    stream: bool = False,
+    form: str = "plain",
 ) -> str:
     """Spell loop nests as one module.
 
@@ -32,6 +36,7 @@ def emit(
         name: the stem of the functions' names.
         features: what the processor can do.
         stream: write results past the caches where they are aligned.
+        form: of nests that reduce, see `reduction_forms`.
 
     Raises:
         Unsupported: an operation has no spelling.
@@ -39,7 +44,7 @@ def emit(
     module = Module(features)
     for place, nest in enumerate(nests):
         if nest.strategy != "map":
-            emit_reduction(module, nest, f"{name}.{place}")
+            emit_reduction(module, nest, f"{name}.{place}", form)
         else:
             _emit_map(module, nest, f"{name}.{place}", stream and streams(nest))
     return module.text()

@@ -1,142 +1,109 @@
 """Loop nests that reduce, as LLVM IR text with explicit vectors.
 
-Row: the reduced loop is innermost in memory. Each row runs through its elements once for every
-stage (a stage ends where a reduction's result is needed), with vectors of partial results that
-are combined at the end of the row. Column: elements beside each other belong to different
-results. Each vector of columns runs down the reduced axis once for every stage.
+A nest runs through its elements once for every stage; a stage ends where a reduction's result is
+needed. Row: the innermost loop in memory is reduced, see `row_reduction`. Column: elements beside
+each other belong to different results, see `column_reduction`.
 
-Floating-point sums of rows add blocks of vectors, and blocks to each other with the rounding
-error kept (Knuth's TwoSum; Ogita, Rump and Oishi, "Accurate sum and dot product", SIAM J. Sci.
-Comput. 26(6), 2005), so that the error does not grow with the row's length.
+Forms of one nest, chosen by lengths alone (see `reduction_forms`):
+plain: each row, or vector of columns, is computed as a whole.
+split: few, long rows or columns are computed in parts; each part's partial results are kept in
+the argument block, and whoever needs them waits until the block counts all parts, then joins them
+in order. Parts depend on lengths, so the bits are the same whatever the number of threads.
 
 The function's arguments are those of `emit`; words of the block are addresses, lengths of all
-loops, strides of all loops operand by operand (the reduced loop last), then scalars.
+loops, strides of all loops operand by operand (reduced loops last); in split form the number of
+parts, the length of a part, the words of the partial results, and those; then scalars.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Callable, Sequence
 
-import numpy as np
-
-from fuser.backends.cpu import conversion
-from fuser.backends.cpu.body import Body, Module, Value, mangled, vector_type
-from fuser.backends.cpu.loops import Loop, begin_loop
+from fuser.backends.cpu import accumulators, conversion
+from fuser.backends.cpu.accumulators import Accumulator
+from fuser.backends.cpu.body import BITS, Body, Module, Value
+from fuser.backends.cpu.loops import begin_loop
+from fuser.backends.cpu.reduction_stages import Stages, native_lanes
 from fuser.backends.cpu.spelling import EXACT_IN_HALF, spell
+from fuser.backends.cpu.vector_memory import load, store
 from fuser.codegen import Instruction, LoopNest
-from fuser.ops import TABLE
-from fuser.specs import CONTIGUOUS, INVARIANT, TensorDesc
+from fuser.specs import TensorDesc
 
-#: Vectors that are added plainly before their sum is added with its rounding error.
-BLOCK = 16
-#: Bodies of at most this many light operations take two native vectors at a time.
-UNROLL_LIMIT = 24
-#: row -> the elementwise row that combines two partial results
-COMBINE = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
-
-
-@dataclass
-class _Accumulator:
-    """The running value of one reduction in one loop."""
-
-    number: int
-    op: str
-    dtype: str
-    operand: int
-    parts: list[Value] = field(default_factory=list)
-    """One vector; for argmax and argmin values and places, for exact sums also the error."""
-
-
-def emit_reduction(module: Module, nest: LoopNest, name: str) -> None:
-    """Append the function of one reducing nest to a module."""
-    _Reduction(module, nest, name).emit()
+_AWAIT = """\
+define internal void @await(ptr %counter, i64 %wanted) noinline #0 {
+entry:
+  br label %look
+look:
+  %n = phi i64 [ 0, %entry ], [ %n1, %again ]
+  %seen = load atomic i64, ptr %counter acquire, align 8
+  %there = icmp uge i64 %seen, %wanted
+  br i1 %there, label %done, label %wait
+wait:
+  %n1 = add i64 %n, 1
+  %long = icmp ugt i64 %n, 4096
+  br i1 %long, label %yield, label %again
+yield:
+  %ignored = call i32 @sched_yield()
+  br label %again
+again:
+  br label %look
+done:
+  ret void
+}"""
 
 
-def lanes_of(nest: LoopNest, vector_bytes: int) -> int:
-    """How many elements the body computes at a time."""
-    wide = max(nest.itemsize, 4)
-    if any(i.op.startswith("arg") for i in nest.body):
-        wide = 8
-    native = max(1, vector_bytes // wide)
-    cost = sum(4 if TABLE[i.op].heavy else 1 for i in nest.body)
-    return native * 2 if cost <= UNROLL_LIMIT else native
+class Reduction:
+    """Emits one nest; rows and columns differ in `_results_of` and in how they loop."""
 
-
-class _Reduction:
-    """Emits one nest."""
-
-    def __init__(self, module: Module, nest: LoopNest, name: str) -> None:
-        self.module, self.nest, self.name = module, nest, name
+    def __init__(self, module: Module, nest: LoopNest, name: str, *, split: bool) -> None:
+        """Prepare an empty function."""
+        self.module, self.nest, self.name, self.split = module, nest, name, split
         self.b = Body(module)
-        self.lanes = lanes_of(nest, module.features.vector_bytes)
+        self.native = native_lanes(nest, module.features.vector_bytes)
+        self.lanes = self.native
         self.operands: list[TensorDesc] = [*nest.loads, *(desc for _, desc in nest.stores)]
         self.column = nest.strategy == "column"
         self.values: dict[int, Value] = {}
-        self.levels: dict[int, int] = {}
-        self.stages: dict[int, int] = {}
-        self.first = nest.value_count - len(nest.body)
+        self.stages = Stages(nest)
+        self.first = self.stages.first
+        self.tops: list[str] = []
+        """Addresses of operands where the reduced loops begin."""
 
-    # -- what belongs where -----------------------------------------------------------------
+    # -- what rows and columns do differently -----------------------------------------------
 
-    def _classify(self) -> None:
-        """Levels (0 a call, 1 a result, 2 an element) and stages of all values."""
-        for k, desc in enumerate(self.nest.loads):
-            steady = desc.steady if self.column else desc.access == INVARIANT
-            self.levels[k], self.stages[k] = (1 if steady else 2), 0
-        for k in range(len(self.nest.loads), self.first):
-            self.levels[k], self.stages[k] = 0, 0
-        for place, instruction in enumerate(self.nest.body):
-            number = self.first + place
-            levels = [self.levels[k] for k in instruction.operands]
-            stage = max((self.stages[k] for k in instruction.operands), default=0)
-            if TABLE[instruction.op].reduction:
-                self.levels[number], self.stages[number] = 1, stage + 1
-            else:
-                self.levels[number] = max(levels, default=0)
-                self.stages[number] = stage
+    def _results_of(self, place: str) -> None:
+        """Compute what belongs to one turn of the loops that are counted outside."""
+        raise NotImplementedError
 
-    def _is_reduction(self, number: int) -> bool:
-        place = number - self.first
-        return place >= 0 and TABLE[self.nest.body[place].op].reduction
+    def _stage(self, stage: int, running: list[Accumulator]) -> None:
+        """The loops of one stage; leaves partial results in the accumulators."""
+        raise NotImplementedError
 
-    def _reductions_of(self, stage: int) -> list[_Accumulator]:
-        """The reductions that the loop of a stage computes."""
-        found = []
-        for place, instruction in enumerate(self.nest.body):
-            number = self.first + place
-            if TABLE[instruction.op].reduction and self.stages[number] == stage + 1:
-                operand = instruction.operands[0]
-                found.append(
-                    _Accumulator(number, instruction.op, instruction.operand_dtype, operand)
-                )
-        return found
+    def _edge(self, k: int) -> Value:
+        """Load an operand that is the same along the reduced loops."""
+        raise NotImplementedError
 
-    def _stores_of(self, stage: int) -> list[int]:
-        """Places of the stores that the loop of a stage makes."""
-        return [
-            place
-            for place, (number, _) in enumerate(self.nest.stores)
-            if self._store_level(place) == 2 and self.stages[number] == stage
-        ]
+    def _store_result(self, k: int, number: int) -> None:
+        """Store a value of a result's shape."""
+        raise NotImplementedError
 
-    def _store_level(self, place: int) -> int:
-        """Whether a store writes every element (2) or every result (1)."""
-        desc = self.nest.stores[place][1]
-        steady = desc.steady if self.column else desc.access == INVARIANT
-        return 1 if steady else 2
+    def _slot(self, scalar: str, place: str) -> tuple[str, int]:
+        """Where a partial result is kept, and in how many lanes."""
+        raise NotImplementedError
+
+    def _amount(self) -> str:
+        """How many results a part counts when it is done."""
+        raise NotImplementedError
 
     # -- the function -----------------------------------------------------------------------
 
     def emit(self) -> None:
-        """Write the function."""
-        self._classify()
+        """Append the function to the module."""
         b = self.b
         self._header()
-        rows = begin_loop(b, "%obegin", "%oend")
-        self._row(rows.index)
-        rows.end()
+        items = begin_loop(b, "%obegin", "%oend")
+        self._item(items.index)
+        items.end()
         b.line("ret i32 %status" if b.flagged else "ret i32 0")
         lines = b.lines
         if b.flagged:
@@ -148,15 +115,20 @@ class _Reduction:
         )
         self.module.functions.append("\n".join([head, "entry:", *lines, "}"]))
 
-    def _word(self, place: int, scalar: str) -> Value:
+    def number(self, text: str) -> str:
+        """Append one instruction on 64-bit integers."""
+        return self.b.value(text, "i64", 1).text
+
+    def _word(self, place: int | str, scalar: str) -> Value:
         """Load one word of the argument block."""
         b = self.b
-        address = b.value(f"getelementptr i8, ptr %block, i64 {8 * place}", "ptr", 1)
+        offset = str(8 * place) if isinstance(place, int) else self.number(f"shl i64 {place}, 3")
+        address = b.value(f"getelementptr i8, ptr %block, i64 {offset}", "ptr", 1)
         return b.value(f"load {scalar}, ptr {address.text}", scalar, 1)
 
     def _header(self) -> None:
         """Addresses, lengths, strides, scalars and constants."""
-        count, rank = len(self.operands), self.nest.rank
+        nest, count, rank = self.nest, len(self.operands), self.nest.rank
         self.pointers = [self._word(k, "ptr").text for k in range(count)]
         self.lengths = [self._word(count + d, "i64").text for d in range(rank)]
         first = count + rank
@@ -164,322 +136,109 @@ class _Reduction:
             [self._word(first + k * rank + d, "i64").text for d in range(rank)]
             for k in range(count)
         ]
-        number = len(self.nest.loads)
-        for place, dtype in enumerate(self.nest.scalars):
-            raw = self._word(first + count * rank + place, conversion.MEMORY[dtype])
+        place = first + count * rank
+        skipped = "0"
+        if self.split:
+            self.parts, self.part_length, skipped = (
+                self._word(place + k, "i64").text for k in range(3)
+            )
+            place += 3
+            self.counters = place
+        number = len(nest.loads)
+        for dtype in nest.scalars:
+            at: int | str = place
+            if self.split:
+                at = self.number(f"add i64 {skipped}, {place}")
+            raw = self._word(at, conversion.MEMORY[dtype])
             self.values[number] = conversion.from_memory(self.b, raw, dtype)
-            number += 1
-        for dtype, bits in self.nest.constants:
+            number, place = number + 1, place + 1
+        for dtype, bits in nest.constants:
             self.values[number] = conversion.constant(dtype, bits)
             number += 1
 
-    def _row(self, row: str) -> None:
-        """One outer iteration: addresses, then the stages."""
-        b, rank = self.b, self.nest.rank
-        kept = rank - 2 if self.column else rank - 1  # loops that `row` counts
+    def _item(self, item: str) -> None:
+        """One outer iteration: a row, an outer iteration of columns, or a part of such."""
+        nest = self.nest
+        kept = nest.rank - nest.reduced - int(self.column)  # loops that `item` counts
+        self.begin, self.counts = "0", self.lengths[nest.rank - nest.reduced :]
+        if self.split:
+            item = self._part_of(item, kept)
+        self.place = item
         places: list[str] = []
-        rest = row
         for d in range(kept - 1, 0, -1):
-            places.insert(0, b.value(f"urem i64 {rest}, {self.lengths[d]}", "i64", 1).text)
-            rest = b.value(f"udiv i64 {rest}, {self.lengths[d]}", "i64", 1).text
+            places.insert(0, self.number(f"urem i64 {item}, {self.lengths[d]}"))
+            item = self.number(f"udiv i64 {item}, {self.lengths[d]}")
         if kept:
-            places.insert(0, rest)
+            places.insert(0, item)
         self.rows = []
         for k in range(len(self.operands)):
             offset = "0"
             for d, place in enumerate(places):
-                step = b.value(f"mul i64 {place}, {self.strides[k][d]}", "i64", 1).text
-                offset = b.value(f"add i64 {offset}, {step}", "i64", 1).text
-            text = f"getelementptr i8, ptr {self.pointers[k]}, i64 {offset}"
-            self.rows.append(b.value(text, "ptr", 1).text)
-        if self.column:
-            self._columns()
-        else:
-            self._stages_of_row()
+                step = self.number(f"mul i64 {place}, {self.strides[k][d]}")
+                offset = self.number(f"add i64 {offset}, {step}")
+            if self.split:
+                along = self.strides[k][nest.rank - nest.reduced]
+                step = self.number(f"mul i64 {self.begin}, {along}")
+                offset = self.number(f"add i64 {offset}, {step}")
+            self.rows.append(self.moved(self.pointers[k], offset))
+        self._results_of(self.place)
 
-    # -- row strategy -----------------------------------------------------------------------
+    def moved(self, address: str, offset: str) -> str:
+        """An address some bytes further on."""
+        text = f"getelementptr i8, ptr {address}, i64 {offset}"
+        return self.b.value(text, "ptr", 1).text
 
-    def _stages_of_row(self) -> None:
-        """All stages over one row."""
-        b, lanes = self.b, self.lanes
+    # -- stages -----------------------------------------------------------------------------
+
+    def _all_stages(self) -> None:
+        """All stages of one row or vector of columns."""
+        b, stages = self.b, self.stages
         saved = dict(self.values)
+        done = b.label("done")
         for k in range(len(self.nest.loads)):
-            if self.levels[k] == 1:
-                self.values[k] = self._load_one(k, self.rows[k])
-        length = self.lengths[-1]
-        vectors = b.value(f"udiv i64 {length}, {lanes}", "i64", 1).text
-        rest = b.value(f"urem i64 {length}, {lanes}", "i64", 1).text
-        mask = self._mask(rest)
+            if stages.levels[k] == 1:
+                self.values[k] = self._edge(k)
         self._results(0)
-        for stage in range(self._last_stage() + 1):
-            accumulators = self._reductions_of(stage)
-            if accumulators or self._stores_of(stage):
-                self._row_loop(stage, accumulators, vectors, rest, mask)
-            for accumulator in accumulators:
-                self.values[accumulator.number] = self._combine_lanes(accumulator)
+        for stage in range(stages.last + 1):
+            running = stages.reductions_of(stage)
+            if stage in stages.loops:
+                if self.split:
+                    self._part(stage, running, done)
+                else:
+                    self._stage(stage, running)
+                    for accumulator in running:
+                        self._finish(accumulator, accumulator.parts)
             self._results(stage + 1)
-        for place, (number, desc) in enumerate(self.nest.stores):
-            if self._store_level(place) == 1:
-                k = len(self.nest.loads) + place
-                raw = conversion.to_memory(b, self.values[number], desc.dtype)
-                b.line(f"store {raw.typed}, ptr {self.rows[k]}, align 1")
+        self._store_results(done)
         self.values = saved
 
-    def _last_stage(self) -> int:
-        """The last stage with a loop."""
-        reductions = [self.stages[n] - 1 for n in self.stages if self._is_reduction(n)]
-        stores = [
-            self.stages[number]
-            for place, (number, _) in enumerate(self.nest.stores)
-            if self._store_level(place) == 2
-        ]
-        return max([*reductions, *stores], default=0)
-
-    def _row_loop(
-        self, stage: int, accumulators: list[_Accumulator], vectors: str, rest: str, mask: Value
-    ) -> None:
-        """The loop of one stage: blocks of whole vectors, then what is left over."""
+    def _store_results(self, done: str) -> None:
+        """Stores of a result's shape; in split form the last stage's first part makes them."""
         b = self.b
-        for accumulator in accumulators:
-            accumulator.parts = self._start(accumulator)
-        exact = [a for a in accumulators if a.op == "sum" and "float" in a.dtype]
-        if exact:
-            self._blocked(stage, accumulators, exact, vectors)
-        else:
-            loop = begin_loop(b, "0", vectors)
-            self._carried(loop, accumulators, lambda: self._turn(stage, accumulators, loop.index))
-        some = b.value(f"icmp ne i64 {rest}, 0", "i1", 1).text
-        before, tail, join = b.block, b.label("tail"), b.label("join")
-        b.line(f"br i1 {some}, label %{tail}, label %{join}")
-        b.start(tail)
-        old = [list(a.parts) for a in accumulators]
-        self._turn(stage, accumulators, vectors, mask)
-        after = b.block
-        b.line(f"br label %{join}")
-        b.start(join)
-        for accumulator, parts in zip(accumulators, old, strict=True):
-            accumulator.parts = [
-                b.value(
-                    f"phi {new.type} [ {was.text}, %{before} ], [ {new.text}, %{after} ]",
-                    new.scalar,
-                    new.lanes,
-                )
-                for was, new in zip(parts, accumulator.parts, strict=True)
-            ]
-
-    def _carried(
-        self, loop: Loop, accumulators: list[_Accumulator], turn: Callable[[], None]
-    ) -> None:
-        """Run a loop whose accumulators pass from turn to turn."""
-        for accumulator in accumulators:
-            accumulator.parts = [loop.carry(part) for part in accumulator.parts]
-        turn()
-        loop.end([part for accumulator in accumulators for part in accumulator.parts])
-        for accumulator, parts in zip(
-            accumulators, _split(loop.results, accumulators), strict=True
-        ):
-            accumulator.parts = parts
-
-    def _blocked(
-        self,
-        stage: int,
-        accumulators: list[_Accumulator],
-        exact: list[_Accumulator],
-        vectors: str,
-    ) -> None:
-        """Sum blocks of vectors; add the blocks with their rounding errors."""
-        b = self.b
-        up = b.value(f"add i64 {vectors}, {BLOCK - 1}", "i64", 1).text
-        blocks = b.value(f"udiv i64 {up}, {BLOCK}", "i64", 1).text
-        outer = begin_loop(b, "0", blocks)
-        highs = [outer.carry(a.parts[0]) for a in exact]
-        lows = [outer.carry(self._zero(a)) for a in exact]
-        others = [a for a in accumulators if a not in exact]
-        for accumulator in others:
-            accumulator.parts = [outer.carry(part) for part in accumulator.parts]
-        begin = b.value(f"mul i64 {outer.index}, {BLOCK}", "i64", 1).text
-        ahead = b.value(f"add i64 {begin}, {BLOCK}", "i64", 1).text
-        more = b.value(f"icmp ult i64 {ahead}, {vectors}", "i1", 1).text
-        end = b.value(f"select i1 {more}, i64 {ahead}, i64 {vectors}", "i64", 1).text
-        for accumulator in exact:
-            accumulator.parts = [self._zero(accumulator)]
-        inner = begin_loop(b, begin, end)
-        ordered = [*exact, *others]
-        self._carried(inner, ordered, lambda: self._turn(stage, accumulators, inner.index))
-        new_highs, new_lows = [], []
-        for accumulator, high, low in zip(exact, highs, lows, strict=True):
-            total, error = _two_sum(b, high, accumulator.parts[0])
-            new_highs.append(total)
-            new_lows.append(b.op("fadd", low, error))
-        outer.end([*new_highs, *new_lows, *(part for a in others for part in a.parts)])
-        for accumulator, high, low in zip(exact, outer.results, outer.results[len(exact) :],
-                                          strict=False):  # fmt: skip
-            accumulator.parts = [high, low]
-        place = 2 * len(exact)
-        for accumulator in others:
-            width = len(accumulator.parts)
-            accumulator.parts = outer.results[place : place + width]
-            place += width
-
-    # -- column strategy --------------------------------------------------------------------
-
-    def _columns(self) -> None:
-        """All columns of one outer iteration, a vector at a time."""
-        b, lanes = self.b, self.lanes
-        count = b.value("sub i64 %iend, %ibegin", "i64", 1).text
-        vectors = b.value(f"udiv i64 {count}, {lanes}", "i64", 1).text
-        rest = b.value(f"urem i64 {count}, {lanes}", "i64", 1).text
-        mask = self._mask(rest)
-        loop = begin_loop(b, "0", vectors)
-        self._column_stages(loop.index, None)
-        loop.end()
-        some = b.value(f"icmp ne i64 {rest}, 0", "i1", 1).text
-        tail, join = b.label("tail"), b.label("join")
-        b.line(f"br i1 {some}, label %{tail}, label %{join}")
-        b.start(tail)
-        self._column_stages(vectors, mask)
-        b.line(f"br label %{join}")
-        b.start(join)
-
-    def _column_stages(self, vector: str, mask: Value | None) -> None:
-        """All stages down one vector of columns."""
-        b = self.b
-        saved = dict(self.values)
-        done = b.value(f"mul i64 {vector}, {self.lanes}", "i64", 1).text
-        column = b.value(f"add i64 {done}, %ibegin", "i64", 1).text
-        self.tops = []
-        for k in range(len(self.operands)):
-            offset = b.value(f"mul i64 {column}, {self.strides[k][-2]}", "i64", 1).text
-            text = f"getelementptr i8, ptr {self.rows[k]}, i64 {offset}"
-            self.tops.append(b.value(text, "ptr", 1).text)
-        for k in range(len(self.nest.loads)):
-            if self.levels[k] == 1:
-                self.values[k] = self._load(k, self.tops[k], mask, self.strides[k][-2])
-        self._results(0)
-        for stage in range(self._last_stage() + 1):
-            accumulators = self._reductions_of(stage)
-            if accumulators or self._stores_of(stage):
-                for accumulator in accumulators:
-                    accumulator.parts = self._start(accumulator)
-                loop = begin_loop(b, "0", self.lengths[-1])
-                down = partial(self._down, stage, accumulators, loop.index, mask)
-                self._carried(loop, accumulators, down)
-            for accumulator in accumulators:
-                self.values[accumulator.number] = self._column_result(accumulator)
-            self._results(stage + 1)
+        if self.split:
+            write = b.label("write")
+            last = b.value(f"icmp eq i64 {self.now}, {self.stages.final}", "i1", 1).text
+            zeroth = b.value(f"icmp eq i64 {self.part}, 0", "i1", 1).text
+            both = b.value(f"and i1 {last}, {zeroth}", "i1", 1).text
+            b.line(f"br i1 {both}, label %{write}, label %{done}")
+            b.start(write)
         for place, (number, _) in enumerate(self.nest.stores):
-            if self._store_level(place) == 1:
-                k = len(self.nest.loads) + place
-                self._store(k, self._operand(number), self.tops[k], mask, self.strides[k][-2])
-        self.values = saved
+            if self.stages.store_level(place) == 1:
+                self._store_result(len(self.nest.loads) + place, number)
+        if self.split:
+            b.line(f"br label %{done}")
+            b.start(done)
 
-    def _down(
-        self, stage: int, accumulators: list[_Accumulator], index: str, mask: Value | None
-    ) -> None:
-        """One step down the reduced axis."""
-        b = self.b
-
-        def address(k: int) -> str:
-            offset = b.value(f"mul i64 {index}, {self.strides[k][-1]}", "i64", 1).text
-            return b.value(f"getelementptr i8, ptr {self.tops[k]}, i64 {offset}", "ptr", 1).text
-
-        places = b.splat(Value(index, "i64", 1), self.lanes)
-        self._body(stage, accumulators, address, lambda k: self.strides[k][-2], mask, places)
-
-    def _column_result(self, accumulator: _Accumulator) -> Value:
-        """The finished vector of one reduction."""
-        if accumulator.op.startswith("arg"):
-            return accumulator.parts[1]
-        return self._rounded(accumulator, accumulator.parts[0])
-
-    # -- one vector of elements -------------------------------------------------------------
-
-    def _turn(
-        self,
-        stage: int,
-        accumulators: list[_Accumulator],
-        vector: str,
-        mask: Value | None = None,
-    ) -> None:
-        """One vector of a row."""
-        b = self.b
-        done = b.value(f"mul i64 {vector}, {self.lanes}", "i64", 1).text
-
-        def address(k: int) -> str:
-            offset = b.value(f"mul i64 {done}, {self._row_step(k)}", "i64", 1).text
-            return b.value(f"getelementptr i8, ptr {self.rows[k]}, i64 {offset}", "ptr", 1).text
-
-        places = Value("", "i64", self.lanes)
-        if any(a.op.startswith("arg") for a in accumulators):
-            base = b.splat(Value(done, "i64", 1), self.lanes)
-            places = b.op("add", base, _iota(self.lanes))
-        self._body(stage, accumulators, address, self._row_step, mask, places)
-
-    def _row_step(self, k: int) -> str:
-        """The stride between elements of a row, in bytes."""
-        desc = self.operands[k]
-        if desc.access == CONTIGUOUS:
-            return str(np.dtype(desc.dtype).itemsize)
-        return self.strides[k][-1]
-
-    def _body(
-        self,
-        stage: int,
-        accumulators: list[_Accumulator],
-        address: Callable[[int], str],
-        step: Callable[[int], str],
-        mask: Value | None,
-        places: Value,
-    ) -> None:
-        """Load, compute, accumulate and store one vector."""
-        stores = self._stores_of(stage)
-        wanted = [a.operand for a in accumulators]
-        wanted += [self.nest.stores[place][0] for place in stores]
-        kept = dict(self.values)
-        for number in self._needed(wanted):
-            if number < len(self.nest.loads):
-                self.values[number] = self._load(number, address(number), mask, step(number))
-            else:
-                self._instruction(number, self.nest.body[number - self.first], 2)
-        for accumulator in accumulators:
-            self._accumulate(accumulator, self._operand(accumulator.operand), mask, places)
-        for place in stores:
-            k = len(self.nest.loads) + place
-            value = self._operand(self.nest.stores[place][0])
-            self._store(k, value, address(k), mask, step(k))
-        self.values = kept
-
-    def _needed(self, wanted: list[int]) -> list[int]:
-        """Elements' values that others need, in order."""
-        found: set[int] = set()
-        stack = list(wanted)
-        while stack:
-            number = stack.pop()
-            if self.levels[number] < 2 or number in found:
-                continue
-            found.add(number)
-            if number >= self.first:
-                stack.extend(self.nest.body[number - self.first].operands)
-        return sorted(found)
+    def _finish(self, accumulator: Accumulator, parts: list[Value]) -> None:
+        """Note a reduction's result."""
+        self.values[accumulator.number] = accumulators.finish(self.b, accumulator, parts)
 
     def _results(self, stage: int) -> None:
         """Values of a result's shape that a stage makes computable."""
         for place, instruction in enumerate(self.nest.body):
             number = self.first + place
-            level = self.levels[number]
-            plain = level < 2 and not TABLE[instruction.op].reduction
-            if plain and self.stages[number] == stage and number not in self.values:
-                self._instruction(number, instruction, level)
-
-    def _operand(self, number: int, lanes: int = 0) -> Value:
-        """A value in as many lanes as the vector has."""
-        value, lanes = self.values[number], lanes or self.lanes
-        if value.lanes == lanes:
-            return value
-        if not value.text.startswith("%"):
-            text = f"splat ({value.scalar} {value.text})" if lanes > 1 else value.text
-            return Value(text, value.scalar, lanes)
-        return self.b.splat(value, lanes)
+            if number not in self.values and self.stages.is_plain_result(number, stage):
+                self._instruction(number, instruction, self.stages.levels[number])
 
     def _instruction(self, number: int, instruction: Instruction, level: int) -> None:
         """Spell one operation."""
@@ -496,206 +255,207 @@ class _Reduction:
                 result = conversion.round_half(b, result)
         self.values[number] = result
 
-    # -- memory -----------------------------------------------------------------------------
+    def _operand(self, number: int, lanes: int = 0) -> Value:
+        """A value in as many lanes as the vector has."""
+        value, lanes = self.values[number], lanes or self.lanes
+        if value.lanes == lanes:
+            return value
+        if not value.text.startswith("%"):
+            text = f"splat ({value.scalar} {value.text})" if lanes > 1 else value.text
+            return Value(text, value.scalar, lanes)
+        return self.b.splat(value, lanes)
 
-    def _mask(self, rest: str) -> Value:
-        """The lanes that left-over elements fill."""
-        b, lanes = self.b, self.lanes
-        if lanes == 1:
-            return b.constant_bits("i1", 1, 1)
-        all_rest = b.splat(Value(rest, "i64", 1), lanes)
-        return b.compare("icmp ult", _iota(lanes), all_rest)
+    # -- one vector of elements -------------------------------------------------------------
 
-    def _load_one(self, k: int, address: str) -> Value:
-        """One element as a scalar."""
-        dtype = self.operands[k].dtype
-        memory = conversion.MEMORY[dtype]
-        raw = self.b.value(f"load {memory}, ptr {address}, align 1", memory, 1)
-        return conversion.from_memory(self.b, raw, dtype)
-
-    def _load(self, k: int, address: str, mask: Value | None, step: str) -> Value:
-        """A vector of elements; lanes outside the mask repeat the first."""
-        b, lanes, desc = self.b, self.lanes, self.operands[k]
-        memory = conversion.MEMORY[desc.dtype]
-        vector = vector_type(memory, lanes)
-        if desc.access == INVARIANT or lanes == 1:
-            return b.splat(self._load_one(k, address), lanes)
-        if desc.access == CONTIGUOUS and mask is None:
-            raw = b.value(f"load {vector}, ptr {address}, align 1", memory, lanes)
-            return conversion.from_memory(b, raw, desc.dtype)
-        first = b.value(f"load {memory}, ptr {address}, align 1", memory, 1)
-        rest = b.splat(first, lanes)
-        bits = f"<{lanes} x i1>"
-        if desc.access == CONTIGUOUS:
-            symbol = f"llvm.masked.load.{mangled(memory, lanes)}.p0"
-            self.module.declare(symbol, vector, ("ptr", "i32", bits, vector))
-            assert mask is not None
-            text = f"call {vector} @{symbol}(ptr {address}, i32 1, {mask.typed}, {rest.typed})"
-            return conversion.from_memory(b, b.value(text, memory, lanes), desc.dtype)
-        pointers = self._addresses(address, step)
-        symbol = f"llvm.masked.gather.{mangled(memory, lanes)}.v{lanes}p0"
-        self.module.declare(symbol, vector, (f"<{lanes} x ptr>", "i32", bits, vector))
-        chosen = mask or b.constant_bits("i1", lanes, 1)
-        text = f"call {vector} @{symbol}({pointers.typed}, i32 1, {chosen.typed}, {rest.typed})"
-        return conversion.from_memory(b, b.value(text, memory, lanes), desc.dtype)
-
-    def _addresses(self, address: str, step: str) -> Value:
-        """Addresses of elements that lie `step` bytes apart."""
-        b, lanes = self.b, self.lanes
-        steps = b.splat(Value(step, "i64", 1), lanes)
-        offsets = b.op("mul", _iota(lanes), steps)
-        text = f"getelementptr i8, ptr {address}, {offsets.typed}"
-        return b.value(text, "ptr", lanes)
-
-    def _store(self, k: int, value: Value, address: str, mask: Value | None, step: str) -> None:
-        """Write a vector of elements, or the lanes in the mask."""
-        b, lanes, desc = self.b, self.lanes, self.operands[k]
-        raw = conversion.to_memory(b, value, desc.dtype)
-        if (desc.access == CONTIGUOUS and mask is None) or lanes == 1:
-            b.line(f"store {raw.typed}, ptr {address}, align 1")
-            return
-        bits = f"<{lanes} x i1>"
-        chosen = mask or b.constant_bits("i1", lanes, 1)
-        if desc.access == CONTIGUOUS:
-            symbol = f"llvm.masked.store.{mangled(raw.scalar, lanes)}.p0"
-            self.module.declare(symbol, "void", (raw.type, "ptr", "i32", bits))
-            b.line(f"call void @{symbol}({raw.typed}, ptr {address}, i32 1, {chosen.typed})")
-            return
-        pointers = self._addresses(address, step)
-        symbol = f"llvm.masked.scatter.{mangled(raw.scalar, lanes)}.v{lanes}p0"
-        self.module.declare(symbol, "void", (raw.type, f"<{lanes} x ptr>", "i32", bits))
-        b.line(f"call void @{symbol}({raw.typed}, {pointers.typed}, i32 1, {chosen.typed})")
-
-    # -- accumulating -----------------------------------------------------------------------
-
-    def _zero(self, accumulator: _Accumulator) -> Value:
-        return self.b.constant_bits(conversion.REGISTER[accumulator.dtype], self.lanes, 0)
-
-    def _start(self, accumulator: _Accumulator) -> list[Value]:
-        """What a reduction starts from."""
-        b, lanes = self.b, self.lanes
-        scalar = conversion.REGISTER[accumulator.dtype]
-        like = Value("", scalar, lanes)
-        name = {"argmax": "max", "argmin": "min"}.get(accumulator.op, accumulator.op)
-        if scalar in ("float", "double"):
-            number = {"sum": 0.0, "prod": 1.0, "max": -np.inf, "min": np.inf}[name]
-            value = b.fconst(like, number)
-        elif scalar == "i1":
-            value = b.constant_bits(scalar, lanes, int(name == "min"))
-        elif name in ("sum", "prod"):
-            value = b.iconst(like, int(name == "prod"))
-        else:
-            limits = np.iinfo(accumulator.dtype)
-            value = b.iconst(like, limits.min if name == "max" else limits.max)
-        if accumulator.op.startswith("arg"):
-            return [value, b.constant_bits("i64", lanes, (1 << 64) - 1)]
-        return [value]
-
-    def _accumulate(
-        self, accumulator: _Accumulator, value: Value, mask: Value | None, places: Value
-    ) -> None:
-        """Take one vector in."""
-        b = self.b
-        if accumulator.op.startswith("arg"):
-            if mask is not None and not self.column:
-                places = b.select(mask, places, b.constant_bits("i64", self.lanes, (1 << 64) - 1))
-            accumulator.parts = self._better(accumulator, accumulator.parts, [value, places])
-            return
-        if mask is not None and not self.column:
-            value = b.select(mask, value, self._start(accumulator)[0])
-        if len(accumulator.parts) == 2:
-            total, error = _two_sum(b, accumulator.parts[0], value)
-            accumulator.parts = [total, b.op("fadd", accumulator.parts[1], error)]
-            return
-        pair = [accumulator.parts[0], value]
-        accumulator.parts = [spell(b, COMBINE[accumulator.op], accumulator.dtype, pair)]
-
-    def _better(self, accumulator: _Accumulator, old: list[Value], new: list[Value]) -> list[Value]:
-        """The extreme of two candidates (value, place); the first place wins ties, NaN all.
-
-        A place of -1 is no candidate.
-        """
-        b = self.b
-        (a, i), (v, j) = old, new
-        none = b.constant_bits("i64", a.lanes, (1 << 64) - 1)
-        valid, empty = b.compare("icmp ne", j, none), b.compare("icmp eq", i, none)
-        earlier = b.compare("icmp slt", j, i)
-        sign = "gt" if accumulator.op == "argmax" else "lt"
-        if a.scalar in ("float", "double"):
-            nan_a, nan_v = b.compare("fcmp uno", a, a), b.compare("fcmp uno", v, v)
-            plain = b.op("xor", nan_a, b.constant_bits("i1", a.lanes, 1))
-            more = b.op("and", plain, b.compare(f"fcmp u{sign}", v, a))
-            tie = b.op("or", b.compare("fcmp oeq", v, a), b.op("and", nan_a, nan_v))
-        else:
-            signed = accumulator.dtype.startswith("i")
-            more = b.compare(f"icmp {'s' if signed else 'u'}{sign}", v, a)
-            tie = b.compare("icmp eq", v, a)
-        take = b.op("or", more, b.op("and", tie, earlier))
-        take = b.op("and", valid, b.op("or", empty, take))
-        return [b.select(take, v, a), b.select(take, j, i)]
-
-    def _combine_lanes(self, accumulator: _Accumulator) -> Value:
-        """One result from the lanes of a row, by halves."""
-        b = self.b
-        parts = accumulator.parts
-        lanes = self.lanes
-        while lanes > 1:
-            lanes //= 2
-            low = [_half(b, part, 0, lanes) for part in parts]
-            high = [_half(b, part, lanes, lanes) for part in parts]
-            if accumulator.op.startswith("arg"):
-                parts = self._better(accumulator, low, high)
-            elif len(parts) == 2:
-                total, error = _two_sum(b, low[0], high[0])
-                rest = b.op("fadd", low[1], high[1])
-                parts = [total, b.op("fadd", rest, error)]
+    def _vector(
+        self,
+        stage: int,
+        running: list[Accumulator],
+        address: Callable[[int], str],
+        step: Callable[[int], str],
+        mask: Value | None,
+    ) -> list[Value]:
+        """Load, compute and store one vector; returns the accumulators' operands."""
+        b, stores = self.b, self.stages.stores_of(stage)
+        wanted = [a.operand for a in running] + [self.nest.stores[place][0] for place in stores]
+        kept = dict(self.values)
+        for number in self.stages.needed(wanted):
+            if number < len(self.nest.loads):
+                desc = self.operands[number]
+                self.values[number] = load(
+                    b, desc, address(number), mask, step(number), self.lanes
+                )
             else:
-                pair = [low[0], high[0]]
-                parts = [spell(b, COMBINE[accumulator.op], accumulator.dtype, pair)]
-        if accumulator.op.startswith("arg"):
-            return parts[1]
-        if len(parts) == 2:
-            return self._rounded(accumulator, b.op("fadd", parts[0], parts[1]))
-        return self._rounded(accumulator, parts[0])
+                self._instruction(number, self.nest.body[number - self.first], 2)
+        operands = [self._operand(a.operand) for a in running]
+        for place in stores:
+            k = len(self.nest.loads) + place
+            value = self._operand(self.nest.stores[place][0])
+            store(b, self.operands[k], value, address(k), mask, step(k))
+        self.values = kept
+        return operands
 
-    def _rounded(self, accumulator: _Accumulator, value: Value) -> Value:
-        """float16 sums and products are rounded once, at the end, as NumPy's."""
-        if accumulator.dtype == "float16" and accumulator.op in ("sum", "prod"):
-            return conversion.round_half(self.b, value)
-        return value
+    def _index(self, accumulator: Accumulator, turn: str) -> Value | None:
+        """A loop's turn in every lane, where places are wanted."""
+        if not accumulator.places:
+            return None
+        one = Value(turn, "i64", 1)
+        if accumulator.index != "i64":
+            one = self.b.cast("trunc", one, accumulator.index)
+        return self.b.splat(one, self.lanes)
+
+    def _nested(
+        self,
+        depth: int,
+        tops: list[str],
+        running: list[Accumulator],
+        inside: Callable[[list[str]], None],
+        last: int,
+    ) -> None:
+        """Reduced loops from `depth` up to, not including, `last`, then what is inside them."""
+        if depth == last:
+            inside(tops)
+            return
+        b = self.b
+        loop = begin_loop(b, "0", self.counts[depth])
+        for accumulator in running:
+            accumulator.parts = [loop.carry(part) for part in accumulator.parts]
+        self.turn = loop.index
+        along = self.nest.rank - self.nest.reduced + depth
+        moved = []
+        for k, top in enumerate(tops):
+            offset = self.number(f"mul i64 {loop.index}, {self.strides[k][along]}")
+            moved.append(self.moved(top, offset))
+        self._nested(depth + 1, moved, running, inside, last)
+        loop.end([part for accumulator in running for part in accumulator.parts])
+        deal(loop.results, running)
+
+    # -- parts ------------------------------------------------------------------------------
+
+    def _part_of(self, item: str, kept: int) -> str:
+        """Which stage and part an item is; returns the row that it belongs to."""
+        b = self.b
+        rows = "1"
+        for d in range(kept):
+            rows = self.number(f"mul i64 {rows}, {self.lengths[d]}")
+        job = self.number(f"udiv i64 {item}, {rows}")
+        self.now = self.number(f"udiv i64 {job}, {self.parts}")
+        self.part = self.number(f"urem i64 {job}, {self.parts}")
+        self.rows_in_all = rows
+        self.begin = self.number(f"mul i64 {self.part}, {self.part_length}")
+        left = self.number(f"sub i64 {self.counts[0]}, {self.begin}")
+        less = b.value(f"icmp ult i64 {left}, {self.part_length}", "i1", 1).text
+        count = self.number(f"select i1 {less}, i64 {left}, i64 {self.part_length}")
+        self.counts = [count, *self.counts[1:]]
+        return self.number(f"urem i64 {item}, {rows}")
+
+    def _part(self, stage: int, running: list[Accumulator], done: str) -> None:
+        """One stage in split form: a part of it is computed, or all parts are joined."""
+        b, at = self.b, self.stages.loops.index(stage)
+        work, after = b.label("part"), b.label("parts")
+        mine = b.value(f"icmp eq i64 {self.now}, {at}", "i1", 1).text
+        b.line(f"br i1 {mine}, label %{work}, label %{after}")
+        b.start(work)
+        self._stage(stage, running)
+        self._keep(stage, running)
+        last = not running and at == self.stages.final
+        b.line(f"br label %{after if last else done}")
+        b.start(after)
+        if running:
+            self._join(stage, running)
+
+    def _counter(self, stage: int) -> str:
+        """The address of the count of finished results of a stage."""
+        loops = len(self.stages.loops)
+        place = self.number(f"mul i64 {self.place}, {loops}")
+        place = self.number(f"add i64 {place}, {self.counters + self.stages.loops.index(stage)}")
+        return self.moved("%block", self.number(f"shl i64 {place}, 3"))
+
+    def _slot_of(self, stage: int, part: str, place: int, scalar: str) -> tuple[str, int]:
+        """The address of one partial result."""
+        loops, slots = len(self.stages.loops), self.stages.slots(column=self.column)
+        first = self.number(f"mul i64 {self.rows_in_all}, {loops}")
+        first = self.number(f"add i64 {first}, {self.counters}")
+        row = self.number(f"mul i64 {self.place}, {slots}")
+        row = self.number(f"add i64 {row}, {self.stages.first_slot(stage, self.column) + place}")
+        row = self.number(f"mul i64 {row}, {self.parts}")
+        row = self.number(f"add i64 {row}, {part}")
+        offset, lanes = self._slot(scalar, row)
+        base = self.moved("%block", self.number(f"shl i64 {first}, 3"))
+        return self.moved(base, offset), lanes
+
+    def _keep(self, stage: int, running: list[Accumulator]) -> None:
+        """Write a part's partial results, and count them."""
+        b = self.b
+        place = 0
+        for accumulator in running:
+            for value, scalar in zip(
+                accumulator.parts, accumulator.saved(column=self.column), strict=True
+            ):
+                address, _ = self._slot_of(stage, self.part, place, scalar)
+                raw = b.cast("zext", value, "i8") if scalar == "i1" else value
+                b.line(f"store {raw.typed}, ptr {address}, align 1")
+                place += 1
+        if running:
+            b.line(f"%{b.label('count')} = atomicrmw add ptr {self._counter(stage)}, "
+                   f"i64 {self._amount()} acq_rel")  # fmt: skip
+
+    def _load_parts(self, stage: int, part: str, running: Sequence[Accumulator]) -> None:
+        """Read a part's partial results."""
+        b = self.b
+        place = 0
+        for accumulator in running:
+            accumulator.parts = []
+            for scalar in accumulator.saved(column=self.column):
+                address, lanes = self._slot_of(stage, part, place, scalar)
+                memory = "i8" if scalar == "i1" else scalar
+                kind = Value("", memory, lanes).type
+                raw = b.value(f"load {kind}, ptr {address}, align 1", memory, lanes)
+                if scalar == "i1":
+                    raw = b.compare("icmp ne", raw, b.iconst(raw, 0))
+                accumulator.parts.append(raw)
+                place += 1
+
+    def _join(self, stage: int, running: list[Accumulator]) -> None:
+        """Wait for all parts of a stage and join them in order."""
+        b = self.b
+        self.module.helpers["await"] = _AWAIT
+        self.module.declare("sched_yield", "i32", ())
+        wanted = self.number(f"mul i64 {self.parts}, {self._whole()}")
+        b.line(f"call void @await(ptr {self._counter(stage)}, i64 {wanted})")
+        self._load_parts(stage, "0", running)
+        for accumulator in running:
+            if accumulator.exact and len(accumulator.parts) == 1:
+                accumulator.parts.append(accumulators.zero(b, accumulator, self.lanes))
+        loop = begin_loop(b, "1", self.parts)
+        joined = []
+        for accumulator in running:
+            accumulator.parts = [loop.carry(part) for part in accumulator.parts]
+            joined.append(accumulator.parts)
+        self._load_parts(stage, loop.index, running)
+        ends: list[Value] = []
+        for accumulator, old in zip(running, joined, strict=True):
+            ends += accumulators.merge(b, accumulator, old, accumulator.parts)
+            accumulator.parts = old
+        loop.end(ends)
+        deal(loop.results, running)
+        for accumulator in running:
+            self._finish(accumulator, accumulator.parts)
+
+    def _whole(self) -> str:
+        """How many results all parts of one number count."""
+        raise NotImplementedError
 
 
-def _split(values: list[Value], accumulators: list[_Accumulator]) -> list[list[Value]]:
-    """Deal a loop's results out to its accumulators."""
-    dealt, place = [], 0
-    for accumulator in accumulators:
+def deal(values: list[Value], running: Sequence[Accumulator]) -> None:
+    """Hand a loop's results out to its accumulators."""
+    place = 0
+    for accumulator in running:
         width = len(accumulator.parts)
-        dealt.append(values[place : place + width])
+        accumulator.parts = values[place : place + width]
         place += width
-    return dealt
 
 
-def _iota(lanes: int) -> Value:
-    """0, 1, 2 …"""
-    if lanes == 1:
-        return Value("0", "i64", 1)
-    return Value(f"<{', '.join(f'i64 {k}' for k in range(lanes))}>", "i64", lanes)
-
-
-def _half(b: Body, value: Value, start: int, lanes: int) -> Value:
-    """Lanes [start, start + lanes)."""
-    if lanes == 1:
-        return b.value(f"extractelement {value.typed}, i64 {start}", value.scalar, 1)
-    places = ", ".join(f"i32 {start + k}" for k in range(lanes))
-    text = f"shufflevector {value.typed}, {value.type} poison, <{lanes} x i32> <{places}>"
-    return b.value(text, value.scalar, lanes)
-
-
-def _two_sum(b: Body, x: Value, y: Value) -> tuple[Value, Value]:
-    """x + y and its rounding error, exactly; no error where the sum is not finite."""
-    total = b.op("fadd", x, y)
-    part = b.op("fsub", total, x)
-    rest = b.op("fsub", total, part)
-    error = b.op("fadd", b.op("fsub", x, rest), b.op("fsub", y, part))
-    finite = b.compare("fcmp ord", error, error)
-    return total, b.select(finite, error, b.fconst(x, 0.0))
+def element_bytes(scalar: str) -> int:
+    """Bytes of a partial result in the block."""
+    return max(1, BITS[scalar] // 8)

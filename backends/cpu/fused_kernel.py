@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import ctypes
-import math
 import struct
 import threading
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fuser.backend import Kernel
-from fuser.backends.cpu import loader, workers
+from fuser.backends.cpu import loader, reduction_forms, workers
+from fuser.backends.cpu.backend import imports_of
 from fuser.backends.cpu.body import Features
 from fuser.backends.cpu.emit import emit, streams
 from fuser.backends.cpu.wrappers import packs
@@ -65,6 +65,14 @@ def stream_bytes() -> int:
         return 32 << 20
 
 
+class _Form(NamedTuple):
+    """Linked machine code: what keeps it alive, addresses, callables."""
+
+    library: Any
+    addresses: list[int]
+    functions: list[Any]
+
+
 class FusedKernelCPU(Kernel):
     """Machine code for the loop nests of one group."""
 
@@ -91,19 +99,32 @@ class FusedKernelCPU(Kernel):
         self._text = text
         self.code = code
         self._nests = tuple(nests)
-        self._imports = tuple(imports)
         self._features = features
         self._tiled = [packs(nest) for nest in nests]
         self._costs = [cost_ns(nest) for nest in nests]
-        self._library, self.addresses, self._functions = self._load(code)
-        self._streaming: tuple[Any, list[int], list[Any]] | None = None
+        plain = self._load(code, imports)
+        self.addresses = plain.addresses
+        self._forms: dict[str, _Form] = {"plain": plain}
         self._lock = threading.Lock()
 
-    def _load(self, code: bytes) -> tuple[Any, list[int], list[Any]]:
-        """Link an object file; what keeps it alive, addresses, callables."""
+    def _load(self, code: bytes, imports: Sequence[str]) -> _Form:
+        """Link an object file."""
         exports = [f"{self.name}.{k}" for k in range(len(self._nests))]
-        library, addresses = loader.load(code, exports, self._imports)
-        return library, addresses, [_PROTOTYPE(address) for address in addresses]
+        library, addresses = loader.load(code, exports, imports)
+        return _Form(library, addresses, [_PROTOTYPE(address) for address in addresses])
+
+    def _form(self, name: str) -> _Form:
+        """The kernel by another strategy, compiled when it is first wanted.
+
+        It is the same kernel, and is not counted again.
+        """
+        with self._lock:
+            if name not in self._forms:
+                past = name == "stream"
+                form = "plain" if past else name
+                text = emit(self._nests, self.name, self._features, stream=past, form=form)
+                self._forms[name] = self._load(loader.to_object(text), imports_of(text))
+            return self._forms[name]
 
     def short_elements(self, section: int) -> int:
         """How many elements are so little work that one thread does it, the GIL held."""
@@ -113,14 +134,12 @@ class FusedKernelCPU(Kernel):
         self, section: int, lengths: Sequence[int], strides: Sequence[Sequence[int]]
     ) -> tuple[bytes, Any]:
         """As the base class; a reduction takes all lengths, the reduced one last."""
-        strategy = self._nests[section].strategy
-        if strategy == "map":
+        nest = self._nests[section]
+        if nest.strategy == "map":
             return super().lay_out(section, lengths, strides)
-        words = [*lengths, *(step for operand in strides for step in operand)]
-        packed = struct.pack(f"={len(words)}q", *words)
-        if strategy == "row":
-            return packed, (math.prod(lengths[:-1]), 1, lengths[-1])
-        return packed, (math.prod(lengths[:-2]), lengths[-2], lengths[-1])
+        extra, extent = reduction_forms.lay_out(nest, lengths)
+        words = [*lengths, *(step for operand in strides for step in operand), *extra]
+        return struct.pack(f"={len(words)}q", *words), extent
 
     def share(self, section: int, extent: Any, threads: int) -> list[int]:
         """How the work of one loop nest is shared out.
@@ -129,23 +148,21 @@ class FusedKernelCPU(Kernel):
             Function address, outer iterations, inner length, rows and elements of a chunk,
             chunks a row, chunks in all, and helping threads (0: the caller does all).
         """
-        outer, inner = extent[:2]
-        reduced = extent[2] if len(extent) == 3 else 1
-        work = outer * inner * max(reduced, 1) * self._costs[section]
-        helpers = min(threads - 1, 255) if work >= PARALLEL_NS else 0
-        strategy = self._nests[section].strategy
-        elements = max(1, workers.CHUNK // max(reduced, 1))
-        if strategy == "row":
-            ochunk, ichunk = elements, 1
-        elif strategy == "column":  # whole vectors; short chunks cost more than an uneven end
-            ochunk, ichunk = 1, max(256, elements // 256 * 256)
+        address, (outer, inner) = self.addresses[section], extent[:2]
+        if isinstance(extent, reduction_forms.Extent):
+            elements, ochunk, ichunk = extent[2:5]
+            if extent.form != "plain":
+                address = self._form(extent.form).addresses[section]
         else:
+            elements = outer * inner
             ochunk, ichunk = workers.chunking(outer, inner, self._tiled[section])
+        work = elements * self._costs[section]
+        helpers = min(threads - 1, 255) if work >= PARALLEL_NS else 0
         iparts = -(-inner // ichunk)
         total = -(-outer // ochunk) * iparts
         if total < 2:
             helpers = 0
-        return [self.addresses[section], outer, inner, ochunk, ichunk, iparts, total, helpers]
+        return [address, outer, inner, ochunk, ichunk, iparts, total, helpers]
 
     def streaming_address(self, section: int, extent: Any) -> int:
         """The form that writes past the caches, where results are larger than the last one."""
@@ -153,28 +170,17 @@ class FusedKernelCPU(Kernel):
         written = sum(np.dtype(desc.dtype).itemsize for _, desc in nest.stores)
         if not streams(nest) or extent[0] * extent[1] * written < stream_bytes():
             return 0
-        return self._stream()[1][section]
+        return self._form("stream").addresses[section]
 
     def launch(self, section: int, block: Any, extent: Any) -> int:
         """Run one loop nest over its whole extent; the GIL is released meanwhile."""
         team = workers.workers()
         threads = workers.thread_count() if team is not None else 1
-        _, outer, inner, ochunk, ichunk, *_, helpers = self.share(section, extent, threads)
+        address, outer, inner, ochunk, ichunk, *_, helpers = self.share(section, extent, threads)
         if team is None or not helpers:
-            return int(self._functions[section](block, 0, outer, 0, inner))
-        address = self.addresses[section]
+            form = self._form(getattr(extent, "form", "plain"))
+            return int(form.functions[section](block, 0, outer, 0, inner))
         return team.run(address, block, outer, inner, helpers + 1, (ochunk, ichunk))
-
-    def _stream(self) -> tuple[Any, list[int], list[Any]]:
-        """The form that writes past the caches, compiled when it is first wanted.
-
-        It is the same kernel by another strategy, and is not counted again.
-        """
-        with self._lock:
-            if self._streaming is None:
-                text = emit(self._nests, self.name, self._features, stream=True)
-                self._streaming = self._load(loader.to_object(text))
-            return self._streaming
 
     def text(self, kind: str) -> str:
         """LLVM IR ("source", "optimized": this backend runs no optimiser) or "asm"."""

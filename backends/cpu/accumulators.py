@@ -1,0 +1,240 @@
+"""Running values of reductions, as LLVM IR text: how they start, take values in and are joined.
+
+Floating-point sums of rows add blocks of vectors, and blocks to each other with the rounding
+error kept (Knuth's TwoSum; Ogita, Rump and Oishi, "Accurate sum and dot product", SIAM J. Sci.
+Comput. 26(6), 2005), so that the error does not grow with the row's length.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fuser.backends.cpu import conversion
+from fuser.backends.cpu.body import BITS, Body, Value
+from fuser.backends.cpu.spelling import spell
+
+#: row -> the elementwise row that combines two partial results
+COMBINE = {
+    "sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum", "argmax": "maximum",
+    "argmin": "minimum",
+}  # fmt: skip
+#: Halves of at most this many lanes are added with their rounding errors.
+EXACT_LANES = 4
+
+
+@dataclass
+class Accumulator:
+    """The running value of one reduction in one loop."""
+
+    number: int
+    op: str
+    dtype: str
+    operand: int
+    parts: list[Value] = field(default_factory=list)
+    """One vector; for argmax and argmin also places, for sums of floats in rows also the error."""
+
+    @property
+    def places(self) -> bool:
+        """Whether the result is a place."""
+        return self.op.startswith("arg")
+
+    @property
+    def exact(self) -> bool:
+        """Whether rounding errors are worth keeping."""
+        return self.op == "sum" and "float" in self.dtype
+
+    @property
+    def register(self) -> str:
+        """The scalar LLVM type of the value."""
+        return conversion.REGISTER[self.dtype]
+
+    @property
+    def index(self) -> str:
+        """The scalar LLVM type of places within one loop, as wide as the value where it can be.
+
+        No loop of a reduction that gives places is longer than `fused_kernel.LONGEST_PLACES`.
+        """
+        return "i64" if BITS[self.register] == 64 else "i32"
+
+    def saved(self, *, column: bool) -> list[str]:
+        """Scalar LLVM types of what is kept of one part of a row or column."""
+        if self.places:
+            return [self.register, "i64"]
+        return [self.register] * (2 if self.exact and not column else 1)
+
+
+def start(b: Body, accumulator: Accumulator, lanes: int) -> list[Value]:
+    """What a reduction starts from.
+
+    The first place of a lane is right from the start: its value is at least the worst one.
+    """
+    scalar, like = accumulator.register, Value("", accumulator.register, lanes)
+    name = accumulator.op.removeprefix("arg")
+    if scalar in ("float", "double"):
+        number = {"sum": 0.0, "prod": 1.0, "max": -np.inf, "min": np.inf}[name]
+        value = b.fconst(like, number)
+    elif scalar == "i1":
+        value = b.constant_bits(scalar, lanes, int(name == "min"))
+    elif name in ("sum", "prod"):
+        value = b.iconst(like, int(name == "prod"))
+    else:
+        limits = np.iinfo(accumulator.dtype)
+        value = b.iconst(like, limits.min if name == "max" else limits.max)
+    if accumulator.places:
+        return [value, b.constant_bits(accumulator.index, lanes, 0)]
+    return [value]
+
+
+def zero(b: Body, accumulator: Accumulator, lanes: int) -> Value:
+    """No rounding error yet."""
+    return b.constant_bits(accumulator.register, lanes, 0)
+
+
+def take(
+    b: Body, accumulator: Accumulator, value: Value, mask: Value | None, index: Value | None
+) -> None:
+    """Take one vector in; lanes outside the mask change nothing.
+
+    Args:
+        b: where to write.
+        accumulator: its parts are replaced.
+        value: the vector.
+        mask: None for all lanes.
+        index: for places, the number of the turn in every lane.
+    """
+    if mask is not None:
+        value = b.select(mask, value, start(b, accumulator, value.lanes)[0])
+    old = accumulator.parts
+    if accumulator.places:
+        assert index is not None
+        better = _better(b, accumulator, value, old[0])
+        accumulator.parts = [b.select(better, value, old[0]), b.select(better, index, old[1])]
+    elif len(old) == 2:
+        total, error = two_sum(b, old[0], value)
+        accumulator.parts = [total, b.op("fadd", old[1], error)]
+    else:
+        accumulator.parts = [_pair(b, accumulator, old[0], value)]
+
+
+def _pair(b: Body, accumulator: Accumulator, old: Value, new: Value) -> Value:
+    """Two partial results as one."""
+    return spell(b, COMBINE[accumulator.op], accumulator.dtype, [old, new])
+
+
+def _better(b: Body, accumulator: Accumulator, new: Value, old: Value) -> Value:
+    """Whether a later value is more extreme than an earlier one; the first NaN wins for good."""
+    sign = "gt" if accumulator.op == "argmax" else "lt"
+    if new.scalar in ("float", "double"):
+        more = b.compare(f"fcmp u{sign}", new, old)
+        return b.op("and", more, b.compare("fcmp ord", old, old))
+    signed = accumulator.dtype.startswith("i")
+    return b.compare(f"icmp {'s' if signed else 'u'}{sign}", new, old)
+
+
+def combine_lanes(b: Body, accumulator: Accumulator, first: str) -> list[Value]:
+    """One partial result from the lanes of a row.
+
+    Args:
+        b: where to write.
+        accumulator: its parts are vectors; for sums of floats a sum and its error.
+        first: where the loop began in the row, for places.
+    """
+    if accumulator.places:
+        return _combine_places(b, accumulator, first)
+    parts = accumulator.parts
+    lanes = parts[0].lanes
+    while lanes > 1:
+        lanes //= 2
+        low = [half(b, part, 0, lanes) for part in parts]
+        high = [half(b, part, lanes, lanes) for part in parts]
+        if len(parts) == 1:
+            parts = [_pair(b, accumulator, low[0], high[0])]
+        elif lanes >= EXACT_LANES:
+            parts = [b.op("fadd", x, y) for x, y in zip(low, high, strict=True)]
+        else:
+            total, error = two_sum(b, low[0], high[0])
+            parts = [total, b.op("fadd", b.op("fadd", low[1], high[1]), error)]
+    return parts
+
+
+def _combine_places(b: Body, accumulator: Accumulator, first: str) -> list[Value]:
+    """The extreme value of all lanes and its first place in the row."""
+    value, index = accumulator.parts
+    best, lanes = value, value.lanes
+    while best.lanes > 1:
+        size = best.lanes // 2
+        best = _pair(b, accumulator, half(b, best, 0, size), half(b, best, size, size))
+    place = b.op("add", b.op("mul", index, b.constant_bits(index.scalar, lanes, lanes)),
+                 iota(lanes, index.scalar))  # fmt: skip
+    wide = b.splat(best, lanes)
+    if value.scalar in ("float", "double"):
+        found = b.compare("fcmp oeq", value, wide)
+        found = b.op("or", found, b.compare("fcmp uno", value, value))
+    else:
+        found = b.compare("icmp eq", value, wide)
+    none = b.constant_bits(index.scalar, lanes, (1 << BITS[index.scalar]) - 1)
+    place = b.select(found, place, none)
+    while place.lanes > 1:
+        size = place.lanes // 2
+        low, high = half(b, place, 0, size), half(b, place, size, size)
+        place = b.select(b.compare("icmp ult", low, high), low, high)
+    if place.scalar != "i64":
+        place = b.cast("zext", place, "i64")
+    return [best, b.op("add", place, Value(first, "i64", 1))]
+
+
+def merge(
+    b: Body, accumulator: Accumulator, old: list[Value], new: list[Value]
+) -> list[Value]:
+    """Join two parts of a row or column; `old` came first, and has an error where sums do."""
+    if accumulator.places:
+        take_new = _better(b, accumulator, new[0], old[0])
+        return [b.select(take_new, x, y) for x, y in zip(new, old, strict=True)]
+    if accumulator.exact:
+        total, error = two_sum(b, old[0], new[0])
+        rest = old[1] if len(new) == 1 else b.op("fadd", old[1], new[1])
+        return [total, b.op("fadd", rest, error)]
+    return [_pair(b, accumulator, old[0], new[0])]
+
+
+def finish(b: Body, accumulator: Accumulator, parts: list[Value]) -> Value:
+    """The result. float16 sums and products are rounded once, at the end, as NumPy's.
+
+    The error of a sum that is not finite is not a number: the sum is the result then.
+    """
+    if accumulator.places:
+        return parts[1]
+    value = parts[0]
+    if len(parts) == 2:
+        size = b.intrinsic("llvm.fabs", parts[1])
+        finite = b.compare("fcmp olt", size, b.fconst(size, float("inf")))
+        value = b.select(finite, b.op("fadd", value, parts[1]), value)
+    if accumulator.dtype == "float16" and accumulator.op in ("sum", "prod"):
+        return conversion.round_half(b, value)
+    return value
+
+
+def iota(lanes: int, scalar: str = "i64") -> Value:
+    """0, 1, 2 …"""
+    if lanes == 1:
+        return Value("0", scalar, 1)
+    return Value(f"<{', '.join(f'{scalar} {k}' for k in range(lanes))}>", scalar, lanes)
+
+
+def half(b: Body, value: Value, begin: int, lanes: int) -> Value:
+    """Lanes [begin, begin + lanes)."""
+    if lanes == 1:
+        return b.value(f"extractelement {value.typed}, i64 {begin}", value.scalar, 1)
+    places = ", ".join(f"i32 {begin + k}" for k in range(lanes))
+    text = f"shufflevector {value.typed}, {value.type} poison, <{lanes} x i32> <{places}>"
+    return b.value(text, value.scalar, lanes)
+
+
+def two_sum(b: Body, x: Value, y: Value) -> tuple[Value, Value]:
+    """x + y and its rounding error, exactly; the error is NaN where the sum is not finite."""
+    total = b.op("fadd", x, y)
+    part = b.op("fsub", total, x)
+    rest = b.op("fsub", total, part)
+    return total, b.op("fadd", b.op("fsub", x, rest), b.op("fsub", y, part))

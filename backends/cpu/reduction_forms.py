@@ -1,0 +1,152 @@
+"""Forms of one reducing nest, chosen by lengths: which one, and how its work is cut."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from fuser.backends.cpu.body import Module
+from fuser.backends.cpu.column_reduction import PADDING, ColumnReduction
+from fuser.backends.cpu.reduction_stages import Stages
+from fuser.backends.cpu.row_reduction import RowReduction
+from fuser.codegen import LoopNest
+from fuser.specs import INVARIANT, TensorDesc
+
+#: Elements of one chunk of work.
+CHUNK = 1 << 14
+#: Columns of one chunk, at least: whole vectors; short chunks cost more than an uneven end.
+COLUMNS = 256
+#: Chunks that keep many threads busy; with fewer, rows and columns are computed in parts.
+JOBS = 16
+#: Elements of one part, at least, and parts of one row, at most.
+PART, PARTS = 1 << 16, 64
+#: Rows are cut at multiples of this many elements.
+CUT = 1 << 12
+#: Words of partial results that an argument block may hold.
+SCRATCH_WORDS = 1024
+#: Places are counted in 32 bits within one part.
+LONGEST_PLACES = 1 << 30
+#: Rows of at most this many elements are computed side by side.
+SHORT = 16
+
+
+class Extent(NamedTuple):
+    """How one loop nest is run.
+
+    Attributes:
+        outer: outer iterations.
+        inner: elements of the innermost shared loop.
+        elements: elements that are computed.
+        ochunk: outer iterations of one chunk.
+        ichunk: inner elements of one chunk.
+        form: "plain", "split" or "beside".
+    """
+
+    outer: int
+    inner: int
+    elements: int
+    ochunk: int
+    ichunk: int
+    form: str = "plain"
+
+
+def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain") -> None:
+    """Append the function of one reducing nest to a module.
+
+    Args:
+        module: where.
+        nest: what.
+        name: the function's.
+        form: "plain", "split", or "beside": rows as columns, where they are short.
+    """
+    split = form == "split"
+    if form == "beside" and can_lie_beside(nest):
+        ColumnReduction(module, _turned(nest), name, split=False, narrow=True).emit()
+    elif nest.strategy == "row":
+        RowReduction(module, nest, name, split=split).emit()
+    else:
+        ColumnReduction(module, nest, name, split=split).emit()
+
+
+def can_lie_beside(nest: LoopNest) -> bool:
+    """Whether rows of a nest can be computed side by side."""
+    return nest.strategy == "row" and nest.reduced == 1 and nest.rank > 1
+
+
+def _turned(nest: LoopNest) -> LoopNest:
+    """A row nest as a column nest: the loop beside the reduced one becomes innermost."""
+
+    def turned(desc: TensorDesc) -> TensorDesc:
+        return TensorDesc(desc.dtype, desc.beside, desc.access == INVARIANT)
+
+    return replace(
+        nest,
+        strategy="column",
+        loads=tuple(turned(desc) for desc in nest.loads),
+        stores=tuple((number, turned(desc)) for number, desc in nest.stores),
+    )
+
+
+def lay_out(nest: LoopNest, lengths: Sequence[int]) -> tuple[list[int], Extent]:
+    """Choose a form for these lengths.
+
+    Returns:
+        Words after the strides, and how to run it.
+    """
+    column = nest.strategy == "column"
+    kept = list(lengths[: nest.rank - nest.reduced])
+    inner = kept.pop() if column else 1
+    rows = math.prod(kept)
+    reduced = math.prod(lengths[nest.rank - nest.reduced :])
+    elements = rows * inner * reduced
+    fair = max(1, CHUNK // max(reduced, 1))
+    if can_lie_beside(nest) and reduced <= SHORT:
+        return [], _beside(kept, reduced, elements)
+    ochunk, ichunk = (1, max(COLUMNS, fair // COLUMNS * COLUMNS)) if column else (fair, 1)
+    parts, length = _parts(nest, rows, inner, lengths[nest.rank - nest.reduced], elements)
+    if parts < 2:
+        return [], Extent(rows, inner, elements, ochunk, ichunk)
+    stages = Stages(nest)
+    loops, slots = len(stages.loops), stages.slots(column=column)
+    scratch = rows * loops + rows * slots * parts * _width(nest, inner)
+    items = rows * (parts * loops + int(stages.final == loops))
+    words = [parts, length, scratch, *[0] * scratch]
+    return words, Extent(items, inner, elements, 1, ichunk, "split")
+
+
+def _beside(kept: list[int], reduced: int, elements: int) -> Extent:
+    """Short rows: the last kept loop is the innermost one."""
+    outer, inner = math.prod(kept[:-1]), kept[-1]
+    fair = max(1, CHUNK // max(reduced, 1))
+    ichunk = max(COLUMNS, fair // COLUMNS * COLUMNS)
+    ochunk = 1 if inner > ichunk else max(1, fair // max(inner, 1))
+    return Extent(outer, inner, elements, ochunk, ichunk, "beside")
+
+
+def _width(nest: LoopNest, inner: int) -> int:
+    """Words that one partial result of one part takes."""
+    return inner + PADDING if nest.strategy == "column" else 1
+
+
+def _parts(
+    nest: LoopNest, rows: int, inner: int, length: int, elements: int
+) -> tuple[int, int]:
+    """How many parts the outermost reduced loop is cut into, and their length."""
+    jobs = rows * -(-inner // COLUMNS)
+    places = any(i.op.startswith("arg") for i in nest.body)
+    least = -(-length // LONGEST_PLACES) if places else 1
+    if jobs >= JOBS or not rows or not inner:
+        wanted = least
+    else:
+        stages = Stages(nest)
+        slots = stages.slots(column=nest.strategy == "column")
+        words = max(1, rows * slots * _width(nest, inner))  # of one part
+        room = (SCRATCH_WORDS - rows * len(stages.loops)) // words
+        wanted = max(least, min(elements // PART // jobs, PARTS // jobs, room))
+    if wanted < 2:
+        return 1, length
+    cut = CUT if nest.strategy == "row" and nest.reduced == 1 else 1
+    part = -(-length // (wanted * cut)) * cut
+    return -(-length // part), part

@@ -1,0 +1,210 @@
+"""Reductions whose innermost loop in memory is reduced: vectors of partial results of one row."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fuser.backends.cpu import accumulators, conversion
+from fuser.backends.cpu.accumulators import Accumulator
+from fuser.backends.cpu.body import Module, Value
+from fuser.backends.cpu.emit_reduction import Reduction, deal
+from fuser.backends.cpu.loops import begin_loop
+from fuser.backends.cpu.reduction_stages import ROW_UNROLL, unrolled
+from fuser.backends.cpu.vector_memory import lane_mask, load_one
+from fuser.codegen import LoopNest
+from fuser.specs import CONTIGUOUS
+
+#: Vectors that are added plainly before their sum is added with its rounding error.
+BLOCK = 16
+
+
+class RowReduction(Reduction):
+    """Emits one nest by rows."""
+
+    def __init__(self, module: Module, nest: LoopNest, name: str, *, split: bool) -> None:
+        """Choose how many elements are computed at a time."""
+        super().__init__(module, nest, name, split=split)
+        self.lanes = self.native * unrolled(nest, ROW_UNROLL)
+
+    def _results_of(self, place: str) -> None:
+        """All stages over one row."""
+        b, lanes = self.b, self.lanes
+        self.tops = self.rows
+        self.vectors = self.number(f"udiv i64 {self.counts[-1]}, {lanes}")
+        self.rest = self.number(f"urem i64 {self.counts[-1]}, {lanes}")
+        self.mask = lane_mask(b, self.rest, lanes)
+        self._all_stages()
+
+    def _edge(self, k: int) -> Value:
+        return load_one(self.b, self.operands[k], self.rows[k])
+
+    def _store_result(self, k: int, number: int) -> None:
+        b = self.b
+        raw = conversion.to_memory(b, self.values[number], self.operands[k].dtype)
+        b.line(f"store {raw.typed}, ptr {self.rows[k]}, align 1")
+
+    def _slot(self, scalar: str, place: str) -> tuple[str, int]:
+        return self.number(f"shl i64 {place}, 3"), 1
+
+    def _amount(self) -> str:
+        return "1"
+
+    def _whole(self) -> str:
+        return "1"
+
+    def _stage(self, stage: int, running: list[Accumulator]) -> None:
+        """All reduced loops of one stage."""
+        b = self.b
+        for accumulator in running:
+            accumulator.parts = accumulators.start(b, accumulator, self.lanes)
+            if accumulator.exact:
+                accumulator.parts.append(accumulators.zero(b, accumulator, self.lanes))
+
+        def inside(tops: list[str]) -> None:
+            self._innermost(stage, running, tops)
+
+        self._nested(0, self.tops, running, inside, self.nest.reduced - 1)
+        for accumulator in running:
+            accumulator.parts = accumulators.combine_lanes(b, accumulator, self.begin)
+
+    def _step(self, k: int) -> str:
+        """The stride between elements of a row, in bytes."""
+        desc = self.operands[k]
+        if desc.access == CONTIGUOUS:
+            return str(np.dtype(desc.dtype).itemsize)
+        return self.strides[k][-1]
+
+    def _take_vector(
+        self,
+        stage: int,
+        running: list[Accumulator],
+        tops: list[str],
+        vector: str,
+        mask: Value | None = None,
+    ) -> None:
+        """One vector of a row."""
+        done = self.number(f"mul i64 {vector}, {self.lanes}")
+
+        def address(k: int) -> str:
+            return self.moved(tops[k], self.number(f"mul i64 {done}, {self._step(k)}"))
+
+        operands = self._vector(stage, running, address, self._step, mask)
+        for accumulator, value in zip(running, operands, strict=True):
+            index = self._index(accumulator, vector)
+            accumulators.take(self.b, accumulator, value, mask, index)
+
+    def _innermost(self, stage: int, running: list[Accumulator], tops: list[str]) -> None:
+        """Whole vectors and what is left over.
+
+        What is left over comes first, as the first addend of sums, except where places are
+        wanted: of equal values the first one counts.
+        """
+        b = self.b
+        exact = [a for a in running if a.exact]
+        places = any(a.places for a in running)
+        kept = [list(a.parts) for a in exact]
+        if not places:
+            for accumulator in exact:  # the vector that a block starts from
+                accumulator.parts = accumulators.start(b, accumulator, self.lanes)
+            self._left_over(stage, running, tops)
+        if exact:
+            if places:
+                seeds = [accumulators.zero(b, a, self.lanes) for a in exact]
+            else:
+                seeds = [a.parts[0] for a in exact]
+            for accumulator, parts in zip(exact, kept, strict=True):
+                accumulator.parts = parts
+            self._blocks(stage, running, tops, seeds)
+        else:
+            loop = begin_loop(b, "0", self.vectors)
+            for accumulator in running:
+                accumulator.parts = [loop.carry(part) for part in accumulator.parts]
+            self._take_vector(stage, running, tops, loop.index)
+            loop.end([part for accumulator in running for part in accumulator.parts])
+            deal(loop.results, running)
+        if places:
+            self._left_over(stage, running, tops)
+
+    def _left_over(self, stage: int, running: list[Accumulator], tops: list[str]) -> None:
+        """The elements after the last whole vector, if there are any."""
+        b = self.b
+        some = b.value(f"icmp ne i64 {self.rest}, 0", "i1", 1).text
+        before, tail, join = b.block, b.label("tail"), b.label("join")
+        b.line(f"br i1 {some}, label %{tail}, label %{join}")
+        b.start(tail)
+        old = [list(a.parts) for a in running]
+        self._take_vector(stage, running, tops, self.vectors, self.mask)
+        after = b.block
+        b.line(f"br label %{join}")
+        b.start(join)
+        for accumulator, parts in zip(running, old, strict=True):
+            accumulator.parts = [
+                b.value(
+                    f"phi {new.type} [ {was.text}, %{before} ], [ {new.text}, %{after} ]",
+                    new.scalar,
+                    new.lanes,
+                )
+                for was, new in zip(parts, accumulator.parts, strict=True)
+            ]
+
+    def _blocks(
+        self, stage: int, running: list[Accumulator], tops: list[str], seeds: list[Value]
+    ) -> None:
+        """Sum blocks of vectors; add the blocks with their rounding errors."""
+        b = self.b
+        exact, others = [a for a in running if a.exact], [a for a in running if not a.exact]
+        ordered = [*exact, *others]
+        up = self.number(f"add i64 {self.vectors}, {BLOCK - 1}")
+        blocks = self.number(f"udiv i64 {up}, {BLOCK}")
+        none = b.value(f"icmp eq i64 {blocks}, 0", "i1", 1).text
+        blocks = self.number(f"select i1 {none}, i64 1, i64 {blocks}")
+        outer = begin_loop(b, "0", blocks)
+        starts = [outer.carry(seed) for seed in seeds]
+        for accumulator in ordered:
+            accumulator.parts = [outer.carry(part) for part in accumulator.parts]
+        sums = [a.parts for a in exact]
+        begin = self.number(f"mul i64 {outer.index}, {BLOCK}")
+        ahead = self.number(f"add i64 {begin}, {BLOCK}")
+        more = b.value(f"icmp ult i64 {ahead}, {self.vectors}", "i1", 1).text
+        end = self.number(f"select i1 {more}, i64 {ahead}, i64 {self.vectors}")
+        for accumulator, first in zip(exact, starts, strict=True):
+            accumulator.parts = [first]
+        inner = begin_loop(b, begin, end)
+        for accumulator in ordered:
+            accumulator.parts = [inner.carry(part) for part in accumulator.parts]
+        self._take_vector(stage, running, tops, inner.index)
+        inner.end([part for accumulator in ordered for part in accumulator.parts])
+        deal(inner.results, ordered)
+        self._add_blocks(outer.index, exact, sums)
+        zeros = [accumulators.zero(b, a, self.lanes) for a in exact]
+        outer.end([*zeros, *(part for a in ordered for part in a.parts)])
+        deal(outer.results[len(exact) :], ordered)
+
+    def _add_blocks(
+        self, block: str, exact: list[Accumulator], sums: list[list[Value]]
+    ) -> None:
+        """Add the sums of one block to those of the blocks before; nothing to add to at first."""
+        b = self.b
+        first = [a.parts[0] for a in exact]
+        head = b.block
+        if self.nest.reduced == 1:
+            add, join = b.label("add"), b.label("added")
+            fresh = b.value(f"icmp eq i64 {block}, 0", "i1", 1).text
+            b.line(f"br i1 {fresh}, label %{join}, label %{add}")
+            b.start(add)
+        for accumulator, (high, low) in zip(exact, sums, strict=True):
+            total, error = accumulators.two_sum(b, high, accumulator.parts[0])
+            accumulator.parts = [total, b.op("fadd", low, error)]
+        if self.nest.reduced > 1:
+            return
+        b.line(f"br label %{join}")
+        b.start(join)
+        for accumulator, value, (_, low) in zip(exact, first, sums, strict=True):
+            accumulator.parts = [
+                b.value(
+                    f"phi {new.type} [ {was.text}, %{head} ], [ {new.text}, %{add} ]",
+                    new.scalar,
+                    new.lanes,
+                )
+                for was, new in zip([value, low], accumulator.parts, strict=True)
+            ]

@@ -1,0 +1,90 @@
+"""Vectors of elements in and out of memory, as LLVM IR text: whole, masked or strided."""
+
+from __future__ import annotations
+
+from fuser.backends.cpu import conversion
+from fuser.backends.cpu.accumulators import iota
+from fuser.backends.cpu.body import Body, Value, mangled, vector_type
+from fuser.specs import CONTIGUOUS, INVARIANT, TensorDesc
+
+
+def lane_mask(b: Body, rest: str, lanes: int) -> Value:
+    """The lanes that `rest` left-over elements fill."""
+    if lanes == 1:
+        return b.constant_bits("i1", 1, 1)
+    narrow = b.value(f"trunc i64 {rest} to i32", "i32", 1)
+    return b.compare("icmp ult", iota(lanes, "i32"), b.splat(narrow, lanes))
+
+
+def load_one(b: Body, desc: TensorDesc, address: str) -> Value:
+    """One element as a scalar."""
+    memory = conversion.MEMORY[desc.dtype]
+    raw = b.value(f"load {memory}, ptr {address}, align 1", memory, 1)
+    return conversion.from_memory(b, raw, desc.dtype)
+
+
+def load(
+    b: Body, desc: TensorDesc, address: str, mask: Value | None, step: str, lanes: int
+) -> Value:
+    """A vector of elements; lanes outside the mask repeat the first.
+
+    Args:
+        b: where to write.
+        desc: how the operand is met along the lanes.
+        address: of the first element.
+        mask: None for all lanes.
+        step: bytes from one lane's element to the next one's.
+        lanes: how many elements.
+    """
+    memory = conversion.MEMORY[desc.dtype]
+    vector = vector_type(memory, lanes)
+    if desc.access == INVARIANT or lanes == 1:
+        return b.splat(load_one(b, desc, address), lanes)
+    if desc.access == CONTIGUOUS and mask is None:
+        raw = b.value(f"load {vector}, ptr {address}, align 1", memory, lanes)
+        return conversion.from_memory(b, raw, desc.dtype)
+    first = b.value(f"load {memory}, ptr {address}, align 1", memory, 1)
+    rest = b.splat(first, lanes)
+    bits = f"<{lanes} x i1>"
+    if desc.access == CONTIGUOUS:
+        assert mask is not None
+        symbol = f"llvm.masked.load.{mangled(memory, lanes)}.p0"
+        b.module.declare(symbol, vector, ("ptr", "i32", bits, vector))
+        text = f"call {vector} @{symbol}(ptr {address}, i32 1, {mask.typed}, {rest.typed})"
+        return conversion.from_memory(b, b.value(text, memory, lanes), desc.dtype)
+    pointers = _addresses(b, address, step, lanes)
+    symbol = f"llvm.masked.gather.{mangled(memory, lanes)}.v{lanes}p0"
+    b.module.declare(symbol, vector, (f"<{lanes} x ptr>", "i32", bits, vector))
+    chosen = mask or b.constant_bits("i1", lanes, 1)
+    text = f"call {vector} @{symbol}({pointers.typed}, i32 1, {chosen.typed}, {rest.typed})"
+    return conversion.from_memory(b, b.value(text, memory, lanes), desc.dtype)
+
+
+def store(
+    b: Body, desc: TensorDesc, value: Value, address: str, mask: Value | None, step: str
+) -> None:
+    """Write a vector of elements, or the lanes in the mask."""
+    lanes = value.lanes
+    raw = conversion.to_memory(b, value, desc.dtype)
+    if (desc.access == CONTIGUOUS and mask is None) or lanes == 1:
+        b.line(f"store {raw.typed}, ptr {address}, align 1")
+        return
+    bits = f"<{lanes} x i1>"
+    chosen = mask or b.constant_bits("i1", lanes, 1)
+    if desc.access == CONTIGUOUS:
+        symbol = f"llvm.masked.store.{mangled(raw.scalar, lanes)}.p0"
+        b.module.declare(symbol, "void", (raw.type, "ptr", "i32", bits))
+        b.line(f"call void @{symbol}({raw.typed}, ptr {address}, i32 1, {chosen.typed})")
+        return
+    pointers = _addresses(b, address, step, lanes)
+    symbol = f"llvm.masked.scatter.{mangled(raw.scalar, lanes)}.v{lanes}p0"
+    b.module.declare(symbol, "void", (raw.type, f"<{lanes} x ptr>", "i32", bits))
+    b.line(f"call void @{symbol}({raw.typed}, {pointers.typed}, i32 1, {chosen.typed})")
+
+
+def _addresses(b: Body, address: str, step: str, lanes: int) -> Value:
+    """Addresses of elements that lie `step` bytes apart."""
+    steps = b.splat(Value(step, "i64", 1), lanes)
+    offsets = b.op("mul", iota(lanes), steps)
+    text = f"getelementptr i8, ptr {address}, {offsets.typed}"
+    return b.value(text, "ptr", lanes)
