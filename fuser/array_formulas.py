@@ -315,6 +315,8 @@ def _pad(tracing: Tracing, array: Any, pad_width: Any, mode: Any = "constant", *
     for place, (before, after) in enumerate(widths):
         if mode == "edge" and (before or after):
             _need_length(tracing, x, place)
+        if before or after:
+            _long_enough(tracing, x, place, 2 * max(before, after))
         lead = (slice(None),) * place
         parts = [x]
         if before:
@@ -328,6 +330,12 @@ def _pad(tracing: Tracing, array: Any, pad_width: Any, mode: Any = "constant", *
     if x is array:
         return tracing.wrap(tracing.own(x.node, x.dtype, "K"))
     return x
+
+
+def _long_enough(tracing: Tracing, x: TracedArray, place: int, bound: int) -> None:
+    """Note that an axis is long, if it is: then it is known which part a slice lies in."""
+    if tracing.size(x.dims[place]) >= bound:
+        tracing.hold_at_least(x.dims[place], bound)
 
 
 def _need_length(tracing: Tracing, x: TracedArray, place: int) -> None:

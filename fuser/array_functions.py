@@ -595,7 +595,9 @@ def _roll_axis(tracing: Tracing, x: TracedArray, shift: Any, place: int) -> Trac
     """Roll along one axis: the last elements, then the others."""
     by, length = int(shift), x.dims[place]
     size = tracing.size(length)
-    if by and abs(by) <= size:
+    if by and 2 * abs(by) <= size:  # then the ends of two such rolls do not overlap
+        tracing.hold_at_least(length, 2 * abs(by))
+    elif by and abs(by) <= size:
         if not isinstance(tracing.resolve(length), int):
             tracing.guard_value(f"({length}) >= {abs(by)}", True)
     elif by:  # which elements are last depends on the length itself

@@ -9,6 +9,7 @@ from fuser.backend import Backend, Kernel
 from fuser.codegen import LoopNest, loop_nests
 from fuser.decompose import decompose
 from fuser.graph import Graph
+from fuser.joins import distribute
 from fuser.rewrite import Applied, rewrite, verify
 from fuser.specs import ArgSpec, KernelSpec
 from fuser.timeline import phase
@@ -44,6 +45,8 @@ def _prepare(key: int, graph: Graph, mode: str, fastmath: bool, checked: bool) -
             lowered, applied = rewrite(lowered, fastmath)
         if settings.check:
             verify(lowered)
+        if mode == "fused":
+            lowered = distribute(lowered)
     dump("rules", f"spec {key}", "\n".join(f"{a.table}: {a.equation} {a.line}" for a in applied))
     with phase("schedule"):
         plan = schedule.plan(lowered, mode)

@@ -208,6 +208,10 @@ def result_shape(
         if sorted(order) != list(range(len(shapes[0]))):
             raise ShapeError(f"transpose: axes {payload} do not permute {spell_shape(shapes[0])}")
         return tuple(shapes[0][axis] for axis in order)
+    if op.name == "part":
+        axis, start, stop = payload.split(";")
+        length = dims.parse(stop.strip()) - dims.parse(start.strip())
+        return (*shapes[0][: int(axis)], length, *shapes[0][int(axis) + 1 :])
     if op.name == "concatenate":
         return _concatenated(shapes, int(payload), equal)
     return parse_shape(payload)  # reshape, broadcast_to

@@ -258,6 +258,7 @@ _ROWS = (
     Op("transpose", 1, np.transpose, "biuf", structure=True),
     Op("reshape", 1, np.reshape, "biuf", structure=True),
     Op("broadcast_to", 1, np.broadcast_to, "biuf", structure=True),
+    Op("part", 1, _refuse, "biuf", structure=True),  # made by passes: "axis; start; stop"
     Op("concatenate", -1, np.concatenate, "biuf", structure=True),
 )
 

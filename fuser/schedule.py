@@ -175,6 +175,7 @@ def _broadcast_heavy(graph: Graph) -> dict[int, str]:
         cost[id(node)] = (node.op.heavy or below) and node.op.name not in ("input",)
         for arg in node.args:
             repeated = _repeats_rows(arg.shape, node.shape) or node.op.name == "broadcast_to"
+            repeated = repeated and node.op.name != "concatenate"  # each part is computed once
             if repeated and cost[id(arg)] and arg.shape and arg.shape != node.shape:
                 source = _through_views(arg)
                 found[id(source)] = "heavy-broadcast"

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser import dims, infer, scalars
+from fuser import dims, facts, infer, scalars
 from fuser.dims import Dim
 from fuser.errors import FuserError, ShapeError, Unsupported, user_line
 from fuser.graph import (
@@ -210,6 +210,14 @@ class Tracing:
             return left
         raise ShapeError(f"{context()}: {here} against {there}. Make the two lengths equal, "
                          "or make one of them 1.")  # fmt: skip
+
+    def hold_at_least(self, length: Dim, bound: int) -> None:
+        """Note that this trace holds only where a length is at least `bound`."""
+        length = self.resolve(length)
+        if not isinstance(length, int):
+            pair = facts.at_least(length, bound)
+            if pair[0] != pair[1] and pair not in self.guards:
+                self.guards.append(pair)
 
     def _hold(self, left: Dim, right: Dim) -> None:
         """Record `left == right`, as a substitution where one side is a plain symbol."""

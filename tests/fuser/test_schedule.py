@@ -40,7 +40,7 @@ KERNELS: dict[str, tuple[Any, tuple[Any, ...], int]] = {
     "stack": (lambda x: np.stack([x, -x, x * x], axis=-1), (V,), 1),
     "join of joins": (lambda x: np.concatenate([np.concatenate([x, -x]), x + 1]), (V,), 1),
     "join then use": (lambda x: np.concatenate([x, -x])[1:] * 2, (V,), 2),
-    "periodic": (lambda x: np.roll(x, 1) - x, (V,), 2),
+    "periodic": (lambda x: np.roll(x, 1) - x, (V,), 1),
     "reshape of work": (lambda x: (x * 2).reshape(8, 6) + 1, (X,), 1),
     "reshape of broadcast": (lambda x, v: (x + v).reshape(-1) * 2, (X, V[:8]), 1),
     "shapes that differ": (lambda x, v: (x * 2, v + 1, x[0] - 1), (X, V), 1),

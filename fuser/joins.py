@@ -1,0 +1,258 @@
+"""An operation on joined arrays is the join of that operation on their parts.
+
+`x - np.roll(x, 1)` reads a concatenation of two parts of x. Computed part by part, nothing has to
+be stored first: each part is a loop nest of its own, in one kernel. The pass moves concatenations
+towards the outputs, through elementwise operations and through reductions along other axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from fuser import facts, infer
+from fuser.dims import Dim
+from fuser.graph import Graph, Node, intern, make
+from fuser.ops import op
+
+#: A value is divided into at most this many parts: each is a loop nest. Rolls along three axes in
+#: both directions give 27.
+PARTS_LIMIT = 32
+
+
+def distribute(graph: Graph) -> Graph:
+    """Move concatenations behind the operations that read them; the same graph where none is read.
+
+    Args:
+        graph: rewritten. Lengths that its guards bound are compared (`fuser.facts`).
+    """
+    joined = [node for node in graph.nodes if node.op.name == "concatenate"]
+    if not joined:
+        return graph
+    pass_ = _Distribution(graph)
+    outputs = pass_.run()
+    if all(new is old for new, old in zip(outputs, graph.outputs, strict=True)):
+        return graph
+    return graph.with_outputs(outputs, pass_.lines)
+
+
+class _Distribution:
+    """One walk over a graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.bounds = facts.lower_bounds(graph.guards)
+        self.lines = dict(graph.lines)
+        self.stored = _stored_anyway(graph)
+
+    def run(self) -> list[Node]:
+        """The new outputs."""
+        new: dict[int, Node] = {}
+        for node in self.graph.nodes:
+            args = tuple(new[id(arg)] for arg in node.args)
+            joins = [
+                arg.op.name == "concatenate" and id(old) not in self.stored
+                for arg, old in zip(args, node.args, strict=True)
+            ]
+            found = self._through(node, args, joins) if any(joins) else None
+            if found is None:
+                same = all(a is b for a, b in zip(args, node.args, strict=True))
+                found = (
+                    node if same else intern(node.op, args, node.shape, node.dtype, node.payload)
+                )
+            line = self.graph.line_of(node)
+            if line:
+                self._note(found, line)
+            new[id(node)] = found
+        return [new[id(node)] for node in self.graph.outputs]
+
+    def _note(self, node: Node, line: str) -> None:
+        """The parts of an operation are on its line."""
+        self.lines.setdefault(id(node), line)
+        if node.op.name == "concatenate":
+            for part in node.args:
+                self.lines.setdefault(id(part), line)
+
+    def _through(self, node: Node, args: tuple[Node, ...], joins: Sequence[bool]) -> Node | None:
+        """The join of the parts of `node`; None where it stays as it is."""
+        if node.op.name == "concatenate":
+            return None
+        if node.op.reduction:
+            return self._reduced(node, args[0])
+        found = self._seen(node, args[0]) if node.op.structure else self._zipped(node, args, joins)
+        return found if found is not None and _parts(found) <= PARTS_LIMIT else None
+
+    def _seen(self, node: Node, joined: Node) -> Node | None:
+        """A view of a join as the join of views."""
+        axis = int(joined.payload)
+        if node.op.name == "transpose":
+            order = infer.parse_axes(node.payload)
+            parts = [make("transpose", part, payload=node.payload) for part in joined.args]
+            return self._join(parts, node, order.index(axis))
+        if node.op.name != "index":
+            return None
+        entries = list(infer.parse_index(node.payload))
+        place = _entry_of(entries, axis)
+        if place is None:  # the index ends before it: the whole axis
+            place = len(entries)
+            entries += [slice(None)] * (axis - sum(entry is not None for entry in entries) + 1)
+            place = len(entries) - 1
+        window = entries[place]
+        assert isinstance(window, slice)
+        if window.step not in (None, 1):
+            return None
+        cut = self._window(joined, axis, window)
+        if cut is None:
+            return None
+        entries[place] = slice(None)
+        payload = infer.spell_index(entries)
+        plain = all(entry == slice(None) for entry in entries)
+        after = place - sum(type(entry) is int for entry in entries[:place])
+        if cut.op.name != "concatenate" or int(cut.payload) != axis:
+            return cut if plain else self._index(cut, payload)
+        if plain:
+            return self._join(cut.args, node, axis)
+        return self._join([self._index(part, payload) for part in cut.args], node, after)
+
+    def _index(self, value: Node, payload: str) -> Node:
+        """An index of a value that may be a join again."""
+        plain = make("index", value, payload=payload)
+        found = self._seen(plain, value) if value.op.name == "concatenate" else None
+        return plain if found is None else found
+
+    def _window(self, joined: Node, axis: int, window: slice) -> Node | None:
+        """Some of the elements along the axis of a join; None where it is not known which."""
+        whole = facts.simplify(joined.shape[axis], self.bounds)
+        ends = []
+        for bound, default in ((window.start, 0), (window.stop, whole)):
+            ends.append(default if bound is None else bound if bound >= 0 else whole + bound)
+        start, stop = ends
+        inside = self._before(0, start) and self._before(start, stop) and self._before(stop, whole)
+        if not inside:
+            return None
+        if start == 0 and stop == whole:
+            return joined
+        length = stop - start
+        shape = (*joined.shape[:axis], length, *joined.shape[axis + 1 :])
+        return self._part_of_join(joined, axis, start, stop, shape)
+
+    def _join(self, parts: Sequence[Node], whole: Node, axis: int) -> Node:
+        """Parts joined to the value that `whole` stands for."""
+        return intern(op("concatenate"), tuple(parts), whole.shape, whole.dtype, str(axis))
+
+    def _reduced(self, node: Node, operand: Node) -> Node | None:
+        """A reduction of each part, where the parts lie along an axis that is kept."""
+        axis, axes = int(operand.payload), infer.parse_axes(node.payload)
+        if axis in axes or any(part.op.name == "concatenate" for part in operand.args):
+            return None
+        if node.op.name in ("argmax", "argmin") and len(axes) > 1:
+            return None
+        place = axis - sum(reduced < axis for reduced in axes)
+        parts = tuple(
+            make(node.op.name, part, payload=node.payload, equal=self.graph.equal)
+            for part in operand.args
+        )
+        return self._join(parts, node, place)
+
+    def _zipped(self, node: Node, args: Sequence[Node], joins: Sequence[bool]) -> Node | None:
+        """An elementwise operation along the parts of its first joined operand."""
+        lead = next((a for a, joined in zip(args, joins, strict=True) if joined), None)
+        if lead is None:
+            return None
+        rank = len(node.shape)
+        axis = int(lead.payload) + rank - len(lead.shape)
+        edges = self._edges(lead)
+        pieces = []
+        for place, part in enumerate(lead.args):
+            start, stop = edges[place], edges[place + 1]
+            length = facts.simplify(part.shape[int(lead.payload)], self.bounds)
+            operands = []
+            for arg in args:
+                own = axis - (rank - len(arg.shape))
+                if arg is lead:
+                    operands.append(part)
+                elif own < 0 or arg.shape[own] == 1:
+                    operands.append(arg)
+                else:
+                    operands.append(self._part(arg, own, start, stop, length))
+            shape = (*node.shape[:axis], length, *node.shape[axis + 1 :])
+            piece = intern(node.op, tuple(operands), shape, node.dtype, node.payload)
+            inner = [operand.op.name == "concatenate" for operand in operands]
+            deeper = self._zipped(piece, operands, inner) if any(inner) else None
+            pieces.append(piece if deeper is None else deeper)
+        return self._join(pieces, node, axis)
+
+    def _edges(self, joined: Node) -> list[Dim]:
+        """Where the parts of a concatenation start, and its end."""
+        axis = int(joined.payload)
+        edges: list[Dim] = [0]
+        for part in joined.args:
+            edges.append(facts.simplify(edges[-1] + part.shape[axis], self.bounds))
+        edges[-1] = facts.simplify(joined.shape[axis], self.bounds)
+        return edges
+
+    def _part(self, node: Node, axis: int, start: Dim, stop: Dim, length: Dim) -> Node:
+        """The elements [start, stop) of a value along one axis."""
+        whole = facts.simplify(node.shape[axis], self.bounds)
+        if start == 0 and stop == whole:
+            return node
+        shape = (*node.shape[:axis], length, *node.shape[axis + 1 :])
+        if node.op.name == "concatenate":
+            found = self._part_of_join(node, axis, start, stop, shape)
+            if found is not None:
+                return found
+        payload = f"{axis}; {start}; {stop}"
+        return intern(op("part"), (node,), shape, node.dtype, payload)
+
+    def _part_of_join(
+        self, node: Node, axis: int, start: Dim, stop: Dim, shape: tuple[Dim, ...]
+    ) -> Node | None:
+        """The elements [start, stop) of a concatenation; None where it is not known which."""
+        along = int(node.payload)
+        if along != axis:
+            parts = [self._part(part, axis, start, stop, shape[axis]) for part in node.args]
+            return intern(op("concatenate"), tuple(parts), shape, node.dtype, node.payload)
+        edges = self._edges(node)
+        parts = []
+        for part, low, high in zip(node.args, edges[:-1], edges[1:], strict=True):
+            if self._before(high, start) or self._before(stop, low):
+                continue
+            first = start if self._before(low, start) else low
+            last = stop if self._before(stop, high) else high
+            known = first is start or self._before(start, low)
+            if not known or not (last is stop or self._before(high, stop)):
+                return None
+            if first == start and last == stop:
+                return self._part(part, axis, first - low, last - low, shape[axis])
+            parts.append(self._part(part, axis, first - low, last - low, last - first))
+        if not parts:
+            return None
+        return intern(op("concatenate"), tuple(parts), shape, node.dtype, node.payload)
+
+    def _before(self, left: Dim, right: Dim) -> bool:
+        """Whether one place is never behind another."""
+        return facts.at_most(left, right, self.bounds)
+
+
+def _parts(node: Node) -> int:
+    """How many loop nests a value takes."""
+    return sum(map(_parts, node.args)) if node.op.name == "concatenate" else 1
+
+
+def _stored_anyway(graph: Graph) -> Mapping[int, Node]:
+    """Values that a view, or a reduction along the parts, wants as one array."""
+    found: dict[int, Node] = {}
+    for node in graph.nodes:
+        for arg in node.args:
+            if node.op.name in ("reshape", "broadcast_to"):
+                found[id(arg)] = arg
+    return found
+
+
+def _entry_of(entries: Sequence[infer.IndexPart], axis: int) -> int | None:
+    """Where an index speaks of an axis; None where it ends before."""
+    seen = -1
+    for place, entry in enumerate(entries):
+        seen += entry is not None
+        if seen == axis:
+            return place
+    return None

@@ -1,0 +1,102 @@
+"""Operations on joined arrays: one kernel, nothing stored, and what NumPy gives."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fuser
+from tests.fuser.comparing import assert_same
+
+CHANCE = np.random.default_rng(3)
+X = CHANCE.integers(-5, 6, (6, 7)).astype(np.float32)
+V = CHANCE.integers(-5, 6, 12).astype(np.float32)
+
+
+def _laplace(u: Any) -> Any:
+    """Periodic in both axes."""
+    return np.roll(u, 1, 0) + np.roll(u, -1, 0) + np.roll(u, 1, 1) + np.roll(u, -1, 1) - 4 * u
+
+
+def _life(g: Any) -> Any:
+    """Conway's game, periodic: eight rolls along two axes."""
+    moves = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if (i, j) != (0, 0)]
+    count = sum(np.roll(g, move, (0, 1)) for move in moves)
+    return (count == 3) | ((g > 0) & (count == 2))
+
+
+def _padded(x: Any) -> Any:
+    """Zeros around."""
+    p = np.pad(x, 1)
+    return p[2:, 1:-1] + p[:-2, 1:-1] + p[1:-1, 2:] + p[1:-1, :-2] - 4 * x
+
+
+ONE_KERNEL: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "roll": (lambda x: x - np.roll(x, 1, axis=1), (X,)),
+    "rolls": (lambda v: np.roll(v, 1) + np.roll(v, -2) - 2 * v, (V,)),
+    "laplace": (_laplace, (X,)),
+    "laplace of another order": (_laplace, (np.asfortranarray(X),)),
+    "life": (_life, ((X > 0).astype(np.int8),)),
+    "pad": (_padded, (X,)),
+    "pad edge": (lambda v: np.diff(np.pad(v, 1, mode="edge")), (V,)),
+    "bias": (lambda x, v: np.roll(x, 1, 0) * v[:7] + v[0], (X, V)),
+    "columns": (lambda x: np.roll(x, 1, 0) * x[:, :1], (X,)),
+    "costly": (lambda x: np.exp2(np.concatenate([x, x * 2, x[:1]])) * 2, (X,)),
+    "sums of kept rows": (lambda x: (x - np.roll(x, 1, 0)).sum(1), (X,)),
+    "transposed": (lambda x: np.roll(x, 1, 0).T * 2 + x.T, (X,)),
+    "sliced": (lambda x: np.roll(x, 1, 0)[1:-1, 2:] + x[1:-1, 2:], (X,)),
+    "row": (lambda x: np.roll(x, 1, 0)[:, 2] + x[:, 1], (X,)),
+    "new axis": (lambda x: np.roll(x, 1, 0)[:, None] + x, (X,)),
+    "several results": (lambda x: (np.roll(x, 1) + 1, np.roll(x, 1) * 2), (V,)),
+    "mixed dtypes": (lambda x, n: np.roll(x, 1) + np.roll(n, -1), (V, np.arange(12))),
+    "where": (lambda v: np.where(np.roll(v, 1) > v, v, np.roll(v, -1)), (V,)),
+}
+
+
+@pytest.mark.parametrize("name", ONE_KERNEL)
+def test_joined_values_are_used_in_the_same_kernel(name: str) -> None:
+    """One kernel: nothing is stored between."""
+    function, args = ONE_KERNEL[name]
+    assert_same(function, *args)
+    explanation = fuser.fuse(function).explain(*args)
+    assert len(explanation.groups) == 1
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (1, 1), (1, 5), (2, 2), (3, 2), (4, 4)])
+@pytest.mark.parametrize("function", [_laplace, _life, _padded])
+def test_short_axes_have_kernels_of_their_own(function: Any, shape: tuple[int, int]) -> None:
+    """Where the ends of two rolls overlap."""
+    numbers = np.arange(shape[0] * shape[1], dtype=np.int64).reshape(shape) % 3
+    assert_same(function, numbers)
+
+
+def test_lengths_beyond_the_shortest_compile_nothing() -> None:
+    """Other sizes are the same kernel."""
+    fused = fuser.fuse(_laplace, fallback="error")
+    fused(X)
+    before = fuser.n_compiled_kernels()
+    for size in range(2, 102, 9):
+        fused(np.ones((size, size + 1), np.float32))
+    assert fuser.n_compiled_kernels() == before
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.integers(-3, 3), st.integers(0, 1), st.booleans()), min_size=1, max_size=4
+    ),
+    st.tuples(st.integers(0, 7), st.integers(0, 7)),
+)
+def test_sums_of_rolls(moves: list[tuple[int, int, bool]], shape: tuple[int, int]) -> None:
+    """Random shifts along both axes, of the array and of what was computed so far."""
+
+    def function(x: Any) -> Any:
+        total = x * 2
+        for shift, axis, again in moves:
+            total = total + np.roll(total if again else x, shift, axis)
+        return total
+
+    numbers = np.arange(shape[0] * shape[1], dtype=np.int32).reshape(shape)
+    assert_same(function, numbers)
