@@ -190,6 +190,40 @@ def _polyval(tracing: Tracing, p: Any, x: Any) -> Any:
     return total
 
 
+@_handles(np.einsum)
+def _einsum(tracing: Tracing, *operands: Any, **options: Any) -> Any:
+    """np.einsum where one operand has every index: a product, then a sum.
+
+    Others are products of matrices, which libraries do better.
+    """
+    if not operands or type(operands[0]) is not str or any(map(_given, options.values())):
+        raise Unsupported("unsupported-argument", "np.einsum", "this form of the call")
+    terms, _, kept = operands[0].replace(" ", "").partition("->")
+    labels = terms.split(",")
+    arrays: list[Any] = [_array(tracing, value) for value in operands[1:]]
+    every = max(labels, key=len)
+    known = set(every)
+    fits = len(labels) == len(arrays) > 1 and all(
+        len(label) == array.ndim == len(set(label)) and set(label) <= known and label.isalpha()
+        for label, array in zip(labels, arrays, strict=False)
+    )
+    one_axis = "->" in operands[0] and len(kept) <= 1 and set(kept) < known
+    if not fits or not one_axis or any(array.dtype.kind not in "fiu" for array in arrays):
+        raise Unsupported("unsupported-argument", "np.einsum", f"{operands[0]!r}")
+    sizes = {name: tracing.size(d) for a, own in zip(arrays, labels, strict=True)
+             for name, d in zip(own, a.dims, strict=True)}  # fmt: skip
+    total: Any = None
+    for label, array in zip(labels, arrays, strict=True):
+        if any(tracing.size(d) != sizes[name] for name, d in zip(label, array.dims, strict=True)):
+            raise ValueError(f"operand of {label!r} has a length that another one has not")
+        order = sorted(range(array.ndim), key=lambda axis, own=label: every.index(own[axis]))
+        entries = tuple(slice(None) if name in label else None for name in every)
+        aligned = np.transpose(array, order)[entries]
+        total = aligned if total is None else total * aligned
+    axes = tuple(axis for axis, name in enumerate(every) if name not in kept)
+    return np.sum(total, axis=axes, dtype=total.dtype)
+
+
 # -- comparisons and choices ----------------------------------------------------------------
 
 

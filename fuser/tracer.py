@@ -339,6 +339,8 @@ class Tracing:
             from fuser.reductions import reduce_ufunc
 
             return reduce_ufunc(self, ufunc, inputs[0], options)
+        if method == "outer" and len(inputs) == 2 and ufunc.nin == 2:
+            return self._outer(ufunc, inputs, options)
         if method != "__call__":
             raise Unsupported("unsupported-function", f"np.{name}.{method}", "a ufunc method")
         out = options.pop("out", None)
@@ -360,6 +362,17 @@ class Tracing:
             for node, target in zip(results, targets, strict=True)
         ]
         return finished[0] if len(finished) == 1 else tuple(finished)
+
+    def _outer(self, ufunc: np.ufunc, inputs: Sequence[Any], options: dict[str, Any]) -> Any:
+        """`ufunc.outer(a, b)`: every element of a with every element of b."""
+        if any(isinstance(value, HostScalar) for value in inputs):
+            raise Unsupported("unsupported-function", f"np.{ufunc.__name__}.outer", "a scalar")
+        strong = [np.asarray(v)[()] if type(v) in (bool, int, float) else v for v in inputs]
+        left, right = (self.operand(value) for value in strong)
+        axes = right.ndim if isinstance(right, TracedArray) else 0
+        if axes and isinstance(left, TracedArray):
+            left = left[(..., *(None,) * axes)]
+        return self.apply_ufunc(ufunc, "__call__", (left, right), options)
 
     def _results(
         self, ufunc: np.ufunc, operands: list[Any], dtype: Any, casting: str

@@ -47,6 +47,18 @@ FUSED: dict[str, tuple[Any, tuple[Any, ...]]] = {
         lambda v, x: (np.outer(v, x), np.outer(x, 2)),
         (V, X),
     ),
+    "ufunc.outer": (
+        lambda v, x: (np.add.outer(v, v), np.multiply.outer(x, v), np.subtract.outer(v, 2)),
+        (V, X),
+    ),
+    "einsum": (
+        lambda x, y, v: (
+            np.einsum("ij,ij->i", x, y), np.einsum("ij,ij->", x, x), np.einsum("ij,j->i", x, v[:4]),
+            np.einsum("ij, ji -> j", x, y.T), np.einsum("ij,i,j->j", x, v[:6], v[:4]),
+        ),
+        (X, Y, V),
+    ),
+    "einsum integers": (lambda n: np.einsum("i,i->", n, n), (NUMBERS,)),
     "inner": (lambda v: np.inner(v, v) + 1, (V,)),
     "polyval": (lambda x: (np.polyval([1.0, -2, 3], x), np.polyval((2, 3), x)), (X.T,)),
     "polyval integers": (lambda n: np.polyval([1, 2], n), (NUMBERS,)),
@@ -132,6 +144,8 @@ def test_formulas_take_arrays_of_every_order(name: str) -> None:
 
 REFUSED: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "inner of matrices": (lambda x: np.inner(x, x), (X,)),
+    "einsum of matrices": (lambda x: np.einsum("ij,kj->ik", x, x), (X,)),
+    "einsum in two axes": (lambda x: np.einsum("ij->ji", x), (X,)),
     "average with weights": (lambda v: np.average(v, weights=v * v), (V,)),
     "piecewise functions": (lambda x: np.piecewise(x, [x < 0], [lambda s: s * 2]), (X,)),
     "pad reflect": (lambda x: np.pad(x, 1, mode="reflect"), (X,)),
