@@ -7,6 +7,7 @@ it: the same formula written by hand gives the same kernel. Reductions are the c
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -36,8 +37,21 @@ def _row(name: str, x: Any) -> Any:
         node = tracing.node(name, [tracing.cast(x.node, wanted)])
         return tracing.wrap(node, not node.shape)
     array = np.asarray(x)
+    if type(x) is np.ndarray and array.ndim and array.dtype.kind in "biuf":
+        return _fused_row(name)(x)
     wanted = np.exp.resolve_dtypes((array.dtype, None))[0]
     return TABLE[name].numpy(array.astype(wanted, copy=False))
+
+
+@cache
+def _fused_row(name: str) -> Any:
+    """The row as a fused function: on plain arrays, NumPy would need a Python loop."""
+    from fuser.fused_function import FusedFunction  # it needs backends: not at import
+
+    def row(x: Any) -> Any:
+        return _row(name, x)
+
+    return FusedFunction(row, fallback="allow")
 
 
 def sigmoid(x: Any) -> Any:

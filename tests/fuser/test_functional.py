@@ -148,3 +148,14 @@ def test_sums_of_logarithms_are_numpys(name: str) -> None:
         assert np.array_equal(getattr(functional, name)(x, y), wanted, equal_nan=True)
     got = fuser.fuse(getattr(functional, name), fallback="error")(x, y)
     np.testing.assert_allclose(got, wanted, rtol=1e-14, atol=1e-15)
+
+
+def test_plain_arrays_take_a_kernel_not_a_python_loop() -> None:
+    """erf of an array outside of any fused function: compiled once, whatever the length."""
+    functional.erf(np.linspace(-3, 3, 11))
+    before = fuser.n_compiled_kernels()
+    x = np.linspace(-3, 3, 101)
+    found = functional.erf(x)
+    assert fuser.n_compiled_kernels() == before
+    np.testing.assert_allclose(found, [math.erf(value) for value in x], rtol=5e-16)
+    assert isinstance(functional.erf(np.float32(0.5)), np.float32)
