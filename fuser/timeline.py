@@ -5,9 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from time import perf_counter_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from fuser.native_call import bump_mode
 
@@ -17,8 +16,7 @@ if TYPE_CHECKING:
     import pandas
 
 
-@dataclass(frozen=True, slots=True)
-class Phase:
+class Phase(NamedTuple):
     """One timed phase: its name, what it worked on, start and length in nanoseconds."""
 
     name: str
@@ -52,8 +50,10 @@ class Timeline:
             total[p.name] = total.get(p.name, 0.0) + p.elapsed_ns / 1e9
         return total
 
-    def save(self, path: str | Path) -> Path:
-        """Write a trace-event JSON file that Perfetto and chrome://tracing open."""
+    def to_json(self) -> str:
+        """Return trace events as JSON text, which Perfetto and chrome://tracing open."""
+        import json
+
         events = [
             {
                 "name": p.name,
@@ -67,11 +67,14 @@ class Timeline:
             }
             for p in self.phases
         ]
-        import json
+        return json.dumps({"traceEvents": events, "displayTimeUnit": "ns"})
+
+    def save(self, path: str | Path) -> Path:
+        """Write the trace events of `to_json` to a file."""
         from pathlib import Path
 
         target = Path(path)
-        target.write_text(json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}))
+        target.write_text(self.to_json())
         return target
 
 
@@ -84,17 +87,32 @@ def listening() -> bool:
     return bool(_listeners)
 
 
-@contextmanager
-def phase(name: str, subject: str = "") -> Iterator[None]:
-    """Time the block as one phase when somebody listens."""
-    if not _listeners:
-        yield
-        return
-    start = perf_counter_ns()
-    try:
-        yield
-    finally:
-        done = Phase(name, subject, start, perf_counter_ns() - start, threading.get_ident())
+class phase:  # noqa: N801  (read as a verb at its places of use)
+    """Time the block as one phase when somebody listens.
+
+    A class and not a generator: a call through Python passes several of these.
+    """
+
+    __slots__ = ("_name", "_start_ns", "_subject")
+
+    def __init__(self, name: str, subject: str = "") -> None:
+        """Name the phase and what it works on."""
+        self._name = name
+        self._subject = subject
+        self._start_ns = 0
+
+    def __enter__(self) -> None:
+        """Read the clock, if anybody wants to know."""
+        if _listeners:
+            self._start_ns = perf_counter_ns()
+
+    def __exit__(self, *_: object) -> None:
+        """Keep the phase; one that began before anybody listened is not kept."""
+        if not self._start_ns:
+            return
+        elapsed_ns = perf_counter_ns() - self._start_ns
+        thread = threading.get_ident()
+        done = Phase(self._name, self._subject, self._start_ns, elapsed_ns, thread)
         for listener in _listeners:
             listener.phases.append(done)
 

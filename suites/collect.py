@@ -17,6 +17,7 @@ from fuser.reports.record import (
     Variant,
 )
 from fuser.reports.record_details import Boundary
+from fuser.suites.findings import Findings
 from fuser.suites.measuring import Event
 from fuser.suites.plan import CellPlan, Plan, VariantPlan
 from fuser.suites.registry import resolve
@@ -57,6 +58,7 @@ class Collector:
         self.scaling: dict[tuple[int, str], list[float]] = defaultdict(list)
         self.overhead: dict[str, Any] | None = None
         self.texts: dict[str, str] = {}
+        self.experiments = Findings()
         self.notes: list[str] = []
 
     def add(self, process: int, event: Event) -> None:
@@ -64,6 +66,15 @@ class Collector:
         handler = getattr(self, f"_add_{event['event']}", None)
         if handler is not None:
             handler(process, event)
+        elif event["event"] in Findings.NAMES:
+            self.experiments.add(event)
+
+    def _add_trace(self, process: int, event: Event) -> None:
+        self.texts["trace"] = event["text"]
+
+    def _add_note(self, process: int, event: Event) -> None:
+        if event["text"] not in self.notes:
+            self.notes.append(event["text"])
 
     def forget_samples(self, process: int) -> None:
         """Drop the samples of a process that died: it is run again, without who did it."""

@@ -85,7 +85,8 @@ class Engine:
             packages=machine.package_versions(), commit=self.commit, dirty=self.dirty,
             ceilings=list(self.collector.ceilings), variants=self.collector.variants(),
             cells=self.collector.cells(), compile_scaling=self.collector.compile_scaling(),
-            call_overhead=self.collector.overhead, texts=dict(self.collector.texts),
+            call_overhead=self.collector.overhead, **self.collector.experiments.fields(),
+            texts=dict(self.collector.texts),
             notes=list(self.collector.notes),
         )
 
@@ -171,7 +172,7 @@ class Engine:
             cells=cells, rows=[rows for rows in wanted if rows],
             variants={index: spec for index, spec in variants.items() if index in used},
             ceilings=plan.ceilings, scaling=plan.scaling if fused else (),
-            scaling_variant=fused[0] if fused else None,
+            scaling_variant=fused[0] if fused else None, experiments=plan.experiments,
         )
 
     def _show(self, process: int, event: Event) -> None:

@@ -87,6 +87,7 @@ class Plan:
     least_blocks: int = 2
     ceilings: bool = True
     scaling: Sequence[int] = ()
+    experiments: bool = False
     memory_bytes: int = 1 << 30
     stall_s: float = 120.0  # a worker that says nothing for so long is stopped
     command: Sequence[str] = field(default_factory=tuple)
@@ -266,6 +267,7 @@ def quick_plan(**changes: Any) -> Plan:
         "variants": variants_for(),
         "preset": "quick",
         "scaling": SCALING_OPERATIONS,
+        "experiments": True,
     }
     return Plan(**(settings | changes))
 
@@ -279,6 +281,7 @@ def full_plan(**changes: Any) -> Plan:
         "processes": 5,
         "budget_s": FULL_BUDGET_S,
         "scaling": SCALING_OPERATIONS,
+        "experiments": True,
     }
     return Plan(**(settings | changes))
 

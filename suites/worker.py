@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from fuser.suites import ceilings, machine, runners, scaling
+from fuser.suites import ceilings, experiments, machine, runners, scaling
 from fuser.suites.measuring import Emit, Event, Limits, Measurement
 from fuser.suites.plan import CellPlan
 from fuser.suites.registry import resolve
@@ -38,6 +38,7 @@ class Job:
     ceilings: bool
     scaling: Sequence[int]
     scaling_variant: int | None
+    experiments: bool = False
 
     def to_json(self) -> str:
         """Return the job as text."""
@@ -127,6 +128,13 @@ def work(job: Job, emit: Emit, position: Position) -> None:
         for (index, plan), rows in zip(job.cells, job.rows, strict=True)
     ]
     Measurement(cells, used, job.limits, emit, position.mark).run()
+    if job.experiments and job.scaling_variant is not None:
+        position.mark(-1, -1)
+        emit({"event": "progress", "text": "anatomy of a call", "fraction": 0.98})
+        timed = [(plan.workload, plan.dtype) for _, plan in job.cells]
+        fused = used[job.scaling_variant]
+        for event in experiments.measure(job.process, machine.usable_cores(), fused, timed):
+            emit(event)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -1,0 +1,63 @@
+"""The coverage map holds the operator table, and what it calls verified is what the tests do."""
+
+import numpy as np
+
+from fuser.ops import TABLE
+from fuser.suites import coverage
+from fuser.suites.registry import workloads
+from fuser.suites.workload import Workload, normals
+from tests.backends import fusion_suite
+from tests.backends.cases import CASES
+from tests.fuser import test_reductions
+
+
+def test_every_operation_has_cells_and_a_proof() -> None:
+    """An operation that no workload times and no test of the table verifies fails here."""
+    cells = coverage.cells([])
+    held = {each.operation for each in cells if each.proof != "never"}
+    computing = {name for name, op in TABLE.items() if not op.structure}
+    assert held == computing
+    for name in computing:
+        dtypes = {each.dtype for each in cells if each.operation == name}
+        assert dtypes == set(TABLE[name].dtypes())
+
+
+def test_what_is_called_verified_is_what_the_tests_compare() -> None:
+    """The declared pairs are those over which the named tests are parametrised."""
+    declared = {(op, dtype) for (op, dtype, _), test in coverage.verified()
+                if test == coverage.TABLE_TEST}  # fmt: skip
+    assert declared == {(case.op.name, case.rows_dtype) for case in CASES}
+    for test in (coverage.TABLE_TEST, coverage.CAST_TEST):
+        assert hasattr(fusion_suite.FusionSuite, test.rpartition(" ")[2])
+    assert hasattr(test_reductions, coverage.REDUCTION_TEST.rpartition(" ")[2])
+    reduced = {np.dtype(name).name for name in test_reductions.DTYPES}
+    assert reduced == set(coverage.REDUCED_DTYPES)
+    rows = {name for name, op in TABLE.items() if op.reduction}
+    assert rows <= set(test_reductions.NAMES)
+
+
+def test_layouts_are_those_of_the_operands() -> None:
+    """Contiguous and transposed inputs, a broadcast row, a number, and a value in between."""
+
+    def function(x: np.ndarray, row: np.ndarray) -> np.ndarray:
+        return np.exp(x.T[::2] + row * 2)
+
+    def inputs(*_: object) -> tuple[np.ndarray, ...]:
+        return np.ones((6, 8), np.float32), np.ones(6, np.float32)
+
+    found = coverage.uses(Workload("mine", "mine", "mine", function, inputs), "float32")
+    assert ("exp", "float32", "inside") in found
+    assert ("multiply", "float32", "contiguous") in found
+    assert ("multiply", "float32", "scalar") in found
+    assert {layout for op, _, layout in found if op == "add"} == {"strided", "inside"}
+
+
+def test_a_timed_operation_names_its_workloads() -> None:
+    """Once each, whatever the number of sizes; a workload that must be refused times nothing."""
+    mine = Workload("mine", "mine", "mine", lambda x: np.tanh(x), normals(1))
+    refused = workloads()["sorted_gaps"]
+    cells = coverage.cells([(mine, "float32"), (mine, "float32"), (refused, "float32")])
+    timed = [each for each in cells if each.proof == "timed"]
+    assert [(each.operation, each.dtype, each.layout, list(each.by)) for each in timed] == [
+        ("tanh", "float32", "contiguous", ["mine"])
+    ]
