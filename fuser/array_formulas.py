@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +16,9 @@ from fuser.traced_array import TracedArray, normal_axis
 from fuser.tracer import Tracing
 
 __all__ = ["register"]
+
+#: np.tile and np.repeat write each copy by a loop nest of its own, up to this many.
+COPIES_LIMIT = 16
 
 
 def register() -> None:
@@ -294,34 +297,29 @@ def _tile(tracing: Tracing, A: Any, reps: Any) -> Any:  # noqa: N803 - NumPy's n
         raise Unsupported("unsupported-argument", "np.tile", "no repetitions")
     if all(count == 1 for count in counts):
         return tracing.wrap(tracing.own(x.node, x.dtype, "K"))
-    apart = x[tuple(itertools.chain.from_iterable((None, slice(None)) for _ in range(rank)))]
-    shape: list[Any] = []
-    for count, length in zip(counts, x.shape, strict=True):
-        shape += [count, length]
-    return _joined(tracing, apart, shape, [c * n for c, n in zip(counts, x.shape, strict=True)])
+    if math.prod(counts) > COPIES_LIMIT:
+        raise Unsupported("unsupported-argument", "np.tile", f"over {COPIES_LIMIT} repetitions")
+    for place, count in enumerate(counts):
+        if count > 1:
+            x = np.concatenate([x] * count, axis=place)  # type: ignore[assignment, list-item]
+    return tracing.wrap(tracing.own(x.node, x.dtype, "C"))
 
 
 @_handles(np.repeat)
 def _repeat(tracing: Tracing, a: Any, repeats: Any, axis: Any = None) -> Any:
-    """np.repeat of every element, the same number of times."""
-    if type(repeats) is not int or repeats < 1:
-        raise Unsupported("unsupported-argument", "np.repeat", f"repeats={type(repeats).__name__}")
-    x = _array(tracing, a)
+    """np.repeat of every element, the same small number of times."""
+    if type(repeats) is not int or not 1 <= repeats <= COPIES_LIMIT:
+        raise Unsupported("unsupported-argument", "np.repeat", f"repeats={repeats!r}")
+    x: Any = _array(tracing, a)
     if axis is None:
         x, axis = x.ravel(), 0
     place = normal_axis(axis, x.ndim)
-    apart = x[(*(slice(None),) * (place + 1), None)]
     lengths = list(x.shape)
-    shape = [*lengths[: place + 1], repeats, *lengths[place + 1 :]]
     lengths[place] = lengths[place] * repeats
-    return _joined(tracing, apart, shape, lengths)
-
-
-def _joined(tracing: Tracing, apart: Any, shape: Sequence[Any], joined: Sequence[Any]) -> Any:
-    """Broadcast, then reshape; a new array."""
-    wide: Any = np.broadcast_to(apart, tuple(shape))
-    flat = wide.reshape(tuple(joined))
-    return tracing.wrap(tracing.own(flat.node, flat.dtype, "C"))
+    apart = np.stack([x] * repeats, axis=place + 1)
+    if any(tracing.size(dim) == 0 for dim in x.dims):
+        raise Unsupported("unsupported-argument", "np.repeat", "nothing")
+    return apart.reshape(tuple(lengths))
 
 
 def _pad_widths(pad_width: Any, rank: int) -> list[tuple[int, int]]:
