@@ -41,10 +41,14 @@ def parse(text: str) -> Any:
     return module
 
 
-def to_object(text: str) -> bytes:
+def to_object(text: str, quick: bool = False) -> bytes:
     """Machine code of a module for this processor: an object file's bytes.
 
     From the disk cache where it is there; else verified, compiled and kept.
+
+    Args:
+        text: LLVM IR.
+        quick: compile in a fifth of the time, to code that is slower.
     """
     with phase("disk"):
         target.initialise()
@@ -53,17 +57,17 @@ def to_object(text: str) -> bytes:
     if known is not None:
         counters.count("disk_hits")
         return known
-    code = compile_object(text)
+    code = compile_object(text, quick)
     with phase("disk"):
         disk_cache.write(key, code)
     return code
 
 
-def compile_object(text: str) -> bytes:
+def compile_object(text: str, quick: bool = False) -> bytes:
     """Verify and compile a module, whatever is cached."""
     with phase("parse"):
         module = parse(text)
-    machine = target.target_machine()
+    machine = target.target_machine(quick)
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     with phase("llvm"):

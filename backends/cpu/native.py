@@ -11,7 +11,9 @@ from fuser.backends.cpu.backend import imports_of
 _keep: list[Any] = []
 
 
-def load_forever(text: str, exports: tuple[str, ...]) -> dict[str, int]:
+def load_forever(
+    text: str, exports: tuple[str, ...], quick: bool = False
+) -> dict[str, int]:
     """Compile a module whose code outlives the interpreter's own shutdown.
 
     Other libraries may hold its addresses (NumPy frees arrays after our module is gone), so the
@@ -20,11 +22,12 @@ def load_forever(text: str, exports: tuple[str, ...]) -> dict[str, int]:
     Args:
         text: LLVM IR.
         exports: names to look up.
+        quick: compile sooner, to slower code: for what runs a few times a call at most.
 
     Returns:
         Addresses by name.
     """
-    library, addresses = loader.load(loader.to_object(text), exports, imports_of(text))
+    library, addresses = loader.load(loader.to_object(text, quick), exports, imports_of(text))
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(loader._jit))
     _keep.append(library)

@@ -6,8 +6,8 @@ A transposed operand is read along its own memory, in square blocks that are tur
 registers; every other and reversed elements are picked by shuffles; other strides one by one.
 
 One function for each size of element, `fuser_pack_<bytes>(ptr to, i64 to_row, ptr from,
-i64 from_row, i64 from_step, i64 rows, i64 columns)`; strides are in bytes. They are compiled once
-a process, when the first kernel that calls them is loaded.
+i64 from_row, i64 from_step, i64 rows, i64 columns)`; strides are in bytes. Each is compiled
+once a process, when the first kernel that calls it is loaded.
 """
 
 from __future__ import annotations
@@ -26,6 +26,10 @@ SIDE = 64
 #: packed row by row is soon read again, and should not fill the first cache.
 TILE, LINE = SIDE * SIDE, 512
 
+#: Rows and columns of a block that is turned in registers, at most; every shuffle costs a quarter
+#: of a millisecond to compile.
+BLOCK = 8
+
 
 def symbol(itemsize: int) -> str:
     """The function for elements of this many bytes."""
@@ -39,11 +43,10 @@ def declare(module: Module, itemsize: int) -> str:
     return name
 
 
-def module_text(features: Features) -> str:
-    """The functions for every size of element."""
+def module_text(itemsize: int, features: Features) -> str:
+    """The function for elements of this many bytes."""
     module = Module(features)
-    for itemsize in SIZES:
-        module.functions.append(_pack(module, itemsize))
+    _pack(module, itemsize)
     return module.text()
 
 
@@ -51,12 +54,13 @@ _lock = threading.Lock()
 
 
 @cache
-def _addresses() -> dict[str, int]:
-    """Compile and load the functions for this processor."""
+def _address(name: str) -> int:
+    """Compile and load one of the functions for this processor."""
     from fuser.backends.cpu.native import load_forever
     from fuser.backends.cpu.target import host_features
 
-    return load_forever(module_text(host_features()), tuple(symbol(size) for size in SIZES))
+    itemsize = int(name.removeprefix(PREFIX))
+    return load_forever(module_text(itemsize, host_features()), (name,))[name]
 
 
 def address_of(name: str) -> int | None:
@@ -64,7 +68,7 @@ def address_of(name: str) -> int | None:
     if not name.startswith(PREFIX):
         return None
     with _lock:
-        return _addresses().get(name)
+        return _address(name)
 
 
 class _Packer:
@@ -75,6 +79,7 @@ class _Packer:
         self.size = itemsize
         self.scalar = f"i{8 * itemsize}"
         self.lanes = max(2, min(16, module.features.vector_bytes // itemsize))
+        self.side = min(self.lanes, BLOCK)
 
     # -- addresses and moves ----------------------------------------------------------------
 
@@ -106,11 +111,6 @@ class _Packer:
         text = f"shufflevector {left.typed}, {left.type} {other}, <{len(lanes)} x i32> <{mask}>"
         return self.b.value(text, self.scalar, len(lanes))
 
-    def least(self, left: str, right: str) -> str:
-        """The smaller of two unsigned numbers."""
-        less = self.b.value(f"icmp ult i64 {left}, {right}", "i1", 1).text
-        return self.b.value(f"select i1 {less}, i64 {left}, i64 {right}", "i64", 1).text
-
     def branch(self, condition: str) -> str:
         """Branch on a comparison; begins the first block and returns the other's label."""
         yes, no = self.b.label("yes"), self.b.label("no")
@@ -123,21 +123,21 @@ class _Packer:
 
     def transposed(self) -> None:
         """Rows beside each other in memory: square blocks, then what is left over."""
-        b, lanes = self.b, str(self.lanes)
-        whole_rows = self.number("and", "%rows", str(-self.lanes))
-        whole_columns = self.number("and", "%columns", str(-self.lanes))
-        across = begin_loop(b, "0", self.number("udiv", "%columns", lanes))
-        column = self.number("mul", across.index, lanes)
-        down = begin_loop(b, "0", self.number("udiv", "%rows", lanes))
-        self.block(self.number("mul", down.index, lanes), column)
+        b, side = self.b, str(self.side)
+        whole_rows = self.number("and", "%rows", str(-self.side))
+        whole_columns = self.number("and", "%columns", str(-self.side))
+        across = begin_loop(b, "0", self.number("udiv", "%columns", side))
+        column = self.number("mul", across.index, side)
+        down = begin_loop(b, "0", self.number("udiv", "%rows", side))
+        self.block(self.number("mul", down.index, side), column)
         down.end()
         across.end()
-        self.rectangle("0", whole_rows, whole_columns, "%columns")
-        self.rectangle(whole_rows, "%rows", "0", "%columns")
+        self.rectangle("0", whole_columns, whole_rows, "%columns")
+        self.rectangle(whole_rows, "0", "%rows", "%columns")
 
     def block(self, row: str, column: str) -> None:
         """One square block: perfect shuffles of the vectors, log2 of their number times."""
-        size, lanes = str(self.size), self.lanes
+        size, lanes = str(self.size), self.side
         corner = self.at("%from", (row, size), (column, "%step"))
         vectors = [self.load(corner, lanes)]
         for _ in range(lanes - 1):
@@ -158,13 +158,23 @@ class _Packer:
             self.store(vector, corner)
             corner = self.at(corner, ("1", "%to.row"))
 
-    def rectangle(self, top: str, bottom: str, left: str, right: str) -> None:
-        """One element at a time."""
+    def rectangle(self, top: str, left: str, bottom: str, right: str) -> None:
+        """One element at a time: [top, bottom) and [left, right)."""
         size = str(self.size)
-        down = begin_loop(self.b, top, bottom)
-        across = begin_loop(self.b, left, right)
+        source = self.at("%from", (top, "%row"), (left, "%step"))
+        target = self.at("%to", (top, "%to.row"), (left, size))
+        rows, columns = self.number("sub", bottom, top), self.number("sub", right, left)
+        self.b.line(
+            f"call void @{_rest_name(self.size)}(ptr {target}, i64 %to.row, ptr {source}, "
+            f"i64 %row, i64 %step, i64 {rows}, i64 {columns})"
+        )
+
+    def one_by_one(self) -> None:
+        """The whole matrix, one element at a time."""
+        down = begin_loop(self.b, "0", "%rows")
+        across = begin_loop(self.b, "0", "%columns")
         source = self.at("%from", (down.index, "%row"), (across.index, "%step"))
-        target = self.at("%to", (down.index, "%to.row"), (across.index, size))
+        target = self.at("%to", (down.index, "%to.row"), (across.index, str(self.size)))
         self.store(self.load(source, 1), target)
         across.end()
         down.end()
@@ -172,61 +182,51 @@ class _Packer:
     # -- rows -------------------------------------------------------------------------------
 
     def every_other(self) -> None:
-        """Rows of every other element: both halves of what two vectors hold, less the gaps.
+        """Rows of every other element: what two vectors hold, less the gaps.
 
-        Vectors begin at a cache line of the source, where that is an element. They also hold
-        the gap after their last element, which may lie beyond the array after the last of all.
+        Their last gap may lie beyond the array: the last vector's elements are left for later.
         """
         lanes, size = self.lanes, str(self.size)
+        count = self.number("udiv", self.number("sub", "%columns", "1"), str(lanes))
         down = begin_loop(self.b, "0", "%rows")
-        source, target = self.row_of(down.index)
-        start = self.b.value(f"ptrtoint ptr {source} to i64", "i64", 1).text
-        before = self.number("and", self.number("sub", "0", start), "63")
-        head = self.least(self.number("udiv", before, str(2 * self.size)), "%columns")
-        left = self.number("sub", "%columns", head)
-        whole = self.number("sub", left, self.least(left, "1"))
-        count = self.number("udiv", whole, str(lanes))
-        self.one_by_one(source, target, "0", head)
         across = begin_loop(self.b, "0", count)
-        column = self.number("add", head, self.number("mul", across.index, str(lanes)))
-        first = self.at(source, (column, "%step"))
+        column = self.number("mul", across.index, str(lanes))
+        first = self.at("%from", (down.index, "%row"), (column, "%step"))
         pair = [self.load(self.at(first, (str(k * lanes), size)), lanes) for k in range(2)]
         found = self.pick(pair[0], pair[1], list(range(0, 2 * lanes, 2)))
-        self.store(found, self.at(target, (column, size)))
+        self.store(found, self.at("%to", (down.index, "%to.row"), (column, size)))
         across.end()
-        done = self.number("add", head, self.number("mul", count, str(lanes)))
-        self.one_by_one(source, target, done, "%columns")
         down.end()
+        self.rectangle("0", self.number("mul", count, str(lanes)), "%rows", "%columns")
 
     def backwards(self) -> None:
         """Rows of elements that lie beside each other, the last first."""
         lanes, size = self.lanes, str(self.size)
         count = self.number("udiv", "%columns", str(lanes))
         down = begin_loop(self.b, "0", "%rows")
-        source, target = self.row_of(down.index)
         across = begin_loop(self.b, "0", count)
         column = self.number("mul", across.index, str(lanes))
-        last = self.at(source, (self.number("add", column, str(lanes - 1)), "%step"))
-        found = self.pick(self.load(last, lanes), None, list(range(lanes - 1, -1, -1)))
-        self.store(found, self.at(target, (column, size)))
+        last = self.number("add", column, str(lanes - 1))
+        source = self.at("%from", (down.index, "%row"), (last, "%step"))
+        found = self.pick(self.load(source, lanes), None, list(range(lanes - 1, -1, -1)))
+        self.store(found, self.at("%to", (down.index, "%to.row"), (column, size)))
         across.end()
-        self.one_by_one(source, target, self.number("mul", count, str(lanes)), "%columns")
         down.end()
-
-    def row_of(self, row: str) -> tuple[str, str]:
-        """Where a row begins, in the array and in scratch memory."""
-        return self.at("%from", (row, "%row")), self.at("%to", (row, "%to.row"))
-
-    def one_by_one(self, source: str, target: str, left: str, right: str) -> None:
-        """Columns of one row."""
-        across = begin_loop(self.b, left, right)
-        element = self.load(self.at(source, (across.index, "%step")), 1)
-        self.store(element, self.at(target, (across.index, str(self.size))))
-        across.end()
+        self.rectangle("0", self.number("mul", count, str(lanes)), "%rows", "%columns")
 
 
-def _pack(module: Module, itemsize: int) -> str:
-    """The function for one size of element."""
+_ARGUMENTS = (
+    "ptr %to, i64 %to.row, ptr %from, i64 %row, i64 %step, i64 %rows, i64 %columns"
+)
+
+
+def _rest_name(itemsize: int) -> str:
+    """The function that copies one element at a time."""
+    return f"rest.{itemsize}"
+
+
+def _pack(module: Module, itemsize: int) -> None:
+    """Append the function for one size of element."""
     packer = _Packer(module, itemsize)
     b = packer.b
     cases = (
@@ -239,10 +239,11 @@ def _pack(module: Module, itemsize: int) -> str:
         write()
         b.line("ret void")
         b.start(otherwise)
-    packer.rectangle("0", "%rows", "0", "%columns")
-    b.line("ret void")
-    head = (
-        f"define void @{symbol(itemsize)}(ptr %to, i64 %to.row, ptr %from, i64 %row, i64 %step, "
-        "i64 %rows, i64 %columns) #0 {\nentry:"
-    )
-    return "\n".join([head, *b.lines, "}"])
+    packer.rectangle("0", "0", "%rows", "%columns")
+    rest = _Packer(module, itemsize)
+    rest.one_by_one()
+    names = (f"void @{symbol(itemsize)}", f"internal void @{_rest_name(itemsize)}")
+    for head, body in zip(names, (b, rest.b), strict=True):
+        body.line("ret void")
+        text = "\n".join(body.lines)
+        module.functions.append(f"define {head}({_ARGUMENTS}) #0 {{\nentry:\n{text}\n}}")

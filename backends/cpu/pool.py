@@ -224,7 +224,7 @@ class OutputPool:
         """Compile the native functions and make the handler."""
         from fuser.backends.cpu.native import load_forever
 
-        self._places = load_forever(_TEXT, _EXPORTS)
+        self._places = load_forever(_TEXT, _EXPORTS, quick=True)
         self._word("limit").value = default_limit()
         names = ("malloc", "calloc", "realloc", "free")
         functions = [self._places[f"pool_{name}"] for name in names]

@@ -82,7 +82,7 @@ def _native() -> Any:
     """The native loop over a table."""
     from fuser.backends.cpu.native import load_forever
 
-    address = load_forever(_TEXT, ("sequence",))["sequence"]
+    address = load_forever(_TEXT, ("sequence",), quick=True)["sequence"]
     kind = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_char_p, ctypes.c_int64, ctypes.c_void_p)
     return kind(address)
 
@@ -103,8 +103,7 @@ class Sequence:
         """Lay the table out; `launch` must need no copies."""
         self._backend = launch.backend
         self._run = _function()
-        team = workers.workers()
-        self._team = 0 if team is None else team.team_address
+        self._team = 0
         self._words: list[int] = []
         self._places: list[tuple[int, str, int]] = []
         self._scalars: list[tuple[int, Any]] = []
@@ -124,12 +123,13 @@ class Sequence:
     def _share_out(self) -> None:
         """Divide the work among the threads that are allowed now."""
         self._mode = native_call.MODE_WORD.value
-        team = workers.workers()
-        threads = workers.thread_count() if team is not None else 1
+        threads = workers.thread_count() if workers.supported() else 1
         for at, (kernel, number, extent) in zip(self._heads, self._nests, strict=True):
             self._words[at + 3 : at + 8] = kernel.share(number, extent, threads)[3:8]
-        if team is not None and any(self._words[at + 7] for at in self._heads):
+        team = workers.workers() if any(self._words[at + 7] for at in self._heads) else None
+        if team is not None:
             team.start(threads - 1)
+            self._team = team.team_address
 
     def _add(self, kernel: FusedKernelCPU, number: int, section: Any) -> None:
         """Append one loop nest."""
@@ -225,6 +225,6 @@ def make(launch: Launch) -> Sequence | None:
     """A sequence for a bound launch, or None where it needs steps in Python."""
     if any(group.copies for group in launch.groups) or not native_call.supported():
         return None
-    if not launch.groups or workers.workers() is None:
+    if not launch.groups or not workers.supported():
         return None
     return Sequence(launch)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 import threading
 from functools import cache
 from typing import Any
@@ -61,22 +60,24 @@ def host_features() -> Features:
 _machines = threading.local()
 
 
-def target_machine() -> Any:
-    """This thread's target machine for this processor."""
-    found = getattr(_machines, "host", None)
+def target_machine(quick: bool = False) -> Any:
+    """This thread's target machine for this processor; a quick one compiles to slower code."""
+    name = "quick" if quick else "host"
+    found = getattr(_machines, name, None)
     if found is None:
         initialise()
         target = llvm.Target.from_default_triple()
-        found = _machines.host = target.create_target_machine(
+        found = target.create_target_machine(
             cpu=llvm.get_host_cpu_name(),
             features=llvm.get_host_cpu_features().flatten(),
-            opt=2,
+            opt=0 if quick else 2,
             jit=True,
             # With the large model constants are spilled and loaded again, often across cache
             # lines; with the small one they are operands in memory.
             codemodel=CODE_MODEL,
             reloc=RELOCATION,
         )
+        setattr(_machines, name, found)
     return found
 
 
@@ -97,9 +98,12 @@ def cross_machine(name: str) -> Any:
 def _libraries() -> tuple[Any, ...]:
     """The process's own symbols, then the mathematics library."""
     found: list[Any] = [ctypes.CDLL(None)] if hasattr(ctypes, "CDLL") else []
-    name = ctypes.util.find_library("m") if _needs_libm() else None
-    if name:
-        found.append(ctypes.CDLL(name))
+    if _needs_libm():
+        from ctypes.util import find_library  # which loads a good part of the standard library
+
+        name = find_library("m")
+        if name:
+            found.append(ctypes.CDLL(name))
     return tuple(found)
 
 

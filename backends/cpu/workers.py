@@ -216,7 +216,7 @@ class Workers:
         if machine != "x86_64":
             text = text.replace("declare void @llvm.x86.sse2.pause()\n", "")
         exports = ("worker", "team", "generation", "busy", "finished")
-        self._places = load_forever(text, exports)
+        self._places = load_forever(text, exports, quick=True)
         integer, pointer = ctypes.c_int64, ctypes.c_void_p
         self._team = ctypes.CFUNCTYPE(
             ctypes.c_int32, pointer, ctypes.c_char_p, *[integer] * 6, ctypes.c_int32
@@ -295,10 +295,16 @@ _made_lock = threading.Lock()
 
 
 @cache
+def supported() -> bool:
+    """Whether the platform has a futex; the team itself is compiled when it is first wanted."""
+    known = sys.platform == "linux" and platform.machine() in _SYSCALL_FUTEX
+    return known and hasattr(ctypes.CDLL(None), "syscall")
+
+
+@cache
 def _made() -> Workers | None:
     """The process's team, or None where the platform has no futex."""
-    supported = sys.platform == "linux" and platform.machine() in _SYSCALL_FUTEX
-    return Workers() if supported and hasattr(ctypes.CDLL(None), "syscall") else None
+    return Workers() if supported() else None
 
 
 def workers() -> Workers | None:
