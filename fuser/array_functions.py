@@ -475,6 +475,11 @@ def _split(tracing: Tracing, ary: Any, indices_or_sections: Any, axis: Any = 0) 
 @_handles(np.array_split)
 def _array_split(tracing: Tracing, ary: Any, indices_or_sections: Any, axis: Any = 0) -> Any:
     """np.array_split into equal parts."""
+    x = _array(tracing, ary)
+    if not isinstance(indices_or_sections, (list, tuple, np.ndarray)):
+        length = tracing.size(x.dims[normal_axis(axis, x.ndim)])
+        if length % int(indices_or_sections):
+            raise Unsupported("unsupported-argument", "np.array_split", "parts that are not equal")
     return _parts(tracing, ary, indices_or_sections, axis)
 
 
@@ -583,6 +588,8 @@ def _roll(tracing: Tracing, a: Any, shift: Any, axis: Any = None) -> Any:
 
 def _pairs(shift: Any, axis: Any) -> list[tuple[Any, Any]]:
     """Shifts and axes, one of which may stand for several."""
+    if isinstance(shift, (np.ndarray, TracedArray)):
+        raise Unsupported("unsupported-argument", "np.roll", "an array as shift")
     shifts, axes = list(_sequence(shift)), list(_sequence(axis))
     count = max(len(shifts), len(axes))
     if len(shifts) not in (1, count) or len(axes) not in (1, count):
@@ -593,6 +600,8 @@ def _pairs(shift: Any, axis: Any) -> list[tuple[Any, Any]]:
 
 def _roll_axis(tracing: Tracing, x: TracedArray, shift: Any, place: int) -> TracedArray:
     """Roll along one axis: the last elements, then the others."""
+    if isinstance(shift, (np.ndarray, TracedArray)):
+        raise Unsupported("unsupported-argument", "np.roll", "an array as shift")
     by, length = int(shift), x.dims[place]
     size = tracing.size(length)
     if by and 2 * abs(by) <= size:  # then the ends of two such rolls do not overlap

@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from fuser import dims, executor, schedule, trees, verdicts
+from fuser import dims, executor, partition, schedule, seams, trees, verdicts
 from fuser.backend import Kernel
 from fuser.errors import FusionError, Reason, Unsupported
 from fuser.executor import CannotRun
 from fuser.graph import Graph
 from fuser.labels import labels_of
 from fuser.ledger import Ledger, boundaries, ledger
+from fuser.program import Program, Seam
 from fuser.specs import KernelSpec
 
 if TYPE_CHECKING:
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     from fuser.fused_function import FusedFunction
 
 
-def candidates(spec: KernelSpec, sizes: Mapping[str, int] | None = None) -> pandas.DataFrame:
+def candidates(
+    spec: KernelSpec | Program, sizes: Mapping[str, int] | None = None
+) -> pandas.DataFrame:
     """Every producer and consumer pair, and whether they share a kernel.
 
     Args:
@@ -30,6 +33,9 @@ def candidates(spec: KernelSpec, sizes: Mapping[str, int] | None = None) -> pand
         sizes: lengths by symbol; 1024 each by default.
     """
     import pandas
+
+    if isinstance(spec, Program):
+        return seams.candidates(spec, sizes)
 
     graph = spec.plan.graph
     names = {s for p in spec.graph.parameters for d in p.shape for s in dims.symbols(d)}
@@ -60,7 +66,9 @@ class Explanation:
 
     Attributes:
         groups: one text a kernel: its loops, what it reads, computes and writes.
-        fallbacks: reasons for which the call is not fused; empty when it is.
+        fallbacks: reasons for which the call, or a function in it, is not fused; empty when
+            everything is.
+        seams: one text for each function that NumPy runs between kernels.
         ledger: bytes moved, or None when the call is not fused.
         guards: what this specialisation holds for.
         rules: rewrites applied.
@@ -77,7 +85,8 @@ class Explanation:
     rules: list[str] = field(default_factory=list)
     realised: dict[str, str] = field(default_factory=dict)
     graph: Graph | None = None
-    _spec: KernelSpec | None = None
+    seams: list[str] = field(default_factory=list)
+    _spec: KernelSpec | Program | None = None
     _sizes: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -93,14 +102,26 @@ class Explanation:
     @property
     def boundaries(self) -> list[dict[str, Any]]:
         """What crosses the borders between kernels, as `ledger.boundaries` gives it."""
+        if isinstance(self._spec, Program):
+            return seams.boundaries(self._spec, self._sizes)
         return [] if self._spec is None else boundaries(self._spec, self._sizes)
+
+    def _steps(self) -> list[str]:
+        """Kernels, with the functions that NumPy runs where they run."""
+        if not isinstance(self._spec, Program):
+            return self.groups
+        kernels, between, steps = iter(self.groups), iter(self.seams), []
+        for step in self._spec.steps:
+            count = 0 if isinstance(step, Seam) else len(step.spec.plan.groups)
+            steps += [next(kernels) for _ in range(count)] or [next(between)]
+        return steps
 
     def __str__(self) -> str:
         """Readable text."""
         lines = [f"{self.name}: mode {self.mode}, {len(self.groups)} kernel(s)"]
         lines += [f"not fused: {reason}" for reason in self.fallbacks]
-        for group in self.groups:
-            lines += ["", group]
+        for step in self._steps():
+            lines += ["", step]
         if self.ledger is not None:
             book = self.ledger
             lines += [
@@ -112,7 +133,9 @@ class Explanation:
         for title, entries in (
             ("holds while", self.guards),
             ("rewrites", self.rules),
-            ("between kernels", [_boundary_line(entry) for entry in self.boundaries]),
+            ("between kernels", [
+                _boundary_line(entry) for entry in self.boundaries if entry["kind"] != "seam"
+            ]),
         ):
             if entries:
                 lines += ["", f"{title}:", *(f"  {entry}" for entry in entries)]
@@ -153,15 +176,25 @@ def explain_call(function: FusedFunction, args: Any, kwargs: Any) -> Explanation
     if spec is None:
         found._sizes = call.sizes
         return found
-    found._spec, found._sizes = spec, call.sizes
-    found.ledger = ledger(spec, call.sizes)
-    found.rules = [f"{a.table}: {a.equation}  {a.line}" for a in spec.applied]
-    found.realised = {k: verdicts.meaning(code) for k, code in spec.plan.realised.items()}
-    found.groups = [
-        describe_group(number, group) for number, group in enumerate(spec.plan.groups)
-    ]
+    found._spec, found._sizes = spec, {**trace.hints, **call.sizes}
+    specs = partition.specs_of(spec)
+    found.rules = [f"{a.table}: {a.equation}  {a.line}" for one in specs for a in one.applied]
+    found.realised = {
+        k: verdicts.meaning(code) for one in specs for k, code in one.plan.realised.items()
+    }
+    groups = [group for one in specs for group in one.plan.groups]
+    found.groups = [describe_group(number, group) for number, group in enumerate(groups)]
+    if isinstance(spec, Program):
+        found.ledger = seams.sum_ledgers(spec, found._sizes)
+        found.seams = [seams.spell_seam(spec, seam, found._sizes) for seam in spec.seams]
+        found.fallbacks += [seam.reason for seam in spec.seams]
+    else:
+        found.ledger = ledger(spec, call.sizes)
     try:
-        launch_of(call)
+        if isinstance(spec, Program):
+            executor.device_of(call.arrays.values())
+        else:
+            launch_of(call)
     except CannotRun as error:
         found.fallbacks.append(error.reason)
     return found
@@ -203,8 +236,11 @@ def kernels_of_call(function: FusedFunction, args: Any, kwargs: Any) -> list[Ker
     structure, leaves = trees.flatten((args, kwargs))
     try:
         call = function._find_call(structure, leaves)
-        if call.specialisation.spec is None:
+        spec = call.specialisation.spec
+        if spec is None:
             return []
+        if isinstance(spec, Program):
+            return partition.kernels_of(spec, call.arrays, call.numbers)
         return [group.kernel for group in launch_of(call).groups]
     except (CannotRun, Unsupported) as error:
         raise FusionError(error.reason) from None

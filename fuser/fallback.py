@@ -5,15 +5,15 @@ from __future__ import annotations
 import sys
 import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
 import numpy as np
 
-from fuser import counters, infer, scalars, views
+from fuser import counters, externs, infer, scalars, views
 from fuser.errors import FallbackWarning, FusionError, Reason
-from fuser.graph import Graph, Node, constant_value
+from fuser.graph import Graph, Node, constant_value, walk
 from fuser.tracer import convert_scalar
 
 _warned: set[tuple[str, str, str]] = set()
@@ -21,7 +21,11 @@ _lock = threading.Lock()
 
 
 def interpret(
-    graph: Graph, arrays: Mapping[str, Any], numbers: Mapping[str, Any], module: Any = np
+    graph: Graph,
+    arrays: Mapping[str, Any],
+    numbers: Mapping[str, Any],
+    module: Any = np,
+    check: Callable[[Mapping[str, Any]], None] | None = None,
 ) -> tuple[Any, ...]:
     """Compute a graph with the array module, one operation at a time.
 
@@ -30,19 +34,82 @@ def interpret(
         arrays: arguments by parameter name.
         numbers: values of scalars and lengths by name.
         module: NumPy or CuPy.
+        check: called with all numbers after each function without a fused form.
 
     Returns:
         One array or scalar for each output, as the module gives it.
+
+    Raises:
+        CallFailed, PatternMiss: as `externs.run` does.
     """
     values: dict[int, Any] = {}
     remaining = _uses(graph)
-    for node in graph.nodes:
-        values[id(node)] = _value(node, values, arrays, numbers, module)
+    numbers = dict(numbers)
+    called: dict[int, Any] = {}
+    nodes: Sequence[Node] = graph.nodes
+    if graph.has_externs:
+        calls = externs.calls_of(graph)
+        for call in calls:
+            called.update(dict.fromkeys(map(id, call), call))
+        # Calls in their order first: other nodes may need lengths that they tell.
+        nodes = walk([*(node for call in calls for node in call), *graph.outputs])
+    for node in nodes:
+        if node.op.name == "extern":
+            if id(node) not in values:
+                _run_call(called[id(node)], values, numbers)
+                externs.check_guards(graph, numbers)
+                if check is not None:
+                    check(numbers)
+        else:
+            values[id(node)] = _value(node, values, arrays, numbers, module)
         for arg in node.args:  # free temporaries as early as NumPy's own code does
             remaining[id(arg)] -= 1
             if not remaining[id(arg)]:
                 del values[id(arg)]
     return tuple(_owned(node, values[id(node)]) for node in graph.outputs)
+
+
+def _run_call(call: Sequence[Node], values: dict[int, Any], numbers: dict[str, Any]) -> None:
+    """Run a function without a fused form, for all of its results."""
+    operands = [values[id(arg)] for arg in call[0].args]
+    for node, value in zip(call, externs.run(call, operands, numbers), strict=True):
+        values[id(node)] = value
+
+
+def evaluate(
+    wanted: Node, known: Mapping[int, Any], arrays: Mapping[str, Any], numbers: Mapping[str, Any]
+) -> Any:
+    """Compute one node.
+
+    Args:
+        wanted: the node.
+        known: values of nodes, by id: those of extern nodes at least.
+        arrays: arguments by name.
+        numbers: values of scalars and lengths by name.
+    """
+    values: dict[int, Any] = dict(known)
+    stack = [wanted]
+    while stack:
+        node = stack[-1]
+        if id(node) in values:
+            stack.pop()
+            continue
+        missing = [arg for arg in node.args if id(arg) not in values]
+        if missing:
+            stack.extend(reversed(missing))
+            continue
+        values[id(node)] = _value(node, values, arrays, numbers, _module(arrays))
+        stack.pop()
+    return values[id(wanted)]
+
+
+def _module(arrays: Mapping[str, Any]) -> Any:
+    """NumPy, or the backend's array module."""
+    if all(isinstance(array, (np.ndarray, np.generic)) for array in arrays.values()):
+        return np
+    from fuser.backend import backend_of, get_backend
+
+    return get_backend(backend_of(arrays.values())).array_module
 
 
 def _converted(value: Any, dtype: np.dtype[Any], module: Any) -> Any:
@@ -57,7 +124,7 @@ def _converted(value: Any, dtype: np.dtype[Any], module: Any) -> Any:
 
 def _owned(node: Node, value: Any) -> Any:
     """An output that is an argument, or a view of some value, as an array of its own."""
-    seen = node.op.structure and node.op.name != "concatenate"
+    seen = node.op.structure and node.op.name not in ("concatenate", "extern")
     return value.copy("K") if seen and hasattr(value, "strides") else value
 
 
@@ -120,6 +187,11 @@ def record(reason: Reason, policy: str) -> None:
     counters.count(f"fallback.{reason.code}")
     if policy == "error":
         raise FusionError(reason)
+    say(reason, policy)
+
+
+def say(reason: Reason, policy: str) -> None:
+    """Warn of a reason, once, if the policy is "warn"."""
     if policy != "warn":
         return
     key = (reason.code, reason.operation, reason.where)

@@ -24,12 +24,13 @@ from fuser import (
     trees,
     views,
 )
-from fuser.compiler import compile_upfront
-from fuser.errors import ArgumentError, FuserError, Reason, ShapeError, Unsupported
+from fuser.errors import ArgumentError, FuserError, Reason, Unsupported
 from fuser.executor import CannotRun
+from fuser.externs import CallFailed, PatternMiss
 from fuser.ready import MISSED, READY_LIMIT, Ready, exact_key, make_ready
 from fuser.scalars import HostScalar
 from fuser.specialisation import Call, Specialisation, specialise
+from fuser.specs import KernelSpec
 from fuser.timeline import phase
 from fuser.traced_array import TracedArray
 from fuser.tracer import OutAlias, OutNode, OutScalar, OutView, Trace, trace_call
@@ -129,8 +130,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         if any(type(leaf) in (TracedArray, HostScalar) for leaf in leaves):
             return self.__wrapped__(*args, **kwargs)
         try:
-            call = self._find_call(structure, leaves)
-            result = self._run(call, leaves, out)
+            call, result = self._find_and_run(structure, leaves, out)
             if not kwargs and len(args) == len(leaves):
                 self._go_native(call, leaves, out)
                 if out is None:
@@ -162,7 +162,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         if self._native is not None:
             self._native.renew()
         spec = specialisation.spec
-        if timeline.listening() or not _NATIVE or spec is None or not leaves:
+        if timeline.listening() or not _NATIVE or not leaves or not isinstance(spec, KernelSpec):
             return
         backend, launch = executor.last_launch(spec, call.arrays)
         plain = type(out) is np.ndarray and out.flags.c_contiguous
@@ -174,8 +174,31 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
                 specialisation.tried.add(key)
                 backend.install_entry(self, specialisation, launch, leaves)
 
-    def _find_call(self, structure: Any, leaves: list[Any]) -> Call:
+    def _find_and_run(self, structure: Any, leaves: list[Any], out: Any) -> tuple[Call, Any]:
+        """Run the first specialisation that holds; some only know when they run.
+
+        Raises:
+            CannotRun, Unsupported: the function cannot be fused for such arguments.
+        """
+        missed: list[Specialisation] = []
+        while True:
+            call = self._find_call(structure, leaves, missed)
+            try:
+                return call, self._run(call, leaves, out)
+            except PatternMiss as error:
+                missed.append(call.specialisation)
+                if len(missed) > VALUE_LIMIT:
+                    raise CannotRun(Reason("value-guards", self._name, str(error))) from None
+
+    def _find_call(
+        self, structure: Any, leaves: list[Any], missed: Sequence[Specialisation] = ()
+    ) -> Call:
         """A specialisation that holds for the call; traced and compiled when there is none.
+
+        Args:
+            structure: how the arguments nest.
+            leaves: the arguments.
+            missed: specialisations that were found not to hold while they ran.
 
         Raises:
             CannotRun, Unsupported: the function cannot be fused for such arguments.
@@ -188,12 +211,12 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
             entry = self._signatures.setdefault(key, _Signature())
         for specialisation in entry.found:
             call = specialisation.match(leaves)
-            if call is not None:
+            if call is not None and specialisation not in missed:
                 return call
         with entry.lock:
             for specialisation in entry.found:  # another thread may have made it meanwhile
                 call = specialisation.match(leaves)
-                if call is not None:
+                if call is not None and specialisation not in missed:
                     return call
             return self._specialise(entry, structure, leaves)
 
@@ -207,19 +230,22 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
             raise CannotRun(entry.refused)
         objects = [leaf for leaf in leaves if not isinstance(leaf, (np.ndarray, np.generic))]
         names = captures.find_guards(self.__wrapped__, objects)
-        guarded = sum(bool(s.trace.value_guards) for s in entry.found)
+        guarded = sum(bool(s.trace.value_guards or s.trace.hints) for s in entry.found)
         try:
             if guarded >= VALUE_LIMIT:
                 raise Unsupported("value-guards", self._name, f"{guarded} values so far", "")
             with phase("trace", self._name):
                 trace, constants = self._trace_twice(structure, leaves)
         except Unsupported as error:
-            if error.reason.code != "scalar-range":
+            if error.reason.code not in ("scalar-range", "runtime-check"):  # of these values only
                 entry.refused, entry.refused_names = error.reason, names
             raise
+        from fuser import partition
+
         spec = None
         if self.mode != "fallback":
-            spec = compile_upfront(trace.graph, self.mode, self.fastmath, self.errstate)
+            self._note_seams(entry, trace, names)
+            spec = partition.prepare(trace.graph, self.mode, self.fastmath, self.errstate)
         specialisation = specialise(trace, spec, names, constants)
         call = specialisation.match(leaves)
         if call is None:
@@ -229,15 +255,37 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         entry.found = [*entry.found, specialisation]
         return call
 
+    def _note_seams(
+        self, entry: _Signature, trace: Trace, names: list[captures.NameGuard]
+    ) -> None:
+        """Say which functions run in NumPy between kernels.
+
+        Raises:
+            CannotRun: the policy is "error", or there is nothing that kernels would do.
+        """
+        from fuser import partition
+
+        whole = partition.nothing_fuses(trace.graph)
+        for reason in partition.seam_reasons(trace.graph):
+            if self.fallback == "error" or whole is not None:
+                entry.refused, entry.refused_names = reason, names
+                raise CannotRun(reason)
+            if reason not in self.fallbacks:
+                self.fallbacks.append(reason)
+            fallback.say(reason, self.fallback)
+
     def _trace_twice(self, structure: Any, leaves: list[Any]) -> tuple[Trace, dict[str, Any]]:
         """Trace, and trace again to see whether the function is pure.
 
         Returns:
             The first trace, and captured arrays that the function makes anew each time.
         """
+        from fuser.extern_tracing import Replay
+
+        replay = Replay()
         try:
-            first = trace_call(self.__wrapped__, structure, leaves)
-            second = trace_call(self.__wrapped__, structure, leaves)
+            first = trace_call(self.__wrapped__, structure, leaves, replay)
+            second = trace_call(self.__wrapped__, structure, leaves, replay)
         except (FuserError, OverflowError):  # a Python int that does not fit: as at later calls
             raise
         except Exception as error:
@@ -261,6 +309,12 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
             given[output] = array
         if spec is None:
             results = self._interpret(call, given)
+        elif not isinstance(spec, KernelSpec):
+            from fuser import partition
+
+            check = call.specialisation.check_late
+            partition.count_seams(spec)
+            results = partition.execute(spec, call.arrays, call.numbers, given, check)
         else:
             results = executor.execute(spec, call.arrays, call.numbers, call.sizes, given)
         leaves_out = [
@@ -279,9 +333,14 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
     def _interpret(self, call: Call, given: Mapping[int, Any]) -> list[Any]:
         """Mode "fallback": NumPy or CuPy, operation by operation."""
         module = _module_of(call.arrays)
-        results = list(
-            fallback.interpret(call.specialisation.trace.graph, call.arrays, call.numbers, module)
-        )
+        graph = call.specialisation.trace.graph
+        try:
+            check = call.specialisation.check_late
+            results = list(fallback.interpret(graph, call.arrays, call.numbers, module, check))
+        except CallFailed as error:
+            raise CannotRun(error.reason) from None
+        for place, target in given.items():
+            executor.check_shape(target, np.shape(results[place]))
         for place, target in given.items():
             module.copyto(target, results[place], casting="same_kind")
             results[place] = target
@@ -482,9 +541,8 @@ def _targets(trace: Trace, out: Any, sizes: Mapping[str, int]) -> dict[int, Any]
             raise ArgumentError(f"out is an array, found {type(target).__name__}")
         if leaf.index in targets or target.dtype != node.dtype:
             raise Unsupported("unsupported-argument", "out=", f"dtype {target.dtype}", "")
-        shape = tuple(dims.evaluate(dim, sizes) for dim in node.shape)
-        if target.shape != shape:
-            raise ShapeError(f"out has shape {target.shape}, the result has {shape}")
+        if all(symbol in sizes for dim in node.shape for symbol in dims.symbols(dim)):
+            executor.check_shape(target, tuple(dims.evaluate(dim, sizes) for dim in node.shape))
         if not target.flags.writeable:
             raise ValueError("output array is read-only")
         targets[leaf.index] = target
@@ -497,8 +555,7 @@ def _check_target(target: Any, shape: Any, dtype: Any) -> None:
     Raises:
         ShapeError, TypeError, ValueError: it cannot take the result.
     """
-    if target.shape != shape:
-        raise ShapeError(f"out has shape {target.shape}, the result has {shape}")
+    executor.check_shape(target, shape)
     if not np.can_cast(dtype, target.dtype, "same_kind"):
         raise TypeError(f"out has dtype {target.dtype}, the result has {dtype}")
 

@@ -190,6 +190,11 @@ class Graph:
         return tuple(walk(self.outputs))
 
     @cached_property
+    def has_externs(self) -> bool:
+        """Whether some function runs in NumPy between kernels."""
+        return any(node.op.name == "extern" for node in self.nodes)
+
+    @cached_property
     def equal(self) -> dict[str, Dim]:
         """What guards say: the text of a length -> the length that it equals."""
         return dims.representatives(self.guards)
@@ -321,6 +326,8 @@ def _parse_row(line: str, values: dict[str, Node], equal: Mapping[str, Dim]) -> 
     args = [values[operand] for operand in operands.split()]
     if name in ("scalar", "constant"):
         node = intern(row, (), (), _dtype(dtype), payload)
+    elif name == "extern":
+        node = intern(row, tuple(args), infer.parse_shape(shape), _dtype(dtype), payload)
     else:
         node = make(name, *args, payload=payload, equal=equal)
     if node.type != f"{dtype}[{shape}]":

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from fuser import config, counters, executor, fallback, kernel_cache, trees
+from fuser import config, counters, executor, externs, fallback, kernel_cache, trees
 from fuser.backend import available, available_backends, get_backend
 from fuser.compiler import compile_upfront, emit_text
 from fuser.errors import ArgumentError, FusionError, Reason, ShapeError
@@ -18,6 +18,9 @@ from fuser.graph import Graph
 from fuser.launch import contiguous_specs
 from fuser.specs import KernelSpec
 from fuser.tracer import trace_call, whole_graph
+
+if TYPE_CHECKING:
+    from fuser.program import Program
 
 
 @overload
@@ -82,15 +85,23 @@ def trace(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Graph:
 
     Raises:
         FusionError: the function cannot be traced, with the reason.
+        Exception: what the function itself raises.
     """
+    from fuser import partition
     from fuser.errors import Unsupported
 
     plain = function.__wrapped__ if isinstance(function, FusedFunction) else function
     structure, leaves = trees.flatten((args, kwargs))
     try:
-        return whole_graph(trace_call(plain, structure, leaves))
+        graph = whole_graph(trace_call(plain, structure, leaves))
     except Unsupported as error:
+        if error.reason.code == "runtime-check" and error.__cause__ is not None:
+            raise error.__cause__ from None
         raise FusionError(error.reason) from None
+    reason = partition.nothing_fuses(graph)
+    if reason is not None:
+        raise FusionError(reason)
+    return graph
 
 
 def register_fusion(graph: Graph) -> int:
@@ -99,7 +110,9 @@ def register_fusion(graph: Graph) -> int:
     Returns:
         A key for `run_fusion`; graphs that are equal up to names share one.
     """
-    return compile_upfront(_graph(graph), "fused").key
+    from fuser import partition
+
+    return partition.prepare(_graph(graph), "fused").key
 
 
 def _graph(graph: Any) -> Graph:
@@ -129,24 +142,63 @@ def run_fusion(key: int, args: Sequence[Any], mode: str = "fused") -> tuple[Any,
     Raises:
         ArgumentError, DtypeError, ShapeError: the arguments do not fit the graph.
     """
+    from fuser import partition
+
     spec = kernel_cache.retrieve(key)
     if mode not in MODES:
         raise ArgumentError(f"mode is {mode!r}; use {', '.join(MODES)}")
     if mode == "unfused":
-        spec = compile_upfront(spec.graph, mode, spec.fastmath)
+        spec = partition.prepare(spec.graph, mode, spec.fastmath)
     arrays, numbers = executor.check_arguments(spec.graph, args)
     sizes = _sizes(spec.graph, arrays)
     if sizes is None:
         return _run_other_pattern(spec.graph, args, arrays, mode)
     numbers.update(sizes)
     if mode == "fallback":
-        return _as_arrays(fallback.interpret(spec.graph, arrays, numbers, _module(arrays)))
+        return _interpreted(spec.graph, arrays, numbers)
     try:
+        if not isinstance(spec, KernelSpec):
+            return _run_program(spec, arrays, numbers)
         return tuple(executor.execute(spec, arrays, numbers, sizes))
     except CannotRun as error:
         if error.reason.code != "runtime-check":
             fallback.record(error.reason, "warn")
-        return _as_arrays(fallback.interpret(spec.graph, arrays, numbers, _module(arrays)))
+        return _interpreted(spec.graph, arrays, numbers)
+
+
+def _run_program(
+    program: Program, arrays: dict[str, Any], numbers: dict[str, Any]
+) -> tuple[Any, ...]:
+    """Run a graph with functions that do not fuse; they are counted, and said once.
+
+    Raises:
+        ShapeError: a function gave a result that the graph was not made for.
+    """
+    from fuser import partition
+
+    partition.count_seams(program)
+    for seam in program.seams:
+        fallback.say(seam.reason, "warn")
+    try:
+        return _as_arrays(partition.execute(program, arrays, numbers))
+    except externs.PatternMiss as error:
+        raise ShapeError(f"{error}; trace again with such arguments") from None
+
+
+def _interpreted(
+    graph: Graph, arrays: dict[str, Any], numbers: dict[str, Any]
+) -> tuple[Any, ...]:
+    """Run a graph operation by operation.
+
+    Raises:
+        ShapeError: as `_run_program` does.
+    """
+    try:
+        return _as_arrays(fallback.interpret(graph, arrays, numbers, _module(arrays)))
+    except externs.CallFailed as error:
+        raise error.cause from None
+    except externs.PatternMiss as error:
+        raise ShapeError(f"{error}; trace again with such arguments") from None
 
 
 def _as_arrays(values: Sequence[Any]) -> tuple[Any, ...]:
@@ -182,7 +234,7 @@ def _run_other_pattern(
         named = dict(zip((p.name for p in graph.parameters), values, strict=True))
         return fallback.interpret(graph, named, named)
 
-    if any(_uses_lengths(graph)):
+    if graph.has_externs or any(_uses_lengths(graph)):
         shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
         raise ShapeError(
             f"shapes {shapes} do not fit the graph's pattern "
@@ -238,8 +290,12 @@ def _launchable(graph: Graph, args: Sequence[Any]) -> tuple[KernelSpec, Any, Any
     """Prepare a launch that must not fall back.
 
     Raises:
-        FusionError: the shapes break the graph's pattern.
+        FusionError: the shapes break the graph's pattern, or it has a function that NumPy runs.
     """
+    from fuser import partition
+
+    for reason in partition.seam_reasons(_graph(graph)):
+        raise FusionError(reason)
     spec = compile_upfront(_graph(graph), "fused")
     arrays, numbers = executor.check_arguments(graph, args)
     sizes = _sizes(graph, arrays)
@@ -296,16 +352,19 @@ def generate_code(graph: Graph, backend: str = "cpu") -> dict[str, str]:
     Raises:
         FusionError: the backend cannot spell an operation.
     """
+    from fuser import partition
     from fuser.errors import Unsupported
 
-    spec = compile_upfront(_graph(graph), "fused")
+    prepared = partition.prepare(_graph(graph), "fused")
+    specs = partition.specs_of(prepared)
     spelled: dict[str, str] = {}
-    for number, arg_spec in enumerate(contiguous_specs(spec, backend)):
-        try:
-            name, text, _ = emit_text(spec, number, arg_spec, get_backend(backend))
-        except Unsupported as error:
-            raise FusionError(error.reason) from None
-        spelled[name] = text
+    for spec in specs:
+        for number, arg_spec in enumerate(contiguous_specs(spec, backend)):
+            try:
+                name, text, _ = emit_text(spec, number, arg_spec, get_backend(backend))
+            except Unsupported as error:
+                raise FusionError(error.reason) from None
+            spelled[name] = text
     return spelled
 
 
@@ -377,6 +436,7 @@ def fusion_candidates(graph: Graph, sizes: dict[str, int] | None = None) -> Any:
     Returns:
         A DataFrame: first, second, kind, score, bytes_saved, fused, reason.
     """
+    from fuser import partition
     from fuser.explanation import candidates
 
-    return candidates(compile_upfront(_graph(graph), "fused"), sizes)
+    return candidates(partition.prepare(_graph(graph), "fused"), sizes)

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 from fuser import counters
 from fuser.errors import ArgumentError
 from fuser.graph import Graph
 from fuser.specs import KernelSpec
 
+if TYPE_CHECKING:
+    from fuser.program import Program
+
 Options = tuple[str, bool, bool]
 Key = tuple[str, Options]
+Spec = TypeVar("Spec", KernelSpec, "Program")
 
 _lock = threading.Lock()
-_by_text: dict[Key, KernelSpec] = {}
-_by_number: dict[int, KernelSpec] = {}
+_by_text: dict[Key, KernelSpec | Program] = {}
+_by_number: dict[int, KernelSpec | Program] = {}
 _building: dict[Key, threading.Lock] = {}
 _next_key = 0
 
 
-def lookup(graph: Graph, options: Options, build: Callable[[int], KernelSpec]) -> KernelSpec:
+def lookup(graph: Graph, options: Options, build: Callable[[int], Spec]) -> Spec:
     """The spec of a graph, prepared at most once however many threads ask at the same time.
 
     Args:
@@ -32,13 +37,13 @@ def lookup(graph: Graph, options: Options, build: Callable[[int], KernelSpec]) -
     key = (graph.text, options)
     found = _by_text.get(key)
     if found is not None:
-        return found
+        return found  # type: ignore[return-value] # one text is always of one kind
     with _lock:
         turn = _building.setdefault(key, threading.Lock())
     with turn:
         found = _by_text.get(key)
         if found is not None:
-            return found
+            return found  # type: ignore[return-value] # as above
         with _lock:
             _next_key += 1
             number = _next_key
@@ -51,7 +56,7 @@ def lookup(graph: Graph, options: Options, build: Callable[[int], KernelSpec]) -
     return spec
 
 
-def retrieve(number: int) -> KernelSpec:
+def retrieve(number: int) -> KernelSpec | Program:
     """The spec that `register_fusion` gave a key for.
 
     Raises:

@@ -260,6 +260,9 @@ _ROWS = (
     Op("broadcast_to", 1, np.broadcast_to, "biuf", structure=True),
     Op("part", 1, _refuse, "biuf", structure=True),  # made by passes: "axis; start; stop"
     Op("concatenate", -1, np.concatenate, "biuf", structure=True),
+    Op("update", 2, _refuse, "biuf", result="first", structure=True),
+    # a NumPy function between kernels: see externs.py
+    Op("extern", -1, _refuse, "", structure=True, shared=False),
 )
 
 TABLE: dict[str, Op] = {row.name: row for row in _ROWS}

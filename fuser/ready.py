@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fuser import captures, counters, executor, native_call, scalars, trees
+from fuser.specs import KernelSpec
 from fuser.tracer import OutNode
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def exact_key(args: tuple[Any, ...]) -> Any:
 def make_ready(call: Call) -> Ready | None:
     """A short way for calls like this one, where every output is computed by kernels."""
     trace, spec = call.specialisation.trace, call.specialisation.spec
-    if spec is None or trace.writes or not trace.leaves or spec.checked:
+    if not isinstance(spec, KernelSpec) or trace.writes or not trace.leaves or spec.checked:
         return None
     if call.specialisation.captured:
         return None  # a captured array may be given another shape in place

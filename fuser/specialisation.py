@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fuser import captures, executor, scalars
+from fuser import captures, dims, executor, scalars
+from fuser.externs import PatternMiss
 from fuser.specs import KernelSpec
 from fuser.tracer import Trace
+
+if TYPE_CHECKING:
+    from fuser.program import Program
+
+_NAME = re.compile(r"\b[ns]\d+\b")
+
+
+def _names(text: str) -> set[str]:
+    """The scalars and lengths in a host expression."""
+    return set(_NAME.findall(text))
 
 
 @dataclass(eq=False)
@@ -16,7 +28,7 @@ class Specialisation:
     """One way to run the function: its trace, its spec, and when it holds."""
 
     trace: Trace
-    spec: KernelSpec | None
+    spec: KernelSpec | Program | None
     names: list[captures.NameGuard]
     array_leaves: tuple[tuple[str, int], ...]
     scalar_leaves: tuple[tuple[str, int], ...]
@@ -24,6 +36,17 @@ class Specialisation:
     constants: dict[str, Any]
     captured_dtypes: dict[str, Any] = field(default_factory=dict)
     tried: set[Any] = field(default_factory=set)
+    early_guards: tuple[tuple[str, Any], ...] = ()
+    late_guards: tuple[tuple[str, Any], ...] = ()
+
+    def __post_init__(self) -> None:
+        """Sort guards: some speak of lengths that only functions between kernels tell."""
+        known = {p.name for p in self.trace.graph.parameters}
+        for parameter in self.trace.graph.parameters:
+            known |= {s for dim in parameter.shape for s in dims.symbols(dim)}
+        guards = self.trace.value_guards
+        self.early_guards = tuple(g for g in guards if _names(g[0]) <= known)
+        self.late_guards = tuple(g for g in guards if not _names(g[0]) <= known)
 
     def match(self, leaves: Sequence[Any]) -> Call | None:
         """The call's arrays and numbers if this specialisation holds for it."""
@@ -42,11 +65,22 @@ class Specialisation:
             return None
         numbers: dict[str, Any] = {name: leaves[place] for name, place in self.scalar_leaves}
         numbers.update(sizes)
-        for text, value in self.trace.value_guards:
+        for text, value in self.early_guards:
             now = scalars.evaluate(text, numbers)
             if not captures.same_value(now, value):
                 return None
         return Call(self, arrays, numbers, sizes)
+
+    def check_late(self, numbers: Mapping[str, Any]) -> None:
+        """Check what only functions between kernels tell, as soon as it is known.
+
+        Raises:
+            PatternMiss: something is not as it was while tracing.
+        """
+        for text, value in self.late_guards:
+            if _names(text) <= numbers.keys():
+                if not captures.same_value(scalars.evaluate(text, numbers), value):
+                    raise PatternMiss(f"{text} is not {value!r}")
 
 
 @dataclass(slots=True)
@@ -61,7 +95,7 @@ class Call:
 
 def specialise(
     trace: Trace,
-    spec: KernelSpec | None,
+    spec: KernelSpec | Program | None,
     names: list[captures.NameGuard],
     constants: dict[str, Any],
 ) -> Specialisation:

@@ -18,16 +18,39 @@ if TYPE_CHECKING:
     from fuser.tracer import Tracing, View
 
 
+#: Methods that NumPy runs between kernels.
+_CALLED = frozenset(
+    "argpartition argsort choose compress cumprod cumsum diagonal nonzero repeat searchsorted "
+    "take trace view byteswap".split()
+)
+
+
 class Storage:
     """Memory as the function sees it: arrays and views that share it see each other's writes."""
 
-    __slots__ = ("argument", "node", "reshaped")
+    __slots__ = ("argument", "node", "reshaped", "shared", "written")
 
     def __init__(self, node: Node, argument: int | None = None) -> None:
         """Start with the value `node`; `argument`: the parameter whose memory this is."""
         self.node = node
         self.argument = argument
         self.reshaped = False
+        self.shared = False
+        self.written = False
+
+    def check_writable(self) -> None:
+        """Refuse a write that another array may have to see.
+
+        Raises:
+            Unsupported: a function between kernels gave a view of this memory, or this is one.
+        """
+        if self.shared:
+            raise Unsupported("write-into-view", "assignment", "memory that a result looks at")
+
+    def replace(self, node: Node) -> None:
+        """Give the memory another value."""
+        self.node = node
+        self.written = True
 
 
 class TracedArray(NDArrayOperatorsMixin):
@@ -93,8 +116,9 @@ class TracedArray(NDArrayOperatorsMixin):
         if node.shape != self._shape:
             shape = ", ".join(str(tracing.resolve(dim)) for dim in self._shape)
             node = tracing.node("broadcast_to", [node], shape)
+        self.storage.check_writable()
         tracing.note_write(self.storage.argument)
-        self.storage.node = node
+        self.storage.replace(node)
 
     def _view(self, name: str, payload: str, generic: bool = False) -> TracedArray:
         """Another way to see the same memory."""
@@ -200,6 +224,10 @@ class TracedArray(NDArrayOperatorsMixin):
         """Attributes of arrays that have no fused form."""
         if name.startswith("_") or not hasattr(np.ndarray, name):
             raise AttributeError(f"numpy.ndarray has no attribute {name!r}")
+        if name in _CALLED:
+            from fuser.extern_tracing import method
+
+            return method(name).__get__(self)
         raise Unsupported("unsupported-function", f"ndarray.{name}", "no fused form")
 
     # -- NumPy's protocols ------------------------------------------------------------------
@@ -225,8 +253,12 @@ class TracedArray(NDArrayOperatorsMixin):
 
     # -- indexing ---------------------------------------------------------------------------
 
-    def __getitem__(self, index: Any) -> TracedArray:
-        """Basic indexing is a view; other indexing is not fused."""
+    def __getitem__(self, index: Any) -> Any:
+        """Basic indexing is a view; other indexing runs between kernels."""
+        if _is_fancy(index):
+            from fuser.extern_tracing import call_named
+
+            return call_named(self.tracing, "numpy.ndarray.__getitem__", (self, index), {})
         parts = self._basic_index(index)
         full = sum(part is not None for part in parts) == self.ndim
         integers = all(isinstance(part, int) for part in parts)
@@ -243,8 +275,6 @@ class TracedArray(NDArrayOperatorsMixin):
     def _basic_index(self, index: Any) -> tuple[infer.IndexPart, ...]:
         """Normalise an index to integers, slices and None."""
         given = index if isinstance(index, tuple) else (index,)
-        if any(isinstance(part, (TracedArray, np.ndarray, list)) for part in given):
-            raise Unsupported("unsupported-argument", "indexing", "an array as index")
         used = sum(part is not None and part is not Ellipsis for part in given)
         if used > self.ndim:
             raise IndexError(
@@ -261,8 +291,6 @@ class TracedArray(NDArrayOperatorsMixin):
                 parts.append(None)
             elif isinstance(part, slice):
                 parts.append(_plain_slice(part))
-            elif isinstance(part, (bool, np.bool_)):
-                raise Unsupported("unsupported-argument", "indexing", "a bool as index")
             else:
                 parts.append(_integer(part))
         while parts and parts[-1] == slice(None):
@@ -271,24 +299,28 @@ class TracedArray(NDArrayOperatorsMixin):
 
     def __setitem__(self, index: Any, value: Any) -> None:
         """`x[...] = value` replaces the whole value; a write into a part is refused."""
-        parts = self._basic_index(index) if not isinstance(index, TracedArray) else None
-        if parts is None:
-            self._assign_where(index, value)
+        if _is_fancy(index):
+            self._assign_fancy(index, value)
             return
+        parts = self._basic_index(index)
         if any(part != slice(None) for part in parts):
             raise Unsupported("write-into-view", "assignment", f"[{infer.spell_index(parts)}]")
         node = self.tracing.operand_node(self.tracing.operand(value), self.dtype)
         self.assign(node)
 
-    def _assign_where(self, mask: TracedArray, value: Any) -> None:
-        """`x[mask] = scalar` is a choice between the scalar and the old value."""
+    def _assign_fancy(self, index: Any, value: Any) -> None:
+        """`x[mask] = scalar` is a choice between the scalar and the old value; else NumPy's."""
+        from fuser.extern_tracing import update
+
         tracing = self.tracing
-        plain = tracing.operand(value)
-        scalar = not isinstance(plain, TracedArray) or not plain.dims
-        if mask.dtype != np.dtype(bool) or mask.ndim != self.ndim or not scalar:
-            raise Unsupported("write-into-view", "assignment", "an array as index")
-        new = tracing.operand_node(plain, self.dtype)
-        self.assign(tracing.node("where", [mask.node, new, self.node]))
+        scalar = not isinstance(value, (np.ndarray, TracedArray, list, tuple))
+        scalar = scalar or (isinstance(value, TracedArray) and not value.dims)
+        mask = isinstance(index, TracedArray) and index.dtype == np.dtype(bool)
+        if not mask or index.ndim != self.ndim or not scalar:
+            update(self, index, value)
+            return
+        new = tracing.operand_node(tracing.operand(value), self.dtype)
+        self.assign(tracing.node("where", [index.node, new, self.node]))
 
     # -- methods ----------------------------------------------------------------------------
 
@@ -433,6 +465,10 @@ class TracedArray(NDArrayOperatorsMixin):
         """Every element the same."""
         self[...] = value
 
+    def sort(self, axis: Any = -1, kind: Any = None, order: Any = None) -> None:
+        """In order, in place."""
+        self[...] = np.sort(self, axis=axis, kind=kind, order=order)
+
 
 def _in_place(name: str) -> None:
     """`x += y` on what NumPy has as a scalar makes a new scalar: scalars are not written into."""
@@ -446,6 +482,17 @@ def _in_place(name: str) -> None:
 
 for _name in "add sub mul truediv floordiv mod pow lshift rshift and xor or".split():
     _in_place(f"__i{_name}__")
+
+
+def _is_fancy(index: Any) -> bool:
+    """Whether an index has arrays, lists or truth values in it."""
+    given = index if isinstance(index, tuple) else (index,)
+    return any(
+        isinstance(part, (np.bool_, np.ndarray, list))
+        or issubclass(part.__class__, bool)
+        or isinstance(part, TracedArray)
+        for part in given
+    )
 
 
 def _plain_slice(part: slice) -> slice:

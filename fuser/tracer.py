@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from fuser import dims, facts, infer, scalars
+from fuser import dims, externs, facts, infer, scalars
 from fuser.dims import Dim
-from fuser.errors import FuserError, ShapeError, Unsupported, user_line
+from fuser.errors import ShapeError, Unsupported, user_line
 from fuser.graph import (
     Graph,
     Node,
@@ -90,6 +90,7 @@ class Trace:
         parameter_leaves: for each parameter, the index of the argument leaf; None if captured.
         hazards: pairs of parameters that must not share memory: the first is written before
             the second is read or written.
+        hints: lengths in the traced call that only functions run between kernels tell.
     """
 
     graph: Graph
@@ -99,6 +100,7 @@ class Trace:
     value_guards: tuple[tuple[str, Any], ...]
     parameter_leaves: tuple[int | None, ...]
     hazards: tuple[tuple[int, int], ...] = ()
+    hints: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -125,6 +127,10 @@ class Tracing:
     captured: dict[int, TracedArray] = field(default_factory=dict)
     written: dict[int, None] = field(default_factory=dict)
     hazards: dict[tuple[int, int], None] = field(default_factory=dict)
+    replay: Any = None
+    externs: dict[int, tuple[Node, Any]] = field(default_factory=dict)
+    extern_count: int = 0
+    failed: Unsupported | None = None
 
     # -- arguments --------------------------------------------------------------------------
 
@@ -132,10 +138,7 @@ class Tracing:
         """Stand in for an array argument (`leaf`) or a captured array (None)."""
         check_array(array, "argument" if leaf is not None else "captured array")
         shape: list[Dim] = []
-        for length in array.shape:
-            name = f"n{len(self.sizes)}"
-            self.sizes[name] = length
-            shape.append(dims.symbol(name))
+        shape.extend(map(self.new_length, array.shape))
         node = make_input(f"x{len(self.arguments)}", array.dtype, tuple(shape))
         storage = Storage(node, len(self.arguments))
         self.arguments.append(_Argument(storage, array, node, leaf))
@@ -172,6 +175,12 @@ class Tracing:
         return found
 
     # -- lengths ----------------------------------------------------------------------------
+
+    def new_length(self, length: int) -> Dim:
+        """A symbol for a length of this call."""
+        name = f"n{len(self.sizes)}"
+        self.sizes[name] = length
+        return dims.symbol(name)
 
     def size_of(self, value: Any) -> Any:
         """The number that a Python or traced scalar is in this call."""
@@ -328,12 +337,46 @@ class Tracing:
             return self.capture(np.asarray(value))
         raise Unsupported("unsupported-array", "operand", f"{type(value).__name__}")
 
+    # -- values of this call ----------------------------------------------------------------
+
+    def numbers(self) -> dict[str, Any]:
+        """Scalars and lengths of this call, by name."""
+        return {**self.sizes, **{scalar.text: scalar.hint for scalar, _ in self.scalars}}
+
+    def evaluate(self, node: Node) -> Any:
+        """The value of a node in this call, computed operation by operation."""
+        from fuser.fallback import evaluate  # it needs this module
+
+        arrays = {argument.initial.payload: argument.array for argument in self.arguments}
+        known = {key: value for key, (_, value) in self.externs.items()}
+        with np.errstate(all="ignore"):
+            return evaluate(node, known, arrays, self.numbers())
+
     # -- ufuncs -----------------------------------------------------------------------------
 
     def apply_ufunc(
         self, ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: dict[str, Any]
     ) -> Any:
-        """Trace `ufunc(*inputs, **options)`."""
+        """Trace `ufunc(*inputs, **options)`; NumPy runs it where it has no fused form."""
+        from fuser.extern_tracing import SEAM_CODES, ForeignArray, call_ufunc
+
+        if any(type(value) is ForeignArray for value in inputs):
+            return call_ufunc(self, ufunc, method, inputs, options)
+        try:
+            return self._fused_ufunc(ufunc, method, inputs, dict(options))
+        except Unsupported as error:
+            if error.reason.code not in SEAM_CODES:
+                raise
+        return call_ufunc(self, ufunc, method, inputs, options)
+
+    def _fused_ufunc(
+        self, ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: dict[str, Any]
+    ) -> Any:
+        """Trace `ufunc(*inputs, **options)` as nodes.
+
+        Raises:
+            Unsupported: it has no fused form.
+        """
         name = ufunc.__name__
         if method == "reduce" and len(inputs) == 1:
             from fuser.reductions import reduce_ufunc
@@ -434,25 +477,27 @@ class Tracing:
     # -- functions --------------------------------------------------------------------------
 
     def apply_function(self, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """Trace a NumPy function that is not a ufunc."""
+        """Trace a NumPy function that is no ufunc; NumPy runs it where it has no fused form."""
         from fuser import array_formulas  # they need this module
         from fuser.array_functions import HANDLERS
+        from fuser.extern_tracing import SEAM_CODES, ForeignArray, call_function
         from fuser.reductions import register
 
         register()
         array_formulas.register()
-
         handler = HANDLERS.get(function)
-        if handler is None:
-            name = f"np.{getattr(function, '__name__', function)}"
-            raise Unsupported("unsupported-function", name, "no fused form")
+        leaves = flatten((args, kwargs))[1]
+        if handler is None or any(type(leaf) is ForeignArray for leaf in leaves):
+            return call_function(self, function, args, kwargs)
         try:
             return handler(self, *args, **kwargs)
         except TypeError as error:
-            if "argument" in str(error) and handler.__name__ in str(error):
-                name = f"np.{function.__name__}"
-                raise Unsupported("unsupported-argument", name, str(error)) from None
-            raise
+            if "argument" not in str(error) or handler.__name__ not in str(error):
+                raise
+        except Unsupported as error:
+            if error.reason.code not in SEAM_CODES:
+                raise
+        return call_function(self, function, args, kwargs)
 
     # -- the end ----------------------------------------------------------------------------
 
@@ -472,7 +517,21 @@ class Tracing:
             if argument.storage.node is not argument.initial:
                 writes.append((place, len(nodes)))
                 nodes.append(argument.storage.node)
+        nodes.extend(self._unused(nodes))
         return _canonical(self, structure, leaves, nodes, writes)
+
+    def _unused(self, nodes: Sequence[Node]) -> list[Node]:
+        """A result of each call that nothing needs: the call may raise, so it runs all the same."""
+        used = {externs.read(n.payload).number for n in walk(nodes) if n.op.name == "extern"}
+        found: dict[int, Node] = {}
+        for node, _ in reversed(self.externs.values()):  # a later one may need an earlier one
+            number = externs.read(node.payload).number
+            if number not in used:
+                found[number] = node
+                used |= {
+                    externs.read(n.payload).number for n in walk([node]) if n.op.name == "extern"
+                }
+        return list(found.values())
 
     def _argument_of(self, leaf: TracedArray) -> int | None:
         """1 + the parameter whose memory an output shares, or None."""
@@ -579,19 +638,25 @@ def convert_scalar(value: Any, dtype: np.dtype[Any]) -> Any:
 # -- a whole function -----------------------------------------------------------------------
 
 
-def trace_call(function: Callable[..., Any], tree: Any, leaves: Sequence[Any]) -> Trace:
+def trace_call(
+    function: Callable[..., Any], tree: Any, leaves: Sequence[Any], replay: Any = None
+) -> Trace:
     """Run `function` on stand-ins for its arguments.
 
     Args:
         function: the user's function.
         tree: structure of `(args, kwargs)` with `Leaf` places.
         leaves: the arguments in the order of the structure.
+        replay: what functions without a fused form gave in an earlier trace of this call.
 
     Raises:
         Unsupported: with the reason why the function cannot be fused.
         Exception: what the function itself raises.
     """
-    tracing = Tracing()
+    from fuser.extern_tracing import Replay
+
+    tracing = Tracing(replay=Replay() if replay is None else replay)
+    tracing.replay.place = 0
     stand_ins: list[Any] = []
     for place, leaf in enumerate(leaves):
         if isinstance(leaf, type):  # np.float32 itself has an array's attributes
@@ -603,10 +668,9 @@ def trace_call(function: Callable[..., Any], tree: Any, leaves: Sequence[Any]) -
         else:
             stand_ins.append(leaf)
     args, kwargs = unflatten(tree, stand_ins)
-    try:
-        result = function(*args, **kwargs)
-    except FuserError:
-        raise
+    result = function(*args, **kwargs)
+    if tracing.failed is not None:  # the function has caught it: control flow by values
+        raise tracing.failed
     return tracing.finish(result)
 
 
@@ -620,6 +684,8 @@ def _canonical(
     """Rename symbols in order of appearance and rebuild all nodes with equal lengths merged."""
     resolved = [tuple(map(tracing.resolve, a.initial.shape)) for a in tracing.arguments]
     names: dict[str, Dim] = {}
+    known = {symbol for shape in resolved for dim in shape for symbol in dims.symbols(dim)}
+    resolved += [tuple(map(tracing.resolve, node.shape)) for node, _ in tracing.externs.values()]
     for shape in resolved:
         for dim in shape:
             for symbol in dims.symbols(dim):
@@ -659,6 +725,11 @@ def _canonical(
         else leaf
         for leaf in leaves
     ]
+    hints = {
+        str(full[name]): size
+        for name, size in tracing.sizes.items()
+        if name not in known and full[name] == names.get(name)
+    }
     order = _interleave(tracing)
     place_of = {place: new for new, place in enumerate(order)}
     leaves = [
@@ -673,6 +744,7 @@ def _canonical(
         value_guards,
         tuple(parameter_leaves),
         tuple((place_of[first], place_of[then]) for first, then in tracing.hazards),
+        hints,
     )
 
 
@@ -762,6 +834,9 @@ def _renamed(
         return make_scalar(scalars.rename(node.payload, names), node.dtype)
     if node.op.name == "constant":
         return node
+    if node.op.name == "extern":
+        shape = tuple(dims.substitute(dim, names) for dim in node.shape)
+        return intern_node(node.op, args, shape, node.dtype, externs.rename(node.payload, names))
     payload = _renamed_view((node.op.name, node.payload), names)[1]
     return make(node.op.name, *args, payload=payload, equal=equal)
 

@@ -1,0 +1,470 @@
+"""Graphs with functions that do not fuse: kernels before, between and after them.
+
+A program is a list of steps: stages, each a graph of its own with its kernels, and seams, each a
+NumPy function that runs on values stored by the stages before it. A stage computes what the next
+functions need; everything else is computed where it is used, so it fuses with its consumers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fuser import counters, dims, executor, externs, kernel_cache, views
+from fuser.backend import Kernel
+from fuser.compiler import compile_upfront
+from fuser.errors import Reason
+from fuser.executor import CannotRun
+from fuser.graph import (
+    Graph,
+    Node,
+    Parameter,
+    constant_value,
+    intern,
+    make_input,
+)
+from fuser.program import Program, Seam, Stage
+from fuser.specs import KernelSpec
+
+Chain = tuple[tuple[str, str], ...]
+
+#: Views that an operand is seen through without a copy; anything else is computed as it is seen.
+_SEEN = ("transpose", "broadcast_to", "reshape")
+_NUMBERED = re.compile(r"\bn\d+\b")
+
+
+def prepare(
+    graph: Graph, mode: str = "fused", fastmath: bool = False, checked: bool = False
+) -> KernelSpec | Program:
+    """Compile a graph upfront: as one spec, or as a program where functions do not fuse.
+
+    Args:
+        graph: as traced or parsed.
+        mode: "fused" or "unfused".
+        fastmath: allow the FAST rules.
+        checked: kernels note floating-point exceptions.
+    """
+    if not graph.has_externs:
+        return compile_upfront(graph, mode, fastmath, checked)
+    options = (mode, fastmath, checked)
+    return kernel_cache.lookup(graph, options, lambda key: _Splitter(graph, options).program(key))
+
+
+class _Splitter:
+    """Divides one graph into steps."""
+
+    def __init__(self, graph: Graph, options: tuple[str, bool, bool]) -> None:
+        self.graph = graph
+        self.options = options
+        self.calls = externs.calls_of(graph)
+        self.steps: list[Stage | Seam] = []
+        self.used: list[tuple[str, ...]] = []
+        self.names: dict[int, str] = {}
+        self.alive: list[Node] = []  # so that an id in `names` stays this node's
+        self.constants: dict[str, Any] = {}
+        arrays = [p for p in graph.parameters if p.dtype is not None]
+        self.values: dict[str, Parameter] = {p.name: p for p in arrays}
+        for parameter in arrays:
+            node = make_input(parameter.name, parameter.dtype, parameter.shape)
+            self.alive.append(node)
+            self.names[id(node)] = parameter.name
+        self.next = max((int(p.name[1:]) + 1 for p in arrays), default=0)
+        self.last_call = self._last_calls()
+
+    def _last_calls(self) -> dict[int, int]:
+        """For each node, the last call that it depends on; -1 for none."""
+        found: dict[int, int] = {}
+        told: dict[str, int] = {}  # lengths that only calls tell
+        for call in self.calls:
+            number = externs.read(call[0].payload).number
+            for symbol in _symbols(call, ()):
+                told.setdefault(symbol, number)
+        for parameter in self.values.values():
+            for symbol in _plain(parameter):
+                told.pop(symbol, None)
+        for node in self.graph.nodes:
+            last = max((found[id(arg)] for arg in node.args), default=-1)
+            if node.op.name != "extern":
+                last = max([last, *(told.get(s, -1) for s in _symbols([node], ()))])
+            if node.op.name == "extern":
+                last = max(last, externs.read(node.payload).number)
+            found[id(node)] = last
+        return found
+
+    def _name(self, node: Node) -> str:
+        """A name for a value that is stored from now on."""
+        name = f"x{self.next}"
+        self.next += 1
+        self.names[id(node)] = name
+        self.values[name] = Parameter(name, node.dtype, node.shape)
+        return name
+
+    def program(self, key: int) -> Program:
+        """The steps of the whole graph."""
+        done = -1
+        for call in self.calls:
+            sources = [self._source(call[0], arg) for arg in call[0].args]
+            if any(self._is_missing(base) for base, _ in sources):
+                self._stage(self._wanted_later(done))
+            operands = tuple((self._operand(base), chain) for base, chain in sources)
+            stored = tuple(self._name(node) for node in call)
+            reason = externs.reason_of(call[0], self.graph.line_of(call[0]))
+            self.steps.append(Seam(tuple(call), operands, stored, reason))
+            self.used.append(tuple(name for name, _ in operands))
+            done = externs.read(call[0].payload).number
+        last = [node for node in self.graph.outputs if not self._is_stored(node)]
+        if last:
+            self._stage(last)
+        outputs = tuple(self.names[id(node)] for node in self.graph.outputs)
+        mode, fastmath, checked = self.options
+        return Program(
+            key, self.graph.text, self.graph, mode, fastmath, checked, tuple(self.steps),
+            outputs, self.constants, self._dropped(outputs),
+        )  # fmt: skip
+
+    def _is_stored(self, node: Node) -> bool:
+        """Whether an output is there already; an argument is no array of its own."""
+        return id(node) in self.names and node.op.name != "input"
+
+    def _dropped(self, outputs: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+        """Which values nothing needs after each step."""
+        last: dict[str, int] = {}
+        for place, names in enumerate(self.used):
+            last.update(dict.fromkeys(names, place))
+        return tuple(
+            tuple(n for n in dict.fromkeys(names) if last[n] == place and n not in outputs)
+            for place, names in enumerate(self.used)
+        )
+
+    # -- operands ---------------------------------------------------------------------------
+
+    def _source(self, call: Node, operand: Node) -> tuple[Node, Chain]:
+        """The value to store for an operand, and the views that the function sees it through."""
+        chain: list[tuple[str, str]] = []
+        node = operand
+        shares = any(externs.read(n.payload).shares for n in self._call_of(call))
+        while node.op.structure and len(node.args) == 1 and id(node) not in self.names:
+            inner = node.args[0]
+            if node.op.name == "extern":
+                break
+            behind = self._behind(inner)
+            if not shares and id(behind) not in self.names and node.op.name not in _SEEN:
+                break
+            chain.insert(0, (node.op.name, node.payload))
+            node = inner
+        return node, tuple(chain)
+
+    def _is_missing(self, base: Node) -> bool:
+        """Whether kernels have to compute a value before a function can have it."""
+        return id(base) not in self.names and base.op.name != "constant"
+
+    def _operand(self, base: Node) -> str:
+        """The name of an operand's value."""
+        if base.op.name != "constant":
+            return self.names[id(base)]
+        name = f"k{len(self.constants)}"
+        self.constants[name] = constant_value(base)
+        return name
+
+    def _behind(self, node: Node) -> Node:
+        """The value behind views."""
+        while node.op.structure and len(node.args) == 1 and node.op.name != "extern":
+            if id(node) in self.names:
+                break
+            node = node.args[0]
+        return node
+
+    def _call_of(self, node: Node) -> list[Node]:
+        """All nodes of one call."""
+        number = externs.read(node.payload).number
+        return next(c for c in self.calls if externs.read(c[0].payload).number == number)
+
+    def _wanted_later(self, done: int) -> list[Node]:
+        """Operands of later calls that can be computed now, by the same kernel."""
+        found: list[Node] = []
+        for call in self.calls:
+            if externs.read(call[0].payload).number <= done:
+                continue
+            for arg in call[0].args:
+                base, _ = self._source(call[0], arg)
+                if self._is_missing(base) and self.last_call[id(base)] <= done:
+                    found.append(base)
+        return found
+
+    # -- stages -----------------------------------------------------------------------------
+
+    def _stage(self, wanted: Iterable[Node]) -> None:
+        """One more stage: these values, and costly ones below them that are needed again."""
+        outputs = list({id(node): node for node in wanted}.values())
+        outputs += self._kept(outputs)
+        taken: dict[int, Node] = {}
+        inside = _walk_to(outputs, self.names, taken)
+        parameters = self._parameters(inside, taken)
+        new: dict[int, Node] = {
+            key: make_input(self.names[key], node.dtype, node.shape) for key, node in taken.items()
+        }
+        lines: dict[int, str] = {}
+        for node in inside:
+            args = tuple(new[id(arg)] for arg in node.args)
+            made = new[id(node)] = intern(node.op, args, node.shape, node.dtype, node.payload)
+            lines.setdefault(id(made), self.graph.line_of(node))
+        known = {s for p in parameters for dim in p.shape for s in dims.symbols(dim)}
+        guards = tuple(
+            pair
+            for pair in self.graph.guards
+            if all(s in known for dim in pair for s in dims.symbols(dim))
+        )
+        graph = Graph(
+            tuple(parameters), tuple(new[id(node)] for node in outputs), guards, (), lines
+        )
+        spec = compile_upfront(graph, *self.options)
+        self.used.append(tuple(p.name for p in parameters if p.dtype is not None))
+        self.steps.append(Stage(spec, tuple(self._name(node) for node in outputs)))
+
+    def _kept(self, outputs: Sequence[Node]) -> list[Node]:
+        """Costly values inside a stage that something outside of it needs as well."""
+        inside = {id(node): node for node in _walk_to(outputs, self.names, {})}
+        costly: dict[int, bool] = {}
+        for key, node in inside.items():
+            below = any(costly.get(id(arg), False) for arg in node.args)
+            costly[key] = below or node.op.heavy or node.op.reduction
+        stored = {id(node) for node in outputs}
+        found: dict[int, Node] = {}
+        for node in self.graph.nodes:
+            if id(node) in inside or node.op.name == "extern":
+                continue
+            for arg in node.args:
+                base = self._behind(arg)
+                if id(base) in inside and costly[id(base)] and id(base) not in stored:
+                    found[id(base)] = base
+            if node.op.reduction and all(id(arg) in inside for arg in node.args):
+                found[id(node)] = node  # its operand passes by here: no second look at it
+        for node in self.graph.outputs:
+            if id(node) in inside and costly[id(node)] and id(node) not in stored:
+                found[id(node)] = node
+        return list(found.values())
+
+    def _parameters(self, inside: Sequence[Node], taken: Mapping[int, Node]) -> list[Parameter]:
+        """Scalars, the arrays that a stage reads, and those that bind its lengths."""
+        names = {self.names[key] for key in taken}
+        bound = {s for name in names for s in _plain(self.values[name])}
+        for symbol in _symbols(inside, taken.values()):
+            if symbol not in bound:
+                name = next((n for n, p in self.values.items() if symbol in _plain(p)), None)
+                if name is not None:
+                    names.add(name)
+                    bound |= set(_plain(self.values[name]))
+        if not names:  # some array has to say which device it is
+            names |= set(list(self.values)[:1])
+        numbers = [p for p in self.graph.parameters if p.dtype is None]
+        arrays = [
+            Parameter(p.name, p.dtype, p.shape) for n, p in self.values.items() if n in names
+        ]
+        return [*numbers, *arrays]
+
+
+def _plain(parameter: Parameter) -> list[str]:
+    """The symbols that an array's shape binds."""
+    return [str(dim) for dim in parameter.shape if str(dim).isalnum() and dim != 1]
+
+
+def _symbols(inside: Iterable[Node], taken: Iterable[Node]) -> list[str]:
+    """The lengths that nodes are spelled with, each once."""
+    found: dict[str, None] = {}
+    for node in (*taken, *inside):
+        for dim in node.shape:
+            found.update(dict.fromkeys(dims.symbols(dim)))
+        if node.op.name not in ("input", "extern"):
+            found.update(dict.fromkeys(_NUMBERED.findall(node.payload)))
+    return list(found)
+
+
+def _walk_to(
+    outputs: Sequence[Node], names: Mapping[int, str], taken: dict[int, Node]
+) -> list[Node]:
+    """Nodes that have to be computed for the outputs; `taken` is filled with stored ones."""
+    order: list[Node] = []
+    done: set[int] = set()
+    stack: list[tuple[Node, bool]] = [(node, False) for node in reversed(outputs)]
+    while stack:
+        node, ready = stack.pop()
+        if id(node) in done:
+            continue
+        if id(node) in names:
+            done.add(id(node))
+            taken[id(node)] = node
+        elif ready or not node.args:
+            done.add(id(node))
+            order.append(node)
+        else:
+            stack.append((node, True))
+            stack.extend((arg, False) for arg in reversed(node.args))
+    return order
+
+
+# -- running --------------------------------------------------------------------------------
+
+
+def execute(
+    program: Program,
+    arrays: Mapping[str, Any],
+    numbers: Mapping[str, Any],
+    given: Mapping[int, Any] | None = None,
+    check: Callable[[Mapping[str, Any]], None] | None = None,
+    seen: Callable[[KernelSpec, Mapping[str, Any]], None] | None = None,
+) -> list[Any]:
+    """Run a program's steps.
+
+    Args:
+        program: the prepared graph.
+        arrays: array arguments by parameter name.
+        numbers: scalar arguments and lengths by name.
+        given: arrays to write outputs into, by output number; written after everything else.
+        check: called with all numbers known so far after each seam.
+        seen: called with each stage's spec and arrays after it ran.
+
+    Returns:
+        One array, or NumPy scalar, for each output.
+
+    Raises:
+        CannotRun: with the reason; nothing has been written into arguments or given arrays.
+        PatternMiss: a function gave a result that this graph was not made for; nothing has been
+            written.
+    """
+    values: dict[str, Any] = {**program.constants, **arrays}
+    known = dict(numbers)
+    direct, last = _direct(program, given or {}), program.steps[-1]
+    for step, dropped in zip(program.steps, program.dropped, strict=True):
+        if isinstance(step, Seam):
+            _run_seam(step, values, known)
+            externs.check_guards(program.graph, known)
+            if check is not None:
+                check(known)
+        else:
+            arrays_ = _run_stage(step, values, known, direct if step is last else {})
+            if seen is not None:
+                seen(step.spec, arrays_)
+        for name in dropped:
+            del values[name]
+    return _outputs(program, values, given or {})
+
+
+def _direct(program: Program, given: Mapping[int, Any]) -> dict[int, Any]:
+    """Arrays that the last stage may write into itself, by its own output's number."""
+    last = program.steps[-1]
+    if len(given) != 1 or not isinstance(last, Stage):
+        return {}
+    if any(externs.read(node.payload).shares for seam in program.seams for node in seam.nodes):
+        return {}
+    ((place, target),) = given.items()
+    name = program.outputs[place]
+    if name not in last.stored or program.outputs.count(name) > 1:
+        return {}
+    return {last.stored.index(name): target}
+
+
+def _run_stage(
+    stage: Stage, values: dict[str, Any], numbers: dict[str, Any], given: Mapping[int, Any]
+) -> dict[str, Any]:
+    """Launch the kernels of a stage; what they read."""
+    spec = stage.spec
+    arrays = {p.name: values[p.name] for p in spec.graph.parameters if p.dtype is not None}
+    sizes = {name: size for name, size in numbers.items() if name.startswith("n")}
+    for place, target in given.items():
+        shape = spec.graph.outputs[place].shape
+        executor.check_shape(target, tuple(dims.evaluate(dim, sizes) for dim in shape))
+    results = executor.execute(spec, arrays, numbers, sizes, given)
+    values.update(zip(stage.stored, results, strict=True))
+    return arrays
+
+
+def kernels_of(
+    program: Program, arrays: Mapping[str, Any], numbers: Mapping[str, Any]
+) -> list[Kernel]:
+    """The compiled kernels that these arguments run: the program runs once to know.
+
+    Raises:
+        CannotRun, PatternMiss: as `execute` does.
+    """
+    found: list[Kernel] = []
+
+    def note(spec: KernelSpec, given: Mapping[str, Any]) -> None:
+        _, launch = executor.last_launch(spec, given)
+        found.extend(group.kernel for group in (launch.groups if launch else ()))
+
+    execute(program, arrays, numbers, seen=note)
+    return found
+
+
+def _run_seam(seam: Seam, values: dict[str, Any], numbers: dict[str, Any]) -> None:
+    """Run a function in NumPy.
+
+    Raises:
+        CannotRun: it raised; the plain function will raise the same.
+        PatternMiss: its result is of another kind.
+    """
+    operands = []
+    for name, chain in seam.operands:
+        value = values[name]
+        if chain:
+            sizes = {key: n for key, n in numbers.items() if key.startswith("n")}
+            value = views.apply_views(np.asarray(value), chain, sizes, np)
+        operands.append(value)
+    try:
+        results = externs.run(seam.nodes, operands, numbers)
+    except externs.CallFailed as error:
+        raise CannotRun(error.reason) from None
+    values.update(zip(seam.stored, results, strict=True))
+
+
+def _outputs(
+    program: Program, values: Mapping[str, Any], given: Mapping[int, Any]
+) -> list[Any]:
+    """The outputs, each an array of its own, in the arrays where they are wanted."""
+    for place, target in given.items():
+        executor.check_shape(target, np.shape(values[program.outputs[place]]))
+    results: list[Any] = []
+    taken: set[str] = set()
+    for place, name in enumerate(program.outputs):
+        value = values[name]
+        if place in given and given[place] is not value:
+            np.copyto(given[place], value, casting="same_kind")
+            value = given[place]
+        elif name in taken and isinstance(value, np.ndarray):
+            value = value.copy("K")
+        taken.add(name)
+        results.append(value)
+    return results
+
+
+def nothing_fuses(graph: Graph) -> Reason | None:
+    """Why no kernel would run: all that the function does, NumPy does. None where one would."""
+    if not graph.has_externs or any(not node.op.structure for node in graph.nodes):
+        return None
+    return seam_reasons(graph)[0]
+
+
+def seam_reasons(graph: Graph) -> list[Reason]:
+    """Why each function that NumPy runs between kernels is not fused, in order."""
+    if not graph.has_externs:
+        return []
+    return [externs.reason_of(c[0], graph.line_of(c[0])) for c in externs.calls_of(graph)]
+
+
+def specs_of(prepared: KernelSpec | Program) -> list[KernelSpec]:
+    """The specs that have kernels, in the order of execution."""
+    if isinstance(prepared, Program):
+        return [stage.spec for stage in prepared.stages]
+    return [prepared]
+
+
+def count_seams(program: Program) -> None:
+    """Count the functions that a call runs in NumPy, by reason."""
+    counters.count("seams", len(program.seams))
+    for seam in program.seams:
+        counters.count(f"fallback.{seam.reason.code}")
+
+

@@ -1,0 +1,64 @@
+"""What explanations say of functions that NumPy runs between kernels."""
+
+from typing import Any
+
+import numpy as np
+
+import fuser
+
+
+def ranks(x: Any, y: Any) -> Any:
+    """One call between two kernels."""
+    order = np.argsort(x * 2 + y)
+    return order * 2 + 1
+
+
+X, Y = np.arange(50.0), np.ones(50)
+
+
+def test_a_seam_is_shown_where_it_runs() -> None:
+    """Function, line, reason, and the bytes of what goes in and out, between the kernels."""
+    explained = fuser.fuse(ranks, fallback="allow").explain(X, Y)
+    text = str(explained)
+    assert text.index("kernel 0") < text.index("seam: np.argsort") < text.index("kernel 1")
+    (seam,) = explained.seams
+    assert "test_seams.py:" in seam
+    assert "[unsupported-function]" in seam
+    assert seam.count("400 bytes") == 2
+    assert "float64[n0]" in seam
+    assert [reason.operation for reason in explained.fallbacks] == ["np.argsort"]
+    assert len(explained.groups) == 2
+    assert "seam: np.argsort" in explained._repr_html_()
+
+
+def test_what_crosses_is_plain_data() -> None:
+    """An entry for each operand and result of a call."""
+    explained = fuser.fuse(ranks, fallback="allow").explain(X, Y)
+    entries = [entry for entry in explained.boundaries if entry["kind"] == "seam"]
+    assert [(e["written_by"], e["read_by"], e["bytes"]) for e in entries] == [
+        (None, ["np.argsort"], 400),
+        ("np.argsort", [], 400),
+    ]
+    assert {entry["reason"] for entry in entries} == {"unsupported-function"}
+
+
+def test_the_ledger_is_that_of_the_kernels() -> None:
+    """Kernels before and after a call read and write what they share with it."""
+    explained = fuser.fuse(ranks, fallback="allow").explain(X, Y)
+    book = explained.ledger
+    assert book is not None
+    assert (book.kernels_fused, book.planned_bytes) == (2, 3 * 400 + 2 * 400)
+    assert book.least_bytes == book.planned_bytes
+    assert book.kernels_unfused == 4
+
+
+def test_candidates_name_the_function() -> None:
+    """Pairs that a call keeps apart are listed, not fused, with the reason."""
+    table = fuser.fuse(ranks, fallback="allow").explain(X, Y).candidates
+    apart = table[table["kind"] == "seam"]
+    assert len(apart) == 2
+    assert not apart["fused"].any()
+    assert apart["reason"].str.contains("np.argsort").all()
+    assert (apart["bytes_saved"] == 800).all()
+    graph = fuser.trace(ranks, X, Y)
+    assert fuser.fusion_candidates(graph, {"n0": 10, "n1": 10})["bytes_saved"].max() == 160
