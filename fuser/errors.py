@@ -109,6 +109,10 @@ REASONS: dict[str, tuple[str, str]] = {
         "the function writes into part of an array",
         "Build the result with np.where or np.concatenate.",
     ),
+    "write-into-constant": (
+        "the function writes results into an array that no argument gave",
+        "Make the array with np.zeros_like, np.empty_like or np.full_like of an argument.",
+    ),
     "where-without-out": (
         "where= without out= leaves elements unset",
         "Give out= as well, or use np.where.",

@@ -22,6 +22,13 @@ class Special(np.ndarray):
     """A subclass."""
 
 
+def add_into_zeros(x: Any) -> Any:
+    """The array is NumPy's own, not a traced one."""
+    total = np.zeros(x.shape[0], x.dtype)
+    total += x.sum(axis=tuple(range(1, x.ndim))) if x.ndim > 1 else x
+    return total
+
+
 def write_part(x: Any) -> Any:
     """Write into a slice."""
     x = x.copy()
@@ -44,6 +51,7 @@ CASES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "array-conversion": (lambda x: np.asarray(x) * 2, (X,)),
     "impure": (lambda x: np.where(x > -1 - random.random(), x, 7), (X,)),
     "write-into-view": (write_part, (X,)),
+    "write-into-constant": (add_into_zeros, (X,)),
     "where-without-out": (lambda x: np.add(x, 1, where=x > -1), (X,)),
     "scalar-range": (lambda x: x < 1000, (X.astype(np.int8),)),
     "not-traceable": (
