@@ -41,7 +41,7 @@ def memory_orders(
             operands = [_without(operands[0], infer.parse_axes(node.payload), node)]
         given = [(layout.shape, layout.strides) for layout in operands]
         copied = infer.copy_order(node.payload) if name == "cast" else ""
-        if copied == "C":
+        if copied == "C" or name in ("argmax", "argmin"):
             order = list(range(len(shape)))
         elif copied or name == "concatenate":
             order = views.sorted_order(given)

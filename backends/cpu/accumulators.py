@@ -7,6 +7,7 @@ Comput. 26(6), 2005), so that the error does not grow with the row's length.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,8 +21,6 @@ COMBINE = {
     "sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum", "argmax": "maximum",
     "argmin": "minimum",
 }  # fmt: skip
-#: Halves of at most this many lanes are added with their rounding errors.
-EXACT_LANES = 4
 
 
 @dataclass
@@ -144,28 +143,47 @@ def combine_lanes(b: Body, accumulator: Accumulator, first: str) -> list[Value]:
     if accumulator.places:
         return _combine_places(b, accumulator, first)
     parts = accumulator.parts
+    if len(parts) == 1:
+        return [_halved(b, parts[0], lambda x, y: _pair(b, accumulator, x, y))]
+    if accumulator.register == "float":
+        return _combine_wide(b, *parts)
     lanes = parts[0].lanes
     while lanes > 1:
         lanes //= 2
-        low = [half(b, part, 0, lanes) for part in parts]
-        high = [half(b, part, lanes, lanes) for part in parts]
-        if len(parts) == 1:
-            parts = [_pair(b, accumulator, low[0], high[0])]
-        elif lanes >= EXACT_LANES:
-            parts = [b.op("fadd", x, y) for x, y in zip(low, high, strict=True)]
-        else:
-            total, error = two_sum(b, low[0], high[0])
-            parts = [total, b.op("fadd", b.op("fadd", low[1], high[1]), error)]
+        low, high = ([half(b, part, begin, lanes) for part in parts] for begin in (0, lanes))
+        total, error = two_sum(b, low[0], high[0])
+        parts = [total, b.op("fadd", b.op("fadd", low[1], high[1]), error)]
     return parts
+
+
+def _combine_wide(b: Body, sums: Value, errors: Value) -> list[Value]:
+    """Lanes of float sums, added as doubles: the sum and its error."""
+
+    def add(x: Value, y: Value) -> Value:
+        return b.op("fadd", x, y)
+
+    error = b.cast("fpext", _halved(b, errors, add), "double")
+    # The error is not a number where a sum on the way was not finite: then it does not count.
+    error = b.select(b.compare("fcmp ord", error, error), error, b.fconst(error, 0.0))
+    total = add(_halved(b, b.cast("fpext", sums, "double"), add), error)
+    rounded = b.cast("fptrunc", total, "float")
+    rest = b.op("fsub", total, b.cast("fpext", rounded, "double"))
+    return [rounded, b.cast("fptrunc", rest, "float")]
+
+
+def _halved(b: Body, value: Value, join: Callable[[Value, Value], Value]) -> Value:
+    """One value from all lanes, by halves."""
+    while value.lanes > 1:
+        lanes = value.lanes // 2
+        value = join(half(b, value, 0, lanes), half(b, value, lanes, lanes))
+    return value
 
 
 def _combine_places(b: Body, accumulator: Accumulator, first: str) -> list[Value]:
     """The extreme value of all lanes and its first place in the row."""
     value, index = accumulator.parts
-    best, lanes = value, value.lanes
-    while best.lanes > 1:
-        size = best.lanes // 2
-        best = _pair(b, accumulator, half(b, best, 0, size), half(b, best, size, size))
+    lanes = value.lanes
+    best = _halved(b, value, lambda x, y: _pair(b, accumulator, x, y))
     place = b.op("add", b.op("mul", index, b.constant_bits(index.scalar, lanes, lanes)),
                  iota(lanes, index.scalar))  # fmt: skip
     wide = b.splat(best, lanes)
@@ -176,10 +194,7 @@ def _combine_places(b: Body, accumulator: Accumulator, first: str) -> list[Value
         found = b.compare("icmp eq", value, wide)
     none = b.constant_bits(index.scalar, lanes, (1 << BITS[index.scalar]) - 1)
     place = b.select(found, place, none)
-    while place.lanes > 1:
-        size = place.lanes // 2
-        low, high = half(b, place, 0, size), half(b, place, size, size)
-        place = b.select(b.compare("icmp ult", low, high), low, high)
+    place = _halved(b, place, lambda x, y: b.select(b.compare("icmp ult", x, y), x, y))
     if place.scalar != "i64":
         place = b.cast("zext", place, "i64")
     return [best, b.op("add", place, Value(first, "i64", 1))]

@@ -21,13 +21,12 @@ from collections.abc import Callable, Sequence
 
 from fuser.backends.cpu import accumulators, conversion
 from fuser.backends.cpu.accumulators import Accumulator
-from fuser.backends.cpu.body import BITS, Body, Module, Value
+from fuser.backends.cpu.body import BITS, Value
 from fuser.backends.cpu.loops import begin_loop
-from fuser.backends.cpu.reduction_stages import Stages, native_lanes
+from fuser.backends.cpu.reduction_frame import Frame
 from fuser.backends.cpu.spelling import EXACT_IN_HALF, spell
 from fuser.backends.cpu.vector_memory import load, store
-from fuser.codegen import Instruction, LoopNest
-from fuser.specs import TensorDesc
+from fuser.codegen import Instruction
 
 _AWAIT = """\
 define internal void @await(ptr %counter, i64 %wanted) noinline #0 {
@@ -52,28 +51,10 @@ done:
 }"""
 
 
-class Reduction:
+class Reduction(Frame):
     """Emits one nest; rows and columns differ in `_results_of` and in how they loop."""
 
-    def __init__(self, module: Module, nest: LoopNest, name: str, *, split: bool) -> None:
-        """Prepare an empty function."""
-        self.module, self.nest, self.name, self.split = module, nest, name, split
-        self.b = Body(module)
-        self.native = native_lanes(nest, module.features.vector_bytes)
-        self.lanes = self.native
-        self.operands: list[TensorDesc] = [*nest.loads, *(desc for _, desc in nest.stores)]
-        self.column = nest.strategy == "column"
-        self.values: dict[int, Value] = {}
-        self.stages = Stages(nest)
-        self.first = self.stages.first
-        self.tops: list[str] = []
-        """Addresses of operands where the reduced loops begin."""
-
     # -- what rows and columns do differently -----------------------------------------------
-
-    def _results_of(self, place: str) -> None:
-        """Compute what belongs to one turn of the loops that are counted outside."""
-        raise NotImplementedError
 
     def _stage(self, stage: int, running: list[Accumulator]) -> None:
         """The loops of one stage; leaves partial results in the accumulators."""
@@ -94,99 +75,6 @@ class Reduction:
     def _amount(self) -> str:
         """How many results a part counts when it is done."""
         raise NotImplementedError
-
-    # -- the function -----------------------------------------------------------------------
-
-    def emit(self) -> None:
-        """Append the function to the module."""
-        b = self.b
-        self._header()
-        items = begin_loop(b, "%obegin", "%oend")
-        self._item(items.index)
-        items.end()
-        b.line("ret i32 %status" if b.flagged else "ret i32 0")
-        lines = b.lines
-        if b.flagged:
-            lines = ["  %flag = alloca i32", "  store i32 0, ptr %flag", *lines]
-            lines.insert(len(lines) - 1, "  %status = load i32, ptr %flag")
-        head = (
-            f"define i32 @{self.name}(ptr %block, i64 %obegin, i64 %oend, "
-            "i64 %ibegin, i64 %iend) #0 {"
-        )
-        self.module.functions.append("\n".join([head, "entry:", *lines, "}"]))
-
-    def number(self, text: str) -> str:
-        """Append one instruction on 64-bit integers."""
-        return self.b.value(text, "i64", 1).text
-
-    def _word(self, place: int | str, scalar: str) -> Value:
-        """Load one word of the argument block."""
-        b = self.b
-        offset = str(8 * place) if isinstance(place, int) else self.number(f"shl i64 {place}, 3")
-        address = b.value(f"getelementptr i8, ptr %block, i64 {offset}", "ptr", 1)
-        return b.value(f"load {scalar}, ptr {address.text}", scalar, 1)
-
-    def _header(self) -> None:
-        """Addresses, lengths, strides, scalars and constants."""
-        nest, count, rank = self.nest, len(self.operands), self.nest.rank
-        self.pointers = [self._word(k, "ptr").text for k in range(count)]
-        self.lengths = [self._word(count + d, "i64").text for d in range(rank)]
-        first = count + rank
-        self.strides = [
-            [self._word(first + k * rank + d, "i64").text for d in range(rank)]
-            for k in range(count)
-        ]
-        place = first + count * rank
-        skipped = "0"
-        if self.split:
-            self.parts, self.part_length, skipped = (
-                self._word(place + k, "i64").text for k in range(3)
-            )
-            place += 3
-            self.counters = place
-        number = len(nest.loads)
-        for dtype in nest.scalars:
-            at: int | str = place
-            if self.split:
-                at = self.number(f"add i64 {skipped}, {place}")
-            raw = self._word(at, conversion.MEMORY[dtype])
-            self.values[number] = conversion.from_memory(self.b, raw, dtype)
-            number, place = number + 1, place + 1
-        for dtype, bits in nest.constants:
-            self.values[number] = conversion.constant(dtype, bits)
-            number += 1
-
-    def _item(self, item: str) -> None:
-        """One outer iteration: a row, an outer iteration of columns, or a part of such."""
-        nest = self.nest
-        kept = nest.rank - nest.reduced - int(self.column)  # loops that `item` counts
-        self.begin, self.counts = "0", self.lengths[nest.rank - nest.reduced :]
-        if self.split:
-            item = self._part_of(item, kept)
-        self.place = item
-        places: list[str] = []
-        for d in range(kept - 1, 0, -1):
-            places.insert(0, self.number(f"urem i64 {item}, {self.lengths[d]}"))
-            item = self.number(f"udiv i64 {item}, {self.lengths[d]}")
-        if kept:
-            places.insert(0, item)
-        self.rows = []
-        for k in range(len(self.operands)):
-            offset = "0"
-            for d, place in enumerate(places):
-                step = self.number(f"mul i64 {place}, {self.strides[k][d]}")
-                offset = self.number(f"add i64 {offset}, {step}")
-            if self.split:
-                along = self.strides[k][nest.rank - nest.reduced]
-                step = self.number(f"mul i64 {self.begin}, {along}")
-                offset = self.number(f"add i64 {offset}, {step}")
-            self.rows.append(self.moved(self.pointers[k], offset))
-        self._results_of(self.place)
-
-    def moved(self, address: str, offset: str) -> str:
-        """An address some bytes further on."""
-        text = f"getelementptr i8, ptr {address}, i64 {offset}"
-        return self.b.value(text, "ptr", 1).text
 
     # -- stages -----------------------------------------------------------------------------
 
@@ -276,22 +164,27 @@ class Reduction:
         mask: Value | None,
     ) -> list[Value]:
         """Load, compute and store one vector; returns the accumulators' operands."""
-        b, stores = self.b, self.stages.stores_of(stage)
-        wanted = [a.operand for a in running] + [self.nest.stores[place][0] for place in stores]
+        b, stages = self.b, self.stages
         kept = dict(self.values)
-        for number in self.stages.needed(wanted):
-            if number < len(self.nest.loads):
-                desc = self.operands[number]
-                self.values[number] = load(
-                    b, desc, address(number), mask, step(number), self.lanes
-                )
+
+        def put(place: int, number: int) -> None:
+            k = len(self.nest.loads) + place
+            store(b, self.operands[k], self._operand(number), address(k), mask, step(k))
+
+        for number in stages.needed(stage):
+            if number < len(self.nest.loads) or stages.is_kept(number, stage):
+                k = number
+                if number >= self.first:
+                    k = len(self.nest.loads) + stages.kept[number][1]
+                desc = self.operands[k]
+                self.values[number] = load(b, desc, address(k), mask, step(k), self.lanes)
             else:
                 self._instruction(number, self.nest.body[number - self.first], 2)
         operands = [self._operand(a.operand) for a in running]
-        for place in stores:
-            k = len(self.nest.loads) + place
-            value = self._operand(self.nest.stores[place][0])
-            store(b, self.operands[k], value, address(k), mask, step(k))
+        for number, place in stages.left_by(stage):
+            put(place, number)
+        for place in stages.stores_of(stage):
+            put(place, self.nest.stores[place][0])
         self.values = kept
         return operands
 
@@ -331,23 +224,6 @@ class Reduction:
         deal(loop.results, running)
 
     # -- parts ------------------------------------------------------------------------------
-
-    def _part_of(self, item: str, kept: int) -> str:
-        """Which stage and part an item is; returns the row that it belongs to."""
-        b = self.b
-        rows = "1"
-        for d in range(kept):
-            rows = self.number(f"mul i64 {rows}, {self.lengths[d]}")
-        job = self.number(f"udiv i64 {item}, {rows}")
-        self.now = self.number(f"udiv i64 {job}, {self.parts}")
-        self.part = self.number(f"urem i64 {job}, {self.parts}")
-        self.rows_in_all = rows
-        self.begin = self.number(f"mul i64 {self.part}, {self.part_length}")
-        left = self.number(f"sub i64 {self.counts[0]}, {self.begin}")
-        less = b.value(f"icmp ult i64 {left}, {self.part_length}", "i1", 1).text
-        count = self.number(f"select i1 {less}, i64 {left}, i64 {self.part_length}")
-        self.counts = [count, *self.counts[1:]]
-        return self.number(f"urem i64 {item}, {rows}")
 
     def _part(self, stage: int, running: list[Accumulator], done: str) -> None:
         """One stage in split form: a part of it is computed, or all parts are joined."""

@@ -5,19 +5,13 @@ from __future__ import annotations
 from fuser.backends.cpu.accumulators import Accumulator
 from fuser.codegen import LoopNest
 from fuser.ops import TABLE
-from fuser.specs import INVARIANT, TensorDesc
+from fuser.specs import CONTIGUOUS, INVARIANT, TensorDesc
 
 #: Cost of a body in light operations, and the native vectors that it takes at a time.
 ROW_UNROLL = ((6, 4), (24, 2))
-COLUMN_UNROLL = ((6, 8), (24, 4), (60, 2))
+COLUMN_UNROLL = ((6, 8), (60, 4))
 #: Native registers that running values may take.
 RUNNING_REGISTERS = 16
-
-
-def body_cost(nest: LoopNest) -> int:
-    """The work of one element in light operations."""
-    light = sum(4 if TABLE[i.op].heavy else 1 for i in nest.body)
-    return light + sum(5 for i in nest.body if TABLE[i.op].heavy)
 
 
 def native_lanes(nest: LoopNest, vector_bytes: int) -> int:
@@ -27,7 +21,7 @@ def native_lanes(nest: LoopNest, vector_bytes: int) -> int:
 
 def unrolled(nest: LoopNest, steps: tuple[tuple[int, int], ...]) -> int:
     """How many native vectors the body takes at a time."""
-    cost = body_cost(nest)
+    cost = Stages(nest).cost
     wide = next((vectors for limit, vectors in steps if cost <= limit), 1)
     parts = sum(1 + i.op.startswith("arg") for i in nest.body if TABLE[i.op].reduction)
     while wide > 1 and wide * parts > RUNNING_REGISTERS:
@@ -61,6 +55,10 @@ class Stages:
         self.loops = sorted(set(self._with_loops()) | {0})
         self.final = len(self.loops) - (0 if self.reductions_of(self.last) else 1)
         """The number of the step, counted from 0, that makes the stores of results."""
+        self.kept: dict[int, tuple[int, int]] = {}
+        """Costly values that one stage leaves for a later one where the latter's store goes:
+        value -> (stage that computes it, place of the store)."""
+        self._find_kept()
 
     def _steady(self, desc: TensorDesc) -> bool:
         """Whether an operand stays the same along the reduced loops."""
@@ -111,18 +109,96 @@ class Stages:
         op = TABLE[self.nest.body[number - self.first].op]
         return self.levels[number] < 2 and not op.reduction and self._stages[number] == stage
 
-    def needed(self, wanted: list[int]) -> list[int]:
-        """Elements' values that others need, in order."""
+    def is_kept(self, number: int, stage: int) -> bool:
+        """Whether a stage reads a value back that an earlier one left."""
+        return number in self.kept and self.kept[number][0] < stage
+
+    def left_by(self, stage: int) -> list[tuple[int, int]]:
+        """Values that a stage leaves for later ones, and the places of the stores."""
+        return [(n, place) for n, (made, place) in self.kept.items() if made == stage]
+
+    def wanted_by(self, stage: int) -> list[int]:
+        """Values that a stage reduces or stores."""
+        reduced = [accumulator.operand for accumulator in self.reductions_of(stage)]
+        return reduced + [self.nest.stores[place][0] for place in self.stores_of(stage)]
+
+    def needed(self, stage: int) -> list[int]:
+        """Elements' values that a stage computes, loads or reads back, in order."""
         found: set[int] = set()
-        stack = list(wanted)
+        stack = self.wanted_by(stage)
         while stack:
             number = stack.pop()
             if self.levels[number] < 2 or number in found:
                 continue
             found.add(number)
-            if number >= self.first:
+            if number >= self.first and not self.is_kept(number, stage):
                 stack.extend(self.nest.body[number - self.first].operands)
         return sorted(found)
+
+    @property
+    def cost(self) -> int:
+        """The work of one element in the most costly stage, in light operations."""
+        return max(
+            sum(self._cost(number) for number in self.needed(stage)) for stage in self.loops
+        )
+
+    def _cost(self, number: int) -> int:
+        if number < self.first:
+            return 0
+        return 9 if TABLE[self.nest.body[number - self.first].op].heavy else 1
+
+    def _find_kept(self) -> None:
+        """Find costly values of one stage that only the last stage needs again.
+
+        They are left where the last stage stores, if that lies like them in memory and if the
+        last stage needs no element of an operand, which might be the same memory.
+        """
+        stores = self.stores_of(self.last)
+        if len(stores) != 1 or len(self.loops) < 2 or self.reductions_of(self.last):
+            return
+        (place,) = stores
+        result, desc = self.nest.stores[place]
+        border, loads = self._border(result)
+        costly = [number for number in border if self._is_costly(number)]
+        if loads or len(border) != 1 or not costly or desc.access != CONTIGUOUS:
+            return
+        (number,) = costly
+        dtype = self.nest.dtype_of(number)
+        made = next((s for s in self.loops[:-1] if number in self.needed(s)), None)
+        if made == self.loops[-2] and dtype == desc.dtype and dtype in ("float32", "float64"):
+            self.kept[number] = (made, place)
+
+    def _border(self, result: int) -> tuple[list[int], list[int]]:
+        """Values of earlier stages, and loads, that the last stage needs for a result."""
+        border: list[int] = []
+        loads: list[int] = []
+        stack, seen = [result], set()
+        while stack:
+            number = stack.pop()
+            if self.levels[number] < 2 or number in seen:
+                continue
+            seen.add(number)
+            if number < self.first:
+                loads.append(number)
+            elif self._stages[number] < self.last:
+                border.append(number)
+            else:
+                stack.extend(self.nest.body[number - self.first].operands)
+        return border, loads
+
+    def _is_costly(self, number: int) -> bool:
+        """Whether a value takes heavy operations on elements."""
+        stack, seen = [number], set()
+        while stack:
+            current = stack.pop()
+            if self.levels[current] < 2 or current in seen or current < self.first:
+                continue
+            seen.add(current)
+            instruction = self.nest.body[current - self.first]
+            if TABLE[instruction.op].heavy:
+                return True
+            stack.extend(instruction.operands)
+        return False
 
     def first_slot(self, stage: int, column: bool) -> int:
         """Partial results that stages before this one keep of one part."""

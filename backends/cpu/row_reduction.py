@@ -15,7 +15,7 @@ from fuser.codegen import LoopNest
 from fuser.specs import CONTIGUOUS
 
 #: Vectors that are added plainly before their sum is added with its rounding error.
-BLOCK = 16
+BLOCK = 4
 
 
 class RowReduction(Reduction):
@@ -24,7 +24,10 @@ class RowReduction(Reduction):
     def __init__(self, module: Module, nest: LoopNest, name: str, *, split: bool) -> None:
         """Choose how many elements are computed at a time."""
         super().__init__(module, nest, name, split=split)
-        self.lanes = self.native * unrolled(nest, ROW_UNROLL)
+        vectors = unrolled(nest, ROW_UNROLL)
+        if any(a.exact for stage in self.stages.loops for a in self.stages.reductions_of(stage)):
+            vectors = min(vectors, 2)  # joining lanes exactly costs short rows more than it gains
+        self.lanes = self.native * vectors
 
     def _results_of(self, place: str) -> None:
         """All stages over one row."""
