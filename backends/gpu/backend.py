@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from fuser.backend import Backend
 from fuser.codegen import LoopNest
-from fuser.errors import BackendError, Unsupported
+from fuser.errors import BackendError
 
 if TYPE_CHECKING:
     from fuser.backends.gpu.device import CudaDevice
@@ -58,17 +58,18 @@ class GpuBackend(Backend):
         return cupy is not None and isinstance(array, cupy.ndarray)
 
     def supports(self, op: str, dtype: str) -> bool:
-        """Whether the spelling table has a form."""
+        """Whether the spelling table has a form; reductions are spelled as they combine."""
         from fuser.backends.gpu.spelling import form
+        from fuser.ops import TABLE
 
+        if op in TABLE and TABLE[op].reduction:
+            return dtype in TABLE[op].dtypes()
         return form(op, dtype) is not None
 
     def emit(self, nests: Sequence[LoopNest], name: str) -> str:
         """CUDA C++ text; needs neither CuPy nor a device."""
         from fuser.backends.gpu.emit import emit
 
-        if any(nest.strategy != "map" for nest in nests):
-            raise Unsupported("unsupported-op", "reduction", "the GPU backend has none yet", "")
         return emit(nests, name)
 
     def compile(self, text: str, nests: Sequence[LoopNest], name: str) -> FusedKernelCUDA:

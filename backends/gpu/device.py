@@ -7,19 +7,30 @@ on the host.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from fuser.backends.gpu import nvrtc
-from fuser.backends.gpu.geometry import BLOCK, Occupancy
+from fuser.backends.gpu.geometry import Resources
+from fuser.backends.gpu.variants import Variant
 
-#: (grid, block, arguments) -> None
-Function = Callable[[tuple[int], tuple[int], tuple[Any]], None]
+#: (grid, block, arguments, bytes of shared memory) -> None
+Function = Callable[[tuple[int], tuple[int], tuple[Any], int], None]
+
+#: Shared memory that every kernel may have without asking.
+_SHARED_FREE = 48 * 1024
+#: CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES of the CUDA driver API.
+_MAX_DYNAMIC_SHARED = 8
 
 
 class CudaDevice:
     """CUDA through CuPy: its current device, stream and memory pool."""
+
+    def __init__(self) -> None:
+        """Nothing is asked yet."""
+        self._captured: list[Any] = []
 
     def number(self) -> int:
         """Which device is current."""
@@ -33,7 +44,11 @@ class CudaDevice:
 
         return str(cupy.cuda.Device().compute_capability)
 
-    def load(self, text: str, name: str, index_bits: int) -> Any:
+    def resources(self) -> Resources:
+        """What the current device has."""
+        return _resources(self.number())
+
+    def load(self, text: str, name: str, variant: Variant) -> Any:
         """Compile one variant of a unit for the current device and load it.
 
         Raises:
@@ -42,7 +57,7 @@ class CudaDevice:
         from cupy.cuda import function
 
         module = function.Module()
-        module.load(nvrtc.compile_text(text, name, self.capability(), index_bits))
+        module.load(nvrtc.compile_text(text, name, self.capability(), variant))
         return module
 
     def function(self, module: Any, name: str) -> Function:
@@ -50,13 +65,16 @@ class CudaDevice:
         found: Function = module.get_function(name)
         return found
 
-    def occupancy(self, function: Any) -> Occupancy:
-        """How many blocks of a kernel the current device runs at once."""
+    def blocks_each(self, function: Any, block: int, shared: int) -> int:
+        """How many blocks of a kernel a multiprocessor runs at once; lets it have the memory."""
         import cupy
 
         driver = cupy.cuda.driver
-        each = driver.occupancyMaxActiveBlocksPerMultiprocessor(function.ptr, BLOCK, 0)
-        return Occupancy(cupy.cuda.Device().attributes["MultiProcessorCount"], each)
+        if shared > _SHARED_FREE:
+            driver.funcSetAttribute(function.ptr, _MAX_DYNAMIC_SHARED, shared)
+        return int(
+            driver.occupancyMaxActiveBlocksPerMultiprocessor(function.ptr, block, shared)
+        )
 
     def flag(self) -> tuple[int, Callable[[], int]]:
         """A zero in the device's memory: its address, and how to read it once kernels are done."""
@@ -65,6 +83,27 @@ class CudaDevice:
         cell = cupy.zeros(1, np.int32)
         return int(cell.data.ptr), lambda: int(cell[0])
 
+    def scratch(self, size_bytes: int) -> tuple[int, Any]:
+        """Memory from CuPy's pool: its address, and what keeps it until the launches are made.
+
+        A graph that is being captured will run again, so its memory is never given back.
+        """
+        import cupy
+
+        memory = cupy.cuda.alloc(size_bytes)
+        if cupy.cuda.get_current_stream().is_capturing():
+            self._captured.append(memory)
+        return int(memory.ptr), memory
+
     def ptx(self, text: str, name: str) -> str:
         """A unit as text of NVIDIA's virtual machine."""
         return nvrtc.ptx(text, name, self.capability())
+
+
+@lru_cache(maxsize=64)
+def _resources(number: int) -> Resources:
+    """What a device has."""
+    import cupy
+
+    found = cupy.cuda.Device(number).attributes
+    return Resources(found["MultiProcessorCount"], found["MaxSharedMemoryPerBlockOptin"])

@@ -1,8 +1,7 @@
 """Loop nests as CUDA C++ text.
 
-A section becomes a function template over its index type, and two kernels that instantiate it:
-`<name>_<k>_narrow` with 32-bit and `<name>_<k>_wide` with 64-bit indices; INDEX_BITS, where
-defined, leaves the other out. Threads loop over vectors of neighbours along the innermost loop
+A section becomes a function template over its index type, and kernels that instantiate it, see
+`variants`. Threads loop over vectors of neighbours along the innermost loop
 with a grid-wide stride. A kernel's only parameter is a structure of 8-byte words: the address of
 the flag where there is one, operand addresses, what `geometry.plan` packs, then scalars.
 """
@@ -10,25 +9,26 @@ the flag where there is one, operand addresses, what `geometry.plan` packs, then
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from fuser.backends.gpu import cxx
-from fuser.backends.gpu.geometry import ACCESS, BLOCK, unroll, vector_width
+from fuser.backends.gpu.emit_reduction import Reduction
+from fuser.backends.gpu.geometry import BLOCK, unroll
 from fuser.backends.gpu.helpers import used_helpers
-from fuser.backends.gpu.spelling import EXACT_IN_HALF, spell
+from fuser.backends.gpu.reduction_plan import ROW_BLOCK
+from fuser.backends.gpu.section import Section, defined, from_memory, to_memory
+from fuser.backends.gpu.variants import Variant, variants_of
 from fuser.codegen import Instruction, LoopNest
-from fuser.errors import Unsupported
-from fuser.specs import CONTIGUOUS, INVARIANT, TensorDesc
+from fuser.specs import CONTIGUOUS, INVARIANT
 
 _PROLOGUE = """\
 #define INLINE static __device__ __forceinline__
 typedef unsigned long long word;"""
 
-#: variant -> (bits, index type, offset type)
-VARIANTS = {
-    "narrow": (32, "unsigned int", "int"),
-    "wide": (64, "unsigned long long", "long long"),
-}
+#: The shared memory of a launch; a host that executes the text for a test brings its own.
+_POOL = """\
+#ifndef FUSER_HOST
+extern __shared__ uint4 pool[];
+#endif"""
 
 
 def emit(nests: Sequence[LoopNest], name: str) -> str:
@@ -37,81 +37,63 @@ def emit(nests: Sequence[LoopNest], name: str) -> str:
     Raises:
         Unsupported: an operation has no spelling.
     """
-    for nest in nests:
-        if nest.strategy != "map":
-            raise Unsupported("unsupported-op", "reduction", "the GPU backend has none yet", "")
     several = len(nests) > 1
-    sections = [_Section(nest, place, several).text() for place, nest in enumerate(nests)]
+    sections = [_section(nest, place, several).text() for place, nest in enumerate(nests)]
     entries = [
-        _entry(name, place, variant) for place in range(len(nests)) for variant in VARIANTS
+        _entry(name, place, nest, variant)
+        for place, nest in enumerate(nests)
+        for variant in variants_of(nest)
     ]
-    parts = [f"// {name}", _PROLOGUE, *used_helpers(sections), *sections, *entries]
+    shared = [_POOL] if any(nest.strategy != "map" for nest in nests) else []
+    parts = [f"// {name}", _PROLOGUE, *shared, *used_helpers(sections), *sections, *entries]
     return "\n\n".join(parts) + "\n"
 
 
-def entry_name(name: str, section: int, *, wide: bool) -> str:
-    """The kernel of one section."""
-    return f"{name}_{section}_{'wide' if wide else 'narrow'}"
+def _section(nest: LoopNest, place: int, several: bool) -> Section:
+    """The writer of one nest."""
+    return (_Map if nest.strategy == "map" else Reduction)(nest, place, several)
 
 
-def is_flagged(nest: LoopNest) -> bool:
-    """Whether the kernel may note a value for which NumPy raises or warns."""
-    return any(
-        (i.op == "power" and i.operand_dtype.startswith("int")) or (nest.checked and _warns(i))
-        for i in nest.body
-    )
-
-
-def _warns(instruction: Instruction) -> bool:
-    """Whether a checked nest looks at this operation."""
-    division = instruction.op in ("floor_divide", "remainder", "fmod")
-    return "float" in instruction.dtype or division
-
-
-def _entry(name: str, place: int, variant: str) -> str:
+def _entry(name: str, place: int, nest: LoopNest, variant: Variant) -> str:
     """One kernel."""
-    bits, index, offset = VARIANTS[variant]
+    index, offset = _TYPES[variant.wide]
+    split = "" if nest.strategy == "map" else f", {str(variant.split).lower()}"
+    threads = BLOCK if nest.strategy == "map" else ROW_BLOCK
     return (
-        f"#if !defined(INDEX_BITS) || INDEX_BITS == {bits}\n"
-        f'extern "C" __global__ void __launch_bounds__({BLOCK})\n'
-        f"{name}_{place}_{variant}(const __grid_constant__ Arguments{place} a) {{\n"
-        f"    section{place}<{index}, {offset}>(a);\n"
+        f"#if {variant.condition}\n"
+        f'extern "C" __global__ void __launch_bounds__({threads})\n'
+        f"{variant.entry(name, place)}(const __grid_constant__ Arguments{place} a) {{\n"
+        f"    section{place}<{index}, {offset}{split}>(a);\n"
         "}\n"
         "#endif"
     )
 
 
-@dataclass
-class _Section:
-    """Writes one loop nest.
+#: Whether indices are wide -> index type, offset type.
+_TYPES = {False: ("unsigned int", "int"), True: ("unsigned long long", "long long")}
+
+
+class _Map(Section):
+    """Writes a nest that reduces nothing.
 
     Values are computed at three levels: 0 once a thread, 1 once a vector, 2 once an element.
     """
 
-    nest: LoopNest
-    place: int
-    several: bool
-    """Other sections run in the same launch plan: then no output is an input."""
-    lines: tuple[list[str], list[str], list[str]] = field(
-        default_factory=lambda: ([], [], [])
-    )
-    levels: dict[int, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """Look at the operands."""
-        nest = self.nest
-        self.operands: list[TensorDesc] = [*nest.loads, *(desc for _, desc in nest.stores)]
-        self.width, self.unroll = vector_width(nest), unroll(nest)
+    def __init__(self, nest: LoopNest, place: int, several: bool) -> None:
+        """Nothing is written yet."""
+        super().__init__(nest, place, several)
+        self.unroll = unroll(nest)
         self.at = "[u]" if self.unroll > 1 else ""
-        self.flagged = is_flagged(nest)
+        self.lines: tuple[list[str], list[str], list[str]] = ([], [], [])
+        self.levels: dict[int, int] = {}
 
     def text(self) -> str:
         """The structure of arguments and the function template."""
-        self._leaves()
+        self.levels.update((k, 0) for k in range(len(self.nest.loads), self.first))
+        self.lines[0].extend(self.leaves())
         self._load_values()
-        first = self.nest.value_count - len(self.nest.body)
-        for k, instruction in enumerate(self.nest.body):
-            self._instruction(first + k, instruction)
+        for number, instruction in enumerate(self.nest.body, self.first):
+            self._instruction(number, instruction)
         body = [*self._top(), *self._loop(), *self._bottom()]
         return "\n".join([
             *self._structure(),
@@ -145,59 +127,24 @@ class _Section:
     def _strides(self, k: int) -> list[str]:
         """Names of an operand's strides that are arguments: outer loops, then the innermost."""
         names = [f"s{k}_{d}" for d in range(self.nest.rank - 1)]
-        return [*names, f"s{k}"] if self._is_strided(k) else names
-
-    def _is_strided(self, k: int) -> bool:
-        """Whether the innermost stride is data."""
-        return self.operands[k].access not in (CONTIGUOUS, INVARIANT)
-
-    def _leaves(self) -> None:
-        """Scalars and constants."""
-        nest = self.nest
-        number = len(nest.loads)
-        for k, dtype in enumerate(nest.scalars):
-            self._define(0, number, dtype, _from_memory(f"a.c{k}", dtype))
-            number += 1
-        for dtype, bits in nest.constants:
-            self._define(0, number, dtype, cxx.literal(dtype, bits))
-            number += 1
+        return [*names, f"s{k}"] if self.is_strided(k) else names
 
     def _define(self, level: int, number: int, dtype: str, expression: str) -> None:
         """Name a value."""
         self.levels[number] = level
-        self.lines[level].append(f"const {cxx.REGISTER[dtype]} v{number} = {expression};")
+        self.lines[level].append(defined(number, dtype, expression))
 
     # -- operands ---------------------------------------------------------------------------
-
-    def _may_alias(self, k: int) -> bool:
-        """Whether an output may be this very input: `out=` one array, read where it is written.
-
-        The executor allows no other overlap, and this one only for a kernel's only output.
-        """
-        if self.several or len(self.nest.stores) != 1:
-            return False
-        load, store = self.operands[k], self.operands[-1]
-        same_size = cxx.itemsize(load.dtype) == cxx.itemsize(store.dtype)
-        return same_size and load.access == store.access
-
-    def _alone(self, k: int) -> str:
-        """Whether an input can be read through the read-only path."""
-        return f"alone{k}" if self._may_alias(k) else "true"
 
     def _load_values(self) -> None:
         """Elements of operands as values."""
         for k, desc in enumerate(self.nest.loads):
             if desc.access != INVARIANT:
-                self._define(2, k, desc.dtype, _from_memory(f"x{k}{self.at}.lane[j]", desc.dtype))
+                self._define(2, k, desc.dtype, from_memory(f"x{k}{self.at}.lane[j]", desc.dtype))
             elif self.nest.rank == 1:
-                self._define(0, k, desc.dtype, _from_memory(self._fetch(k, ""), desc.dtype))
+                self._define(0, k, desc.dtype, from_memory(self.fetch(k, f"a.p{k}"), desc.dtype))
             else:
-                self._define(1, k, desc.dtype, _from_memory(f"x{k}{self.at}", desc.dtype))
-
-    def _fetch(self, k: int, offset: str) -> str:
-        """Read one element."""
-        memory = cxx.MEMORY[self.operands[k].dtype]
-        return f"fetch<{memory}>(a.p{k}{offset}, {self._alone(k)})"
+                self._define(1, k, desc.dtype, from_memory(f"x{k}{self.at}", desc.dtype))
 
     # -- computation ------------------------------------------------------------------------
 
@@ -205,48 +152,16 @@ class _Section:
         """Spell one operation at its level."""
         level = max((self.levels[k] for k in instruction.operands), default=0)
         names = [f"v{k}" for k in instruction.operands]
-        source, result = instruction.operand_dtype, instruction.dtype
-        if instruction.op == "cast":
-            expression = cxx.convert(names[0], source, result)
-        else:
-            expression = spell(instruction.op, source, result, names)
-            if result == "float16" and instruction.op not in EXACT_IN_HALF:
-                expression = f"round_half({expression})"
-        self._define(level, number, result, expression)
-        if instruction.op == "power" and source.startswith("int"):
-            self.lines[level].append(f"bad |= {names[1]} < 0;")
-        if self.nest.checked and _warns(instruction):
-            self._check(level, number, instruction)
-
-    def _check(self, level: int, number: int, instruction: Instruction) -> None:
-        """Note what NumPy would warn of: a result that is not finite, a zero divisor."""
-        if "float" in instruction.dtype:
-            finite = spell("isfinite", instruction.dtype, "bool", [f"v{number}"])
-            self.lines[level].append(f"bad |= !({finite});")
-        else:
-            self.lines[level].append(f"bad |= v{instruction.operands[1]} == 0;")
+        self._define(level, number, instruction.dtype, self.expression(instruction, names))
+        self.lines[level].extend(self.checks(instruction, f"v{number}", names))
 
     # -- the function -----------------------------------------------------------------------
 
     def _top(self) -> list[str]:
         """What is the same for all elements."""
         lines = ["const Index work = (Index)a.work, length = (Index)a.length;"]
-        for k, desc in enumerate(self.operands):
-            if desc.access == CONTIGUOUS and self.width > 1:
-                lines.append(f"const bool aligned{k} = {self._aligned(k)};")
-        last = len(self.operands) - 1
-        for k in range(len(self.nest.loads)):
-            if self._may_alias(k):
-                lines.append(f"const bool alone{k} = a.p{k} != a.p{last};")
-        if self.flagged:
-            lines.append("bool bad = false;")
-        return [*lines, *self.lines[0]]
-
-    def _aligned(self, k: int) -> str:
-        """Whether every vector of an operand is aligned: its address and its outer strides."""
-        size = min(ACCESS, cxx.itemsize(self.operands[k].dtype) * self.width)
-        parts = [f"(word)a.p{k}", *(f"(word)a.s{k}_{d}" for d in range(self.nest.rank - 1))]
-        return f"(({' | '.join(parts)}) & {size - 1}) == 0"
+        outer = [str(d) for d in range(self.nest.rank - 1)]
+        return [*lines, *self.facts(outer), *self.lines[0]]
 
     def _loop(self) -> list[str]:
         """The loop over vectors: load some, then compute and store them."""
@@ -301,7 +216,7 @@ class _Section:
     def _reads(self) -> list[str]:
         """Where the vector lies, and its operands."""
         at, width, nest = self.at, self.width, self.nest
-        lines = self._places()
+        lines, left = self._places(), f"left{at}"
         lines.append(
             f"left{at} = length - i < {width} ? (int)(length - i) : {width};" if width > 1
             else f"left{at} = 1;"
@@ -310,18 +225,14 @@ class _Section:
             if self._is_moving(k):
                 lines.append(f"o{k}{at} = {self._offset(k)};")
         for k, desc in enumerate(nest.loads):
-            source, last = f"a.p{k} + o{k}{at}", f"left{at}, {self._alone(k)}"
+            source, last = f"a.p{k} + o{k}{at}", f"left{at}, {self.alone(k)}"
             if desc.access == CONTIGUOUS:
-                lines.append(f"load(x{k}{at}, {source}, {self._whole(k)}, {last});")
+                lines.append(f"load(x{k}{at}, {source}, {self.whole(k, left)}, {last});")
             elif desc.access != INVARIANT:
                 lines.append(f"gather(x{k}{at}, {source}, (Offset)a.s{k}, {last});")
             elif nest.rank > 1:
-                lines.append(f"x{k}{at} = {self._fetch(k, f' + o{k}{at}')};")
+                lines.append(f"x{k}{at} = {self.fetch(k, f'a.p{k} + o{k}{at}')};")
         return lines
-
-    def _whole(self, k: int) -> str:
-        """Whether a vector can be moved as words."""
-        return f"aligned{k} && left{self.at} == {self.width}" if self.width > 1 else "true"
 
     def _places(self) -> list[str]:
         """The vector's first element along every loop: i innermost, q0 outermost."""
@@ -356,11 +267,11 @@ class _Section:
         """Compute the elements of one vector and store them."""
         nest, at = self.nest, self.at
         count = len(nest.loads)
-        lines = [*self.lines[1]]
+        lines, left = [*self.lines[1]], f"left{at}"
         inside = [*self.lines[2]]
         for k, (number, desc) in enumerate(nest.stores, start=count):
             lines.append(f"Lanes<{cxx.MEMORY[desc.dtype]}, {self.width}> x{k};")
-            inside.append(f"x{k}.lane[j] = {_to_memory(f'v{number}', desc.dtype)};")
+            inside.append(f"x{k}.lane[j] = {to_memory(f'v{number}', desc.dtype)};")
         lines += [
             "#pragma unroll",
             f"for (int j = 0; j < {self.width}; ++j) {{",
@@ -370,9 +281,9 @@ class _Section:
         for k, (_, desc) in enumerate(nest.stores, start=count):
             target = f"a.p{k} + o{k}{at}" if self._is_moving(k) else f"a.p{k}"
             if desc.access == CONTIGUOUS:
-                lines.append(f"store(x{k}, {target}, {self._whole(k)}, left{at});")
+                lines.append(f"store(x{k}, {target}, {self.whole(k, left)}, left{at});")
             else:
-                step = f"(Offset)a.s{k}" if self._is_strided(k) else "(Offset)0"
+                step = f"(Offset)a.s{k}" if self.is_strided(k) else "(Offset)0"
                 lines.append(f"scatter(x{k}, {target}, {step}, left{at});")
         return lines
 
@@ -380,14 +291,3 @@ class _Section:
         """Leave a note for the host."""
         return ["if (bad) *a.flag = 1;"] if self.flagged else []
 
-
-def _from_memory(expression: str, dtype: str) -> str:
-    """From the type in memory to the type in registers."""
-    if dtype == "bool":
-        return f"{expression} != 0"
-    return f"half_to_float({expression})" if dtype == "float16" else expression
-
-
-def _to_memory(expression: str, dtype: str) -> str:
-    """From the type in registers to the type in memory."""
-    return f"half_from_float({expression})" if dtype == "float16" else expression

@@ -5,25 +5,18 @@ from __future__ import annotations
 import struct
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from fuser.backend import Kernel
-from fuser.backends.gpu import geometry
+from fuser.backends.gpu import geometry, reduction_plan
 from fuser.backends.gpu.device import CudaDevice, Function
-from fuser.backends.gpu.emit import VARIANTS, entry_name, is_flagged
+from fuser.backends.gpu.section import is_flagged
+from fuser.backends.gpu.stages import Stages
+from fuser.backends.gpu.variants import Variant
 from fuser.codegen import LoopNest
-
-
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """One loaded kernel of one device."""
-
-    function: Function
-    occupancy: geometry.Occupancy
 
 
 @lru_cache(maxsize=256)
@@ -35,8 +28,8 @@ def _by_value(size: int) -> np.dtype[Any]:
 class FusedKernelCUDA(Kernel):
     """Machine code for the loop nests of one group, loaded on a device when first needed there.
 
-    All loop nests are one NVRTC unit. The variant with 64-bit indices is compiled when a call
-    first needs it; it is the same kernel, and not counted again.
+    All loop nests are one NVRTC unit. Variants (64-bit indices, several blocks a row) are
+    compiled when a call first needs them; they are the same kernel, and not counted again.
     """
 
     def __init__(
@@ -56,21 +49,35 @@ class FusedKernelCUDA(Kernel):
         self.name = name
         self._text = text
         self._nests = tuple(nests)
+        self._stages = [None if nest.strategy == "map" else Stages(nest) for nest in nests]
         self._device = device
         self._flagged = tuple(map(is_flagged, nests))
-        self._modules: dict[tuple[int, bool], Any] = {}
-        self._entries: dict[tuple[int, int, bool], _Entry] = {}
+        self._modules: dict[tuple[int, Variant], Any] = {}
+        self._functions: dict[tuple[int, int, Variant], Function] = {}
         self._lock = threading.Lock()
         for section in range(len(nests)):
-            self._entry(section, wide=False)
+            self._function(section, Variant())
 
     def lay_out(
         self, section: int, lengths: Sequence[int], strides: Sequence[Sequence[int]]
     ) -> tuple[bytes, geometry.LaunchPlan]:
-        """The launch plan: index width, grid, numbers to divide by, strides."""
-        wide = geometry.needs_wide(lengths, strides)
-        occupancy = self._entry(section, wide=wide).occupancy
-        plan = geometry.plan(self._nests[section], lengths, strides, occupancy)
+        """The launch plan: variant, grid, numbers to divide by, strides."""
+        stages = self._stages[section]
+
+        def occupy(wide: bool, split: bool, block: int, shared: int) -> int:
+            function = self._function(section, Variant(wide, split))
+            return self._device.blocks_each(function, block, shared)
+
+        if stages is None:
+            wide = geometry.needs_wide(lengths, strides)
+            occupancy = geometry.Occupancy(
+                self._device.resources().multiprocessors,
+                occupy(wide, False, geometry.BLOCK, 0),
+            )
+            plan = geometry.plan(self._nests[section], lengths, strides, occupancy)
+        else:
+            resources = self._device.resources()
+            plan = reduction_plan.plan(stages, lengths, strides, resources, occupy)
         return plan.words, plan
 
     def launch(self, section: int, block: Any, extent: Any) -> int:
@@ -78,18 +85,28 @@ class FusedKernelCUDA(Kernel):
 
         Only a kernel that may note a value for which NumPy raises waits for its end.
         """
-        entry = self._entry(section, wide=extent.wide)
-        if not self._flagged[section]:
-            self._enqueue(entry, extent, block)
-            return 0
-        address, read = self._device.flag()
-        self._enqueue(entry, extent, struct.pack("=Q", address) + block)
-        return read()
+        plan: geometry.LaunchPlan = extent
+        function = self._function(section, Variant(plan.wide, plan.split))
+        prefix, read = b"", None
+        if self._flagged[section]:
+            address, read = self._device.flag()
+            prefix = struct.pack("=Q", address)
+        if self._stages[section] is None:
+            self._enqueue(function, plan, prefix + block)
+        else:
+            scratch, keep = 0, None
+            if plan.scratch_bytes:
+                scratch, keep = self._device.scratch(plan.scratch_bytes)
+            for phase in range(plan.phases):
+                words = struct.pack("=QQ", scratch, phase)
+                self._enqueue(function, plan, prefix + words + block)
+            del keep  # the pool gives it to later work of the same stream alone
+        return read() if read else 0
 
-    def _enqueue(self, entry: _Entry, plan: geometry.LaunchPlan, block: bytes) -> None:
+    def _enqueue(self, function: Function, plan: geometry.LaunchPlan, block: bytes) -> None:
         """Hand the kernel its one argument, a structure by value."""
         arguments = np.frombuffer(block, _by_value(len(block)))
-        entry.function((plan.grid,), (geometry.BLOCK,), (arguments,))
+        function((plan.grid,), (plan.block,), (arguments,), plan.shared)
 
     def text(self, kind: str) -> str:
         """CUDA C++ ("source") or "ptx", also as "optimized"."""
@@ -99,18 +116,16 @@ class FusedKernelCUDA(Kernel):
             return self._device.ptx(self._text, self.name)
         raise ValueError(f"the GPU backend has no {kind!r} text; use source or ptx")
 
-    def _entry(self, section: int, *, wide: bool) -> _Entry:
+    def _function(self, section: int, variant: Variant) -> Function:
         """The kernel of one section on the current device."""
         number = self._device.number()
-        found = self._entries.get((number, section, wide))
+        found = self._functions.get((number, section, variant))
         if found is not None:
             return found
         with self._lock:
-            module = self._modules.get((number, wide))
+            module = self._modules.get((number, variant))
             if module is None:
-                bits, *_ = VARIANTS["wide" if wide else "narrow"]
-                module = self._device.load(self._text, self.name, bits)
-                self._modules[(number, wide)] = module
-            function = self._device.function(module, entry_name(self.name, section, wide=wide))
-            entry = _Entry(function, self._device.occupancy(function))
-            return self._entries.setdefault((number, section, wide), entry)
+                module = self._device.load(self._text, self.name, variant)
+                self._modules[(number, variant)] = module
+            function = self._device.function(module, variant.entry(self.name, section))
+            return self._functions.setdefault((number, section, variant), function)

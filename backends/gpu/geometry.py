@@ -6,7 +6,7 @@ Everything here is plain arithmetic, so launch plans are made and tested without
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fuser.backends.gpu.cxx import itemsize
@@ -39,6 +39,23 @@ class Occupancy:
 
 
 @dataclass(frozen=True, slots=True)
+class Resources:
+    """What a device has.
+
+    Attributes:
+        multiprocessors: how many.
+        shared_bytes: shared memory that one block may have.
+    """
+
+    multiprocessors: int
+    shared_bytes: int
+
+
+#: (wide, split, threads of a block, shared memory in bytes) -> blocks that run at once on each
+Occupy = Callable[[bool, bool, int, int], int]
+
+
+@dataclass(frozen=True, slots=True)
 class LaunchPlan:
     """One loop nest's launch, without addresses and scalars.
 
@@ -46,11 +63,23 @@ class LaunchPlan:
         wide: use the variant with 64-bit indices.
         grid: blocks.
         words: the kernel's arguments between addresses and scalars.
+        split: use the variant in which several blocks share a row.
+        block: threads of a block.
+        shared: bytes of shared memory that a block gets.
+        phases: launches, one after another.
+        scratch_bytes: memory that the launches share.
+        strategy: a name, for people.
     """
 
     wide: bool
     grid: int
     words: bytes
+    split: bool = False
+    block: int = BLOCK
+    shared: int = 0
+    phases: int = 1
+    scratch_bytes: int = 0
+    strategy: str = "map"
 
 
 def vector_width(nest: LoopNest) -> int:

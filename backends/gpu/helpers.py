@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 
 from fuser.backends.gpu import special
+from fuser.backends.gpu.reduction_helpers import REDUCTION_HELPERS
 
 #: name -> definition; a function is defined after those that it calls.
 HELPERS: dict[str, str] = {}
@@ -129,6 +130,8 @@ struct Divider {
     }
 };
 """)
+
+HELPERS.update(REDUCTION_HELPERS)
 
 # -- float16 --------------------------------------------------------------------------------
 

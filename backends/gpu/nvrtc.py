@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fuser.backend import CompileError
+from fuser.backends.gpu.variants import NARROW, Variant
 
 #: What results rest on. CuPy adds flush-to-zero to whatever it compiles itself, so its own
 #: RawKernel and RawModule are not used; NVRTC contracts a*b+c to one rounding by default.
@@ -15,13 +16,13 @@ FLAGS = (
 )
 
 
-def flags(index_bits: int) -> tuple[str, ...]:
+def flags(variant: Variant | None = None) -> tuple[str, ...]:
     """Flags of a compilation, but for the architecture; nvcc takes the same.
 
     Args:
-        index_bits: 32 or 64: the variant to compile.
+        variant: what to compile; None for all of them.
     """
-    return (*FLAGS, f"-DINDEX_BITS={index_bits}")
+    return FLAGS if variant is None else (*FLAGS, *variant.defines)
 
 
 def architecture(capability: str, supported: list[int]) -> str:
@@ -47,14 +48,14 @@ def architecture(capability: str, supported: list[int]) -> str:
     return f"compute_{max(older)}"
 
 
-def compile_text(text: str, name: str, capability: str, index_bits: int) -> bytes:
+def compile_text(text: str, name: str, capability: str, variant: Variant) -> bytes:
     """Machine code for a device, or PTX where the device is newer than the compiler.
 
     Args:
         text: CUDA C++.
         name: of the unit, for messages.
         capability: the device's, such as "90".
-        index_bits: 32 or 64.
+        variant: what to compile.
 
     Raises:
         CompileError: NVRTC refused, with its log.
@@ -62,10 +63,10 @@ def compile_text(text: str, name: str, capability: str, index_bits: int) -> byte
     from cupy.cuda import nvrtc
 
     target = architecture(capability, list(nvrtc.getSupportedArchs()))
-    return _compile(text, name, target, index_bits)
+    return _compile(text, name, target, variant)
 
 
-def ptx(text: str, name: str, capability: str, index_bits: int = 32) -> str:
+def ptx(text: str, name: str, capability: str, variant: Variant = NARROW) -> str:
     """The assembly text of NVIDIA's virtual machine.
 
     Raises:
@@ -75,16 +76,16 @@ def ptx(text: str, name: str, capability: str, index_bits: int = 32) -> str:
 
     target = architecture(capability, list(nvrtc.getSupportedArchs()))
     virtual = target.replace("sm_", "compute_")
-    return _compile(text, name, virtual, index_bits).decode().rstrip("\0")
+    return _compile(text, name, virtual, variant).decode().rstrip("\0")
 
 
-def _compile(text: str, name: str, target: str, index_bits: int) -> bytes:
+def _compile(text: str, name: str, target: str, variant: Variant) -> bytes:
     """Run NVRTC once."""
     from cupy.cuda import nvrtc
 
     program = nvrtc.createProgram(text, f"{name}.cu", (), ())
     try:
-        options = (*flags(index_bits), f"--gpu-architecture={target}")
+        options = (*flags(variant), f"--gpu-architecture={target}")
         nvrtc.compileProgram(program, options)
         code = nvrtc.getCUBIN(program) if target.startswith("sm_") else nvrtc.getPTX(program)
     except nvrtc.NVRTCError as error:

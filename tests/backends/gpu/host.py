@@ -17,6 +17,7 @@ from fuser.backend import CompileError
 from fuser.backends.gpu import geometry
 from fuser.backends.gpu.backend import GpuBackend
 from fuser.backends.gpu.device import CudaDevice, Function
+from fuser.backends.gpu.variants import Variant
 from tests.requirements import find
 
 HEADER = Path(__file__).with_name("host_cuda.h")
@@ -25,7 +26,33 @@ FLAGS = ("-std=c++17", "-O0", "-ffp-contract=off", "-fno-strict-aliasing", "-Wno
 #: Undefined behaviour ends the process, but for conversions out of range, which CUDA defines.
 CHECKS = ("-fsanitize=undefined", "-fsanitize-undefined-trap-on-error")
 
-_ENTRY = re.compile(r"^(\w+_(\d+)_(narrow|wide))\(const __grid_constant__ (\w+) a\)", re.MULTILINE)
+_ENTRY = re.compile(
+    r"^(\w+_\d+_(narrow|wide|split_narrow|split_wide))\(const __grid_constant__ (\w+) a\)",
+    re.MULTILINE,
+)
+#: What a kernel calls whose threads wait for each other.
+_TOGETHER = re.compile(r"\bcombine_(?:row|column)\(")
+
+
+def host_unit(text: str, variant: Variant) -> str:
+    """A unit that the host's compiler takes: one variant of every kernel, and what runs it."""
+    found = _ENTRY.findall(text)
+    together = _TOGETHER.search(text) is not None
+    macro = "RUN_TOGETHER" if together else "RUN_ON_HOST"
+    # The name alone does not tell: `x_split_narrow` also ends in `narrow`.
+    runs = [
+        f"{macro}({entry}, {arguments})"
+        for entry, _, arguments in found
+        if _variant_of(entry) == variant.name
+    ]
+    headers = [HEADER, HEADER.with_name("host_threads.h")][: 1 + together]
+    return "\n".join([*(f'#include "{path}"' for path in headers), text, *runs, ""])
+
+
+def _variant_of(entry: str) -> str:
+    """The variant's name at the end of a kernel's."""
+    width = entry.rpartition("_")[2]
+    return f"split_{width}" if entry.endswith(f"_split_{width}") else width
 
 
 @cache
@@ -39,6 +66,25 @@ def _folder() -> Path:
 _kept: list[Any] = []
 
 
+def host_library(source: str, variant: Variant, checks: tuple[str, ...] = ()) -> Path:
+    """Compile a unit for this process, unless it has been.
+
+    Raises:
+        CompileError: the compiler refused.
+    """
+    flags = (*FLAGS, *checks, *variant.defines)
+    digest = hashlib.sha256(repr((source, flags)).encode()).hexdigest()[:16]
+    library = _folder() / f"{digest}.so"
+    if not library.exists():
+        command = [str(find("cxx")), *flags, "-x", "c++", "-", "-shared", "-fPIC", "-o"]
+        done = subprocess.run(
+            [*command, str(library)], input=source, text=True, capture_output=True
+        )
+        if done.returncode:
+            raise CompileError("compile-failed", done.stderr)
+    return library
+
+
 class HostDevice(CudaDevice):
     """Runs kernels one thread after another, in this process, on NumPy arrays.
 
@@ -47,48 +93,44 @@ class HostDevice(CudaDevice):
 
     def __init__(self, *checks: str) -> None:
         """Compile with more flags, such as `CHECKS`."""
+        super().__init__()
         self.checks = checks
+        self.multiprocessors = 1
         self.grids: list[int] = []
 
     def number(self) -> int:
         """The only one."""
         return 0
 
-    def load(self, text: str, name: str, index_bits: int) -> Any:
+    def load(self, text: str, name: str, variant: Variant) -> Any:
         """Compile one variant and load it."""
-        wanted = "narrow" if index_bits == 32 else "wide"
-        runs = [
-            f"RUN_ON_HOST({entry}, {arguments})"
-            for entry, _, variant, arguments in _ENTRY.findall(text)
-            if variant == wanted
-        ]
-        source = "\n".join([f'#include "{HEADER}"', text, *runs, ""])
-        flags = (*FLAGS, *self.checks, f"-DINDEX_BITS={index_bits}")
-        digest = hashlib.sha256(repr((source, flags)).encode()).hexdigest()[:16]
-        library = _folder() / f"{digest}.so"
-        if not library.exists():
-            command = [str(find("cxx")), *flags, "-x", "c++", "-", "-shared", "-fPIC", "-o"]
-            done = subprocess.run(
-                [*command, str(library)], input=source, text=True, capture_output=True
-            )
-            if done.returncode:
-                raise CompileError("compile-failed", done.stderr)
-        return ctypes.CDLL(str(library))
+        return ctypes.CDLL(str(host_library(host_unit(text, variant), variant, self.checks)))
 
     def function(self, module: Any, name: str) -> Function:
         """A kernel, called as CuPy's functions are."""
         run = getattr(module, f"run_{name}")
         run.argtypes = [ctypes.c_uint, ctypes.c_uint, ctypes.c_void_p]
 
-        def launch(grid: tuple[int], block: tuple[int], arguments: tuple[Any]) -> None:
+        def launch(
+            grid: tuple[int], block: tuple[int], arguments: tuple[Any], shared: int = 0
+        ) -> None:
             self.grids.append(*grid)
             run(*grid, *block, arguments[0].ctypes.data)
 
         return launch
 
-    def occupancy(self, function: Any) -> geometry.Occupancy:
+    def resources(self) -> geometry.Resources:
+        """One multiprocessor as large as an H200's."""
+        return geometry.Resources(multiprocessors=self.multiprocessors, shared_bytes=227 << 10)
+
+    def blocks_each(self, function: Any, block: int, shared: int) -> int:
         """Few blocks at once."""
-        return geometry.Occupancy(multiprocessors=1, blocks_each=2)
+        return 2
+
+    def scratch(self, size_bytes: int) -> tuple[int, Any]:
+        """Memory that tells when it is read before it is written: all bits set are NaN."""
+        memory = np.full(size_bytes + 16, 0xFF, np.uint8)
+        return -(-memory.ctypes.data // 16) * 16, memory
 
     def flag(self) -> Any:
         """A zero in memory."""

@@ -3,6 +3,7 @@
 #define FUSER_HOST 1
 #define __device__
 #define __global__
+#define __shared__ static
 #define __forceinline__ inline
 #define __grid_constant__
 #define __launch_bounds__(...)

@@ -10,7 +10,7 @@ import numpy as np
 Program = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
-def _numbers(*shape: int, dtype: str = "float32", seed: int = 0) -> Any:
+def numbers(*shape: int, dtype: str = "float32", seed: int = 0) -> Any:
     """Ordinary values; integers small, so that powers stay readable."""
     random = np.random.default_rng(seed)
     if np.dtype(dtype).kind == "f":
@@ -32,9 +32,9 @@ def _black_scholes(price: Any, strike: Any, years: Any) -> Any:
     return np.tanh(first) * price - np.tanh(second) * discounted, discounted
 
 
-_LONG = _numbers(5003)
-_TABLE = _numbers(37, 53)
-_CUBE = _numbers(6, 7, 9)
+_LONG = numbers(5003)
+_TABLE = numbers(37, 53)
+_CUBE = numbers(6, 7, 9)
 
 PROGRAMS: dict[str, Program] = {
     "axpy": (lambda x, y: 2.5 * x + y, (_LONG, _LONG[::-1].copy())),
@@ -45,26 +45,26 @@ PROGRAMS: dict[str, Program] = {
     "repeated": (lambda x: x + 1, (np.broadcast_to(_LONG[:1], (100,)),)),
     "row": (lambda x, y: x + y, (_TABLE, _TABLE[0])),
     "column": (lambda x, y: np.exp(y) * x, (_TABLE, _TABLE[:, :1])),
-    "aligned-rows": (lambda x, y: x - y, (_numbers(9, 64), _numbers(64))),
-    "transposed-operand": (lambda x, y: x * y, (_TABLE, _numbers(53, 37).T)),
-    "transposed-all": (lambda x, y: x * y, (_TABLE.T, _numbers(37, 53).T)),
+    "aligned-rows": (lambda x, y: x - y, (numbers(9, 64), numbers(64))),
+    "transposed-operand": (lambda x, y: x * y, (_TABLE, numbers(53, 37).T)),
+    "transposed-all": (lambda x, y: x * y, (_TABLE.T, numbers(37, 53).T)),
     "cropped": (lambda x: np.sqrt(x), (_TABLE[3:-2, 5:-3],)),
     "flipped": (lambda x, y: x - y, (_TABLE[::-1, ::-1], _TABLE)),
     "laplacian": (_laplacian, (_TABLE,)),
     "three-axes": (lambda x, y: x * y + 1, (_CUBE, _CUBE[:, :1])),
-    "three-axes-permuted": (lambda x, y: x + y, (_CUBE, _numbers(9, 6, 7).transpose(1, 2, 0))),
-    "four-axes": (lambda x, y: x - y, (_numbers(2, 3, 4, 5), _numbers(2, 1, 4, 1))),
+    "three-axes-permuted": (lambda x, y: x + y, (_CUBE, numbers(9, 6, 7).transpose(1, 2, 0))),
+    "four-axes": (lambda x, y: x - y, (numbers(2, 3, 4, 5), numbers(2, 1, 4, 1))),
     "several-loops": (lambda x, y: (x + 1, y * 2, x[:5] * y[:5]), (_LONG, _TABLE[:, 0])),
     "joined": (lambda x, y: np.concatenate([x * 2, y + 1]), (_LONG, _LONG[:77])),
-    "half": (lambda x, y: (x * y + x) / 3, tuple(_numbers(1003, dtype="float16", seed=k)
+    "half": (lambda x, y: (x * y + x) / 3, tuple(numbers(1003, dtype="float16", seed=k)
                                                  for k in (1, 2))),
-    "half-to-double": (lambda x: x.astype("float64") * 0.1, (_numbers(1003, dtype="float16"),)),
-    "bytes": (lambda x, y: (x & y, x > y, x // y), tuple(_numbers(1003, dtype="uint8", seed=k)
+    "half-to-double": (lambda x: x.astype("float64") * 0.1, (numbers(1003, dtype="float16"),)),
+    "bytes": (lambda x, y: (x & y, x > y, x // y), tuple(numbers(1003, dtype="uint8", seed=k)
                                                          for k in (1, 2))),
-    "mixed": (lambda x, y: np.where(x > 20, y, -y), (_numbers(999, dtype="int8"),
-                                                     _numbers(999, dtype="float64"))),
-    "power": (lambda x, y: x**y, (_numbers(99, dtype="int32"), _numbers(99, dtype="int32") % 5)),
+    "mixed": (lambda x, y: np.where(x > 20, y, -y), (numbers(999, dtype="int8"),
+                                                     numbers(999, dtype="float64"))),
+    "power": (lambda x, y: x**y, (numbers(99, dtype="int32"), numbers(99, dtype="int32") % 5)),
     "booleans": (lambda x, y: ~(x | y) ^ x, (_LONG > 1, _LONG < 1.5)),
-    "black-scholes": (_black_scholes, (_LONG, _numbers(5003, seed=1), _numbers(5003, seed=2))),
+    "black-scholes": (_black_scholes, (_LONG, numbers(5003, seed=1), numbers(5003, seed=2))),
     "nothing-read": (lambda x: np.zeros_like(x) + 3, (_LONG,)),
 }  # fmt: skip

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
 
 from fuser.backends.gpu import nvrtc
+from fuser.backends.gpu.variants import NARROW, Variant
 from tests.backends.gpu.nvrtc import compile_with_nvrtc
 from tests.backends.gpu.units import program_texts, table_unit
 from tests.requirements import find, require
@@ -19,16 +21,32 @@ from tests.requirements import find, require
 ARCHITECTURES = ("75", "80", "90", "100")
 
 
-@pytest.fixture(scope="module")
-def programs() -> str:
-    """Every program in one unit: namespaces keep their helpers apart."""
+#: What each architecture gets: a variant, and of the programs those from `start` in steps. The
+#: front end, which is the same for all, takes most of the time; together they compile every
+#: program for the newest and the H200's, half of them for others, and each variant.
+SHARES = [
+    pytest.param("75", NARROW, 0, 2, id="sm_75-narrow"),
+    pytest.param("80", Variant(wide=True), 1, 2, id="sm_80-wide"),
+    pytest.param("90", NARROW, 0, 1, id="sm_90-narrow"),
+    pytest.param("100", Variant(split=True), 0, 1, id="sm_100-split"),
+]
+
+
+@cache
+def _texts() -> tuple[str, ...]:
+    """Every program's text, once."""
+    return tuple(dict.fromkeys(text for texts in program_texts().values() for text in texts))
+
+
+def _joined(texts: Sequence[str]) -> str:
+    """Programs in one unit: namespaces keep their helpers apart."""
     wrapped = []
-    texts = dict.fromkeys(text for texts in program_texts().values() for text in texts)
     for place, text in enumerate(texts):
-        text = re.sub(r"^(#define|typedef) .*$", "", text, flags=re.MULTILINE)
-        wrapped.append(f"namespace program{place} {{\n{text}\n}}")
+        bare = re.sub(r"^(#define|typedef|extern __shared__) .*$", "", text, flags=re.MULTILINE)
+        wrapped.append(f"namespace program{place} {{\n{bare}\n}}")
     head = (
         "#define INLINE static __device__ __forceinline__\ntypedef unsigned long long word;\n"
+        "extern __shared__ uint4 pool[];\n"
     )
     return head + "\n".join(wrapped)
 
@@ -37,7 +55,7 @@ def run_nvcc(source: str, folder: Path, *arguments: str) -> Path:
     """Compile with the flags that NVRTC gets; warnings are errors."""
     unit, result = folder / "unit.cu", folder / "unit.out"
     unit.write_text(source)
-    command = [require("nvcc"), *nvrtc.flags(32)[:-1], "-Werror", "all-warnings", *arguments]
+    command = [require("nvcc"), *nvrtc.flags(), "-Werror", "all-warnings", *arguments]
     done = subprocess.run(
         [*command, "-o", str(result), str(unit)], capture_output=True, text=True
     )
@@ -45,9 +63,11 @@ def run_nvcc(source: str, folder: Path, *arguments: str) -> Path:
     return result
 
 
-def _with_nvrtc(source: str, number: str) -> tuple[int, str]:
+def _with_nvrtc(
+    source: str, number: str, variant: Variant = NARROW
+) -> tuple[int, str]:
     """Compile with the backend's flags: bytes of machine code, and the log."""
-    options = (*nvrtc.flags(32), f"--gpu-architecture=sm_{number}")
+    options = (*nvrtc.flags(variant), f"--gpu-architecture=sm_{number}")
     return compile_with_nvrtc(require("nvrtc"), source, options)
 
 
@@ -69,16 +89,19 @@ def test_the_whole_table_compiles_for_every_architecture(tmp_path: Path) -> None
     assert fat.stat().st_size > 100_000
 
 
-@pytest.mark.parametrize("number", ARCHITECTURES)
-def test_every_program_compiles_with_nvcc(number: str, programs: str, tmp_path: Path) -> None:
-    """All layouts, in both index widths."""
-    assert run_nvcc(programs, tmp_path, "-cubin", f"-arch=sm_{number}").stat().st_size
+def test_programs_compile_without_warnings(tmp_path: Path) -> None:
+    """All layouts, in every variant: nvcc makes warnings errors."""
+    some = _joined(_texts()[::4])
+    assert run_nvcc(some, tmp_path, "-ptx", "-arch=compute_90").stat().st_size
 
 
-@pytest.mark.parametrize("number", ARCHITECTURES)
-def test_every_program_compiles_with_nvrtc(number: str, programs: str) -> None:
+@pytest.mark.parametrize(("number", "variant", "start", "step"), SHARES)
+def test_programs_compile_with_nvrtc(
+    number: str, variant: Variant, start: int, step: int
+) -> None:
     """The compiler that the backend uses, with its flags."""
-    size, log = _with_nvrtc(programs, number)
+    texts = [text for text in _texts() if not variant.split or "_split_" in text]
+    size, log = _with_nvrtc(_joined(texts[start::step]), number, variant)
     assert size, log
     assert "warning" not in log, log
 

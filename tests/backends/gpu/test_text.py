@@ -16,6 +16,7 @@ from fuser.backends.gpu.backend import GpuBackend
 from fuser.backends.gpu.emit import emit
 from fuser.backends.gpu.helpers import HELPERS
 from fuser.backends.gpu.spelling import SPELLING, form
+from fuser.backends.gpu.variants import NARROW
 from fuser.codegen import Instruction, LoopNest
 from fuser.errors import Unsupported
 from fuser.ops import TABLE, elementwise
@@ -122,7 +123,7 @@ def test_literals_have_exact_bits(dtype: str) -> None:
 
 def test_flags_keep_meaning() -> None:
     """No contraction, no flush to zero, exact division and root; nothing fast."""
-    flags = nvrtc.flags(32)
+    flags = nvrtc.flags(NARROW)
     for wanted in ("--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true"):
         assert wanted in flags
     assert not any("fast" in flag for flag in flags)

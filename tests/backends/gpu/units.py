@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import fuser
 from fuser import config
 from fuser.backend import get_backend, register_backend
-from fuser.backends.gpu import geometry
 from fuser.backends.gpu.emit import emit
+from fuser.backends.gpu.variants import Variant
 from fuser.codegen import Instruction, LoopNest
 from fuser.ops import DTYPES
-from fuser.specs import CONTIGUOUS, TensorDesc
+from fuser.specs import STRIDED, TensorDesc
 from tests.backends.cases import CASES, Case
+from tests.backends.gpu.all_programs import ALL
 from tests.backends.gpu.host import HostDevice, HostGpuBackend
-from tests.backends.gpu.programs import PROGRAMS
 
 
 class RecordingDevice(HostDevice):
@@ -25,18 +26,14 @@ class RecordingDevice(HostDevice):
         super().__init__()
         self.texts: list[str] = []
 
-    def load(self, text: str, name: str, index_bits: int) -> Any:
+    def load(self, text: str, name: str, variant: Variant) -> Any:
         """Keep the text."""
         self.texts.append(text)
         return text
 
     def function(self, module: Any, name: str) -> Any:
         """A kernel that does nothing."""
-        return lambda grid, block, arguments: None
-
-    def occupancy(self, function: Any) -> geometry.Occupancy:
-        """Some."""
-        return geometry.Occupancy(multiprocessors=1, blocks_each=1)
+        return lambda grid, block, arguments, shared=0: None
 
 
 class _Recorder(HostGpuBackend):
@@ -46,6 +43,12 @@ class _Recorder(HostGpuBackend):
         """With a device that records."""
         super().__init__("gpu-recorded")
         self._device = self.recording = RecordingDevice()
+        self.nests: list[LoopNest] = []
+
+    def emit(self, nests: Sequence[LoopNest], name: str) -> str:
+        """Keep the nests."""
+        self.nests.extend(nests)
+        return super().emit(nests, name)
 
     def unavailable(self) -> str | None:
         """It needs no compiler."""
@@ -63,7 +66,7 @@ def program_texts() -> dict[str, list[str]]:
     before = config.change(backend="gpu-recorded")
     found: dict[str, list[str]] = {}
     try:
-        for name, (function, arguments) in PROGRAMS.items():
+        for name, (function, arguments) in ALL.items():
             texts = recorder.recording.texts = []
             fuser.fuse(function, fallback="error")(*arguments)
             found[name] = texts
@@ -100,9 +103,24 @@ def _casts(dtype: str) -> LoopNest:
 
 
 def _stored(dtypes: tuple[str, ...], body: tuple[Instruction, ...]) -> LoopNest:
-    """A flat nest that stores every value."""
+    """A flat nest that stores every value, one element at a time: vectors repeat the code."""
     stores = tuple(
-        (len(dtypes) + k, TensorDesc(step.dtype, CONTIGUOUS)) for k, step in enumerate(body)
+        (len(dtypes) + k, TensorDesc(step.dtype, STRIDED)) for k, step in enumerate(body)
     )
-    loads = tuple(TensorDesc(dtype, CONTIGUOUS) for dtype in dtypes)
+    loads = tuple(TensorDesc(dtype, STRIDED) for dtype in dtypes)
     return LoopNest(1, loads, (), (), body, stores)
+
+
+def nests_of(function: Any, *arguments: Any) -> list[LoopNest]:
+    """The loop nests of a function, as they are for these arguments."""
+    recorder = get_backend("gpu-recorded")
+    assert isinstance(recorder, _Recorder)
+    fuser.clear_caches()
+    before = config.change(backend="gpu-recorded")
+    recorder.nests = []
+    try:
+        fuser.fuse(function, fallback="error")(*arguments)
+    finally:
+        config.restore(before)
+        fuser.clear_caches()
+    return recorder.nests

@@ -1,0 +1,98 @@
+"""Device functions of reductions: exact addition, the better of two, threads merged in order."""
+
+from __future__ import annotations
+
+#: name -> definition; a function is defined after those that it calls.
+REDUCTION_HELPERS: dict[str, str] = {}
+
+REDUCTION_HELPERS["add_exactly"] = """\
+// high + x with what rounding lost put into low; nothing where the sum is not finite.
+template <class T> INLINE void add_exactly(T& high, T& low, T x) {
+    const T total = high + x;
+    const T part = total - high;
+    const T lost = (high - (total - part)) + (x - part);
+    low += lost == lost ? lost : (T)0;
+    high = total;
+}"""
+
+REDUCTION_HELPERS["sum_of"] = """\
+// N numbers, halves first.
+template <class T, int N> INLINE T sum_of(T (&x)[N]) {
+    #pragma unroll
+    for (int half = N / 2; half > 0; half /= 2) {
+        #pragma unroll
+        for (int j = 0; j < half; ++j) x[j] += x[j + half];
+    }
+    return x[0];
+}"""
+
+REDUCTION_HELPERS["take_better"] = """\
+// The extreme of two candidates and its place: the first place wins ties, NaN wins over numbers.
+// A place of -1 is no candidate.
+template <class T>
+INLINE void take_better(T& best, long long& at, T x, long long place, bool greatest) {
+    if (place < 0) return;
+    if (at >= 0) {
+        const bool old = best != best, now = x != x;
+        const bool tie = old ? now : !now && x == best;
+        const bool more = old ? false : now || (greatest ? x > best : x < best);
+        if (!more && !(tie && place < at)) return;
+    }
+    best = x;
+    at = place;
+}"""
+
+REDUCTION_HELPERS["exchange"] = """\
+// The state of the lane whose number differs in one bit.
+template <class S> INLINE S exchange(const S& mine, int apart) {
+    union { S state; unsigned int word[sizeof(S) / 4]; } x;
+    x.state = mine;
+    #pragma unroll
+    for (int k = 0; k < (int)(sizeof(S) / 4); ++k)
+        x.word[k] = __shfl_xor_sync(0xffffffffu, x.word[k], apart);
+    return x.state;
+}"""
+
+REDUCTION_HELPERS["combine_lanes"] = """\
+// The states of `count` neighbouring lanes, merged in their order: all of them get the result.
+template <class S> INLINE void combine_lanes(S& s, unsigned int count) {
+    for (unsigned int apart = 1; apart < count; apart *= 2) {
+        S other = exchange(s, apart);
+        if (threadIdx.x & apart) {
+            other.merge(s);
+            s = other;
+        } else {
+            s.merge(other);
+        }
+    }
+}"""
+
+REDUCTION_HELPERS["combine_row"] = """\
+// The states of the threads that share a row: part of a warp, or the whole block.
+template <class S> INLINE void combine_row(S& s, unsigned int team, S* room) {
+    combine_lanes(s, team < 32 ? team : 32);
+    if (team <= 32) return;
+    const unsigned int lane = threadIdx.x & 31;
+    __syncthreads();  // the room may still be read
+    if (lane == 0) room[threadIdx.x >> 5] = s;
+    __syncthreads();
+    s.start();
+    if (lane < (team >> 5)) s = room[lane];
+    combine_lanes(s, 32);
+}"""
+
+REDUCTION_HELPERS["combine_column"] = """\
+// The states of the threads of a block that share a column: those `across` apart.
+template <class S> INLINE void combine_column(S& s, unsigned int across, S* room) {
+    __syncthreads();  // the room may still be read
+    room[threadIdx.x] = s;
+    for (unsigned int apart = across; apart < blockDim.x; apart *= 2) {
+        __syncthreads();
+        if (threadIdx.x % (2 * apart) < across) {
+            s.merge(room[threadIdx.x + apart]);
+            room[threadIdx.x] = s;
+        }
+    }
+    __syncthreads();
+    s = room[threadIdx.x % across];
+}"""

@@ -1,0 +1,156 @@
+"""How a reducing nest is laid over threads: who shares a row, and what is kept beside them.
+
+Strategies, chosen by lengths at launch: rows within part of a warp ("lanes"), within a block
+("block") or within several ("split"); columns within a table of threads ("columns"), or several
+("split columns"). Nothing here needs a device.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fuser.backends.gpu.geometry import (
+    BLOCK,
+    LaunchPlan,
+    Occupy,
+    Resources,
+    divider,
+    needs_wide,
+)
+from fuser.backends.gpu.stages import Stages
+
+#: Threads of a block that has one row for itself, at most.
+ROW_BLOCK = 512
+#: Rows of up to this many vectors are left to one warp or less.
+WARP_VECTORS = 256
+#: Vectors that a thread of a row takes at least, where there are rows enough.
+VECTORS_EACH = 4
+#: Threads a multiprocessor should have, to cover the memory's latency.
+BUSY = 1024
+#: Blocks that share a row, at most: every one of them reads the states of all.
+MOST_CHUNKS = 512
+#: Bytes of shared memory that a block of many rows keeps, so that several blocks have room.
+SHARED_SMALL = 48 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """One launch before it is packed: threads, and how the work is cut."""
+
+    strategy: str
+    block: int
+    team: int
+    chunks: int
+    chunk: int
+    units: int
+    """Blocks wanted for one of everything."""
+    kept: int = 0
+    shared: int = 0
+
+
+def plan(
+    stages: Stages,
+    lengths: Sequence[int],
+    strides: Sequence[Sequence[int]],
+    resources: Resources,
+    occupy: Occupy,
+) -> LaunchPlan:
+    """Lay one reducing nest over threads.
+
+    Args:
+        stages: of the nest.
+        lengths: of the loops, the reduced one last; only that one may be 0.
+        strides: in bytes, for each operand, loads before stores, for each loop.
+        resources: of the device.
+        occupy: how many blocks of a kernel a multiprocessor runs at once.
+    """
+    wide = needs_wide([max(length, 1) for length in lengths], strides)
+    length, kept = lengths[-1], list(lengths[:-1])
+    columns = kept.pop() if stages.column else 1
+    rows = math.prod(kept)
+    if stages.column:
+        shape = _column_shape(stages, rows, columns, length, resources)
+    else:
+        shape = _row_shape(stages, rows, length, resources)
+    split = shape.chunks > 1
+    words = [rows, columns, length, shape.team, shape.chunks, shape.chunk, shape.kept]
+    for kept_length in kept[1:]:
+        words += divider(kept_length, 64 if wide else 32)
+    steps = [step for row in strides for step in row]
+    packed = struct.pack(f"={len(words)}Q{len(steps)}q", *words, *steps)
+    most = resources.multiprocessors * max(1, occupy(wide, split, shape.block, shape.shared))
+    grid = shape.units if split else min(shape.units, most * 8)
+    state = sum(found.size for found in stages.states if found.parts)
+    return LaunchPlan(
+        wide,
+        grid,
+        packed,
+        split=split,
+        block=shape.block,
+        shared=shape.shared,
+        phases=stages.final + 1 if split else 1,
+        scratch_bytes=rows * columns * shape.chunks * state if split else 0,
+        strategy=shape.strategy,
+    )
+
+
+def _up(number: int) -> int:
+    """The next power of two."""
+    return 1 << max(0, number - 1).bit_length()
+
+
+def _row_shape(stages: Stages, rows: int, length: int, resources: Resources) -> _Shape:
+    """Threads for rows."""
+    vectors = max(1, -(-length // stages.width))
+    busy = resources.multiprocessors * BUSY
+    if vectors <= WARP_VECTORS:
+        team = min(32, _up(-(-vectors // VECTORS_EACH)))
+    else:
+        team = min(ROW_BLOCK, max(64, _up(-(-vectors // VECTORS_EACH))))
+    while team < min(ROW_BLOCK, _up(vectors)) and rows * team < busy:
+        team *= 2
+    room = stages.state_bytes * 32
+    if team <= 32:
+        teams = BLOCK // team
+        kept, shared = _kept(stages, vectors, teams, room, SHARED_SMALL)
+        return _Shape("lanes", BLOCK, team, 1, vectors, -(-rows // teams), kept, shared)
+    chunks = min(busy // (rows * team), vectors // (team * VECTORS_EACH), MOST_CHUNKS)
+    if chunks > 1:
+        chunk = -(-vectors // chunks)
+        chunks = -(-vectors // chunk)
+        return _Shape("split", team, team, chunks, chunk, rows * chunks, 0, room)
+    kept, shared = _kept(stages, vectors, 1, room, resources.shared_bytes)
+    return _Shape("block", team, team, 1, vectors, rows, kept, shared)
+
+
+def _column_shape(
+    stages: Stages, rows: int, columns: int, length: int, resources: Resources
+) -> _Shape:
+    """Threads for columns: as many beside each other as a warp has, fewer for narrow tables."""
+    vectors = -(-columns // stages.width)
+    across = min(32, _up(vectors))
+    while across < BLOCK and BLOCK // across > max(1, length) and across < vectors:
+        across *= 2  # short columns: more of them in a block
+    down = BLOCK // across
+    tables = rows * -(-vectors // across)
+    busy = resources.multiprocessors * BUSY // BLOCK
+    room = stages.state_bytes * BLOCK
+    chunks = min(busy // tables, length // (down * VECTORS_EACH), MOST_CHUNKS)
+    if chunks > 1:
+        chunk = -(-length // chunks)
+        chunks = -(-length // chunk)
+        return _Shape("split columns", BLOCK, across, chunks, chunk, tables * chunks, 0, room)
+    kept, shared = _kept(stages, length, across, room, max(SHARED_SMALL, room))
+    return _Shape("columns", BLOCK, across, 1, max(1, length), tables, kept, shared)
+
+
+def _kept(
+    stages: Stages, vectors: int, units: int, room: int, limit: int
+) -> tuple[int, int]:
+    """Vectors of each row or column that stay in shared memory, and the bytes of a block."""
+    each = stages.kept_bytes * units
+    kept = min(vectors, (limit - room) // each) if each else 0
+    return kept, room + kept * each

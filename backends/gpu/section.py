@@ -1,0 +1,152 @@
+"""What the texts of all loop nests have in common: operands, values, and how they are checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fuser.backends.gpu import cxx
+from fuser.backends.gpu.geometry import ACCESS, vector_width
+from fuser.backends.gpu.spelling import EXACT_IN_HALF, spell
+from fuser.codegen import Instruction, LoopNest
+from fuser.ops import TABLE
+from fuser.specs import CONTIGUOUS, INVARIANT, TensorDesc
+
+
+def is_flagged(nest: LoopNest) -> bool:
+    """Whether the kernel may note a value for which NumPy raises or warns."""
+    return any(
+        (i.op == "power" and i.operand_dtype.startswith("int")) or (nest.checked and _warns(i))
+        for i in nest.body
+    )
+
+
+def _warns(instruction: Instruction) -> bool:
+    """Whether a checked nest looks at this operation."""
+    division = instruction.op in ("floor_divide", "remainder", "fmod")
+    return "float" in instruction.dtype or division
+
+
+class Section:
+    """One loop nest as text; subclasses write its loops."""
+
+    def __init__(self, nest: LoopNest, place: int, several: bool) -> None:
+        """Look at the operands.
+
+        Args:
+            nest: what is written.
+            place: its number in the unit.
+            several: other sections run in the same launch plan: then no output is an input.
+        """
+        self.nest, self.place, self.several = nest, place, several
+        self.operands: list[TensorDesc] = [*nest.loads, *(desc for _, desc in nest.stores)]
+        self.width = vector_width(nest)
+        self.flagged = is_flagged(nest)
+        self.first = nest.value_count - len(nest.body)
+
+    # -- operands ---------------------------------------------------------------------------
+
+    def is_strided(self, k: int) -> bool:
+        """Whether the innermost stride is data."""
+        return self.operands[k].access not in (CONTIGUOUS, INVARIANT)
+
+    def may_alias(self, k: int) -> bool:
+        """Whether an output may be this very input: `out=` one array, read where it is written.
+
+        The executor allows no other overlap, and this one only for a kernel's only output.
+        """
+        if self.several or len(self.nest.stores) != 1:
+            return False
+        load, store = self.operands[k], self.operands[-1]
+        same_size = cxx.itemsize(load.dtype) == cxx.itemsize(store.dtype)
+        return same_size and load.access == store.access
+
+    def alone(self, k: int) -> str:
+        """Whether an input can be read through the read-only path."""
+        return f"alone{k}" if self.may_alias(k) else "true"
+
+    def fetch(self, k: int, address: str) -> str:
+        """Read one element."""
+        return f"fetch<{cxx.MEMORY[self.operands[k].dtype]}>({address}, {self.alone(k)})"
+
+    def facts(self, steps: Sequence[str]) -> list[str]:
+        """What a thread finds out once: which operands are aligned, which are an output too.
+
+        Args:
+            steps: names, after the operand's number, of the strides that must be whole vectors.
+        """
+        lines = []
+        for k, desc in enumerate(self.operands):
+            if desc.access == CONTIGUOUS and self.width > 1:
+                size = min(ACCESS, cxx.itemsize(desc.dtype) * self.width)
+                parts = [f"(word)a.p{k}", *(f"(word)a.s{k}_{step}" for step in steps)]
+                lines.append(
+                    f"const bool aligned{k} = (({' | '.join(parts)}) & {size - 1}) == 0;"
+                )
+        last = len(self.operands) - 1
+        for k in range(len(self.nest.loads)):
+            if self.may_alias(k):
+                lines.append(f"const bool alone{k} = a.p{k} != a.p{last};")
+        if self.flagged:
+            lines.append("bool bad = false;")
+        return lines
+
+    def whole(self, k: int, left: str) -> str:
+        """Whether a vector can be moved as words."""
+        return f"aligned{k} && {left} == {self.width}" if self.width > 1 else "true"
+
+    # -- values -----------------------------------------------------------------------------
+
+    def leaves(self) -> list[str]:
+        """Definitions of scalars and constants."""
+        lines, number = [], len(self.nest.loads)
+        for k, dtype in enumerate(self.nest.scalars):
+            lines.append(defined(number, dtype, from_memory(f"a.c{k}", dtype)))
+            number += 1
+        for dtype, bits in self.nest.constants:
+            lines.append(defined(number, dtype, cxx.literal(dtype, bits)))
+            number += 1
+        return lines
+
+    def expression(self, instruction: Instruction, names: list[str]) -> str:
+        """One operation on named operands."""
+        source, result = instruction.operand_dtype, instruction.dtype
+        if instruction.op == "cast":
+            return cxx.convert(names[0], source, result)
+        expression = spell(instruction.op, source, result, names)
+        if result == "float16" and instruction.op not in EXACT_IN_HALF:
+            expression = f"round_half({expression})"
+        return expression
+
+    def checks(self, instruction: Instruction, result: str, names: list[str]) -> list[str]:
+        """Note what NumPy would warn of: a result that is not finite, a zero divisor."""
+        lines = []
+        if instruction.op == "power" and instruction.operand_dtype.startswith("int"):
+            lines.append(f"bad |= {names[1]} < 0;")
+        if self.nest.checked and _warns(instruction):
+            if "float" in instruction.dtype:
+                finite = spell("isfinite", instruction.dtype, "bool", [result])
+                lines.append(f"bad |= !({finite});")
+            else:
+                lines.append(f"bad |= {names[1]} == 0;")
+        return lines
+
+    def is_reduction(self, number: int) -> bool:
+        """Whether a numbered value is a reduction's result."""
+        return number >= self.first and TABLE[self.nest.body[number - self.first].op].reduction
+
+
+def defined(number: int, dtype: str, expression: str) -> str:
+    """Name a value."""
+    return f"const {cxx.REGISTER[dtype]} v{number} = {expression};"
+
+
+def from_memory(expression: str, dtype: str) -> str:
+    """From the type in memory to the type in registers."""
+    if dtype == "bool":
+        return f"{expression} != 0"
+    return f"half_to_float({expression})" if dtype == "float16" else expression
+
+
+def to_memory(expression: str, dtype: str) -> str:
+    """From the type in registers to the type in memory."""
+    return f"half_from_float({expression})" if dtype == "float16" else expression

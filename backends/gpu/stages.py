@@ -1,0 +1,167 @@
+"""A reducing nest in passes: what each pass over the elements needs, computes and keeps.
+
+A stage ends where a reduction's result is needed; level 0 is the same for all, level 1 belongs
+to a result, level 2 to an element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fuser.backends.gpu import cxx
+from fuser.backends.gpu.accumulators import Accumulator, State
+from fuser.backends.gpu.geometry import BODY_LIMIT, HEAVY_WEIGHT, IN_FLIGHT, vector_width
+from fuser.codegen import LoopNest
+from fuser.ops import TABLE
+from fuser.specs import INVARIANT, TensorDesc
+
+#: Bytes of running values that one thread holds at most: registers.
+STATE_LIMIT = 128
+
+
+class Stages:
+    """The levels and stages of a nest's values; plain facts, used for the text and the launch."""
+
+    def __init__(self, nest: LoopNest, place: int = 0) -> None:
+        """Classify all values.
+
+        Args:
+            nest: of strategy "row" or "column".
+            place: its number in the unit, for names.
+        """
+        self.nest, self.place = nest, place
+        self.column = nest.strategy == "column"
+        self.first = nest.value_count - len(nest.body)
+        self.levels: dict[int, int] = {}
+        self.stages: dict[int, int] = {}
+        for k, desc in enumerate(nest.loads):
+            self.levels[k], self.stages[k] = (1 if self._is_steady(desc) else 2), 0
+        for k in range(len(nest.loads), self.first):
+            self.levels[k], self.stages[k] = 0, 0
+        for number, instruction in enumerate(nest.body, self.first):
+            stage = max((self.stages[k] for k in instruction.operands), default=0)
+            if TABLE[instruction.op].reduction:
+                self.levels[number], self.stages[number] = 1, stage + 1
+            else:
+                levels = [self.levels[k] for k in instruction.operands]
+                self.levels[number], self.stages[number] = max(levels, default=0), stage
+        self.last = self._last()
+        self.states = [self._state(stage) for stage in range(self.last + 1)]
+
+    def _is_steady(self, desc: TensorDesc) -> bool:
+        """Whether an operand is the same along the reduced axis."""
+        return desc.steady if self.column else desc.access == INVARIANT
+
+    def store_level(self, place: int) -> int:
+        """Whether a store writes every element (2) or every result (1)."""
+        return 1 if self._is_steady(self.nest.stores[place][1]) else 2
+
+    def _last(self) -> int:
+        """The last stage that passes over the elements."""
+        passes = [self.stages[number] for place, (number, _) in enumerate(self.nest.stores)
+                  if self.store_level(place) == 2]  # fmt: skip
+        for number, instruction in enumerate(self.nest.body, self.first):
+            if TABLE[instruction.op].reduction:
+                passes.append(self.stages[number] - 1)
+        return max(passes, default=0)
+
+    def _state(self, stage: int) -> State:
+        """The reductions that one pass computes; there may be none."""
+        parts = [
+            Accumulator(number, step.op, step.operand_dtype, step.operands[0])
+            for number, step in enumerate(self.nest.body, self.first)
+            if TABLE[step.op].reduction and self.stages[number] == stage + 1
+        ]
+        return State(f"State{self.place}_{stage}", parts)
+
+    @property
+    def final(self) -> int:
+        """The launch that writes results, where each pass is a launch of its own."""
+        return self.last + 1 if self.states[self.last].parts else self.last
+
+    @property
+    def width(self) -> int:
+        """Elements, or columns, that a thread takes at a time."""
+        width = vector_width(self.nest)
+        if self.column:
+            held = max((state.size for state in self.states if state.parts), default=1)
+            while width > 1 and width * held > STATE_LIMIT:
+                width //= 2
+        return width
+
+    def stores_of(self, stage: int) -> list[int]:
+        """Places of the stores that write elements in a stage."""
+        return [place for place, (number, _) in enumerate(self.nest.stores)
+                if self.store_level(place) == 2 and self.stages[number] == stage]  # fmt: skip
+
+    def is_pass(self, stage: int) -> bool:
+        """Whether a stage goes over the elements at all."""
+        return bool(self.states[stage].parts or self.stores_of(stage))
+
+    def needed(self, stage: int) -> list[int]:
+        """Elements' values that a stage computes or loads, in order."""
+        stack = [part.operand for part in self.states[stage].parts]
+        stack += [self.nest.stores[place][0] for place in self.stores_of(stage)]
+        found: set[int] = set()
+        while stack:
+            number = stack.pop()
+            if self.levels[number] == 2 and number not in found:
+                found.add(number)
+                if number >= self.first:
+                    stack.extend(self.nest.body[number - self.first].operands)
+        return sorted(found)
+
+    def loads_of(self, stage: int) -> list[int]:
+        """Operands whose elements a stage needs."""
+        return [number for number in self.needed(stage) if number < len(self.nest.loads)]
+
+    def kept(self) -> dict[int, int]:
+        """Operands that several stages need, with the first; those with the largest vectors first.
+
+        They are kept in shared memory between the stages.
+        """
+        uses: dict[int, list[int]] = {}
+        for stage in range(self.last + 1):
+            for k in self.loads_of(stage):
+                uses.setdefault(k, []).append(stage)
+        several = [k for k, stages in uses.items() if len(stages) > 1]
+        several.sort(key=lambda k: -cxx.itemsize(self.nest.loads[k].dtype))
+        return {k: uses[k][0] for k in several}
+
+    def vector_bytes(self, k: int) -> int:
+        """Bytes of one vector of an operand in shared memory."""
+        return cxx.itemsize(self.nest.loads[k].dtype) * self.width
+
+    @property
+    def kept_bytes(self) -> int:
+        """Shared memory that one vector of all kept operands takes."""
+        return sum(map(self.vector_bytes, self.kept()))
+
+    def kept_before(self, k: int) -> int:
+        """Of that, what lies before an operand."""
+        before = 0
+        for other in self.kept():
+            if other == k:
+                break
+            before += self.vector_bytes(other)
+        return before
+
+    @property
+    def state_bytes(self) -> int:
+        """The largest state."""
+        return max((state.size for state in self.states if state.parts), default=0)
+
+    def unroll(self, stage: int) -> int:
+        """How many vectors a thread loads before it computes, in one stage."""
+        fresh = [k for k in self.loads_of(stage) if self.kept().get(k, stage) == stage]
+        loaded = sum(map(self.vector_bytes, fresh))
+        times = max(1, min(4, IN_FLIGHT // loaded)) if loaded else 1
+        weight = self._weight([n for n in self.needed(stage) if n >= self.first])
+        while times > 1 and weight * self.width * times > BODY_LIMIT:
+            times //= 2
+        return 2 if times == 3 else times
+
+    def _weight(self, numbers: Sequence[int]) -> int:
+        """How much code the computation of values is."""
+        ops = [TABLE[self.nest.body[number - self.first].op] for number in numbers]
+        return sum(HEAVY_WEIGHT if op.heavy else 1 for op in ops)

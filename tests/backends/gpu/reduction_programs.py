@@ -1,0 +1,86 @@
+"""Programs that reduce: every strategy, reduction row, dtype and layout that has its own text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tests.backends.gpu.programs import Program, numbers
+
+
+def _softmax(x: Any) -> Any:
+    """Three passes over a row."""
+    e = np.exp(x - x.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def _layer_norm(x: Any, gain: Any, bias: Any) -> Any:
+    """Two reductions, one after the other, and operands that are the same for all rows."""
+    centred = x - x.mean(axis=-1, keepdims=True)
+    variance = (centred * centred).mean(axis=-1, keepdims=True)
+    return centred / np.sqrt(variance + 1e-5) * gain + bias
+
+
+def _column_norm(x: Any) -> Any:
+    """The same down columns."""
+    return (x - x.mean(axis=0)) / np.sqrt(x.var(axis=0) + 0.5)
+
+
+def _several(x: Any) -> Any:
+    """Several reductions in one pass."""
+    return x.sum(axis=-1), x.max(axis=-1), x.argmax(axis=-1), x.min(axis=-1), x.argmin(axis=-1)
+
+
+def _several_down(x: Any) -> Any:
+    """The same along columns."""
+    return x.sum(axis=0), x.max(axis=0), x.argmin(axis=0), x.prod(axis=0)
+
+
+def _with_nan(values: Any) -> Any:
+    """Some values are NaN, some equal."""
+    values = np.round(values * 4) / 4
+    values[1::3, 5] = np.nan
+    values[2, 2:9] = np.nan
+    return values
+
+
+_TABLE = numbers(37, 53)
+_ROW = numbers(1, 20_011)
+_TALL = numbers(5_003, 7)
+_CUBE = numbers(6, 7, 9)
+
+#: Rows of the H200's strategies: lanes, block, split; columns and split columns.
+REDUCTIONS: dict[str, Program] = {
+    "row-sums": (lambda x: x.sum(axis=1), (_TABLE,)),
+    "short-rows": (lambda x: x.sum(axis=1), (numbers(701, 3),)),
+    "long-rows": (lambda x: x.sum(axis=1), (numbers(5, 3001),)),
+    "total": (lambda x: (x * x).sum(), (_ROW,)),
+    "column-sums": (lambda x: x.sum(axis=0), (_TABLE,)),
+    "tall-columns": (lambda x: (x.sum(axis=0), x.argmax(axis=0)), (_TALL,)),
+    "softmax": (_softmax, (_TABLE,)),
+    "softmax-strided": (_softmax, (_TABLE[:, ::2],)),
+    "softmax-long": (_softmax, (numbers(3, 4001, dtype="float64"),)),
+    "softmax-one-row": (_softmax, (_ROW,)),
+    "softmax-half": (_softmax, (numbers(9, 130, dtype="float16"),)),
+    "softmax-columns": (lambda x: _softmax(x.T).T, (_TABLE,)),
+    "layer-norm": (_layer_norm, (_TABLE, numbers(53, seed=1), numbers(53, seed=2))),
+    "layer-norm-aligned": (_layer_norm, (numbers(5, 512), numbers(512), numbers(512, seed=2))),
+    "column-norm": (_column_norm, (_TABLE,)),
+    "column-norm-tall": (_column_norm, (_TALL,)),
+    "several": (_several, (_with_nan(_TABLE.copy()),)),
+    "several-integers": (_several, (numbers(19, 70, dtype="int16") - 20,)),
+    "several-down": (_several_down, (_with_nan(_TABLE.copy()),)),
+    "first-place": (lambda x: x.argmax(), (np.floor(_ROW * 2),)),
+    "products": (lambda x: x.prod(axis=1), (numbers(8, 9, dtype="uint8"),)),
+    "truths": (lambda x: ((x > 1).any(axis=1), (x > 0.3).all(axis=1)), (_TABLE,)),
+    "counted": (lambda x: np.count_nonzero(x > 1, axis=0), (_TABLE,)),
+    "middle-axis": (lambda x: (x * 2).sum(axis=1), (_CUBE,)),
+    "outer-axes": (lambda x: x.max(axis=(0, 1)), (_CUBE,)),
+    "inner-axes": (lambda x: x.mean(axis=(1, 2)), (_CUBE,)),
+    "kept-in-four": (lambda x, y: (x * y).sum(axis=-1), (numbers(2, 3, 4, 5), numbers(4, 1))),
+    "backwards": (lambda x: x.argmin(axis=1), (_TABLE[:, ::-1],)),
+    "stored-too": (lambda x: (x * 2, (x * 2).sum(axis=1)), (_TABLE,)),
+    "weights-along-columns": (lambda x, w: (x * w[:, None]).sum(axis=0), (_TABLE, _TABLE[:, 0])),
+    "of-nothing": (lambda x: (x.sum(axis=1), x.prod(axis=1)), (np.ones((5, 0), "float32"),)),
+}  # fmt: skip

@@ -1,0 +1,20 @@
+"""Outer loops of reductions: division by multiplication, and no warp is torn apart."""
+
+from __future__ import annotations
+
+from fuser.backends.gpu.reduction_loops import column_head, places, row_head
+
+
+def test_rows_are_found_by_multiplication() -> None:
+    """Two loops need one division, one loop none."""
+    assert places(0) == []
+    assert places(1) == ["const Index q0 = row;"]
+    assert places(2)[0] == "const Index r1 = a.d1.quotient(row);"
+    assert len(places(3)) == 5
+
+
+def test_threads_without_work_stay_with_their_warp() -> None:
+    """They do the last row again and store nothing: `active` says so."""
+    for head in (row_head(4), column_head(4)):
+        assert any("active" in line for line in head)
+        assert not any("return" in line or "break" in line for line in head)

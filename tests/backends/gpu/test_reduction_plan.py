@@ -1,0 +1,113 @@
+"""Who shares a row or a column, by its length: launch plans of reductions, without a device."""
+
+from __future__ import annotations
+
+import struct
+from functools import cache
+
+import numpy as np
+import pytest
+
+from fuser.backends.gpu import reduction_plan
+from fuser.backends.gpu.geometry import LaunchPlan, Resources
+from fuser.backends.gpu.stages import Stages
+from tests.backends.gpu.units import nests_of
+
+H200 = Resources(multiprocessors=132, shared_bytes=227 << 10)
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    """A normalisation: one operand is kept."""
+    e = np.exp(x - x.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+@cache
+def stages_of(name: str) -> Stages:
+    """The stages of a function of a float32 matrix."""
+    functions = {
+        "sum": lambda x: x.sum(axis=1), "total": lambda x: x.sum(), "softmax": softmax,
+        "columns": lambda x: x.sum(axis=0),
+    }  # fmt: skip
+    (nest,) = nests_of(functions[name], np.ones((4, 8), np.float32))
+    return Stages(nest)
+
+
+def planned(name: str, *lengths: int, resources: Resources = H200) -> LaunchPlan:
+    """The plan for C-contiguous operands of these lengths of loops, with eight blocks each."""
+    stages = stages_of(name)
+    rows = [[4 * lengths[-1], 4], [4, 0]] if len(lengths) == 2 else [[4], [0]]
+    if name == "columns":
+        rows = [[4, 4 * lengths[0]], [4, 0]]
+    if name == "softmax":
+        rows[1] = rows[0]
+    return reduction_plan.plan(stages, lengths, rows, resources, lambda *_: 8)
+
+
+@pytest.mark.parametrize(
+    ("name", "lengths", "strategy", "team"),
+    [
+        ("sum", (1 << 20, 1), "lanes", 1),
+        ("sum", (1 << 20, 16), "lanes", 1),
+        ("sum", (1 << 20, 64), "lanes", 4),
+        ("softmax", (1 << 16, 768), "lanes", 32),
+        ("softmax", (1 << 16, 1024), "lanes", 32),
+        ("softmax", (1 << 14, 4096), "block", 256),
+        ("softmax", (1 << 12, 65_536), "block", 512),
+        ("softmax", (200, 768), "block", 256),  # few rows: more threads for each
+        ("softmax", (8, 1 << 20), "split", 512),
+        ("total", (1 << 26,), "split", 512),
+        ("total", (100,), "lanes", 32),
+        ("columns", (4096, 4096), "split columns", 32),
+        ("columns", (1 << 20, 100), "columns", 32),
+        ("columns", (1 << 20, 2), "columns", 128),
+        ("columns", (3, 1 << 20), "split columns", 1),
+    ],
+)
+def test_strategies(name: str, lengths: tuple[int, ...], strategy: str, team: int) -> None:
+    """By the row's length, and how many rows there are to keep the device busy."""
+    plan = planned(name, *lengths)
+    words = struct.unpack_from("=7Q", plan.words)
+    assert (plan.strategy, words[3]) == (strategy, team)
+    assert plan.split == strategy.startswith("split")
+    assert plan.block % 32 == 0
+    assert plan.grid >= 1
+
+
+def test_rows_are_kept_as_far_as_shared_memory_reaches() -> None:
+    """All of a row, or of a row longer than that the beginning."""
+    for length, part in ((768, 1.0), (32_768, 1.0), (65_536, 0.85)):
+        plan = planned("softmax", 1 << 12, length)
+        kept = struct.unpack_from("=7Q", plan.words)[6]
+        assert kept >= part * length / 4
+        assert plan.shared <= H200.shared_bytes
+    assert planned("sum", 1 << 12, 4096).shared <= 1024, "one pass keeps nothing"
+
+
+def test_several_blocks_of_short_rows_fit_a_multiprocessor() -> None:
+    """What one block keeps is bounded where a block has several rows."""
+    assert planned("softmax", 1 << 16, 1024).shared <= reduction_plan.SHARED_SMALL
+
+
+def test_split_rows_cover_everything_once() -> None:
+    """Blocks times vectors; a state for each; one launch a pass and one that finishes."""
+    plan = planned("total", 1 << 26)
+    rows, _, length, _, chunks, chunk, kept = struct.unpack_from("=7Q", plan.words)
+    assert (rows, kept) == (1, 0)
+    assert (chunks - 1) * chunk * 4 < length <= chunks * chunk * 4
+    assert plan.grid == chunks <= reduction_plan.MOST_CHUNKS
+    assert plan.phases == 2
+    assert plan.scratch_bytes == chunks * 8
+    assert planned("softmax", 8, 1 << 20).phases == 3
+
+
+def test_grids_are_bounded() -> None:
+    """Blocks loop over what is left."""
+    assert planned("sum", 1 << 28, 4).grid == 132 * 8 * 8
+
+
+def test_large_arrays_take_wide_indices() -> None:
+    """By elements and by offsets."""
+    assert planned("sum", 1 << 16, 1 << 15).wide
+    assert not planned("sum", 1 << 14, 1 << 14).wide
+    assert not planned("sum", 5, 0).wide

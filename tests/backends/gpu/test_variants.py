@@ -1,0 +1,28 @@
+"""Kernels of a section, and what leaves the others out of a compilation."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from fuser.backends.gpu.emit import emit
+from fuser.backends.gpu.variants import NARROW, Variant, variants_of
+from tests.backends.gpu.units import nests_of
+
+
+def test_names_tell_variants_apart() -> None:
+    """Four for reductions, two for other nests, each with its own entry."""
+    reducing = nests_of(lambda x: x.sum(), np.ones(8))
+    names = [variant.name for variant in variants_of(reducing[0])]
+    assert names == ["narrow", "wide", "split_narrow", "split_wide"]
+    text = emit(reducing, "total")
+    assert re.findall(r"^total_0_(\w+)\(const", text, re.MULTILINE) == names
+    assert len(variants_of(nests_of(lambda x: x + 1, np.ones(8))[0])) == 2
+
+
+def test_a_compilation_makes_one() -> None:
+    """Each macro is tested by the text of every entry."""
+    assert NARROW.defines == ("-DINDEX_BITS=32", "-DSPLIT_ROWS=0")
+    assert Variant(wide=True, split=True).defines == ("-DINDEX_BITS=64", "-DSPLIT_ROWS=1")
+    assert "INDEX_BITS == 64" in Variant(wide=True).condition
