@@ -1,0 +1,152 @@
+"""The table of large-array speed: from the record of `tools/throughput.py` to one page.
+
+    cd reports/recorded && python -m fuser.reports.throughput throughput.json throughput.md
+
+A ratio is a peer's time over ours, paired round by round; its interval is Student's t over the
+rounds of one run, so it covers the noise of that run and not differences between runs. The share
+is that of the ceiling: the C loop's time where that is well above what moving the bytes takes,
+else the bytes over the memory's measured speed; over ours into an array that is there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fuser.reports.statistics import geometric_mean, t_interval
+
+OURS, CEILING, INTO = "fused", "c", "into"
+LARGE_BYTES = 64_000_000
+COMPUTE_BOUND = 1.3
+"""A C loop this many times slower than moving its bytes is bound by its arithmetic."""
+
+COLUMNS = (
+    "workload", "dtype", "elements", "fresh ms", "best peer", "times as fast", "into ms",
+    "best peer", "times as fast", "ceiling", "share",
+)  # fmt: skip
+
+
+def best_form(row: Mapping[str, Any]) -> str | None:
+    """A runner's form with the least median, of those that were timed."""
+    medians = {form: float(np.median(times)) for form, times in row.get("seconds", {}).items()}
+    return min(medians, key=lambda form: medians[form], default=None)
+
+
+def paired(theirs: list[float], ours: list[float]) -> tuple[float, float, float]:
+    """The median ratio of paired times and its interval; bounds are NaN where there is one pair."""
+    if len(theirs) != len(ours):  # one that was timed once, before the rounds
+        return float(np.median(theirs) / np.median(ours)), np.nan, np.nan
+    logs = np.log(np.asarray(theirs) / np.asarray(ours))
+    middle = float(np.median(logs))
+    low, high = t_interval(logs) or (np.nan, np.nan)
+    shift = middle - float(np.mean(logs))
+    return float(np.exp(middle)), float(np.exp(low + shift)), float(np.exp(high + shift))
+
+
+def ceiling_s(cell: Mapping[str, Any]) -> tuple[float, str]:
+    """The least time that a cell could take, and what bounds it."""
+    ours, speed = cell["rows"][OURS], cell["bandwidth"]
+    read, written = ours["input_bytes"], ours["output_bytes"]
+    by = "read" if read > 6 * written else "triad" if read > 1.5 * written else "copy"
+    memory_s = (read + written) / speed[by]
+    c = cell["rows"].get(CEILING, {}).get("seconds", {}).get("fresh")
+    if c and float(np.median(c)) > COMPUTE_BOUND * memory_s:
+        return float(np.median(c)), "C"
+    return memory_s, by
+
+
+def table(record: Mapping[str, Any]) -> pd.DataFrame:
+    """One row a cell: times in ms, the best peer, ratios with intervals, share of the ceiling."""
+    rows = []
+    for cell in record["cells"].values():
+        ours = cell["rows"][OURS].get("seconds", {})
+        head = {name: cell[name] for name in ("workload", "dtype", "elements")}
+        if not ours:
+            rows.append({**head, "best": cell["rows"][OURS].get("reason", "")})
+            continue
+        peers = {
+            name: row["seconds"]
+            for name, row in cell["rows"].items()
+            if name not in (OURS, CEILING) and row.get("seconds")
+        }
+        fresh = {name: times["fresh"] for name, times in peers.items()}
+        best = min(fresh, key=lambda name: float(np.median(fresh[name])))
+        into = {name: times[best_form({"seconds": times}) or ""] for name, times in peers.items()}
+        best_into = min(into, key=lambda name: float(np.median(into[name])))
+        ratio, low, high = paired(fresh[best], ours["fresh"])
+        least_s, bound = ceiling_s(cell)
+        rows.append({
+            **head, "output_bytes": cell["rows"][OURS]["output_bytes"],
+            "fresh_ms": 1e3 * np.median(ours["fresh"]), "best": best, "ratio": ratio,
+            "low": low, "high": high, "into_ms": 1e3 * np.median(ours[INTO]),
+            "best_into": best_into,
+            "into_ratio": float(np.median(into[best_into]) / np.median(ours[INTO])),
+            "share": float(least_s / min(np.median(ours[INTO]), np.median(ours["fresh"]))),
+            "bound": bound,
+        })  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def summary(cells: pd.DataFrame) -> list[str]:
+    """What the table says in a few lines."""
+    known = cells.dropna(subset=["ratio"])
+    large = known["output_bytes"] >= LARGE_BYTES
+    lines = [f"{len(known)} of {len(cells)} cells have a ratio."]
+    for title, part in (("64 MB or more", known[large]), ("less", known[~large])):
+        if len(part):
+            lines.append(
+                f"- Results of {title}: {geometric_mean(list(part['ratio'])):.2f} times the best "
+                f"peer of each cell ({geometric_mean(list(part['into_ratio'])):.2f} into given "
+                f"arrays), over {len(part)} cells."
+            )
+    slower = known[known["high"] < 0.95]
+    lines.append(f"- Cells whose whole interval lies below 0.95: {len(slower)}.")
+    reached = known[known["share"] >= 0.85]
+    lines.append(f"- At 0.85 of the ceiling or more: {len(reached)} of {len(known)} cells.")
+    return lines
+
+
+def page(record: Mapping[str, Any]) -> str:
+    """The page in Markdown."""
+    cells = table(record)
+    machine = record["machine"]
+    peers = ", ".join(f"{name} {number}" for name, number in record["packages"].items())
+    lines = [
+        "# Large arrays: times, peers, ceilings", "",
+        f"{machine['cpu']}, {record['threads']} threads, {machine['os']}; {peers}.", "",
+        *summary(cells), "",
+        f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|",
+    ]  # fmt: skip
+    for row in cells.itertuples():
+        head = f"| {row.workload} | {row.dtype} | {row.elements:,} "
+        if np.isnan(row.ratio):
+            lines.append(f"{head}| | {row.best} | | | | | | |")
+            continue
+        interval = "" if np.isnan(row.low) else f" [{row.low:.2f}, {row.high:.2f}]"
+        lines.append(
+            f"{head}| {row.fresh_ms:.3g} | {row.best} | {row.ratio:.2f}{interval} "
+            f"| {row.into_ms:.3g} | {row.best_into} | {row.into_ratio:.2f} "
+            f"| {row.bound} | {row.share:.2f} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Write the page of a record."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("record", type=Path)
+    parser.add_argument("page", type=Path)
+    chosen = parser.parse_args()
+    record = json.loads(chosen.record.read_text(encoding="utf-8"))
+    chosen.page.write_text(page(record), encoding="utf-8")
+    print("\n".join(summary(table(record))))
+
+
+if __name__ == "__main__":
+    main()

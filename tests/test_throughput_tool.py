@@ -1,0 +1,36 @@
+"""The tool that times large arrays: one small cell, every runner in a process of its own."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fuser.reports import throughput
+from tests.tree import ROOT
+
+TOOL = ROOT / "tools" / "throughput.py"
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc for the ceilings")
+def test_one_cell_is_measured_once(tmp_path: Path) -> None:
+    """Times of every form, verified, with the C loop beside them; a second run adds nothing."""
+    record = tmp_path / "record.json"
+    command = [
+        sys.executable, str(TOOL), str(record), "--workloads", "gelu_bias", "--sizes", "16384",
+        "--peers", "eager", "--budget-s", "60",
+    ]  # fmt: skip
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    found = json.loads(record.read_text(encoding="utf-8"))
+    assert set(found["cells"]) == {"gelu_bias-float32-16384", "gelu_bias-float64-16384"}
+    for cell in found["cells"].values():
+        assert set(cell["bandwidth"]) == {"copy", "triad", "read"}
+        for name, forms in (("fused", {"fresh", "into"}), ("c", {"fresh"})):
+            assert set(cell["rows"][name]["seconds"]) == forms, cell["rows"][name]
+        assert "seconds" in cell["rows"]["eager"]
+    assert "2 of 2 cells have a ratio." in throughput.page(found)
+    before = found["cells"]
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    assert json.loads(record.read_text(encoding="utf-8"))["cells"] == before

@@ -1,0 +1,247 @@
+"""How fast large arrays are computed: the fuser, its peers and the machine's ceilings, in one run.
+
+    python tools/throughput.py reports/recorded/throughput.json --budget-s 1200
+
+Every runner lives in a process of its own and holds the same inputs. For each workload, dtype and
+size they are timed in turns, in random order, so that a drift of the machine meets all. A peer
+that is far behind the best one is timed once, and not at larger sizes. The raw seconds are saved
+after each cell; a run that is interrupted, or out of time, goes on where it stopped when it is
+started again. `python -m fuser.reports.throughput RECORD PAGE` makes the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import subprocess
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from fuser.suites import machine  # noqa: E402 - the checkout is put on the path above
+from fuser.suites.registry import resolve  # noqa: E402
+
+SERVER = Path(__file__).with_name("throughput_server.py")
+OURS, CEILING = "fused", "c"
+PEERS = ("eager", "numexpr", "numba", "jax", "torch")
+WORKLOADS = (
+    "axpy", "multiply_add_pairs", "polynomial", "add_ten_times", "shifted_powers", "hypotenuse",
+    "gelu_bias", "silu_mul", "scale_bias_relu", "leaky_relu", "law_of_cosines",
+    "wave_times_decay", "cos_sin_chain", "sine_and_log_root", "black_scholes", "where_odd",
+    "boolean_mix", "clip_integers", "superbee", "bias_add", "standardise", "strided",
+    "transposed", "mixed_dtypes",
+)  # fmt: skip
+SIZES = (1 << 14, 1 << 18, 1 << 22, 1 << 24, 1 << 26)
+FAR_BEHIND = 1.5
+"""A peer this many times slower than the best one of a cell is timed once."""
+HOPELESS, JUDGED_ELEMENTS = 3.0, 1 << 22
+"""A peer this many times slower than the best one, at this size or more, is left out at larger
+sizes."""
+LEAST_ROUNDS, MOST_ROUNDS = 3, 15
+ENOUGH_ROUNDS, QUICK_ROUND_S = 9, 0.15
+"""Rounds that are taken however late it is, where they are quick."""
+PAUSE_S = 0.003
+"""Between two runners: the first one's threads stop spinning."""
+
+
+class Client:
+    """One server process."""
+
+    def __init__(self, name: str, python: str) -> None:
+        """Start it; it answers when its runner is loaded."""
+        self.name = name
+        self.process = subprocess.Popen(
+            [python, str(SERVER), name], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL, text=True,
+        )  # fmt: skip
+        self._read()
+
+    def ask(self, do: str, **request: Any) -> dict[str, Any]:
+        """Send a request and wait for its answer."""
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(json.dumps({"do": do, **request}) + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            return {"reason": "its process has ended"}
+        return self._read()
+
+    def _read(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        answer: dict[str, Any] = json.loads(line) if line else {"reason": "its process has ended"}
+        return answer
+
+    def stop(self) -> None:
+        """End the process."""
+        self.process.kill()
+        self.process.wait()
+
+
+class Run:
+    """Everything that one run measures, and the record that it fills."""
+
+    def __init__(self, chosen: argparse.Namespace) -> None:
+        """Read what an earlier run has recorded; start the servers."""
+        self.path: Path = chosen.record
+        self.ends_s = time.monotonic() + chosen.budget_s
+        self.started_s = time.monotonic()
+        self.random = random.Random(0)
+        self.record: dict[str, Any] = {"cells": {}}
+        if self.path.exists():
+            self.record = json.loads(self.path.read_text(encoding="utf-8"))
+        commit, dirty = machine.checkout_state()
+        self.record |= {
+            "machine": asdict(machine.describe_machine()), "packages": machine.package_versions(),
+            "commit": commit, "dirty": dirty, "threads": machine.usable_cores(),
+            "created_utc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        }  # fmt: skip
+        self.peers = [Client(name, chosen.python) for name in chosen.peers.split(",")]
+        self.ours = Client(OURS, chosen.python)
+        self.c = Client(CEILING, chosen.python)
+        self.hopeless: set[tuple[str, str, str]] = set()
+
+    def clients(self) -> list[Client]:
+        """Every server."""
+        return [self.ours, self.c, *self.peers]
+
+    def measure(self, cells: list[tuple[str, str, int]]) -> None:
+        """Measure what is not recorded yet, until the time is spent."""
+        waiting = [cell for cell in cells if "-".join(map(str, cell)) not in self.record["cells"]]
+        weights = [_weight(cell) for cell in waiting]
+        for place, cell in enumerate(waiting):
+            left_s = self.ends_s - time.monotonic()
+            if left_s < 5:
+                print(f"\nout of time: {len(waiting) - place} cells are left for another run")
+                return
+            share_s = left_s * weights[place] / sum(weights[place:])
+            self._show(place, len(waiting), cell)
+            found = self._cell(*cell, share_s)
+            self.record["cells"]["-".join(map(str, cell))] = found
+            self._save()
+        self._show(len(waiting), len(waiting), ("done", "", 0))
+        print()
+
+    def _show(self, done: int, count: int, cell: tuple[str, str, int]) -> None:
+        filled = 30 * done // max(count, 1)
+        elapsed_s = time.monotonic() - self.started_s
+        print(
+            f"\r[{'#' * filled:<30}] {done}/{count} {elapsed_s:5.0f} s "
+            f"{'-'.join(map(str, cell)):<42}", end="", file=sys.stderr, flush=True,
+        )  # fmt: skip
+
+    def _cell(self, workload: str, dtype: str, elements: int, share_s: float) -> dict[str, Any]:
+        """Measure one cell: prepare all, drop those far behind, then time in turns."""
+        started_s = time.monotonic()
+        where = {"workload": workload, "dtype": dtype, "elements": elements}
+        rows: dict[str, Any] = {}
+        itemsize = {"float32": 4, "int32": 4}.get(dtype, 8)
+        speed = self.c.ask("bandwidth", array_bytes=itemsize * elements)
+        taking: list[Client] = []
+        for client in self.clients():
+            if (client.name, workload, dtype) in self.hopeless:
+                rows[client.name] = {"reason": "far behind at a smaller size"}
+                continue
+            rows[client.name] = client.ask("prepare", **where)
+            if "calls" in rows[client.name]:
+                taking.append(client)
+                rows[client.name]["seconds"] = {}
+                _add(rows[client.name], client.ask("time", calls=rows[client.name]["calls"]))
+            taking = self._leaders(taking, rows, workload, dtype, elements)
+        self._forget_first(taking, rows)
+        timing_s = time.monotonic()
+        for rounds in range(MOST_ROUNDS):
+            now_s = time.monotonic()
+            quick = rounds and (now_s - timing_s) / rounds < QUICK_ROUND_S
+            if now_s - started_s > share_s and rounds >= (ENOUGH_ROUNDS if quick else LEAST_ROUNDS):
+                break
+            for client in self.random.sample(taking, len(taking)):
+                time.sleep(PAUSE_S)
+                _add(rows[client.name], client.ask("time", calls=rows[client.name]["calls"]))
+        for client in self.clients():
+            client.ask("drop")
+        return {**where, "bandwidth": speed, "rows": rows}
+
+    def _leaders(
+        self, taking: list[Client], rows: dict[str, Any], workload: str, dtype: str, elements: int
+    ) -> list[Client]:
+        """Those worth timing again; the others free their memory."""
+        times = {
+            each.name: min(map(min, rows[each.name]["seconds"].values()))
+            for each in taking
+            if each in self.peers
+        }
+        best_s = min(times.values(), default=math.inf)
+        kept = []
+        for client in taking:
+            factor = times.get(client.name, 0.0) / best_s
+            if factor > FAR_BEHIND:
+                client.ask("drop")
+            else:
+                kept.append(client)
+            if factor > HOPELESS and elements >= JUDGED_ELEMENTS:
+                self.hopeless.add((client.name, workload, dtype))
+        return kept
+
+    def _forget_first(self, taking: list[Client], rows: dict[str, Any]) -> None:
+        """The first sample of those that are timed again was a trial."""
+        for client in taking:
+            rows[client.name]["seconds"] = {}
+
+    def _save(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = self.path.with_suffix(".tmp")
+        temporary.write_text(json.dumps(self.record), encoding="utf-8")
+        temporary.replace(self.path)
+
+
+def _add(row: dict[str, Any], sample: dict[str, Any]) -> None:
+    """Keep one sample of every form."""
+    if "reason" in sample:
+        row["reason"] = sample["reason"]
+        return
+    for form, seconds in sample.items():
+        row["seconds"].setdefault(form, []).append(seconds)
+
+
+def _weight(cell: tuple[str, str, int]) -> float:
+    """A cell's share of the time: a second for small ones, ten for the largest."""
+    return 1.0 + cell[2] / (1 << 24) * (2.5 if cell[1] in ("float64", "int64") else 1.5)
+
+
+def cells_of(names: list[str], sizes: list[int]) -> list[tuple[str, str, int]]:
+    """Every workload at every dtype, sizes ascending: a peer that is hopeless is known early."""
+    return [
+        (name, dtype, size) for name in names for dtype in resolve(name).dtypes for size in sizes
+    ]
+
+
+def main() -> None:
+    """Measure, as the command line says."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("record", type=Path, help="where the raw results are kept, as JSON")
+    parser.add_argument("--budget-s", type=float, default=1200.0)
+    parser.add_argument("--workloads", default=",".join(WORKLOADS))
+    parser.add_argument("--sizes", default=",".join(map(str, SIZES)), help="elements, by comma")
+    parser.add_argument("--peers", default=",".join(PEERS))
+    parser.add_argument("--python", default=sys.executable, help="one that has the peers")
+    chosen = parser.parse_args()
+    run = Run(chosen)
+    try:
+        run.measure(cells_of(chosen.workloads.split(","), [*map(int, chosen.sizes.split(","))]))
+    except KeyboardInterrupt:
+        print("\ninterrupted; what was measured is kept")
+    finally:
+        for client in run.clients():
+            client.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,260 @@
+"""Ceilings in C: the memory's speed, and a workload's formula as a loop that gcc vectorises.
+
+The formula is spelled from the traced graph and compiled with `-O3 -march=native
+-ffp-contract=off -fno-math-errno -fopenmp`; mathematical functions are those of glibc's vector
+library, whose errors are at most 4 ulp. Formulas with views have no C form here.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import fuser
+from fuser.graph import Graph, Node, constant_value
+from fuser.suites.runners import NotExpressibleError
+from fuser.suites.sampling import now_s
+
+FLAGS = (
+    "-O3", "-march=native", "-mprefer-vector-width=512", "-ffp-contract=off", "-fno-math-errno",
+    "-fopenmp", "-shared", "-fPIC",
+)  # fmt: skip
+TYPES = {
+    "bool": "uint8_t", "int16": "int16_t", "int32": "int32_t", "int64": "int64_t",
+    "uint8": "uint8_t", "float32": "float", "float64": "double",
+}  # fmt: skip
+INFIX = {
+    "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "greater": ">", "less": "<",
+    "greater_equal": ">=", "less_equal": "<=", "equal": "==", "not_equal": "!=",
+    "bitwise_and": "&", "bitwise_or": "|",
+}  # fmt: skip
+VECTOR_MATH = {
+    "exp": "exp", "log": "log", "sin": "sin", "cos": "cos", "tan": "tan", "tanh": "tanh",
+    "sinh": "sinh", "power": "pow", "arctan2": "atan2", "arcsin": "asin",
+}  # fmt: skip
+HEAD = "#include <stdint.h>\n#include <math.h>\n#include <immintrin.h>\n" + "".join(
+    f'__attribute__((simd("notinbranch"))) {kind} {name}{suffix}({kind}'
+    f"{', ' + kind if name in ('pow', 'atan2') else ''});\n"
+    for name in VECTOR_MATH.values()
+    for kind, suffix in (("float", "f"), ("double", ""))
+)
+
+MEMORY = """
+#define LOOP(body) _Pragma("omp parallel for schedule(static)") \\
+  for (int64_t i = 0; i < n; i += 64) { body }
+#ifdef __AVX512F__
+#define LOAD(p) _mm512_load_si512((const void *)(p))
+#define PUT(p, v) (past ? _mm512_stream_si512((void *)(p), v) : _mm512_store_si512((void *)(p), v))
+#define SUM(a, b) _mm512_castps_si512(_mm512_add_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b)))
+void copy(char *t, char *a, char *b, int64_t n, int past) { LOOP(PUT(t + i, LOAD(a + i));) }
+void triad(char *t, char *a, char *b, int64_t n, int past)
+{ LOOP(PUT(t + i, SUM(LOAD(a + i), LOAD(b + i)));) }
+#else
+typedef float v16 __attribute__((vector_size(64)));
+void copy(char *t, char *a, char *b, int64_t n, int past)
+{ LOOP(*(v16 *)(t + i) = *(v16 *)(a + i);) }
+void triad(char *t, char *a, char *b, int64_t n, int past)
+{ LOOP(*(v16 *)(t + i) = *(v16 *)(a + i) + *(v16 *)(b + i);) }
+#endif
+int64_t read_(char *t, char *a, char *b, int64_t n, int past) {
+  int64_t s = 0; int64_t *x = (int64_t *)a;
+  _Pragma("omp parallel for simd schedule(static) reduction(^ : s)")
+  for (int64_t i = 0; i < n / 8; i++) s ^= x[i];
+  return s;
+}
+"""
+PARALLEL_BYTES = 1 << 19
+PASSES = {"copy": 2, "triad": 3, "read_": 1}
+
+
+def compiled(text: str) -> ctypes.CDLL:
+    """Compile C text and load it.
+
+    Raises:
+        NotExpressibleError: gcc refuses it.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="throughput-"))
+    source, library = folder / "code.c", folder / "code.so"
+    source.write_text(text, encoding="utf-8")
+    command = ["gcc", *FLAGS, str(source), "-o", str(library), "-lmvec", "-lm"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise NotExpressibleError(f"gcc: {done.stderr.strip().splitlines()[0][:160]}")
+    return ctypes.CDLL(str(library))
+
+
+def spelled(node: Node, names: dict[int, str]) -> str:
+    """One operation as a C expression.
+
+    Raises:
+        NotExpressibleError: it has no C form here.
+    """
+    op, given = node.op.name, [names[id(each)] for each in node.args]
+    suffix = "f" if node.dtype.name == "float32" else ""
+    kind = TYPES[node.dtype.name]
+    if op in INFIX:
+        return f"({kind})({given[0]} {INFIX[op]} {given[1]})"
+    if op in VECTOR_MATH:
+        return f"{VECTOR_MATH[op]}{suffix}({', '.join(given)})"
+    forms: dict[str, Callable[[], str]] = {
+        "negative": lambda: f"-{given[0]}",
+        "square": lambda: f"{given[0]} * {given[0]}",
+        "sqrt": lambda: f"sqrt{suffix}({given[0]})",
+        "absolute": lambda: f"fabs{suffix}({given[0]})",
+        "where": lambda: f"{given[0]} ? {given[1]} : {given[2]}",
+        "maximum": lambda: f"{given[0]} > {given[1]} ? {given[0]} : {given[1]}",
+        "minimum": lambda: f"{given[0]} < {given[1]} ? {given[0]} : {given[1]}",
+        "cast": lambda: f"({kind}){given[0]}",
+        "invert": lambda: f"!{given[0]}" if node.dtype.name == "bool" else f"~{given[0]}",
+    }
+    if op not in forms or node.dtype.name not in TYPES:
+        raise NotExpressibleError(f"no C form of {op}")
+    return forms[op]()
+
+
+def function_text(graph: Graph) -> str:
+    """The whole formula: rows of `m` elements, `n` of them."""
+    names: dict[int, str] = {}
+    lines: list[str] = []
+    arguments: list[str] = []
+    places = {each.name: place for place, each in enumerate(graph.parameters)}
+    widest = max(len(each.shape) for each in graph.parameters)
+    for number, node in enumerate(graph.nodes):
+        kind = TYPES.get(node.dtype.name)
+        if kind is None:
+            raise NotExpressibleError(f"no C type for {node.dtype}")
+        name = names[id(node)] = f"v{number}"
+        if node.op.name in ("input", "scalar"):
+            parameter = graph.parameters[places[node.payload]]
+            if parameter.dtype is None:
+                arguments.append(f"{kind} {name}")
+                continue
+            arguments.append(f"const {kind} *p{number}")
+            index = "j" if len(parameter.shape) < widest else "i * m + j"
+            lines.append(f"const {kind} {name} = p{number}[{index}];")
+        elif node.op.name == "constant":
+            value = constant_value(node)
+            text = float(value).hex() if node.dtype.kind == "f" else str(int(value))
+            lines.append(f"const {kind} {name} = ({kind}){text};")
+        else:
+            lines.append(f"const {kind} {name} = {spelled(node, names)};")
+    for number, node in enumerate(graph.outputs):
+        if len(node.shape) != widest:
+            raise NotExpressibleError("a result of another shape")
+        arguments.append(f"{TYPES[node.dtype.name]} *restrict t{number}")
+        lines.append(f"t{number}[i * m + j] = {names[id(node)]};")
+    if widest == 1:  # a vector is as many rows of 4,096 as it has, and what is left
+        loop = (
+            "#pragma omp parallel for simd schedule(static)\nfor (int64_t j = 0; j < m; j++)"
+        )
+        head = "const int64_t i = 0; (void)n;\n"
+    else:
+        loop = (
+            "#pragma omp parallel for schedule(static)\nfor (int64_t i = 0; i < n; i++)\n"
+            "#pragma omp simd\nfor (int64_t j = 0; j < m; j++)"
+        )
+        head = ""
+    body = "\n".join(lines)
+    listed = ", ".join(arguments)
+    return f"{HEAD}void run(int64_t n, int64_t m, {listed}) {{\n{head}{loop} {{\n{body}\n}}\n}}\n"
+
+
+def use_threads(array_bytes: int) -> None:
+    """All threads, or one where waking the others would cost more than the work."""
+    library = ctypes.CDLL("libgomp.so.1")
+    count = len(os.sched_getaffinity(0)) if array_bytes >= PARALLEL_BYTES else 1
+    library.omp_set_num_threads(count)
+
+
+class CFunction:
+    """A compiled formula; `bind` makes what it is called with."""
+
+    def __init__(self, graph: Graph) -> None:
+        """Compile."""
+        self.graph = graph
+        self.run = compiled(function_text(graph)).run
+
+    def bind(self, arguments: Any) -> tuple[Any, ...]:
+        """Addresses of arguments and of results, which are allocated here."""
+        arrays = [each for each in arguments if isinstance(each, np.ndarray)]
+        if not all(each.flags.c_contiguous for each in arrays):
+            raise NotExpressibleError("strided arguments")
+        largest = max(arrays, key=lambda each: each.size)
+        rows, columns = (1, largest.size) if largest.ndim == 1 else largest.shape
+        outputs = [np.zeros(largest.shape, node.dtype) for node in self.graph.outputs]
+        use_threads(largest.nbytes)
+        given: list[Any] = [ctypes.c_int64(rows), ctypes.c_int64(columns)]
+        for argument, parameter in zip(arguments, self.graph.parameters, strict=True):
+            if isinstance(argument, np.ndarray):
+                given.append(ctypes.c_void_p(argument.ctypes.data))
+            else:
+                scalar = next(n for n in self.graph.nodes if n.payload == parameter.name)
+                kind = ctypes.c_float if scalar.dtype.name == "float32" else ctypes.c_double
+                given.append(kind(argument))
+        given += [ctypes.c_void_p(each.ctypes.data) for each in outputs]
+        self.keep = (arrays, outputs)
+        return tuple(given)
+
+    def __call__(self, *given: Any) -> Any:
+        """Run; the results are in arrays that were there before."""
+        self.run(*given)
+        return tuple(self.keep[1]) if len(self.keep[1]) > 1 else self.keep[1][0]
+
+
+class CRunner:
+    """Formulas in C, and the memory's speed."""
+
+    def prepare(self, function: Callable[..., Any], arguments: Any) -> CFunction:
+        """Trace and compile.
+
+        Raises:
+            NotExpressibleError: the formula has no C form here.
+        """
+        try:
+            graph = fuser.trace(function, *arguments)
+        except fuser.FuserError as error:
+            raise NotExpressibleError(str(error).splitlines()[0]) from error
+        return CFunction(graph)
+
+    def accept(self, arguments: Any) -> Any:
+        """The arguments as they are: `bind` converts them."""
+        return arguments
+
+    @cache  # noqa: B019 - one runner a process
+    def bandwidth(self, array_bytes: int) -> dict[str, float]:
+        """Bytes a second of copy, triad and read with arrays of this size, of the better form."""
+        library = compiled(HEAD + MEMORY)
+        use_threads(array_bytes)
+        size = max(64, array_bytes // 64 * 64)
+        room = [np.ones(size + 64, np.uint8) for _ in range(3)]
+        places = [each.ctypes.data + -each.ctypes.data % 64 for each in room]
+        found = {}
+        for name, arrays in PASSES.items():
+            run = getattr(library, name)
+            given = [*map(ctypes.c_void_p, places), ctypes.c_int64(size)]
+            best_s = min(_seconds(partial(run, *given, past)) for past in (0, 1))
+            found[name.strip("_")] = arrays * size / best_s
+        return found
+
+
+def _seconds(call: Callable[[], Any]) -> float:
+    """The median of some calls, each of a millisecond or more."""
+    call()
+    start_s = now_s()
+    call()
+    count = max(1, int(0.001 / max(now_s() - start_s, 1e-9)))
+    samples = []
+    for _ in range(7):
+        start_s = now_s()
+        for _ in range(count):
+            call()
+        samples.append((now_s() - start_s) / count)
+    return float(np.median(samples))

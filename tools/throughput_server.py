@@ -1,0 +1,179 @@
+"""One runner in a process of its own, which times it on request: JSON lines in, JSON lines out.
+
+Started by `throughput.py` as `python throughput_server.py RUNNER`. RUNNER is a name that
+`fuser.suites.runners` knows, or `c` for C loops and the memory's own speed.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[1])]
+
+from fuser.suites import runners  # noqa: E402 - the checkout is put on the path above
+from fuser.suites.into import EagerIntoRunner  # noqa: E402
+from fuser.suites.registry import resolve  # noqa: E402
+from fuser.suites.runners import NotExpressibleError  # noqa: E402
+from fuser.suites.sampling import collector_off, now_s, timed_calls  # noqa: E402
+from fuser.suites.verify import compare, flatten, other_dtypes, reference  # noqa: E402
+
+VERIFIED_ELEMENTS = 1 << 14
+LEAST_SAMPLE_S = 0.004
+LONG_CALL_S = 0.1
+"""Longer calls are not warmed up again before each sample."""
+
+
+class Server:
+    """What is prepared now: a call for each form, and what it is given."""
+
+    def __init__(self, name: str) -> None:
+        """Load and start the runner."""
+        self.name = name
+        if name == "c":
+            from throughput_c import CRunner
+
+            self.runner: Any = CRunner()
+        else:
+            self.runner = runners.load(runners.specs()[name])
+            self.runner.start()
+        self.kind: tuple[str, str] | None = None
+        self.prepared: Callable[..., Any] | None = None
+        self.forms: dict[str, tuple[Callable[..., Any], Any]] = {}
+
+    def prepare(self, workload: str, dtype: str, elements: int) -> dict[str, Any]:
+        """Make inputs, compile, call once; a reason where the runner cannot take the formula."""
+        self.drop()
+        work = resolve(workload)
+        try:
+            if (workload, dtype) != self.kind:
+                self.kind = (workload, dtype)
+                small = work.inputs(VERIFIED_ELEMENTS, dtype, 1)
+                self.prepared = None
+                self.prepared = self.runner.prepare(work.function, small)
+                self._verify(work, small, dtype)
+            if self.prepared is None:
+                return {"reason": "refused before"}
+            arguments = work.inputs(elements, dtype, 0)
+            given = self.runner.accept(arguments)
+            if self.name == "c":
+                given = self.prepared.bind(arguments)  # type: ignore[attr-defined]
+            start_s = now_s()
+            result = flatten(self.prepared(*given))
+            first_s = now_s() - start_s
+            self.forms["fresh"] = (self.prepared, given)
+            moved = {
+                "input_bytes": sum(_span(each) for each in arguments),
+                "output_bytes": sum(int(each.nbytes) for each in result),
+            }
+            self._into(work, arguments, result)
+        except NotExpressibleError as error:
+            self.prepared = None
+            return {"reason": str(error)}
+        del result
+        calls = {form: self._calls(form, first_s) for form in self.forms}
+        return {"first_s": first_s, **moved, "calls": calls}
+
+    def _verify(self, work: Any, small: Any, dtype: str) -> None:
+        """Judge the result on few elements.
+
+        Raises:
+            NotExpressibleError: another dtype than NumPy's, or a wrong result.
+        """
+        assert self.prepared is not None
+        given = self.runner.accept(small) if self.name != "c" else self.prepared.bind(small)  # type: ignore[attr-defined]
+        expected = reference(work, small, dtype)
+        found = self.prepared(*given)
+        if (reason := other_dtypes(found, expected)) is not None:
+            raise NotExpressibleError(f"another type: {reason}")
+        accuracy = compare(found, expected, work.tolerance(dtype))
+        if accuracy.problem:
+            raise NotExpressibleError(f"wrong: {accuracy.problem}")
+
+    def _into(self, work: Any, arguments: Any, result: tuple[Any, ...]) -> None:
+        """Add the form that writes into arrays which are there already."""
+        if self.name not in ("eager", "fused"):
+            return
+        buffers = tuple(np.empty_like(each) for each in result)
+        for buffer in buffers:
+            buffer.fill(0)
+        if self.name == "fused":
+            assert self.prepared is not None
+            out = buffers[0] if len(buffers) == 1 else buffers
+            self.forms["into"] = (partial(self.prepared, out=out), arguments)
+            return
+        try:
+            call = EagerIntoRunner().prepare_into(work.function, arguments, buffers)
+            call(*arguments)
+        except (NotExpressibleError, TypeError, ValueError):
+            return
+        self.forms["into"] = (call, arguments)
+
+    def _calls(self, form: str, first_s: float) -> int:
+        """How many calls make a sample."""
+        call, given = self.forms[form]
+        if first_s > 1.0:
+            return 1
+        seconds, _ = timed_calls(call, given, 1)
+        if seconds < LONG_CALL_S:
+            seconds = min(seconds, timed_calls(call, given, 3)[0] / 3)
+        return max(1, int(LEAST_SAMPLE_S / seconds))
+
+    def bandwidth(self, array_bytes: int) -> dict[str, float]:
+        """The memory's speed with arrays of this size; only the C runner knows it."""
+        found: dict[str, float] = self.runner.bandwidth(array_bytes)
+        return found
+
+    def time(self, calls: dict[str, int]) -> dict[str, float]:
+        """Seconds a call of every form."""
+        found = {}
+        for form, (call, given) in self.forms.items():
+            if form not in calls:
+                continue
+            with collector_off():
+                if calls[form] > 1:
+                    call(*given)
+                found[form] = timed_calls(call, given, calls[form])[0] / calls[form]
+        return found
+
+    def drop(self) -> dict[str, Any]:
+        """Free the arrays."""
+        self.forms.clear()
+        gc.collect()
+        return {}
+
+
+def _span(array: Any) -> int:
+    """The bytes of memory that reading an array touches."""
+    if not isinstance(array, np.ndarray):
+        return 0
+    low, high = np.lib.array_utils.byte_bounds(array)
+    return int(high - low)
+
+
+def main() -> None:
+    """Serve requests until the input ends."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what a runner prints goes to the error stream
+    server = Server(sys.argv[1])
+    print(json.dumps({"ready": server.name}), file=answers, flush=True)
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            answer = getattr(server, request.pop("do"))(**request)
+        except Exception as error:  # noqa: BLE001 - any failure of a runner is a finding
+            server.drop()
+            answer = {"reason": f"{type(error).__name__}: {error}"[:200]}
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()
