@@ -671,7 +671,9 @@ def trace_call(
         else:
             stand_ins.append(leaf)
     args, kwargs = unflatten(tree, stand_ins)
-    result = function(*args, **kwargs)
+    from fuser.namespace import traced
+
+    result = traced(function, tracing)(*args, **kwargs)
     if tracing.failed is not None:  # the function has caught it: control flow by values
         raise tracing.failed
     return tracing.finish(result)

@@ -1,0 +1,139 @@
+"""Arrays made inside a fused function from traced lengths and arrays."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy import zeros as made_of_zeros
+
+import fuser
+from tests.fuser.comparing import assert_same
+
+CHANCE = np.random.default_rng(5)
+X = CHANCE.integers(-5, 6, (6, 4)).astype(np.float32)
+COUNT = 0
+
+
+def sums(x: Any) -> Any:
+    """The usual accumulator."""
+    total = np.zeros(x.shape[0], np.float32)
+    total += x.sum(1)
+    return total
+
+
+def enclosing() -> Any:
+    """NumPy as a closure's variable."""
+    import numpy
+
+    def inner(x: Any) -> Any:
+        result = numpy.ones(x.shape)
+        np.multiply(x, 2, out=result)
+        return result
+
+    return inner
+
+
+class Model:
+    """A function that is a method."""
+
+    def run(self, x: Any) -> Any:
+        """With a helper."""
+        return sums(x) * 2
+
+
+def orbits(a: Any, b: Any) -> Any:
+    """A counter in a loop: which points stay near (the Mandelbrot set)."""
+    real, imaginary, count = a * 0, b * 0, np.zeros(a.shape, np.int32)
+    for _ in range(5):
+        real, imaginary = real * real - imaginary * imaginary + a, 2 * real * imaginary + b
+        count += real * real + imaginary * imaginary < 4
+    return count
+
+
+FUSED: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "zeros": (sums, (X,)),
+    "helper": (lambda x: sums(x) + sums(x * 2), (X,)),
+    "method": (Model().run, (X,)),
+    "closure": (enclosing(), (X,)),
+    "another name": (lambda x: made_of_zeros((2, x.shape[1])) + x[:2], (X,)),
+    "loop": (orbits, (X / 4, X[::-1] / 4)),
+    "ones and full": (lambda x: np.ones(x.shape, x.dtype) + np.full(x.shape[1], 2) + x, (X,)),
+    "full of a scalar": (lambda x, s: np.full(x.shape[0], s) + x[:, 0], (X, 2.5)),
+    "empty": (lambda x: (lambda o: (np.add(x, 1, out=o), o)[1])(np.empty(x.shape, x.dtype)), (X,)),
+    "returned": (lambda x: (np.zeros(x.shape), np.ones(x.shape[::-1], np.int8), x + 1), (X,)),
+    "sizes computed": (lambda x: np.zeros(x.shape[0] * 2 + 1) + 1 + x[0, 0], (X,)),
+    "asarray": (lambda x: np.asarray(x) * np.asarray(x, np.float64), (X,)),
+    "array": (lambda x: np.array(x) + np.array(x, np.float64) + np.array(x, copy=True), (X,)),
+    "array of rows": (lambda x: np.array([x[0], x[1] * 2]), (X,)),
+    "array of numbers": (lambda x: np.array([[x[0, 0], x[0, 1]], [x[1, 0], -x[1, 1]]]), (X,)),
+    "ascontiguousarray": (lambda x: np.ascontiguousarray(x.T) * 2, (X,)),
+    "ascontiguousarray alone": (lambda x: np.ascontiguousarray(x.T[::2]), (X,)),
+}
+
+
+@pytest.mark.parametrize("mode", ["fused", "fallback"])
+@pytest.mark.parametrize("name", FUSED)
+def test_made_inside_and_right(name: str, mode: str) -> None:
+    """No fallback; dtype, shape and memory order are NumPy's."""
+    function, args = FUSED[name]
+    assert_same(function, *args, mode=mode)
+
+
+def test_lengths_stay_symbolic() -> None:
+    """Other sizes are the same kernel, and no guard names a size."""
+    fused = fuser.fuse(sums, fallback="error")
+    fused(X)
+    before = fuser.n_compiled_kernels()
+    for size in range(2, 20):
+        np.testing.assert_array_equal(fused(np.ones((size, 3), np.float32)), np.full(size, 3))
+    assert fuser.n_compiled_kernels() == before
+
+
+def test_what_is_made_without_arguments_is_numpys() -> None:
+    """Fixed lengths, other dtypes and other forms of the call."""
+
+    def function(x: Any) -> Any:
+        weights = np.zeros(3)
+        weights[1] = 2
+        good = [
+            type(weights) is np.ndarray,
+            np.zeros((2, 2), order="F").flags.f_contiguous,
+            np.array([1, 2]).sum() == 3,
+            np.full(2, 7).tolist() == [7, 7],
+        ]
+        if not all(good):
+            raise ValueError(good)
+        return x * float(weights[1]) + np.asarray([1, 2, 3, 4])
+
+    assert_same(function, X)
+
+
+def test_the_module_is_otherwise_numpy() -> None:
+    """Every other name is NumPy's own object."""
+
+    def function(x: Any) -> Any:
+        if np.float32 is not x.dtype.type or np.linalg.norm(np.array([3.0, 4.0])) != 5:
+            raise ValueError("another module")
+        return x + np.pi
+
+    assert_same(function, X)
+
+
+def counting(x: Any) -> Any:
+    """Writes a global: its own globals stay in place."""
+    global COUNT
+    COUNT += 1
+    return x + np.ones(4)
+
+
+def test_functions_that_write_globals_are_not_copied() -> None:
+    """Their writes arrive."""
+    before = COUNT
+    fuser.fuse(counting, fallback="allow")(X)
+    assert before < COUNT
+
+
+@pytest.mark.parametrize("shape", [-1, (2, -3)])
+def test_negative_lengths_are_numpys_error(shape: Any) -> None:
+    """A ValueError, as without fusing."""
+    assert_same(lambda x: np.zeros(x.shape[0] * shape if type(shape) is int else shape) + 1, X)
