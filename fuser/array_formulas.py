@@ -219,7 +219,8 @@ def _einsum(tracing: Tracing, *operands: Any, **options: Any) -> Any:
     for label, array in zip(labels, arrays, strict=True):
         if any(tracing.size(d) != sizes[name] for name, d in zip(label, array.dims, strict=True)):
             raise ValueError(f"operand of {label!r} has a length that another one has not")
-        order = sorted(range(array.ndim), key=lambda axis, own=label: every.index(own[axis]))
+        places = [every.index(name) for name in label]
+        order = sorted(range(array.ndim), key=places.__getitem__)
         entries = tuple(slice(None) if name in label else None for name in every)
         aligned = np.transpose(array, order)[entries]
         total = aligned if total is None else total * aligned
@@ -301,7 +302,7 @@ def _tile(tracing: Tracing, A: Any, reps: Any) -> Any:  # noqa: N803 - NumPy's n
         raise Unsupported("unsupported-argument", "np.tile", f"over {COPIES_LIMIT} repetitions")
     for place, count in enumerate(counts):
         if count > 1:
-            x = np.concatenate([x] * count, axis=place)  # type: ignore[assignment, list-item]
+            x = np.concatenate([x] * count, axis=place)  # type: ignore[assignment]
     return tracing.wrap(tracing.own(x.node, x.dtype, "C"))
 
 

@@ -35,7 +35,8 @@ def traced(function: Callable[..., Any], tracing: Tracing) -> Callable[..., Any]
         function: a Python function or method; others are returned as they are.
         tracing: where the makers put what they make.
     """
-    return _Substitution(tracing).callable(function)
+    found: Callable[..., Any] = _Substitution(tracing).callable(function)
+    return found
 
 
 class _Substitution:
@@ -145,9 +146,14 @@ def _shape_dims(shape: Any) -> tuple[str, ...] | None:
     if not any(type(entry) is HostScalar for entry in entries):
         return None
     whole = all(type(e) is HostScalar or type(e) is int for e in entries)
-    if not whole or any(int(getattr(e, "hint", e)) < 0 for e in entries):
+    if not whole or any(_size_now(e) < 0 for e in entries):
         return None
     return tuple(str(length_of(e)) if type(e) is HostScalar else str(e) for e in entries)
+
+
+def _size_now(entry: Any) -> int:
+    """A length in this call."""
+    return int(entry.hint if type(entry) is HostScalar else entry)
 
 
 def _filled(

@@ -458,7 +458,7 @@ class Tracing:
 
     def write(self, target: Any, node: Node, where: Any, casting: str, name: str) -> Any:
         """Write a result into an existing array, as `out=` does."""
-        if isinstance(target, np.ndarray) and type(target) is not TracedArray:
+        if type(target) is np.ndarray:
             # The function may go on with the array itself, which nothing has been written to.
             raise Unsupported("write-into-constant", f"np.{name}", "an array made by NumPy alone")
         array = target if isinstance(target, TracedArray) else self.operand(target)

@@ -142,7 +142,7 @@ REFUSED: dict[str, tuple[Any, tuple[Any, ...], str]] = {
     "iteration": (lambda x: [row * 2 for row in x], (X,), "control-flow"),
     "any": (lambda x: x if any(x[0] > 100) else -x, (X,), "control-flow"),
     "float()": (lambda x: x * float(x[0, 0]), (X,), "array-conversion"),
-    "asarray": (lambda x: np.asarray(x) * 2, (X,), "array-conversion"),
+    "asarray": (lambda x: np.asarray(x, order="F") * 2, (X,), "array-conversion"),
     "array of arrays": (lambda x: np.add([x, x], 1), (X,), "array-conversion"),
 }
 
