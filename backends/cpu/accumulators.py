@@ -21,6 +21,8 @@ COMBINE = {
     "sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum", "argmax": "maximum",
     "argmin": "minimum",
 }  # fmt: skip
+#: Lanes of doubles in which float sums and their errors meet.
+WIDE_LANES = 8
 
 
 @dataclass
@@ -132,13 +134,16 @@ def _better(b: Body, accumulator: Accumulator, new: Value, old: Value) -> Value:
     return b.compare(f"icmp {'s' if signed else 'u'}{sign}", new, old)
 
 
-def combine_lanes(b: Body, accumulator: Accumulator, first: str) -> list[Value]:
+def combine_lanes(
+    b: Body, accumulator: Accumulator, first: str, *, keep_error: bool
+) -> list[Value]:
     """One partial result from the lanes of a row.
 
     Args:
         b: where to write.
         accumulator: its parts are vectors; for sums of floats a sum and its error.
         first: where the loop began in the row, for places.
+        keep_error: whether other parts of the row are still to be added.
     """
     if accumulator.places:
         return _combine_places(b, accumulator, first)
@@ -146,7 +151,7 @@ def combine_lanes(b: Body, accumulator: Accumulator, first: str) -> list[Value]:
     if len(parts) == 1:
         return [_halved(b, parts[0], lambda x, y: _pair(b, accumulator, x, y))]
     if accumulator.register == "float":
-        return _combine_wide(b, *parts)
+        return _combine_wide(b, *parts, keep_error)
     lanes = parts[0].lanes
     while lanes > 1:
         lanes //= 2
@@ -156,26 +161,32 @@ def combine_lanes(b: Body, accumulator: Accumulator, first: str) -> list[Value]:
     return parts
 
 
-def _combine_wide(b: Body, sums: Value, errors: Value) -> list[Value]:
-    """Lanes of float sums, added as doubles: the sum and its error."""
+def _combine_wide(b: Body, sums: Value, errors: Value, keep_error: bool) -> list[Value]:
+    """Lanes of float sums, added as doubles: the sum, and its error if that is wanted."""
 
     def add(x: Value, y: Value) -> Value:
         return b.op("fadd", x, y)
 
-    error = b.cast("fpext", _halved(b, errors, add), "double")
+    few = min(sums.lanes, WIDE_LANES)
+    error = b.cast("fpext", _halved(b, errors, add, few), "double")
     # The error is not a number where a sum on the way was not finite: then it does not count.
     error = b.select(b.compare("fcmp ord", error, error), error, b.fconst(error, 0.0))
-    total = add(_halved(b, b.cast("fpext", sums, "double"), add), error)
+    total = _halved(b, b.cast("fpext", sums, "double"), add, few)
+    total = _halved(b, add(total, error), add)
     rounded = b.cast("fptrunc", total, "float")
+    if not keep_error:
+        return [rounded]
     rest = b.op("fsub", total, b.cast("fpext", rounded, "double"))
     return [rounded, b.cast("fptrunc", rest, "float")]
 
 
-def _halved(b: Body, value: Value, join: Callable[[Value, Value], Value]) -> Value:
-    """One value from all lanes, by halves."""
-    while value.lanes > 1:
-        lanes = value.lanes // 2
-        value = join(half(b, value, 0, lanes), half(b, value, lanes, lanes))
+def _halved(
+    b: Body, value: Value, join: Callable[[Value, Value], Value], lanes: int = 1
+) -> Value:
+    """Values from all lanes in a few lanes, by halves."""
+    while value.lanes > lanes:
+        size = value.lanes // 2
+        value = join(half(b, value, 0, size), half(b, value, size, size))
     return value
 
 

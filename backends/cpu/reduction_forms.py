@@ -28,8 +28,9 @@ CUT = 1 << 12
 SCRATCH_WORDS = 1024
 #: Places are counted in 32 bits within one part.
 LONGEST_PLACES = 1 << 30
-#: Rows of at most this many elements are computed side by side.
-SHORT = 16
+#: Rows of at most this many elements are computed side by side: where each element is picked up
+#: once, and where that happens for each stage.
+SHORT_ONCE, SHORT = 32, 16
 
 
 class Extent(NamedTuple):
@@ -102,7 +103,7 @@ def lay_out(nest: LoopNest, lengths: Sequence[int]) -> tuple[list[int], Extent]:
     reduced = math.prod(lengths[nest.rank - nest.reduced :])
     elements = rows * inner * reduced
     fair = max(1, CHUNK // max(reduced, 1))
-    if can_lie_beside(nest) and reduced <= SHORT:
+    if can_lie_beside(nest) and reduced <= _short(nest):
         return [], _beside(kept, reduced, elements)
     ochunk, ichunk = (1, max(COLUMNS, fair // COLUMNS * COLUMNS)) if column else (fair, 1)
     parts, length = _parts(nest, rows, inner, lengths[nest.rank - nest.reduced], elements)
@@ -114,6 +115,11 @@ def lay_out(nest: LoopNest, lengths: Sequence[int]) -> tuple[list[int], Extent]:
     items = rows * (parts * loops + int(stages.final == loops))
     words = [parts, length, scratch, *[0] * scratch]
     return words, Extent(items, inner, elements, 1, ichunk, "split")
+
+
+def _short(nest: LoopNest) -> int:
+    """The longest rows that are computed side by side."""
+    return SHORT_ONCE if len(Stages(nest).loops) == 1 else SHORT
 
 
 def _beside(kept: list[int], reduced: int, elements: int) -> Extent:

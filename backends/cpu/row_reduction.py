@@ -68,7 +68,9 @@ class RowReduction(Reduction):
 
         self._nested(0, self.tops, running, inside, self.nest.reduced - 1)
         for accumulator in running:
-            accumulator.parts = accumulators.combine_lanes(b, accumulator, self.begin)
+            accumulator.parts = accumulators.combine_lanes(
+                b, accumulator, self.begin, keep_error=self.split
+            )
 
     def _step(self, k: int) -> str:
         """The stride between elements of a row, in bytes."""

@@ -43,11 +43,12 @@ def load(
     if desc.access == CONTIGUOUS and mask is None:
         raw = b.value(f"load {vector}, ptr {address}, align 1", memory, lanes)
         return conversion.from_memory(b, raw, desc.dtype)
+    if mask is None:
+        return conversion.from_memory(b, _picked(b, memory, address, step, lanes), desc.dtype)
     first = b.value(f"load {memory}, ptr {address}, align 1", memory, 1)
     rest = b.splat(first, lanes)
     bits = f"<{lanes} x i1>"
     if desc.access == CONTIGUOUS:
-        assert mask is not None
         symbol = f"llvm.masked.load.{mangled(memory, lanes)}.p0"
         b.module.declare(symbol, vector, ("ptr", "i32", bits, vector))
         text = f"call {vector} @{symbol}(ptr {address}, i32 1, {mask.typed}, {rest.typed})"
@@ -55,9 +56,21 @@ def load(
     pointers = _addresses(b, address, step, lanes)
     symbol = f"llvm.masked.gather.{mangled(memory, lanes)}.v{lanes}p0"
     b.module.declare(symbol, vector, (f"<{lanes} x ptr>", "i32", bits, vector))
-    chosen = mask or b.constant_bits("i1", lanes, 1)
-    text = f"call {vector} @{symbol}({pointers.typed}, i32 1, {chosen.typed}, {rest.typed})"
+    text = f"call {vector} @{symbol}({pointers.typed}, i32 1, {mask.typed}, {rest.typed})"
     return conversion.from_memory(b, b.value(text, memory, lanes), desc.dtype)
+
+
+def _picked(b: Body, memory: str, address: str, step: str, lanes: int) -> Value:
+    """Elements that lie apart, one after another: gather instructions are slower on many hosts."""
+    picked = Value("poison", memory, lanes)
+    for lane in range(lanes):
+        one = b.value(f"load {memory}, ptr {address}, align 1", memory, 1)
+        text = f"insertelement {picked.typed}, {one.typed}, i64 {lane}"
+        picked = b.value(text, memory, lanes)
+        if lane + 1 < lanes:
+            text = f"getelementptr i8, ptr {address}, i64 {step}"
+            address = b.value(text, "ptr", 1).text
+    return picked
 
 
 def store(

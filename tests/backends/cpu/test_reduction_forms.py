@@ -26,7 +26,8 @@ def test_forms_follow_from_lengths() -> None:
     """Short rows lie side by side; few long rows and columns are cut; the rest is plain."""
     row, column = _nest("row", 2), _nest("column", 2)
     cases = [
-        (row, (1000, 3), "beside"), (row, (1000, 700), "plain"), (row, (2, 1 << 20), "split"),
+        (row, (1000, 3), "beside"), (row, (1000, 32), "beside"), (row, (1000, 33), "plain"),
+        (row, (1000, 700), "plain"), (row, (2, 1 << 20), "split"),
         (_nest("row", 1), (1 << 20,), "split"), (_nest("row", 1), (3,), "plain"),
         (column, (64, 1 << 16), "split"), (column, (1 << 16, 64), "plain"),
     ]  # fmt: skip
