@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from fuser import infer
 from fuser.dims import Dim
@@ -23,14 +24,16 @@ def compose(first: Chain, then: Chain) -> Chain:
     return tuple(chain)
 
 
-def _merge(first: View, then: View) -> list[View] | None:
+@lru_cache(maxsize=16384)
+def _merge(first: View, then: View) -> tuple[View, ...] | None:
     """`x[1:][:-1]` is `x[1:-1]`; None where two views are not merged."""
     if first[0] == then[0] == "transpose":
         inner, outer = ([int(a) for a in v[1].split(",") if a.strip()] for v in (first, then))
         order = [inner[axis] for axis in outer]
-        return [] if order == sorted(order) else [("transpose", ", ".join(map(str, order)))]
-    if first[0] == then[0] == "broadcast_to":
-        return [then]
+        merged = ("transpose", ", ".join(map(str, order)))
+        return () if order == sorted(order) else (merged,)
+    if first[0] == then[0] and first[0] in ("broadcast_to", "reshape"):
+        return (then,)
     if first[0] != "index" or then[0] != "index":
         return None
     left, right = infer.parse_index(first[1]), infer.parse_index(then[1])
@@ -49,7 +52,7 @@ def _merge(first: View, then: View) -> list[View] | None:
         parts.append(part)
     while parts and parts[-1] == slice(None):
         parts.pop()
-    return [("index", infer.spell_index(parts))] if parts else []
+    return (("index", infer.spell_index(parts)),) if parts else ()
 
 
 def _merge_slices(a: slice, b: slice) -> slice | None:
@@ -75,7 +78,8 @@ def insert_axes(rank: int, axes: Sequence[int]) -> View:
     return ("index", infer.spell_index(parts))
 
 
-def spans(shape: Shape, views: Chain, target: Shape, axes: Sequence[int]) -> bool:
+@lru_cache(maxsize=4096)
+def spans(shape: Shape, views: Chain, target: Shape, axes: tuple[int, ...]) -> bool:
     """Whether views repeat a result of `shape` along the reduced axes and do nothing else."""
     places: list[int | None] = list(range(len(shape)))
     lengths: list[Dim] = list(shape)

@@ -125,6 +125,7 @@ def _spell_part(part: IndexPart) -> str:
     return ":".join(bounds) + step
 
 
+@lru_cache(maxsize=4096)
 def parse_index(text: str) -> tuple[IndexPart, ...]:
     """Read a basic index back."""
     parts: list[IndexPart] = []
@@ -161,6 +162,7 @@ def index_shape(shape: Shape, parts: Sequence[IndexPart]) -> Shape:
     return (*result, *shape[axis:])
 
 
+@lru_cache(maxsize=4096)
 def parse_shape(text: str) -> Shape:
     """Read `n0, max(n1 - 1, 0), 3` back: commas inside parentheses do not separate."""
     parts, depth, start = [], 0, 0

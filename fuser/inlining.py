@@ -1,0 +1,263 @@
+"""Which values are stored: everything else is computed where it is used.
+
+The heuristics and their limits are all here. A value that several kernels need is computed again
+by each of them, unless that costs more than to write it once and to read it back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fuser import infer
+from fuser.chains import Chain
+from fuser.graph import Graph, Node
+from fuser.sections import RealiseError, Shape, Space, fit, is_leaf, operands_through
+
+#: A value seen through views is computed anew for each different view, up to this many computed
+#: elements for each node of the graph; beyond it the value is stored once and read back.
+RECOMPUTE_LIMIT = 6
+#: ... but graphs below this size never hit the limit: a two-level stencil is one kernel.
+RECOMPUTE_FLOOR = 512
+#: A value that several kernels need is stored when computing it reads more arrays than this:
+#: storing costs one write, and one read for each kernel instead of these.
+REALISE_READS = 4
+#: ... or when computing it weighs more than this, in light operations.
+REALISE_WEIGHT = 40
+#: What a heavy function (exp, sin, power …) weighs, in light operations.
+HEAVY_WEIGHT = 10
+
+
+def stored_values(graph: Graph, mode: str) -> dict[int, str]:
+    """Values that are stored whatever the groups will be: a code of `verdicts` by `id(node)`.
+
+    Args:
+        graph: rewritten and decomposed.
+        mode: "fused" or "unfused".
+    """
+    reasons: dict[int, str] = {}
+    if mode == "unfused":
+        for node in graph.nodes:
+            if computes(node) and not _cast_inside(node):
+                reasons[id(node)] = "unfused-mode"
+        return reasons | _joined_inside(graph)
+    reasons.update(_broadcast_heavy(graph))
+    reasons.update(_joined_inside(graph))
+    reasons.update(_many_views(graph, reasons))
+    reasons.update(_reduced_elsewhere(graph, reasons))
+    return reasons
+
+
+def computes(node: Node) -> bool:
+    """Whether a node does elementwise work or reduces."""
+    return not node.op.structure
+
+
+def _cast_inside(node: Node) -> bool:
+    """A conversion of an operand belongs to the operation that wants it, as in NumPy."""
+    return node.op.name == "cast" and not infer.copy_order(node.payload)
+
+
+def through_views(node: Node) -> Node:
+    """The value behind views."""
+    while node.op.structure and node.op.name != "concatenate" and node.args:
+        node = node.args[0]
+    return node
+
+
+def weight_of(node: Node) -> int:
+    """What computing one element costs, in light operations."""
+    if node.op.structure:
+        return 0
+    return HEAVY_WEIGHT if node.op.heavy else 1
+
+
+# -- broadcasting ---------------------------------------------------------------------------
+
+
+def _broadcast_heavy(graph: Graph) -> dict[int, str]:
+    """Values with costly operations that broadcasting would repeat: compute them once.
+
+    A value that is constant along the innermost axis is hoisted out of the inner loop by the
+    code generator, so only values that lack leading axes, or have ones there, count.
+    """
+    cost: dict[int, bool] = {}
+    found: dict[int, str] = {}
+    after: set[int] = set()  # values that belong to a reduction's loops
+    for node in graph.nodes:
+        if node.op.reduction or any(id(arg) in after for arg in node.args):
+            after.add(id(node))
+            cost[id(node)] = False
+            continue
+        below = any(cost[id(arg)] for arg in node.args)
+        cost[id(node)] = (node.op.heavy or below) and node.op.name not in ("input",)
+        for arg in node.args:
+            repeated = _repeats_rows(arg.shape, node.shape) or node.op.name == "broadcast_to"
+            repeated = repeated and node.op.name != "concatenate"  # each part is computed once
+            if repeated and cost[id(arg)] and arg.shape and arg.shape != node.shape:
+                found[id(through_views(arg))] = "heavy-broadcast"
+                cost[id(arg)] = False
+        if id(node) in found:
+            cost[id(node)] = False
+    return found
+
+
+def _repeats_rows(small: Shape, large: Shape) -> bool:
+    """Whether broadcasting repeats whole rows, not elements within a row."""
+    return bool(small) and small[-1] != 1 and len(large) > 0 and small != large
+
+
+# -- joining --------------------------------------------------------------------------------
+
+
+def _joined_inside(graph: Graph) -> dict[int, str]:
+    """Concatenations that something else reads are stored; the last ones write into outputs."""
+    inside: dict[int, str] = {}
+    for node in graph.nodes:
+        for arg in node.args:
+            if arg.op.name == "concatenate" and node.op.name != "concatenate":
+                inside[id(arg)] = "joined"
+    for node in graph.outputs:
+        source = through_views(node)
+        if source.op.name == "concatenate" and source is not node:
+            inside[id(source)] = "joined"
+    return inside
+
+
+# -- views ----------------------------------------------------------------------------------
+
+
+def _many_views(graph: Graph, stored: dict[int, str]) -> dict[int, str]:
+    """Values that would be computed for too many different views.
+
+    From the outputs backwards, each value is met through the views of all that need it. A value
+    that would take the computed elements over the limit is stored, and what it needs starts anew.
+    """
+    found: dict[int, str] = {}
+    met: dict[int, dict[Chain, None]] = {id(node): {(): None} for node in graph.outputs}
+    computed = 0
+    for seen, node in enumerate(reversed(graph.nodes), 1):
+        chains = met.pop(id(node), {(): None})
+        if node.op.name == "input" or is_leaf(node):
+            continue
+        limit = max(RECOMPUTE_LIMIT * seen, RECOMPUTE_FLOOR)
+        if id(node) in stored:
+            chains = {(): None}
+        elif computes(node) and len(chains) > 1 and computed + len(chains) > limit:
+            found[id(node)] = "many-views"
+            chains = {(): None}
+        computed += len(chains) if computes(node) else 0
+        for arg, chain in _met_through(node, chains):
+            met.setdefault(id(arg), {})[chain] = None
+    return found
+
+
+def _met_through(node: Node, chains: dict[Chain, None]) -> Iterator[tuple[Node, Chain]]:
+    """Each operand with each chain of views that it is met through."""
+    if node.op.reduction or node.op.name == "concatenate":
+        for arg in node.args:
+            yield arg, ()
+        return
+    for views in chains:
+        yield from operands_through(node, views)
+
+
+# -- reductions -----------------------------------------------------------------------------
+
+
+def _reduced_elsewhere(graph: Graph, given: dict[int, str]) -> dict[int, str]:
+    """Reductions that are used in other loops than their own, or costly values that need them."""
+    return _Elsewhere(graph, given).found
+
+
+class _Elsewhere:
+    """From the arguments on, the loops that each value would be computed in."""
+
+    def __init__(self, graph: Graph, given: dict[int, str]) -> None:
+        self.found: dict[int, str] = {}
+        self.stored = dict(given)
+        self.space: dict[int, Space | None] = {}
+        self.uses: dict[int, int] = {}
+        for node in graph.nodes:
+            for arg in {id(a): a for a in node.args}.values():
+                self.uses[id(arg)] = self.uses.get(id(arg), 0) + 1
+        for node in graph.nodes:
+            self.space[id(node)] = self._space(node)
+
+    def _space(self, node: Node) -> Space | None:
+        """The loops of a node's reductions; conflicts are cut."""
+        if node.op.name == "concatenate":
+            return None
+        if node.op.reduction:
+            (arg,) = node.args
+            own: Space = (arg.shape, infer.parse_axes(node.payload))
+            if self._of(arg) not in (None, own):
+                self._cut(arg)
+            return own
+        spaces = {self._of(arg): arg for arg in node.args}
+        spaces.pop(None, None)
+        if len(spaces) > 1:
+            chosen = next((s for s in spaces if s and s[0] == node.shape), None)
+            for space, arg in list(spaces.items()):
+                if space != chosen and not (chosen is None and len(spaces) == 1):
+                    self._cut(arg)
+                    del spaces[space]
+        if not spaces:
+            return None
+        ((space, arg),) = spaces.items()
+        assert space is not None
+        if not node.op.structure and fit(node.shape, space) is None:
+            if not self._reshaped(node, space):
+                self._cut(arg)
+                return None
+        return space
+
+    def _of(self, node: Node) -> Space | None:
+        """The loops that inlining a value takes with it."""
+        return None if id(node) in self.stored else self.space[id(node)]
+
+    def _reshaped(self, node: Node, space: Space) -> bool:
+        """Whether a value is computed in loops that split an axis of its shape."""
+        from fuser.sections import space_of
+
+        try:
+            return space_of(node, self.stored)[0] == space
+        except RealiseError:
+            return False
+
+    def _cut(self, node: Node) -> None:
+        """Store something so that a value no longer takes reductions' loops with it."""
+        source = through_views(node)
+        reductions, weight, reads = self._behind(source)
+        again = self.uses.get(id(source), 0) > 1 or source is not node
+        if source.op.reduction or not reductions:
+            self._store(source, "reduction-elsewhere")
+        elif again and (weight > REALISE_WEIGHT or reads > REALISE_READS):
+            self._store(source, "costly-shared")
+        else:
+            for reduction in reductions:
+                self._store(reduction, "reduction-elsewhere")
+
+    def _store(self, node: Node, reason: str) -> None:
+        """Store a value."""
+        self.found[id(node)] = self.stored[id(node)] = reason
+
+    def _behind(self, node: Node) -> tuple[list[Node], int, int]:
+        """The reductions that a value needs, its weight, and how many arrays it reads."""
+        reductions: list[Node] = []
+        weight, reads = 0, 0
+        seen = {id(node)}
+        stack = [node]
+        while stack:
+            current = stack.pop()
+            if current.op.name == "input" or (id(current) in self.stored and current is not node):
+                reads += 1
+                continue
+            if current.op.reduction and current is not node:
+                reductions.append(current)
+                continue
+            weight += weight_of(current)
+            for arg in reversed(current.args):
+                if id(arg) not in seen and not is_leaf(arg):
+                    seen.add(id(arg))
+                    stack.append(arg)
+        return reductions, weight, reads
