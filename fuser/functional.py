@@ -1,7 +1,10 @@
-"""Composite functions, on arrays and inside fused functions: gelu, silu, sigmoid, erf, lerp …
+"""Composite functions, on arrays and inside fused functions: gelu, silu, softmax, layer_norm …
 
 Each is written with NumPy functions and rows of the op table, so a fused function sees through
-it: the same formula written by hand gives the same kernel. Reductions are the caller's.
+it: the same formula written by hand gives the same kernel. Those that reduce are in
+`normalisations`; here are those of single elements. Their dtype is what the formula gives in
+NumPy: floats keep theirs, integers and bools become the float of `np.exp` where the formula has
+an elementary function or a division.
 """
 
 from __future__ import annotations
@@ -13,14 +16,38 @@ from typing import Any
 import numpy as np
 
 from fuser.infer import dtype_of
+from fuser.normalisations import (
+    batch_norm,
+    batch_norm_backward,
+    correlation,
+    cross_entropy,
+    cross_entropy_backward,
+    group_norm,
+    layer_norm,
+    layer_norm_backward,
+    layer_norm_parameters_backward,
+    log_softmax,
+    log_softmax_backward,
+    logsumexp,
+    rms_norm,
+    rms_norm_backward,
+    softmax,
+    softmax_backward,
+    standardise,
+)
 from fuser.ops import TABLE
 from fuser.scalars import HostScalar
 from fuser.traced_array import TracedArray
 
 __all__ = [
-    "addcmul", "clamp", "elu", "erf", "erfc", "frac", "gelu", "hard_sigmoid", "hard_swish",
-    "leaky_relu", "lerp", "lgamma", "log_sigmoid", "logaddexp", "logaddexp2", "logit", "mish",
-    "relu", "rsqrt", "sigmoid", "silu", "softplus", "square", "threshold", "type_as",
+    "addcmul", "batch_norm", "batch_norm_backward", "clamp", "correlation", "cross_entropy",
+    "cross_entropy_backward", "elu", "erf", "erfc", "frac", "gelu", "gelu_backward",
+    "group_norm", "hard_sigmoid", "hard_swish", "layer_norm", "layer_norm_backward",
+    "layer_norm_parameters_backward", "leaky_relu", "lerp", "lgamma", "log_sigmoid",
+    "log_softmax", "log_softmax_backward", "logaddexp", "logaddexp2", "logit", "logsumexp",
+    "mish", "relu", "relu_backward", "rms_norm", "rms_norm_backward", "rsqrt", "sigmoid",
+    "sigmoid_backward", "silu", "silu_backward", "softmax", "softmax_backward", "softplus",
+    "square", "standardise", "tanh_backward", "threshold", "type_as",
 ]  # fmt: skip
 
 
@@ -107,6 +134,37 @@ def gelu(x: Any, approximate: str = "none") -> Any:
         raise ValueError(f"approximate is {approximate!r}; use 'none' or 'tanh'")
     inner = math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3)
     return 0.5 * x * (1.0 + np.tanh(inner))
+
+
+def relu_backward(gradient: Any, x: Any) -> Any:
+    """gradient where x > 0, else 0."""
+    return np.where(x > 0, gradient, 0)
+
+
+def sigmoid_backward(gradient: Any, y: Any) -> Any:
+    """gradient * y * (1 - y), with y the result of `sigmoid`."""
+    return gradient * y * (1.0 - y)
+
+
+def tanh_backward(gradient: Any, y: Any) -> Any:
+    """gradient * (1 - y * y), with y the result of np.tanh."""
+    return gradient * (1.0 - y * y)
+
+
+def silu_backward(gradient: Any, x: Any) -> Any:
+    """gradient * s * (1 + x * (1 - s)), with s = sigmoid(x)."""
+    s = sigmoid(x)
+    return gradient * s * (1.0 + x * (1.0 - s))
+
+
+def gelu_backward(gradient: Any, x: Any) -> Any:
+    """gradient * (P(x) + x * p(x)), the normal distribution's P = (1 + erf(x/sqrt 2)) / 2 and p.
+
+    The gradient of `gelu` with approximate="none".
+    """
+    below = 0.5 * (1.0 + erf(x * math.sqrt(0.5)))
+    density = np.exp(-0.5 * x * x) * (1.0 / math.sqrt(2.0 * math.pi))
+    return gradient * (below + x * density)
 
 
 def softplus(x: Any) -> Any:
