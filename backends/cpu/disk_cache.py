@@ -1,7 +1,8 @@
 """Machine code kept between processes, in the user's cache folder.
 
 An entry is a file named by the hash of everything that its content depends on: the text, the
-processor and its features, and the versions of LLVM, llvmlite and this package. It is written to
+processor and its features, how it is compiled, and the versions of LLVM and llvmlite (of this
+package the text is all that matters, and the entry's own form). It is written to
 a temporary file and renamed, starts with a checksum, and is read only when the file and its
 folder belong to this user and nobody else may write them. Whatever is wrong is a miss with a
 warning; machine code is never loaded from a file that fails a check.
@@ -24,6 +25,8 @@ from fuser.backends.cpu import target
 
 #: All entries together; the least recently used go first.
 LIMIT_BYTES = 256 << 20
+#: Temporary files of this age are nobody's.
+ABANDONED_S = 3600.0
 _MAGIC = b"fuser-object-1\n"
 _DIGEST = 32
 
@@ -61,10 +64,10 @@ def _environment() -> bytes:
     return "\n".join(parts).encode()
 
 
-def key_of(text: str) -> str:
-    """The name of a text's entry."""
-    digest = hashlib.sha256(_environment())
-    digest.update(b"\0")
+def key_of(text: str, quick: bool = False) -> str:
+    """The name of the entry of a text that is compiled quickly or well."""
+    digest = hashlib.sha256(_MAGIC + _environment())
+    digest.update(b"\1" if quick else b"\0")
     digest.update(text.encode())
     return digest.hexdigest()
 
@@ -162,6 +165,11 @@ def _evict(where: Path) -> None:
     if _writes % 32 != 1:
         return
     known = entries()
+    newest = known[-1][2] if known else 0.0
+    for path in where.glob("*.tmp"):  # of a process that was ended while it wrote
+        with contextlib.suppress(OSError):  # it has been renamed meanwhile
+            if newest - path.stat().st_mtime > ABANDONED_S:
+                path.unlink()
     total = sum(size for _, size, _ in known)
     for path, size, _ in known:
         if total <= LIMIT_BYTES:

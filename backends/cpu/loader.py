@@ -52,7 +52,7 @@ def to_object(text: str, quick: bool = False) -> bytes:
     """
     with phase("disk"):
         target.initialise()
-        key = disk_cache.key_of(text)
+        key = disk_cache.key_of(text, quick)
         known = disk_cache.read(key)
     if known is not None:
         counters.count("disk_hits")

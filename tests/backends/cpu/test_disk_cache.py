@@ -5,7 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import llvmlite
 import pytest
+from llvmlite import binding as llvm
 
 from fuser import config
 from fuser.backends.cpu import disk_cache, loader
@@ -65,6 +67,52 @@ def test_an_entry_under_another_name_is_refused() -> None:
     other.write_bytes(path.read_bytes())
     with pytest.warns(disk_cache.CacheWarning, match="damaged"):
         assert disk_cache.read("0" * 64) is None
+
+
+def test_the_key_depends_on_what_compiles_and_for_what(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The processor, its features, LLVM's and llvmlite's versions, and how well it is compiled."""
+    found = {disk_cache.key_of(TEXT), disk_cache.key_of(TEXT, quick=True)}
+    for module, name, other in (
+        (llvm, "get_host_cpu_name", lambda: "another"),
+        (llvm, "get_host_cpu_features", lambda: llvm.FeatureMap({"another": True})),
+        (llvm, "llvm_version_info", (1, 2, 3)),
+        (llvmlite, "__version__", "0.0"),
+    ):
+        with monkeypatch.context() as change:
+            change.setattr(module, name, other)
+            disk_cache._environment.cache_clear()
+            found.add(disk_cache.key_of(TEXT))
+    disk_cache._environment.cache_clear()
+    assert len(found) == 6
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="this platform has no owners and modes")
+def test_another_users_entry_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What belongs to somebody else is a miss with a warning, and nothing is written beside it."""
+    path = _entry()
+    code = path.read_bytes()
+    mine = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: mine + 1)
+    with pytest.warns(disk_cache.CacheWarning, match="somebody else"):
+        assert disk_cache.read(path.stem) is None
+    with pytest.warns(disk_cache.CacheWarning, match="somebody else"):
+        disk_cache.write("1" * 64, b"code")
+    assert os.listdir(path.parent) == [path.name]
+    assert path.read_bytes() == code
+
+
+def test_files_of_ended_processes_are_removed() -> None:
+    """A temporary file that is an hour older than the newest entry belongs to nobody."""
+    path = _entry()
+    old, young = path.with_name("old.tmp"), path.with_name("young.tmp")
+    for each in (old, young):
+        each.write_bytes(b"half")
+    os.utime(old, (0, path.stat().st_mtime - 2 * disk_cache.ABANDONED_S))
+    disk_cache._evict(path.parent)
+    disk_cache._writes = 0
+    disk_cache._evict(path.parent)
+    assert not old.exists()
+    assert young.exists()
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="this platform has no owners and modes")
