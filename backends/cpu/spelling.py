@@ -7,46 +7,14 @@ as a float that is rounded to float16 after every operation (as NumPy computes).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
-from fuser.backends.cpu import conversion
+from fuser.backends.cpu import conversion, floats
 from fuser.backends.cpu.body import BITS, Body, Value
-from fuser.backends.cpu.elementary.table import ELEMENTARY
+from fuser.backends.cpu.floats import Spelling
 from fuser.backends.cpu.integers import floor_division, gcd, integer_power, lcm, remainder
 from fuser.errors import Unsupported
-
-#: (body, dtype name of the operands, operands) -> result
-Spelling = Callable[..., Value]
-
-#: C library functions by row; the float form has the suffix f.
-LIBM = {
-    "exp": "exp", "exp2": "exp2", "expm1": "expm1", "log": "log", "log2": "log2",
-    "log10": "log10", "log1p": "log1p", "sin": "sin", "cos": "cos", "tan": "tan",
-    "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "sinh": "sinh",
-    "cosh": "cosh", "tanh": "tanh", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
-    "cbrt": "cbrt", "hypot": "hypot", "erf": "erf", "erfc": "erfc", "lgamma": "lgamma",
-    "power": "pow", "fmod": "fmod",
-}  # fmt: skip
-
-
-def function(name: str) -> Spelling:
-    """An elementary function: our own vector form where there is one, else the C library."""
-
-    def spell(b: Body, dtype: str, *operands: Value) -> Value:
-        own = ELEMENTARY.get(name)
-        if own is not None:
-            return own(b, *operands)
-        return libm(b, name, *operands)
-
-    return spell
-
-
-def libm(b: Body, name: str, *operands: Value) -> Value:
-    """Call the C library once a lane."""
-    suffix = "f" if operands[0].scalar == "float" else ""
-    return b.lanewise(LIBM[name] + suffix, operands[0].scalar, *operands)
 
 
 def plain(name: str) -> Spelling:
@@ -74,10 +42,6 @@ def always(answer: bool) -> Spelling:
     return lambda b, dtype, x: b.constant_bits("i1", x.lanes, int(answer))
 
 
-def _is_nan(b: Body, x: Value) -> Value:
-    return b.compare("fcmp uno", x, x)
-
-
 def _truth(b: Body, x: Value) -> Value:
     """Whether a value is not zero; NaN is true."""
     if x.scalar == "i1":
@@ -87,38 +51,13 @@ def _truth(b: Body, x: Value) -> Value:
     return b.compare("icmp ne", x, b.iconst(x, 0))
 
 
-def _not(b: Body, x: Value) -> Value:
-    return b.op("xor", x, b.constant_bits("i1", x.lanes, 1))
-
-
 def logical(name: str) -> Spelling:
     """A logical connective on truths."""
     return lambda b, dtype, x, y: b.op(name, _truth(b, x), _truth(b, y))
 
 
 def _logical_not(b: Body, dtype: str, x: Value) -> Value:
-    return _not(b, _truth(b, x))
-
-
-def _extreme(side: str, unordered: str) -> Spelling:
-    """maximum, minimum, fmax or fmin of floats.
-
-    Of zeros NumPy takes the first in float16, and on x86 the second in float32 and float64 (there
-    fmax and fmin take either, by the element's place in the array).
-
-    Args:
-        side: "gt" for the greater, "lt" for the less.
-        unordered: "first" where NaN in the first operand gives NaN (a NaN in the second always
-            loses the comparison), "second" where NaN in the second gives the first.
-    """
-
-    def spell(b: Body, dtype: str, x: Value, y: Value) -> Value:
-        predicate = side.replace("t", "e") if dtype == "float16" else side
-        nan = _is_nan(b, x if unordered == "first" else y)
-        better = b.op("or", b.compare(f"fcmp o{predicate}", x, y), nan)
-        return b.select(better, x, y)
-
-    return spell
+    return floats.negated(b, _truth(b, x))
 
 
 def _choose(predicate: str) -> Spelling:
@@ -142,19 +81,8 @@ def _int_sign(b: Body, dtype: str, x: Value) -> Value:
     return b.select(b.compare("icmp slt", x, zero), b.iconst(x, -1), positive)
 
 
-def _float_sign(b: Body, dtype: str, x: Value) -> Value:
-    zero = b.fconst(x, 0.0)
-    low = b.select(b.compare("fcmp olt", x, zero), b.fconst(x, -1.0), zero)
-    high = b.select(b.compare("fcmp ogt", x, zero), b.fconst(x, 1.0), low)
-    return b.select(_is_nan(b, x), x, high)
-
-
 def _square(name: str) -> Spelling:
     return lambda b, dtype, x: b.op(name, x, x)
-
-
-def _float_reciprocal(b: Body, dtype: str, x: Value) -> Value:
-    return b.op("fdiv", b.fconst(x, 1.0), x)
 
 
 def _int_reciprocal(b: Body, dtype: str, x: Value) -> Value:
@@ -166,97 +94,6 @@ def _int_reciprocal(b: Body, dtype: str, x: Value) -> Value:
     wide = np.dtype(dtype).itemsize >= 4 and dtype != "uint32"
     of_zero = b.iconst(x, 1 << (8 * np.dtype(dtype).itemsize - 1)) if wide else zero
     return b.select(b.compare("icmp eq", x, zero), of_zero, result)
-
-
-def _rsqrt(b: Body, dtype: str, x: Value) -> Value:
-    return b.op("fdiv", b.fconst(x, 1.0), b.intrinsic("llvm.sqrt", x))
-
-
-def _sigmoid(b: Body, dtype: str, x: Value) -> Value:
-    """1/(1+e) or e/(1+e) for e = exp(-|x|): no overflow on either side."""
-    if "sigmoid" in ELEMENTARY:
-        return ELEMENTARY["sigmoid"](b, x)
-    e = function("exp")(b, dtype, b.op("fneg", b.intrinsic("llvm.fabs", x)))
-    one = b.fconst(x, 1.0)
-    top = b.select(b.compare("fcmp oge", x, b.fconst(x, 0.0)), one, e)
-    quotient = b.op("fdiv", top, b.op("fadd", one, e))
-    return b.select(_is_nan(b, x), x, quotient)
-
-
-def _log_add(exp: str, log: str, of_two: float) -> Spelling:
-    """logaddexp: max + log1p(exp(-|x - y|)), as NumPy's npy_logaddexp."""
-
-    def spell(b: Body, dtype: str, x: Value, y: Value) -> Value:
-        difference = b.op("fsub", x, y)
-        larger = b.select(b.compare("fcmp ogt", difference, b.fconst(x, 0.0)), x, y)
-        down = b.op("fneg", b.intrinsic("llvm.fabs", difference))
-        tail = function("log1p")(b, dtype, function(exp)(b, dtype, down))
-        if log == "log2":
-            tail = b.op("fmul", tail, b.fconst(x, 1.0 / math.log(2.0)))
-        total = b.op("fadd", larger, tail)
-        total = b.select(_is_nan(b, difference), difference, total)
-        equal = b.op("fadd", x, b.fconst(x, of_two))
-        return b.select(b.compare("fcmp oeq", x, y), equal, total)
-
-    return spell
-
-
-def _scaled(factor: float) -> Spelling:
-    return lambda b, dtype, x: b.op("fmul", x, b.fconst(x, factor))
-
-
-def _fmod(b: Body, dtype: str, x: Value, y: Value) -> Value:
-    """C's fmod: exact. Small quotients in the vector, others by the C library.
-
-    Where |x/y| is below 2**21 (2**50 for doubles), q = trunc(x/y) is off by at most one, and
-    x - q*y is a number of x's precision, so one FMA gives it exactly; adding or subtracting y
-    once, also exact, corrects q. Source: Muller et al., Handbook of Floating-Point Arithmetic,
-    second edition, section 4.4 (exact remainders by FMA).
-    """
-    if not b.features.fma:
-        return libm(b, "fmod", x, y)
-    single = x.scalar == "float"
-    ax, ay = b.intrinsic("llvm.fabs", x), b.intrinsic("llvm.fabs", y)
-    quotient = b.intrinsic("llvm.trunc", b.op("fdiv", ax, ay))
-    rest = b.fma(b.op("fneg", quotient), ay, ax)
-    zero = b.fconst(x, 0.0)
-    rest = b.select(b.compare("fcmp olt", rest, zero), b.op("fadd", rest, ay), rest)
-    rest = b.select(b.compare("fcmp oge", rest, ay), b.op("fsub", rest, ay), rest)
-    rest = b.intrinsic("llvm.copysign", rest, x)
-    small = b.compare("fcmp olt", quotient, b.fconst(x, 2.0**21 if single else 2.0**50))
-    tiny = b.compare("fcmp olt", ay, b.fconst(x, 2.0**-100 if single else 2.0**-900))
-    huge = b.compare("fcmp ogt", ay, b.fconst(x, 2.0**120 if single else 2.0**1000))
-    ordinary = b.op("and", small, _not(b, b.op("or", tiny, huge)))
-    name = "fmodf" if single else "fmod"
-    return b.slow_lanes(_not(b, ordinary), rest, name, x, y)
-
-
-def _float_remainder(b: Body, dtype: str, x: Value, y: Value) -> Value:
-    """Python's remainder: the sign of the divisor; as NumPy's npy_divmod."""
-    mod = _fmod(b, dtype, x, y)
-    zero = b.fconst(x, 0.0)
-    signs = b.op("xor", b.compare("fcmp olt", y, zero), b.compare("fcmp olt", mod, zero))
-    fixed = b.select(signs, b.op("fadd", mod, y), mod)
-    exact = b.intrinsic("llvm.copysign", zero, y)
-    result = b.select(b.compare("fcmp oeq", mod, zero), exact, fixed)
-    return b.select(b.compare("fcmp oeq", y, zero), mod, result)
-
-
-def _float_floor_divide(b: Body, dtype: str, x: Value, y: Value) -> Value:
-    """The floor of the exact quotient, corrected as NumPy's npy_floor_divide."""
-    zero = b.fconst(x, 0.0)
-    mod = _fmod(b, dtype, x, y)
-    div = b.op("fdiv", b.op("fsub", x, mod), y)
-    signs = b.op("xor", b.compare("fcmp olt", y, zero), b.compare("fcmp olt", mod, zero))
-    adjust = b.op("and", signs, b.compare("fcmp une", mod, zero))
-    div = b.select(adjust, b.op("fsub", div, b.fconst(x, 1.0)), div)
-    floor = b.intrinsic("llvm.floor", div)
-    over = b.compare("fcmp ogt", b.op("fsub", div, floor), b.fconst(x, 0.5))
-    floor = b.select(over, b.op("fadd", floor, b.fconst(x, 1.0)), floor)
-    quotient = b.op("fdiv", x, y)
-    nothing = b.intrinsic("llvm.copysign", zero, quotient)
-    floor = b.select(b.compare("fcmp oeq", div, zero), nothing, floor)
-    return b.select(b.compare("fcmp oeq", y, zero), quotient, floor)
 
 
 def _shift(name: str) -> Spelling:
@@ -279,55 +116,16 @@ def _bit_count(b: Body, dtype: str, x: Value) -> Value:
     return ones if ones.scalar == "i8" else b.cast("trunc", ones, "i8")
 
 
-def _is_inf(b: Body, dtype: str, x: Value) -> Value:
-    return b.compare("fcmp oeq", b.intrinsic("llvm.fabs", x), b.fconst(x, math.inf))
-
-
-def _is_finite(b: Body, dtype: str, x: Value) -> Value:
-    return b.compare("fcmp olt", b.intrinsic("llvm.fabs", x), b.fconst(x, math.inf))
-
-
-def _signbit(b: Body, dtype: str, x: Value) -> Value:
-    bits = b.as_integer(x)
-    return b.compare("icmp slt", bits, b.iconst(x, 0))
-
-
-def _heaviside(b: Body, dtype: str, x: Value, h: Value) -> Value:
-    zero = b.fconst(x, 0.0)
-    side = b.select(b.compare("fcmp olt", x, zero), zero, b.fconst(x, 1.0))
-    side = b.select(b.compare("fcmp oeq", x, zero), h, side)
-    return b.select(_is_nan(b, x), x, side)
-
-
-def _modf_fraction(b: Body, dtype: str, x: Value) -> Value:
-    whole = b.intrinsic("llvm.trunc", x)
-    rest = b.op("fsub", x, whole)
-    rest = b.select(_is_inf(b, dtype, x), b.fconst(x, 0.0), rest)
-    return b.select(_is_nan(b, x), x, b.intrinsic("llvm.copysign", rest, x))
-
-
-def _ldexp(b: Body, dtype: str, x: Value, exponent: Value) -> Value:
-    if exponent.scalar in ("i8", "i16"):
-        exponent = b.cast("sext", exponent, "i32")
-    if exponent.scalar == "i64":  # NumPy limits a long exponent to the range of int
-        high, low = b.iconst(exponent, 2**31 - 1), b.iconst(exponent, -(2**31))
-        exponent = b.select(b.compare("icmp sgt", exponent, high), high, exponent)
-        exponent = b.select(b.compare("icmp slt", exponent, low), low, exponent)
-        exponent = b.cast("trunc", exponent, "i32")
-    symbol = "ldexpf" if x.scalar == "float" else "ldexp"
-    return b.lanewise(symbol, x.scalar, x, exponent)
-
-
 def _where(b: Body, dtype: str, condition: Value, yes: Value, no: Value) -> Value:
     return b.select(condition, yes, no)
 
 
 def _bool_less(b: Body, dtype: str, x: Value, y: Value) -> Value:
-    return b.op("and", _not(b, x), y)
+    return b.op("and", floats.negated(b, x), y)
 
 
 def _bool_less_equal(b: Body, dtype: str, x: Value, y: Value) -> Value:
-    return b.op("or", _not(b, x), y)
+    return b.op("or", floats.negated(b, x), y)
 
 
 def _flip(spell: Spelling) -> Spelling:
@@ -335,7 +133,7 @@ def _flip(spell: Spelling) -> Spelling:
 
 
 def _bool_equal(b: Body, dtype: str, x: Value, y: Value) -> Value:
-    return _not(b, b.op("xor", x, y))
+    return floats.negated(b, b.op("xor", x, y))
 
 
 def _cast_refused(b: Body, dtype: str, *operands: Value) -> Value:
@@ -353,25 +151,25 @@ SPELLING: dict[str, dict[str, Spelling]] = {
     "subtract": {"i": plain("sub"), "u": plain("sub"), "f": plain("fsub")},
     "multiply": {"b": plain("and"), "i": plain("mul"), "u": plain("mul"), "f": plain("fmul")},
     "divide": {"f": plain("fdiv")},
-    "floor_divide": {"i": floor_division, "u": floor_division, "f": _float_floor_divide},
-    "remainder": {"i": remainder(floor=True), "u": remainder(floor=True), "f": _float_remainder},
-    "fmod": {"i": remainder(floor=False), "u": remainder(floor=False), "f": _fmod},
-    "power": {"i": integer_power, "u": integer_power, "f": function("power")},
+    "floor_divide": {"i": floor_division, "u": floor_division, "f": floats.floor_divide},
+    "remainder": {"i": remainder(floor=True), "u": remainder(floor=True), "f": floats.remainder},
+    "fmod": {"i": remainder(floor=False), "u": remainder(floor=False), "f": floats.fmod},
+    "power": {"i": integer_power, "u": integer_power, "f": floats.function("power")},
     "negative": {"i": _int_negative, "u": _int_negative, "f": plain("fneg")},
     "positive": {"i": same, "u": same, "f": same},
     "absolute": {"b": same, "i": _int_abs, "u": same, "f": intrinsic("llvm.fabs")},
     "fabs": {"f": intrinsic("llvm.fabs")},
-    "sign": {"i": _int_sign, "u": _int_sign, "f": _float_sign},
+    "sign": {"i": _int_sign, "u": _int_sign, "f": floats.sign},
     "square": {"i": _square("mul"), "u": _square("mul"), "f": _square("fmul")},
-    "reciprocal": {"i": _int_reciprocal, "u": _int_reciprocal, "f": _float_reciprocal},
+    "reciprocal": {"i": _int_reciprocal, "u": _int_reciprocal, "f": floats.reciprocal},
     "sqrt": {"f": intrinsic("llvm.sqrt")},
-    "rsqrt": {"f": _rsqrt},
-    **{name: {"f": function(name)} for name in _FUNCTIONS.split()},
-    "logaddexp": {"f": _log_add("exp", "log", math.log(2.0))},
-    "logaddexp2": {"f": _log_add("exp2", "log2", 1.0)},
-    "sigmoid": {"f": _sigmoid},
-    "deg2rad": {"f": _scaled(math.pi / 180.0)},
-    "rad2deg": {"f": _scaled(180.0 / math.pi)},
+    "rsqrt": {"f": floats.rsqrt},
+    **{name: {"f": floats.function(name)} for name in _FUNCTIONS.split()},
+    "logaddexp": {"f": floats.log_add("exp", "log", math.log(2.0))},
+    "logaddexp2": {"f": floats.log_add("exp2", "log2", 1.0)},
+    "sigmoid": {"f": floats.sigmoid},
+    "deg2rad": {"f": floats.scaled(math.pi / 180.0)},
+    "rad2deg": {"f": floats.scaled(180.0 / math.pi)},
     "rint": {"f": intrinsic("llvm.rint")},
     "floor": {"b": same, "i": same, "u": same, "f": intrinsic("llvm.floor")},
     "ceil": {"b": same, "i": same, "u": same, "f": intrinsic("llvm.ceil")},
@@ -403,25 +201,25 @@ SPELLING: dict[str, dict[str, Spelling]] = {
     "gcd": {"i": gcd, "u": gcd},
     "lcm": {"i": lcm, "u": lcm},
     "maximum": {"b": plain("or"), "i": _choose("sgt"), "u": _choose("ugt"),
-                "f": _extreme("gt", "first")},
+                "f": floats.extreme("gt", "first")},
     "minimum": {"b": plain("and"), "i": _choose("slt"), "u": _choose("ult"),
-                "f": _extreme("lt", "first")},
+                "f": floats.extreme("lt", "first")},
     "fmax": {"b": plain("or"), "i": _choose("sgt"), "u": _choose("ugt"),
-             "f": _extreme("gt", "second")},
+             "f": floats.extreme("gt", "second")},
     "fmin": {"b": plain("and"), "i": _choose("slt"), "u": _choose("ult"),
-             "f": _extreme("lt", "second")},
-    "isnan": {**{k: always(False) for k in "biu"}, "f": lambda b, dtype, x: _is_nan(b, x)},
-    "isinf": {**{k: always(False) for k in "biu"}, "f": _is_inf},
-    "isfinite": {**{k: always(True) for k in "biu"}, "f": _is_finite},
-    "signbit": {"f": _signbit},
+             "f": floats.extreme("lt", "second")},
+    "isnan": {**{k: always(False) for k in "biu"}, "f": lambda b, dtype, x: floats.is_nan(b, x)},
+    "isinf": {**{k: always(False) for k in "biu"}, "f": floats.is_inf},
+    "isfinite": {**{k: always(True) for k in "biu"}, "f": floats.is_finite},
+    "signbit": {"f": floats.signbit},
     "copysign": {"f": intrinsic("llvm.copysign")},
     "nextafter": {"f": conversion.nextafter},
     "spacing": {"f": conversion.spacing},
-    "heaviside": {"f": _heaviside},
-    "ldexp": {"i": _ldexp},
+    "heaviside": {"f": floats.heaviside},
+    "ldexp": {"i": floats.ldexp},
     "frexp_mantissa": {"f": conversion.frexp_mantissa},
     "frexp_exponent": {"f": conversion.frexp_exponent},
-    "modf_fraction": {"f": _modf_fraction},
+    "modf_fraction": {"f": floats.modf_fraction},
     "modf_integral": {"f": intrinsic("llvm.trunc")},
     "where": dict.fromkeys("biuf", _where),
     "cast": dict.fromkeys("biuf", _cast_refused),
