@@ -13,6 +13,7 @@ from typing import Any
 
 from fuser.codegen import LoopNest
 from fuser.errors import BackendError
+from fuser.native_call import ServedCall
 
 
 class Kernel(ABC):
@@ -109,9 +110,7 @@ class Backend(ABC):
         """An object whose `run(arrays, numbers)` does all of a bound launch at once, or None."""
         return None
 
-    def install_entry(
-        self, function: Any, specialisation: Any, launch: Any, leaves: Sequence[Any]
-    ) -> bool:
+    def install_entry(self, function: Any, call: ServedCall) -> bool:
         """Serve calls like this one without Python, where the backend can; see `native_call`."""
         return False
 

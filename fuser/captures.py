@@ -23,7 +23,8 @@ import numpy as np
 
 from fuser.errors import Unsupported
 
-_ABSENT = object()
+#: Stands for a name that is not there.
+ABSENT = object()
 _SCALARS = (int, float, complex, bool, str, bytes, type(None), np.generic)
 _CONTAINERS = (tuple, list, dict, set)
 _STABLE = frozenset(
@@ -59,16 +60,17 @@ class NameGuard:
             try:
                 now = scope.cell_contents
             except ValueError:
-                now = _ABSENT
+                now = ABSENT
         else:
-            now = scope.get(self.name, _ABSENT)
+            now = scope.get(self.name, ABSENT)
         return same_value(now, self.expected) if self.by_value else now is self.expected
 
 
-class _Slots:
+class Slots:
     """The attributes of an object without a namespace of its own."""
 
     def __init__(self, thing: Any) -> None:
+        """Look at `thing`."""
         self.thing = thing
 
     def get(self, name: str, default: Any) -> Any:
@@ -160,7 +162,7 @@ class _Collector:
             self.value(cell, name, content)
         for name in ("__defaults__", "__kwdefaults__"):
             if getattr(thing, name):
-                self.value(_Slots(thing), name, getattr(thing, name), thing)
+                self.value(Slots(thing), name, getattr(thing, name), thing)
 
     def settle(self) -> None:
         """Look at objects again until the methods found there name nothing new."""
@@ -218,7 +220,7 @@ class _Collector:
                 continue
             found = vars(holder)[name]
             if isinstance(found, MemberDescriptorType) and kind is not thing:
-                self.value(_Slots(thing), name, getattr(thing, name, _ABSENT), thing)
+                self.value(Slots(thing), name, getattr(thing, name, ABSENT), thing)
                 continue
             self.value(vars(holder), name, found, holder)
             if own is not None:
@@ -230,7 +232,7 @@ class _Collector:
         """Guard that a name is not there, where it would hide another."""
         if (id(owner), name) not in self._guarded:
             self._guarded.add((id(owner), name))
-            self._add(NameGuard(scope, name, _ABSENT, False))
+            self._add(NameGuard(scope, name, ABSENT, False))
 
     def _add(self, guard: NameGuard) -> None:
         """Add a guard.

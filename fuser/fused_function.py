@@ -125,15 +125,16 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
                 result = ready.run(args)
                 if result is not MISSED:
                     return result
+        names = tuple(kwargs)
         out = kwargs.pop("out", None) if self._takes_out and "out" in kwargs else None
         structure, leaves = trees.flatten((args, kwargs))
         if any(type(leaf) in (TracedArray, HostScalar) for leaf in leaves):
             return self.__wrapped__(*args, **kwargs)
         try:
             call, result = self._find_and_run(structure, leaves, out)
-            if not kwargs and len(args) == len(leaves):
-                self._go_native(call, leaves, out)
-                if out is None:
+            if len(args) + len(kwargs) == len(leaves) and not timeline.listening():
+                native = self._go_native(call, leaves, names, out)
+                if not native and not names:
                     self._get_ready(call, args)
             return result
         except (CannotRun, Unsupported) as error:
@@ -145,7 +146,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
     def _get_ready(self, call: Call, args: tuple[Any, ...]) -> None:
         """Remember how calls with exactly these shapes and strides run."""
         key = exact_key(args)
-        if key is None or timeline.listening():
+        if key is None:
             return
         if len(self._ready) >= READY_LIMIT:
             self._ready = {}
@@ -153,26 +154,26 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         if made is not None:
             self._ready[key] = made
 
-    def _go_native(self, call: Call, leaves: Sequence[Any], out: Any) -> None:
-        """Have the backend serve calls like this one without Python, if it can.
-
-        One entry serves calls with and without `out=`.
-        """
-        specialisation = call.specialisation
-        if self._native is not None:
+    def _go_native(
+        self, call: Call, leaves: Sequence[Any], names: tuple[str, ...], out: Any
+    ) -> bool:
+        """Have the backend serve calls like this one without Python; whether it will."""
+        if self._native is not None and self._native.stale():
             self._native.renew()
-        spec = specialisation.spec
-        if timeline.listening() or not _NATIVE or not leaves or not isinstance(spec, KernelSpec):
-            return
-        backend, launch = executor.last_launch(spec, call.arrays)
-        plain = type(out) is np.ndarray and out.flags.c_contiguous
-        if launch is None and plain and not specialisation.tried:
-            launch = executor.bound(spec, call.arrays, call.sizes, backend.name)
-        if launch is not None:
-            key = tuple(launch.arg_specs)
-            if key not in specialisation.tried:
-                specialisation.tried.add(key)
-                backend.install_entry(self, specialisation, launch, leaves)
+        spec = call.specialisation.spec
+        if not _NATIVE or not isinstance(spec, KernelSpec):
+            return False
+        if out is None and "out" in names and self._takes_out:
+            return False
+        given = {} if out is None else {"o0": out}
+        launch = executor.known_launch(spec, call.arrays, given)
+        if launch is None:
+            return False
+        arrays = {**call.arrays, **given}
+        served = native_call.ServedCall(
+            call.specialisation, launch, arrays, call.sizes, leaves, names, out
+        )
+        return launch.backend.install_entry(self, served)
 
     def _find_and_run(self, structure: Any, leaves: list[Any], out: Any) -> tuple[Call, Any]:
         """Run the first specialisation that holds; some only know when they run.

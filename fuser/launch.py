@@ -52,6 +52,12 @@ class Fresh:
     order: tuple[int, ...] | None
     """Axes, outermost in memory first; None for C order."""
 
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Steps along its axes in bytes."""
+        axes = self.order or range(len(self.shape))
+        return views.ordered_strides(self.shape, axes, self.dtype.itemsize)
+
     def make(self, backend: Backend) -> Any:
         """Allocate it."""
         if self.order is None:
@@ -161,6 +167,7 @@ def bind(
     arrays: Mapping[str, Any],
     sizes: dict[str, int],
     backend: Backend,
+    only: Sequence[ArgSpec] | None = None,
 ) -> Launch:
     """Choose kernels and lay out blocks for arrays of these shapes and strides.
 
@@ -169,9 +176,11 @@ def bind(
         arrays: arguments by parameter name, and given outputs by buffer name.
         sizes: values of symbols.
         backend: where the arrays live.
+        only: take kernels for these argument specs; nothing is compiled.
 
     Raises:
         Unsupported, CompileError: a kernel cannot be made.
+        LookupError: these layouts need others than `only`.
     """
     launch = Launch(backend, sizes=sizes)
     layouts = _Layouts(spec, arrays, sizes, launch)
@@ -179,6 +188,8 @@ def bind(
         bound = [_bind_section(section, layouts) for section in group.sections]
         arg_spec = ArgSpec(backend.name, tuple(spec_ for spec_, _ in bound))
         launch.arg_specs.append(arg_spec)
+        if only is not None and arg_spec != only[number]:
+            raise LookupError(arg_spec)
         if all(loops is None for _, loops in bound):
             layouts.take_copies()  # nothing but empty arrays, whose strides tell nothing
             continue
@@ -191,7 +202,7 @@ def bind(
         )
         launch.groups.append(BoundGroup(kernel, kept, layouts.take_copies()))
         launch.kernel_count += bool(kept)
-    launch.sequence = backend.sequence(launch)
+    launch.sequence = None if only else backend.sequence(launch)
     return launch
 
 

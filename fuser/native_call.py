@@ -11,7 +11,8 @@ from __future__ import annotations
 import ctypes
 import sys
 import sysconfig
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 _VECTORCALL_OFFSET, _CONTEXT_OFFSET, _BASIC_SIZE = 16, 24, 32
@@ -131,4 +132,24 @@ def set_entry(function: Any, entry: int, context: int) -> None:
     ctypes.c_void_p.from_address(id(function) + _VECTORCALL_OFFSET).value = entry
 
 
-Install = Callable[[Any, Any, Any], bool]
+@dataclass(frozen=True, slots=True)
+class ServedCall:
+    """A call that has been served, as a pattern for those that a backend may serve natively.
+
+    Attributes:
+        specialisation: what it ran.
+        launch: how it ran.
+        arrays: array arguments by parameter name, and `o0`, the array of `out=`.
+        sizes: lengths by symbol.
+        leaves: its arguments: positional ones, then keywords in their order but `out`.
+        names: its keywords in their order, `out` too where it is the function's own.
+        out: the array of `out=`, or None.
+    """
+
+    specialisation: Any
+    launch: Any
+    arrays: Mapping[str, Any]
+    sizes: dict[str, int]
+    leaves: Sequence[Any]
+    names: tuple[str, ...]
+    out: Any

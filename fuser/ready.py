@@ -90,7 +90,7 @@ def make_ready(call: Call) -> Ready | None:
         return None  # a captured array may be given another shape in place
     if any(type(leaf) is not OutNode for leaf in trace.leaves):
         return None
-    _, launch = executor.last_launch(spec, call.arrays)
+    launch = executor.known_launch(spec, call.arrays, {})
     if launch is None or launch.sequence is None:
         return None
     if any(not isinstance(array, np.ndarray) for array in call.arrays.values()):

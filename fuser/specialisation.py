@@ -35,7 +35,8 @@ class Specialisation:
     captured: dict[str, Any]
     constants: dict[str, Any]
     captured_dtypes: dict[str, Any] = field(default_factory=dict)
-    tried: set[Any] = field(default_factory=set)
+    repeated: bool = False
+    """Whether it has run before."""
     early_guards: tuple[tuple[str, Any], ...] = ()
     late_guards: tuple[tuple[str, Any], ...] = ()
 

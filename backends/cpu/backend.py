@@ -12,6 +12,7 @@ import numpy as np
 
 from fuser.backend import Backend
 from fuser.codegen import LoopNest
+from fuser.native_call import ServedCall
 
 if TYPE_CHECKING:
     from fuser.backends.cpu.body import Features
@@ -97,13 +98,11 @@ class CpuBackend(Backend):
 
         return make(launch)
 
-    def install_entry(
-        self, function: Any, specialisation: Any, launch: Any, leaves: Sequence[Any]
-    ) -> bool:
-        """Serve short calls through the native dispatcher."""
+    def install_entry(self, function: Any, call: ServedCall) -> bool:
+        """Serve such calls through the native dispatcher."""
         from fuser.backends.cpu.entry import install
 
-        return install(function, specialisation, launch, leaves)
+        return install(function, call)
 
     @property
     def array_module(self) -> Any:

@@ -98,7 +98,7 @@ class FusedKernelCPU(Kernel):
         self.name = name
         self._text = text
         self.code = code
-        self._nests = tuple(nests)
+        self.nests = tuple(nests)
         self._features = features
         self._tiled = [packs(nest) for nest in nests]
         self._costs = [cost_ns(nest) for nest in nests]
@@ -109,7 +109,7 @@ class FusedKernelCPU(Kernel):
 
     def _load(self, code: bytes, imports: Sequence[str]) -> _Form:
         """Link an object file."""
-        exports = [f"{self.name}.{k}" for k in range(len(self._nests))]
+        exports = [f"{self.name}.{k}" for k in range(len(self.nests))]
         library, addresses = loader.load(code, exports, imports)
         return _Form(library, addresses, [_PROTOTYPE(address) for address in addresses])
 
@@ -122,19 +122,20 @@ class FusedKernelCPU(Kernel):
             if name not in self._forms:
                 past = name == "stream"
                 form = "plain" if past else name
-                text = emit(self._nests, self.name, self._features, stream=past, form=form)
+                text = emit(self.nests, self.name, self._features, stream=past, form=form)
                 self._forms[name] = self._load(loader.to_object(text), imports_of(text))
             return self._forms[name]
 
-    def short_elements(self, section: int) -> int:
-        """How many elements are so little work that one thread does it, the GIL held."""
-        return max(1, int(PARALLEL_NS / self._costs[section]))
+    def work_ns(self, section: int, extent: Any) -> float:
+        """Estimated nanoseconds of one loop nest on one thread."""
+        elements = getattr(extent, "elements", extent[0] * extent[1])
+        return float(elements * self._costs[section])
 
     def lay_out(
         self, section: int, lengths: Sequence[int], strides: Sequence[Sequence[int]]
     ) -> tuple[bytes, Any]:
         """As the base class; a reduction takes all lengths, the reduced one last."""
-        nest = self._nests[section]
+        nest = self.nests[section]
         if nest.strategy == "map":
             return super().lay_out(section, lengths, strides)
         extra, extent = reduction_forms.lay_out(nest, lengths)
@@ -150,14 +151,13 @@ class FusedKernelCPU(Kernel):
         """
         address, (outer, inner) = self.addresses[section], extent[:2]
         if isinstance(extent, reduction_forms.Extent):
-            elements, ochunk, ichunk = extent[2:5]
+            ochunk, ichunk = extent.ochunk, extent.ichunk
             if extent.form != "plain":
                 address = self._form(extent.form).addresses[section]
         else:
-            elements = outer * inner
             ochunk, ichunk = workers.chunking(outer, inner, self._tiled[section])
-        work = elements * self._costs[section]
-        helpers = min(threads - 1, 255) if work >= PARALLEL_NS else 0
+        parallel = self.work_ns(section, extent) >= PARALLEL_NS
+        helpers = min(threads - 1, 255) if parallel else 0
         iparts = -(-inner // ichunk)
         total = -(-outer // ochunk) * iparts
         if total < 2:
@@ -166,7 +166,7 @@ class FusedKernelCPU(Kernel):
 
     def streaming_address(self, section: int, extent: Any) -> int:
         """The form that writes past the caches, where results are larger than the last one."""
-        nest = self._nests[section]
+        nest = self.nests[section]
         written = sum(np.dtype(desc.dtype).itemsize for _, desc in nest.stores)
         if not streams(nest) or extent[0] * extent[1] * written < stream_bytes():
             return 0

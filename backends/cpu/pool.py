@@ -258,6 +258,14 @@ class OutputPool:
         finally:
             self._set(before)
 
+    def native(self) -> dict[str, int]:
+        """Addresses for native callers: the handler's capsule, and the functions themselves."""
+        return {
+            "capsule": id(self._capsule),
+            "pool_malloc": self._places["pool_malloc"],
+            "pool_free": self._places["pool_free"],
+        }
+
     @property
     def held_bytes(self) -> int:
         """Bytes that wait for reuse."""

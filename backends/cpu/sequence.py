@@ -9,6 +9,7 @@ when the temporary that it held is dead.
 from __future__ import annotations
 
 import ctypes
+import math
 import struct
 import threading
 from collections.abc import Mapping
@@ -26,7 +27,7 @@ HEAD_WORDS = 10
 #: Temporaries start at multiples of this many bytes.
 ALIGNMENT = 64
 
-_TEXT = """\
+TEXT = """\
 define i32 @sequence(ptr %base, i64 %count, ptr %team) {
 entry:
   br label %loop
@@ -82,7 +83,7 @@ def _native() -> Any:
     """The native loop over a table."""
     from fuser.backends.cpu.native import load_forever
 
-    address = load_forever(_TEXT, ("sequence",), quick=True)["sequence"]
+    address = load_forever(TEXT, ("sequence",), quick=True)["sequence"]
     kind = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_char_p, ctypes.c_int64, ctypes.c_void_p)
     return kind(address)
 
@@ -96,58 +97,91 @@ def _function() -> Any:
         return _native()
 
 
-class Sequence:
-    """A bound launch as one table."""
+class Table:
+    """Where everything lies in the table of a bound launch, and what changes from call to call.
+
+    Attributes:
+        words: the table; places of addresses hold offsets from their buffer's start.
+        places: (word, buffer name) of each operand.
+        scalars: (first word, wanted scalars) of each loop nest that has some.
+        heads: first word of each loop nest.
+        nests: (kernel, section number, extent) of each loop nest.
+        outputs: arrays to allocate.
+        temporaries: arrays that live during one call.
+        offsets: where each temporary lies in the workspace.
+        workspace_bytes: the workspace's size.
+    """
 
     def __init__(self, launch: Launch) -> None:
         """Lay the table out; `launch` must need no copies."""
-        self._backend = launch.backend
-        self._run = _function()
-        self._team = 0
-        self._words: list[int] = []
-        self._places: list[tuple[int, str, int]] = []
-        self._scalars: list[tuple[int, Any]] = []
-        self._heads: list[int] = []
-        self._count = 0
-        temporaries = {f.name: f for f in launch.fresh if f.name.startswith("t")}
-        self._offsets, self._workspace = _workspace(launch, temporaries)
-        self._outputs = [f for f in launch.fresh if f.name not in temporaries]
-        self._nests: list[tuple[FusedKernelCPU, int, Any]] = []
+        self.words: list[int] = []
+        self.places: list[tuple[int, str]] = []
+        self.scalars: list[tuple[int, Any]] = []
+        self.heads: list[int] = []
+        self.nests: list[tuple[FusedKernelCPU, int, Any]] = []
+        self.temporaries = {f.name: f for f in launch.fresh if f.name.startswith("t")}
+        self.outputs = [f for f in launch.fresh if f.name not in self.temporaries]
+        self.offsets, self.workspace_bytes = _workspace(launch, self.temporaries)
         for group in launch.groups:
             assert isinstance(group.kernel, FusedKernelCPU)
             for number, section in group.sections:
                 self._add(group.kernel, number, section)
-        self._mode = 0
-        self._share_out()
-
-    def _share_out(self) -> None:
-        """Divide the work among the threads that are allowed now."""
-        self._mode = native_call.MODE_WORD.value
-        threads = workers.thread_count() if workers.supported() else 1
-        for at, (kernel, number, extent) in zip(self._heads, self._nests, strict=True):
-            self._words[at + 3 : at + 8] = kernel.share(number, extent, threads)[3:8]
-        team = workers.workers() if any(self._words[at + 7] for at in self._heads) else None
-        if team is not None:
-            team.start(threads - 1)
-            self._team = team.team_address
 
     def _add(self, kernel: FusedKernelCPU, number: int, section: Any) -> None:
         """Append one loop nest."""
         head = kernel.share(number, section.extent, 1)
-        self._nests.append((kernel, number, section.extent))
+        self.nests.append((kernel, number, section.extent))
         pointers = len(section.operands)
         rest = struct.unpack(f"={len(section.rest) // 8}q", section.rest)
-        at = len(self._words)
-        self._heads.append(at)
+        at = len(self.words)
+        self.heads.append(at)
         size = pointers + len(rest) + len(section.scalars)
-        self._words += [*head, size, 0, *[0] * pointers, *rest, *[0] * len(section.scalars)]
+        offsets = [offset for _, offset in section.operands]
+        self.words += [*head, size, 0, *offsets, *rest, *[0] * len(section.scalars)]
         first = at + HEAD_WORDS
-        for k, (name, offset) in enumerate(section.operands):
-            self._places.append((first + k, name, offset))
+        self.places += [(first + k, name) for k, (name, _) in enumerate(section.operands)]
         if section.scalars:
-            self._scalars.append((first + pointers + len(rest), section.scalars))
-        self._words[at] = kernel.streaming_address(number, section.extent) or head[0]
-        self._count += 1
+            self.scalars.append((first + pointers + len(rest), section.scalars))
+        self.words[at] = kernel.streaming_address(number, section.extent) or head[0]
+
+    @property
+    def largest_bytes(self) -> int:
+        """The largest memory that one call allocates at once."""
+        sizes = [math.prod(entry.shape) * entry.dtype.itemsize for entry in self.outputs]
+        return max([self.workspace_bytes, *sizes])
+
+    def share_out(self) -> int:
+        """Divide the work among the threads that are allowed now.
+
+        Returns:
+            The address of the team's function, or 0 where one thread does all.
+        """
+        threads = workers.thread_count() if workers.supported() else 1
+        for at, (kernel, number, extent) in zip(self.heads, self.nests, strict=True):
+            self.words[at + 3 : at + 8] = kernel.share(number, extent, threads)[3:8]
+        team = workers.workers() if any(self.words[at + 7] for at in self.heads) else None
+        if team is None:
+            return 0
+        team.start(threads - 1)
+        return int(team.team_address)
+
+
+class Sequence:
+    """A bound launch as one native call."""
+
+    def __init__(self, launch: Launch) -> None:
+        """Lay its table out."""
+        self._backend = launch.backend
+        self._run = _function()
+        self.table = table = Table(launch)
+        self._share_out()
+        room = {name: f"workspace+{offset}" for name, offset in table.offsets.items()}
+        self._bases = [(at, room.get(name, name), table.words[at]) for at, name in table.places]
+
+    def _share_out(self) -> None:
+        """Look at the number of threads again."""
+        self._mode = native_call.MODE_WORD.value
+        self._team = self.table.share_out()
 
     def run(self, arrays: dict[str, Any], numbers: Mapping[str, Any]) -> int:
         """Allocate outputs into `arrays` and run every loop nest.
@@ -164,23 +198,26 @@ class Sequence:
         """
         if native_call.MODE_WORD.value != self._mode:
             self._share_out()
-        words = self._words.copy()
-        for at, wanted in self._scalars:
+        table = self.table
+        words = table.words.copy()
+        for at, wanted in table.scalars:
             packed = pack_scalars(wanted, numbers)
             words[at : at + len(wanted)] = struct.unpack(f"={len(wanted)}q", packed)
-        for entry in self._outputs:
+        for entry in table.outputs:
             if entry.name not in arrays:
                 arrays[entry.name] = entry.make(self._backend)
         address = self._backend.address
         bases = {name: address(array) for name, array in arrays.items()}
-        if self._workspace:
-            room = self._backend.empty((self._workspace,), _BYTE)
+        if table.workspace_bytes:
+            room = self._backend.empty((table.workspace_bytes,), _BYTE)
             start = -(-address(room) // ALIGNMENT) * ALIGNMENT
-            bases.update((name, start + offset) for name, offset in self._offsets.items())
-        for at, name, offset in self._places:
+            bases.update(
+                (f"workspace+{offset}", start + offset) for offset in table.offsets.values()
+            )
+        for at, name, offset in self._bases:
             words[at] = bases[name] + offset
-        table = struct.pack(f"={len(words)}q", *words)
-        return int(self._run(table, self._count, self._team))
+        packed = struct.pack(f"={len(words)}q", *words)
+        return int(self._run(packed, len(table.heads), self._team))
 
 
 _BYTE = np.dtype(np.uint8)

@@ -43,7 +43,7 @@ def test_the_workspace_is_smaller_than_all_temporaries() -> None:
     function(x, x)
     (signature,) = function._signatures.values()
     (launch,) = signature.found[0].spec.launches.values()
-    assert 0 < launch.sequence._workspace < launch.temporary_bytes
+    assert 0 < launch.sequence.table.workspace_bytes < launch.temporary_bytes
 
 
 def test_a_new_number_of_threads_is_obeyed() -> None:

@@ -1,0 +1,133 @@
+"""Tables that Python writes and the native dispatcher reads, and the short spelling of its text.
+
+A table is 8-byte words with names. The dispatcher's text names them too (`TABLE.nargs` is an
+offset in bytes), so that both sides agree. Four short forms stand for the pairs of instructions
+that reading and writing memory takes:
+
+    %x = get i64 %p 16           load from p + 16 bytes; an offset may be a field's name
+    put i64 %x %p 16             store to p + 16 bytes
+    %x = at i64 %list %k         load the word number k
+    set i64 %x %list %k          store it
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import re
+from collections.abc import Sequence
+
+#: Names of each table's words, in order.
+FIELDS: dict[str, tuple[str, ...]] = {
+    name: tuple(words.split())
+    for name, words in {
+        # one a fused function
+        "CONTEXT": "slow vectorcall mode expected count tables hits running api",
+        # one a process: types, functions of Python's and NumPy's C API, the team, the pool
+        "API": "ndarray true tuple_items incref decref new_array to_scalar new_tuple set_item "
+        "get_item get_attribute clear_error compare_text to_integer release acquire set_handler "
+        "capsule no_memory team malloc free pool_malloc pool_free",
+        # one a way to serve calls
+        "TABLE": "nargs names name_list records record_list least guards guard_list words "
+        "template products product_list scalars scalar_list work work_list overlaps overlap_list "
+        "ranges range_list temporaries temporary_list outputs output_list operands operand_list "
+        "nests flags limit patience",
+        # an argument: how it is compared
+        "RECORD": "kind slot object expected rank axes flags spare",
+        # a name that the function reads: how, where, its name, the object
+        "GUARD": "kind scope name expected",
+        # a word of the template that depends on lengths
+        "PRODUCT": "factor a b c d place",
+        # a run-time scalar
+        "SCALAR": "place record source target low high",
+        # an array of out= and an argument that it must not overlap
+        "OVERLAP": "written read same low_w low_r factor_w aw bw cw dw factor_r ar br cr dr",
+        # an array to allocate, or to take from out=
+        "OUTPUT": "descr rank dims strides codes given pooled generic",
+        # an address to add to a word of the template
+        "OPERAND": "place base",
+        # a product that must lie between two numbers: a kernel's form is for such lengths
+        "RANGE": "factor a b c d low high",
+    }.items()
+}
+#: Kinds of arguments: a C-contiguous array, a strided vector, an array of exactly these lengths
+#: and strides, a Python number, this very object, a NumPy scalar.
+CONTIGUOUS_ARRAY, STRIDED_VECTOR, EXACT_ARRAY, NUMBER, OBJECT, GENERIC = range(6)
+#: Flags of array structs.
+IS_CONTIGUOUS, IS_WRITEABLE = 0x1, 0x400
+#: Python types of run-time scalars, and what they become.
+FROM_FLOAT, FROM_INT, FROM_BOOL, FROM_LENGTH = range(4)
+TO_SINGLE, TO_DOUBLE, TO_INTEGER = range(3)
+#: Where a name is looked up.
+IN_DICT, IN_CELL, IN_OBJECT = range(3)
+#: Flags of a table: results in a tuple; a status means that Python has to look; the GIL is
+#: released whatever the lengths.
+TUPLE, STATUS, LONG = 1, 2, 4
+
+#: Bounds on what the dispatcher holds in its fixed places.
+MOST_BASES, MOST_SYMBOLS, MOST_RANK, MOST_WORDS, MOST_OUTPUTS = 128, 64, 16, 4096, 32
+
+
+def words(table: str, **values: int) -> list[int]:
+    """One table's words; those that are not given are 0."""
+    unknown = set(values) - set(FIELDS[table])
+    assert not unknown, unknown
+    return [values.get(name, 0) for name in FIELDS[table]]
+
+
+def place(table: str, field: str) -> int:
+    """A word's number in its table."""
+    return FIELDS[table].index(field)
+
+
+def array(rows: Sequence[Sequence[int]]) -> ctypes.Array[ctypes.c_int64]:
+    """Rows of words one after another in native memory."""
+    flat = list(itertools.chain.from_iterable(rows))
+    return (ctypes.c_int64 * max(1, len(flat)))(*flat)
+
+
+def address(table: ctypes.Array[ctypes.c_int64]) -> int:
+    """Where a table lies."""
+    return ctypes.addressof(table)
+
+
+_FIELD = re.compile(r"\b([A-Z]+)\.(\w+)\b")
+_GET = re.compile(r"^\s*(%[\w.]+) = get (\w+) (%[\w.]+) (\S+)$")
+_PUT = re.compile(r"^\s*put (\w+) (\S+) (%[\w.]+) (\S+)$")
+_AT = re.compile(r"^\s*(%[\w.]+) = at (\w+) (%[\w.]+) (\S+)$")
+_SET = re.compile(r"^\s*set (\w+) (\S+) (%[\w.]+) (\S+)$")
+
+
+def _offset(found: re.Match[str]) -> str:
+    """`TABLE.nargs` as bytes; `TABLE.size` is the table's own."""
+    table, field = found[1], found[2]
+    if field == "size":
+        return str(8 * len(FIELDS[table]))
+    return str(8 * place(table, field))
+
+
+def spell_out(text: str) -> str:
+    """LLVM IR of a text with short forms."""
+    lines: list[str] = []
+    for number, raw in enumerate(text.splitlines()):
+        line = _FIELD.sub(_offset, raw)
+        address = f"%m{number}"
+        if found := _GET.match(line):
+            result, kind, base, offset = found.groups()
+            lines.append(f"  {address} = getelementptr i8, ptr {base}, i64 {offset}")
+            lines.append(f"  {result} = load {kind}, ptr {address}")
+        elif found := _PUT.match(line):
+            kind, value, base, offset = found.groups()
+            lines.append(f"  {address} = getelementptr i8, ptr {base}, i64 {offset}")
+            lines.append(f"  store {kind} {value}, ptr {address}")
+        elif found := _AT.match(line):
+            result, kind, base, index = found.groups()
+            lines.append(f"  {address} = getelementptr i64, ptr {base}, i64 {index}")
+            lines.append(f"  {result} = load {kind}, ptr {address}")
+        elif found := _SET.match(line):
+            kind, value, base, index = found.groups()
+            lines.append(f"  {address} = getelementptr i64, ptr {base}, i64 {index}")
+            lines.append(f"  store {kind} {value}, ptr {address}")
+        else:
+            lines.append(line)
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,297 @@
+"""The dispatcher's first half, as text: does a table serve this call?
+
+Arguments are compared on the array structs: type, dtype (by pointer, then by number and byte
+order: unpickled arrays have dtype objects of their own), rank, flags, lengths, strides. What is
+found on the way is kept: addresses of data (or the object, for Python numbers) in `bases`, values
+of length symbols in `symbols`; symbol 0 is the number 1.
+"""
+
+from __future__ import annotations
+
+TEXT = """\
+define internal i64 @product(ptr %list, ptr %symbols) {
+  %factor = get i64 %list PRODUCT.factor
+  %a = get i64 %list PRODUCT.a
+  %b = get i64 %list PRODUCT.b
+  %c = get i64 %list PRODUCT.c
+  %d = get i64 %list PRODUCT.d
+  %va = at i64 %symbols %a
+  %vb = at i64 %symbols %b
+  %vc = at i64 %symbols %c
+  %vd = at i64 %symbols %d
+  %ab = mul i64 %va, %vb
+  %cd = mul i64 %vc, %vd
+  %abcd = mul i64 %ab, %cd
+  %all = mul i64 %factor, %abcd
+  ret i64 %all
+}
+
+define internal i1 @names_match(ptr %api, ptr %wanted, ptr %names, i64 %count) {
+entry:
+  %first = get i64 %api API.tuple_items
+  %items = getelementptr i8, ptr %names, i64 %first
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %entry ], [ %k1, %next ]
+  %some = icmp ult i64 %k, %count
+  br i1 %some, label %compare, label %yes
+compare:
+  %one = at ptr %items %k
+  %other = at ptr %wanted %k
+  %same = icmp eq ptr %one, %other
+  br i1 %same, label %next, label %by.text
+by.text:
+  %function = get ptr %api API.compare_text
+  %order = call i32 %function(ptr %one, ptr %other)
+  %alike = icmp eq i32 %order, 0
+  br i1 %alike, label %next, label %no
+next:
+  %k1 = add i64 %k, 1
+  br label %loop
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+define internal i1 @guards_hold(ptr %api, ptr %table) {
+entry:
+  %count = get i64 %table TABLE.guards
+  %list = get ptr %table TABLE.guard_list
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %entry ], [ %k1, %next ]
+  %some = icmp ult i64 %k, %count
+  br i1 %some, label %check, label %yes
+check:
+  %offset = mul i64 %k, GUARD.size
+  %guard = getelementptr i8, ptr %list, i64 %offset
+  %scope = get ptr %guard GUARD.scope
+  %name = get ptr %guard GUARD.name
+  %expected = get ptr %guard GUARD.expected
+  %kind = get i64 %guard GUARD.kind
+  switch i64 %kind, label %attribute [ i64 0, label %namespace
+                                       i64 1, label %cell ]
+cell:
+  %content = get ptr %scope 16
+  br label %found
+namespace:
+  %get.item = get ptr %api API.get_item
+  %item = call ptr %get.item(ptr %scope, ptr %name)
+  br label %found
+attribute:
+  %get.attribute = get ptr %api API.get_attribute
+  %value = call ptr %get.attribute(ptr %scope, ptr %name)
+  %missing = icmp eq ptr %value, null
+  br i1 %missing, label %failed, label %drop
+drop:
+  %decref = get ptr %api API.decref
+  call void %decref(ptr %value)
+  br label %found
+failed:
+  %clear = get ptr %api API.clear_error
+  call void %clear()
+  br label %no
+found:
+  %now = phi ptr [ %content, %cell ], [ %item, %namespace ], [ %value, %drop ]
+  %same = icmp eq ptr %now, %expected
+  br i1 %same, label %next, label %no
+next:
+  %k1 = add i64 %k, 1
+  br label %loop
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+define internal i1 @layout_matches(ptr %record, ptr %array, i64 %kind, i64 %least,
+                                   ptr %symbols) {
+entry:
+  %axes = get ptr %record RECORD.axes
+  %rank = get i64 %record RECORD.rank
+  %dims = get ptr %array 32
+  %strides = get ptr %array 40
+  %is.exact = icmp eq i64 %kind, 2
+  br i1 %is.exact, label %exact, label %strided
+strided:
+  %flags = get i32 %array 64
+  %contiguous.bit = and i32 %flags, 1
+  %contiguous = icmp ne i32 %contiguous.bit, 0
+  %stride = load i64, ptr %strides
+  %stride.at = at i64 %axes 1
+  set i64 %stride %symbols %stride.at
+  %steady = icmp eq i64 %stride, 0
+  %refused = or i1 %steady, %contiguous
+  br i1 %refused, label %no, label %axis
+axis:
+  %length = load i64, ptr %dims
+  %symbol = load i64, ptr %axes
+  %new = icmp slt i64 %symbol, 0
+  br i1 %new, label %define, label %compare
+define:
+  %place = xor i64 %symbol, -1
+  set i64 %length %symbols %place
+  %more = sub i64 %length, %least
+  %fits = icmp ult i64 %more, 2147483648
+  ret i1 %fits
+compare:
+  %wanted = at i64 %symbols %symbol
+  %same = icmp eq i64 %length, %wanted
+  ret i1 %same
+exact:
+  %wanted.strides = getelementptr i64, ptr %axes, i64 %rank
+  br label %exact.loop
+exact.loop:
+  %x = phi i64 [ 0, %exact ], [ %x1, %exact.axis ]
+  %alike = phi i1 [ true, %exact ], [ %alike.too, %exact.axis ]
+  %x.some = icmp ult i64 %x, %rank
+  %x.go = and i1 %x.some, %alike
+  br i1 %x.go, label %exact.axis, label %exact.done
+exact.axis:
+  %x.length = at i64 %dims %x
+  %x.wanted = at i64 %axes %x
+  %x.stride = at i64 %strides %x
+  %x.step = at i64 %wanted.strides %x
+  %x.a = icmp eq i64 %x.length, %x.wanted
+  %x.b = icmp eq i64 %x.stride, %x.step
+  %alike.too = and i1 %x.a, %x.b
+  %x1 = add i64 %x, 1
+  br label %exact.loop
+exact.done:
+  ret i1 %alike
+no:
+  ret i1 false
+}
+
+define internal i1 @dtype_matches(ptr %descr, ptr %wanted) {
+  %number = get i32 %descr 28
+  %wanted.number = get i32 %wanted 28
+  %order = get i8 %descr 26
+  %alike = icmp eq i32 %number, %wanted.number
+  %native = icmp ne i8 %order, 62
+  %equal = and i1 %alike, %native
+  ret i1 %equal
+}
+
+define internal i1 @matches(ptr %api, ptr %table, ptr %args, ptr %bases, ptr %symbols) {
+entry:
+  %count = get i64 %table TABLE.records
+  %records = get ptr %table TABLE.record_list
+  %least = get i64 %table TABLE.least
+  %array.type = get ptr %api API.ndarray
+  store i64 1, ptr %symbols
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %entry ], [ %k1, %next ]
+  %some = icmp ult i64 %k, %count
+  br i1 %some, label %check, label %yes
+check:
+  %offset = mul i64 %k, RECORD.size
+  %record = getelementptr i8, ptr %records, i64 %offset
+  %slot = get i64 %record RECORD.slot
+  %hidden = icmp slt i64 %slot, 0
+  br i1 %hidden, label %captured, label %given
+captured:
+  %kept = get ptr %record RECORD.object
+  br label %found
+given:
+  %argument = at ptr %args %slot
+  br label %found
+found:
+  %object = phi ptr [ %kept, %captured ], [ %argument, %given ]
+  %expected = get ptr %record RECORD.expected
+  %kind = get i64 %record RECORD.kind
+  switch i64 %kind, label %array [ i64 3, label %number
+                                   i64 4, label %identity
+                                   i64 5, label %generic ]
+number:
+  set ptr %object %bases %k
+  %number.type = get ptr %object 8
+  %number.fits = icmp eq ptr %number.type, %expected
+  br i1 %number.fits, label %next, label %no
+identity:
+  set ptr %object %bases %k
+  %same = icmp eq ptr %object, %expected
+  br i1 %same, label %next, label %no
+generic:
+  %value = getelementptr i8, ptr %object, i64 16
+  set ptr %value %bases %k
+  %generic.type = get ptr %object 8
+  %generic.fits = icmp eq ptr %generic.type, %expected
+  br i1 %generic.fits, label %next, label %no
+array:
+  %type = get ptr %object 8
+  %is.array = icmp eq ptr %type, %array.type
+  br i1 %is.array, label %dtype, label %no
+dtype:
+  %descr = get ptr %object 56
+  %same.descr = icmp eq ptr %descr, %expected
+  br i1 %same.descr, label %struct, label %other.descr
+other.descr:
+  %alike = call i1 @dtype_matches(ptr %descr, ptr %expected)
+  br i1 %alike, label %struct, label %no
+struct:
+  %rank = get i32 %object 24
+  %wide = zext i32 %rank to i64
+  %wanted.rank = get i64 %record RECORD.rank
+  %mask = get i64 %record RECORD.flags
+  %flags = get i32 %object 64
+  %wide.flags = zext i32 %flags to i64
+  %lacking.of = xor i64 %wide.flags, -1
+  %lacking = and i64 %lacking.of, %mask
+  %off = xor i64 %wide, %wanted.rank
+  %wrong = or i64 %off, %lacking
+  %right = icmp eq i64 %wrong, 0
+  br i1 %right, label %data, label %no
+data:
+  %data.address = get ptr %object 16
+  set ptr %data.address %bases %k
+  %is.contiguous = icmp eq i64 %kind, 0
+  br i1 %is.contiguous, label %contiguous, label %layout
+layout:
+  %fits = call i1 @layout_matches(ptr %record, ptr %object, i64 %kind, i64 %least,
+                                  ptr %symbols)
+  br i1 %fits, label %next, label %no
+contiguous:
+  %dims = get ptr %object 32
+  %axes = get ptr %record RECORD.axes
+  br label %axis.loop
+axis.loop:
+  %x = phi i64 [ 0, %contiguous ], [ %x1, %axis.next ]
+  %x.some = icmp ult i64 %x, %wide
+  br i1 %x.some, label %axis, label %next
+axis:
+  %length = at i64 %dims %x
+  %symbol = at i64 %axes %x
+  %new = icmp slt i64 %symbol, 0
+  br i1 %new, label %define, label %compare
+define:
+  %place = xor i64 %symbol, -1
+  set i64 %length %symbols %place
+  %more = sub i64 %length, %least
+  %possible = icmp ult i64 %more, 2147483648
+  br i1 %possible, label %axis.next, label %no
+compare:
+  %wanted = at i64 %symbols %symbol
+  %same.length = icmp eq i64 %length, %wanted
+  br i1 %same.length, label %axis.next, label %no
+axis.next:
+  %x1 = add i64 %x, 1
+  br label %axis.loop
+next:
+  %k1 = add i64 %k, 1
+  br label %loop
+yes:
+  %guards = get i64 %table TABLE.guards
+  %unguarded = icmp eq i64 %guards, 0
+  br i1 %unguarded, label %found.all, label %guarded
+guarded:
+  %held = call i1 @guards_hold(ptr %api, ptr %table)
+  ret i1 %held
+found.all:
+  ret i1 true
+no:
+  ret i1 false
+}
+"""

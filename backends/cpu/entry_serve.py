@@ -1,0 +1,700 @@
+"""The dispatcher's second half, as text: scalars, memory, loop nests, results.
+
+A table's template is what `sequence` runs; each call fills a copy of it on the stack. Values are
+converted, and overlaps looked at, before anything is allocated: what Python has to see goes there
+with nothing done yet. While a table serves, its context's count of running calls says so: its
+memory is not given back meanwhile. A table with the status flag writes only into new arrays, so
+that Python can begin anew after a status as well.
+"""
+
+from __future__ import annotations
+
+TEXT = """\
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+
+define internal void @lay_out(ptr %table, ptr %symbols, ptr %words) {
+entry:
+  %count = get i64 %table TABLE.products
+  %list = get ptr %table TABLE.product_list
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %entry ], [ %k1, %next ]
+  %some = icmp ult i64 %k, %count
+  br i1 %some, label %next, label %done
+next:
+  %offset = mul i64 %k, PRODUCT.size
+  %product = getelementptr i8, ptr %list, i64 %offset
+  %place = get i64 %product PRODUCT.place
+  %factor = get i64 %product PRODUCT.factor
+  %a = get i64 %product PRODUCT.a
+  %b = get i64 %product PRODUCT.b
+  %c = get i64 %product PRODUCT.c
+  %d = get i64 %product PRODUCT.d
+  %va = at i64 %symbols %a
+  %vb = at i64 %symbols %b
+  %vc = at i64 %symbols %c
+  %vd = at i64 %symbols %d
+  %ab = mul i64 %va, %vb
+  %cd = mul i64 %vc, %vd
+  %abcd = mul i64 %ab, %cd
+  %value = mul i64 %factor, %abcd
+  set i64 %value %words %place
+  %k1 = add i64 %k, 1
+  br label %loop
+done:
+  ret void
+}
+
+define internal i64 @work(ptr %table, ptr %symbols) {
+entry:
+  %count = get i64 %table TABLE.work
+  %list = get ptr %table TABLE.work_list
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %entry ], [ %k1, %next ]
+  %sum = phi i64 [ 0, %entry ], [ %more, %next ]
+  %some = icmp ult i64 %k, %count
+  br i1 %some, label %next, label %done
+next:
+  %offset = mul i64 %k, PRODUCT.size
+  %product = getelementptr i8, ptr %list, i64 %offset
+  %factor = get i64 %product PRODUCT.factor
+  %a = get i64 %product PRODUCT.a
+  %b = get i64 %product PRODUCT.b
+  %c = get i64 %product PRODUCT.c
+  %d = get i64 %product PRODUCT.d
+  %va = at i64 %symbols %a
+  %vb = at i64 %symbols %b
+  %vc = at i64 %symbols %c
+  %vd = at i64 %symbols %d
+  %ab = mul i64 %va, %vb
+  %cd = mul i64 %vc, %vd
+  %abcd = mul i64 %ab, %cd
+  %value = mul i64 %factor, %abcd
+  %more = add i64 %sum, %value
+  %k1 = add i64 %k, 1
+  br label %loop
+done:
+  ret i64 %sum
+}
+
+define internal i1 @convert(ptr %api, ptr %table, ptr %bases, ptr %symbols, ptr %words) {
+entry:
+  %overflow = alloca i32
+  %true = get ptr %api API.true
+  %to.integer = get ptr %api API.to_integer
+  %count = get i64 %table TABLE.scalars
+  %list = get ptr %table TABLE.scalar_list
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %entry ], [ %k1, %next ]
+  %some = icmp ult i64 %k, %count
+  br i1 %some, label %take, label %yes
+take:
+  %offset = mul i64 %k, SCALAR.size
+  %scalar = getelementptr i8, ptr %list, i64 %offset
+  %record = get i64 %scalar SCALAR.record
+  %place = get i64 %scalar SCALAR.place
+  %source = get i64 %scalar SCALAR.source
+  %target = get i64 %scalar SCALAR.target
+  %object = at ptr %bases %record
+  switch i64 %source, label %length [ i64 0, label %float
+                                      i64 1, label %integer
+                                      i64 2, label %truth ]
+float:
+  %float.value = get double %object 16
+  br label %real
+integer:
+  %integer.value = call i64 %to.integer(ptr %object, ptr %overflow)
+  %over = load i32, ptr %overflow
+  %is.over = icmp ne i32 %over, 0
+  br i1 %is.over, label %no, label %whole
+truth:
+  %is.true = icmp eq ptr %object, %true
+  %truth.value = zext i1 %is.true to i64
+  br label %whole
+length:
+  %length.value = at i64 %words %place
+  br label %whole
+whole:
+  %value = phi i64 [ %integer.value, %integer ], [ %truth.value, %truth ],
+                   [ %length.value, %length ]
+  %low = get i64 %scalar SCALAR.low
+  %high = get i64 %scalar SCALAR.high
+  %above = icmp sge i64 %value, %low
+  %below = icmp sle i64 %value, %high
+  %fits = and i1 %above, %below
+  br i1 %fits, label %fitting, label %no
+fitting:
+  %stays = icmp eq i64 %target, 2
+  br i1 %stays, label %store.integer, label %as.float
+store.integer:
+  set i64 %value %words %place
+  br label %next
+as.float:
+  %converted = sitofp i64 %value to double
+  br label %real
+real:
+  %double = phi double [ %float.value, %float ], [ %converted, %as.float ]
+  %is.single = icmp eq i64 %target, 0
+  br i1 %is.single, label %store.single, label %store.double
+store.single:
+  %single = fptrunc double %double to float
+  set i64 0 %words %place
+  set float %single %words %place
+  br label %next
+store.double:
+  set double %double %words %place
+  br label %next
+next:
+  %k1 = add i64 %k, 1
+  br label %loop
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+define internal i1 @within(ptr %table, ptr %symbols) {
+entry:
+  %count = get i64 %table TABLE.ranges
+  %list = get ptr %table TABLE.range_list
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %entry ], [ %k1, %next ]
+  %some = icmp ult i64 %k, %count
+  br i1 %some, label %look, label %yes
+look:
+  %offset = mul i64 %k, RANGE.size
+  %range = getelementptr i8, ptr %list, i64 %offset
+  %value = call i64 @product(ptr %range, ptr %symbols)
+  %low = get i64 %range RANGE.low
+  %high = get i64 %range RANGE.high
+  %above = icmp sge i64 %value, %low
+  %below = icmp sle i64 %value, %high
+  %fits = and i1 %above, %below
+  br i1 %fits, label %next, label %no
+next:
+  %k1 = add i64 %k, 1
+  br label %loop
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+define internal i1 @apart(ptr %table, ptr %bases, ptr %symbols) {
+entry:
+  %count = get i64 %table TABLE.overlaps
+  %list = get ptr %table TABLE.overlap_list
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %entry ], [ %k1, %next ]
+  %some = icmp ult i64 %k, %count
+  br i1 %some, label %look, label %yes
+look:
+  %offset = mul i64 %k, OVERLAP.size
+  %pair = getelementptr i8, ptr %list, i64 %offset
+  %written = get i64 %pair OVERLAP.written
+  %read = get i64 %pair OVERLAP.read
+  %w = at i64 %bases %written
+  %r = at i64 %bases %read
+  %low.w = get i64 %pair OVERLAP.low_w
+  %low.r = get i64 %pair OVERLAP.low_r
+  %product.w = getelementptr i8, ptr %pair, i64 OVERLAP.factor_w
+  %product.r = getelementptr i8, ptr %pair, i64 OVERLAP.factor_r
+  %reach.w = call i64 @product(ptr %product.w, ptr %symbols)
+  %reach.r = call i64 @product(ptr %product.r, ptr %symbols)
+  %w.from = sub i64 %w, %low.w
+  %r.from = sub i64 %r, %low.r
+  %w.to = add i64 %w, %reach.w
+  %r.to = add i64 %r, %reach.r
+  %before = icmp ule i64 %w.to, %r.from
+  %after = icmp uge i64 %w.from, %r.to
+  %apart = or i1 %before, %after
+  br i1 %apart, label %next, label %together
+together:
+  %allowed = get i64 %pair OVERLAP.same
+  %may = icmp ne i64 %allowed, 0
+  %same = icmp eq i64 %w, %r
+  %fine = and i1 %may, %same
+  br i1 %fine, label %next, label %no
+next:
+  %k1 = add i64 %k, 1
+  br label %loop
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+define internal i64 @room(ptr %table, ptr %bases, ptr %symbols, i64 %first) {
+entry:
+  %count = get i64 %table TABLE.temporaries
+  %list = get ptr %table TABLE.temporary_list
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %entry ], [ %k1, %next ]
+  %used = phi i64 [ 0, %entry ], [ %rounded, %next ]
+  %some = icmp ult i64 %k, %count
+  br i1 %some, label %next, label %done
+next:
+  %offset = mul i64 %k, PRODUCT.size
+  %product = getelementptr i8, ptr %list, i64 %offset
+  %place = add i64 %first, %k
+  set i64 %used %bases %place
+  %size = call i64 @product(ptr %product, ptr %symbols)
+  %end = add i64 %used, %size
+  %up = add i64 %end, 63
+  %rounded = and i64 %up, -64
+  %k1 = add i64 %k, 1
+  br label %loop
+done:
+  ret i64 %used
+}
+
+define internal ptr @new_array(ptr %api, ptr %output, ptr %symbols) {
+entry:
+  %room = alloca [16 x i64]
+  %rank = get i64 %output OUTPUT.rank
+  %strides = get ptr %output OUTPUT.strides
+  %known = get ptr %output OUTPUT.dims
+  %is.known = icmp ne ptr %known, null
+  br i1 %is.known, label %make, label %symbolic
+symbolic:
+  %codes = get ptr %output OUTPUT.codes
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %symbolic ], [ %k1, %next ]
+  %some = icmp ult i64 %k, %rank
+  br i1 %some, label %next, label %make
+next:
+  %code = at i64 %codes %k
+  %length = at i64 %symbols %code
+  set i64 %length %room %k
+  %k1 = add i64 %k, 1
+  br label %loop
+make:
+  %dims = phi ptr [ %known, %entry ], [ %room, %loop ]
+  %type = get ptr %api API.ndarray
+  %descr = get ptr %output OUTPUT.descr
+  %incref = get ptr %api API.incref
+  call void %incref(ptr %descr)
+  %new = get ptr %api API.new_array
+  %short.rank = trunc i64 %rank to i32
+  %large = get i64 %output OUTPUT.pooled
+  %is.large = icmp ne i64 %large, 0
+  br i1 %is.large, label %choose, label %plain
+choose:
+  %capsule = get ptr %api API.capsule
+  %no.pool = icmp eq ptr %capsule, null
+  br i1 %no.pool, label %plain, label %from.pool
+plain:
+  %made = call ptr %new(ptr %type, ptr %descr, i32 %short.rank, ptr %dims, ptr %strides,
+                        ptr null, i32 0, ptr null)
+  ret ptr %made
+from.pool:
+  %set.handler = get ptr %api API.set_handler
+  %decref = get ptr %api API.decref
+  %before = call ptr %set.handler(ptr %capsule)
+  %none = icmp eq ptr %before, null
+  br i1 %none, label %failed, label %in.pool
+in.pool:
+  %got = call ptr %new(ptr %type, ptr %descr, i32 %short.rank, ptr %dims, ptr %strides,
+                       ptr null, i32 0, ptr null)
+  %ours = call ptr %set.handler(ptr %before)
+  call void %decref(ptr %before)
+  %nothing = icmp eq ptr %ours, null
+  br i1 %nothing, label %done, label %drop
+drop:
+  call void %decref(ptr %ours)
+  br label %done
+done:
+  ret ptr %got
+failed:
+  call void %decref(ptr %descr)
+  ret ptr null
+}
+
+define internal void @forget(ptr %api, ptr %table, ptr %made, i64 %count) {
+entry:
+  %decref = get ptr %api API.decref
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %entry ], [ %k1, %next ]
+  %some = icmp ult i64 %k, %count
+  br i1 %some, label %next, label %done
+next:
+  %object = at ptr %made %k
+  call void %decref(ptr %object)
+  %k1 = add i64 %k, 1
+  br label %loop
+done:
+  ret void
+}
+
+define internal i1 @results(ptr %api, ptr %table, ptr %args, ptr %bases, ptr %symbols,
+                            ptr %made) {
+entry:
+  %count = get i64 %table TABLE.outputs
+  %list = get ptr %table TABLE.output_list
+  %records = get i64 %table TABLE.records
+  %record.list = get ptr %table TABLE.record_list
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %entry ], [ %k1, %keep ]
+  %some = icmp ult i64 %k, %count
+  br i1 %some, label %one, label %yes
+one:
+  %offset = mul i64 %k, OUTPUT.size
+  %output = getelementptr i8, ptr %list, i64 %offset
+  %given = get i64 %output OUTPUT.given
+  %fresh = icmp slt i64 %given, 0
+  br i1 %fresh, label %allocate, label %take
+take:
+  %record.offset = mul i64 %given, RECORD.size
+  %record = getelementptr i8, ptr %record.list, i64 %record.offset
+  %slot = get i64 %record RECORD.slot
+  %target = at ptr %args %slot
+  %incref = get ptr %api API.incref
+  call void %incref(ptr %target)
+  br label %keep
+allocate:
+  %new = call ptr @new_array(ptr %api, ptr %output, ptr %symbols)
+  %none = icmp eq ptr %new, null
+  br i1 %none, label %failed, label %keep
+keep:
+  %array = phi ptr [ %target, %take ], [ %new, %allocate ]
+  set ptr %array %made %k
+  %data = get ptr %array 16
+  %place = add i64 %records, %k
+  set ptr %data %bases %place
+  %k1 = add i64 %k, 1
+  br label %loop
+yes:
+  ret i1 true
+failed:
+  call void @forget(ptr %api, ptr %table, ptr %made, i64 %k)
+  ret i1 false
+}
+
+define internal void @addresses(ptr %table, ptr %bases, ptr %words) {
+entry:
+  %count = get i64 %table TABLE.operands
+  %list = get ptr %table TABLE.operand_list
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %entry ], [ %k1, %next ]
+  %some = icmp ult i64 %k, %count
+  br i1 %some, label %next, label %done
+next:
+  %offset = mul i64 %k, OPERAND.size
+  %operand = getelementptr i8, ptr %list, i64 %offset
+  %place = get i64 %operand OPERAND.place
+  %base = get i64 %operand OPERAND.base
+  %address = at i64 %bases %base
+  %within = at i64 %words %place
+  %sum = add i64 %address, %within
+  set i64 %sum %words %place
+  %k1 = add i64 %k, 1
+  br label %loop
+done:
+  ret void
+}
+
+define internal ptr @hand_over(ptr %api, ptr %table, ptr %made) {
+entry:
+  %count = get i64 %table TABLE.outputs
+  %list = get ptr %table TABLE.output_list
+  %flags = get i64 %table TABLE.flags
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %entry ], [ %k1, %next ]
+  %some = icmp ult i64 %k, %count
+  br i1 %some, label %one, label %all
+one:
+  %offset = mul i64 %k, OUTPUT.size
+  %output = getelementptr i8, ptr %list, i64 %offset
+  %generic = get i64 %output OUTPUT.generic
+  %plain = icmp eq i64 %generic, 0
+  br i1 %plain, label %next, label %convert
+convert:
+  %array = at ptr %made %k
+  %to.scalar = get ptr %api API.to_scalar
+  %scalar = call ptr %to.scalar(ptr %array)
+  set ptr %scalar %made %k
+  br label %next
+next:
+  %k1 = add i64 %k, 1
+  br label %loop
+all:
+  %tuple.bit = and i64 %flags, 1
+  %is.tuple = icmp ne i64 %tuple.bit, 0
+  br i1 %is.tuple, label %tuple, label %single
+single:
+  %only = load ptr, ptr %made
+  ret ptr %only
+tuple:
+  %new.tuple = get ptr %api API.new_tuple
+  %set.item = get ptr %api API.set_item
+  %together = call ptr %new.tuple(i64 %count)
+  %none = icmp eq ptr %together, null
+  br i1 %none, label %failed, label %fill
+fill:
+  %f = phi i64 [ 0, %tuple ], [ %f1, %put ]
+  %f.some = icmp ult i64 %f, %count
+  br i1 %f.some, label %put, label %done
+put:
+  %item = at ptr %made %f
+  %ignored = call i32 %set.item(ptr %together, i64 %f, ptr %item)
+  %f1 = add i64 %f, 1
+  br label %fill
+done:
+  ret ptr %together
+failed:
+  call void @forget(ptr %api, ptr %table, ptr %made, i64 %count)
+  ret ptr null
+}
+
+define internal i32 @run(ptr %api, ptr %table, ptr %words, i1 %long) {
+entry:
+  %nests = get i64 %table TABLE.nests
+  %team = get ptr %api API.team
+  br i1 %long, label %released, label %held
+held:
+  %is.one = icmp eq i64 %nests, 1
+  br i1 %is.one, label %one, label %several
+one:
+  %kernel = load ptr, ptr %words
+  %outer = at i64 %words 1
+  %inner = at i64 %words 2
+  %block = getelementptr i64, ptr %words, i64 10
+  %only = call i32 %kernel(ptr %block, i64 0, i64 %outer, i64 0, i64 %inner)
+  ret i32 %only
+several:
+  %status = call i32 @sequence(ptr %words, i64 %nests, ptr %team)
+  ret i32 %status
+released:
+  %release = get ptr %api API.release
+  %thread = call ptr %release()
+  %late = call i32 @sequence(ptr %words, i64 %nests, ptr %team)
+  %acquire = get ptr %api API.acquire
+  call void %acquire(ptr %thread)
+  ret i32 %late
+}
+
+define internal ptr @serve(ptr %context, ptr %api, ptr %table, ptr %args, ptr %bases,
+                           ptr %symbols) {
+entry:
+  %made = alloca [32 x ptr]
+  %count = get i64 %table TABLE.words
+  %template = get ptr %table TABLE.template
+  %words = alloca i64, i64 %count, align 16
+  %bytes = shl i64 %count, 3
+  call void @llvm.memcpy.p0.p0.i64(ptr %words, ptr %template, i64 %bytes, i1 false)
+  call void @lay_out(ptr %table, ptr %symbols, ptr %words)
+  %work = call i64 @work(ptr %table, ptr %symbols)
+  %limit = get i64 %table TABLE.limit
+  %patience = get i64 %table TABLE.patience
+  %short = icmp ult i64 %work, %limit
+  br i1 %short, label %forms, label %slow
+forms:
+  %ranges = get i64 %table TABLE.ranges
+  %no.ranges = icmp eq i64 %ranges, 0
+  br i1 %no.ranges, label %values, label %look
+look:
+  %within = call i1 @within(ptr %table, ptr %symbols)
+  br i1 %within, label %values, label %slow
+values:
+  %scalars = get i64 %table TABLE.scalars
+  %no.scalars = icmp eq i64 %scalars, 0
+  br i1 %no.scalars, label %targets, label %convert
+convert:
+  %converted = call i1 @convert(ptr %api, ptr %table, ptr %bases, ptr %symbols, ptr %words)
+  br i1 %converted, label %targets, label %slow
+targets:
+  %pairs = get i64 %table TABLE.overlaps
+  %no.pairs = icmp eq i64 %pairs, 0
+  br i1 %no.pairs, label %outputs, label %overlaps
+overlaps:
+  %apart = call i1 @apart(ptr %table, ptr %bases, ptr %symbols)
+  br i1 %apart, label %outputs, label %slow
+outputs:
+  %allocated = call i1 @results(ptr %api, ptr %table, ptr %args, ptr %bases, ptr %symbols,
+                                ptr %made)
+  br i1 %allocated, label %temporaries, label %error
+temporaries:
+  %output.count = get i64 %table TABLE.outputs
+  %record.count = get i64 %table TABLE.records
+  %first = add i64 %record.count, %output.count
+  %temporary.count = get i64 %table TABLE.temporaries
+  %no.temporaries = icmp eq i64 %temporary.count, 0
+  br i1 %no.temporaries, label %launch, label %measure
+measure:
+  %need = call i64 @room(ptr %table, ptr %bases, ptr %symbols, i64 %first)
+  %roomy = add i64 %need, 64
+  %little = icmp ult i64 %roomy, 32768
+  br i1 %little, label %on.stack, label %on.heap
+on.stack:
+  %stack = alloca i8, i64 %roomy, align 64
+  br label %placed
+on.heap:
+  %pool.malloc = get ptr %api API.pool_malloc
+  %have.pool = icmp ne ptr %pool.malloc, null
+  %large = icmp uge i64 %roomy, 1048576
+  %pooled = and i1 %have.pool, %large
+  br i1 %pooled, label %in.pool, label %in.heap
+in.pool:
+  %block = call ptr %pool.malloc(ptr null, i64 %roomy)
+  br label %heap
+in.heap:
+  %malloc = get ptr %api API.malloc
+  %chunk = call ptr %malloc(i64 %roomy)
+  br label %heap
+heap:
+  %got = phi ptr [ %block, %in.pool ], [ %chunk, %in.heap ]
+  %free.pool = phi i1 [ true, %in.pool ], [ false, %in.heap ]
+  %none = icmp eq ptr %got, null
+  br i1 %none, label %no.memory, label %placed
+placed:
+  %space = phi ptr [ %stack, %on.stack ], [ %got, %heap ]
+  %heaped = phi i1 [ false, %on.stack ], [ true, %heap ]
+  %back = phi i1 [ false, %on.stack ], [ %free.pool, %heap ]
+  %number = ptrtoint ptr %space to i64
+  %up = add i64 %number, 63
+  %start = and i64 %up, -64
+  br label %shift
+shift:
+  %t = phi i64 [ 0, %placed ], [ %t1, %shift ]
+  %t.place = add i64 %first, %t
+  %t.offset = at i64 %bases %t.place
+  %t.address = add i64 %t.offset, %start
+  set i64 %t.address %bases %t.place
+  %t1 = add i64 %t, 1
+  %t.more = icmp ult i64 %t1, %temporary.count
+  br i1 %t.more, label %shift, label %launch
+launch:
+  %owned = phi i1 [ false, %temporaries ], [ %heaped, %shift ]
+  %memory = phi ptr [ null, %temporaries ], [ %space, %shift ]
+  %to.pool = phi i1 [ false, %temporaries ], [ %back, %shift ]
+  %size = phi i64 [ 0, %temporaries ], [ %roomy, %shift ]
+  call void @addresses(ptr %table, ptr %bases, ptr %words)
+  %flags = get i64 %table TABLE.flags
+  %long.bit = and i64 %flags, 4
+  %always = icmp ne i64 %long.bit, 0
+  %takes.long = icmp uge i64 %work, %patience
+  %long = or i1 %always, %takes.long
+  %status = call i32 @run(ptr %api, ptr %table, ptr %words, i1 %long)
+  br i1 %owned, label %give.back, label %finished
+give.back:
+  br i1 %to.pool, label %free.pooled, label %free.plain
+free.pooled:
+  %pool.free = get ptr %api API.pool_free
+  call void %pool.free(ptr null, ptr %memory, i64 %size)
+  br label %finished
+free.plain:
+  %free = get ptr %api API.free
+  call void %free(ptr %memory)
+  br label %finished
+finished:
+  %met = icmp ne i32 %status, 0
+  %watched.bit = and i64 %flags, 2
+  %watched = icmp ne i64 %watched.bit, 0
+  %again = and i1 %met, %watched
+  br i1 %again, label %discard, label %give
+discard:
+  call void @forget(ptr %api, ptr %table, ptr %made, i64 %output.count)
+  br label %slow
+give:
+  %hits = get i64 %context CONTEXT.hits
+  %hits1 = add i64 %hits, 1
+  put i64 %hits1 %context CONTEXT.hits
+  %result = call ptr @hand_over(ptr %api, ptr %table, ptr %made)
+  ret ptr %result
+no.memory:
+  call void @forget(ptr %api, ptr %table, ptr %made, i64 %output.count)
+  %say = get ptr %api API.no_memory
+  %null = call ptr %say()
+  ret ptr null
+error:
+  ret ptr null
+slow:
+  ret ptr inttoptr (i64 1 to ptr)
+}
+
+define ptr @dispatch(ptr %self, ptr %args, i64 %nargsf, ptr %kwnames) {
+entry:
+  %bases = alloca [128 x i64], align 16
+  %symbols = alloca [64 x i64], align 16
+  %context = get ptr %self 24
+  %api = get ptr %context CONTEXT.api
+  %n = and i64 %nargsf, 9223372036854775807
+  %mode.word = get ptr %context CONTEXT.mode
+  %mode = load i64, ptr %mode.word
+  %expected = get i64 %context CONTEXT.expected
+  %same.mode = icmp eq i64 %mode, %expected
+  br i1 %same.mode, label %names, label %slow
+names:
+  %tables = get ptr %context CONTEXT.tables
+  %count = get i64 %context CONTEXT.count
+  %plain = icmp eq ptr %kwnames, null
+  br i1 %plain, label %start, label %named
+named:
+  %name.count = get i64 %kwnames 16
+  br label %start
+start:
+  %given = phi i64 [ 0, %names ], [ %name.count, %named ]
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %start ], [ %k1, %next ]
+  %some = icmp ult i64 %k, %count
+  br i1 %some, label %try, label %slow
+try:
+  %table = at ptr %tables %k
+  %want.n = get i64 %table TABLE.nargs
+  %want.names = get i64 %table TABLE.names
+  %n.fits = icmp eq i64 %n, %want.n
+  %names.fit = icmp eq i64 %given, %want.names
+  %fits = and i1 %n.fits, %names.fit
+  br i1 %fits, label %keywords, label %next
+keywords:
+  %no.names = icmp eq i64 %given, 0
+  br i1 %no.names, label %arguments, label %compare
+compare:
+  %wanted = get ptr %table TABLE.name_list
+  %alike = call i1 @names_match(ptr %api, ptr %wanted, ptr %kwnames, i64 %given)
+  br i1 %alike, label %arguments, label %next
+arguments:
+  %matched = call i1 @matches(ptr %api, ptr %table, ptr %args, ptr %bases, ptr %symbols)
+  br i1 %matched, label %found, label %next
+next:
+  %k1 = add i64 %k, 1
+  br label %loop
+found:
+  %is.first = icmp eq i64 %k, 0
+  br i1 %is.first, label %serve, label %to.front
+to.front:
+  %other = load ptr, ptr %tables
+  set ptr %other %tables %k
+  store ptr %table, ptr %tables
+  br label %serve
+serve:
+  %before = get i64 %context CONTEXT.running
+  %more = add i64 %before, 1
+  put i64 %more %context CONTEXT.running
+  %result = call ptr @serve(ptr %context, ptr %api, ptr %table, ptr %args, ptr %bases,
+                            ptr %symbols)
+  %during = get i64 %context CONTEXT.running
+  %less = sub i64 %during, 1
+  put i64 %less %context CONTEXT.running
+  %refused = icmp eq ptr %result, inttoptr (i64 1 to ptr)
+  br i1 %refused, label %next, label %give
+give:
+  ret ptr %result
+slow:
+  %slow.object = get ptr %context CONTEXT.slow
+  %vectorcall = get ptr %context CONTEXT.vectorcall
+  %answer = call ptr %vectorcall(ptr %slow.object, ptr %args, i64 %n, ptr %kwnames)
+  ret ptr %answer
+}
+"""

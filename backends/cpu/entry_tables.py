@@ -1,0 +1,479 @@
+"""Tables for the native dispatcher, made from a call that Python has just served.
+
+What both kinds of tables have in common is here: how arguments and names are compared, scalars,
+overlaps, results. An exact table serves one combination of lengths and strides, whatever they
+are; `entry_patterns` makes tables that serve all lengths.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import CellType, FunctionType, MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from fuser import captures
+from fuser.backends.cpu import entry_fields as fields
+from fuser.backends.cpu import pool
+from fuser.backends.cpu.sequence import Table
+from fuser.launch import Fresh, pack_scalars
+from fuser.native_call import ServedCall
+from fuser.specs import KernelSpec
+from fuser.tracer import OutNode
+from fuser.trees import Leaf
+
+#: Names that are looked up in every call; beyond, calls are left to Python.
+MOST_GUARDS = 64
+#: Integers up to this one are the same in float64.
+EXACT_INTEGER = 1 << 53
+#: Work of more estimated nanoseconds than this runs with the GIL released.
+PATIENCE_NS = 20_000
+_IMMUTABLE = (int, float, complex, bool, str, bytes, type(None), np.generic)
+
+
+SCALAR_NAME = re.compile(r"\bs\d+\b")
+_RANGE = re.compile(r"(-?\d+) <= \((s\d+)\) <= (-?\d+)")
+
+
+class NotServed(Exception):  # noqa: N818 - a signal: Python keeps serving such calls
+    """The dispatcher cannot serve a call."""
+
+
+@dataclass
+class Draft:
+    """What a table is made of while it is being made."""
+
+    call: ServedCall
+    table: Table
+    records: list[dict[str, int]] = field(default_factory=list)
+    record_of: dict[str, int] = field(default_factory=dict)
+    products: list[list[int]] = field(default_factory=list)
+    scalars: list[list[int]] = field(default_factory=list)
+    keep: list[Any] = field(default_factory=list)
+    ranges: list[tuple[str, int, int]] = field(default_factory=list)
+    template: Any = None
+    team: int = 0
+    long: bool = False
+
+
+def check_outputs(call: ServedCall) -> None:
+    """Refuse calls whose results are not simply new arrays, or one array of `out=`.
+
+    Raises:
+        NotServed: they are not.
+    """
+    trace, spec = call.specialisation.trace, call.specialisation.spec
+    leaves = trace.leaves
+    if trace.writes or trace.hazards or not leaves or len(leaves) > fields.MOST_OUTPUTS:
+        raise NotServed
+    if any(type(leaf) is not OutNode for leaf in leaves):
+        raise NotServed
+    if [leaf.index for leaf in leaves] != list(range(len(spec.plan.outputs))):
+        raise NotServed
+    structure = trace.structure
+    if type(structure) is not Leaf:
+        if type(structure) is not tuple or structure != tuple(map(Leaf, range(len(leaves)))):
+            raise NotServed
+        if call.out is not None:
+            raise NotServed
+    if call.out is not None and (spec.may_raise or type(call.out) is not np.ndarray):
+        raise NotServed
+
+
+def slots(call: ServedCall) -> list[int]:
+    """Where the interpreter puts each argument, in the order of the call's leaves."""
+    keywords = [k for k, name in enumerate(call.names) if name != "out" or call.out is None]
+    positional = len(call.leaves) - len(keywords)
+    return [*range(positional), *(positional + k for k in keywords)]
+
+
+def describe_arguments(draft: Draft) -> None:
+    """Records of everything but arrays: Python numbers and objects; places of arrays' records.
+
+    Raises:
+        NotServed: a value is guarded in a way that needs Python.
+    """
+    call = draft.call
+    names = {place: name for name, place in call.specialisation.array_leaves}
+    numbers = {place: name for name, place in call.specialisation.scalar_leaves}
+    guarded = _guarded_scalars(draft, set(numbers.values()))
+    for place, (leaf, slot) in enumerate(zip(call.leaves, slots(call), strict=True)):
+        record = {"slot": slot}
+        name = names.get(place) or numbers.get(place)
+        if place in numbers and name not in guarded:
+            record |= {"kind": fields.NUMBER, "expected": id(type(leaf))}
+        elif place in names and isinstance(leaf, np.generic):
+            _check_generic(leaf)
+            record |= {"kind": fields.GENERIC, "expected": id(type(leaf))}
+        elif place not in names:
+            record |= {"kind": fields.OBJECT, "expected": id(leaf)}
+            draft.keep.append(leaf)
+        elif type(leaf) is not np.ndarray:
+            raise NotServed
+        if name is not None:
+            draft.record_of[name] = len(draft.records)
+        draft.records.append(record)
+    for name, array in call.specialisation.captured.items():
+        draft.record_of[name] = len(draft.records)
+        draft.records.append({"slot": -1, "object": id(array)})
+        draft.keep.append(array)
+    if call.out is not None:
+        draft.record_of["o0"] = len(draft.records)
+        positional = len(call.leaves) + 1 - len(call.names)
+        slot = positional + call.names.index("out")
+        draft.records.append({"slot": slot, "flags": fields.IS_WRITEABLE})
+
+
+def _guarded_scalars(draft: Draft, numbers: set[str]) -> set[str]:
+    """Scalars that must be the object that was seen; ranges of others are noted.
+
+    Raises:
+        NotServed: a guard that Python has to compute.
+    """
+    guarded = set()
+    for text, value in draft.call.specialisation.trace.value_guards:
+        if text in numbers:
+            guarded.add(text)
+        elif (found := _RANGE.fullmatch(text)) and value is True:
+            draft.ranges.append((found[2], int(found[1]), int(found[3])))
+        elif SCALAR_NAME.search(text):
+            raise NotServed
+    return guarded
+
+
+def _check_generic(scalar: Any) -> None:
+    """NumPy's scalars hold their value behind the object's head.
+
+    Raises:
+        NotServed: this one does not.
+    """
+    plain = scalar.dtype.kind in "biuf" and scalar.dtype.itemsize <= 8
+    if not plain or ctypes.string_at(id(scalar) + 16, scalar.nbytes) != scalar.tobytes():
+        raise NotServed
+
+
+def arrays_of(draft: Draft) -> dict[str, Any]:
+    """Arrays among arguments, captured ones and `out=`, by buffer name."""
+    found = {
+        name: array for name, array in draft.call.arrays.items() if type(array) is np.ndarray
+    }
+    if any(array.ndim > fields.MOST_RANK for array in found.values()):
+        raise NotServed
+    return found
+
+
+def describe_names(guards: Sequence[captures.NameGuard], keep: list[Any]) -> list[list[int]]:
+    """Names that the function reads, as pairs of a place and the object that must be there.
+
+    Raises:
+        NotServed: a value may change without its object changing, or there are too many names.
+    """
+    if len(guards) > MOST_GUARDS:
+        raise NotServed
+    rows = []
+    for guard in guards:
+        kind, scope, name = _scope(guard)
+        expected = _now(guard, kind, scope)
+        if not guard.holds():
+            raise NotServed  # it changes just now
+        keep.extend([guard, scope, name, expected])
+        absent = expected is captures.ABSENT
+        rows.append(
+            fields.words(
+                "GUARD", kind=kind, scope=id(scope), name=0 if name is None else id(name),
+                expected=0 if absent else id(expected),
+            )
+        )  # fmt: skip
+    return rows
+
+
+def _scope(guard: captures.NameGuard) -> tuple[int, Any, Any]:
+    """How a name is looked up, where, and by which object."""
+    scope = guard.scope
+    if type(scope) is CellType:
+        return fields.IN_CELL, scope, None
+    if type(scope) is captures.Slots and type(scope.thing) is FunctionType:
+        return fields.IN_OBJECT, scope.thing, guard.name
+    if type(scope) is MappingProxyType:
+        place = ctypes.c_void_p.from_address(id(scope) + 16).value
+        behind = {id(part): part for part in _referents(scope)}
+        if place not in behind:
+            raise NotServed
+        scope = behind[place]
+    if type(scope) is not dict:
+        raise NotServed
+    return fields.IN_DICT, scope, guard.name
+
+
+def _referents(scope: Any) -> list[Any]:
+    """What an object refers to."""
+    import gc
+
+    return gc.get_referents(scope)
+
+
+def _now(guard: captures.NameGuard, kind: int, scope: Any) -> Any:
+    """The object that a name stands for, where its identity settles its value.
+
+    Raises:
+        NotServed: it can be changed in place.
+    """
+    if kind == fields.IN_CELL:
+        now = scope.cell_contents
+    elif kind == fields.IN_OBJECT:
+        now = getattr(scope, guard.name)
+    else:
+        now = scope.get(guard.name, captures.ABSENT)
+    if guard.by_value and not _immutable(now):
+        raise NotServed
+    return now
+
+
+def _immutable(value: Any) -> bool:
+    """Whether an object always has the value that it has now."""
+    if type(value) is tuple:
+        return all(_immutable(part) for part in value)
+    return isinstance(value, _IMMUTABLE)
+
+
+def describe_scalars(draft: Draft, sizes: Mapping[str, int]) -> None:
+    """Run-time scalars: converted by the dispatcher, or known already from the lengths.
+
+    Raises:
+        NotServed: an expression that Python has to compute.
+    """
+    numbers = dict(draft.call.specialisation.scalar_leaves)
+    for first, wanted in draft.table.scalars:
+        for place, (text, dtype) in enumerate(wanted, first):
+            if text in numbers:
+                draft.scalars.append(number_scalar(draft, place, text, dtype))
+            elif SCALAR_NAME.search(text):
+                raise NotServed
+            else:
+                packed = pack_scalars([(text, dtype)], sizes)
+                draft.table.words[place] = int.from_bytes(packed, "little", signed=True)
+
+
+def number_scalar(draft: Draft, place: int, text: str, dtype: np.dtype[Any]) -> list[int]:
+    """A Python number's way into the template.
+
+    Raises:
+        NotServed: a conversion that is left to Python.
+    """
+    kinds = {float: fields.FROM_FLOAT, int: fields.FROM_INT, bool: fields.FROM_BOOL}
+    target, low, high = target_of(dtype)
+    kind = type(draft.call.leaves[dict(draft.call.specialisation.scalar_leaves)[text]])
+    if (kind is float and target == fields.TO_INTEGER) or (dtype.kind == "b" and kind is not bool):
+        raise NotServed
+    return fields.words(
+        "SCALAR", place=place, record=draft.record_of[text], source=kinds[kind], target=target,
+        low=low, high=high,
+    )  # fmt: skip
+
+
+def target_of(dtype: np.dtype[Any]) -> tuple[int, int, int]:
+    """How a scalar of a dtype is stored, and the least and largest integer that it takes.
+
+    Raises:
+        NotServed: a dtype that is left to Python.
+    """
+    if dtype.name == "float32":
+        return fields.TO_SINGLE, -EXACT_INTEGER, EXACT_INTEGER
+    if dtype.name == "float64":
+        return fields.TO_DOUBLE, -EXACT_INTEGER, EXACT_INTEGER
+    if dtype.kind == "b":
+        return fields.TO_INTEGER, 0, 1
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return fields.TO_INTEGER, int(limits.min), min(int(limits.max), (1 << 63) - 1)
+    raise NotServed
+
+
+def reads_in_place(spec: KernelSpec, name: str) -> bool:
+    """Whether an argument is read at the very element that is written, and nowhere else."""
+    groups = spec.plan.groups
+    if len(groups) != 1 or len(groups[0].sections) != 1 or len(spec.plan.outputs) != 1:
+        return False
+    section = groups[0].sections[0]
+    if section.axes:
+        return False
+    return all(not load.views for load in section.loads if load.buffer == name)
+
+
+def pack(
+    draft: Draft, rows: dict[str, list[list[int]]], base_of: Mapping[str, int], **values: int
+) -> ctypes.Array[ctypes.c_int64]:
+    """The finished table.
+
+    Args:
+        draft: its parts; lists of rows become native memory that it keeps.
+        rows: lists of rows by the name of their count: outputs, temporaries, work, overlaps.
+        base_of: which temporary's place each temporary starts from.
+        values: single words.
+
+    Raises:
+        NotServed: it has more parts than the dispatcher has room for.
+    """
+    call, table, trace = draft.call, draft.table, draft.call.specialisation.trace
+    _check_ranges(draft)
+    first = len(draft.records)
+    bases = {f"o{k}": first + k for k in range(len(rows["outputs"]))} | draft.record_of
+    first += len(rows["outputs"])
+    bases |= {name: first + k for name, k in base_of.items()}
+    if first + len(rows["temporaries"]) > fields.MOST_BASES:
+        raise NotServed
+    if len(table.words) > fields.MOST_WORDS:
+        raise NotServed
+    rows = rows | {
+        "records": [fields.words("RECORD", **record) for record in draft.records],
+        "guards": describe_names(call.specialisation.names, draft.keep),
+        "products": draft.products,
+        "scalars": draft.scalars,
+        "operands": [[place, bases[name]] for place, name in table.places],
+    }
+    for name, part in rows.items():
+        singular = {"work": "work", "temporaries": "temporary"}.get(name, name[:-1])
+        values |= {name: len(part), f"{singular}_list": _native(draft, part)}
+    draft.template = fields.array([table.words])
+    draft.keep.extend([call.names, call.specialisation, call.launch])
+    flags = fields.TUPLE if type(trace.structure) is not Leaf else 0
+    flags |= fields.STATUS if call.specialisation.spec.may_raise else 0
+    values["flags"] = values.get("flags", 0) | flags
+    positional = len(call.leaves) + (call.out is not None) - len(call.names)
+    listed = _native(draft, [[id(name) for name in call.names]])
+    words = fields.words(
+        "TABLE", nargs=positional, names=len(call.names), name_list=listed,
+        words=len(table.words), template=fields.address(draft.template),
+        nests=len(table.heads), **values,
+    )  # fmt: skip
+    return fields.array([words])
+
+
+def _check_ranges(draft: Draft) -> None:
+    """Ranges that Python integers must stay in: conversions into words that nobody reads."""
+    for text, low, high in draft.ranges:
+        kind = type(draft.call.leaves[dict(draft.call.specialisation.scalar_leaves)[text]])
+        if kind is float:
+            raise NotServed
+        source = fields.FROM_INT if kind is int else fields.FROM_BOOL
+        draft.scalars.append(
+            fields.words(
+                "SCALAR", place=len(draft.table.words), record=draft.record_of[text],
+                source=source, target=fields.TO_INTEGER, low=low, high=min(high, (1 << 63) - 1),
+            )
+        )  # fmt: skip
+        draft.table.words.append(0)
+
+
+def _native(draft: Draft, rows: Sequence[Sequence[int]]) -> int:
+    """Rows in native memory that the draft keeps."""
+    listed = fields.array(rows)
+    draft.keep.append(listed)
+    return fields.address(listed)
+
+
+def exact_table(call: ServedCall) -> tuple[Any, Draft]:
+    """A table for calls with exactly these lengths and strides.
+
+    Raises:
+        NotServed: the dispatcher cannot serve such calls.
+    """
+    check_outputs(call)
+    draft = Draft(call, Table(call.launch))
+    describe_arguments(draft)
+    arrays = arrays_of(draft)
+    for name, array in arrays.items():
+        record = draft.records[draft.record_of[name]]
+        axes = _native(draft, [array.shape, array.strides])
+        draft.keep.append(array.dtype)
+        record |= {
+            "kind": fields.EXACT_ARRAY, "expected": id(array.dtype), "rank": array.ndim,
+            "axes": axes,
+        }  # fmt: skip
+    describe_scalars(draft, call.sizes)
+    table = draft.table
+    for at, name in table.places:
+        table.words[at] += table.offsets.get(name, 0)
+    draft.team = table.share_out()
+    spent = sum(kernel.work_ns(number, extent) for kernel, number, extent in table.nests)
+    size = table.workspace_bytes
+    rows = {
+        "outputs": _exact_outputs(draft),
+        "overlaps": _exact_overlaps(draft, arrays),
+        "temporaries": [product(size)] if size else [],
+        "work": [],
+        "ranges": [],
+    }
+    draft.long = spent >= PATIENCE_NS
+    flags = fields.LONG if draft.long else 0
+    base_of = dict.fromkeys(table.temporaries, 0)
+    return pack(draft, rows, base_of, limit=1, patience=1, flags=flags), draft
+
+
+def product(factor: int, *symbols: int, place: int = 0) -> list[int]:
+    """A product of a number and at most four symbols."""
+    a, b, c, d = [*symbols, 0, 0, 0, 0][:4]
+    return fields.words("PRODUCT", factor=factor, a=a, b=b, c=c, d=d, place=place)
+
+
+def _exact_outputs(draft: Draft) -> list[list[int]]:
+    """The arrays to allocate, with their lengths and strides."""
+    fresh = {entry.name: entry for entry in draft.table.outputs}
+    rows = []
+    for k, leaf in enumerate(draft.call.specialisation.trace.leaves):
+        if f"o{k}" in draft.record_of:
+            rows.append(fields.words("OUTPUT", given=draft.record_of[f"o{k}"]))
+            continue
+        entry = fresh[f"o{k}"]
+        size = math.prod(entry.shape) * entry.dtype.itemsize
+        row = {
+            "dims": _native(draft, [entry.shape]),
+            "strides": 0 if entry.order is None else _native(draft, [entry.strides]),
+            "pooled": int(size >= pool.THRESHOLD),
+        }
+        rows.append(output(draft, entry, leaf.generic, **row))
+    return rows
+
+
+def output(draft: Draft, entry: Fresh, generic: bool, **row: int) -> list[int]:
+    """A row for an array to allocate."""
+    draft.keep.append(entry.dtype)
+    return fields.words(
+        "OUTPUT", descr=id(entry.dtype), rank=len(entry.shape), given=-1, generic=int(generic),
+        **row,
+    )  # fmt: skip
+
+
+def _exact_overlaps(draft: Draft, arrays: Mapping[str, Any]) -> list[list[int]]:
+    """What an array of `out=` must not share memory with."""
+    target = arrays.get("o0")
+    if target is None:
+        return []
+    rows = []
+    low_w, high_w = _reach(target)
+    for name, array in arrays.items():
+        if name == "o0" or not array.size:
+            continue
+        same = array.strides == target.strides and array.shape == target.shape
+        same = same and array.dtype.itemsize == target.dtype.itemsize
+        low_r, high_r = _reach(array)
+        rows.append(
+            fields.words(
+                "OVERLAP", written=draft.record_of["o0"], read=draft.record_of[name],
+                same=int(same and reads_in_place(draft.call.specialisation.spec, name)),
+                low_w=low_w, low_r=low_r, factor_w=high_w, factor_r=high_r,
+            )
+        )  # fmt: skip
+    return rows
+
+
+def _reach(array: Any) -> tuple[int, int]:
+    """How many bytes an array reaches before and after its first element's address."""
+    spans = [(n - 1) * s for n, s in zip(array.shape, array.strides, strict=True)]
+    low = -sum(span for span in spans if span < 0)
+    return low, sum(span for span in spans if span > 0) + array.dtype.itemsize
