@@ -43,7 +43,7 @@ from fuser.native_call import ServedCall
 _LENGTH_NAME = re.compile(r"\bn\d+\b")
 #: A guard that holds for all lengths that tables serve: a product of lengths is not 0.
 _POSITIVE = re.compile(r"[n\d* ()]+ (> 0|>= 1|!= 0)")
-_PRIMES = ((17, 19, 23, 29, 31, 37, 53), (41, 43, 47, 59, 61, 67, 71))
+_PRIMES = ((37, 41, 43, 47, 53, 59, 101), (61, 67, 71, 73, 79, 83, 103))
 #: Where a kernel is in a form for short rows.
 _SMALL_PRIMES = ((3, 5, 7, 11, 13), (5, 7, 11, 13, 3))
 #: Stand-ins are never touched, but their addresses have to be reserved.
@@ -355,14 +355,16 @@ def _ranges(pattern: Pattern) -> list[list[int]]:
         elements = pattern.solve([extent.elements for extent in extents])
         rows.append([*elements[:5], 0, 2 * reduction_forms.PART - 1])
         kernel, number, _ = pair[0]
-        if not reduction_forms.can_lie_beside(kernel.nests[number]):
+        nest = kernel.nests[number]
+        if not reduction_forms.can_lie_beside(nest):
             continue
         lengths = [
             math.prod(dims.evaluate(section.shape[axis], probe.sizes) for axis in section.axes)
             for probe in pattern.probes
         ]
         beside = extents[0].form == "beside"
-        low, high = (0, reduction_forms.SHORT) if beside else (reduction_forms.SHORT + 1, 1 << 40)
+        short = reduction_forms.short_rows(nest)
+        low, high = (0, short) if beside else (short + 1, 1 << 40)
         rows.append([*pattern.solve(lengths)[:5], low, high])
     return rows
 

@@ -103,7 +103,7 @@ def lay_out(nest: LoopNest, lengths: Sequence[int]) -> tuple[list[int], Extent]:
     reduced = math.prod(lengths[nest.rank - nest.reduced :])
     elements = rows * inner * reduced
     fair = max(1, CHUNK // max(reduced, 1))
-    if can_lie_beside(nest) and reduced <= _short(nest):
+    if can_lie_beside(nest) and reduced <= short_rows(nest):
         return [], _beside(kept, reduced, elements)
     ochunk, ichunk = (1, max(COLUMNS, fair // COLUMNS * COLUMNS)) if column else (fair, 1)
     parts, length = _parts(nest, rows, inner, lengths[nest.rank - nest.reduced], elements)
@@ -117,7 +117,7 @@ def lay_out(nest: LoopNest, lengths: Sequence[int]) -> tuple[list[int], Extent]:
     return words, Extent(items, inner, elements, 1, ichunk, "split")
 
 
-def _short(nest: LoopNest) -> int:
+def short_rows(nest: LoopNest) -> int:
     """The longest rows that are computed side by side."""
     return SHORT_ONCE if len(Stages(nest).loops) == 1 else SHORT
 
