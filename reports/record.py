@@ -83,13 +83,17 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Parallel sequences, one entry a sample; `seconds[i]` is for `calls[i]` calls together."""
+    """Parallel sequences, one entry a sample; `seconds[i]` is for `calls[i]` calls together.
+
+    `checked[i]` is 1 where the last of those calls was verified; empty in older records.
+    """
 
     process: Sequence[int] = ()
     block: Sequence[int] = ()
     order: Sequence[int] = ()
     calls: Sequence[int] = ()
     seconds: Sequence[float] = ()
+    checked: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +299,9 @@ def _check_samples(document: Mapping[str, Any], source: str) -> None:
         for run in cell["runs"]:
             samples = run["samples"]
             where = f"{source}: cells[{cell['id']}].runs[{run['variant']}].samples"
-            lengths = {name: len(values) for name, values in samples.items()}
+            lengths = {
+                name: len(values) for name, values in samples.items() if values or name != "checked"
+            }
             if len(set(lengths.values())) > 1:
                 raise RecordError(
                     f"{where}: the lists are parallel but their lengths differ: {lengths}. "

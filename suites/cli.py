@@ -22,6 +22,7 @@ from fuser.suites.machine import command_line
 from fuser.suites.plan import Plan
 from fuser.suites.saved_runs import RECORD, RESULTS, find_run
 
+PLANS = {"quick": plans.quick_plan, "full": plans.full_plan, "peers": plans.peers_plan}
 EXIT_USAGE = 2
 EXIT_NOTHING = 3
 EXIT_WRONG = 4
@@ -36,7 +37,10 @@ def main() -> None:
 @main.command()
 @click.argument("ids", nargs=-1)
 @click.option("--list", "list_only", is_flag=True, help="Show the workloads and stop.")
-@click.option("--preset", type=click.Choice(["quick", "full"]), default="quick", show_default=True)
+@click.option(
+    "--preset", type=click.Choice(["quick", "full", "peers"]), default="quick", show_default=True,
+    help="peers: pointwise work on 16 k to 64 M elements, fused beside every other fuser.",
+)
 @click.option("--full", is_flag=True, help="The same as --preset full: everything, about an hour.")
 @click.option("--processes", type=click.IntRange(1, 100), help="Worker processes (quick: 3).")
 @click.option("--budget-s", type=click.FloatRange(1), help="Seconds for measuring (quick: 200).")
@@ -79,10 +83,12 @@ def _plan(ids: Sequence[str], preset: str, full: bool, **options: Any) -> Plan:
     if any(":" in each for each in (*ids, options["variants"] or "")):
         sys.path.append(str(Path.cwd()))  # where a person's own module:NAME is
     try:
-        names = _split(options["variants"]) or list(plans.MODES)
-        names += [each for each in _peers(options["peers"]) if each not in names]
-        variants = plans.variants_for(names)
-        make = plans.full_plan if full or preset == "full" else plans.quick_plan
+        among_peers = preset == "peers"
+        default = plans.PEERS_VARIANTS if among_peers else plans.MODES
+        names = _split(options["variants"]) or list(default)
+        names += [each for each in _peers(options["peers"] or among_peers) if each not in names]
+        variants = plans.variants_for(names, aa=not among_peers)
+        make = plans.full_plan if full else PLANS[preset]
         plan = make(variants=variants, seed=options["seed"], command=command_line())
         plan = selection.restrict(
             plan, ids, _split(options["dtypes"]), _split(options["sizes"]),
@@ -94,7 +100,9 @@ def _plan(ids: Sequence[str], preset: str, full: bool, **options: Any) -> Plan:
     except (ValueError, ImportError) as error:
         raise click.UsageError(str(error)) from None
     # each peer is measured in processes of its own: it gets as much time as ours together
-    chosen: dict[str, Any] = {"budget_s": plan.budget_s * max(1, len(plan.groups()))}
+    chosen: dict[str, Any] = {}
+    if not among_peers:
+        chosen["budget_s"] = plan.budget_s * max(1, len(plan.groups()))
     chosen |= {name: options[name] for name in ("processes", "budget_s") if options[name]}
     return replace(plan, **chosen)
 

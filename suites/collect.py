@@ -33,7 +33,7 @@ COUNTED = (
 class RowFindings:
     """What is known of one variant on one cell, over all processes."""
 
-    samples: list[tuple[int, int, int, int, float]] = field(default_factory=list)
+    samples: list[tuple[int, int, int, int, float, int]] = field(default_factory=list)
     first_call_s: list[float] = field(default_factory=list)
     stages_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     relative: float | None = None
@@ -81,9 +81,9 @@ class Collector:
         for row in self.rows.values():
             row.samples = [each for each in row.samples if each[0] != process]
 
-    def fail(self, cell: int, variant: int, reason: str) -> None:
+    def fail(self, cell: int, variant: int, reason: str, status: str = "failed") -> None:
         """Note that a row cannot be measured."""
-        self.rows[cell, variant].dropped = ("failed", reason)
+        self.rows[cell, variant].dropped = (status, reason)
 
     def _row(self, event: Event) -> RowFindings:
         return self.rows[event["cell"], event["variant"]]
@@ -93,7 +93,8 @@ class Collector:
 
     def _add_first(self, process: int, event: Event) -> None:
         row = self._row(event)
-        row.first_call_s.append(event["first_call_s"])
+        if event["first_call_s"] is not None:
+            row.first_call_s.append(event["first_call_s"])
         for stage, seconds in event["stages_s"].items():
             row.stages_s[stage].append(seconds)
         row.facts = event
@@ -115,7 +116,9 @@ class Collector:
         row.problem = row.problem or event["problem"]
 
     def _add_sample(self, process: int, event: Event) -> None:
-        fields = (event["block"], event["order"], event["calls"], event["seconds"])
+        seconds = float(f"{event['seconds']:.6g}")  # the clock knows no more digits
+        checked = int(event.get("checked", False))
+        fields = (event["block"], event["order"], event["calls"], seconds, checked)
         self._row(event).samples.append((process, *fields))
 
     def _add_inside(self, process: int, event: Event) -> None:
@@ -199,7 +202,7 @@ class Collector:
         status, reason = self._status(workload, row, variant)
         # a wrong result has no speed: what was timed is not kept
         kept = [] if status in ("wrong", "failed") else sorted(row.samples)
-        columns = [list(column) for column in zip(*kept, strict=True)] or [[], [], [], [], []]
+        columns = [list(column) for column in zip(*kept, strict=True)] or [[], [], [], [], [], []]
         return Run(
             variant=variant.name, status=status, reason=reason,
             expected_fallback=variant.kind == "fallback"

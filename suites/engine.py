@@ -155,6 +155,7 @@ class Engine:
                 variant for variant in variants
                 if plan.wants(cell, plan.variants[variant])
                 and (index, variant) not in self.excluded
+                and not self._too_long(index, variant)
             ]
             for index, cell in enumerate(plan.cells)
         ]
@@ -168,12 +169,24 @@ class Engine:
                 least_sample_s=plan.least_sample_s,
                 least_blocks=plan.least_blocks, most_blocks=plan.most_blocks,
                 memory_bytes=plan.memory_bytes, seed=plan.seed * 1000 + process,
+                longest_call_s=plan.longest_call_s,
             ),
             cells=cells, rows=[rows for rows in wanted if rows],
             variants={index: spec for index, spec in variants.items() if index in used},
-            ceilings=plan.ceilings, scaling=plan.scaling if fused else (),
+            # once a turn: a peer alone would measure the same memory again
+            ceilings=plan.ceilings and process % len(plan.groups()) == 0,
+            scaling=plan.scaling if fused else (),
             scaling_variant=fused[0] if fused else None, experiments=plan.experiments,
+            keep_texts=plan.keep_texts and process == 0, reuse_compiled=plan.reuse_compiled,
         )
+
+    def _too_long(self, cell: int, variant: int) -> bool:
+        """Take a row out of which one call would take too long, and say so."""
+        reason = self.plan.too_long(self.plan.cells[cell], self.plan.variants[variant])
+        if reason is not None:
+            self.excluded.add((cell, variant))
+            self.collector.fail(cell, variant, reason, "not_run")
+        return reason is not None
 
     def _show(self, process: int, event: Event) -> None:
         """Say what is at work, a few times a second: events arrive many at once."""
@@ -286,6 +299,8 @@ def _settings(plan: Plan) -> Mapping[str, Any]:
         "processes": plan.processes, "worker_processes": plan.worker_count(),
         "most_blocks": plan.most_blocks, "least_blocks": plan.least_blocks,
         "least_sample_s": plan.least_sample_s, "budget_s": plan.budget_s,
-        "memory_bytes": plan.memory_bytes, "disk_cache": _environment()["FUSER_CACHE"],
+        "memory_bytes": plan.memory_bytes, "paired": plan.paired,
+        "longest_call_s": plan.longest_call_s, "reuse_compiled": plan.reuse_compiled,
+        "disk_cache": _environment()["FUSER_CACHE"],
         "threads": machine.usable_cores(),
     }

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -30,8 +30,21 @@ CEILINGS_S = 2.0
 SCALING_S = 0.001  # an operation
 REFERENCES = 3  # evaluations in float64: before, during and after timing
 CHECKED_S = 2e-8  # an element of a result compared three times
+MADE_S = 2e-9  # an element of an argument or result written and looked through
+LARGE_ELEMENTS = 1 << 23
+"""Results of more elements are verified by parts where that is possible."""
 SINGLE_CALLS = 4  # the first, two to calibrate, the last
 RELATIVE_TIME: Mapping[str, float] = {"eager": 1.0, "aa": 1.0, "fallback": 1.0, "fused": 0.3}
+PEERS_BUDGET_S = 1200.0
+PEERS_VARIANTS = ("eager", "fused", "fused_into")
+PEERS_WORKLOADS = (
+    "axpy", "polynomial", "multiply_add_pairs", "shifted_powers", "hypotenuse", "gelu_bias",
+    "silu_mul", "scale_bias_relu", "bias_add", "black_scholes", "wave_times_decay",
+    "cos_sin_chain", "law_of_cosines", "sine_and_log_root", "exp_tan_sinh", "angle_sum",
+    "where_odd", "boolean_mix", "clip_integers", "strided", "transposed", "mixed_dtypes",
+)
+"""DESIGN 7.6's, numexpr's expressions, activations with bias, comparisons, layouts, dtypes."""
+PEERS_ELEMENTS = (1 << 14, 1 << 18, 1 << 22, 1 << 24, 1 << 26)
 FEW, MANY = 16, 1 << 19
 """Elements on which a workload's pace is taken."""
 
@@ -90,7 +103,21 @@ class Plan:
     experiments: bool = False
     memory_bytes: int = 1 << 30
     stall_s: float = 120.0  # a worker that says nothing for so long is stopped
+    longest_call_s: float = 60.0  # rows of which one call takes longer are not run
+    paired: bool = True  # each peer's processes also measure eager, to which its times then relate
+    keep_texts: bool = True  # plans, sources and assembly, for the report
+    reuse_compiled: bool = False  # of peers that compile for seconds: once for all sizes
     command: Sequence[str] = field(default_factory=tuple)
+
+    def too_long(self, cell: CellPlan, variant: VariantPlan) -> str | None:
+        """Return why a row is not even begun: NumPy would need too long for one call."""
+        if variant.kind not in ("eager", "aa", "fallback", "into"):
+            return None
+        if variant.kind == "into" and variant.name != "eager_into":
+            return None
+        if (call_s := eager_estimate_s(resolve(cell.workload), cell)) <= self.longest_call_s:
+            return None
+        return f"one call takes about {call_s:.1f} s, longer than {self.longest_call_s:g} s"
 
     def wants(self, cell: CellPlan, variant: VariantPlan) -> bool:
         """Return whether this pair is to be measured."""
@@ -104,7 +131,7 @@ class Plan:
         """Return which variants share worker processes: ours together, each peer with eager."""
         present = [each for each in self.variants if each.absent_reason is None]
         shared = [each for each in present if not each.own_process]
-        eager = [each for each in shared if each.kind == "eager"]
+        eager = [each for each in shared if each.kind == "eager" and self.paired]
         groups = [shared] if shared else []
         return groups + [[*eager, each] for each in present if each.own_process]
 
@@ -119,22 +146,30 @@ class Plan:
 
     def bounds_s(self) -> tuple[float, float]:
         """Return about how long the run takes with the fewest and with the most blocks."""
-        bounds = [self._worker_bounds_s(group) for group in self.groups()]
+        bounds = [self._worker_bounds_s(group, not at) for at, group in enumerate(self.groups())]
         least_s = self.processes * sum(least for least, _ in bounds)
         return least_s, self.processes * sum(most for _, most in bounds)
 
-    def _worker_bounds_s(self, group: Sequence[VariantPlan]) -> tuple[float, float]:
-        """Return one process's least and most seconds."""
-        fixed_s = PROCESS_START_S + (CEILINGS_S if self.ceilings else 0.0)
+    def _worker_bounds_s(
+        self, group: Sequence[VariantPlan], first: bool
+    ) -> tuple[float, float]:
+        """Return one process's least and most seconds; the first group's measure ceilings."""
+        fixed_s = PROCESS_START_S + (CEILINGS_S if self.ceilings and first else 0.0)
         if any(each.kind == "fused" for each in group):
             fixed_s += SCALING_S * sum(self.scaling)
         block_s = 0.0
         for cell in self.cells:
-            wanted = [each for each in group if self.wants(cell, each)]
+            wanted = [
+                each for each in group
+                if self.wants(cell, each) and self.too_long(cell, each) is None
+            ]
             if not wanted:
                 continue
             eager_s = eager_estimate_s(resolve(cell.workload), cell)
-            fixed_s += REFERENCES * 2 * eager_s + cell.elements * CHECKED_S * (len(wanted) + 2)
+            large = cell.elements > LARGE_ELEMENTS  # verified by parts
+            fixed_s += (0.0 if large else REFERENCES * 2 * eager_s)
+            checked_s = MADE_S if large else CHECKED_S
+            fixed_s += cell.elements * checked_s * (len(wanted) + 2)
             for each in wanted:
                 call_s = eager_s * RELATIVE_TIME.get(each.kind, 0.5)
                 fixed_s += each.first_call_s + SINGLE_CALLS * call_s
@@ -284,6 +319,42 @@ def full_plan(**changes: Any) -> Plan:
         "experiments": True,
     }
     return Plan(**(settings | changes))
+
+
+def peers_plan(**changes: Any) -> Plan:
+    """Return fused beside every other fuser: pointwise work, five sizes, two dtypes.
+
+    NumPy runs in our processes alone: peers relate to it by their times, not pair by pair.
+    """
+    settings: dict[str, Any] = {
+        "cells": peers_cells(),
+        "variants": variants_for(aa=False),
+        "processes": 3,
+        "budget_s": PEERS_BUDGET_S,
+        "most_blocks": 8,
+        "least_blocks": 1,
+        "longest_call_s": 2.0,
+        "paired": False,
+        "keep_texts": False,
+        "reuse_compiled": True,
+    }
+    return Plan(**(settings | changes))
+
+
+def peers_cells() -> list[CellPlan]:
+    """Return `PEERS_WORKLOADS` on 16 k to 64 M elements, in their first two dtypes."""
+    return [
+        CellPlan(name, dtype, elements, named_size(workloads()[name], elements))
+        for name in PEERS_WORKLOADS
+        for dtype in workloads()[name].dtypes[:2]
+        for elements in PEERS_ELEMENTS
+    ]
+
+
+def named_size(workload: Workload, elements: int) -> SizeName:
+    """Return the preset of so many elements, or that it is one of a sweep."""
+    named = [preset for preset, count in workload.sizes.items() if count == elements]
+    return cast(SizeName, named[0] if named else "sweep")
 
 
 def blocks_within(

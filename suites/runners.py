@@ -61,6 +61,11 @@ class Runner:
     writes_into: ClassVar[bool] = False
     """Its results go into arrays that the engine gives to `prepare_into`."""
 
+    reuses = False
+    """Set for long runs: `prepare` may give what it compiled for another size of the same types;
+    `reused` then says so, and the first call is not recorded."""
+    reused = False
+
     def unavailable(self) -> str | None:
         """Return why this runner cannot be used here and what to install, or None."""
         return None
@@ -91,6 +96,10 @@ class Runner:
     def accept(self, arguments: Arguments) -> Arguments:
         """Return the arguments as this runner's own arrays; outside of the timed region."""
         return arguments
+
+    def fetch(self, result: Any) -> Any:
+        """Return a result as what NumPy can look at; outside of the timed region."""
+        return result
 
     @contextmanager
     def observed(self) -> Iterator[dict[str, float]]:
@@ -259,6 +268,13 @@ def _trivial(x: Any) -> Any:
 
 def _whole(value: Any) -> int | None:
     return None if value is None else int(value)
+
+
+def _allocations(explanation: Any) -> int | None:
+    """Return how many arrays a planned call makes: temporaries and results; None unplanned."""
+    if explanation.graph is None or not explanation.groups:
+        return None
+    return len(explanation.realised) + len(explanation.graph.outputs)
 
 
 def _text_hashes(prepared: Any, arguments: Arguments) -> dict[str, str]:

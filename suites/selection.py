@@ -9,7 +9,14 @@ from typing import cast
 
 import numpy as np
 
-from fuser.suites.plan import CellPlan, Plan, SizeName, full_cells, quick_cells
+from fuser.suites.plan import (
+    CellPlan,
+    Plan,
+    SizeName,
+    full_cells,
+    named_size,
+    quick_cells,
+)
 from fuser.suites.registry import resolve, workloads
 from fuser.suites.workload import Axes, Workload, number_of
 
@@ -87,9 +94,7 @@ def _cell(
         raise UnknownSelectionError(
             f"{size!r}: a size is S, M, L or a number of elements from 1 on (16384, 16k, 4M)"
         )
-    named = [preset for preset, count in workload.sizes.items() if count == elements]
-    preset = cast(SizeName, named[0] if named else "sweep")
-    return CellPlan(name, dtype, elements, preset, axes)
+    return CellPlan(name, dtype, elements, named_size(workload, elements), axes)
 
 
 def restrict(
@@ -108,7 +113,8 @@ def restrict(
     """
     if not identifiers and not dtypes and not sizes and not axes:
         return plan
-    cells = unique(cell for each in identifiers for cell in cells_of(each)) or list(plan.cells)
+    named = (_of_plan(plan, each) or cells_of(each) for each in identifiers)
+    cells = unique(cell for group in named for cell in group) or list(plan.cells)
     if dtypes:
         cells = unique(each for cell in cells for each in _with_dtypes(cell, dtypes))
     if sizes:
@@ -120,6 +126,11 @@ def restrict(
     if axes:
         cells = unique(each for cell in cells for each in _with_axes(cell, axes))
     return replace(plan, cells=cells, preset="custom", scaling=())
+
+
+def _of_plan(plan: Plan, identifier: str) -> list[CellPlan]:
+    """Return the preset's own cells of a workload."""
+    return [cell for cell in plan.cells if cell.workload == identifier]
 
 
 def _with_dtypes(cell: CellPlan, dtypes: Sequence[str]) -> list[CellPlan]:

@@ -39,6 +39,8 @@ class Job:
     scaling: Sequence[int]
     scaling_variant: int | None
     experiments: bool = False
+    keep_texts: bool = False
+    reuse_compiled: bool = False
 
     def to_json(self) -> str:
         """Return the job as text."""
@@ -109,7 +111,8 @@ def work(job: Job, emit: Emit, position: Position) -> None:
         position.mark(-1, variant)
         used[variant] = runners.load(spec)
         used[variant].start()
-        used[variant].keeps_texts = job.process == 0 and used[variant].kind == "fused"
+        used[variant].reuses = job.reuse_compiled
+        used[variant].keeps_texts = job.keep_texts and used[variant].kind == "fused"
     position.mark(-1, -1)
     emit({"event": "overhead", **call_overhead(job.limits.least_sample_s)})
     if job.ceilings:

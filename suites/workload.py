@@ -153,7 +153,13 @@ def _filled(
     size = int(np.prod(shape))
     kind = np.float32 if dtype.itemsize < 8 else np.float64
     values = draw(min(size, DISTINCT), kind).astype(dtype, copy=False)
-    return np.resize(values, shape)
+    if size <= DISTINCT:
+        return values.reshape(shape)
+    filled = np.empty(size, dtype)
+    whole = size // DISTINCT * DISTINCT
+    filled[:whole].reshape(-1, DISTINCT)[...] = values
+    filled[whole:] = values[: size - whole]
+    return filled.reshape(shape)
 
 
 def matrix_and_rows(count: int, low: float = -2.0, high: float = 2.0) -> MakeInputs:

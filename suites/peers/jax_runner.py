@@ -57,9 +57,10 @@ class JaxRunner(Runner):
         """Return copies as JAX arrays; numbers stay Python's, which JAX takes as weak."""
         import jax.numpy
 
-        return tuple(
+        given: Arguments = jax.block_until_ready(tuple(
             jax.numpy.array(each) if isinstance(each, np.ndarray) else each for each in arguments
-        )
+        ))
+        return given
 
     def compiled_kernels(self) -> int:
         """Return how many programs the jitted functions hold."""

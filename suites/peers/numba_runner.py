@@ -28,6 +28,7 @@ class NumbaRunner(Runner):
 
     def __init__(self) -> None:
         self.compiled: list[Any] = []
+        self.kept: dict[Any, Any] = {}
 
     def unavailable(self) -> str | None:
         """Return what to install, or None."""
@@ -43,6 +44,11 @@ class NumbaRunner(Runner):
         import numba
         from numba.core.errors import NumbaError
 
+        types = tuple(map(numba.typeof, self.accept(arguments)))
+        known = self.kept.get((function, types))
+        self.reused = self.reuses and known is not None
+        if self.reused:
+            return cast(Callable[..., Any], known)
         options = {"parallel": True, "fastmath": True}
         helper = numba.njit(inline="always", **options)
         how: dict[str, Any] = {"finish": helper}
@@ -53,10 +59,11 @@ class NumbaRunner(Runner):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that nothing could run in parallel is no error
             try:
-                dispatcher.compile(tuple(map(numba.typeof, self.accept(arguments))))
+                dispatcher.compile(types)
             except NumbaError as error:
                 raise NotExpressibleError(f"numba.njit: {first_line(error)}") from error
         self.compiled.append(dispatcher)
+        self.kept[function, types] = dispatcher
         return cast(Callable[..., Any], dispatcher)
 
     def accept(self, arguments: Arguments) -> Arguments:

@@ -1,6 +1,7 @@
 """PyTorch: the formula traced through torch's NumPy support and compiled by torch.compile."""
 
 import shutil
+import types
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -21,6 +22,9 @@ class TorchRunner(Runner):
     typical_first_call_s = 2.5
     description = "torch.compile(fullgraph=True) of the NumPy formula, inductor, CPU"
 
+    def __init__(self) -> None:
+        self.kept: dict[Callable[..., Any], Any] = {}
+
     def unavailable(self) -> str | None:
         """Return what to install, or None."""
         if (reason := missing("torch", "torch")) is not None:
@@ -39,9 +43,18 @@ class TorchRunner(Runner):
         import torch
         from torch._dynamo.exc import TorchDynamoException
 
-        torch._dynamo.reset()
-        on_tensors = torch.compiler.wrap_numpy(function)
-        compiled = torch.compile(on_tensors, fullgraph=True, dynamic=False)
+        self.reused = self.reuses and function in self.kept
+        if self.reused:
+            # another size makes torch compile once more, then for every size at once
+            compiled = self.kept[function]
+        else:
+            if not self.reuses:
+                torch._dynamo.reset()
+            on_tensors = _with_its_own_code(torch.compiler.wrap_numpy(function))
+            dynamic = None if self.reuses else False
+            compiled = self.kept[function] = torch.compile(
+                on_tensors, fullgraph=True, dynamic=dynamic
+            )
         try:
             with torch.no_grad():
                 compiled(*self.accept(arguments))
@@ -65,6 +78,17 @@ class TorchRunner(Runner):
         from torch._dynamo.utils import counters
 
         return int(counters["stats"]["unique_graphs"])
+
+
+def _with_its_own_code(function: Any) -> Any:
+    """Return a copy with a code object of its own.
+
+    torch counts and looks up what it compiled by code object, and all wrapped functions share one.
+    """
+    code = function.__code__.replace(co_name=f"{function.__name__}_on_tensors")
+    return types.FunctionType(
+        code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
 
 
 def _double(x: Any) -> Any:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -89,6 +90,84 @@ class RememberingAddresses(Honest):
             return last[0]
 
         return remembered
+
+
+class RememberingValues(Honest):
+    """Remembers results by all values of its arguments, so that every result is right."""
+
+    name = "remembering_values"
+
+    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
+        """Return a function that computes slowly, and each thing once."""
+        kept: dict[bytes, Any] = {}
+
+        def remembered(*given: Any) -> Any:
+            key = b"".join(each.tobytes() for each in given)
+            if key not in kept:
+                time.sleep(0.002)
+                kept[key] = function(*given)
+            return kept[key]
+
+        return remembered
+
+
+class Skipping(Honest):
+    """Skips the work when it is called again at once, as a timing loop does."""
+
+    name = "skipping"
+
+    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
+        """Return a function that computes only when some time has passed since its last call."""
+        last: list[Any] = [0.0, None]
+
+        def skipping(*given: Any) -> Any:
+            now_s = time.perf_counter()
+            if now_s - last[0] > 1e-3 or last[1] is None:
+                last[1] = function(*given)
+            last[0] = time.perf_counter()
+            return last[1]
+
+        return skipping
+
+
+class Background(Honest):
+    """Returns at once and computes in a thread: nobody waits for it."""
+
+    name = "background"
+
+    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
+        """Return a function that starts the work."""
+
+        def background(*given: Any) -> Any:
+            result = np.empty_like(given[0])
+
+            def work() -> None:
+                time.sleep(0.002)
+                np.copyto(result, function(*given))
+
+            threading.Thread(target=work, daemon=True).start()
+            return result
+
+        return background
+
+
+class Lazy(Honest):
+    """Returns a promise that computes when somebody looks at it."""
+
+    name = "lazy"
+
+    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
+        """Return a function of promises."""
+
+        class Promise:
+            def __init__(self, given: Any) -> None:
+                self.given = given
+
+            def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+                time.sleep(0.002)
+                return np.asarray(function(*self.given))
+
+        return lambda *given: Promise(given)
 
 
 class Overwriting(Honest):

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from fuser.suites import measuring, sampling
+from fuser.suites import preparing, sampling
 from fuser.suites.measuring import Event, Limits, Measurement
 from fuser.suites.plan import CellPlan
 from fuser.suites.runners import EagerRunner, Runner
@@ -59,7 +59,7 @@ def test_out_of_time_every_cell_still_gets_the_least_blocks() -> None:
 
 def test_a_cell_that_does_not_fit_the_memory_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """It says what it needs and what there is, and the others are measured."""
-    monkeypatch.setattr(measuring, "available_memory_bytes", lambda: 8 * 4 * 1001)
+    monkeypatch.setattr(preparing, "available_memory_bytes", lambda: 8 * 4 * 1001)
     events = measured(3, SHORT)
     dropped = [event for event in events if event["event"] == "dropped"]
     assert [event["cell"] for event in dropped] == [2]

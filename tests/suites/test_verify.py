@@ -11,6 +11,7 @@ from fuser.suites.verify import (
     compare_or_recall,
     copies,
     flatten,
+    nbytes,
     poison,
     reference,
     refill,
@@ -27,7 +28,7 @@ def test_the_reference_is_float64_and_knows_the_dtype() -> None:
     """The formula is evaluated in float64; the expected dtype is what NumPy gives."""
     assert EXPECTED.outputs[0].dtype == np.float64
     assert EXPECTED.dtypes == (np.dtype(np.float32),)
-    assert EXPECTED.nbytes() == 12
+    assert nbytes(EXPECTED) == 12
 
 
 def test_a_reference_of_the_same_dtype() -> None:

@@ -137,4 +137,4 @@ def test_a_peer_gets_its_own_arrays_outside_of_timing() -> None:
     variants = [VariantPlan("converting", cheats.spec(cheats.Converting), "peer")]
     run = measure_here(cheats.DOUBLE, 64, variants).runs[0]
     assert (run.status, run.reason) == ("ok", "")
-    assert cheats.Converting.converted == 3
+    assert 3 <= cheats.Converting.converted < 40

@@ -1,0 +1,71 @@
+"""Whether a call did its work, and did it before it returned."""
+
+import time
+from typing import Any
+
+import numpy as np
+
+from fuser.suites.inspection import (
+    arrays_of,
+    arrives_late,
+    glance,
+    is_remembered,
+    rewrite,
+    written_later,
+)
+from tests.suites.cheats import double
+
+
+class Promise:
+    """Computes when it is looked at."""
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        time.sleep(0.001)
+        return np.ones(3)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def test_a_glance_sees_the_first_and_the_last_element() -> None:
+    """Also of arrays that are not contiguous, scalars and empty ones."""
+    array = np.arange(1000.0)
+    assert glance([array])[0][[0, -1]].tolist() == [0.0, 999.0]
+    before = glance([array, array[::2], np.float64(3), np.zeros(0)])
+    assert not written_later([array], before[:1])
+    array[-1] = np.nan
+    assert written_later([array], before[:1])
+
+
+def test_results_that_are_computed_when_looked_at_are_late() -> None:
+    """A promise is, an array that is there is not; nor what took long once only."""
+    _, look_s = arrays_of(Promise(), _same)
+    assert look_s > 0.5e-3
+    assert arrives_late(lambda: Promise(), (), _same, 1e-6, look_s)
+    assert not arrives_late(lambda: np.ones(3), (), _same, 1e-6, look_s)
+    assert not arrives_late(lambda: Promise(), (), _same, 1e-6, 1e-6)
+
+
+def test_results_kept_by_value_are_remembered() -> None:
+    """A call on other values then takes far longer."""
+    kept: dict[bytes, Any] = {}
+
+    def remembering(x: Any) -> Any:
+        if x.tobytes() not in kept:
+            time.sleep(0.001)
+            kept[x.tobytes()] = x + x
+        return kept[x.tobytes()]
+
+    for size in (3, 100):
+        assert is_remembered(remembering, (np.arange(1.0, 1.0 + size),), _same, 1e-6)
+    assert not is_remembered(double, (np.arange(100.0),), _same, 1e-6)
+
+
+def test_rewriting_moves_values_or_keeps_them() -> None:
+    """In the same arrays; numbers are left alone."""
+    many, few = np.arange(100), np.ones(2)
+    rewrite((many, few, 2.5), change=False)
+    assert (many[0], few[0]) == (0, 1.0)
+    rewrite((many, few, 2.5), change=True)
+    assert (many[0], few[0]) == (99, 0.999)
