@@ -58,7 +58,7 @@ def test_the_report_is_written_and_printed_last(
     """By the reports' own function, for the run's folder."""
     rendered: list[Path] = []
 
-    def render(folder: Path) -> Path:
+    def render(folder: Path, base: Path | None = None) -> Path:
         rendered.append(folder)
         return folder / "report.html"
 
@@ -75,7 +75,7 @@ def test_a_report_that_fails_leaves_the_record(
 ) -> None:
     """The failure is said, the record's path is printed."""
 
-    def render(folder: Path) -> Path:
+    def render(folder: Path, base: Path | None = None) -> Path:
         raise RuntimeError("no such font")
 
     monkeypatch.setattr("fuser.reports.page.render", render)
