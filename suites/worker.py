@@ -135,8 +135,8 @@ def work(job: Job, emit: Emit, position: Position) -> None:
         position.mark(-1, -1)
         emit({"event": "progress", "text": "anatomy of a call", "fraction": 0.98})
         timed = [(plan.workload, plan.dtype) for _, plan in job.cells]
-        fused = used[job.scaling_variant]
-        for event in experiments.measure(job.process, machine.usable_cores(), fused, timed):
+        runner = used[job.scaling_variant]
+        for event in experiments.measure(job.process, machine.usable_cores(), runner, timed):
             emit(event)
 
 
