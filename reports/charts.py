@@ -7,13 +7,20 @@ from matplotlib.figure import Figure
 
 from fuser.reports import (
     figure_accuracy,
+    figure_anatomy,
     figure_bandwidth,
     figure_compare,
     figure_compile,
+    figure_coverage,
+    figure_first_calls,
     figure_heatmap,
+    figure_memory,
+    figure_model,
+    figure_roofline,
     figure_speedup,
     figure_sweep,
     figure_traffic,
+    figure_waterfall,
 )
 from fuser.reports.collection import Collection
 from fuser.reports.style import Layout
@@ -61,6 +68,25 @@ CHARTS: Sequence[Chart] = (
         figure_traffic.draw,
     ),
     Chart(
+        "waterfall",
+        "traffic",
+        "Which arrays still cross kernels, and what does each cost?",
+        "From the least that a call must move, up step by step to what its kernels do move. Only "
+        "workloads whose plan moves more than the least are here, ten at most; the table has "
+        "every array with its reason.",
+        "boundaries",
+        figure_waterfall.draw,
+    ),
+    Chart(
+        "memory",
+        "traffic",
+        "How much memory does a call need beside its arguments?",
+        "Results and temporaries together, measured: the most that is held at once, at the "
+        "largest size of each workload. At 0.01 bytes or less no array is held at all.",
+        "memory",
+        figure_memory.draw,
+    ),
+    Chart(
         "bandwidth",
         "traffic",
         "How near does each row come to the speed of this machine's memory?",
@@ -69,6 +95,26 @@ CHARTS: Sequence[Chart] = (
         "the table alone: they cost more than their memory.",
         "bandwidth",
         figure_bandwidth.draw,
+    ),
+    Chart(
+        "roofline",
+        "traffic",
+        "Is it memory or arithmetic that limits each workload, and does fusing change that?",
+        "An arrow leads from unfused to fused at the largest size. Fusing moves a point right: "
+        "fewer bytes for the same operations. The slope is the memory's speed, the flat line "
+        "arithmetic's, both measured in this run. An exp or sin counts as one operation, though "
+        "it takes tens: such workloads meet the arithmetic limit below the flat line.",
+        "roofline",
+        figure_roofline.draw,
+    ),
+    Chart(
+        "anatomy",
+        "overhead",
+        "Where does the time of a short call go?",
+        "The parts are measured one by one and the whole by itself; how near their sum comes to "
+        "it is said above each pair of bars.",
+        "anatomy",
+        figure_anatomy.draw,
     ),
     Chart(
         "sweep",
@@ -87,6 +133,42 @@ CHARTS: Sequence[Chart] = (
         "The first call of the fused function at its smallest size, median over processes.",
         "compile",
         figure_compile.draw_stages,
+    ),
+    Chart(
+        "first_calls",
+        "overhead",
+        "What is left of the first call when machine code is on disk?",
+        "Cold: nothing is kept from earlier. Disk cache: a new process that finds the machine "
+        "code of an earlier one. Median over processes.",
+        "first_calls",
+        figure_first_calls.draw_states,
+    ),
+    Chart(
+        "repay",
+        "overhead",
+        "After how many calls has compiling paid for itself?",
+        "Calls after which the first one, compilation included, and the later ones take less "
+        "time together than as many eager calls.",
+        "repay",
+        figure_first_calls.draw_repay,
+    ),
+    Chart(
+        "split",
+        "overhead",
+        "Does fusing save by fewer launches or by fewer bytes?",
+        "Bars: what a model of launches, bytes and operations, fitted on this run, makes of the "
+        "removed kernels and the removed traffic. Dots: what was really saved, unfused to fused. "
+        "The gap is what the model does not explain.",
+        "split",
+        figure_model.draw_split,
+    ),
+    Chart(
+        "prediction",
+        "overhead",
+        "How far can that model be trusted?",
+        "On the line the model is right; in the grey band it is within a factor of two.",
+        "split",
+        figure_model.draw_prediction,
     ),
     Chart(
         "compile_scaling",
@@ -115,6 +197,16 @@ CHARTS: Sequence[Chart] = (
         "The largest error of any element in the checked calls, against a float64 reference.",
         "accuracy",
         figure_accuracy.draw_accuracy,
+    ),
+    Chart(
+        "coverage",
+        "evidence",
+        "Which operations are timed, which only verified, and which never?",
+        "One panel a layout of the operand. Timed: a workload of this run uses it. Verified: a "
+        "test compares it with NumPy on every edge value. Inside: an operand that the same "
+        "kernel computed.",
+        "proofs",
+        figure_coverage.draw,
     ),
     Chart(
         "noise",

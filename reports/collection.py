@@ -5,7 +5,16 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from fuser.reports import compare_tables, detail_tables, fresh_into, tables
+from fuser.reports import (
+    call_tables,
+    compare_tables,
+    cost_model,
+    coverage_table,
+    detail_tables,
+    fresh_into,
+    tables,
+    traffic_tables,
+)
 from fuser.reports.analysis import Analysis
 from fuser.reports.comparison import Comparison
 
@@ -15,14 +24,24 @@ TABLES = {
     "left_out": tables.left_out_table,
     "fresh_into": fresh_into.fresh_into_table,
     "traffic": detail_tables.traffic_table,
+    "boundaries": traffic_tables.boundaries_table,
+    "memory": traffic_tables.memory_table,
+    "roofline": traffic_tables.roofline_table,
     "bandwidth": detail_tables.bandwidth_table,
     "ceilings": detail_tables.ceilings_table,
+    "anatomy": call_tables.anatomy_table,
     "break_even": detail_tables.break_even_table,
     "compile": detail_tables.compile_table,
     "compile_scaling": detail_tables.scaling_table,
+    "first_calls": call_tables.first_calls_table,
+    "repay": call_tables.repay_table,
+    "model": cost_model.model_table,
+    "split": cost_model.split_table,
     "accuracy": detail_tables.accuracy_table,
     "noise": detail_tables.noise_table,
     "samples": detail_tables.samples_table,
+    "proofs": coverage_table.proofs_table,
+    "coverage": coverage_table.coverage_table,
 }
 """Name -> the function of an `Analysis` that makes the table."""
 

@@ -8,19 +8,10 @@ from typing import Any
 
 import pandas as pd
 
+from fuser.reports.columns import COLUMNS, DTYPE, ELEMENTS, VARIANT, WORKLOAD, Column
 from fuser.reports.marks import SIZE_TITLES
 from fuser.reports.style import bytes_text, count_text, rate_text, ratio_text, seconds_text
 from fuser.reports.tables import SIZE_ORDER
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column of a table in the page."""
-
-    name: str  # in the DataFrame
-    title: str
-    form: str = "text"
-    hint: str = ""  # shown when the pointer rests on the title
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +24,7 @@ class Entry:
     link: str = ""
     is_number: bool = False
     is_code: bool = False
+    is_long: bool = False  # a sentence, which may take several lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +50,11 @@ def _repay(value: float) -> str:
     return "never" if math.isinf(value) else f"{value:,.0f}"
 
 
+def _tiny(value: float) -> str:
+    """Spell a time far below the clock's: `0.0417 ns`, `24 ps`."""
+    return f"{1e12 * value:.3g} ps" if value < 1e-10 else seconds_text(value)
+
+
 FORMS: Mapping[str, Callable[[float], str]] = {
     "seconds": seconds_text,
     "ratio": ratio_text,
@@ -68,167 +65,16 @@ FORMS: Mapping[str, Callable[[float], str]] = {
     "elements": count_text,
     "number": lambda value: f"{value:.3g}",
     "repay": _repay,
+    "operations": lambda value: f"{value / 1e9:.3g} G/s",
+    "tiny": _tiny,
 }
 """How a number of each form is spelled."""
-
-_WORKLOAD = Column("workload", "Workload")
-_DTYPE = Column("dtype", "Dtype")
-_SIZE = Column("size", "Size", "size")
-_ELEMENTS = Column("elements", "Elements", "elements", "of the largest input")
-_VARIANT = Column("variant", "Variant")
-_CELL = Column("cell", "Row", "code")
-
-COLUMNS: Mapping[str, Sequence[Column]] = {
-    "summary": (
-        _SIZE,
-        Column("variant", "Variant"),
-        Column("baseline", "Against"),
-        Column("speedup", "Geometric mean", "ratio", "above 1 the variant is faster"),
-        Column("counted", "Rows", "of rows"),
-        Column("speedup_all", "With left-out rows", "ratio", "at their measured time"),
-        Column("counted_all", "Rows", "of rows"),
-        Column("faster", "Faster", "count"),
-        Column("slower", "Slower", "count"),
-        Column("same_within_margin", "Same", "count", "within the margin"),
-        Column("inconclusive", "Inconclusive", "count"),
-        Column("refused_as_expected", "Refused as expected", "count"),
-        Column("left_out", "Left out", "count"),
-    ),
-    "runs": (
-        _WORKLOAD,
-        _DTYPE,
-        _ELEMENTS,
-        _VARIANT,
-        Column("call_s", "One call", "seconds"),
-        Column("speedup", "Against eager", "ratio", "eager / variant"),
-        Column("verdict", "Verdict", "verdict", "or why the row is left out"),
-        Column("fusion_gain", "Fusion gains", "ratio", "unfused / fused"),
-        Column("bytes_per_second", "Least traffic", "rate", "least bytes / time"),
-        Column("copy_share", "Of copy", "percent", "share of the copy ceiling of this size"),
-        Column("kernels", "Kernels", "count", "launched by one call"),
-        Column("first_call_s", "First call", "seconds", "compilation included"),
-        Column("calls_to_repay", "Repaid after", "repay", "calls, against eager"),
-        Column("samples", "Samples", "count"),
-    ),
-    "left_out": (
-        _CELL,
-        _VARIANT,
-        Column("label", "Why"),
-        Column("reason", "Reason"),
-        Column("measured_ratio", "Against eager as timed", "ratio", "not in the summaries"),
-    ),
-    "fresh_into": (
-        _WORKLOAD,
-        _DTYPE,
-        _ELEMENTS,
-        Column("eager_s", "Eager, fresh", "seconds"),
-        Column("fused_s", "Fused, fresh", "seconds"),
-        Column("fresh_ratio", "Fresh", "ratio", "eager / fused, new arrays"),
-        Column("eager_into_s", "Eager, into", "seconds", "out= in the last operation"),
-        Column("fused_into_s", "Fused, into", "seconds", "out="),
-        Column("into_ratio", "Into", "ratio", "eager into / fused into"),
-        Column("note", "Note"),
-    ),
-    "traffic": (
-        _WORKLOAD,
-        _DTYPE,
-        _ELEMENTS,
-        Column("unfused_bytes", "Unfused", "bytes"),
-        Column("planned_bytes", "Planned", "bytes"),
-        Column("least_bytes", "Least", "bytes"),
-        Column("saving", "Unfused / planned", "ratio"),
-        Column("least_share", "Least / planned", "percent"),
-        Column("kernels_unfused", "Kernels unfused", "count"),
-        Column("kernels_fused", "fused", "count"),
-    ),
-    "bandwidth": (
-        _WORKLOAD,
-        _DTYPE,
-        _ELEMENTS,
-        _VARIANT,
-        Column("working_set_bytes", "Working set", "bytes"),
-        Column("bytes_per_second", "Least traffic", "rate"),
-        Column("copy_bytes_per_second", "Copy ceiling", "rate"),
-        Column("copy_share", "Share", "percent"),
-    ),
-    "ceilings": (
-        Column("name", "Anchor"),
-        Column("by", "Code"),
-        Column("threads", "Threads", "count"),
-        Column("working_set_bytes", "Working set", "bytes"),
-        Column("bytes_per_second", "Typical", "rate"),
-        Column("fastest_bytes_per_second", "Fastest process", "rate"),
-        Column("processes", "Processes", "count"),
-    ),
-    "break_even": (
-        _WORKLOAD,
-        _DTYPE,
-        _VARIANT,
-        Column("least_elements", "Smallest size", "elements"),
-        Column("call_s", "One call there", "seconds"),
-        Column("crossing_elements", "Overtakes eager at", "elements", "elements"),
-        Column("note", "Note"),
-    ),
-    "compile_scaling": (
-        Column("stage", "Stage"),
-        Column("operations", "Operations", "count"),
-        Column("compile_s", "Compile time", "seconds", "fastest to slowest repetition"),
-    ),
-    "accuracy": (
-        _WORKLOAD,
-        _DTYPE,
-        _ELEMENTS,
-        _VARIANT,
-        Column("max_error_ulp", "Largest error, ulp", "number"),
-        Column("max_relative_error", "Largest relative error", "number"),
-        Column("tolerance", "Tolerance", "number"),
-        Column("checked_calls", "Checked calls", "count"),
-        Column("label", "Label"),
-    ),
-    "noise": (
-        _WORKLOAD,
-        _DTYPE,
-        _ELEMENTS,
-        Column("call_s", "One eager call", "seconds"),
-        Column("ratio", "Eager / eager again", "ratio"),
-    ),
-    "compare_times": (
-        _CELL,
-        _VARIANT,
-        Column("ratio", "Head / base", "ratio", "time of a call; above 1 is slower"),
-        Column("verdict", "Verdict", "text"),
-        Column("basis", "Basis", "text", "relative to eager in the same processes, or seconds"),
-        Column("gated", "Gated"),
-    ),
-    "compare_counts": (
-        _CELL,
-        _VARIANT,
-        Column("what", "What"),
-        Column("base", "Base"),
-        Column("head", "Head"),
-        Column("finding", "Finding"),
-    ),
-    "samples": (
-        _CELL,
-        _VARIANT,
-        Column("processes", "Processes", "count"),
-        Column("blocks", "Blocks", "count"),
-        Column("calls", "Calls", "count"),
-        Column("fastest_s", "Fastest", "seconds"),
-        Column("median_s", "Median", "seconds"),
-        Column("slowest_s", "Slowest", "seconds"),
-        Column("deviation", "Spread", "percent", "median absolute deviation of the blocks"),
-        Column("reproduce", "Measure again", "code"),
-    ),
-}
-"""What the page shows of each table; the CSV has every column. `compile` has its own stages."""
-
 
 def compile_columns(table: pd.DataFrame) -> Sequence[Column]:
     """List the columns of the compile table: its stages are the run's own."""
     stages = [name for name in table.columns if name.endswith("_s") and name != "first_call_s"]
     shown = [Column(name, name.removesuffix("_s").title(), "seconds") for name in stages]
-    return [_WORKLOAD, _DTYPE, _ELEMENTS, _VARIANT, Column("first_call_s", "First call", "seconds"),
+    return [WORKLOAD, DTYPE, ELEMENTS, VARIANT, Column("first_call_s", "First call", "seconds"),
             *shown]  # fmt: skip
 
 
@@ -239,7 +85,7 @@ def display(name: str, title: str, table: pd.DataFrame) -> Table:
     lines = []
     seen: dict[str, int] = {}
     for record in table.to_dict("records"):
-        anchor = _anchor(name, record)
+        anchor = anchor_of(name, record)
         seen[anchor] = seen.get(anchor, 0) + 1
         unique = anchor if seen[anchor] == 1 else f"{anchor}-{seen[anchor]}"
         entries = [_entry(each, record, name) for each in used]
@@ -252,13 +98,16 @@ def _is_used(values: "pd.Series[Any]") -> bool:
     return bool((values.notna() & (values.astype(str) != "")).any())
 
 
-def _anchor(name: str, record: Mapping[Any, Any]) -> str:
+def anchor_of(name: str, record: Mapping[Any, Any]) -> str:
     """Name a row stably: by its cell and variant, not by its place."""
-    keys = ("cell", "workload", "dtype", "size", "stage", "operations", "name", "by", "threads")
+    keys = (
+        "cell", "workload", "dtype", "size", "stage", "operations", "name", "by", "threads", "path",
+        "subject", "part", "state", "place", "term", "operation", "layout",
+    )  # fmt: skip
     parts = [record["cell"]] if "cell" in record else [record.get(key) for key in keys]
     parts += [record.get(key) for key in ("variant", "baseline", "working_set_bytes")]
     if "cell" in record:
-        parts = parts[:2]
+        parts = parts[:2] if name != "boundaries" else [record["cell"], record["array"]]
     text = "-".join(str(part) for part in [name, *parts] if part is not None)
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", text)
 
@@ -273,15 +122,17 @@ def _entry(column: Column, record: Mapping[Any, Any], table: str) -> Entry:
     if column.form == "verdict":
         text = record["label"] or ("baseline" if record["kind"] == "eager" else str(value))
         return Entry(text, sort=text)
-    if column.form in ("text", "code"):
+    if column.form in ("text", "code", "long"):
         text = "" if value is None or value != value else str(value)
-        return Entry(text, sort=text, is_code=column.form == "code")
+        return Entry(
+            text, sort=text, is_code=column.form == "code", is_long=column.form == "long"
+        )
     if value is None or value != value:
         return Entry("", is_number=True)
     spell = FORMS[column.form]
     link = ""
     if table == "runs" and column.name == "samples":
-        link = _anchor("samples", record)
+        link = anchor_of("samples", record)
     low, high = (record.get(f"{column.name}_{end}", math.nan) for end in ("low", "high"))
     interval = ""
     if low is not None and high is not None and low == low and high == high:

@@ -2,7 +2,7 @@
 (() => {
   const key = (row, index) => {
     const cell = row.cells[index];
-    const text = cell.dataset.sort ?? cell.textContent.replace(/^#/, "").trim();
+    const text = cell.dataset.sort ?? cell.textContent.replace(/^#⋯?/, "").trim();
     const number = Number(text === "inf" ? Infinity : text);
     return { empty: text === "", number: Number.isNaN(number) ? null : number, text };
   };
@@ -52,7 +52,19 @@
       link.textContent = "#";
       link.ariaLabel = "link to this row";
       row.cells[0].prepend(link);
+      if (details.id !== "table-runs" || !document.getElementById("details-data")) continue;
+      const button = document.createElement("button");
+      button.type = "button";
+      button.className = "open";
+      button.textContent = "⋯";
+      button.ariaLabel = button.title = "plan, source, assembly, samples, command";
+      link.after(button);
     }
+  };
+  const move = (from, step) => { // up and down between the rows' buttons
+    const rows = [...from.closest("tbody").rows].filter((row) => !row.hidden);
+    const next = rows[rows.indexOf(from.closest("tr")) + step];
+    next?.querySelector("button.open")?.focus();
   };
   const reveal = () => {
     const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
@@ -72,6 +84,10 @@
     if (event.target.matches("input")) {
       if (event.key === "Escape") { event.target.value = ""; filter(event.target); event.target.blur(); }
       return;
+    }
+    if (event.target.matches("button.open") && /^Arrow(Up|Down)$/.test(event.key)) {
+      event.preventDefault();
+      move(event.target, event.key === "ArrowUp" ? -1 : 1);
     }
     if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;
     const input = nearestFilter();

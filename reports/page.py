@@ -13,8 +13,13 @@ from fuser.reports.comparison import compare_records
 from fuser.reports.figures import Drawn, draw_all
 from fuser.reports.headline import machine_line, run_line
 from fuser.reports.record import Record, load
+from fuser.reports.row_details import packed
 from fuser.reports.sections import sections_of
 from fuser.reports.tables import write_csv
+
+TRACE = "trace"
+"""The key of the record's trace events among its texts."""
+TRACE_FILE = "trace.json"
 
 
 def render(run_dir: Path, base_dir: Path | None = None, target: Path | None = None) -> Path:
@@ -39,6 +44,8 @@ def render(run_dir: Path, base_dir: Path | None = None, target: Path | None = No
     folder.mkdir(parents=True, exist_ok=True)
     collection = collect(analyse(head), comparison)
     drawn = draw_all(collection, folder / "figures")
+    if TRACE in head.texts:
+        (folder / TRACE_FILE).write_text(head.texts[TRACE], encoding="utf-8")
     write_csv({name: table for name, table in collection.tables.items() if len(table)}, folder)
     text = page_text(collection, drawn)
     unfinished = target.with_name(f"{target.name}.{os.getpid()}.tmp")
@@ -65,6 +72,9 @@ def page_text(collection: Collection, drawn: Sequence[Drawn]) -> str:
         title=f"Fusion report {record.run_id}",
         style=_resource("page.css"),
         script=_resource("page.js"),
+        details_script=_resource("details.js"),
+        details=packed(collection.analysis),
+        trace=TRACE_FILE if TRACE in record.texts else "",
         machine_line=machine_line(record),
         run_line=run_line(record),
         banners=banners_of(collection),

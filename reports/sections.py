@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from fuser.reports.collection import Collection
 from fuser.reports.comparison_output import headline
+from fuser.reports.cost_model import sentence
 from fuser.reports.display import Table, display
 from fuser.reports.evidence import evidence_blocks
 from fuser.reports.figures import Drawn
@@ -25,6 +26,7 @@ FIRST_TABLES = {"overview": (("summary", True),)}
 LAST_TABLES = {
     "overview": (("runs", True), ("left_out", True)),
     "traffic": (("fresh_into", True), ("ceilings", False)),
+    "overhead": (("model", False),),
     "compare": (("compare_counts", True),),
     "evidence": (("samples", False),),
 }
@@ -36,11 +38,21 @@ TABLE_TITLES = {
     "left_out": "What was left out of the speed-ups, and why",
     "fresh_into": "Large results: in a new array (fresh), and in one that is there (into)",
     "traffic": "Bytes a call, counted from the graph",
+    "boundaries": "Arrays that cross kernels, and why",
+    "memory": "Memory held during a call, beside its arguments",
+    "roofline": "Operations, bytes and the roof above each row",
     "bandwidth": "Effective bandwidth of every row",
     "ceilings": "Memory speed of this machine, measured in this run",
     "break_even": "Cost of a call, and the size at which a variant overtakes eager",
     "compile": "First call by stages",
     "compile_scaling": "Compile time by stage and graph size",
+    "anatomy": "The parts of a call, their sum, and the whole",
+    "first_calls": "First calls, cold and with machine code on disk",
+    "repay": "Calls that repay the first",
+    "model": "What a launch, a byte and an operation cost, fitted on this run",
+    "split": "What fusing saves, split by the model",
+    "proofs": "Coverage of each operation",
+    "coverage": "The coverage map, cell by cell",
     "accuracy": "Largest errors",
     "noise": "Eager against itself",
     "compare_times": "Change in time of every row that both runs have",
@@ -90,7 +102,7 @@ def sections_of(collection: Collection, drawn: Sequence[Drawn]) -> list[Section]
     for name, title in SECTIONS:
         blocks = _open_tables(collection, FIRST_TABLES.get(name, ()))
         blocks += _figures(collection, [each for each in drawn if each.chart.section == name])
-        if blocks or name != "traffic":  # ceilings alone say nothing of the rows
+        if blocks or name not in ("traffic", "overhead"):  # ceilings alone say nothing of rows
             blocks += _open_tables(collection, LAST_TABLES.get(name, ()))
         if name == "evidence":
             blocks += [Block(**each) for each in evidence_blocks(collection)]
@@ -105,6 +117,8 @@ def paragraphs_of(collection: Collection, section: str) -> list[str]:
     """Give the sentences under a section's title."""
     if section == "overview":
         return [left_out_sentence(collection)]
+    if section == "overhead":
+        return [each for each in (sentence(collection.analysis),) if each]
     comparison = collection.comparison
     if section == "compare" and comparison is not None:
         found = f"{comparison.base_id} (base) and {comparison.head_id} (head): "

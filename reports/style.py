@@ -101,6 +101,8 @@ def drawing() -> Iterator[None]:
 def new_figure(layout: Layout, height_in: float) -> Figure:
     """Make a figure on the Agg canvas, without pyplot's global state."""
     figure = Figure(figsize=(layout.width_in, height_in), layout="constrained")
+    engine: Any = figure.get_layout_engine()  # its `set` is untyped in matplotlib
+    engine.set(w_pad=0.07, h_pad=0.06)  # room for the first letters of long names
     FigureCanvasAgg(figure)
     return figure
 

@@ -25,7 +25,7 @@ import numpy as np
 from fuser.suites.runners import exclusive_seconds
 from fuser.suites.sampling import calls_per_sample, collector_off, now_s, timed_calls
 
-ELEMENTS = 1024
+ELEMENTS = 64
 SAMPLES = 60
 STAMPED_CALLS = 300
 LEAST_SAMPLE_S = 0.0002
@@ -132,7 +132,7 @@ def native(samples: int = SAMPLES) -> Iterator[dict[str, Any]]:
     }
     t = interleaved(calls, samples)
     yield {
-        "subject": f"a*b + c on {ELEMENTS:,} float32", "path": "native", "method": "ablation",
+        "subject": f"a*b + c on {ELEMENTS} float32", "path": "native", "method": "ablation",
         "parts_s": {
             "interpreter and entry": t["entry"], "checks and launch": t["one"] - t["entry_out"],
             "allocation": t["allocation"] - t["entry"], "kernel": t["many"] - t["one"],
@@ -237,7 +237,7 @@ def through_python(mode: str, path: str, calls: int = STAMPED_CALLS) -> dict[str
     parts_s = {"interpreter and entry": entry_s(fused, given)}
     parts_s |= {name: sum(parts[name] for _, parts in quiet) / len(quiet) for name in names}
     return {
-        "subject": f"a*b + c on {ELEMENTS:,} float32, mode {mode}", "path": path,
+        "subject": f"a*b + c on {ELEMENTS} float32, mode {mode}", "path": path,
         "method": "stamps", "parts_s": parts_s,
         "whole_s": sum(whole for whole, _ in quiet) / len(quiet),
     }

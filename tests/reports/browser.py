@@ -25,10 +25,10 @@ for (const name of ["error", "warn"]) {
 </script>"""
 
 PROBE_END = """<script>
-window.answer = () => {
+window.answer = async () => {
   const question = %s;
   const found = { problems: window.problems, results: {} };
-  for (const [name, text] of Object.entries(question)) found.results[name] = eval(text);
+  for (const [name, text] of Object.entries(question)) found.results[name] = await eval(text);
   found.requests = performance.getEntriesByType("resource").map((entry) => entry.name);
   const note = document.createElement("pre");
   note.id = "probe";
@@ -40,7 +40,7 @@ addEventListener("load", () => setTimeout(window.answer, 50));
 
 
 def ask(chromium: str, page: Path, questions: dict[str, str], width: int = 1280) -> dict[str, Any]:
-    """Open a page and evaluate JavaScript expressions in it.
+    """Open a page and evaluate JavaScript expressions in it; promises are awaited.
 
     Args:
         chromium: path of the browser.

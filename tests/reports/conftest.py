@@ -15,7 +15,8 @@ from tests.reports import synthetic
 FEW = [
     each
     for each in synthetic.WORKLOADS
-    if each.name in ("axpy", "gelu_bias", "tone_mapping", "sort_rows", "distance")
+    if each.name
+    in ("add", "axpy", "polynomial", "gelu_bias", "tone_mapping", "sort_rows", "distance")
 ]
 
 

@@ -11,9 +11,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fuser.reports.record import (
+    Anatomy,
+    Arithmetic,
+    Boundary,
     Ceiling,
     Cell,
     CompileScaling,
+    CoverageCell,
+    FirstCall,
     Ledger,
     Machine,
     Record,
@@ -128,6 +133,9 @@ def cell(
 ) -> Cell:
     """Make one cell with a run of each variant."""
     least = 4 * elements * (workload.inputs + 1)
+    unfused = int(4 * elements * _words(workload, "unfused"))
+    crossing = boundaries(workload, elements)
+    planned = least + sum(each.moved_bytes for each in crossing)
     runs = []
     for variant in VARIANTS:
         status, reason, expected = _status(workload, size, variant.kind)
@@ -153,10 +161,17 @@ def cell(
                 kernels=(1 if variant.kind == "fused" else workload.operations)
                 if compiled
                 else None,
+                planned_bytes=(planned if variant.kind == "fused" else unfused)
+                if compiled
+                else None,
+                peak_bytes=int(4 * elements * (1 if variant.kind == "fused" else 3))
+                if timed and variant.kind != "peer"
+                else None,
+                texts={"plan": f"plan-{workload.name}", "source": "source"}
+                if variant.kind == "fused" and compiled
+                else {},
             )
         )
-    unfused = int(4 * elements * _words(workload, "unfused"))
-    planned = least + (4 * elements if workload.name == "laplacian_2d" else 0)
     return Cell(
         id=f"{workload.name}-float32-{elements}",
         workload=workload.name,
@@ -173,9 +188,69 @@ def cell(
         output_bytes=4 * elements,
         ledger=Ledger(None, None, least, None, None)
         if workload.must_refuse
-        else Ledger(unfused, planned, least, 1, workload.operations),
+        else Ledger(
+            unfused, planned, least, 1 + len(crossing), workload.operations,
+            workload.operations * elements, elements, crossing,
+        ),
         runs=runs,
     )
+
+
+def boundaries(workload: Workload, elements: int) -> list[Boundary]:
+    """What crosses kernels: nothing, but for two workloads."""
+    stored = Boundary(
+        "t0", "exp#3 (model.py:12)", "stored", 8 * elements, "reduction-elsewhere",
+        "a reduction that is used over other axes than those of its loops", 0, (1, 2),
+    )
+    again = Boundary(
+        "x1", "y", "read-again", elements, "other-loops", "their loops differ", None, (0, 1)
+    )
+    many = [replace(again, array=f"x{k}", value=f"y{k}") for k in range(2, 9)]
+    return {"gelu_bias": [stored, again], "distance": [stored, *many]}.get(workload.name, [])
+
+
+def experiments(processes: int) -> dict[str, object]:
+    """What the experiments of a run find: calls taken apart, first calls, arithmetic, coverage."""
+    native = {"interpreter and entry": 2e-8, "checks and launch": 3e-8, "kernel": 5e-9}
+    python = {"arguments": 3e-6, "lookup and guards": 6e-6, "launch": 9e-6, "stamps": 1e-6}
+    cold = {"trace": 8e-4, "emit": 7e-4, "llvm": 6e-3, "load": 3e-4, "rest": 1e-4}
+    each = [0.99, 1.0, 1.01][:processes]
+    quick, slow = ([whole * one for one in each] for whole in (5.7e-8, 2.5e-5))
+
+    def spread(parts: dict[str, float]) -> dict[str, list[float]]:
+        return {name: [value * one for one in each] for name, value in parts.items()}
+
+    return {
+        "arithmetic": [
+            Arithmetic("float32", 10**9, threads, process, [0.02 / threads])
+            for threads in (1, 2)
+            for process in range(processes)
+        ],
+        "anatomy": [
+            Anatomy("a*b + c", "native", "ablation", spread(native), quick),
+            Anatomy("a*b + c", "python", "stamps", spread(python), slow),
+        ],
+        "first_calls": [
+            FirstCall("gelu_bias", state, [sum(stages.values())] * len(each), spread(stages))  # type: ignore[arg-type]
+            for state, stages in (
+                ("cold", cold), ("disk cache", {**cold, "llvm": 0.0, "load": 5e-4}),
+            )
+        ],
+        "coverage": [
+            CoverageCell(operation, dtype, layout, proof, ["axpy"] if proof == "timed" else [])  # type: ignore[arg-type]
+            for operation in ("add", "multiply", "exp")
+            for dtype in ("float32", "float64")
+            for layout, proof in (
+                ("contiguous", "timed" if dtype == "float32" else "verified"),
+                ("strided", "verified"), ("broadcast", "never"),
+            )
+        ],
+        "texts": {
+            "source": "define i32 @kernel(ptr %block) {\n  ret i32 0\n}\n",
+            "trace": '{"traceEvents": []}',
+            **{f"plan-{one.name}": f"plan of {one.name}: 1 kernel" for one in WORKLOADS},
+        },
+    }  # fmt: skip
 
 
 def ceilings(generator: np.random.Generator, processes: int) -> list[Ceiling]:
@@ -239,6 +314,7 @@ def record(
         cells=made,
         compile_scaling=scaling,
         notes=["Synthetic record for tests of the reports."],
+        **experiments(processes),  # type: ignore[arg-type]
     )  # fmt: skip
 
 
@@ -264,5 +340,6 @@ def _scaled(given: Samples, factor: float) -> Samples:
 def empty() -> Record:
     """Make the record of a run that was interrupted before it measured anything."""
     return replace(
-        record(), finished=False, cells=(), ceilings=(), compile_scaling=(), notes=(), variants=()
+        record(), finished=False, cells=(), ceilings=(), compile_scaling=(), notes=(), variants=(),
+        arithmetic=(), anatomy=(), first_calls=(), coverage=(), texts={},
     )

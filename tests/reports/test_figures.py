@@ -16,6 +16,8 @@ from fuser.reports.figures import Drawn
 from tests.reports import synthetic
 from tests.reports.conftest import Rendered
 
+UNITS = r"log|ulp|percent|milliseconds|linear|multiple|dtype"
+
 
 @pytest.fixture(scope="module")
 def collection(rendered: Rendered) -> Collection:
@@ -71,7 +73,7 @@ def test_axes_have_units(collection: Collection) -> None:
         assert figure is not None
         for axes in figure.axes:
             label = axes.get_xlabel()
-            assert re.search(r"log|ulp|percent|milliseconds", label), f"{chart.name}: {label!r}"
+            assert re.search(UNITS, label), f"{chart.name}: {label!r}"
             if axes.get_xscale() == "log":
                 assert "log" in label
 

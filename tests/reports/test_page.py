@@ -41,12 +41,20 @@ QUESTIONS = {
     "return [t.tHead.rows[0].cells[i].getAttribute('aria-sort'), "
     "...[...t.tBodies[0].rows].slice(0, 4).map((r) => r.cells[i].dataset.sort)]; })()",
     "filtered": "(() => { const i = document.querySelector('input[data-table=runs]'); "
-    "i.value = 'GELU 16.8 within'; i.dispatchEvent(new Event('input', {bubbles: true})); "
+    "i.value = 'GELU 16.8 fallback'; i.dispatchEvent(new Event('input', {bubbles: true})); "
     "const shown = [...document.querySelectorAll('[data-name=runs] tbody tr')].filter((r) => "
     "!r.hidden).map((r) => r.id); i.value = ''; "
     "i.dispatchEvent(new Event('input', {bubbles: true})); return shown; })()",
     "keyboard": "(() => { document.body.dispatchEvent(new KeyboardEvent('keydown', "
     "{key: '/', bubbles: true})); return document.activeElement.dataset.table ?? ''; })()",
+    "details": "openDetails('runs-gelu_bias-float32-4096-fused').then((known) => { "
+    "const d = document.getElementById('details'); const text = d.textContent; "
+    "const dots = d.querySelectorAll('circle').length; const open = d.open; d.close(); "
+    "return [known, open, dots, text]; })",
+    "buttons": "document.querySelectorAll('#table-runs button.open').length",
+    "arrow": "(() => { const b = document.querySelector('#table-runs button.open'); b.focus(); "
+    "b.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowDown', bubbles: true})); "
+    "return document.activeElement.closest('tr').rowIndex; })()",
     "revealed": "(() => { location.hash = '#samples-axpy-float32-4096-fused'; "
     "dispatchEvent(new Event('hashchange')); "
     "return document.getElementById('table-samples').open; })()",
@@ -77,7 +85,7 @@ def test_every_figure_is_shown_with_marks_in_it(shown: dict[str, Any]) -> None:
 def test_every_table_is_there(shown: dict[str, Any]) -> None:
     """Each figure's twin, and those of the evidence, with rows."""
     tables = shown["results"]["tables"]
-    alone = {"summary", "left_out", "ceilings", "samples", "compare_counts"}
+    alone = {"summary", "left_out", "ceilings", "samples", "compare_counts", "model"}
     assert {chart.table for chart in CHARTS} | alone == set(tables)
     assert all(count > 0 for count in tables.values())
     assert shown["results"]["overflow"] == 0
@@ -92,6 +100,31 @@ def test_tables_sort_filter_and_link(shown: dict[str, Any]) -> None:
     assert results["filtered"] == ["runs-gelu_bias-float32-16777216-fallback"]
     assert results["keyboard"] != ""
     assert results["revealed"] is True
+
+
+def test_a_row_opens_what_stands_behind_it(shown: dict[str, Any]) -> None:
+    """Samples as dots, the command, what crosses kernels, plan and source; keys move on."""
+    results = shown["results"]
+    known, opened, dots, text = results["details"]
+    assert known
+    assert opened
+    assert dots == 24
+    for expected in (
+        "gelu_bias-float32-4096, fused",
+        "fuser-bench run gelu_bias-float32-4096 --seed 1",
+        "plan of gelu_bias: 1 kernel",
+        "define i32 @kernel",
+        "exp#3 (model.py:12): 32,768 bytes, a reduction that is used over other axes",
+    ):
+        assert expected in text, expected
+    assert results["buttons"] == results["tables"]["runs"]
+    assert results["arrow"] == 2
+
+
+def test_the_trace_is_beside_the_page(page: Path) -> None:
+    """A file that Perfetto opens, linked from the page."""
+    assert json.loads((page.parent / "trace.json").read_text()) == {"traceEvents": []}
+    assert 'href="trace.json"' in page.read_text(encoding="utf-8")
 
 
 def test_a_telephone_shows_the_narrow_figures(page: Path) -> None:
@@ -159,8 +192,8 @@ def test_the_page_names_machine_rows_and_reasons(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     for expected in (
         "Synthetic processor",
-        "3 of 5 rows",
-        "over 4 rows, those left out at their measured time",
+        "5 of 7 rows",
+        "over 6 rows, those left out at their measured time",
         "power: float32 with an array exponent has no cpu form",
         "max error 812 ulp",
         "not installed: pip install numexpr",

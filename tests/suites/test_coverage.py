@@ -55,7 +55,7 @@ def test_layouts_are_those_of_the_operands() -> None:
 def test_a_timed_operation_names_its_workloads() -> None:
     """Once each, whatever the number of sizes; a workload that must be refused times nothing."""
     mine = Workload("mine", "mine", "mine", lambda x: np.tanh(x), normals(1))
-    refused = workloads()["sorted_gaps"]
+    refused = workloads()["newton_until_converged"]
     cells = coverage.cells([(mine, "float32"), (mine, "float32"), (refused, "float32")])
     timed = [each for each in cells if each.proof == "timed"]
     assert [(each.operation, each.dtype, each.layout, list(each.by)) for each in timed] == [

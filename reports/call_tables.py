@@ -1,0 +1,144 @@
+"""Tables of calls: the anatomy of a call, first calls by stages, and when compiling is repaid."""
+
+import math
+from typing import Any
+
+import pandas as pd
+
+from fuser.reports.analysis import Analysis
+from fuser.reports.record_details import Anatomy
+from fuser.reports.scaling import calls_to_repay
+from fuser.reports.statistics import t_interval
+from fuser.reports.tables import middle
+
+CLOSES_SHARE = 0.05
+"""Stamped parts are to add up to the whole within this share, or within 1 us."""
+CLOSES_S = 1e-6
+NATIVE_CLOSES_SHARE = 0.10
+"""Parts found by ablation are to add up within this share, or within 15 ns."""
+NATIVE_CLOSES_S = 15e-9
+
+WHOLE, SUM = "the whole, measured by itself", "the parts together"
+ANATOMY = ["path", "subject", "part", "part_s", "part_s_low", "part_s_high", "share", "closes"]
+FIRST_CALLS = ["workload", "state", "stage", "stage_s", "stage_s_low", "stage_s_high", "share"]
+REPAY = [
+    "cell", "workload", "dtype", "size", "elements", "variant", "first_call_s", "call_s",
+    "eager_s", "calls_to_repay", "disk_first_call_s", "disk_calls_to_repay",
+]  # fmt: skip
+
+
+def anatomy_table(analysis: Analysis) -> pd.DataFrame:
+    """List the parts of a call on each path, their sum, and the whole that was measured apart.
+
+    Returns:
+        Seconds (median over processes, with the range as its interval) and the share of the
+        whole. `closes` says on the line of the sum whether it comes near enough to the whole:
+        15 ns or 10% by ablation, 1 us or 5% by stamps.
+    """
+    lines: list[dict[str, Any]] = []
+    for each in analysis.record.anatomy:
+        if not each.whole_s or not each.parts_s:
+            continue
+        whole_s = middle(each.whole_s)
+        parts = {name: list(values) for name, values in each.parts_s.items()}
+        sums = [sum(values) for values in zip(*parts.values(), strict=False)]
+        shown = {**parts, SUM: sums, WHOLE: list(each.whole_s)}
+        for part, seconds in shown.items():
+            lines.append(
+                {
+                    "path": each.path,
+                    "subject": each.subject,
+                    "part": part,
+                    "part_s": middle(seconds),
+                    "part_s_low": min(seconds),
+                    "part_s_high": max(seconds),
+                    "share": middle(seconds) / whole_s,
+                    "closes": closing(each) if part == SUM else "",
+                }
+            )
+    return pd.DataFrame(lines, columns=ANATOMY)
+
+
+def closing(anatomy: Anatomy) -> str:
+    """Say how near the parts of a call come to the whole, and whether that is near enough."""
+    whole_s = middle(anatomy.whole_s)
+    sums = [sum(values) for values in zip(*anatomy.parts_s.values(), strict=False)]
+    residual_s = middle(sums) - whole_s
+    by_ablation = anatomy.method == "ablation"
+    share, least_s = (
+        (NATIVE_CLOSES_SHARE, NATIVE_CLOSES_S) if by_ablation else (CLOSES_SHARE, CLOSES_S)
+    )
+    enough = abs(residual_s) <= max(least_s, share * whole_s)
+    return f"{'closes' if enough else 'does not close'}: {100 * residual_s / whole_s:+.1f}%"
+
+
+def first_calls_table(analysis: Analysis) -> pd.DataFrame:
+    """List the stages of first calls, cold and with machine code on disk, in seconds.
+
+    Returns:
+        One row a workload, state and stage, and one for the whole call ("first call"): median
+        over processes with its 95% t interval where there are two, and the share of the call.
+    """
+    lines: list[dict[str, Any]] = []
+    for each in analysis.record.first_calls:
+        if not each.seconds:
+            continue
+        whole_s = middle(each.seconds)
+        for stage, seconds in {"first call": each.seconds, **each.stages_s}.items():
+            low, high = t_interval(seconds) or (math.nan, math.nan)
+            lines.append(
+                {
+                    "workload": each.workload,
+                    "state": each.state,
+                    "stage": stage,
+                    "stage_s": middle(seconds),
+                    "stage_s_low": max(0.0, low),
+                    "stage_s_high": high,
+                    "share": middle(seconds) / whole_s if whole_s else math.nan,
+                }
+            )
+    return pd.DataFrame(lines, columns=FIRST_CALLS)
+
+
+def repay_table(analysis: Analysis) -> pd.DataFrame:
+    """Count the calls that repay the first one, which compiles: cold, and with code on disk.
+
+    Returns:
+        One row a compiled and timed row. `calls_to_repay` is infinite where a call is no faster
+        than eager; `disk_calls_to_repay` is known for the workloads of `first_calls_table`.
+    """
+    eager = {
+        row.cell.id: row.seconds.value
+        for row in analysis.rows
+        if row.variant.kind == "eager" and row.seconds is not None
+    }
+    on_disk = {
+        each.workload: middle(each.seconds)
+        for each in analysis.record.first_calls
+        if each.state == "disk cache" and each.seconds
+    }
+    lines = []
+    for row in analysis.rows:
+        first_s = middle(row.run.first_call_s)
+        eager_s = eager.get(row.cell.id)
+        compiled = row.variant.kind in ("fused", "unfused", "peer") and row.label.counts
+        if not compiled or row.seconds is None or eager_s is None or math.isnan(first_s):
+            continue
+        disk_s = on_disk.get(row.cell.workload) if row.variant.kind == "fused" else None
+        call_s = row.seconds.value
+        lines.append(
+            {
+                **{name: getattr(row.cell, name) for name in REPAY[1:5]},
+                "cell": row.cell.id,
+                "variant": row.variant.name,
+                "first_call_s": first_s,
+                "call_s": call_s,
+                "eager_s": eager_s,
+                "calls_to_repay": calls_to_repay(first_s, call_s, eager_s),
+                "disk_first_call_s": disk_s,
+                "disk_calls_to_repay": (
+                    None if disk_s is None else calls_to_repay(disk_s, call_s, eager_s)
+                ),
+            }
+        )
+    return pd.DataFrame(lines, columns=REPAY)

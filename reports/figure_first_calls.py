@@ -1,0 +1,114 @@
+"""The figures of the first call: what a disk cache saves, and after how many calls it is repaid."""
+
+import math
+
+import pandas as pd
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter
+
+from fuser.reports.collection import Collection
+from fuser.reports.figure_compile import STAGE_COLORS
+from fuser.reports.marks import ROW_HEIGHT_IN, name_rows, rows_of, workload_axis
+from fuser.reports.style import (
+    INK,
+    KIND_COLORS,
+    MUTED,
+    Layout,
+    count_text,
+    figure_of,
+    log_ticks,
+    panels,
+    seconds_text,
+)
+
+WHOLE = "first call"
+REST = "rest"
+SIZE_MARKERS = {"S": "o", "M": "s", "L": "D"}
+
+
+def draw_states(collection: Collection, layout: Layout) -> Figure | None:
+    """Draw the stages of first calls, cold and from disk; None where not measured."""
+    table = collection.tables["first_calls"]
+    if not len(table):
+        return None
+    stages = table[table["stage"] != WHOLE]
+    spent = stages.groupby("stage", sort=False)["stage_s"].sum().sort_values(ascending=False)
+    longest = [str(each) for each in spent.index if each != REST][: len(STAGE_COLORS) - 1]
+    shown = [each for each in dict.fromkeys(stages["stage"]) if each in longest]
+    keys = list(dict.fromkeys(zip(table["workload"], table["state"], strict=True)))
+    axes = panels(layout, 1, 1.3 + 1.3 * ROW_HEIGHT_IN * len(keys))[0]
+    left = [0.0] * len(keys)
+    for name, color in zip([*shown, "shorter stages"], STAGE_COLORS, strict=False):
+        same = ~stages["stage"].isin(shown) if name not in shown else stages["stage"] == name
+        chosen = stages[same]
+        sums = chosen.groupby(["workload", "state"])["stage_s"].sum().to_dict()
+        widths = [float(sums.get(key, 0.0)) for key in keys]
+        axes.barh(range(len(keys)), widths, left=left, height=0.66, color=color, label=name)
+        left = [start + width for start, width in zip(left, widths, strict=True)]
+    whole = table[table["stage"] == WHOLE].set_index(["workload", "state"])
+    for y, key in enumerate(keys):
+        each = whole.loc[key]
+        axes.annotate(
+            seconds_text(float(each["stage_s"])), (left[y], y), xytext=(6, 0),
+            textcoords="offset points", va="center", fontsize=8.5,
+        )  # fmt: skip
+    workload_axis(axes, [f"{workload}, {state}" for workload, state in keys])
+    axes.set_xlim(0, 1.2 * max(left))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{1e3 * value:g}"))
+    axes.set_xlabel("first call, milliseconds (left is sooner)")
+    figure_of(axes).legend(loc="outside upper left", ncols=3 if layout.is_narrow else 8)
+    return figure_of(axes)
+
+
+def draw_repay(collection: Collection, layout: Layout) -> Figure | None:
+    """Draw the calls that repay the fused function's first one; None where not known."""
+    table = collection.tables["repay"]
+    kinds = {each.name: each.kind for each in collection.analysis.record.variants}
+    fused = table[(table["variant"].map(kinds) == "fused") & table["size"].isin(SIZE_MARKERS)]
+    if not len(fused):
+        return None
+    rows = fused.assign(row=name_rows(fused))
+    finite = rows[rows["calls_to_repay"].map(math.isfinite)]
+    top = float(finite["calls_to_repay"].max()) if len(finite) else 10.0
+    names = _sorted_names(rows)
+    axes = panels(layout, 1, 1.1 + ROW_HEIGHT_IN * len(names))[0]
+    axes.set_xscale("log")
+    axes.set_xlim(0.7, top * 6)
+    for each in rows_of(rows):
+        y, never = names.index(str(each.row)), math.isinf(each.calls_to_repay)
+        x = top * 3.5 if never else float(each.calls_to_repay)
+        axes.plot(
+            x, y, marker=">" if never else SIZE_MARKERS[str(each.size)], linestyle="none",
+            color=MUTED if never else KIND_COLORS["fused"], markersize=6,
+            markerfacecolor="none" if each.size == "S" else None,
+        )  # fmt: skip
+        if each.disk_calls_to_repay == each.disk_calls_to_repay and not never:
+            disk = each.disk_calls_to_repay
+            if disk is not None and math.isfinite(disk):
+                axes.plot(disk, y, marker="|", color=INK, markersize=10, markeredgewidth=1.6)
+    workload_axis(axes, names)
+    log_ticks(axes.xaxis, count_text)
+    axes.set_xlabel("calls after which compiling is repaid (log; left is sooner)")
+    handles = [
+        Line2D([], [], color=KIND_COLORS["fused"], marker=marker, linestyle="none",
+               markerfacecolor="none" if size == "S" else None, label=f"size {size}")
+        for size, marker in SIZE_MARKERS.items() if (rows["size"] == size).any()
+    ]  # fmt: skip
+    handles += [
+        Line2D([], [], color=INK, marker="|", linestyle="none", markersize=10,
+               label="machine code on disk"),
+        Line2D([], [], color=MUTED, marker=">", linestyle="none", markerfacecolor="none",
+               label="never: no faster than eager"),
+    ]  # fmt: skip
+    figure_of(axes).legend(
+        handles=handles, loc="outside upper left", ncols=2 if layout.is_narrow else 5
+    )
+    return figure_of(axes)
+
+
+def _sorted_names(rows: pd.DataFrame) -> list[str]:
+    """Order the rows by the calls that their largest size needs, fewest first."""
+    last = rows.sort_values("elements", kind="stable").groupby("row", sort=False).tail(1)
+    order = last.sort_values("calls_to_repay", kind="stable")["row"]
+    return [str(name) for name in order]

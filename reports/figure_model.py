@@ -1,0 +1,91 @@
+"""The figures of the cost model: what fusing saves, split into causes, and its predictions."""
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import PercentFormatter
+
+from fuser.reports.collection import Collection
+from fuser.reports.marks import ROW_HEIGHT_IN, name_rows, rows_of, size_title, workload_axis
+from fuser.reports.style import INK, MUTED, Layout, figure_of, log_ticks, panels, seconds_text
+from fuser.reports.tables import SUMMARY_SIZES
+
+LAUNCHES, BYTES = "#E69F00", "#0072B2"
+
+
+def draw_split(collection: Collection, layout: Layout) -> Figure | None:
+    """Draw launches and bytes beside what was saved; None where nothing could be fitted."""
+    table = collection.tables["split"]
+    rows = table[table["size"].isin(SUMMARY_SIZES)]
+    if not len(rows):
+        return None
+    rows = rows.assign(row=name_rows(rows))
+    sizes = [size for size in SUMMARY_SIZES if (rows["size"] == size).any()]
+    last = rows[rows["size"] == sizes[-1]].sort_values("saved", ascending=False, kind="stable")
+    names = list(dict.fromkeys([*last["row"], *rows["row"]]))
+    height = 1.0 + ROW_HEIGHT_IN * len(names)
+    drawn = panels(layout, len(sizes), height, share_y=not layout.is_narrow)
+    for axes, size in zip(drawn, sizes, strict=True):
+        sized = rows[rows["size"] == size]
+        _panel(axes, sized, names)
+        axes.set_title(size_title(sized, size))
+    handles: list[Patch | Line2D] = [
+        Patch(color=LAUNCHES, label="launches, by the model"),
+        Patch(facecolor=BYTES, hatch="//", edgecolor="white", label="bytes, by the model"),
+        Line2D([], [], color=INK, marker="o", linestyle="none", label="saved, as measured"),
+        Line2D([], [], color=MUTED, linewidth=1.5, linestyle=(0, (2, 1)), label="not explained"),
+    ]
+    figure_of(drawn[0]).legend(
+        handles=handles, loc="outside upper left", ncols=2 if layout.is_narrow else 4
+    )
+    return figure_of(drawn[0])
+
+
+def _panel(axes: Axes, rows: pd.DataFrame, names: list[str]) -> None:
+    """Draw the model's two parts as a bar, the measured saving as a dot, the gap between them."""
+    for each in rows_of(rows):
+        y, end = names.index(str(each.row)), float(each.launches + each.bytes)
+        axes.barh(y, each.launches, height=0.6, color=LAUNCHES)
+        axes.barh(
+            y, each.bytes, left=each.launches, height=0.6, facecolor=BYTES, hatch="//",
+            edgecolor="white", linewidth=0,
+        )  # fmt: skip
+        axes.plot([end, each.saved], [y, y], color=MUTED, linewidth=1.5, linestyle=(0, (2, 1)))
+        axes.plot(each.saved, y, marker="o", color=INK, markersize=5.5)
+    axes.axvline(0, color=INK, linewidth=1.0)
+    workload_axis(axes, names)
+    low = min(0.0, float(rows["saved"].min()) - 0.05)
+    axes.set_xlim(max(low, -1.0), 1.25)
+    axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    axes.set_xlabel("saved of the unfused time, percent")
+
+
+def draw_prediction(collection: Collection, layout: Layout) -> Figure | None:
+    """Draw predicted against measured times of fused calls; None where nothing was fitted."""
+    rows = collection.tables["split"]
+    if not len(rows):
+        return None
+    axes = panels(layout, 1, 3.6)[0]
+    axes.set(xscale="log", yscale="log")
+    low = float(rows[["fused_s", "predicted_s"]].replace(0, None).min().min()) / 2
+    high = float(rows[["fused_s", "predicted_s"]].max().max()) * 2
+    axes.plot([low, high], [low, high], color=INK, linewidth=1.2)
+    ends = [low, high]
+    axes.fill_between(ends, [low / 2, high / 2], [low * 2, high * 2], color=MUTED, alpha=0.15)
+    places = list(dict.fromkeys(rows["place"]))
+    for place, color, marker in zip(places, (LAUNCHES, BYTES, "#009E73"), "osD", strict=False):
+        group = rows[rows["place"] == place]
+        axes.plot(
+            group["fused_s"], group["predicted_s"], linestyle="none", marker=marker, color=color,
+            markersize=5.5, label=place,
+        )  # fmt: skip
+    axes.set_xlim(low, high)
+    axes.set_ylim(low, high)
+    for axis in (axes.xaxis, axes.yaxis):
+        log_ticks(axis, seconds_text)
+    axes.set_xlabel("time of a fused call, measured (log)")
+    axes.set_ylabel("predicted (log)")
+    figure_of(axes).legend(loc="outside upper left", ncols=1 if layout.is_narrow else 3)
+    return figure_of(axes)

@@ -1,0 +1,67 @@
+"""Calls taken apart: sums and wholes, first calls, and when compiling is repaid."""
+
+import math
+
+import pytest
+
+from fuser.reports import call_tables
+from fuser.reports.analysis import Analysis, analyse
+from fuser.reports.record import Anatomy
+from tests.reports import synthetic
+
+FEW = [each for each in synthetic.WORKLOADS if each.name in ("axpy", "gelu_bias")]
+
+
+@pytest.fixture(scope="module")
+def analysis() -> Analysis:
+    """Two workloads with everything that an experiment finds."""
+    return analyse(synthetic.record(processes=2, blocks=2, workloads=FEW))
+
+
+def test_parts_sum_and_whole_stand_together(analysis: Analysis) -> None:
+    """The sum is that of the parts, and says whether it closes."""
+    table = call_tables.anatomy_table(analysis)
+    native = table[table["path"] == "native"].set_index("part")
+    parts = native.drop([call_tables.SUM, call_tables.WHOLE])
+    assert native.loc[call_tables.SUM, "part_s"] == pytest.approx(parts["part_s"].sum())
+    assert native.loc[call_tables.WHOLE, "share"] == 1
+    assert native.loc[call_tables.SUM, "closes"].startswith("closes: -3.5%")
+    python = table[table["path"] == "python"].set_index("part")
+    assert python.loc[call_tables.SUM, "closes"] == "does not close: -24.0%"
+
+
+@pytest.mark.parametrize(
+    ("method", "parts_s", "whole_s", "word"),
+    [
+        ("ablation", 114e-9, 100e-9, "closes"),  # 15 ns
+        ("ablation", 116e-9, 100e-9, "does"),
+        ("ablation", 1.09e-6, 1e-6, "closes"),  # 10%
+        ("stamps", 20.9e-6, 20e-6, "closes"),  # 1 us
+        ("stamps", 104e-6, 100e-6, "closes"),  # 5%
+        ("stamps", 106e-6, 100e-6, "does"),
+    ],
+)
+def test_what_closes(method: str, parts_s: float, whole_s: float, word: str) -> None:
+    """15 ns or 10% by ablation, 1 us or 5% by stamps."""
+    anatomy = Anatomy("f", "native", method, {"all": [parts_s]}, [whole_s])  # type: ignore[arg-type]
+    assert call_tables.closing(anatomy).split()[0].rstrip(":") == word
+
+
+def test_first_calls_have_their_stages_and_the_whole(analysis: Analysis) -> None:
+    """Both states; shares of the whole."""
+    table = call_tables.first_calls_table(analysis)
+    whole = table[table["stage"] == "first call"]
+    assert list(whole["state"]) == ["cold", "disk cache"]
+    stages = table[(table["stage"] != "first call") & (table["state"] == "cold")]
+    assert stages["share"].sum() == pytest.approx(1, rel=0.02)
+
+
+def test_compiling_is_repaid_sooner_from_disk(analysis: Analysis) -> None:
+    """Known for the workloads whose first calls were timed; never where nothing is gained."""
+    table = call_tables.repay_table(analysis)
+    gelu = table[(table["workload"] == "gelu_bias") & (table["variant"] == "fused")]
+    finite = gelu[gelu["calls_to_repay"].map(math.isfinite)]
+    assert len(finite)
+    assert (finite["disk_calls_to_repay"] <= finite["calls_to_repay"]).all()
+    axpy = table[table["workload"] == "axpy"]
+    assert axpy["disk_calls_to_repay"].isna().all()
