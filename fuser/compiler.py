@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from fuser import config, counters, kernel_cache, schedule
+from fuser import config, counters, kernel_cache, regions, schedule
 from fuser.backend import Backend, Kernel
 from fuser.codegen import LoopNest, loop_nests
 from fuser.decompose import decompose
@@ -45,6 +45,7 @@ def _prepare(key: int, graph: Graph, mode: str, fastmath: bool, checked: bool) -
             lowered, applied = rewrite(lowered, fastmath)
         if settings.check:
             verify(lowered)
+        lowered = regions.lower(lowered)
         if mode == "fused":
             lowered = distribute(lowered)
     dump("rules", f"spec {key}", "\n".join(f"{a.table}: {a.equation} {a.line}" for a in applied))

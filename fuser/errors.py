@@ -106,8 +106,8 @@ REASONS: dict[str, tuple[str, str]] = {
         "Pass a value that decides structure through few different values.",
     ),
     "write-into-view": (
-        "the function writes into part of an array",
-        "Build the result with np.where or np.concatenate.",
+        "a write that something else has to see, or may have to",
+        "Write before other arrays look at the same memory, or into a copy.",
     ),
     "write-into-constant": (
         "the function writes results into an array that no argument gave",

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser import counters, externs, infer, scalars, views
+from fuser import counters, externs, infer, regions, scalars, views
 from fuser.errors import FallbackWarning, FusionError, Reason
 from fuser.graph import Graph, Node, constant_value, walk
 from fuser.tracer import convert_scalar
@@ -164,6 +164,10 @@ def _value(
         return operands[0].astype(node.dtype, order=order)
     if name == "concatenate":
         return module.concatenate(operands, axis=int(node.payload))
+    if name == "update":
+        new = operands[0].copy("K") if isinstance(operands[0], np.ndarray) else operands[0].copy()
+        new[regions.slices(node.payload, numbers)] = operands[1]
+        return new
     if node.op.structure:
         sizes = {key: n for key, n in numbers.items() if key.startswith("n")}
         operand = module.asarray(operands[0])

@@ -19,6 +19,7 @@ from fuser import (
     executor,
     fallback,
     native_call,
+    regions,
     scalars,
     timeline,
     trees,
@@ -303,11 +304,11 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         _check_hazards(call)
         given: dict[int, Any] = dict(targets)
         names = [p.name for p in trace.graph.parameters]
-        for parameter, output in trace.writes:
+        for parameter, output, region in trace.writes:
             array = call.arrays[names[parameter]]
             if not array.flags.writeable:
                 raise ValueError("output array is read-only")
-            given[output] = array
+            given[output] = array[regions.slices(region, call.sizes)] if region else array
         if spec is None:
             results = self._interpret(call, given)
         elif not isinstance(spec, KernelSpec):

@@ -214,6 +214,8 @@ def result_shape(
         axis, start, stop = payload.split(";")
         length = dims.parse(stop.strip()) - dims.parse(start.strip())
         return (*shapes[0][: int(axis)], length, *shapes[0][int(axis) + 1 :])
+    if op.name == "update":
+        return shapes[0]
     if op.name == "concatenate":
         return _concatenated(shapes, int(payload), equal)
     return parse_shape(payload)  # reshape, broadcast_to

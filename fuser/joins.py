@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fuser import facts, infer
+from fuser import dims, facts, infer
 from fuser.dims import Dim
 from fuser.graph import Graph, Node, intern, make
 from fuser.ops import op
@@ -88,6 +88,10 @@ class _Distribution:
             order = infer.parse_axes(node.payload)
             parts = [make("transpose", part, payload=node.payload) for part in joined.args]
             return self._join(parts, node, order.index(axis))
+        if node.op.name == "part":
+            along, start, stop = node.payload.split(";")
+            bounds = dims.parse(start.strip()), dims.parse(stop.strip())
+            return self._part_of_join(joined, int(along), *bounds, node.shape)
         if node.op.name != "index":
             return None
         entries = list(infer.parse_index(node.payload))
@@ -97,6 +101,8 @@ class _Distribution:
             entries += [slice(None)] * (axis - sum(entry is not None for entry in entries) + 1)
             place = len(entries) - 1
         window = entries[place]
+        if isinstance(window, int):
+            return self._element(joined, axis, entries, place)
         assert isinstance(window, slice)
         if window.step not in (None, 1):
             return None
@@ -112,6 +118,17 @@ class _Distribution:
         if plain:
             return self._join(cut.args, node, axis)
         return self._join([self._index(part, payload) for part in cut.args], node, after)
+
+    def _element(
+        self, joined: Node, axis: int, entries: list[infer.IndexPart], place: int
+    ) -> Node | None:
+        """A join at one place of its axis: that place of one part."""
+        at = entries[place]
+        assert isinstance(at, int)
+        cut = self._window(joined, axis, slice(at, at + 1 or None))
+        if cut is None or (cut.op.name == "concatenate" and int(cut.payload) == axis):
+            return None
+        return self._index(cut, infer.spell_index([*entries[:place], 0, *entries[place + 1 :]]))
 
     def _index(self, value: Node, payload: str) -> Node:
         """An index of a value that may be a join again."""

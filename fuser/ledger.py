@@ -69,6 +69,10 @@ def _unfused(graph: Graph, sizes: Mapping[str, int]) -> tuple[int, int]:
     inlined = _operand_casts(graph)
     total, operations = 0, 0
     for node in graph.nodes:
+        if node.op.name == "update":  # what is written is read and written once
+            operations += 1
+            total += 2 * _elements(node.args[1], sizes) * node.dtype.itemsize
+            continue
         if (node.op.structure and node.op.name != "concatenate") or id(node) in inlined:
             continue
         operations += 1

@@ -33,6 +33,10 @@ def memory_orders(
             layouts[id(node)] = Layout(0, (), (), (), ())
             continue
         operands = [layouts[id(arg)] for arg in node.args]
+        if name == "update":  # the array that is written into stays where it is
+            layouts[id(node)] = operands[0]
+            orders[id(node)] = views.sorted_order([(operands[0].shape, operands[0].strides)])
+            continue
         if node.op.structure and name != "concatenate":
             seen = layouts[id(node)] = _seen(operands[0], node, sizes, shape)
             orders[id(node)] = views.sorted_order([(seen.shape, seen.strides)])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from fuser import dims, infer
+from fuser import dims, infer, regions
 from fuser.dims import Dim
 from fuser.errors import Unsupported
 from fuser.graph import Node
@@ -28,7 +28,7 @@ _CALLED = frozenset(
 class Storage:
     """Memory as the function sees it: arrays and views that share it see each other's writes."""
 
-    __slots__ = ("argument", "node", "reshaped", "shared", "written")
+    __slots__ = ("argument", "node", "reach", "reshaped", "shared", "written")
 
     def __init__(self, node: Node, argument: int | None = None) -> None:
         """Start with the value `node`; `argument`: the parameter whose memory this is."""
@@ -37,6 +37,7 @@ class Storage:
         self.reshaped = False
         self.shared = False
         self.written = False
+        self.reach = 0
 
     def check_writable(self) -> None:
         """Refuse a write that another array may have to see.
@@ -93,11 +94,9 @@ class TracedArray(NDArrayOperatorsMixin):
 
         Raises:
             ValueError: it does not broadcast to the array's shape.
-            Unsupported: this is a view, so only part of some memory would be written.
+            Unsupported: it is not known what else looks at the memory.
         """
         tracing = self.tracing
-        if self.views:
-            raise Unsupported("write-into-view", "assignment", "a write through a view")
         if self.storage.reshaped:
             raise Unsupported("write-into-view", "assignment", "a reshape may be a view of it")
         given = node.shape
@@ -117,8 +116,29 @@ class TracedArray(NDArrayOperatorsMixin):
             shape = ", ".join(str(tracing.resolve(dim)) for dim in self._shape)
             node = tracing.node("broadcast_to", [node], shape)
         self.storage.check_writable()
+        in_place = strict and any(arg is self.storage.node for arg in node.args)
+        order_matters = len(self._shape) > 1 and not in_place
+        if self.views or order_matters or node.op.name == "extern":
+            self._update(node)
+            return
         tracing.note_write(self.storage.argument)
         self.storage.replace(node)
+
+    def _update(self, node: Node) -> None:
+        """Write a value of this view's shape into the memory behind it."""
+        tracing, storage = self.tracing, self.storage
+        region = regions.locate(tracing, storage.node.shape, self.views, storage.reach)
+        if region is None:
+            from fuser.extern_tracing import update
+
+            update(self, ..., tracing.wrap(node))
+            return
+        if region.empty:
+            return
+        storage.reach = max(storage.reach, region.reach)
+        value = regions.laid_out(tracing, region, node)
+        tracing.note_write(storage.argument)
+        storage.replace(tracing.node("update", [storage.node, value], region.payload))
 
     def _view(self, name: str, payload: str, generic: bool = False) -> TracedArray:
         """Another way to see the same memory."""
@@ -263,14 +283,16 @@ class TracedArray(NDArrayOperatorsMixin):
         full = sum(part is not None for part in parts) == self.ndim
         integers = all(isinstance(part, int) for part in parts)
         ellipsis = index is Ellipsis or (isinstance(index, tuple) and Ellipsis in index)
-        for axis, part in enumerate(part for part in parts if part is not None):
-            length = self.tracing.size(self._shape[axis])
-            if isinstance(part, int) and not -length <= part < length:
-                raise IndexError(
-                    f"index {part} is out of bounds for axis {axis} with size {length}"
-                )
+        self._check_bounds(parts)
+        if self.storage.written:  # to compare what is read with what was written
+            self._note_reach(parts)
         generic = full and integers and not ellipsis
         return self._view("index", infer.spell_index(parts), generic)
+
+    def _note_reach(self, parts: Sequence[infer.IndexPart]) -> None:
+        """Note how long axes are that an index reaches into."""
+        for axis, part in enumerate(part for part in parts if part is not None):
+            regions.note_reach(self.tracing, self._shape[axis], part, self.storage.reach)
 
     def _basic_index(self, index: Any) -> tuple[infer.IndexPart, ...]:
         """Normalise an index to integers, slices and None."""
@@ -303,10 +325,28 @@ class TracedArray(NDArrayOperatorsMixin):
             self._assign_fancy(index, value)
             return
         parts = self._basic_index(index)
-        if any(part != slice(None) for part in parts):
-            raise Unsupported("write-into-view", "assignment", f"[{infer.spell_index(parts)}]")
+        whole = all(part == slice(None) for part in parts)
+        target = self if whole else self._part(parts)
+        if isinstance(value, TracedArray) and value.storage is self.storage:
+            if value.views == target.views and value.storage.written:
+                return  # the second half of `x[...] += y`
         node = self.tracing.operand_node(self.tracing.operand(value), self.dtype)
-        self.assign(node)
+        target.assign(node)
+
+    def _part(self, parts: Sequence[infer.IndexPart]) -> TracedArray:
+        """The part of the memory that a basic index shows, also where NumPy has a scalar."""
+        self._check_bounds(parts)
+        views = (*self.views, ("index", infer.spell_index(parts)))
+        return TracedArray(self.tracing, self.storage, views, False)
+
+    def _check_bounds(self, parts: Sequence[infer.IndexPart]) -> None:
+        """NumPy's error for an integer beyond an axis."""
+        for axis, part in enumerate(part for part in parts if part is not None):
+            length = self.tracing.size(self._shape[axis])
+            if isinstance(part, int) and not -length <= part < length:
+                raise IndexError(
+                    f"index {part} is out of bounds for axis {axis} with size {length}"
+                )
 
     def _assign_fancy(self, index: Any, value: Any) -> None:
         """`x[mask] = scalar` is a choice between the scalar and the old value; else NumPy's."""

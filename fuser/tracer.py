@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser import dims, externs, facts, infer, scalars
+from fuser import dims, externs, facts, infer, regions, scalars
 from fuser.dims import Dim
 from fuser.errors import ShapeError, Unsupported, user_line
 from fuser.graph import (
@@ -30,6 +30,8 @@ from fuser.traced_array import Storage, TracedArray
 from fuser.trees import Leaf, flatten, unflatten
 
 View = tuple[str, str]
+#: A parameter, a graph output, and where in the parameter's array it is written back.
+Write = tuple[int, int, str]
 COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 LOGIC = ("logical_and", "logical_or", "logical_xor")
 
@@ -85,7 +87,8 @@ class Trace:
         graph: the canonical graph; its outputs are OutNodes first, then values written back.
         structure: how outputs nest; leaves are indices into `leaves`.
         leaves: OutNode, OutAlias, OutScalar or OutStatic.
-        writes: (parameter, graph output) pairs: what is written back into arguments.
+        writes: (parameter, graph output, region) of what is written back into arguments, in
+            order; a region is spelled as in update nodes, "" is the whole array.
         value_guards: (host expression, value) pairs that this trace holds for.
         parameter_leaves: for each parameter, the index of the argument leaf; None if captured.
         hazards: pairs of parameters that must not share memory: the first is written before
@@ -96,7 +99,7 @@ class Trace:
     graph: Graph
     structure: Any
     leaves: tuple[Any, ...]
-    writes: tuple[tuple[int, int], ...]
+    writes: tuple[Write, ...]
     value_guards: tuple[tuple[str, Any], ...]
     parameter_leaves: tuple[int | None, ...]
     hazards: tuple[tuple[int, int], ...] = ()
@@ -515,11 +518,12 @@ class Tracing:
                     whole[id(leaf.storage)] = len(nodes)
                     nodes.append(leaf.node)
         leaves = [self._leaf(leaf, nodes, whole) for leaf in found]
-        writes: list[tuple[int, int]] = []
+        writes: list[Write] = []
         for place, argument in enumerate(self.arguments):
             if argument.storage.node is not argument.initial:
-                writes.append((place, len(nodes)))
-                nodes.append(argument.storage.node)
+                for region, node in _written(argument):
+                    writes.append((place, len(nodes), region))
+                    nodes.append(node)
         nodes.extend(self._unused(nodes))
         return _canonical(self, structure, leaves, nodes, writes)
 
@@ -559,6 +563,16 @@ class Tracing:
             nodes.append(leaf.storage.node)
         place = whole[id(leaf.storage)]
         return OutView(place, leaf.views) if leaf.views else OutNode(place, leaf.generic)
+
+
+def _written(argument: _Argument) -> list[tuple[str, Node]]:
+    """What was written into an argument, and where, in order."""
+    found: list[tuple[str, Node]] = []
+    node = argument.storage.node
+    while node is not argument.initial and node.op.name == "update":
+        found.insert(0, (node.payload, node.args[1]))
+        node = node.args[0]
+    return found if node is argument.initial else [("", argument.storage.node)]
 
 
 def check_array(array: Any, what: str) -> None:
@@ -684,7 +698,7 @@ def _canonical(
     structure: Any,
     leaves: list[Any],
     nodes: list[Node],
-    writes: list[tuple[int, int]],
+    writes: list[Write],
 ) -> Trace:
     """Rename symbols in order of appearance and rebuild all nodes with equal lengths merged."""
     resolved = [tuple(map(tracing.resolve, a.initial.shape)) for a in tracing.arguments]
@@ -745,7 +759,10 @@ def _canonical(
         graph,
         structure,
         tuple(leaves),
-        tuple((place_of[place], output) for place, output in writes),
+        tuple(
+            (place_of[place], output, regions.rename(region, full))
+            for place, output, region in writes
+        ),
         value_guards,
         tuple(parameter_leaves),
         tuple((place_of[first], place_of[then]) for first, then in tracing.hazards),
@@ -780,7 +797,14 @@ def whole_graph(trace: Trace) -> Graph:
             dtype = infer.dtype_of(np.asarray(leaf.value).dtype)
             check_dtype(dtype, "returned value")
             outputs.append(make_constant(leaf.value, dtype))
-    outputs += [graph.outputs[output] for _, output in trace.writes]
+    written: dict[int, Node] = {}
+    for parameter, output, region in trace.writes:
+        node = graph.outputs[output]
+        if region:
+            old = written.get(parameter, inputs[graph.parameters[parameter].name])
+            node = make("update", old, node, payload=region)
+        written[parameter] = node
+    outputs += list(written.values())
     return graph.with_outputs(outputs)
 
 
@@ -825,7 +849,7 @@ def _renamed_view(view: View, names: dict[str, Dim]) -> View:
     if name in ("reshape", "broadcast_to"):
         shape = (dims.substitute(dim, names) for dim in infer.parse_shape(payload))
         return name, ", ".join(map(str, shape))
-    return view
+    return (name, regions.rename(payload, names)) if name == "update" else view
 
 
 def _renamed(

@@ -29,9 +29,9 @@ def add_into_zeros(x: Any) -> Any:
 
 
 def write_part(x: Any) -> Any:
-    """Write into a slice."""
+    """Write into what may be a view or a copy."""
     x = x.copy()
-    x[1:][...] = 3
+    x.reshape(-1)[...] = 3
     return x
 
 

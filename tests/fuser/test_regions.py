@@ -1,0 +1,220 @@
+"""Writes into parts of arrays: NumPy's results, one kernel for a stencil with its borders."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import fuser
+from fuser import regions
+from tests.fuser.comparing import assert_same, compare
+
+RNG = np.random.default_rng(11)
+V = RNG.normal(size=20)
+A = RNG.normal(size=(9, 11))
+
+
+def difference(x: Any) -> Any:
+    """A derivative with fixed ends."""
+    out = np.zeros_like(x)
+    out[1:-1] = x[2:] - x[:-2]
+    out[0] = 0
+    out[-1] = x[-1]
+    return out
+
+
+def with_column(x: Any) -> Any:
+    """Rows, then a column across all of them."""
+    out = np.empty_like(x)
+    out[1:-1] = x[2:] - x[:-2]
+    out[0] = 0
+    out[-1] = 1
+    out[:, -1] += 1
+    return out
+
+
+def reflected(u: Any) -> Any:
+    """A five-point stencil with borders copied from inside."""
+    out = u.copy()
+    out[1:-1, 1:-1] = (
+        u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2] - 4 * u[1:-1, 1:-1]
+    )
+    out[0, :] = out[1, :]
+    out[-1, :] = out[-2, :]
+    out[:, 0] = out[:, 1]
+    out[:, -1] = out[:, -2]
+    return out
+
+
+def shifted(x: Any) -> Any:
+    """Overlapping source and target, then work on the whole."""
+    out = x.copy()
+    out[1:] = out[:-1]
+    out[0] = 7
+    return out * 2
+
+
+def through_views(x: Any) -> Any:
+    """Views of a local array see each other's writes."""
+    u = x.copy()
+    v = u[1:-1]
+    v += 1
+    v[0] = 5
+    return u, v, u.sum()
+
+
+def backwards(x: Any) -> Any:
+    """A write through a view that runs from the end."""
+    u = x.copy()
+    u[1:-1][::-1][1:3] *= 2
+    return u
+
+
+def corners(x: Any) -> Any:
+    """Transposes, flips, new axes, single elements."""
+    out = np.zeros_like(x)
+    out.T[1:3, ::-1] = x.T[2:4]
+    out[..., 0] = np.arange(float(x.shape[0]))
+    out[2, 3] = 9
+    out[None, :, 1:2][0] = 5
+    out[-1, -1] -= 3
+    return out
+
+
+def into_argument(x: Any) -> Any:
+    """A part of an argument."""
+    x[1:-1] = x[2:] + x[:-2]
+    x[0] = 3
+    return x * 2
+
+
+ONE_KERNEL: dict[str, tuple[Any, Any]] = {
+    "difference": (difference, V),
+    "column": (with_column, A),
+    "reflected": (reflected, A),
+    "shifted": (shifted, V),
+    "shifted rows": (shifted, A),
+    "views": (lambda x: through_views(x)[:2], V),
+    "backwards": (backwards, V),
+    "corners": (corners, A),
+    "corners, columns in memory": (corners, np.asfortranarray(A)),
+    "reversed source": (reflected, A[::-1, ::2]),
+}
+
+
+@pytest.mark.parametrize("name", ONE_KERNEL)
+def test_one_kernel(name: str) -> None:
+    """The same bits and memory order, with nothing stored in between."""
+    function, x = ONE_KERNEL[name]
+    assert_same(function, x)
+    assert len(fuser.fuse(function).explain(x).groups) == 1
+    assert not fuser.fuse(function).explain(x).realised
+
+
+@pytest.mark.parametrize("mode", ["fused", "unfused", "fallback"])
+def test_arguments_are_written_back(mode: str) -> None:
+    """Where it was written, and nowhere else."""
+    for x in (V.copy(), V.copy()[::-1], np.repeat(V, 2)[::2]):
+        assert_same(into_argument, x, mode=mode)
+    read_only = V.copy()
+    read_only.flags.writeable = False
+    assert compare(into_argument, read_only, mode=mode) == ""
+
+
+@pytest.mark.parametrize("function", [difference, shifted, through_views, into_argument])
+def test_short_arrays(function: Any) -> None:
+    """Slices that are empty, ends that meet, IndexErrors."""
+    for length in range(6):
+        assert compare(function, RNG.normal(size=length), ulp=2, fallback="allow") == ""
+        rows = RNG.normal(size=(length, 3))
+        assert compare(function, rows, ulp=4, fallback="allow") == ""
+
+
+def test_sizes_compile_nothing() -> None:
+    """One specialisation for all arrays that are long enough."""
+    fused = fuser.fuse(reflected, fallback="error")
+    fused(A)
+    before = fuser.n_compiled_kernels()
+    for shape in ((4, 5), (4, 30), (50, 7), (64, 64)):
+        x = RNG.normal(size=shape)
+        np.testing.assert_array_equal(fused(x), reflected(x))
+    assert fuser.n_compiled_kernels() == before
+
+
+def test_steps_run_in_numpy() -> None:
+    """Every second element is no box: a seam, and the right answer."""
+    def function(x: Any) -> Any:
+        out = np.zeros_like(x)
+        out[::2] = x[::2] * 2
+        out[1::2] -= 1
+        out[::-1] = out * 3
+        return out
+
+    fused = fuser.fuse(function, fallback="allow")
+    assert compare(fused, V, fallback="allow") == ""
+    assert [reason.operation for reason in fused.fallbacks] == ["assignment"] * 2
+
+
+def test_errors_are_numpys() -> None:
+    """Bounds and shapes."""
+    for function in (
+        lambda x: _set(x.copy(), 30, 1),
+        lambda x: _set(x.copy(), slice(1, 4), x[:2]),
+        lambda x: _set(np.broadcast_to(x, (3, 20)), 0, 1),
+        lambda x: _set(x.copy(), (0, 0), 1),
+    ):
+        assert compare(function, V, fallback="allow") == ""
+        with pytest.raises((IndexError, ValueError)):
+            fuser.fuse(function, fallback="allow")(V)
+
+
+def _set(target: Any, index: Any, value: Any) -> Any:
+    """An assignment as an expression."""
+    target[index] = value
+    return target * 1
+
+
+def test_graphs_with_updates_read_back() -> None:
+    """Text and interpretation."""
+    graph = fuser.trace(reflected, A)
+    assert "update{1:n0 - 1; 1:n1 - 1}" in str(graph)
+    assert fuser.parse(str(graph)) == graph
+    (found,) = fuser.run_fusion(fuser.register_fusion(graph), [A], mode="fallback")
+    np.testing.assert_array_equal(found, reflected(A))
+    whole = fuser.trace(into_argument, V)
+    assert [node.shape for node in whole.outputs][-1] == whole.parameters[0].shape
+    assert regions.spell(regions.parse("1:n0 - 1; 0:max(n1, 2)")) == "1:n0 - 1; 0:max(n1, 2)"
+
+
+PLACES: tuple[Any, ...] = (
+    0, -1, slice(1, None), slice(None, -1), slice(1, -1), slice(2, 4), (slice(None), 0),
+    (slice(1, -1), slice(1, -1)), (slice(None), -1), (1, slice(2, None)), ..., (2, 1),
+    (slice(None, None, -1), slice(1, 3)),
+)  # fmt: skip
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(PLACES), st.sampled_from(PLACES), st.integers(0, 3)),
+                min_size=1, max_size=5))  # fmt: skip
+def test_random_writes(writes: list[tuple[Any, Any, int]]) -> None:
+    """Boxes over boxes, read back between writes, for two sizes."""
+    def function(x: Any) -> Any:
+        out = np.zeros_like(x)
+        for target, source, kind in writes:
+            if kind == 0:
+                out[target] = 3
+            elif kind == 1:
+                out[target] += x[target]
+            elif kind == 2:
+                out[target] = out[source].sum()
+            else:
+                out[target] = out[target] * 0.5 + x[target]
+        return out
+
+    fused = fuser.fuse(function, fallback="allow")
+    for shape in ((5, 6), (4, 4)):
+        x = RNG.integers(-8, 8, shape) * 0.5
+        assert compare(fused, x, ulp=4, fallback="allow") == ""
+    assert fused.fallbacks == []
