@@ -14,6 +14,7 @@ from typing import Any
 from fuser.codegen import LoopNest
 from fuser.errors import BackendError
 from fuser.native_call import ServedCall
+from fuser.ops import Op
 
 
 class Kernel(ABC):
@@ -113,6 +114,10 @@ class Backend(ABC):
     def install_entry(self, function: Any, call: ServedCall) -> bool:
         """Serve calls like this one without Python, where the backend can; see `native_call`."""
         return False
+
+    def meaning(self, op: Op) -> Callable[..., Any]:
+        """What a row of the op table means on this backend's arrays, for the fallback."""
+        return op.numpy
 
     @property
     @abstractmethod

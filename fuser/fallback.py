@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fuser import counters, externs, infer, regions, scalars, views
+from fuser.backend import backend_of, get_backend
 from fuser.errors import FallbackWarning, FusionError, Reason
 from fuser.graph import Graph, Node, constant_value, walk
 from fuser.tracer import convert_scalar
@@ -107,8 +108,6 @@ def _module(arrays: Mapping[str, Any]) -> Any:
     """NumPy, or the backend's array module."""
     if all(isinstance(array, (np.ndarray, np.generic)) for array in arrays.values()):
         return np
-    from fuser.backend import backend_of, get_backend
-
     return get_backend(backend_of(arrays.values())).array_module
 
 
@@ -172,9 +171,12 @@ def _value(
         sizes = {key: n for key, n in numbers.items() if key.startswith("n")}
         operand = module.asarray(operands[0])
         return views.apply_views(operand, [(name, node.payload)], sizes, module)
+    function = node.op.numpy
+    if module is not np:
+        function = get_backend(backend_of(arrays.values())).meaning(node.op)
     if node.op.reduction:
-        return node.op.numpy(operands[0], infer.parse_axes(node.payload))
-    return node.op.numpy(*operands)
+        return function(operands[0], infer.parse_axes(node.payload))
+    return function(*operands)
 
 
 def record(reason: Reason, policy: str) -> None:

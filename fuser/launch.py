@@ -63,7 +63,7 @@ class Fresh:
         if self.order is None:
             return backend.empty(self.shape, self.dtype)
         laid = backend.empty(tuple(self.shape[axis] for axis in self.order), self.dtype)
-        return laid.transpose(np.argsort(self.order))
+        return laid.transpose(tuple(map(int, np.argsort(self.order))))
 
 
 @dataclass(frozen=True, slots=True)

@@ -332,7 +332,7 @@ class Tracing:
         if isinstance(value, np.generic):
             check_dtype(value.dtype, "scalar")
             return value
-        if isinstance(value, np.ndarray):
+        if isinstance(value, np.ndarray) or hasattr(value, "__cuda_array_interface__"):
             return self.capture(value)
         if isinstance(value, (list, tuple)):
             if any(isinstance(v, (TracedArray, HostScalar)) for v in value):

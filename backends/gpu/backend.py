@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fuser.backend import Backend
 from fuser.codegen import LoopNest
 from fuser.errors import BackendError
+from fuser.ops import Op
 
 if TYPE_CHECKING:
     from fuser.backends.gpu.device import CudaDevice
@@ -102,6 +103,12 @@ class GpuBackend(Backend):
                 f"{array.dtype.itemsize}; CUDA needs aligned elements. Make a copy of it."
             )
         return pointer
+
+    def meaning(self, op: Op) -> Callable[..., Any]:
+        """CuPy's function, or NumPy's on copies where CuPy has none."""
+        from fuser.backends.gpu.meaning import meaning
+
+        return meaning(op, self.array_module)
 
     @property
     def array_module(self) -> Any:

@@ -1,0 +1,352 @@
+"""A double of CuPy over NumPy, for tests: kernels that are loaded are compiled and run by the host.
+
+The whole way of a call then runs without a device: dispatch, launch plans, NVRTC's flags, modules,
+packed arguments, the fallback. It refuses what CuPy refuses: NumPy arrays among its own, and
+conversion to NumPy arrays by accident. It says nothing about speed, and nothing about CUDA.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+import fuser
+from fuser import backend
+from fuser.backend import CompileError
+from fuser.backends.gpu import device
+from fuser.backends.gpu.variants import Variant
+from tests.backends.gpu.host import host_library, host_unit
+from tests.requirements import find
+
+#: What the double says it is: two devices of compute capability 9.0.
+ATTRIBUTES = {"MultiProcessorCount": 1, "MaxSharedMemoryPerBlockOptin": 227 << 10}
+DEVICES = 2
+_current = [0]
+_capturing = [False]
+
+
+class CUDARuntimeError(RuntimeError):
+    """As cupy.cuda.runtime.CUDARuntimeError."""
+
+
+class NVRTCError(RuntimeError):
+    """As cupy.cuda.nvrtc.NVRTCError."""
+
+
+class _Memory:
+    """Where an array begins, and on which device."""
+
+    def __init__(self, ptr: int, device_id: int, owner: Any) -> None:
+        self.ptr, self.device_id, self.owner = ptr, device_id, owner
+
+    def __add__(self, offset: int) -> _Memory:
+        return _Memory(self.ptr + offset, self.device_id, self.owner)
+
+
+class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801 - CuPy's name
+    """An array of the double: a NumPy array that nobody else sees."""
+
+    __array_priority__ = 100
+
+    def __init__(
+        self, shape: Any, dtype: Any = float, memptr: Any = None, strides: Any = None
+    ) -> None:
+        self.device_id = _current[0]
+        if memptr is None:
+            self._host = np.empty(shape, dtype)
+            return
+        kind = np.dtype(dtype)
+        steps = strides or np.empty(shape, kind).strides
+        interface = {
+            "data": (memptr.ptr, False), "shape": tuple(shape), "strides": steps,
+            "typestr": kind.str, "version": 3,
+        }  # fmt: skip
+        holder = type("Holder", (), {"__array_interface__": interface})()
+        holder.owner = memptr.owner
+        self._host = np.asarray(holder)
+
+    @property
+    def data(self) -> _Memory:
+        """Where it begins."""
+        return _Memory(self._host.__array_interface__["data"][0], self.device_id, self._host)
+
+    @property
+    def T(self) -> Any:
+        """The transpose."""
+        return wrap(self._host.T)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {**self._host.__array_interface__, "version": 3}
+
+    def get(self) -> Any:
+        """A copy in the host's memory."""
+        return self._host.copy()
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise TypeError("Implicit conversion to a NumPy array is not allowed.")
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        if any(getattr(value, "__array_priority__", 0) > 100 for value in inputs):
+            return NotImplemented
+        out = options.get("out")
+        found = getattr(ufunc, method)(*map(unwrap, inputs), **unwrap(options))
+        return out[0] if isinstance(out, tuple) and len(out) == 1 else wrap(found)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return wrap(function(*unwrap(args), **unwrap(kwargs)))
+
+    def __getitem__(self, key: Any) -> Any:
+        found = self._host[unwrap(key)]
+        return wrap(np.asarray(found))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._host[unwrap(key)] = unwrap(value)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "_host":
+            raise AttributeError(name)
+        found = getattr(self._host, name)
+        if not callable(found):
+            return found
+        if name in ("tolist", "item"):
+            return found
+
+        def method(*args: Any, **kwargs: Any) -> Any:
+            return wrap(found(*unwrap(args), **unwrap(kwargs)))
+
+        return method
+
+    def __len__(self) -> int:
+        return len(self._host)
+
+    def __bool__(self) -> bool:
+        return bool(self._host)
+
+    def __int__(self) -> int:
+        return int(self._host)
+
+    def __float__(self) -> float:
+        return float(self._host)
+
+    def __repr__(self) -> str:
+        return repr(self._host)
+
+    def __hash__(self) -> int:
+        raise TypeError("unhashable type: 'ndarray'")
+
+
+ndarray.__module__ = "cupy"
+
+
+def wrap(value: Any) -> Any:
+    """NumPy arrays and scalars as the double's arrays: CuPy has no scalars of its own."""
+    if isinstance(value, tuple):
+        return tuple(map(wrap, value))
+    if isinstance(value, list):
+        return list(map(wrap, value))
+    if not isinstance(value, (np.ndarray, np.generic)):
+        return value
+    array = ndarray.__new__(ndarray)
+    array._host, array.device_id = np.asarray(value), _current[0]
+    return array
+
+
+def unwrap(value: Any) -> Any:
+    """The double's arrays as NumPy's; NumPy's own arrays are refused, as CuPy does."""
+    if isinstance(value, ndarray):
+        return value._host
+    if isinstance(value, np.ndarray):
+        raise TypeError(f"Unsupported type {type(value)}")
+    if isinstance(value, (tuple, list)):
+        return type(value)(map(unwrap, value))
+    if isinstance(value, dict):
+        return {key: unwrap(entry) for key, entry in value.items()}
+    return value
+
+
+class Device:
+    """As cupy.cuda.Device."""
+
+    def __init__(self, number: int | None = None) -> None:
+        self.id = _current[0] if number is None else number
+        self.compute_capability = "90"
+        self.attributes = dict(ATTRIBUTES)
+        self.mem_info = (0, 0)
+
+    def __enter__(self) -> Device:
+        self._before, _current[0] = _current[0], self.id
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        _current[0] = self._before
+
+
+class _Program:
+    """A unit on its way through the compiler."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.log, self.options, self.code = text, "", (), b""
+
+
+def _compile(program: Any, options: tuple[str, ...]) -> None:
+    """As cupy.cuda.nvrtc.compileProgram: the flags must be those that results rest on."""
+    for flag in ("--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true"):
+        if flag not in options:
+            raise NVRTCError(f"{flag} is missing")
+    variant = Variant("-DINDEX_BITS=64" in options, "-DSPLIT_ROWS=1" in options)
+    try:
+        program.code = str(host_library(host_unit(program.text, variant), variant)).encode()
+    except CompileError as error:
+        program.log = str(error)
+        raise NVRTCError("NVRTC_ERROR_COMPILATION (6)") from None
+
+
+class Function:
+    """As cupy.cuda.function.Function: called with a grid, a block and its arguments."""
+
+    def __init__(self, library: Any, name: str) -> None:
+        self.run = getattr(library, f"run_{name}")
+        self.run.argtypes = [ctypes.c_uint, ctypes.c_uint, ctypes.c_void_p]
+        self.ptr = id(self)
+        self.launches: list[tuple[int, int, int]] = []
+        _functions[self.ptr] = self
+
+    def __call__(
+        self, grid: tuple[int], block: tuple[int], args: Any, shared_mem: int = 0
+    ) -> None:
+        """Run it now."""
+        if _allowed.get(self.ptr, 48 << 10) < shared_mem:
+            raise CUDARuntimeError("cudaErrorInvalidValue: too much shared memory")
+        self.launches.append((grid[0], block[0], shared_mem))
+        self.run(grid[0], block[0], args[0].ctypes.data)
+
+
+_functions: dict[int, Function] = {}
+_allowed: dict[int, int] = {}
+
+
+class Module:
+    """As cupy.cuda.function.Module."""
+
+    def load(self, code: bytes) -> None:
+        """The `code` is a library's path."""
+        self.library = ctypes.CDLL(code.decode())
+
+    def get_function(self, name: str) -> Function:
+        """A kernel by name."""
+        return Function(self.library, name)
+
+
+def _alloc(size_bytes: int) -> _Memory:
+    """As cupy.cuda.alloc; what is read before it is written is NaN."""
+    memory = np.full(size_bytes + 16, 0xFF, np.uint8)
+    return _Memory(-(-memory.ctypes.data // 16) * 16, _current[0], memory)
+
+
+class _Stream:
+    """The current stream: work is done at once."""
+
+    def is_capturing(self) -> bool:
+        return _capturing[0]
+
+
+def _module(name: str, **contents: Any) -> ModuleType:
+    made = ModuleType(name)
+    made.__dict__.update(contents)
+    return made
+
+
+def _array_function(name: str) -> Callable[..., Any]:
+    """A NumPy function on the double's arrays."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+    found = getattr(np, name)
+    if isinstance(found, type) or not callable(found):
+        return found  # type: ignore[no-any-return] # a dtype or a constant
+
+    def function(*args: Any, **kwargs: Any) -> Any:
+        return wrap(found(*unwrap(args), **unwrap(kwargs)))
+
+    return function
+
+
+def _asarray(value: Any, *args: Any, **kwargs: Any) -> Any:
+    """As cupy.asarray: NumPy arrays are copied to the device."""
+    if isinstance(value, ndarray) and not args and not kwargs:
+        return value
+    host = value._host if isinstance(value, ndarray) else np.array(value)
+    return wrap(np.asarray(host, *args, **kwargs))
+
+
+def _from_dlpack(value: Any) -> Any:
+    """As cupy.from_dlpack: the memory is shared."""
+    return value.__dlpack__()
+
+
+def _modules() -> dict[str, ModuleType]:
+    """Everything that can be imported."""
+    runtime = _module(
+        "cupy.cuda.runtime", getDevice=lambda: _current[0], getDeviceCount=lambda: DEVICES,
+        CUDARuntimeError=CUDARuntimeError,
+    )  # fmt: skip
+    nvrtc = _module(
+        "cupy.cuda.nvrtc", NVRTCError=NVRTCError, getVersion=lambda: (13, 0),
+        getSupportedArchs=lambda: [75, 80, 90, 100],
+        createProgram=lambda text, name, headers, names: _Program(text), compileProgram=_compile,
+        getCUBIN=lambda program: program.code, getPTX=lambda program: b".entry",
+        getProgramLog=lambda program: program.log, destroyProgram=lambda program: None,
+    )  # fmt: skip
+    driver = _module(
+        "cupy.cuda.driver",
+        occupancyMaxActiveBlocksPerMultiprocessor=lambda function, block, shared: 2,
+        funcSetAttribute=lambda function, attribute, value: _allowed.update({function: value}),
+    )
+    function = _module("cupy.cuda.function", Module=Module, Function=Function)
+    cuda = _module(
+        "cupy.cuda", runtime=runtime, nvrtc=nvrtc, driver=driver, function=function, Device=Device,
+        alloc=_alloc, get_current_stream=_Stream,
+    )  # fmt: skip
+    cupy = _module(
+        "cupy", cuda=cuda, ndarray=ndarray, asarray=_asarray, array=_asarray,
+        asnumpy=lambda value: value.get() if isinstance(value, ndarray) else np.asarray(value),
+        from_dlpack=_from_dlpack, __getattr__=_array_function, __version__="double",
+    )  # fmt: skip
+    return {part.__name__: part for part in (cupy, cuda, runtime, nvrtc, driver, function)}
+
+
+@contextmanager
+def installed() -> Iterator[ModuleType]:
+    """Let `import cupy` find the double."""
+    before = {name: found for name, found in sys.modules.items() if name.split(".")[0] == "cupy"}
+    made = _modules()
+    for name in before:
+        del sys.modules[name]
+    sys.modules.update(made)
+    _forget()
+    try:
+        yield made["cupy"]
+    finally:
+        for name in made:
+            sys.modules.pop(name, None)
+        sys.modules.update(before)
+        _forget()
+
+
+def _forget() -> None:
+    """Ask again which backends there are; no kernel of one CuPy is for another."""
+    device._resources.cache_clear()
+    backend._missing.pop("gpu", None)
+    backend._instances.pop("gpu", None)
+    fuser.clear_caches()
+
+
+def reason_to_skip() -> str | None:
+    """The double needs a C++ compiler."""
+    return None if find("cxx") else "no C++ compiler on the PATH: apt install g++"

@@ -1,0 +1,93 @@
+"""The GPU backend's whole way, from `fuse` to the launch, over a double of CuPy.
+
+The host compiles and executes the kernels; the shared suite and the tests for devices run on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuser
+from fuser.errors import BackendError, FusionError
+from tests.backends.gpu import fake_cupy
+from tests.backends.gpu.test_gpu_device import TestGPUFusion as _OnDevice
+from tests.backends.gpu.test_gpu_device import (
+    test_an_output_may_be_an_input as test_an_output_may_be_an_input,
+)
+from tests.backends.gpu.test_gpu_device import (
+    test_another_device_is_an_error as test_another_device_is_an_error,
+)
+from tests.backends.gpu.test_gpu_device import (
+    test_misaligned_arrays_are_an_error as test_misaligned_arrays_are_an_error,
+)
+from tests.backends.gpu.test_gpu_device import (
+    test_programs_mean_what_numpy_means as test_programs_mean_what_numpy_means,
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cupy() -> Iterator[Any]:
+    """The double, for as long as this file's tests run."""
+    if reason := fake_cupy.reason_to_skip():
+        pytest.skip(reason)
+    with fake_cupy.installed() as double:
+        yield double
+
+
+class TestGPUFusionOnTheHost(_OnDevice):
+    """The shared suite."""
+
+    test_constant_operands_are_like_any_other = None  # the core's rules, tested on the CPU
+
+
+def test_the_backend_is_there(cupy: Any) -> None:
+    """By its own checks."""
+    assert fuser.available_backends()["gpu"] is None
+    assert fuser.can_fuse_on_gpu()
+
+
+def test_arrays_choose_the_backend(cupy: Any) -> None:
+    """The double's arrays go to the GPU backend, and its results are its own arrays."""
+    fused = fuser.fuse(lambda x: np.exp(x) * 2, fallback="error")
+    found = fused(cupy.asarray(np.linspace(0, 1, 100)))
+    assert type(found) is cupy.ndarray
+    np.testing.assert_allclose(found.get(), np.exp(np.linspace(0, 1, 100)) * 2, rtol=1e-15)
+    assert type(fused(np.ones(3))) is np.ndarray
+
+
+def test_mixed_arguments_are_an_error(cupy: Any) -> None:
+    """Host and device arrays in one call."""
+    with pytest.raises((FusionError, BackendError, TypeError), match="device"):
+        fuser.fuse(lambda x, y: x + y, fallback="error")(cupy.ones(3), np.ones(3))
+
+
+def test_nothing_is_launched_for_nothing(cupy: Any) -> None:
+    """An empty call returns an empty array of the device."""
+    found = fuser.fuse(lambda x: x + 1, fallback="error")(cupy.ones((0, 5)))
+    assert type(found) is cupy.ndarray
+    assert found.shape == (0, 5)
+
+
+def test_captured_arrays_are_hidden_inputs(cupy: Any) -> None:
+    """An array of the device that a function reaches, on either side of an operator."""
+    weights = cupy.asarray(np.arange(5.0))
+    fused = fuser.fuse(lambda x: np.add(weights * x, x * weights) - weights, fallback="error")
+    x = np.linspace(1, 2, 5)
+    np.testing.assert_array_equal(
+        fused(cupy.asarray(x)).get(), np.arange(5.0) * x + x * np.arange(5.0) - np.arange(5.0)
+    )
+    weights[2] = 7.0
+    assert float(fused(cupy.asarray(x)).get()[2]) == 14 * x[2] - 7
+
+
+def test_a_fallback_runs_on_the_device(cupy: Any) -> None:
+    """Operation by operation, with the double's arrays; rows that no ufunc is among them."""
+    x = cupy.asarray(np.linspace(0.1, 1, 10))
+    for function in (lambda v: np.exp(v) + v.sum(), lambda v: fuser.functional.erf(v) * 2):
+        found = fuser.fuse(function, mode="fallback")(x)
+        assert type(found) is cupy.ndarray
+        np.testing.assert_allclose(found.get(), fuser.fuse(function)(x.get()), rtol=1e-14)
