@@ -123,18 +123,22 @@ def page(record: Mapping[str, Any]) -> str:
         *summary(cells), "",
         f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|",
     ]  # fmt: skip
-    for row in cells.itertuples():
-        head = f"| {row.workload} | {row.dtype} | {row.elements:,} "
-        if np.isnan(row.ratio):
-            lines.append(f"{head}| | {row.best} | | | | | | |")
-            continue
-        interval = "" if np.isnan(row.low) else f" [{row.low:.2f}, {row.high:.2f}]"
-        lines.append(
-            f"{head}| {row.fresh_ms:.3g} | {row.best} | {row.ratio:.2f}{interval} "
-            f"| {row.into_ms:.3g} | {row.best_into} | {row.into_ratio:.2f} "
-            f"| {row.bound} | {row.share:.2f} |"
-        )
+    lines += [_line(row) for row in cells.to_dict("records")]
     return "\n".join(lines) + "\n"
+
+
+def _line(row: Mapping[Any, Any]) -> str:
+    """One row of the page's table."""
+    head = f"| {row['workload']} | {row['dtype']} | {row['elements']:,} "
+    if np.isnan(row.get("ratio", np.nan)):
+        return f"{head}| | {row['best']} | | | | | | |"
+    known = not np.isnan(row["low"])
+    interval = f" [{row['low']:.2f}, {row['high']:.2f}]" if known else ""
+    return (
+        f"{head}| {row['fresh_ms']:.3g} | {row['best']} | {row['ratio']:.2f}{interval} "
+        f"| {row['into_ms']:.3g} | {row['best_into']} | {row['into_ratio']:.2f} "
+        f"| {row['bound']} | {row['share']:.2f} |"
+    )
 
 
 def main() -> None:

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from fuser.backends.cpu.fused_kernel import FusedKernelCPU
 
 
+#: Arrays of this size and more come from the output pool. The C library gives memory back to the
+#: system when more than twice the largest block lies unused at its end, so that the page faults of
+#: two results of this size cost ten times what writing them does.
+POOLED_BYTES = 1 << 18
+
+
 class CpuBackend(Backend):
     """Runs fused kernels on this processor."""
 
@@ -86,7 +92,7 @@ class CpuBackend(Backend):
         size = dtype.itemsize
         for length in shape:
             size *= length
-        if size < 1 << 20:
+        if size < POOLED_BYTES:
             return np.empty(shape, dtype)
         from fuser.backends.cpu import pool
 

@@ -21,9 +21,7 @@ from typing import Any
 import numpy as np
 
 from fuser import config
-
-#: Smaller arrays come from NumPy's own allocator, which reuses them quickly enough.
-THRESHOLD = 1 << 20
+from fuser.backends.cpu.backend import POOLED_BYTES
 
 _TEXT = """\
 @slots = internal global [64 x { ptr, i64 }] zeroinitializer
@@ -325,6 +323,6 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     size = dtype.itemsize
     for length in shape:
         size *= length
-    if size >= THRESHOLD and (found := pool()) is not None:
+    if size >= POOLED_BYTES and (found := pool()) is not None:
         return found.empty(shape, dtype)
     return np.empty(shape, dtype)

@@ -17,7 +17,7 @@ from fuser.ops import TABLE
 from fuser.specs import CONTIGUOUS, INVARIANT, TensorDesc
 
 #: Bodies of at most this many light operations take two native vectors at a time.
-UNROLL_LIMIT = 24
+UNROLL_LIMIT = 200
 
 
 def lanes_of(nest: LoopNest, features: Features) -> int:

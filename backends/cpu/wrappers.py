@@ -161,9 +161,9 @@ class Packing(_Wrapper):
         b, block = self.b, self.block
         steps = {k: self.number(f"mul i64 {width}, {self.sizes[k]}") for k in self.packed}
         for k in self.packed:
-            for loop in range(block.rank - 1):
-                last = loop == block.rank - 2
-                self.set_word(block.stride(k, loop), steps[k] if last else "0")
+            for outer in range(block.rank - 1):
+                within = steps[k] if outer == block.rank - 2 else "0"
+                self.set_word(block.stride(k, outer), within)
         columns = self.number("sub i64 %iend, %ibegin")
         more = self.number(f"add i64 {columns}, {width}")
         across = self.number(f"udiv i64 {self.number(f'sub i64 {more}, 1')}, {width}")
@@ -194,7 +194,8 @@ class Packing(_Wrapper):
 
     def position(self, first: str) -> tuple[str, dict[int, str]]:
         """The place along the loop before the innermost, and operands' offsets by outer ones."""
-        places, rest = [], first
+        places: list[str] = []
+        rest = first
         for loop in range(self.block.rank - 2, 0, -1):
             length = self.word(self.block.length(loop))
             places.insert(0, self.number(f"urem i64 {rest}, {length}"))
