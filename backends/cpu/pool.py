@@ -21,7 +21,9 @@ from typing import Any
 import numpy as np
 
 from fuser import config
-from fuser.backends.cpu.backend import POOLED_BYTES
+from fuser.backends.cpu.backend import POOLED_BYTES as THRESHOLD
+
+__all__ = ["THRESHOLD", "OutputPool", "empty", "numpy_api", "pool"]
 
 _TEXT = """\
 @slots = internal global [64 x { ptr, i64 }] zeroinitializer
@@ -323,6 +325,6 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     size = dtype.itemsize
     for length in shape:
         size *= length
-    if size >= POOLED_BYTES and (found := pool()) is not None:
+    if size >= THRESHOLD and (found := pool()) is not None:
         return found.empty(shape, dtype)
     return np.empty(shape, dtype)
