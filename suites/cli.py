@@ -6,21 +6,24 @@ import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fuser.reports.record import Record, RecordError, Run, load, save
+from fuser.suites import noise, progress, runners, selection
 from fuser.suites import plan as plans
-from fuser.suites import progress, runners, selection
 from fuser.suites.compare_command import compare
 from fuser.suites.engine import Engine
 from fuser.suites.machine import command_line
 from fuser.suites.plan import Plan
 from fuser.suites.saved_runs import RECORD, RESULTS, find_run
+
+if TYPE_CHECKING:
+    from fuser.suites.reproduce import Repeated
 
 PLANS = {"quick": plans.quick_plan, "full": plans.full_plan, "peers": plans.peers_plan}
 EXIT_USAGE = 2
@@ -51,6 +54,9 @@ def main() -> None:
 @click.option("--axis", "axes", multiple=True, help="Values of an axis: hidden=64,1000,65536.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of inputs and order.")
 @click.option("--output", default=RESULTS, show_default=True, type=click.Path(file_okay=False))
+@click.option(
+    "--against", help="A saved run to compare the rows with; default: the latest that has them."
+)
 @click.option("--no-report", is_flag=True, help="Write the raw record only.")
 @click.option("--json", "as_json", is_flag=True, help="Print a summary as JSON.")
 def run(
@@ -59,22 +65,26 @@ def run(
     as_json: bool,
     output: str,
     no_report: bool,
+    against: str | None,
     **options: Any,
 ) -> None:
     """Measure the workloads named by IDS, or a preset, and write a report.
 
     An ID is a workload, or workload-dtype-size as the report prints it. Ctrl-C ends the run early:
-    what was measured is kept and reported. Exit codes: 0 measured, 2 usage, 3 nothing measured,
-    4 a wrong result, 130 interrupted.
+    what was measured is kept and reported. Rows that an earlier run has are held against it: does
+    the new ratio agree with the recorded interval? Exit codes: 0 measured, 2 usage, 3 nothing
+    measured, 4 a wrong result, 130 interrupted.
     """
     if list_only:
         _print_list(as_json)
         return
     plan = _plan(ids, **options)
     click.echo(_announcement(plan), err=as_json)
+    base = _saved(against)[1] if against else None
     record, folder = _measure(plan, Path(output))
+    repeats = _repeats(record, Path(output), base) if ids or base else []
     report = None if no_report else _report(folder)
-    _print_summary(record, folder, report, as_json)
+    _print_summary(record, folder, report, as_json, repeats)
     sys.exit(exit_code(record))
 
 
@@ -157,8 +167,18 @@ def _measure(plan: Plan, output: Path) -> tuple[Record, Path]:
         engine = Engine(plan, progress.for_terminal(), on_partial=keep)
         folder = output / engine.run_id
         record = engine.run()
+        record = _placed(record)
         keep(record)
     return record, folder
+
+
+def _placed(record: Record) -> Record:
+    """Note how the machine differs from what it was in earlier runs, and remember this one."""
+    if not record.finished or not (record.call_overhead or {}).get("anchors"):
+        return record
+    notes = noise.unlike_before(record, noise.known(record.machine))
+    noise.remember(record)
+    return replace(record, notes=[*record.notes, *notes])
 
 
 def _saved(text: str) -> tuple[Path, Record]:
@@ -213,7 +233,22 @@ def exit_code(record: Record) -> int:
     return 0 if record.finished else EXIT_INTERRUPTED
 
 
-def _print_summary(record: Record, folder: Path, report: Path | None, as_json: bool) -> None:
+def _repeats(record: Record, output: Path, base: Record | None) -> "list[Repeated]":
+    """Return the rows that an earlier run has too, beside what that one found."""
+    from fuser.suites.reproduce import latest_with, repeated  # imports scipy
+
+    if base is None:
+        base = latest_with({each.id for each in record.cells}, output, record.run_id)
+    return [] if base is None else list(repeated(base, record))
+
+
+def _print_summary(
+    record: Record,
+    folder: Path,
+    report: Path | None,
+    as_json: bool,
+    repeats: "Sequence[Repeated]" = (),
+) -> None:
     found = counts(record)
     last = str(report or folder / RECORD)
     if as_json:
@@ -221,6 +256,7 @@ def _print_summary(record: Record, folder: Path, report: Path | None, as_json: b
             "run_id": record.run_id, "finished": record.finished, "rows": found,
             "record": str(folder / RECORD), "report": str(report) if report else None,
             "notes": list(record.notes),
+            "repeated": [asdict(each) | {"inside": each.inside} for each in repeats],
         }))
         return
     rows = sum(found.values())
@@ -232,6 +268,8 @@ def _print_summary(record: Record, folder: Path, report: Path | None, as_json: b
         for each in cell.runs:
             if is_finding(each):
                 click.echo(f"  {each.status}: {cell.id}, {each.variant}: {each.reason}")
+    for each in repeats:
+        click.echo(f"  again: {each.as_text()}")
     for note in record.notes:
         click.echo(f"  note: {note}")
     click.echo(os.path.relpath(last) if Path(last).is_relative_to(Path.cwd()) else last)

@@ -59,6 +59,7 @@ class Collector:
         self.overhead: dict[str, Any] | None = None
         self.texts: dict[str, str] = {}
         self.experiments = Findings()
+        self.anchors: dict[str, list[float]] = defaultdict(list)
         self.notes: list[str] = []
 
     def add(self, process: int, event: Event) -> None:
@@ -144,7 +145,17 @@ class Collector:
         self.overhead["clock_resolution_s"].append(event["clock_resolution_s"])
         self.overhead["empty_python_call_s"].extend(event["empty_python_call_s"])
 
+    def _add_anchors(self, process: int, event: Event) -> None:
+        for name in ("compute_s", "memory_s"):
+            self.anchors[name].append(event[name])
+
     # The record's parts.
+
+    def call_overhead(self) -> dict[str, Any] | None:
+        """Return the clock, the empty call, and the anchors before and after each process."""
+        if self.overhead is None or not self.anchors:
+            return self.overhead
+        return {**self.overhead, "anchors": dict(self.anchors)}
 
     def variants(self) -> list[Variant]:
         """Return the variants as the record has them."""

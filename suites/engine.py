@@ -33,6 +33,8 @@ SHOW_EVERY_S = 0.25
 WORTH_STARTING = 0.6
 """The share of the mean process's time that must be left for another one."""
 LEAST_WORKER_S = 1.0
+MORE_SHARE = 0.15
+"""The share of the budget that is kept for more processes where there is no verdict."""
 WORKER_START_S = 1.0
 LEAST_START_S = 60.0
 """Starting a process on a busy machine is no stall."""
@@ -57,6 +59,7 @@ class Engine:
         self.machine = machine.describe_machine()
         self.commit, self.dirty = machine.checkout_state()
         self.excluded: set[tuple[int, int]] = set()
+        self.only: frozenset[int] | None = None  # cells of a process more; None: all
         self.restarts = 0
         self.shown_s = 0.0
 
@@ -85,7 +88,7 @@ class Engine:
             packages=machine.package_versions(), commit=self.commit, dirty=self.dirty,
             ceilings=list(self.collector.ceilings), variants=self.collector.variants(),
             cells=self.collector.cells(), compile_scaling=self.collector.compile_scaling(),
-            call_overhead=self.collector.overhead, **self.collector.experiments.fields(),
+            call_overhead=self.collector.call_overhead(), **self.collector.experiments.fields(),
             texts=dict(self.collector.texts),
             notes=list(self.collector.notes),
         )
@@ -93,14 +96,43 @@ class Engine:
     def _run_workers(self, started_s: float) -> None:
         """Run the groups' workers turn by turn, so that a drift of the machine meets all."""
         groups = self.plan.groups()
-        for process in range(self.plan.worker_count()):
+        count = self.plan.worker_count()
+        kept_s = self.plan.budget_s * (MORE_SHARE if self.plan.most_processes else 0.0)
+        for process in range(count):
             left_s = self.plan.budget_s - (time.monotonic() - started_s)
             if self._too_late(process, left_s, started_s):
                 return
-            share_s = max(LEAST_WORKER_S, left_s / (self.plan.worker_count() - process))
+            share_s = max(LEAST_WORKER_S, (left_s - kept_s) / (count - process))
             self._run_worker(process, groups[process % len(groups)], share_s)
-            if self.on_partial is not None:
-                self.on_partial(self.record(finished=False))
+            self._keep_partial()
+        if groups and self.plan.processes > 1:
+            self._run_more(count, groups[0], started_s)
+
+    def _run_more(
+        self, process: int, group: Sequence[VariantPlan], started_s: float
+    ) -> None:
+        """Measure what has no verdict yet in more processes, as long as the budget lasts."""
+        from fuser.suites.inconclusive import inconclusive  # imports scipy
+
+        mean_s = (time.monotonic() - started_s) / max(1, process)
+        for number in range(self.plan.processes, self.plan.most_processes):
+            left_s = self.plan.budget_s - (time.monotonic() - started_s)
+            self.only = frozenset(inconclusive(self.collector.cells(), self.plan.variants))
+            share = len(self.only) / max(1, len(self.plan.cells))
+            if not self.only or left_s < WORKER_START_S + LEAST_WORKER_S + mean_s * share / 2:
+                return
+            share_s = min(left_s, max(LEAST_WORKER_S, left_s / 2))
+            self._run_worker(process, group, share_s)
+            process += 1
+            self.collector.notes.append(
+                f"{len(self.only)} cells were measured in a process more, their "
+                f"{number + 1}th: they had no verdict"
+            )
+            self._keep_partial()
+
+    def _keep_partial(self) -> None:
+        if self.on_partial is not None:
+            self.on_partial(self.record(finished=False))
 
     def _too_late(self, process: int, left_s: float, started_s: float) -> bool:
         """Return whether another process would run far over the budget; two run in any case."""
@@ -153,7 +185,8 @@ class Engine:
         wanted = [
             [
                 variant for variant in variants
-                if plan.wants(cell, plan.variants[variant])
+                if (self.only is None or index in self.only)
+                and plan.wants(cell, plan.variants[variant])
                 and (index, variant) not in self.excluded
                 and not self._too_long(index, variant)
             ]
@@ -174,9 +207,10 @@ class Engine:
             cells=cells, rows=[rows for rows in wanted if rows],
             variants={index: spec for index, spec in variants.items() if index in used},
             # once a turn: a peer alone would measure the same memory again
-            ceilings=plan.ceilings and process % len(plan.groups()) == 0,
-            scaling=plan.scaling if fused else (),
-            scaling_variant=fused[0] if fused else None, experiments=plan.experiments,
+            ceilings=plan.ceilings and process % len(plan.groups()) == 0 and self.only is None,
+            scaling=plan.scaling if fused and self.only is None else (),
+            scaling_variant=fused[0] if fused else None,
+            experiments=plan.experiments and self.only is None,
             keep_texts=plan.keep_texts and process == 0, reuse_compiled=plan.reuse_compiled,
         )
 
@@ -194,7 +228,8 @@ class Engine:
             return
         self.shown_s = time.monotonic()
         count = self.plan.worker_count()
-        fraction = (process + event["fraction"]) / count
+        fraction = min(1.0, (process + event["fraction"]) / count)
+        count = max(count, process + 1)
         self.progress.update(fraction, f"process {process + 1} of {count}: {event['text']}")
 
 
@@ -296,7 +331,8 @@ def _environment() -> dict[str, str]:
 
 def _settings(plan: Plan) -> Mapping[str, Any]:
     return {
-        "processes": plan.processes, "worker_processes": plan.worker_count(),
+        "processes": plan.processes, "most_processes": plan.most_processes,
+        "worker_processes": plan.worker_count(),
         "most_blocks": plan.most_blocks, "least_blocks": plan.least_blocks,
         "least_sample_s": plan.least_sample_s, "budget_s": plan.budget_s,
         "memory_bytes": plan.memory_bytes, "paired": plan.paired,

@@ -93,6 +93,7 @@ class Plan:
     preset: Preset = "custom"
     selected: frozenset[tuple[str, str]] | None = None  # (cell id, variant); None means all
     processes: int = 3
+    most_processes: int = 0  # where there is no verdict after `processes` and time is left
     budget_s: float = QUICK_BUDGET_S
     seed: int = 0
     least_sample_s: float = 0.002
@@ -301,6 +302,7 @@ def quick_plan(**changes: Any) -> Plan:
         "cells": quick_cells(),
         "variants": variants_for(),
         "preset": "quick",
+        "most_processes": 6,
         "scaling": SCALING_OPERATIONS,
         "experiments": True,
     }
@@ -314,6 +316,7 @@ def full_plan(**changes: Any) -> Plan:
         "variants": variants_for(),
         "preset": "full",
         "processes": 5,
+        "most_processes": 10,
         "budget_s": FULL_BUDGET_S,
         "scaling": SCALING_OPERATIONS,
         "experiments": True,

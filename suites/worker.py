@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from fuser.suites import ceilings, experiments, machine, runners, scaling
+from fuser.suites import anchors, ceilings, experiments, machine, runners, scaling
 from fuser.suites.measuring import Emit, Event, Limits, Measurement
 from fuser.suites.plan import CellPlan
 from fuser.suites.registry import resolve
@@ -116,6 +116,8 @@ def work(job: Job, emit: Emit, position: Position) -> None:
     position.mark(-1, -1)
     emit({"event": "overhead", **call_overhead(job.limits.least_sample_s)})
     if job.ceilings:
+        emit({"event": "anchors", **anchors.measure()})
+    if job.ceilings:
         emit({"event": "progress", "text": "memory speed", "fraction": 0.0})
         sizes, cores = machine.cache_sizes(), machine.usable_cores()
         fused = any(each.kind == "fused" for each in used.values())
@@ -131,6 +133,8 @@ def work(job: Job, emit: Emit, position: Position) -> None:
         for (index, plan), rows in zip(job.cells, job.rows, strict=True)
     ]
     Measurement(cells, used, job.limits, emit, position.mark).run()
+    if job.ceilings:
+        emit({"event": "anchors", **anchors.measure()})
     if job.experiments and job.scaling_variant is not None:
         position.mark(-1, -1)
         emit({"event": "progress", "text": "anatomy of a call", "fraction": 0.98})

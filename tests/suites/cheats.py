@@ -38,6 +38,23 @@ class Honest(Runner):
         yield {"trace": 0.0}
 
 
+class Moody(Honest):
+    """Right, and each time it is prepared of another speed."""
+
+    name = "moody"
+
+    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
+        """Return a function that does its work many times over."""
+        times = 1 + os.urandom(1)[0] % 32
+
+        def moody(*given: Any) -> Any:
+            for _ in range(times):
+                result = function(*given)
+            return result
+
+        return moody
+
+
 class Wrong(Honest):
     """Slightly off in one element."""
 

@@ -31,7 +31,8 @@ def _no_ceilings(monkeypatch: pytest.MonkeyPatch) -> None:
     measure = cli._measure
 
     def quickly(plan: Plan, output: Path) -> Any:
-        return measure(replace(plan, ceilings=False, most_blocks=3, least_blocks=2), output)
+        few = replace(plan, ceilings=False, most_blocks=3, least_blocks=2, most_processes=0)
+        return measure(few, output)
 
     monkeypatch.setattr(cli, "_measure", quickly)
     monkeypatch.setattr(cli, "_announcement", announce)
@@ -84,6 +85,24 @@ def test_a_report_that_fails_leaves_the_record(
     assert done.exit_code == 0
     assert "no such font" in done.stderr
     assert done.stdout.strip().endswith("record.json")
+
+
+def test_a_row_measured_again_is_held_against_its_record(tmp_path: Path) -> None:
+    """With the latest run that has it, or the one that is named."""
+    again = [
+        "run", "axpy-float32-64", "--variants", f"eager,{cheats.spec(cheats.Honest)}", "--output",
+        str(tmp_path), "--no-report", "--budget-s", "3", "--processes", "2",
+    ]
+    first = command(*again)
+    assert "again:" not in first.output
+    second = command(*again)
+    assert "again: axpy-float32-64, honest:" in second.output
+    base = first.stdout.split()[-1]
+    third = command(*again, "--json", "--against", base)
+    rows = json.loads(third.stdout)["repeated"]
+    assert {row["inside"] for row in rows} <= {True, False}
+    assert len(rows) == 1
+    assert command(*again, "--against", "nosuch").exit_code == cli.EXIT_USAGE
 
 
 def test_json_is_a_summary(tmp_path: Path) -> None:

@@ -197,6 +197,17 @@ def test_ceilings_overhead_and_compile_scaling_are_recorded() -> None:
     assert lengths == {(n, stage) for n in (10, 40) for stage in ("first call", "rest", "trace")}
 
 
+def test_what_has_no_verdict_is_measured_in_more_processes() -> None:
+    """Here because one runner's speed changes from process to process."""
+    plan = plan_of(cheats.Moody, cells=(CELL, LARGER), processes=2, most_processes=3, budget_s=9.0)
+    record = Engine(plan).run()
+    processes = set(row(record, "moody").samples.process) | set(
+        row(record, "moody", cell=1).samples.process
+    )
+    assert 2 in processes
+    assert any("they had no verdict" in note for note in record.notes)
+
+
 class InterruptSecond(Progress):
     """Raises what Ctrl-C raises, in the second process."""
 
