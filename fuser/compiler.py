@@ -10,7 +10,7 @@ from fuser.codegen import LoopNest, loop_nests
 from fuser.decompose import decompose
 from fuser.graph import Graph
 from fuser.joins import distribute
-from fuser.rewrite import Applied, rewrite, verify
+from fuser.rewrite import rewrite, verify
 from fuser.specs import ArgSpec, KernelSpec
 from fuser.timeline import phase
 
@@ -39,10 +39,10 @@ def _prepare(key: int, graph: Graph, mode: str, fastmath: bool, checked: bool) -
     dump("graph", f"spec {key} ({mode})", graph.text)
     with phase("rewrite"):
         # Unfused means: what NumPy would run, so only the operations themselves.
-        lowered = decompose(graph)
-        applied: tuple[Applied, ...] = ()
+        lowered, applied = decompose(graph)
         if mode == "fused":
-            lowered, applied = rewrite(lowered, fastmath)
+            lowered, rewritten = rewrite(lowered, fastmath)
+            applied += rewritten
         if settings.check:
             verify(lowered)
         lowered = regions.lower(lowered)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 from fuser.graph import Graph, Node, constant_value, make, make_constant, rebuild
 from fuser.graph import intern as intern_node
+from fuser.rewrite import Applied
 
 
 def _scalar_power(node: Node) -> Node:
@@ -28,18 +29,30 @@ def _scalar_power(node: Node) -> Node:
     return make("where", half, make("sqrt", x), node)
 
 
-#: row -> what replaces it.
-DECOMPOSITIONS: Mapping[str, Callable[[Node], Node]] = {"power": _scalar_power}
+#: row -> (its equation, what replaces it).
+DECOMPOSITIONS: Mapping[str, tuple[str, Callable[[Node], Node]]] = {
+    "power": ("x ** s -> sqrt(x) where s is 0.5", _scalar_power),
+}
 
 
-def decompose(graph: Graph) -> Graph:
-    """Replace composite rows; the same graph where there are none."""
+def decompose(graph: Graph) -> tuple[Graph, tuple[Applied, ...]]:
+    """Replace composite rows; the same graph where there are none.
+
+    Returns:
+        The graph, and what was replaced, in order.
+    """
     if not any(node.op.name in DECOMPOSITIONS for node in graph.nodes):
-        return graph
+        return graph, ()
+    applied: list[Applied] = []
 
     def change(node: Node, args: tuple[Node, ...]) -> Node:
         new = intern_node(node.op, args, node.shape, node.dtype, node.payload)
-        found = DECOMPOSITIONS.get(node.op.name)
-        return new if found is None else found(new)
+        equation, replace = DECOMPOSITIONS.get(node.op.name, ("", None))
+        if replace is None:
+            return new
+        found = replace(new)
+        if found is not new:
+            applied.append(Applied("DECOMPOSED", equation, graph.line_of(node)))
+        return found
 
-    return graph.with_outputs(rebuild(graph.outputs, change))
+    return graph.with_outputs(rebuild(graph.outputs, change)), tuple(applied)

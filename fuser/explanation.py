@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from fuser import dims, executor, partition, schedule, seams, trees, verdicts
+from fuser import drawing, executor, partition, schedule, seams, trees, verdicts
 from fuser.backend import Kernel
+from fuser.candidates import COLUMNS, candidates, rows_of
 from fuser.errors import FusionError, Reason, Unsupported
 from fuser.executor import CannotRun
 from fuser.graph import Graph
-from fuser.labels import labels_of
 from fuser.ledger import Ledger, boundaries, ledger
 from fuser.program import Program, Seam
 from fuser.specs import KernelSpec
@@ -23,41 +22,8 @@ if TYPE_CHECKING:
     from fuser.fused_function import FusedFunction
 
 
-def candidates(
-    spec: KernelSpec | Program, sizes: Mapping[str, int] | None = None
-) -> pandas.DataFrame:
-    """Every producer and consumer pair, and whether they share a kernel.
-
-    Args:
-        spec: the prepared graph.
-        sizes: lengths by symbol; 1024 each by default.
-    """
-    import pandas
-
-    if isinstance(spec, Program):
-        return seams.candidates(spec, sizes)
-
-    graph = spec.plan.graph
-    names = {s for p in spec.graph.parameters for d in p.shape for s in dims.symbols(d)}
-    known = dict.fromkeys(names, 1024) | dict(sizes or {})
-    stored = {id(b.node): spec.plan.realised.get(b.name, "") for b in spec.plan.temporaries}
-    label = labels_of(graph)
-    rows = []
-    position = {id(node): place for place, node in enumerate(graph.nodes)}
-    for node in graph.nodes:
-        for arg in {id(a): a for a in node.args}.values():
-            if arg.op.name in ("input", "constant", "scalar"):
-                continue
-            saved = 2 * dims.evaluate(dims.product(arg.shape), known) * arg.dtype.itemsize
-            fused = id(arg) not in stored
-            kind = "view" if node.op.structure or arg.op.structure else "vertical"
-            distance = position[id(node)] - position[id(arg)]
-            reason = verdicts.meaning("inlined" if fused else stored[id(arg)])
-            score = saved / (1 + 0.001 * distance)
-            rows.append((label[id(arg)], label[id(node)], kind, score, saved, fused, reason))
-    columns = ["first", "second", "kind", "score", "bytes_saved", "fused", "reason"]
-    frame = pandas.DataFrame(rows, columns=columns)
-    return frame.sort_values("score", ascending=False, kind="stable").reset_index(drop=True)
+#: Pairs that are not fused, in the text of an explanation; the table has all.
+SHOWN_PAIRS = 8
 
 
 @dataclass(eq=False)
@@ -71,7 +37,7 @@ class Explanation:
         seams: one text for each function that NumPy runs between kernels.
         ledger: bytes moved, or None when the call is not fused.
         guards: what this specialisation holds for.
-        rules: rewrites applied.
+        rules: decompositions and rewrites applied.
         realised: temporaries and why they exist.
         graph: the traced graph, or None.
     """
@@ -95,8 +61,7 @@ class Explanation:
         if self._spec is None:
             import pandas
 
-            columns = ["first", "second", "kind", "score", "bytes_saved", "fused", "reason"]
-            return pandas.DataFrame(columns=columns)
+            return pandas.DataFrame(columns=COLUMNS)
         return candidates(self._spec, self._sizes)
 
     @property
@@ -133,6 +98,7 @@ class Explanation:
         for title, entries in (
             ("holds while", self.guards),
             ("rewrites", self.rules),
+            ("pairs considered", self._pair_lines()),
             ("between kernels", [
                 _boundary_line(entry) for entry in self.boundaries if entry["kind"] != "seam"
             ]),
@@ -143,9 +109,37 @@ class Explanation:
 
     __repr__ = __str__
 
+    def _pair_lines(self) -> list[str]:
+        """How many pairs were fused, and those that were not, the best first."""
+        if self._spec is None:
+            return []
+        rows = [dict(zip(COLUMNS, row, strict=True)) for row in rows_of(self._spec, self._sizes)]
+        apart = [row for row in rows if not row["fused"]]
+        lines = [f"{len(rows)}, of which {len(rows) - len(apart)} fused"] if rows else []
+        for row in apart[:SHOWN_PAIRS]:
+            lines.append(f"{row['first']} and {row['second']} ({row['kind']}), "
+                         f"{row['bytes_saved']:,} bytes: {row['reason']}")  # fmt: skip
+        hidden = len(apart) - SHOWN_PAIRS
+        return lines + ([f"… {hidden} more in .candidates"] if hidden > 0 else [])
+
+    def to_svg(self) -> str:
+        """A drawing of the plan: arrays, kernels, and the bytes between them, as SVG text."""
+        return drawing.to_svg(self._picture())
+
+    def to_dot(self) -> str:
+        """The same drawing as Graphviz text."""
+        return drawing.to_dot(self._picture())
+
+    def _picture(self) -> drawing.Picture:
+        """What a drawing shows; nothing where the call is not fused."""
+        if self._spec is None:
+            return drawing.Picture((), ())
+        return drawing.picture_of(self._spec, self._sizes)
+
     def _repr_html_(self) -> str:
-        """For notebooks."""
-        return f"<pre>{html.escape(str(self))}</pre>"
+        """For notebooks: the drawing above the text."""
+        picture = self.to_svg() if self._spec is not None else ""
+        return f"{picture}<pre>{html.escape(str(self))}</pre>"
 
 
 def _boundary_line(entry: dict[str, Any]) -> str:

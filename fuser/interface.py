@@ -437,6 +437,6 @@ def fusion_candidates(graph: Graph, sizes: dict[str, int] | None = None) -> Any:
         A DataFrame: first, second, kind, score, bytes_saved, fused, reason.
     """
     from fuser import partition
-    from fuser.explanation import candidates
+    from fuser.candidates import candidates
 
     return candidates(partition.prepare(_graph(graph), "fused"), sizes)

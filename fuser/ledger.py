@@ -45,8 +45,8 @@ def ledger(spec: KernelSpec, sizes: Mapping[str, int]) -> Ledger:
     """
     unfused, operations = _unfused(spec.graph, sizes)
     sections = [section for group in spec.plan.groups for section in group.sections]
-    written = sum(sum(_writes(section, sizes).values()) for section in sections)
-    planned = written + sum(sum(_reads(section, sizes).values()) for section in sections)
+    written = sum(sum(section_writes(section, sizes).values()) for section in sections)
+    planned = written + sum(sum(section_reads(section, sizes).values()) for section in sections)
     crossing = sum(
         entry["bytes_written"] + entry["bytes_read"] for entry in _crossings(spec.plan, sizes)
     )
@@ -101,7 +101,7 @@ def _operand_casts(graph: Graph) -> set[int]:
     }
 
 
-def _reads(section: schedule.Section, sizes: Mapping[str, int]) -> dict[str, int]:
+def section_reads(section: schedule.Section, sizes: Mapping[str, int]) -> dict[str, int]:
     """Bytes that one loop nest reads, by buffer; no more than the whole buffer."""
     read: dict[str, int] = {}
     for part, node in zip(section.loads, section.load_nodes, strict=True):
@@ -111,7 +111,7 @@ def _reads(section: schedule.Section, sizes: Mapping[str, int]) -> dict[str, int
     return read
 
 
-def _writes(section: schedule.Section, sizes: Mapping[str, int]) -> dict[str, int]:
+def section_writes(section: schedule.Section, sizes: Mapping[str, int]) -> dict[str, int]:
     """Bytes that one loop nest writes, by buffer."""
     shape = dims.evaluate(dims.product(section.shape), sizes)
     written: dict[str, int] = {}
@@ -183,11 +183,11 @@ def _crossings(plan: schedule.Plan, sizes: Mapping[str, int]) -> list[dict[str, 
     nodes: dict[str, Node] = {}
     for number, group in enumerate(plan.groups):
         for section in group.sections:
-            for name, size in _reads(section, sizes).items():
+            for name, size in section_reads(section, sizes).items():
                 reads.setdefault(name, []).append((number, size))
             for part, node in zip(section.loads, section.load_nodes, strict=True):
                 nodes.setdefault(part.buffer, node)
-            for name, size in _writes(section, sizes).items():
+            for name, size in section_writes(section, sizes).items():
                 written[name] = (number, written.get(name, (0, 0))[1] + size)
     stored = {buffer.name for buffer in plan.temporaries}
     found = []

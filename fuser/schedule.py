@@ -73,7 +73,7 @@ class Plan:
         groups: one a kernel.
         temporaries: buffers that live during one call.
         outputs: the buffer of each graph output.
-        realised: why each temporary exists, by its name: a code of `verdicts`.
+        realised: why a value is stored for others to read, by its buffer: a code of `verdicts`.
         pairs: pairs of stored values that were considered for one loop nest.
     """
 
@@ -321,7 +321,9 @@ class _Planner:
             for node in self.graph.nodes
             if (name := self.names.get(id(node), "")) in stored and name.startswith("t")
         ]
-        why = {buffer.name: self.reasons[id(buffer.node)] for buffer in kept}
+        why = {
+            name: self.reasons[key] for key, name in self.names.items() if name in stored
+        }
         groups = tuple(self._groups())
         return Plan(self.graph, groups, tuple(kept), outputs, why, self.pairs)
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuser import dims, externs, ledger, partition
+from fuser.candidates import rows_of
 from fuser.errors import REASONS
 from fuser.graph import Node
 from fuser.labels import labels_of
 from fuser.ledger import BYTES_PER_S, Ledger
 from fuser.program import Program, Seam
 from fuser.specs import KernelSpec
-
-if TYPE_CHECKING:
-    import pandas
 
 
 def known_sizes(prepared: KernelSpec | Program, sizes: Mapping[str, int] | None) -> dict[str, int]:
@@ -117,16 +115,13 @@ def spell_seam(program: Program, seam: Seam, sizes: Mapping[str, int]) -> str:
     return "\n".join(lines)
 
 
-def candidates(program: Program, sizes: Mapping[str, int] | None = None) -> pandas.DataFrame:
+def candidate_rows(
+    program: Program, sizes: Mapping[str, int] | None = None
+) -> list[tuple[Any, ...]]:
     """The pairs of each stage, then every pair that a seam keeps apart."""
-    import pandas
-
-    from fuser import explanation
-
     known = known_sizes(program, sizes)
-    frames = [explanation.candidates(stage.spec, known) for stage in program.stages]
+    rows = [row for stage in program.stages for row in rows_of(stage.spec, known)]
     label = labels_of(program.graph)
-    rows = []
     for node in program.graph.nodes:
         for arg in {id(a): a for a in node.args}.values():
             ours = next((n for n in (node, arg) if n.op.name == "extern"), None)
@@ -136,13 +131,9 @@ def candidates(program: Program, sizes: Mapping[str, int] | None = None) -> pand
             saved = 2 * _size(arg, known)
             rows.append((
                 label[id(arg)], label[id(node)], "seam", 0.0, saved, False,
-                f"{reason.operation}: {REASONS[reason.code][0]}",
+                f"{reason.operation}: {REASONS[reason.code][0]}", reason.code, 0, 0.0,
             ))  # fmt: skip
-    columns = ["first", "second", "kind", "score", "bytes_saved", "fused", "reason"]
-    frames.append(pandas.DataFrame(rows, columns=columns))
-    return pandas.concat([frame for frame in frames if len(frame)] or frames[-1:]).reset_index(
-        drop=True
-    )
+    return rows
 
 
 def stage_count(prepared: KernelSpec | Program) -> int:

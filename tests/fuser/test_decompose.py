@@ -27,10 +27,19 @@ def rows(graph: Graph) -> list[str]:
 def test_powers_by_constants(dtype: type, exponent: float, wanted: list[str]) -> None:
     """A constant 0.5 is a square root in float32 and float64, as in NumPy's loops."""
     graph = fuser.trace(lambda x: np.power(x, dtype(exponent)), np.ones(3, dtype))
-    assert rows(decompose(graph)) == wanted
+    assert rows(decompose(graph)[0]) == wanted
 
 
 def test_graphs_without_such_rows_are_left_alone() -> None:
     """The same object, not an equal one."""
     graph = fuser.trace(lambda x: x + 1, np.ones(3))
-    assert decompose(graph) is graph
+    assert decompose(graph) == (graph, ())
+    assert decompose(graph)[0] is graph
+
+
+def test_decompositions_are_told() -> None:
+    """The equation and the line, in `explain`."""
+    graph = fuser.trace(lambda x: x ** np.float32(0.5), np.ones(3, np.float32))
+    ((table, equation, line),) = ((a.table, a.equation, a.line) for a in decompose(graph)[1])
+    assert (table, equation) == ("DECOMPOSED", "x ** s -> sqrt(x) where s is 0.5")
+    assert "test_decompose.py:" in line

@@ -10,7 +10,10 @@ import fuser
 F = np.ones((10, 20), np.float32)
 ROW, COLUMN, V = np.ones(20, np.float32), np.ones((10, 1), np.float32), np.ones(100)
 N = 800  # bytes of F
-COLUMNS = ["first", "second", "kind", "score", "bytes_saved", "fused", "reason"]
+COLUMNS = [
+    "first", "second", "kind", "score", "bytes_saved", "fused", "reason", "verdict", "distance",
+    "kind_bonus",
+]  # fmt: skip
 
 #: name -> (function, arguments, (unfused, planned, least) bytes, operations, kernels)
 LEDGERS: dict[str, tuple[Any, tuple[Any, ...], tuple[int, int, int], int, int]] = {
