@@ -151,7 +151,7 @@ def combine_lanes(
     if len(parts) == 1:
         return [_halved(b, parts[0], lambda x, y: _pair(b, accumulator, x, y))]
     if accumulator.register == "float":
-        return _combine_wide(b, *parts, keep_error)
+        return _combine_wide(b, parts[0], parts[1], keep_error)
     lanes = parts[0].lanes
     while lanes > 1:
         lanes //= 2

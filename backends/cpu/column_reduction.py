@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from fuser.backends.cpu import accumulators
+from collections.abc import Callable
+from functools import partial
+
+from fuser.backends.cpu import accumulators, conversion
 from fuser.backends.cpu.accumulators import Accumulator
 from fuser.backends.cpu.body import Module, Value
 from fuser.backends.cpu.emit_reduction import Reduction, element_bytes
@@ -13,6 +16,8 @@ from fuser.codegen import LoopNest
 
 #: Words after the partial results of a part: the last vector is kept whole.
 PADDING = 16
+#: Columns whose results are written down for a last stage that runs through rows.
+TILE = 1024
 
 
 class ColumnReduction(Reduction):
@@ -27,38 +32,111 @@ class ColumnReduction(Reduction):
         self.widths = [self.native * wide, self.native] if wide > 1 else [self.native]
         self.beside = nest.rank - nest.reduced - 1
         """The loop over columns."""
+        self.left: list[int] = []
+        if not split and not narrow and self.stages.ends_with_stores:
+            self.postponed = self.stages.last
+            self.left = self.stages.edge(self.postponed)
+            size = max(1, len(self.left)) * 8 * (TILE + PADDING)
+            self.scratch.append(f"  %left = alloca [{size} x i8], align 64")
 
     def _results_of(self, place: str) -> None:
-        """All columns of one outer iteration: wide vectors, native ones, what is left over."""
+        """All columns of one outer iteration.
+
+        A last stage that only stores runs through the rows of a tile of columns, from one end of
+        memory to the other, when all results of the tile are there.
+        """
+        if self.postponed < 0:
+            self._walk("%ibegin", "%iend", self._columns)
+            return
         b = self.b
-        first = "%ibegin"
+        count = self.number("sub i64 %iend, %ibegin")
+        tiles = self.number(f"udiv i64 {self.number(f'add i64 {count}, {TILE - 1}')}, {TILE}")
+        loop = begin_loop(b, "0", tiles)
+        begin = self.number(f"add i64 %ibegin, {self.number(f'mul i64 {loop.index}, {TILE}')}")
+        end = self.number(f"add i64 {begin}, {TILE}")
+        more = b.value(f"icmp ult i64 {end}, %iend", "i1", 1).text
+        end = self.number(f"select i1 {more}, i64 {end}, i64 %iend")
+        self.tile = begin
+        self._walk(begin, end, self._columns)
+
+        def inside(tops: list[str]) -> None:
+            self._walk(begin, end, partial(self._last_columns, tops))
+
+        self._nested(0, self.rows, [], inside, self.nest.reduced)
+        loop.end()
+
+    def _walk(self, first: str, end: str, visit: Callable[..., None]) -> None:
+        """Columns [first, end): wide vectors, native ones, what is left over."""
+        b = self.b
         for lanes in self.widths:
             self.lanes = lanes
-            count = self.number(f"sub i64 %iend, {first}")
+            count = self.number(f"sub i64 {end}, {first}")
             vectors = self.number(f"udiv i64 {count}, {lanes}")
             loop = begin_loop(b, "0", vectors)
             done = self.number(f"mul i64 {loop.index}, {lanes}")
-            self._columns(self.number(f"add i64 {first}, {done}"), None, str(lanes))
+            visit(self.number(f"add i64 {first}, {done}"), None, str(lanes))
             loop.end()
             done = self.number(f"mul i64 {vectors}, {lanes}")
             first = self.number(f"add i64 {first}, {done}")
-        rest = self.number(f"sub i64 %iend, {first}")
+        rest = self.number(f"sub i64 {end}, {first}")
         some = b.value(f"icmp ne i64 {rest}, 0", "i1", 1).text
         tail, join = b.label("tail"), b.label("join")
         b.line(f"br i1 {some}, label %{tail}, label %{join}")
         b.start(tail)
-        self._columns(first, lane_mask(b, rest, self.lanes), rest)
+        visit(first, lane_mask(b, rest, self.lanes), rest)
         b.line(f"br label %{join}")
         b.start(join)
+
+    def _at(self, tops: list[str], column: str) -> list[str]:
+        """Addresses of operands in a column."""
+        return [
+            self.moved(top, self.number(f"mul i64 {column}, {self.strides[k][self.beside]}"))
+            for k, top in enumerate(tops)
+        ]
 
     def _columns(self, column: str, mask: Value | None, amount: str) -> None:
         """All stages down one vector of columns."""
         self.current, self.mask, self.amount = column, mask, amount
-        self.tops = [
-            self.moved(row, self.number(f"mul i64 {column}, {self.strides[k][self.beside]}"))
-            for k, row in enumerate(self.rows)
-        ]
+        self.tops = self._at(self.rows, column)
         self._all_stages()
+
+    def _last_columns(
+        self, tops: list[str], column: str, mask: Value | None, amount: str
+    ) -> None:
+        """The postponed stage for one vector of one row."""
+        self.current = column
+        saved = dict(self.values)
+        for slot, number in enumerate(self.left):
+            address, memory = self._left(slot, number)
+            raw = self.b.value(
+                f"load {Value('', memory, self.lanes).type}, ptr {address}, align 1",
+                memory,
+                self.lanes,
+            )
+            if memory == "i8" and self.nest.dtype_of(number) == "bool":
+                raw = self.b.compare("icmp ne", raw, self.b.iconst(raw, 0))
+            self.values[number] = raw
+        places = self._at(tops, column)
+        self._vector(self.postponed, [], lambda k: places[k], self._step, mask)
+        self.values = saved
+
+    def _leave(self) -> None:
+        """Write down the results that the postponed stage needs."""
+        for slot, number in enumerate(self.left):
+            address, memory = self._left(slot, number)
+            value = self._operand(number)
+            if value.scalar == "i1":
+                value = self.b.cast("zext", value, memory)
+            self.b.line(f"store {value.typed}, ptr {address}, align 1")
+
+    def _left(self, slot: int, number: int) -> tuple[str, str]:
+        """Where a result of the current column is written down, and as what."""
+        memory = conversion.REGISTER[self.nest.dtype_of(number)]
+        memory = "i8" if memory == "i1" else memory
+        beside = self.number(f"sub i64 {self.current}, {self.tile}")
+        offset = self.number(f"mul i64 {beside}, {element_bytes(memory)}")
+        offset = self.number(f"add i64 {offset}, {slot * 8 * (TILE + PADDING)}")
+        return self.moved("%left", offset), memory
 
     def _step(self, k: int) -> str:
         """The stride between columns, in bytes."""

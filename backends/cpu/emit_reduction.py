@@ -54,10 +54,17 @@ done:
 class Reduction(Frame):
     """Emits one nest; rows and columns differ in `_results_of` and in how they loop."""
 
+    postponed = -1
+    """A stage that waits until all others are done for many results."""
+
     # -- what rows and columns do differently -----------------------------------------------
 
     def _stage(self, stage: int, running: list[Accumulator]) -> None:
         """The loops of one stage; leaves partial results in the accumulators."""
+        raise NotImplementedError
+
+    def _leave(self) -> None:
+        """Note what a stage that is postponed will need."""
         raise NotImplementedError
 
     def _edge(self, k: int) -> Value:
@@ -90,7 +97,9 @@ class Reduction(Frame):
         for stage in range(stages.last + 1):
             running = stages.reductions_of(stage)
             if stage in stages.loops:
-                if self.split:
+                if stage == self.postponed:
+                    self._leave()
+                elif self.split:
                     self._part(stage, running, done)
                 else:
                     self._stage(stage, running)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from fuser.backends.cpu.body import Module
-from fuser.backends.cpu.column_reduction import PADDING, ColumnReduction
+from fuser.backends.cpu.column_reduction import PADDING, TILE, ColumnReduction
 from fuser.backends.cpu.reduction_stages import Stages
 from fuser.backends.cpu.row_reduction import RowReduction
 from fuser.codegen import LoopNest
@@ -105,7 +105,8 @@ def lay_out(nest: LoopNest, lengths: Sequence[int]) -> tuple[list[int], Extent]:
     fair = max(1, CHUNK // max(reduced, 1))
     if can_lie_beside(nest) and reduced <= short_rows(nest):
         return [], _beside(kept, reduced, elements)
-    ochunk, ichunk = (1, max(COLUMNS, fair // COLUMNS * COLUMNS)) if column else (fair, 1)
+    wide = max(fair, min(TILE, inner // JOBS)) // COLUMNS * COLUMNS
+    ochunk, ichunk = (1, max(COLUMNS, wide)) if column else (fair, 1)
     parts, length = _parts(nest, rows, inner, lengths[nest.rank - nest.reduced], elements)
     if parts < 2:
         return [], Extent(rows, inner, elements, ochunk, ichunk)

@@ -24,6 +24,8 @@ class Frame:
         self.values: dict[int, Value] = {}
         self.stages = Stages(nest)
         self.first = self.stages.first
+        self.scratch: list[str] = []
+        """Lines that reserve memory on the stack, at the function's start."""
         self.tops: list[str] = []
         """Addresses of operands where the reduced loops begin."""
 
@@ -41,7 +43,7 @@ class Frame:
         self._item(items.index)
         items.end()
         b.line("ret i32 %status" if b.flagged else "ret i32 0")
-        lines = b.lines
+        lines = [*self.scratch, *b.lines]
         if b.flagged:
             lines = ["  %flag = alloca i32", "  store i32 0, ptr %flag", *lines]
             lines.insert(len(lines) - 1, "  %status = load i32, ptr %flag")

@@ -9,7 +9,7 @@ from fuser.specs import CONTIGUOUS, INVARIANT, TensorDesc
 
 #: Cost of a body in light operations, and the native vectors that it takes at a time.
 ROW_UNROLL = ((6, 4), (24, 2))
-COLUMN_UNROLL = ((6, 8), (60, 4))
+COLUMN_UNROLL = ((60, 4),)
 #: Native registers that running values may take.
 RUNNING_REGISTERS = 16
 
@@ -149,14 +149,28 @@ class Stages:
             return 0
         return 9 if TABLE[self.nest.body[number - self.first].op].heavy else 1
 
+    @property
+    def ends_with_stores(self) -> bool:
+        """Whether the last stage computes elements from results, and reduces nothing."""
+        return len(self.loops) > 1 and not self.reductions_of(self.last)
+
+    def edge(self, stage: int) -> list[int]:
+        """Values of a result's shape that a stage needs for its elements."""
+        wanted = self.wanted_by(stage)
+        for number in self.needed(stage):
+            if number >= self.first:
+                wanted.extend(self.nest.body[number - self.first].operands)
+        return sorted({number for number in wanted if self.levels[number] == 1})
+
     def _find_kept(self) -> None:
         """Find costly values of one stage that only the last stage needs again.
 
         They are left where the last stage stores, if that lies like them in memory and if the
-        last stage needs no element of an operand, which might be the same memory.
+        last stage needs no element of an operand, which might be the same memory. Not so in
+        columns: memory is written row by row, once all results are there.
         """
         stores = self.stores_of(self.last)
-        if len(stores) != 1 or len(self.loops) < 2 or self.reductions_of(self.last):
+        if len(stores) != 1 or not self.ends_with_stores or self.nest.strategy == "column":
             return
         (place,) = stores
         result, desc = self.nest.stores[place]
