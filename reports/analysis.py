@@ -24,6 +24,9 @@ CLOCK_READING_S = 1e-7
 CEILING_SLACK = 1.1
 """How far above the fastest anchor a bandwidth must be before it is called impossible."""
 
+ENTRY_PART = "interpreter and entry"
+"""The part of a call's anatomy that every call has, whatever it does."""
+
 CLOCK_STEPS = 20
 """A sample shorter than this many clock steps has an error above 5%."""
 
@@ -225,16 +228,33 @@ def _impossible(cell: Cell, run: Run, seconds: Estimate | None, context: _Contex
             f"below the clock's resolution: a sample took {shortest_s * 1e9:.0f} ns, "
             f"one reading of the clock is uncertain by {step_s * 1e9:.0f} ns"
         )
+    floor_s = launch_floor_s(context.record)
+    slowest_s = seconds.high if seconds.high is not None else seconds.value
+    if floor_s is not None and slowest_s < floor_s:
+        return (
+            f"below the launch floor: a call took {slowest_s * 1e9:.1f} ns, but one that does "
+            f"nothing takes {floor_s * 1e9:.1f} ns: the work was not done when it was timed"
+        )
     fastest = fastest_for(working_set_bytes(cell), context.record, context.speeds)
     least = least_bytes(cell)
-    slow_s = seconds.high if seconds.high is not None else seconds.value
-    if least and fastest and least / slow_s > CEILING_SLACK * fastest:
+    if least and fastest and least / slowest_s > CEILING_SLACK * fastest:
         return (
-            f"above the ceiling: {least / slow_s / 1e9:.1f} GB/s of least traffic, but the "
+            f"above the ceiling: {least / slowest_s / 1e9:.1f} GB/s of least traffic, but the "
             f"fastest copy, triad or read of this working set moved {fastest / 1e9:.1f} GB/s: "
             "data left in a cache, or work that was skipped"
         )
     return ""
+
+
+def launch_floor_s(record: Record) -> float | None:
+    """Give what a call that does nothing costs, seconds: the fastest process; None if unknown."""
+    entries = [
+        seconds
+        for each in record.anatomy
+        if each.path == "native"
+        for seconds in each.parts_s.get(ENTRY_PART, ())
+    ]
+    return min(entries, default=None)
 
 
 def clock_step_s(record: Record) -> float:

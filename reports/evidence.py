@@ -68,8 +68,9 @@ def method(collection: Collection) -> list[str]:
         outputs once). Bandwidth is least bytes / time; its ceiling is the copy of the same cache
         level measured in the same run. Bytes on the memory bus are not measured.""",
         f"""Impossible numbers are labelled and left out: samples shorter than {CLOCK_STEPS} steps
-        of the clock ({step} each), and bandwidths whose slow end is more than
-        {100 * (CEILING_SLACK - 1):.0f}% above the fastest ceiling of their cache level.""",
+        of the clock ({step} each), calls quicker than one that does nothing, and bandwidths
+        whose slow end is more than {100 * (CEILING_SLACK - 1):.0f}% above the fastest ceiling of
+        their cache level.""",
         """Repaid after: the calls after which the first call, compilation included, and the later
         ones take less time than as many eager calls.""",
         """Colours are those of Okabe and Ito, the heat map ColorBrewer's RdBu; both are safe for

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -76,7 +77,7 @@ def _panel(
 def _bars(places: Sequence[tuple[int, int]]) -> Path:
     """One path of rectangles; dtypes beside each other are one."""
     vertices: list[tuple[float, float]] = []
-    codes: list[int] = []
+    codes: list[np.uint8] = []
     runs: list[list[int]] = []
     for row, column in places:
         if runs and runs[-1][0] == row and runs[-1][2] == column - 1:

@@ -97,7 +97,7 @@
     input.focus();
   });
   for (const each of document.querySelectorAll("details.data")) {
-    if (each.open) addLinks(each);
+    if (each.open) addEventListener("load", () => addLinks(each)); // the first view comes first
     each.addEventListener("toggle", () => each.open && addLinks(each));
   }
   addEventListener("hashchange", reveal);

@@ -80,7 +80,8 @@ def crossing_size(sizes: Sequence[int], rows: Sequence[LogRatios]) -> Estimate |
     Source:
         Linear interpolation of the log ratio between the two sizes around its last zero.
     """
-    measured = sorted((size, row) for size, row in zip(sizes, rows, strict=True) if row)
+    pairs = zip(sizes, rows, strict=True)
+    measured = sorted((size, row) for size, row in pairs if row and size > 0)
     if len(measured) < 2:
         return "not measured at two sizes"
     processes = sorted(set.intersection(*(set(row) for _, row in measured)))

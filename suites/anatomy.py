@@ -94,10 +94,10 @@ def native_entries() -> dict[str, Any] | None:
     table = (ctypes.c_int64 * 2)(incref or 0, int(numpy_api()[94]))
     found = {}
     for name, address in addresses.items():
-        made = native_call.NativelyCallable.__new__(type(name, (native_call.NativelyCallable,), {
-            "__call__": _never, "table": table,
-        }))
-        native_call.enable_vectorcall(type(made))
+        parts: dict[str, Any] = {"__call__": _never, "table": table}
+        kind = type(name, (native_call.NativelyCallable,), parts)
+        made = kind()
+        native_call.enable_vectorcall(kind)
         native_call.set_entry(made, address, ctypes.addressof(table))
         found[name] = made
     return found

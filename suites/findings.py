@@ -37,12 +37,18 @@ class Findings:
         """Return the record's fields."""
         return {
             "anatomy": [
-                Anatomy(*key, _columns(found, "parts_s"), [each["whole_s"] for each in found])
-                for key, found in self._anatomy.items()
+                Anatomy(
+                    found[0]["subject"], found[0]["path"], found[0]["method"],
+                    _columns(found, "parts_s"), [each["whole_s"] for each in found],
+                )
+                for found in self._anatomy.values()
             ],
             "first_calls": [
-                FirstCall(*key, [each["seconds"] for each in found], _columns(found, "stages_s"))
-                for key, found in self._first.items()
+                FirstCall(
+                    found[0]["workload"], found[0]["state"],
+                    [each["seconds"] for each in found], _columns(found, "stages_s"),
+                )
+                for found in self._first.values()
             ],
             "arithmetic": list(self._arithmetic),
             "coverage": list(self._coverage),

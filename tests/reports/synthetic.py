@@ -189,7 +189,8 @@ def cell(
         ledger=Ledger(None, None, least, None, None)
         if workload.must_refuse
         else Ledger(
-            unfused, planned, least, 1 + len(crossing), workload.operations,
+            unfused, planned, least, 1 + sum(each.kind == "stored" for each in crossing),
+            workload.operations,
             workload.operations * elements, elements, crossing,
         ),
         runs=runs,
@@ -206,7 +207,12 @@ def boundaries(workload: Workload, elements: int) -> list[Boundary]:
         "x1", "y", "read-again", elements, "other-loops", "their loops differ", None, (0, 1)
     )
     many = [replace(again, array=f"x{k}", value=f"y{k}") for k in range(2, 9)]
-    return {"gelu_bias": [stored, again], "distance": [stored, *many]}.get(workload.name, [])
+    found = {
+        "gelu_bias": [stored, again],
+        "distance": [stored, *many],
+        "laplacian_2d": [replace(again, moved_bytes=4 * elements)],
+    }
+    return found.get(workload.name, [])
 
 
 def experiments(processes: int) -> dict[str, object]:

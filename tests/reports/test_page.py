@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -256,3 +257,31 @@ def test_reports_import_nothing_that_measures() -> None:
     assert own
     assert all(name.startswith("fuser.reports") for name in own)
     assert not any("pyplot" in name or name.startswith(("llvmlite", "cupy")) for name in found)
+
+
+def test_a_thousand_rows_are_small_and_quick(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1,000 rows with samples and texts: under 5 MB, and the first view within two seconds."""
+    monkeypatch.setattr(charts, "CHARTS", CHARTS[:1])  # the others do not grow with the rows
+    few = [each for each in synthetic.WORKLOADS if not each.must_refuse][:12]
+    made = synthetic.record(processes=3, blocks=6, workloads=few)
+    cells = [
+        replace(cell, id=f"{cell.workload}-float32-{size}", elements=size, size="sweep")
+        for size in range(1, 24)
+        for cell in made.cells[: 2 * len(few) : 2]
+    ]
+    record.save(replace(made, cells=[*made.cells[:2], *cells]), tmp_path / "record.json")
+    page = render(tmp_path)
+    assert page.stat().st_size < 5_000_000
+    questions = {
+        "rows": "document.querySelectorAll('#table-runs tbody tr').length",
+        "loaded_ms": "performance.timing.domContentLoadedEventEnd - "
+        "performance.timing.navigationStart",
+    }
+    for _ in range(3):  # a machine with other work to do may need more than one try
+        results = ask(require("chromium"), page, questions)["results"]
+        assert 1000 <= results["rows"] <= 1200
+        if results["loaded_ms"] < 2000:
+            break
+    assert results["loaded_ms"] < 2000

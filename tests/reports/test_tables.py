@@ -153,6 +153,17 @@ def test_a_sample_the_clock_cannot_resolve_is_impossible() -> None:
     assert "clock" in row["reason"]
 
 
+def test_a_call_cheaper_than_one_that_does_nothing_is_impossible() -> None:
+    """A thousand calls in 5 us: each would be quicker than the empty entry's 20 ns."""
+    record = synthetic.record(noise=1e-4, workloads=synthetic.WORKLOADS[:1])
+    run = record.cells[0].runs[3]
+    short = replace(run.samples, calls=[1000] * 24, seconds=[5e-6] * 24)
+    record = with_runs(record, record.cells[0].id, {"fused": replace(run, samples=short)})
+    row = row_of(tables.runs_table(analyse(record)), cell=record.cells[0].id, variant="fused")
+    assert row["label"] == "impossible number"
+    assert "below the launch floor: a call took 5.0 ns" in row["reason"]
+
+
 def test_a_must_refuse_workload_that_was_fused_is_left_out() -> None:
     """Compiling what must be refused is not a success."""
     record = synthetic.record(noise=1e-4)
