@@ -63,14 +63,14 @@ def draw(collection: Collection, layout: Layout) -> Figure | None:
     _limits(axes, rows)
     points = axes.get_legend_handles_labels()[0]
     handles = _roofs(axes, collection, rows)
-    _names(axes, rows)
+    _names(axes, rows, MOST_NAMES // 2 if layout.is_narrow else MOST_NAMES)
     log_ticks(axes.xaxis, lambda value: f"{value:g}")
     log_ticks(axes.yaxis, lambda value: f"{value:g}")
     axes.set_xlabel("operations a byte moved (log)")
     axes.set_ylabel("operations, 10⁹ a second (log)")
     figure_of(axes).legend(
         handles=[*points, *handles], loc="outside upper left",
-        ncols=2 if layout.is_narrow else 4,
+        ncols=1 if layout.is_narrow else 4,
     )  # fmt: skip
     return figure_of(axes)
 
@@ -113,11 +113,11 @@ def _memory_speeds(collection: Collection) -> Sequence[tuple[str, float]]:
     return [("large arrays", far)] + ([("in a core's cache", near)] if near > 1.1 * far else [])
 
 
-def _names(axes: Axes, rows: pd.DataFrame) -> None:
+def _names(axes: Axes, rows: pd.DataFrame, most: int) -> None:
     """Name the fused points; of many, those that are used most and least."""
     chosen = rows.sort_values("intensity_fused")
-    if len(chosen) > MOST_NAMES:
-        places = np.linspace(0, len(chosen) - 1, MOST_NAMES).round().astype(int)
+    if len(chosen) > most:
+        places = np.linspace(0, len(chosen) - 1, most).round().astype(int)
         chosen = chosen.iloc[sorted(set(places))]
     for index, each in enumerate(rows_of(chosen)):
         axes.annotate(
