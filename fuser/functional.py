@@ -36,18 +36,19 @@ from fuser.normalisations import (
     standardise,
 )
 from fuser.ops import TABLE
+from fuser.random_functions import dropout, rand_like
 from fuser.scalars import HostScalar
 from fuser.traced_array import TracedArray
 
 __all__ = [
     "addcmul", "batch_norm", "batch_norm_backward", "clamp", "correlation", "cross_entropy",
-    "cross_entropy_backward", "elu", "erf", "erfc", "frac", "gelu", "gelu_backward",
+    "cross_entropy_backward", "dropout", "elu", "erf", "erfc", "frac", "gelu", "gelu_backward",
     "group_norm", "hard_sigmoid", "hard_swish", "layer_norm", "layer_norm_backward",
     "layer_norm_parameters_backward", "leaky_relu", "lerp", "lgamma", "log_sigmoid",
     "log_softmax", "log_softmax_backward", "logaddexp", "logaddexp2", "logit", "logsumexp",
-    "mish", "relu", "relu_backward", "rms_norm", "rms_norm_backward", "rsqrt", "sigmoid",
-    "sigmoid_backward", "silu", "silu_backward", "softmax", "softmax_backward", "softplus",
-    "square", "standardise", "tanh_backward", "threshold", "type_as",
+    "mish", "rand_like", "relu", "relu_backward", "rms_norm", "rms_norm_backward", "rsqrt",
+    "sigmoid", "sigmoid_backward", "silu", "silu_backward", "softmax", "softmax_backward",
+    "softplus", "square", "standardise", "tanh_backward", "threshold", "type_as",
 ]  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from fuser.errors import GraphError
+from fuser.philox import random_bits
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -221,6 +222,8 @@ _ROWS = (
     Op("bitwise_count", 1, np.bitwise_count, "iu", result="uint8"),
     Op("gcd", 2, np.gcd, "iu", heavy=True),
     Op("lcm", 2, np.lcm, "iu", heavy=True),
+    # random numbers: of a place in a stream, and the stream's seed
+    Op("random_bits", 2, random_bits, "u", result="uint32", heavy=True),
     # smallest and largest
     Op("maximum", 2, np.maximum, "biuf"),
     Op("minimum", 2, np.minimum, "biuf"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from fuser import philox
 from fuser.backends.cpu.body import BITS, Body, Value
 
 
@@ -183,3 +184,36 @@ def lcm(b: Body, dtype: str, x: Value, y: Value) -> Value:
     zero = b.compare("icmp eq", common, b.iconst(x, 0))
     divisor = b.select(zero, b.iconst(x, 1), common)
     return b.op("mul", _quotient(b, f"u{x.scalar}", left, divisor), right)
+
+
+def random_bits(b: Body, dtype: str, place: Value, seed: Value) -> Value:
+    """32 random bits at a place of a stream: Philox4x32-10, see `fuser.philox`."""
+    place, seed = (x if x.scalar == "i64" else b.cast("zext", x, "i64") for x in (place, seed))
+    low_half, half = b.iconst(place, 0xFFFFFFFF), b.iconst(place, 32)
+
+    def parts(x: Value) -> tuple[Value, Value]:
+        return b.op("lshr", x, half), b.op("and", x, low_half)
+
+    counter = b.op("lshr", place, b.iconst(place, 2))
+    c = d = b.iconst(place, 0)
+    (second, a), (high, low) = parts(counter), parts(seed)
+    for turn in range(philox.ROUNDS):
+        if turn:
+            low, high = (
+                b.op("and", b.op("add", key, b.iconst(key, step)), low_half)
+                for key, step in zip((low, high), philox.WEYL, strict=True)
+            )
+        x, y = (
+            parts(b.op("mul", word, b.iconst(place, factor)))
+            for word, factor in zip((a, c), philox.MULTIPLIERS, strict=True)
+        )
+        a, c = (
+            b.op("xor", b.op("xor", top, old), key)
+            for top, old, key in ((y[0], second, low), (x[0], d, high))
+        )
+        second, d = y[1], x[1]
+    at = b.op("and", place, b.iconst(place, 3))
+    chosen = a
+    for number, word in ((1, second), (2, c), (3, d)):
+        chosen = b.select(b.compare("icmp eq", at, b.iconst(place, number)), word, chosen)
+    return b.cast("trunc", chosen, "i32")

@@ -13,7 +13,14 @@ import numpy as np
 from fuser.backends.cpu import conversion, floats
 from fuser.backends.cpu.body import BITS, Body, Value
 from fuser.backends.cpu.floats import Spelling
-from fuser.backends.cpu.integers import floor_division, gcd, integer_power, lcm, remainder
+from fuser.backends.cpu.integers import (
+    floor_division,
+    gcd,
+    integer_power,
+    lcm,
+    random_bits,
+    remainder,
+)
 from fuser.errors import Unsupported
 
 
@@ -200,6 +207,7 @@ SPELLING: dict[str, dict[str, Spelling]] = {
     "bitwise_count": {"i": _bit_count, "u": _bit_count},
     "gcd": {"i": gcd, "u": gcd},
     "lcm": {"i": lcm, "u": lcm},
+    "random_bits": {"u": random_bits},
     "maximum": {"b": plain("or"), "i": _choose("sgt"), "u": _choose("ugt"),
                 "f": floats.extreme("gt", "first")},
     "minimum": {"b": plain("and"), "i": _choose("slt"), "u": _choose("ult"),

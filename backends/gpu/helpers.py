@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from fuser import philox
 from fuser.backends.gpu import special
 from fuser.backends.gpu.reduction_helpers import REDUCTION_HELPERS
 
@@ -220,6 +221,26 @@ template <class U> INLINE U common_multiple(U x, U y) {
     const U divisor = common_divisor<U>(x, y);
     return divisor == 0 ? 0 : x / divisor * y;
 }
+""")
+
+_add("philox_word", f"""
+// 32 random bits at a place of a stream: Philox4x32-10, see fuser/philox.py.
+INLINE unsigned int philox_word(word place, word seed) {{
+    unsigned int a = (unsigned int)(place >> 2), b = (unsigned int)(place >> 34), c = 0, d = 0;
+    unsigned int low = (unsigned int)seed, high = (unsigned int)(seed >> 32);
+    #pragma unroll
+    for (int turn = 0; turn < {philox.ROUNDS}; ++turn) {{
+        const word x = (word){philox.MULTIPLIERS[0]}u * a, y = (word){philox.MULTIPLIERS[1]}u * c;
+        a = (unsigned int)(y >> 32) ^ b ^ low;
+        b = (unsigned int)y;
+        c = (unsigned int)(x >> 32) ^ d ^ high;
+        d = (unsigned int)x;
+        low += {philox.WEYL[0]}u;
+        high += {philox.WEYL[1]}u;
+    }}
+    const unsigned int at = (unsigned int)place & 3;
+    return at < 2 ? (at == 0 ? a : b) : (at == 2 ? c : d);
+}}
 """)
 
 # -- floats ---------------------------------------------------------------------------------

@@ -165,6 +165,7 @@ SPELLING: dict[str, dict[str, str]] = {
                  u="({T})common_divisor<{U}>({x}, {y})"),
     "lcm": _ints(i=f"({{T}})common_multiple<{{U}}>({_MAGNITUDE}, {_MAGNITUDE_Y})",
                  u="({T})common_multiple<{U}>({x}, {y})"),
+    "random_bits": {"u": "philox_word({x}, {y})"},
     "maximum": {"b": "{x} || {y}", **_ints("{x} > {y} ? {x} : {y}"),
                 **_extreme(">", "x")},
     "minimum": {"b": "{x} && {y}", **_ints("{x} < {y} ? {x} : {y}"),
