@@ -1,10 +1,12 @@
 """What this machine and installation can measure, and what to install for more."""
 
 from collections.abc import Iterator
+from ctypes.util import find_library
 from importlib.util import find_spec
 
 import fuser
-from fuser.suites import machine, runners
+from fuser.reports.record import Machine
+from fuser.suites import counters, machine, noise, runners
 from fuser.suites.sampling import clock_resolution_s
 
 OPTIONAL = {
@@ -14,6 +16,8 @@ OPTIONAL = {
     "scipy": "intervals of the reports: pip install scipy",
     "rich": "the progress bar: pip install rich",
 }
+NOISY = 1.05
+"""A noise floor beyond which most differences cannot be told."""
 BUSY = 0.5
 """A load average a core beyond which timing is doubtful."""
 
@@ -32,12 +36,39 @@ def findings() -> Iterator[tuple[str, str, str]]:
         advice = f"{facts.governor}: clocks vary; cpupower frequency-set -g performance"
         yield "governor", "doubtful", advice
     yield "clock", "ok", f"resolution {clock_resolution_s() * 1e9:.0f} ns"
+    yield from _noise(facts)
+    yield from _measuring()
     yield from _fuser()
     for name, spec in runners.specs().items():
         yield f"runner {name}", *_runner(spec)
     for module, purpose in OPTIONAL.items():
         present = find_spec(module) is not None
         yield module, "ok" if present else "absent", "" if present else purpose
+
+
+def _noise(facts: Machine) -> Iterator[tuple[str, str, str]]:
+    """Say what earlier runs found out about this machine."""
+    past = noise.known(facts)
+    floor = noise.usual_floor(past)
+    if floor is None:
+        yield "noise", "absent", "unknown: a finished `fuser-bench run` finds it out"
+        return
+    text = f"equal things differ by up to {floor - 1:.1%}, the median of {len(past)} runs"
+    yield "noise", "doubtful" if floor > NOISY else "ok", text
+
+
+def _measuring() -> Iterator[tuple[str, str, str]]:
+    """Say whether traffic can be counted, what threads there are, and the accelerator."""
+    reason = counters.unavailable()
+    yield "counters", "absent" if reason else "ok", reason or "misses of the last cache"
+    library = find_library("gomp") or find_library("omp") or find_library("iomp5")
+    advice = "none found: peers and the fuser then use threads of their own"
+    yield "OpenMP", "ok" if library else "absent", library or advice
+    device = machine.describe_machine().accelerator
+    yield "accelerator", "ok" if device else "absent", device or (
+        "no NVIDIA device: GPU rows cannot be measured here; "
+        "records of another machine can be reported and compared"
+    )
 
 
 def _fuser() -> Iterator[tuple[str, str, str]]:

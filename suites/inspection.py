@@ -20,8 +20,9 @@ LATE_S = 50e-6
 LATE_SHARE = 0.25
 """Results that take longer to look at than this, and than this share of the call, are doubted."""
 COPY_SLACK = 4.0
-REMEMBERED_RATIO = 8.0
-REMEMBERED_S = 20e-6
+SHORTCUT_RATIO = 8.0
+SHORTCUT_S = 10e-6
+PAUSE_S = 2e-3
 TRIALS = 4
 SHORT_CALL_S = 1e-3
 FEW_ELEMENTS = 64
@@ -68,27 +69,30 @@ def arrives_late(
     limit_s = max(LATE_S, LATE_SHARE * call_s)
     if first_s <= limit_s:
         return False
+    looks, copies = [], []
     for _ in range(TRIALS):
         arrays, look_s = arrays_of(call(*given), fetch)
         start_s = now_s()
         copied = [each.copy() for each in arrays]
-        copy_s = now_s() - start_s
+        copies.append(now_s() - start_s)
+        looks.append(look_s)
         del copied
-        if look_s <= max(limit_s, COPY_SLACK * copy_s):
-            return False
-    return True
+    # the shortest of each: a busy machine makes some of them long
+    return min(looks) > max(limit_s, COPY_SLACK * min(copies))
 
 
-def is_remembered(
+def shortcut(
     call: Callable[..., Any],
     arguments: Arguments,
     accept: Callable[[Arguments], Arguments],
     call_s: float,
-) -> bool:
-    """Return whether a call on other values takes far longer than the same call repeated.
+) -> str | None:
+    """Return what makes calls quick beside quick work, or None.
 
-    Between the calls every array is written again, with its elements moved or as they were, so
-    that the caches hold the same in both cases.
+    A call on other values that takes far longer than one on the same values: results are
+    remembered. A call by itself that takes far longer than one of many in a loop, `call_s`: the
+    loop is recognised. Between the calls every array is written again, with its elements moved or
+    as they were, so that the caches hold the same, and some time passes.
     """
     shortest = {False: math.inf, True: math.inf}
     for trials in (TRIALS if call_s < SHORT_CALL_S else 1, 2 * TRIALS):
@@ -97,12 +101,25 @@ def is_remembered(
             for change in shortest:
                 rewrite(arguments, change)
                 given = accept(arguments)
+                _wait(PAUSE_S)
                 with collector_off():
                     seconds, _result = timed_calls(call, given, 1)
                 shortest[change] = min(shortest[change], seconds)
-        if shortest[True] <= REMEMBERED_RATIO * shortest[False] + REMEMBERED_S:
-            return False
-    return True
+        problem = None
+        if shortest[True] > SHORTCUT_RATIO * shortest[False] + SHORTCUT_S:
+            problem = "a call on other values takes far longer: results are remembered"
+        elif shortest[False] > SHORTCUT_RATIO * call_s + SHORTCUT_S:
+            problem = "a call by itself takes far longer than one in a loop: work is skipped"
+        if problem is None:
+            return None
+    return problem
+
+
+def _wait(seconds: float) -> None:
+    """Let time pass without giving the processor away: its clock stays as high as it is."""
+    end_s = now_s() + seconds
+    while now_s() < end_s:
+        pass
 
 
 def rewrite(arguments: Arguments, change: bool) -> None:

@@ -11,7 +11,7 @@ from fuser.suites.inspection import (
     arrays_of,
     arrives_late,
     glance,
-    is_remembered,
+    shortcut,
     written_later,
 )
 from fuser.suites.plan import blocks_within
@@ -192,7 +192,7 @@ class Measurement(Preparation):
     def _recheck(self, state: CellState) -> None:
         """Verify every row on new arrays with new values, after timing."""
         self._progress(f"verifying {state.plan.id} again", 0.95)
-        self._find_remembering(state)
+        self._find_shortcuts(state)
         seed = state.seed(2, self.limits.seed)
         if state.large and _all_contiguous(state.arguments):
             arguments = tuple(_reversed(each) for each in state.arguments)
@@ -217,22 +217,20 @@ class Measurement(Preparation):
         state.arguments = ()
         state.rows = []
 
-    def _find_remembering(self, state: CellState) -> None:
-        """Look for rows whose calls are quick only because the values are those of before."""
+    def _find_shortcuts(self, state: CellState) -> None:
+        """Look for rows whose calls are quick without doing their work."""
         for row in () if state.large else state.rows:
             if not row.alive or type(row.runner) is EagerRunner:
                 continue
             self.mark(state.index, row.variant)
             try:
-                found = is_remembered(row.call, state.arguments, row.runner.accept, row.call_s)
+                found = shortcut(row.call, state.arguments, row.runner.accept, row.call_s)
             except Exception as error:  # noqa: BLE001  (see _first_call)
                 self._fail(state, row, message(error))
                 continue
-            if found:
-                text = "a call on other values takes far longer: results are remembered"
-                row.alive = self._passes(
-                    state, row.variant, "after timing", Accuracy(np.inf, None, text)
-                )
+            if found is not None:
+                accuracy = Accuracy(np.inf, None, found)
+                row.alive = self._passes(state, row.variant, "after timing", accuracy)
 
 @dataclass(frozen=True, slots=True)
 class Check:

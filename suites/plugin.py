@@ -6,6 +6,7 @@ So tables, `--benchmark-autosave`, `--benchmark-compare` and `pytest-benchmark c
 the engine measured. Without pytest-benchmark the rows appear in this plugin's own table.
 """
 
+import csv
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,7 +24,8 @@ from fuser.suites.engine import Engine
 from fuser.suites.local import measure_here, workload_of
 from fuser.suites.machine import command_line
 from fuser.suites.plan import Plan
-from fuser.suites.rows import HEADER, metrics, seconds_a_call, table_line
+from fuser.suites.rows import HEADER, METRICS, metrics, seconds_a_call, table_line
+from fuser.suites.thresholds import Threshold, ThresholdError
 
 ROW_FIXTURES = ("row", "fused_benchmark")
 NO_BENCHMARK = (
@@ -67,6 +69,8 @@ class Door:
         self.selected: set[tuple[str, str]] = set()
         self.found: Record | None = None
         self.shown: list[tuple[Cell, Run]] = []
+        self.ceilings: dict[str, float] = {}  # cell id -> bytes a second of a copy
+        self.thresholds: list[Threshold] = []
 
     def option(self, name: str) -> Any:
         """Return an option of ours; None where the plugin came too late to be asked for any."""
@@ -91,6 +95,7 @@ class Door:
                 print(f"\nmeasuring {len(self.selected)} rows, about "
                       f"{progress.clock_text(plan.estimate_s())}", flush=True)
                 self.found = engine.run()
+            self.ceilings = _ceilings(self.found)
             if output := self.option("output"):
                 save(self.found, Path(output) / self.found.run_id / "record.json")
         return self.found
@@ -104,15 +109,36 @@ class Door:
             pytest.fail(f"{cell.id}, {run.variant}: {run.status}: {run.reason}", pytrace=False)
         if run.status != "ok" and not run.expected_fallback:
             warnings.warn(f"{cell.id}, {run.variant}: {run.status}: {run.reason}", stacklevel=3)
+        found = metrics(cell, run, self.ceilings.get(cell.id))
         if benchmark is not None:
             per_call_s = seconds_a_call(run)
             self.replay.load(per_call_s)
-            benchmark.extra_info.update(metrics(cell, run))
+            benchmark.extra_info.update(found)
             benchmark.pedantic(_nothing, rounds=len(per_call_s), iterations=1)
+        row = f"{cell.id}-{run.variant}"
+        crossed = [text for each in self.thresholds if (text := each.crossed(row, found))]
+        if crossed:
+            pytest.fail("\n".join(crossed), pytrace=False)
         return run
+
+    def write_csv(self, target: Path) -> None:
+        """Write the rows that were shown, one line each."""
+        rows = [metrics(cell, run, self.ceilings.get(cell.id)) for cell, run in self.shown]
+        with target.open("w", newline="", encoding="utf-8") as stream:
+            writer = csv.DictWriter(stream, list(rows[0]) if rows else ["cell"])
+            writer.writeheader()
+            writer.writerows(rows)
 
 
 DOOR = pytest.StashKey[Door]()
+
+
+def _ceilings(record: Record) -> dict[str, float]:
+    """Return what a copy reaches at each cell's size, where that was measured."""
+    from fuser.reports.analysis import analyse  # imports scipy
+
+    rows = analyse(record).rows
+    return {row.cell.id: row.ceiling.typical for row in rows if row.ceiling is not None}
 
 
 def _nothing() -> None:
@@ -160,12 +186,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--fuser-processes", type=int, help="worker processes")
     group.addoption("--fuser-budget-s", type=float, help="seconds for measuring")
     group.addoption("--fuser-seed", type=int, help="seed of inputs and order")
+    group.addoption(
+        "--fuser-fail", action="append", default=[], metavar="ROWS:METRIC<NUMBER",
+        help="fail rows for which this holds: '*-fused:speedup<1', 'axpy-*:max_error_ulp>4'",
+    )
+    group.addoption("--fuser-csv", metavar="FILE", help="write every row's metrics there")
     group.addoption("--fuser-output", help="folder for the raw record; default: none is kept")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Set up the session's state, and stand in for pytest-benchmark where it is not active."""
-    config.stash[DOOR] = Door(config)
+    door = config.stash[DOOR] = Door(config)
+    try:
+        door.thresholds = [Threshold.parse(each, METRICS) for each in door.option("fail") or ()]
+    except ThresholdError as error:
+        raise pytest.UsageError(str(error)) from None
     if not config.pluginmanager.hasplugin("benchmark"):
         config.pluginmanager.register(NoBenchmark(), "fuser-no-benchmark")
 
@@ -286,5 +321,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
     terminalreporter.write_line(HEADER)
     for cell, run in door.shown:
         terminalreporter.write_line(table_line(cell, run))
+    if target := door.option("csv"):
+        door.write_csv(Path(target))
     good = sum(run.status == "ok" for _, run in door.shown)
     terminalreporter.write_line(f"{good} of {len(door.shown)} rows are measured and right")

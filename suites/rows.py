@@ -1,10 +1,13 @@
 """One row of a record as numbers for pytest-benchmark's file and as a line of our own table."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fuser.reports.record import Cell, Run
+
+if TYPE_CHECKING:
+    from fuser.reports.statistics import Estimate
 
 HEADER = (
     f"{'row':<48} {'time':>9} {'GB/s':>6} {'kernels':>7} {'first ms':>8} {'ulp':>6}  status"
@@ -17,20 +20,51 @@ def seconds_a_call(run: Run) -> list[float]:
     return [seconds / calls for seconds, calls in pairs]
 
 
-def metrics(cell: Cell, run: Run) -> dict[str, Any]:
-    """Return the row's numbers that pytest-benchmark has no column for."""
+METRICS = (
+    "gigabytes_per_second", "share_of_ceiling", "speedup", "speedup_low", "speedup_high",
+    "planned_bytes", "kernels", "first_call_s", "max_error_ulp", "peak_bytes", "median_s",
+)
+"""Those of `metrics` that are numbers, on which thresholds can be set."""
+
+
+def metrics(cell: Cell, run: Run, ceiling: float | None = None) -> dict[str, Any]:
+    """Return the row's numbers that pytest-benchmark has no column for.
+
+    Args:
+        cell: the workload at its size, with the row of eager among its runs.
+        run: the row.
+        ceiling: bytes a second that plain copying reaches at this size, where that is known.
+    """
     times = seconds_a_call(run)
     planned = cell.ledger.planned_bytes if run.variant == "fused" else None
     moved = planned or cell.input_bytes + cell.output_bytes
+    rate = moved / float(np.median(times)) if times else None
+    speedup = _speedup(cell, run)
     return {
         "cell": cell.id, "variant": run.variant, "status": run.status, "reason": run.reason,
-        "gigabytes_per_second": moved / float(np.median(times)) / 1e9 if times else None,
+        "median_s": float(np.median(times)) if times else None,
+        "gigabytes_per_second": None if rate is None else rate / 1e9,
+        "share_of_ceiling": rate / ceiling if rate and ceiling else None,
+        "speedup": None if speedup is None else speedup.value,
+        "speedup_low": None if speedup is None else speedup.low,
+        "speedup_high": None if speedup is None else speedup.high,
+        "planned_bytes": planned, "peak_bytes": run.peak_bytes,
         "bytes_counted": "planned" if planned else "inputs and outputs once",
         "kernels": run.kernels,
         "first_call_s": float(np.median(run.first_call_s)) if run.first_call_s else None,
         "max_error_ulp": run.max_error_ulp, "checked_calls": run.checked_calls,
         "processes": len(set(run.samples.process)),
     }
+
+
+def _speedup(cell: Cell, run: Run) -> "Estimate | None":
+    """Return eager's time over the row's, with its interval where processes give one."""
+    from fuser.reports.statistics import paired_log_ratios, ratio_of  # imports scipy
+
+    eager = next((each for each in cell.runs if each.variant == "eager"), None)
+    if eager is None or eager is run:
+        return None
+    return ratio_of(paired_log_ratios(eager.samples, run.samples))
 
 
 def table_line(cell: Cell, run: Run) -> str:

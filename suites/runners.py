@@ -248,6 +248,8 @@ INTO: Mapping[str, str] = types.MappingProxyType({
 """The same as eager and fused, writing into arrays that are there before the call."""
 
 PEERS: Mapping[str, str] = types.MappingProxyType({
+    "cupy": "fuser.suites.peers.cupy_runner:CupyRunner",
+    "cupy_fuse": "fuser.suites.peers.cupy_runner:CupyFuseRunner",
     "numexpr": "fuser.suites.peers.numexpr_runner:NumexprRunner",
     "numba": "fuser.suites.peers.numba_runner:NumbaRunner",
     "jax": "fuser.suites.peers.jax_runner:JaxRunner",

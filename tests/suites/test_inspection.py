@@ -9,8 +9,8 @@ from fuser.suites.inspection import (
     arrays_of,
     arrives_late,
     glance,
-    is_remembered,
     rewrite,
+    shortcut,
     written_later,
 )
 from tests.suites.cheats import double
@@ -58,8 +58,17 @@ def test_results_kept_by_value_are_remembered() -> None:
         return kept[x.tobytes()]
 
     for size in (3, 100):
-        assert is_remembered(remembering, (np.arange(1.0, 1.0 + size),), _same, 1e-6)
-    assert not is_remembered(double, (np.arange(100.0),), _same, 1e-6)
+        found = shortcut(remembering, (np.arange(1.0, 1.0 + size),), _same, 1e-5)
+        assert found is not None
+        assert "remembered" in found
+    assert shortcut(double, (np.arange(100.0),), _same, 1e-5) is None
+
+
+def test_a_loop_that_is_recognised_is_found() -> None:
+    """Calls by themselves take far longer than those that were timed in a row."""
+    found = shortcut(lambda x: time.sleep(0.001), (np.arange(100.0),), _same, 1e-6)
+    assert found is not None
+    assert "skipped" in found
 
 
 def test_rewriting_moves_values_or_keeps_them() -> None:

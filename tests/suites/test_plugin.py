@@ -1,5 +1,7 @@
 """The pytest door: selection, rows in pytest-benchmark's tables and files, and without it."""
 
+import importlib
+import inspect
 import json
 from pathlib import Path
 
@@ -31,8 +33,15 @@ def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
 
 def test_selected_rows_are_measured_saved_and_compared(suite: pytest.Pytester) -> None:
     """Three of 220 rows are measured, shown, saved under stable names, and compared again."""
-    first = suite.runpytest_subprocess(*FAST, *ONE, "--benchmark-autosave")
-    first.assert_outcomes(passed=3)
+    first = suite.runpytest_subprocess(
+        *FAST, *ONE, "--benchmark-autosave", "--fuser-csv=rows.csv",
+        "--fuser-fail=axpy-float32-1024-*:median_s<1", "--fuser-fail=nosuch*:kernels<1",
+    )
+    first.assert_outcomes(passed=2, failed=1)
+    first.stdout.fnmatch_lines(["*axpy-float32-1024-eager_again: median_s is *: median_s < 1"])
+    lines = (Path(suite.path) / "rows.csv").read_text(encoding="utf-8").splitlines()
+    assert len(lines) == 4
+    assert lines[0].startswith("cell,variant,status,reason,median_s,gigabytes_per_second")
     first.stdout.fnmatch_lines(["*measuring 3 rows*", "*axpy-float32-64 eager *ok"])
     first.stdout.fnmatch_lines(["3 of 3 rows are measured and right"])
     saved = next(Path(suite.path).glob(".benchmarks/*/0001_*.json"))
@@ -46,6 +55,23 @@ def test_selected_rows_are_measured_saved_and_compared(suite: pytest.Pytester) -
     again.stdout.fnmatch_lines(["*test_row?axpy-float32-64-eager? (0001*"])
     compared = suite.run("pytest-benchmark", "compare", "0001")
     compared.stdout.fnmatch_lines(["*axpy-float32-64-eager*"])
+
+
+def test_a_threshold_that_cannot_be_read_is_a_usage_error(suite: pytest.Pytester) -> None:
+    """pytest's own code for that, and the metrics there are."""
+    done = suite.runpytest_subprocess(*FAST, "--fuser-fail=nosuch<1")
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    done.stderr.fnmatch_lines(["*the metrics are *speedup*"])
+
+
+def test_what_is_used_of_pytest_benchmark_is_there() -> None:
+    """The public names that the door needs; `tox -e contract-5.0` and the like try each version."""
+    fixture = pytest.importorskip("pytest_benchmark.fixture").BenchmarkFixture
+    parameters = inspect.signature(fixture.pedantic).parameters
+    assert {"target", "rounds", "iterations"} <= parameters.keys()
+    hooks = importlib.import_module("pytest_benchmark.hookspec")
+    names = inspect.signature(hooks.pytest_benchmark_update_json).parameters
+    assert list(names) == ["config", "benchmarks", "output_json"]
 
 
 def test_without_pytest_benchmark_nothing_breaks(suite: pytest.Pytester) -> None:

@@ -1,0 +1,105 @@
+"""CuPy: the formula on the GPU, one kernel an operation, or what `cupy.fuse` makes of it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fuser.suites.formula import Rebuilding
+from fuser.suites.peers import missing
+from fuser.suites.peers.numba_runner import first_line
+from fuser.suites.runners import NotExpressibleError, Runner
+from fuser.suites.verify import flatten
+from fuser.suites.workload import Arguments
+
+
+class CupyRunner(Runner):
+    """Runs the workload's own function on CuPy; each call waits until the device is done."""
+
+    name = "cupy"
+    typical_first_call_s = 1.0
+    description = "the formula on cupy, one kernel an operation; synchronised in each call"
+
+    def unavailable(self) -> str | None:
+        """Return what to install, or that there is no device."""
+        if (reason := missing("cupy", "cupy-cuda13x")) is not None:
+            return reason
+        import cupy
+
+        try:
+            count = int(cupy.cuda.runtime.getDeviceCount())
+        except Exception as error:  # noqa: BLE001  (drivers fail in many ways; each is the reason)
+            return f"no CUDA device: {first_line(error)}"
+        return None if count else "no CUDA device"
+
+    def start(self) -> None:
+        """Import CuPy, make a context and compile one trivial kernel."""
+        one = (np.ones(16, np.float32),)
+        self.prepare(_double, one)(*self.accept(one))
+
+    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
+        """Return the function on CuPy; its call ends when the results are there."""
+        import cupy
+
+        on_device = self.compiled(Rebuilding(swap=_on_cupy).copy(function, lambda same: same))
+        wait = cupy.cuda.get_current_stream().synchronize
+
+        def call(*given: Any) -> Any:
+            result = on_device(*given)
+            wait()
+            return result
+
+        try:
+            call(*self.accept(arguments))
+        except (AttributeError, TypeError, NotImplementedError) as error:
+            raise NotExpressibleError(f"{self.name}: {first_line(error)}") from error
+        return call
+
+    def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the function as this runner calls it."""
+        return function
+
+    def accept(self, arguments: Arguments) -> Arguments:
+        """Return copies on the device; numbers stay Python's."""
+        import cupy
+
+        given = tuple(
+            cupy.array(each) if isinstance(each, np.ndarray) else each for each in arguments
+        )
+        cupy.cuda.get_current_stream().synchronize()
+        return given
+
+    def fetch(self, result: Any) -> Any:
+        """Return copies of the results on the host."""
+        import cupy
+
+        return tuple(cupy.asnumpy(each) for each in flatten(result))
+
+
+class CupyFuseRunner(CupyRunner):
+    """CuPy's own fuser."""
+
+    name = "cupy_fuse"
+    description = "cupy.fuse of the formula; synchronised in each call"
+
+    def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the fused function."""
+        import cupy
+
+        fused: Callable[..., Any] = cupy.fuse()(function)
+        return fused
+
+
+def _double(x: Any) -> Any:
+    return x + x
+
+
+def _on_cupy(value: Any) -> Any:
+    """Return cupy for NumPy, and its function for one of NumPy's."""
+    import cupy
+
+    if value is np:
+        return cupy
+    if isinstance(value, np.ufunc):
+        return getattr(cupy, value.__name__, value)
+    return value
