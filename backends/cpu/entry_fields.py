@@ -40,8 +40,9 @@ FIELDS: dict[str, tuple[str, ...]] = {
         "PRODUCT": "factor a b c d place",
         # a run-time scalar
         "SCALAR": "place record source target low high",
-        # an array of out= and an argument that it must not overlap
-        "OVERLAP": "written read same low_w low_r factor_w aw bw cw dw factor_r ar br cr dr",
+        # the array of out= and an argument that it must not overlap; how far each reaches; whether
+        # they may be at the same address, and reach alike
+        "OVERLAP": "written read same alike low_w low_r factor_w aw bw cw dw factor_r ar br cr dr",
         # an array to allocate, or to take from out=
         "OUTPUT": "descr rank dims strides codes given pooled generic",
         # an address to add to a word of the template

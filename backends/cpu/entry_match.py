@@ -174,7 +174,7 @@ define internal i1 @dtype_matches(ptr %descr, ptr %wanted) {
   ret i1 %equal
 }
 
-define internal i1 @matches(ptr %api, ptr %table, ptr %args, ptr %bases, ptr %symbols) {
+define inline i1 @matches(ptr %api, ptr %table, ptr %args, ptr %bases, ptr %symbols) {
 entry:
   %count = get i64 %table TABLE.records
   %records = get ptr %table TABLE.record_list
@@ -202,9 +202,11 @@ found:
   %object = phi ptr [ %kept, %captured ], [ %argument, %given ]
   %expected = get ptr %record RECORD.expected
   %kind = get i64 %record RECORD.kind
-  switch i64 %kind, label %array [ i64 3, label %number
-                                   i64 4, label %identity
-                                   i64 5, label %generic ]
+  %an.array = icmp ult i64 %kind, 3
+  br i1 %an.array, label %array, label %other
+other:
+  switch i64 %kind, label %generic [ i64 3, label %number
+                                     i64 4, label %identity ]
 number:
   set ptr %object %bases %k
   %number.type = get ptr %object 8

@@ -12,7 +12,7 @@ from __future__ import annotations
 TEXT = """\
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
-define internal void @lay_out(ptr %table, ptr %symbols, ptr %words) {
+define inline void @lay_out(ptr %table, ptr %symbols, ptr %words) {
 entry:
   %count = get i64 %table TABLE.products
   %list = get ptr %table TABLE.product_list
@@ -45,7 +45,7 @@ done:
   ret void
 }
 
-define internal i64 @work(ptr %table, ptr %symbols) {
+define inline i64 @work(ptr %table, ptr %symbols) {
 entry:
   %count = get i64 %table TABLE.work
   %list = get ptr %table TABLE.work_list
@@ -187,27 +187,34 @@ define internal i1 @apart(ptr %table, ptr %bases, ptr %symbols) {
 entry:
   %count = get i64 %table TABLE.overlaps
   %list = get ptr %table TABLE.overlap_list
+  %written = get i64 %list OVERLAP.written
+  %w = at i64 %bases %written
+  %low.w = get i64 %list OVERLAP.low_w
+  %product.w = getelementptr i8, ptr %list, i64 OVERLAP.factor_w
+  %reach.w = call i64 @product(ptr %product.w, ptr %symbols)
+  %w.from = sub i64 %w, %low.w
+  %w.to = add i64 %w, %reach.w
   br label %loop
 loop:
   %k = phi i64 [ 0, %entry ], [ %k1, %next ]
+  %pair = phi ptr [ %list, %entry ], [ %pair1, %next ]
   %some = icmp ult i64 %k, %count
   br i1 %some, label %look, label %yes
 look:
-  %offset = mul i64 %k, OVERLAP.size
-  %pair = getelementptr i8, ptr %list, i64 %offset
-  %written = get i64 %pair OVERLAP.written
   %read = get i64 %pair OVERLAP.read
-  %w = at i64 %bases %written
   %r = at i64 %bases %read
-  %low.w = get i64 %pair OVERLAP.low_w
-  %low.r = get i64 %pair OVERLAP.low_r
-  %product.w = getelementptr i8, ptr %pair, i64 OVERLAP.factor_w
+  %alike = get i64 %pair OVERLAP.alike
+  %is.alike = icmp ne i64 %alike, 0
+  br i1 %is.alike, label %compare, label %other
+other:
+  %low.other = get i64 %pair OVERLAP.low_r
   %product.r = getelementptr i8, ptr %pair, i64 OVERLAP.factor_r
-  %reach.w = call i64 @product(ptr %product.w, ptr %symbols)
-  %reach.r = call i64 @product(ptr %product.r, ptr %symbols)
-  %w.from = sub i64 %w, %low.w
+  %reach.other = call i64 @product(ptr %product.r, ptr %symbols)
+  br label %compare
+compare:
+  %low.r = phi i64 [ %low.w, %look ], [ %low.other, %other ]
+  %reach.r = phi i64 [ %reach.w, %look ], [ %reach.other, %other ]
   %r.from = sub i64 %r, %low.r
-  %w.to = add i64 %w, %reach.w
   %r.to = add i64 %r, %reach.r
   %before = icmp ule i64 %w.to, %r.from
   %after = icmp uge i64 %w.from, %r.to
@@ -221,6 +228,7 @@ together:
   br i1 %fine, label %next, label %no
 next:
   %k1 = add i64 %k, 1
+  %pair1 = getelementptr i8, ptr %pair, i64 OVERLAP.size
   br label %loop
 yes:
   ret i1 true
@@ -253,7 +261,7 @@ done:
   ret i64 %used
 }
 
-define internal ptr @new_array(ptr %api, ptr %output, ptr %symbols) {
+define inline ptr @new_array(ptr %api, ptr %output, ptr %symbols) {
 entry:
   %room = alloca [16 x i64]
   %rank = get i64 %output OUTPUT.rank
@@ -333,7 +341,7 @@ done:
   ret void
 }
 
-define internal i1 @results(ptr %api, ptr %table, ptr %args, ptr %bases, ptr %symbols,
+define inline i1 @results(ptr %api, ptr %table, ptr %args, ptr %bases, ptr %symbols,
                             ptr %made) {
 entry:
   %count = get i64 %table TABLE.outputs
@@ -378,7 +386,7 @@ failed:
   ret i1 false
 }
 
-define internal void @addresses(ptr %table, ptr %bases, ptr %words) {
+define inline void @addresses(ptr %table, ptr %bases, ptr %words) {
 entry:
   %count = get i64 %table TABLE.operands
   %list = get ptr %table TABLE.operand_list
@@ -402,7 +410,7 @@ done:
   ret void
 }
 
-define internal ptr @hand_over(ptr %api, ptr %table, ptr %made) {
+define inline ptr @hand_over(ptr %api, ptr %table, ptr %made) {
 entry:
   %count = get i64 %table TABLE.outputs
   %list = get ptr %table TABLE.output_list
@@ -456,7 +464,7 @@ failed:
   ret ptr null
 }
 
-define internal i32 @run(ptr %api, ptr %table, ptr %words, i1 %long) {
+define inline i32 @run(ptr %api, ptr %table, ptr %words, i1 %long) {
 entry:
   %nests = get i64 %table TABLE.nests
   %team = get ptr %api API.team
