@@ -248,12 +248,10 @@ def _mean(
 ) -> Any:  # fmt: skip
     """np.mean: the sum divided by the number of elements."""
     x = _as_traced(tracing, a)
-    if where is not True and where is not _NO_VALUE:
-        raise Unsupported("unsupported-argument", "np.mean", "where=")
     inner, outer = _mean_dtypes(x.dtype, dtype)
     if inner.kind != "f":
         raise Unsupported("unsupported-argument", "np.mean", f"dtype={inner}")
-    node = _mean_node(tracing, x, axis, inner, keepdims)
+    node = _mean_node(tracing, x, axis, inner, keepdims, where)
     node = tracing.cast(node, outer)
     if out is not None:
         return tracing.write(out, node, True, "same_kind", "mean")
@@ -261,13 +259,31 @@ def _mean(
 
 
 def _mean_node(
-    tracing: Tracing, x: TracedArray, axis: Any, dtype: np.dtype[Any], keepdims: Any
+    tracing: Tracing, x: TracedArray, axis: Any, dtype: np.dtype[Any], keepdims: Any, where: Any
 ) -> Node:
     """Sum over count."""
-    axes = _axes(x, axis)
-    total = reduce(tracing, "sum", x, axis, dtype, keepdims=keepdims, function="mean")
-    count = tracing.operand_node(_count_of(tracing, x, axes), dtype)
+    options = {"keepdims": keepdims, "function": "mean"}
+    total = reduce(tracing, "sum", x, axis, dtype, where=where, **options)
+    if _masked(where):
+        count = tracing.cast(_chosen(tracing, x, axis, keepdims, where), dtype)
+    else:
+        count = tracing.operand_node(_count_of(tracing, x, _axes(x, axis)), dtype)
     return tracing.node("divide", [total.node, count])
+
+
+def _masked(where: Any) -> bool:
+    """Whether a mask was given."""
+    return where is not True and where is not _NO_VALUE
+
+
+def _chosen(tracing: Tracing, x: TracedArray, axis: Any, keepdims: Any, where: Any) -> Node:
+    """How many elements a mask chooses for each result."""
+    mask = tracing.operand_node(tracing.operand(where), np.dtype(bool))
+    if mask.shape != x.node.shape:
+        mask = tracing.node("broadcast_to", [mask], ", ".join(map(str, x.node.shape)))
+    options = {"keepdims": keepdims, "function": "mean"}
+    found = reduce(tracing, "sum", tracing.wrap(mask), axis, np.dtype(np.int64), **options)
+    return tracing.cast(found.node, np.dtype(np.float64))
 
 
 def _var(
@@ -288,18 +304,24 @@ def _var_node(
 ) -> Node:  # fmt: skip
     """The variance's node, in the dtype that NumPy gives."""
     x = _as_traced(tracing, a)
-    if (where is not True and where is not _NO_VALUE) or _given(mean):
-        raise Unsupported("unsupported-argument", "np.var", "where= or mean=")
+    if _given(mean):
+        raise Unsupported("unsupported-argument", "np.var", "mean=")
     freedom = correction if _given(correction) else ddof
     inner, outer = _mean_dtypes(x.dtype, dtype)
     if inner.kind != "f":
         raise Unsupported("unsupported-argument", "np.var", f"dtype={inner}")
-    axes = _axes(x, axis)
-    centre = _mean_node(tracing, x, axis, inner, True)
+    centre = _mean_node(tracing, x, axis, inner, True, where)
     away = tracing.node("subtract", [tracing.cast(x.node, inner), centre])
     square = tracing.wrap(tracing.node("square", [away]))
-    total = reduce(tracing, "sum", square, axis, inner, keepdims=keepdims, function="var")
-    count = _count_of(tracing, x, axes)
+    options = {"keepdims": keepdims, "where": where, "function": "var"}
+    total = reduce(tracing, "sum", square, axis, inner, **options)
+    if _masked(where):
+        chosen = _chosen(tracing, x, axis, keepdims, where)
+        less = tracing.node("subtract", [chosen, tracing.operand_node(freedom, chosen.dtype)])
+        none = make_constant(0.0, chosen.dtype)
+        rest = tracing.cast(tracing.node("maximum", [less, none]), inner)
+        return tracing.cast(tracing.node("divide", [total.node, rest]), outer)
+    count = _count_of(tracing, x, _axes(x, axis))
     if freedom:
         count = count - freedom
     if tracing.size_of(count) <= 0:

@@ -147,6 +147,17 @@ def test_options_of_sum(options: dict[str, Any]) -> None:
     _check(lambda x: np.sum(x, **options), x)
 
 
+def test_means_and_variances_of_chosen_elements() -> None:
+    """where= of mean, var and std, with masks that broadcast, choose nothing, and ddof."""
+    x = GENERATOR.normal(size=(5, 7)).astype(np.float32)
+    none_in_a_row = np.arange(5)[:, None] > 0
+    _check(lambda x: x.mean(1, where=x > -9), x)
+    with np.errstate(all="ignore"), pytest.warns(RuntimeWarning):
+        _check(lambda x: np.mean(x, axis=1, where=none_in_a_row), x)
+    _check(lambda x: np.var(x, axis=0, where=none_in_a_row, ddof=1, keepdims=True), x)
+    _check(lambda x: np.std(x, where=x > 0), x)
+
+
 def test_extremes_with_initial_and_where() -> None:
     """np.max needs an initial value beside a mask, as in NumPy."""
     x = GENERATOR.normal(size=(4, 5))
