@@ -120,7 +120,9 @@ class KernelSpec:
     @property
     def may_raise(self) -> bool:
         """Whether a kernel of this spec may stop with a status."""
-        return self.checked or any(node.op.raises for node in self.plan.graph.nodes)
+        return self.checked or any(  # floats have a value for everything
+            node.op.raises and node.dtype.kind in "iu" for node in self.plan.graph.nodes
+        )
 
     def find_kernel(self, group: int, arg_spec: ArgSpec) -> Any | None:
         """The compiled kernel of a group for an argument spec, if there is one."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from fuser.backends.cpu.body import BITS, Body, Value, float_bits
 from fuser.backends.cpu.elementary.exponential import TABLES as EXPONENTIAL
+from fuser.backends.cpu.elementary.half_powers import half_of, half_power
 from fuser.backends.cpu.elementary.kit import (
     absolute,
     add_const,
@@ -154,6 +155,8 @@ def parity(b: Body, y: Value) -> tuple[Value, Value]:
 
 def power(b: Body, x: Value, y: Value) -> Value:
     """x^y."""
+    if (half := half_of(b, y)) is not None:
+        return half_power(b, x, y, half)
     size = absolute(b, x)
     magnitude = (float_magnitude if x.scalar == "float" else double_magnitude)(b, size, y)
     integral, low_bits = parity(b, y)
