@@ -16,8 +16,9 @@ from fuser.backends.cpu import loader, reduction_forms, workers
 from fuser.backends.cpu.backend import imports_of
 from fuser.backends.cpu.body import Features
 from fuser.backends.cpu.emit import emit, streams
+from fuser.backends.cpu.reduction_stages import Stages
 from fuser.backends.cpu.wrappers import packs
-from fuser.codegen import LoopNest
+from fuser.codegen import Instruction, LoopNest
 from fuser.ops import TABLE
 from fuser.specs import CONTIGUOUS
 
@@ -44,15 +45,28 @@ def cost_ns(nest: LoopNest) -> float:
     for desc in (*nest.loads, *(desc for _, desc in nest.stores)):
         factor = 1 if desc.access == CONTIGUOUS else 4
         total += factor * BYTE_NS * np.dtype(desc.dtype).itemsize
-    for instruction in nest.body:
+    for instruction in nest.body if nest.strategy == "map" else per_element(nest):
         width = np.dtype(instruction.operand_dtype).itemsize / 4
         if TABLE[instruction.op].heavy:
             total += HEAVY_NS * width
+        elif nest.strategy != "map" and "float" in instruction.operand_dtype:
+            total += LIGHT_NS * width
         elif "div" in instruction.op or instruction.op in ("remainder", "fmod"):
             total += DIVISION_NS
         else:
             total += LIGHT_NS * width
     return total
+
+
+def per_element(nest: LoopNest) -> list[Instruction]:
+    """The instructions that a reduction runs for each element, once for each stage."""
+    stages = Stages(nest)
+    found = []
+    for stage in stages.loops:
+        numbers = [a.number for a in stages.reductions_of(stage)]
+        numbers += stages.computed(stage)
+        found += [nest.body[number - stages.first] for number in numbers]
+    return found
 
 
 @cache

@@ -141,12 +141,18 @@ class Stages:
     def cost(self) -> int:
         """The work of one element in the most costly stage, in light operations."""
         return max(
-            sum(self._cost(number) for number in self.needed(stage)) for stage in self.loops
+            sum(self._cost(number) for number in self.computed(stage)) for stage in self.loops
         )
 
+    def computed(self, stage: int) -> list[int]:
+        """Elements' values that a stage computes, neither loaded nor read back."""
+        return [
+            number
+            for number in self.needed(stage)
+            if number >= self.first and not self.is_kept(number, stage)
+        ]
+
     def _cost(self, number: int) -> int:
-        if number < self.first:
-            return 0
         return 9 if TABLE[self.nest.body[number - self.first].op].heavy else 1
 
     @property

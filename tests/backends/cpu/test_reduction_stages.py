@@ -3,6 +3,7 @@
 import numpy as np
 
 import fuser
+from fuser.backends.cpu.fused_kernel import per_element
 from fuser.backends.cpu.reduction_stages import Stages
 from fuser.codegen import Instruction, LoopNest
 from fuser.specs import CONTIGUOUS, INVARIANT, TensorDesc
@@ -32,6 +33,8 @@ def test_exponentials_are_kept_where_the_result_goes() -> None:
     stages = Stages(_softmax_nest())
     assert stages.kept == {3: (1, 0)}
     assert stages.needed(2) == [3, 5]
+    assert stages.computed(2) == [5]
+    assert [i.op for i in per_element(_softmax_nest())].count("exp") == 1
     assert not Stages(_softmax_nest("float64")).kept
 
 
