@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Mapping
 
 _lock = threading.Lock()
 _counts: Counter[str] = Counter()
@@ -13,6 +14,13 @@ def count(name: str, by: int = 1) -> None:
     """Add to one counter; safe from any thread."""
     with _lock:
         _counts[name] += by
+
+
+def add(counts: Mapping[str, int]) -> None:
+    """Add to several counters; safe from any thread."""
+    with _lock:
+        for name, by in counts.items():
+            _counts[name] += by
 
 
 def value(name: str) -> int:

@@ -28,7 +28,7 @@ from fuser import (
 from fuser.errors import ArgumentError, FuserError, Reason, Unsupported
 from fuser.executor import CannotRun
 from fuser.externs import CallFailed, PatternMiss
-from fuser.ready import MISSED, READY_LIMIT, Ready, exact_key, make_ready
+from fuser.ready import MISSED, READY_LIMIT, exact_key, make_ready
 from fuser.scalars import HostScalar
 from fuser.specialisation import Call, Specialisation, specialise
 from fuser.specs import KernelSpec
@@ -91,7 +91,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         self._signatures: dict[Any, _Signature] = {}
         self._keep: list[Any] = []
         self._native: Any = None
-        self._ready: dict[Any, Ready] = {}
+        self._ready: dict[Any, Any] = {}
         self._takes_out = "out" not in _parameter_names(function)
         _all_functions.add(self)
 

@@ -8,6 +8,7 @@ functions need; everything else is computed where it is used, so it fuses with i
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -461,10 +462,12 @@ def specs_of(prepared: KernelSpec | Program) -> list[KernelSpec]:
     return [prepared]
 
 
+def seam_counts(program: Program) -> dict[str, int]:
+    """What one call adds to the counters: functions run in NumPy, in all and by reason."""
+    counts = Counter(f"fallback.{seam.reason.code}" for seam in program.seams)
+    return {"seams": len(program.seams), **counts}
+
+
 def count_seams(program: Program) -> None:
     """Count the functions that a call runs in NumPy, by reason."""
-    counters.count("seams", len(program.seams))
-    for seam in program.seams:
-        counters.count(f"fallback.{seam.reason.code}")
-
-
+    counters.add(seam_counts(program))

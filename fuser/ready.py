@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fuser import captures, counters, executor, native_call, scalars, trees
+from fuser.program import Program
 from fuser.specs import KernelSpec
 from fuser.tracer import OutNode
 
 if TYPE_CHECKING:
+    from fuser.ready_program import ReadyProgram
     from fuser.specialisation import Call
 
 
@@ -81,9 +83,13 @@ def exact_key(args: tuple[Any, ...]) -> Any:
     return tuple(parts)
 
 
-def make_ready(call: Call) -> Ready | None:
-    """A short way for calls like this one, where every output is computed by kernels."""
+def make_ready(call: Call) -> Ready | ReadyProgram | None:
+    """A short way for calls like this one, where every output is an array of its own."""
     trace, spec = call.specialisation.trace, call.specialisation.spec
+    if isinstance(spec, Program):
+        from fuser.ready_program import make_ready_program
+
+        return make_ready_program(call, spec)
     if not isinstance(spec, KernelSpec) or trace.writes or not trace.leaves or spec.checked:
         return None
     if call.specialisation.captured:
