@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
@@ -257,6 +258,17 @@ class _Stream:
         return _capturing[0]
 
 
+class Event:
+    """As cupy.cuda.Event: when the host was there."""
+
+    def record(self) -> None:
+        """Note the time."""
+        self.at_s = time.perf_counter()
+
+    def synchronize(self) -> None:
+        """Nothing is under way."""
+
+
 def _module(name: str, **contents: Any) -> ModuleType:
     made = ModuleType(name)
     made.__dict__.update(contents)
@@ -294,7 +306,7 @@ def _modules() -> dict[str, ModuleType]:
     """Everything that can be imported."""
     runtime = _module(
         "cupy.cuda.runtime", getDevice=lambda: _current[0], getDeviceCount=lambda: DEVICES,
-        CUDARuntimeError=CUDARuntimeError,
+        CUDARuntimeError=CUDARuntimeError, deviceSynchronize=lambda: None,
     )  # fmt: skip
     nvrtc = _module(
         "cupy.cuda.nvrtc", NVRTCError=NVRTCError, getVersion=lambda: (13, 0),
@@ -311,7 +323,8 @@ def _modules() -> dict[str, ModuleType]:
     function = _module("cupy.cuda.function", Module=Module, Function=Function)
     cuda = _module(
         "cupy.cuda", runtime=runtime, nvrtc=nvrtc, driver=driver, function=function, Device=Device,
-        alloc=_alloc, get_current_stream=_Stream,
+        alloc=_alloc, get_current_stream=_Stream, Event=Event,
+        get_elapsed_time=lambda first, last: 1e3 * (last.at_s - first.at_s),
     )  # fmt: skip
     cupy = _module(
         "cupy", cuda=cuda, ndarray=ndarray, asarray=_asarray, array=_asarray,
