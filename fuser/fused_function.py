@@ -129,7 +129,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         names = tuple(kwargs)
         out = kwargs.pop("out", None) if self._takes_out and "out" in kwargs else None
         structure, leaves = trees.flatten((args, kwargs))
-        if any(type(leaf) in (TracedArray, HostScalar) for leaf in leaves):
+        if any(issubclass(type(leaf), (TracedArray, HostScalar)) for leaf in leaves):
             return self.__wrapped__(*args, **kwargs)
         try:
             call, result = self._find_and_run(structure, leaves, out)
