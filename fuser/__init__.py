@@ -48,7 +48,8 @@ from fuser.interface import (
 from fuser.timeline import profile
 
 if TYPE_CHECKING:
-    from fuser.explanation import Explanation, Ledger
+    from fuser.explanation import Explanation
+    from fuser.ledger import Ledger
 
 __version__ = "0.1.0"
 

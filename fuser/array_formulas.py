@@ -11,8 +11,9 @@ import numpy as np
 from fuser.array_functions import HANDLERS, _array, _handles
 from fuser.errors import Unsupported
 from fuser.graph import make_constant
+from fuser.indices import normal_axis
 from fuser.scalars import HostScalar
-from fuser.traced_array import TracedArray, normal_axis
+from fuser.traced_array import TracedArray
 from fuser.tracer import Tracing
 
 __all__ = ["register"]

@@ -6,7 +6,7 @@ import html
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from fuser import drawing, executor, partition, schedule, seams, trees, verdicts
+from fuser import drawing, executor, partition, program_run, schedule, seams, trees, verdicts
 from fuser.backend import Kernel
 from fuser.candidates import COLUMNS, candidates, rows_of
 from fuser.errors import FusionError, Reason, Unsupported
@@ -234,7 +234,7 @@ def kernels_of_call(function: FusedFunction, args: Any, kwargs: Any) -> list[Ker
         if spec is None:
             return []
         if isinstance(spec, Program):
-            return partition.kernels_of(spec, call.arrays, call.numbers)
+            return program_run.kernels_of(spec, call.arrays, call.numbers)
         return [group.kernel for group in launch_of(call).groups]
     except (CannotRun, Unsupported) as error:
         raise FusionError(error.reason) from None

@@ -13,7 +13,8 @@ from fuser.errors import GraphError, Unsupported, user_line
 from fuser.graph import Node, intern, make_constant
 from fuser.ops import TABLE
 from fuser.scalars import HostScalar
-from fuser.traced_array import Storage, TracedArray
+from fuser.traced_array import TracedArray
+from fuser.traced_memory import Storage, TracedMemory
 
 if TYPE_CHECKING:
     from fuser.tracer import Tracing
@@ -349,7 +350,7 @@ for _name in (
     setattr(ForeignArray, _name, method(_name))
 
 
-def update(target: TracedArray, index: Any, value: Any) -> None:
+def update(target: TracedMemory, index: Any, value: Any) -> None:
     """`target[index] = value` by NumPy, on a copy of the memory that `target` looks at.
 
     Raises:
@@ -359,7 +360,7 @@ def update(target: TracedArray, index: Any, value: Any) -> None:
     storage.check_writable()
     if storage.reshaped or any(name not in ("index", "transpose") for name, _ in target.views):
         raise Unsupported("write-into-view", "assignment", "a reshape may be a view of it")
-    kind = type(target) if not target.views else TracedArray
+    kind: Any = type(target) if not target.views else TracedArray
     whole = kind(tracing, storage, (), False)
     made = call_named(
         tracing,

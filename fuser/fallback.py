@@ -15,7 +15,7 @@ from fuser import counters, externs, infer, regions, scalars, views
 from fuser.backend import backend_of, get_backend
 from fuser.errors import FallbackWarning, FusionError, Reason
 from fuser.graph import Graph, Node, constant_value, walk
-from fuser.tracer import convert_scalar
+from fuser.operands import convert_scalar
 
 _warned: set[tuple[str, str, str]] = set()
 _lock = threading.Lock()
@@ -99,12 +99,12 @@ def evaluate(
         if missing:
             stack.extend(reversed(missing))
             continue
-        values[id(node)] = _value(node, values, arrays, numbers, _module(arrays))
+        values[id(node)] = _value(node, values, arrays, numbers, module_of(arrays))
         stack.pop()
     return values[id(wanted)]
 
 
-def _module(arrays: Mapping[str, Any]) -> Any:
+def module_of(arrays: Mapping[str, Any]) -> Any:
     """NumPy, or the backend's array module."""
     if all(isinstance(array, (np.ndarray, np.generic)) for array in arrays.values()):
         return np

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -15,26 +14,28 @@ import numpy as np
 from fuser import (
     captures,
     counters,
-    dims,
     executor,
     fallback,
     native_call,
     regions,
-    scalars,
     timeline,
     trees,
-    views,
 )
+from fuser.call_keys import parameter_names, signature
 from fuser.errors import ArgumentError, FuserError, Reason, Unsupported
 from fuser.executor import CannotRun
 from fuser.externs import CallFailed, PatternMiss
+from fuser.fallback import module_of
+from fuser.outputs import check_hazards, check_target, result_of, targets_of
+from fuser.purity import compare
 from fuser.ready import MISSED, READY_LIMIT, exact_key, make_ready
 from fuser.scalars import HostScalar
 from fuser.specialisation import Call, Specialisation, specialise
 from fuser.specs import KernelSpec
 from fuser.timeline import phase
+from fuser.trace_result import OutView, Trace
 from fuser.traced_array import TracedArray
-from fuser.tracer import OutAlias, OutNode, OutScalar, OutView, Trace, trace_call
+from fuser.tracer import trace_call
 
 MODES = ("fused", "unfused", "fallback")
 POLICIES = ("warn", "allow", "error")
@@ -92,7 +93,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         self._keep: list[Any] = []
         self._native: Any = None
         self._ready: dict[Any, Any] = {}
-        self._takes_out = "out" not in _parameter_names(function)
+        self._takes_out = "out" not in parameter_names(function)
         _all_functions.add(self)
 
     def __repr__(self) -> str:
@@ -293,15 +294,15 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         except Exception as error:
             found = f"{type(error).__name__}: {error}"
             raise Unsupported("not-traceable", self._name, found) from error
-        return first, _compare(first, second, self._name)
+        return first, compare(first, second, self._name)
 
     # -- running ----------------------------------------------------------------------------
 
     def _run(self, call: Call, leaves: Sequence[Any], out: Any) -> Any:
         """Compute the outputs of one call and put them together."""
         trace, spec = call.specialisation.trace, call.specialisation.spec
-        targets = _targets(trace, out, call.sizes)
-        _check_hazards(call)
+        targets = targets_of(trace, out, call.sizes)
+        check_hazards(call)
         given: dict[int, Any] = dict(targets)
         names = [p.name for p in trace.graph.parameters]
         for parameter, output, region in trace.writes:
@@ -312,15 +313,15 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         if spec is None:
             results = self._interpret(call, given)
         elif not isinstance(spec, KernelSpec):
-            from fuser import partition
+            from fuser import partition, program_run
 
             check = call.specialisation.check_late
             partition.count_seams(spec)
-            results = partition.execute(spec, call.arrays, call.numbers, given, check)
+            results = program_run.execute(spec, call.arrays, call.numbers, given, check)
         else:
             results = executor.execute(spec, call.arrays, call.numbers, call.sizes, given)
         leaves_out = [
-            _result(leaf, results, call, names, place, targets)
+            result_of(leaf, results, call, names, place, targets)
             for place, leaf in enumerate(trace.leaves)
         ]
         if out is None:
@@ -328,13 +329,13 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         wanted = out if isinstance(out, tuple) else (out,)
         for target, leaf, value in zip(wanted, trace.leaves, leaves_out, strict=True):
             if isinstance(leaf, OutView):
-                _check_target(target, value.shape, value.dtype)
+                check_target(target, value.shape, value.dtype)
                 np.copyto(target, value, casting="same_kind")
         return out
 
     def _interpret(self, call: Call, given: Mapping[int, Any]) -> list[Any]:
         """Mode "fallback": NumPy or CuPy, operation by operation."""
-        module = _module_of(call.arrays)
+        module = module_of(call.arrays)
         graph = call.specialisation.trace.graph
         try:
             check = call.specialisation.check_late
@@ -366,7 +367,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         if len(found) != len(wanted):
             raise ArgumentError(f"out has {len(wanted)} arrays, the function gives {len(found)}")
         for target, value in zip(wanted, found, strict=True):
-            _check_target(target, np.shape(value), np.result_type(value))
+            check_target(target, np.shape(value), np.result_type(value))
             np.copyto(target, value, casting="same_kind")
         return out
 
@@ -412,14 +413,6 @@ _NATIVE = native_call.enable_vectorcall(FusedFunction)
 _all_functions: weakref.WeakSet[FusedFunction] = weakref.WeakSet()
 
 
-def _parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Names of a function's parameters; none where they cannot be known."""
-    try:
-        return tuple(inspect.signature(function).parameters)
-    except (TypeError, ValueError):
-        return ()
-
-
 def _lookup(module: str, name: str) -> Any:
     """The object called `module.name`, or None."""
     import sys
@@ -444,159 +437,6 @@ def _make(function: Callable[..., Any], options: tuple[Any, ...]) -> FusedFuncti
     return FusedFunction(
         function, backend=backend, mode=mode, fallback=policy, fastmath=fastmath, errstate=errstate
     )
-
-
-def signature(structure: Any, leaves: Sequence[Any], keep: list[Any]) -> Any:
-    """The key of a call: dtypes and ranks of arrays, types of scalars, static values."""
-    parts: list[Any] = []
-    for leaf in leaves:
-        kind = type(leaf)
-        if kind is np.ndarray:
-            parts.append((leaf.dtype, leaf.ndim))
-        elif kind in (float, int, bool):
-            parts.append(kind)
-        elif isinstance(leaf, np.generic):
-            parts.append(("scalar", leaf.dtype))
-        elif hasattr(leaf, "dtype") and hasattr(leaf, "ndim") and not isinstance(leaf, type):
-            parts.append((kind, leaf.dtype, leaf.ndim))
-        else:
-            parts.append(_static(leaf, keep))
-    return (trees.spell(structure), tuple(parts))
-
-
-def _static(leaf: Any, keep: list[Any]) -> Any:
-    """A static value in a key: by value where it can be hashed, else by identity."""
-    try:
-        hash(leaf)
-    except TypeError:
-        keep.append(leaf)  # so that its id is not given to another object
-        return ("object", id(leaf))
-    return (type(leaf), leaf)
-
-
-def _compare(first: Trace, second: Trace, name: str) -> dict[str, Any]:
-    """Check that two traces agree; find captured arrays that are made anew by each run.
-
-    Raises:
-        Unsupported: they differ: the function is impure.
-    """
-    same = first.graph.text == second.graph.text and first.structure == second.structure
-    same = same and first.value_guards == second.value_guards and first.writes == second.writes
-    if not same or len(first.leaves) != len(second.leaves):
-        raise Unsupported("impure", name, "another graph in the second trace", "")
-    fresh: dict[str, Any] = {}
-    hidden = [p.name for p in first.graph.parameters if p.captured]
-    for label, one, other in zip(
-        hidden, first.graph.captured, second.graph.captured, strict=True
-    ):
-        if one is other or _same_memory(one, other):
-            continue
-        if one.tobytes() != other.tobytes():
-            raise Unsupported("impure", name, "an array with other values in the second trace", "")
-        fresh[label] = one.copy()
-    return fresh
-
-
-def _same_memory(one: Any, other: Any) -> bool:
-    """Whether two views made one after another look at the same living memory."""
-    if one.base is None or other.base is None or not one.size:
-        return False
-    return bool(
-        one.__array_interface__["data"] == other.__array_interface__["data"]
-        and one.strides == other.strides
-    )
-
-
-def _check_hazards(call: Call) -> None:
-    """Refuse arguments that share memory, where one is written before the other is read.
-
-    Raises:
-        Unsupported: then only the function itself gives the right answer.
-    """
-    trace = call.specialisation.trace
-    for pair in trace.hazards:
-        first, then = (call.arrays[trace.graph.parameters[place].name] for place in pair)
-        if first is then or np.may_share_memory(first, then):
-            raise Unsupported("write-into-view", "assignment", "arguments that share memory", "")
-
-
-def _targets(trace: Trace, out: Any, sizes: Mapping[str, int]) -> dict[int, Any]:
-    """Which graph outputs are written into which arrays of `out=`.
-
-    Raises:
-        ArgumentError: a wrong number of arrays, or an output that is no array.
-        ShapeError: an array of another shape than its output.
-    """
-    if out is None:
-        return {}
-    wanted = out if isinstance(out, tuple) else (out,)
-    if len(wanted) != len(trace.leaves):
-        raise ArgumentError(f"out has {len(wanted)} arrays, the function gives {len(trace.leaves)}")
-    targets: dict[int, Any] = {}
-    for target, leaf in zip(wanted, trace.leaves, strict=True):
-        if isinstance(leaf, OutView) and hasattr(target, "dtype"):
-            continue  # the value that it is a view of is computed, then the view is copied
-        if not isinstance(leaf, OutNode):
-            raise Unsupported("unsupported-argument", "out=", "an output that is an argument", "")
-        node = trace.graph.outputs[leaf.index]
-        if not hasattr(target, "dtype") or not hasattr(target, "strides"):
-            raise ArgumentError(f"out is an array, found {type(target).__name__}")
-        if leaf.index in targets or target.dtype != node.dtype:
-            raise Unsupported("unsupported-argument", "out=", f"dtype {target.dtype}", "")
-        if all(symbol in sizes for dim in node.shape for symbol in dims.symbols(dim)):
-            executor.check_shape(target, tuple(dims.evaluate(dim, sizes) for dim in node.shape))
-        if not target.flags.writeable:
-            raise ValueError("output array is read-only")
-        targets[leaf.index] = target
-    return targets
-
-
-def _check_target(target: Any, shape: Any, dtype: Any) -> None:
-    """Check an array of `out=` against a result.
-
-    Raises:
-        ShapeError, TypeError, ValueError: it cannot take the result.
-    """
-    executor.check_shape(target, shape)
-    if not np.can_cast(dtype, target.dtype, "same_kind"):
-        raise TypeError(f"out has dtype {target.dtype}, the result has {dtype}")
-
-
-def _result(
-    leaf: Any,
-    results: Sequence[Any],
-    call: Call,
-    names: Sequence[str],
-    place: int,
-    targets: Mapping[int, Any],
-) -> Any:
-    """One output as NumPy would give it."""
-    if isinstance(leaf, OutNode):
-        value = results[leaf.index]
-        if leaf.generic and leaf.index not in targets and hasattr(value, "ndim"):
-            return value[()]
-        return np.asarray(value) if isinstance(value, np.generic) and not leaf.generic else value
-    if isinstance(leaf, OutView):
-        base = results[leaf.index]
-        return views.apply_views(base, leaf.views, call.sizes, np)
-    if isinstance(leaf, OutAlias):
-        array = call.arrays[names[leaf.parameter]]
-        if not leaf.views:
-            return array
-        return views.apply_views(array, leaf.views, call.sizes, _module_of(call.arrays))
-    if isinstance(leaf, OutScalar):
-        return scalars.evaluate(leaf.text, call.numbers)
-    value = leaf.value
-    return value.copy() if type(value) is np.ndarray and leaf.fresh else value
-
-
-def _module_of(arrays: Mapping[str, Any]) -> Any:
-    """NumPy, or the backend's array module."""
-    if all(isinstance(array, (np.ndarray, np.generic)) for array in arrays.values()):
-        return np
-    from fuser.backend import backend_of, get_backend
-
-    return get_backend(backend_of(arrays.values())).array_module
 
 
 def clear_all() -> None:

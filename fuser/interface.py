@@ -10,6 +10,7 @@ import numpy as np
 
 from fuser import config, counters, executor, externs, fallback, kernel_cache, trees
 from fuser.backend import available, available_backends, get_backend
+from fuser.canonical import whole_graph
 from fuser.compiler import compile_upfront, emit_text
 from fuser.errors import ArgumentError, FusionError, Reason, ShapeError
 from fuser.executor import CannotRun
@@ -17,7 +18,7 @@ from fuser.fused_function import MODES, FusedFunction, clear_all
 from fuser.graph import Graph
 from fuser.launch import contiguous_specs
 from fuser.specs import KernelSpec
-from fuser.tracer import trace_call, whole_graph
+from fuser.tracer import trace_call
 
 if TYPE_CHECKING:
     from fuser.program import Program
@@ -174,13 +175,13 @@ def _run_program(
     Raises:
         ShapeError: a function gave a result that the graph was not made for.
     """
-    from fuser import partition
+    from fuser import partition, program_run
 
     partition.count_seams(program)
     for seam in program.seams:
         fallback.say(seam.reason, "warn")
     try:
-        return _as_arrays(partition.execute(program, arrays, numbers))
+        return _as_arrays(program_run.execute(program, arrays, numbers))
     except externs.PatternMiss as error:
         raise ShapeError(f"{error}; trace again with such arguments") from None
 
@@ -208,9 +209,7 @@ def _as_arrays(values: Sequence[Any]) -> tuple[Any, ...]:
 
 def _module(arrays: dict[str, Any]) -> Any:
     """The array module of the arguments."""
-    from fuser.fused_function import _module_of
-
-    return _module_of(arrays)
+    return fallback.module_of(arrays)
 
 
 def _sizes(graph: Graph, arrays: dict[str, Any]) -> dict[str, int] | None:

@@ -22,6 +22,7 @@ from fuser.compiler import kernel_for
 from fuser.errors import Unsupported
 from fuser.graph import Node
 from fuser.memory_order import all_c_order, memory_orders
+from fuser.operands import convert_scalar
 from fuser.schedule import Section
 from fuser.specs import (
     ArgSpec,
@@ -32,7 +33,6 @@ from fuser.specs import (
     access_class,
     desc_of,
 )
-from fuser.tracer import convert_scalar
 from fuser.views import Layout
 
 _FORMATS = {

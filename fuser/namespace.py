@@ -18,8 +18,9 @@ import numpy as np
 
 from fuser import infer
 from fuser.errors import DtypeError
+from fuser.indices import length_of
 from fuser.scalars import HostScalar
-from fuser.traced_array import TracedArray, length_of
+from fuser.traced_array import TracedArray
 
 if TYPE_CHECKING:
     from fuser.tracer import Tracing

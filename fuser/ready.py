@@ -10,7 +10,7 @@ import numpy as np
 from fuser import captures, counters, executor, native_call, scalars, trees
 from fuser.program import Program
 from fuser.specs import KernelSpec
-from fuser.tracer import OutNode
+from fuser.trace_result import OutNode
 
 if TYPE_CHECKING:
     from fuser.ready_program import ReadyProgram

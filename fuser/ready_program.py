@@ -16,7 +16,7 @@ from fuser.executor import CannotRun
 from fuser.externs import CallFailed, Operand, PatternMiss
 from fuser.program import Program, Seam, Stage
 from fuser.ready import MISSED
-from fuser.tracer import OutNode, Trace
+from fuser.trace_result import OutNode, Trace
 
 if TYPE_CHECKING:
     from fuser.specialisation import Call
@@ -47,7 +47,8 @@ class _StageStep:
 
     def teach(self, args: tuple[Any, ...]) -> None:
         """Have the function know the stage for arguments like these."""
-        from fuser.fused_function import _Signature, signature
+        from fuser.call_keys import signature
+        from fuser.fused_function import _Signature
         from fuser.specialisation import specialise
 
         graph = self._spec.graph

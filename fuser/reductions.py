@@ -10,7 +10,8 @@ import numpy as np
 from fuser import dims, infer
 from fuser.errors import Unsupported
 from fuser.graph import Node, make_constant
-from fuser.traced_array import TracedArray, normal_axis
+from fuser.indices import normal_axis
+from fuser.traced_array import TracedArray
 from fuser.tracer import Tracing
 
 Ready = Callable[..., Any]

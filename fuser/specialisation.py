@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fuser import captures, dims, executor, scalars
 from fuser.externs import PatternMiss
 from fuser.specs import KernelSpec
-from fuser.tracer import Trace
+from fuser.trace_result import Trace
 
 if TYPE_CHECKING:
     from fuser.program import Program

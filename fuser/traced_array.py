@@ -11,11 +11,12 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from fuser import dims, infer, regions
 from fuser.dims import Dim
 from fuser.errors import Unsupported
-from fuser.graph import Node
+from fuser.indices import divide_exactly, integer, is_fancy, length_of, normal_axis, plain_slice
 from fuser.scalars import HostScalar
+from fuser.traced_memory import TracedMemory
 
 if TYPE_CHECKING:
-    from fuser.tracer import Tracing, View
+    pass
 
 
 #: Methods that NumPy runs between kernels.
@@ -25,181 +26,15 @@ _CALLED = frozenset(
 )
 
 
-class Storage:
-    """Memory as the function sees it: arrays and views that share it see each other's writes."""
-
-    __slots__ = ("argument", "node", "reach", "reshaped", "shared", "written")
-
-    def __init__(self, node: Node, argument: int | None = None) -> None:
-        """Start with the value `node`; `argument`: the parameter whose memory this is."""
-        self.node = node
-        self.argument = argument
-        self.reshaped = False
-        self.shared = False
-        self.written = False
-        self.reach = 0
-
-    def check_writable(self) -> None:
-        """Refuse a write that another array may have to see.
-
-        Raises:
-            Unsupported: a function between kernels gave a view of this memory, or this is one.
-        """
-        if self.shared:
-            raise Unsupported("write-into-view", "assignment", "memory that a result looks at")
-
-    def replace(self, node: Node) -> None:
-        """Give the memory another value."""
-        self.node = node
-        self.written = True
-
-
-class TracedArray(NDArrayOperatorsMixin):
+class TracedArray(TracedMemory, NDArrayOperatorsMixin):
     """An array inside a trace: what is done to it becomes graph nodes.
 
     Attributes:
         generic: NumPy would have a scalar here, not a 0-d array.
     """
 
-    __slots__ = ("_shape", "dtype", "generic", "storage", "tracing", "views")
+    __slots__ = ()
     __array_priority__ = 2000
-
-    def __init__(
-        self, tracing: Tracing, storage: Storage, views: tuple[View, ...], generic: bool
-    ) -> None:
-        """Stand for `storage` seen through `views`."""
-        self.tracing = tracing
-        self.storage = storage
-        self.views = views
-        self.generic = generic
-        node = self.node
-        self._shape = node.shape
-        self.dtype = node.dtype
-
-    @property
-    def node(self) -> Node:
-        """The value now."""
-        self.tracing.note_read(self.storage.argument)
-        node = self.storage.node
-        for name, payload in self.views:
-            node = self.tracing.node(name, [node], payload)
-        return node
-
-    def assign(self, node: Node, strict: bool = False) -> None:
-        """Replace the whole value, as writing into the array does.
-
-        Args:
-            node: the new value; it is broadcast to the array's shape.
-            strict: extra leading axes of length 1 are refused, as ufuncs do for `out=`.
-
-        Raises:
-            ValueError: it does not broadcast to the array's shape.
-            Unsupported: it is not known what else looks at the memory.
-        """
-        tracing = self.tracing
-        if self.storage.reshaped:
-            raise Unsupported("write-into-view", "assignment", "a reshape may be a view of it")
-        given = node.shape
-        extra = len(given) - len(self._shape)
-        if extra > 0 and not strict and all(tracing.size(dim) == 1 for dim in given[:extra]):
-            for dim in given[:extra]:
-                tracing.unify(1, dim, lambda: "assignment")
-            node = tracing.node("index", [node], ", ".join(["0"] * extra))
-        wanted = [tracing.size(dim) for dim in self._shape]
-        found = [tracing.size(dim) for dim in tracing.broadcast("out", [self._shape, node.shape])]
-        if wanted != found:
-            raise ValueError(
-                f"could not broadcast shape {tuple(tracing.size(dim) for dim in given)} "
-                f"into an array of shape {tuple(wanted)}"
-            )
-        if node.shape != self._shape:
-            shape = ", ".join(str(tracing.resolve(dim)) for dim in self._shape)
-            node = tracing.node("broadcast_to", [node], shape)
-        self.storage.check_writable()
-        in_place = strict and any(arg is self.storage.node for arg in node.args)
-        order_matters = len(self._shape) > 1 and not in_place
-        if self.views or order_matters or node.op.name == "extern":
-            self._update(node)
-            return
-        tracing.note_write(self.storage.argument)
-        self.storage.replace(node)
-
-    def _update(self, node: Node) -> None:
-        """Write a value of this view's shape into the memory behind it."""
-        tracing, storage = self.tracing, self.storage
-        region = regions.locate(tracing, storage.node.shape, self.views, storage.reach)
-        if region is None:
-            from fuser.extern_tracing import update
-
-            update(self, ..., tracing.wrap(node))
-            return
-        if region.empty:
-            return
-        storage.reach = max(storage.reach, region.reach)
-        value = regions.laid_out(tracing, region, node)
-        tracing.note_write(storage.argument)
-        storage.replace(tracing.node("update", [storage.node, value], region.payload))
-
-    def _view(self, name: str, payload: str, generic: bool = False) -> TracedArray:
-        """Another way to see the same memory."""
-        if name == "reshape":  # of some memory it is a copy
-            self.storage.reshaped = True
-        seen = TracedArray(self.tracing, self.storage, (*self.views, (name, payload)), generic)
-        return self.tracing.wrap(seen.node, True) if generic else seen  # a scalar is a copy
-
-    @property  # type: ignore[misc] # as mocks do
-    def __class__(self) -> type:
-        """What `isinstance` in the user's code is told: an array, or a NumPy scalar."""
-        return self.dtype.type if self.generic else np.ndarray
-
-    # -- what an array knows of itself ------------------------------------------------------
-
-    def _length(self, dim: Dim) -> Any:
-        """A length as the user sees it: an int, or a number that stays symbolic."""
-        dim = self.tracing.resolve(dim)
-        if isinstance(dim, int):
-            return dim
-        return HostScalar(self.tracing, str(dim), self.tracing.size(dim))
-
-    @property
-    def shape(self) -> tuple[Any, ...]:
-        """Lengths; used in arithmetic they stay symbolic, used as structure they are guards."""
-        return tuple(self._length(dim) for dim in self._shape)
-
-    @property
-    def dims(self) -> tuple[Dim, ...]:
-        """Symbolic lengths."""
-        return self._shape
-
-    @property
-    def ndim(self) -> int:
-        """The rank."""
-        return len(self._shape)
-
-    @property
-    def size(self) -> Any:
-        """The number of elements."""
-        return self._length(dims.product(self._shape))
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes an element."""
-        return self.dtype.itemsize
-
-    @property
-    def nbytes(self) -> Any:
-        """Bytes in all."""
-        return self._length(dims.product(self._shape) * self.dtype.itemsize)
-
-    def __len__(self) -> int:
-        """The first length, as a guard: Python wants an int here."""
-        if not self._shape:
-            raise TypeError("len() of unsized object")
-        return int(self._length(self._shape[0]))
-
-    def __repr__(self) -> str:
-        """The type; there are no values yet."""
-        return f"<traced {self.node.type}>"
 
     # -- where Python wants values ----------------------------------------------------------
 
@@ -275,7 +110,7 @@ class TracedArray(NDArrayOperatorsMixin):
 
     def __getitem__(self, index: Any) -> Any:
         """Basic indexing is a view; other indexing runs between kernels."""
-        if _is_fancy(index):
+        if is_fancy(index):
             from fuser.extern_tracing import call_named
 
             return call_named(self.tracing, "numpy.ndarray.__getitem__", (self, index), {})
@@ -312,16 +147,16 @@ class TracedArray(NDArrayOperatorsMixin):
             elif part is None:
                 parts.append(None)
             elif isinstance(part, slice):
-                parts.append(_plain_slice(part))
+                parts.append(plain_slice(part))
             else:
-                parts.append(_integer(part))
+                parts.append(integer(part))
         while parts and parts[-1] == slice(None):
             parts.pop()
         return tuple(parts)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         """`x[...] = value` replaces the whole value; a write into a part is refused."""
-        if _is_fancy(index):
+        if is_fancy(index):
             self._assign_fancy(index, value)
             return
         parts = self._basic_index(index)
@@ -383,11 +218,12 @@ class TracedArray(NDArrayOperatorsMixin):
         """Axes in another order."""
         if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))):
             axes = tuple(axes[0] or ())
-        order = [_integer(axis) for axis in axes] or list(range(self.ndim))[::-1]
+        order = [integer(axis) for axis in axes] or list(range(self.ndim))[::-1]
         order = [axis + self.ndim if axis < 0 else axis for axis in order]
         if sorted(order) != list(range(self.ndim)):
             raise ValueError("axes don't match array")
-        return self._view("transpose", ", ".join(map(str, order)), self.generic)
+        seen: TracedArray = self._view("transpose", ", ".join(map(str, order)), self.generic)
+        return seen
 
     def swapaxes(self, axis1: Any, axis2: Any) -> TracedArray:
         """Two axes exchanged."""
@@ -401,7 +237,9 @@ class TracedArray(NDArrayOperatorsMixin):
         if order != "C" or copy:
             raise Unsupported("unsupported-argument", "reshape", f"order={order!r}, copy={copy!r}")
         wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
-        return self._view("reshape", ", ".join(map(str, self._new_shape(tuple(wanted)))))
+        payload = ", ".join(map(str, self._new_shape(tuple(wanted))))
+        seen: TracedArray = self._view("reshape", payload)
+        return seen
 
     def _new_shape(self, wanted: Sequence[Any]) -> tuple[Dim, ...]:
         """Resolve -1 in a reshape; lengths taken from arrays stay symbolic."""
@@ -411,7 +249,7 @@ class TracedArray(NDArrayOperatorsMixin):
             if isinstance(entry, HostScalar):
                 known.append(length_of(entry))
             else:
-                known.append(None if _integer(entry) == -1 else _integer(entry))
+                known.append(None if integer(entry) == -1 else integer(entry))
         rest = dims.product(tuple(dim for dim in known if dim is not None))
         size, given = self.tracing.size(total), self.tracing.size(rest)
         open_places = sum(dim is None for dim in known)
@@ -423,7 +261,7 @@ class TracedArray(NDArrayOperatorsMixin):
         if not open_places:
             self.tracing.unify(total, rest, lambda: "reshape")
             return tuple(dim for dim in known if dim is not None)
-        quotient = _divide(total, rest)
+        quotient = divide_exactly(total, rest)
         if quotient * rest != total:
             self.tracing.guard_value(f"({total}) % ({rest})", 0)
         return tuple(quotient if dim is None else dim for dim in known)
@@ -522,83 +360,6 @@ def _in_place(name: str) -> None:
 
 for _name in "add sub mul truediv floordiv mod pow lshift rshift and xor or".split():
     _in_place(f"__i{_name}__")
-
-
-def _is_fancy(index: Any) -> bool:
-    """Whether an index has arrays, lists or truth values in it."""
-    given = index if isinstance(index, tuple) else (index,)
-    return any(
-        isinstance(part, (np.bool_, np.ndarray, list))
-        or issubclass(part.__class__, bool)
-        or isinstance(part, TracedArray)
-        for part in given
-    )
-
-
-def _plain_slice(part: slice) -> slice:
-    """A slice with Python integers."""
-    bounds = [None if b is None else _integer(b) for b in (part.start, part.stop, part.step)]
-    if bounds[2] == 0:
-        raise ValueError("slice step cannot be zero")
-    start, stop, step = bounds
-    if step in (None, 1):
-        step = None
-        start = None if start == 0 else start
-    return slice(start, stop, step)
-
-
-def _integer(value: Any) -> int:
-    """An integer from an index or axis; a traced number becomes a guard."""
-    return int(value.__index__()) if hasattr(value, "__index__") else _not_integer(value)
-
-
-def _not_integer(value: Any) -> int:
-    """NumPy's error for an index that is none."""
-    raise IndexError(
-        "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or "
-        f"boolean arrays are valid indices; found {type(value).__name__}"
-    )
-
-
-def normal_axis(axis: Any, rank: int) -> int:
-    """An axis counted from the front.
-
-    Raises:
-        AxisError: it is out of range.
-    """
-    place = _integer(axis)
-    if not -rank <= place < rank:
-        raise np.exceptions.AxisError(place, rank)
-    return place % rank
-
-
-def length_of(scalar: HostScalar) -> Dim:
-    """A traced integer as a length, symbolic where it is an expression over lengths only."""
-    try:
-        dim = dims.parse(scalar.text)
-    except Exception:  # noqa: BLE001 - any text that is not a length becomes a guard
-        return int(scalar)
-    if all(name.startswith("n") for name in dims.symbols(dim)):
-        return dim
-    return int(scalar)
-
-
-def _divide(total: Dim, part: Dim) -> Dim:
-    """`total // part`, cancelled where `part` is a factor of every term."""
-    if isinstance(total, int) and isinstance(part, int):
-        return total // part
-    if isinstance(part, dims.Length) and isinstance(total, dims.Length):
-        if len(part.terms) == len(total.terms) == 1:
-            names, number = list(total.terms[0][0]), total.terms[0][1]
-            divisors, by = part.terms[0]
-            if number % by == 0 and all(divisors.count(d) <= names.count(d) for d in divisors):
-                for name in divisors:
-                    names.remove(name)
-                result: Dim = number // by
-                for name in names:
-                    result = result * dims.parse(name)
-                return result
-    return total // part
 
 
 def _reduction_method(name: str) -> Callable[..., Any]:

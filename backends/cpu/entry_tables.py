@@ -24,7 +24,7 @@ from fuser.backends.cpu.sequence import Table
 from fuser.launch import Fresh, pack_scalars
 from fuser.native_call import ServedCall
 from fuser.specs import KernelSpec
-from fuser.tracer import OutNode
+from fuser.trace_result import OutNode
 from fuser.trees import Leaf
 
 #: Names that are looked up in every call; beyond, calls are left to Python.

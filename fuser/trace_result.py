@@ -1,0 +1,83 @@
+"""What one trace of a function found: a graph, and the way from its outputs to the results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from fuser.graph import Graph
+
+View = tuple[str, str]
+#: A parameter, a graph output, and where in the parameter's array it is written back.
+Write = tuple[int, int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class OutNode:
+    """An output computed by the graph; `generic`: NumPy gives a scalar, not a 0-d array."""
+
+    index: int
+    generic: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OutView:
+    """A view of another output."""
+
+    index: int
+    views: tuple[View, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OutAlias:
+    """An output that is a parameter itself, or a view of it."""
+
+    parameter: int
+    views: tuple[View, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OutScalar:
+    """An output that is a Python scalar computed on the host."""
+
+    text: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class OutStatic:
+    """An output that does not depend on the arguments' values.
+
+    `fresh`: the function makes a new array at every call, so callers get copies.
+    """
+
+    value: Any
+    fresh: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """What one trace found.
+
+    Attributes:
+        graph: the canonical graph; its outputs are OutNodes first, then values written back.
+        structure: how outputs nest; leaves are indices into `leaves`.
+        leaves: OutNode, OutAlias, OutScalar or OutStatic.
+        writes: (parameter, graph output, region) of what is written back into arguments, in
+            order; a region is spelled as in update nodes, "" is the whole array.
+        value_guards: (host expression, value) pairs that this trace holds for.
+        parameter_leaves: for each parameter, the index of the argument leaf; None if captured.
+        hazards: pairs of parameters that must not share memory: the first is written before
+            the second is read or written.
+        hints: lengths in the traced call that only functions run between kernels tell.
+    """
+
+    graph: Graph
+    structure: Any
+    leaves: tuple[Any, ...]
+    writes: tuple[Write, ...]
+    value_guards: tuple[tuple[str, Any], ...]
+    parameter_leaves: tuple[int | None, ...]
+    hazards: tuple[tuple[int, int], ...] = ()
+    hints: Mapping[str, int] = field(default_factory=dict)
