@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MethodType
 from typing import Any
 
 import numpy as np
@@ -103,7 +104,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """Bind as a method does."""
-        return self if instance is None else functools.partial(self, instance)
+        return self if instance is None else MethodType(self, instance)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by reference where the name leads back here, else by the function."""

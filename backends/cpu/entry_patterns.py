@@ -19,7 +19,7 @@ import numpy as np
 
 from fuser import dims, scalars
 from fuser.backends.cpu import entry_fields as fields
-from fuser.backends.cpu import reduction_forms
+from fuser.backends.cpu import pool, reduction_forms
 from fuser.backends.cpu.entry_tables import (
     PATIENCE_NS,
     SCALAR_NAME,
@@ -224,9 +224,13 @@ def pattern_table(call: ServedCall) -> tuple[Any, Draft]:
         "work": _work(pattern),
         "ranges": _ranges(pattern),
     }
+    limit = int(PARALLEL_NS) * PARTS
+    if not reduces and len(rows["work"]) == 1:  # large results come from the pool, by exact tables
+        widest = max((entry.dtype.itemsize for entry in draft.table.outputs), default=1)
+        limit = min(limit, rows["work"][0][0] * (pool.THRESHOLD // widest))
     base_of = {name: k for k, name in enumerate(draft.table.temporaries)}
     words = pack(
-        draft, rows, base_of, limit=int(PARALLEL_NS) * PARTS, patience=PATIENCE_NS * PARTS,
+        draft, rows, base_of, limit=limit, patience=PATIENCE_NS * PARTS,
         least=2 if reduces else 1,
     )  # fmt: skip
     return words, draft

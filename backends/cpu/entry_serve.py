@@ -549,7 +549,8 @@ on.stack:
 on.heap:
   %pool.malloc = get ptr %api API.pool_malloc
   %have.pool = icmp ne ptr %pool.malloc, null
-  %large = icmp uge i64 %roomy, 1048576
+  %pooled.from = get i64 %api API.pooled_bytes
+  %large = icmp uge i64 %roomy, %pooled.from
   %pooled = and i1 %have.pool, %large
   br i1 %pooled, label %in.pool, label %in.heap
 in.pool:

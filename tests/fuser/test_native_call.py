@@ -80,3 +80,13 @@ def test_an_object_without_init_cannot_be_called_but_does_not_crash() -> None:
     empty = fuser.FusedFunction.__new__(fuser.FusedFunction)
     with pytest.raises(AttributeError):
         empty(np.ones(3))
+
+
+def test_a_bound_method_is_one() -> None:
+    """With its function, its instance, its attributes; equal to another look at it."""
+    scaler = Scaler(3.0)
+    assert scaler.scaled.__self__ is scaler
+    assert scaler.scaled.__func__ is Scaler.scaled
+    assert scaler.scaled == scaler.scaled
+    assert scaler.scaled.__name__ == "scaled"
+    assert scaler.scaled.mode == "fused"
