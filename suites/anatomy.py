@@ -144,18 +144,25 @@ def native(samples: int = SAMPLES) -> Iterator[dict[str, Any]]:
 def interleaved(
     calls: dict[str, tuple[Callable[..., Any], Sequence[Any]]], samples: int
 ) -> dict[str, float]:
-    """Time several calls turn by turn; return each one's least disturbed sample, in seconds."""
+    """Time several calls turn by turn; return the seconds of each, from the quietest quarter.
+
+    The rounds are short beside the changes of a processor's speed, so that all calls of a round
+    are timed at the same one, and their differences mean something.
+    """
     counts = {
         name: calls_per_sample(function, tuple(given), LEAST_SAMPLE_S)[0]
         for name, (function, given) in calls.items()
     }
-    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    rounds: list[dict[str, float]] = []
     with collector_off():
         for _ in range(samples):
-            for name, (function, given) in calls.items():
-                spent, _ = timed_calls(function, tuple(given), counts[name])
-                seconds[name].append(spent / counts[name])
-    return {name: min(each) for name, each in seconds.items()}
+            rounds.append({
+                name: timed_calls(function, tuple(given), counts[name])[0] / counts[name]
+                for name, (function, given) in calls.items()
+            })
+    rounds.sort(key=lambda each: sum(each.values()))
+    quiet = rounds[: max(1, samples // 4)]
+    return {name: sum(each[name] for each in quiet) / len(quiet) for name in calls}
 
 
 @contextmanager
