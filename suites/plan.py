@@ -30,10 +30,10 @@ CEILINGS_S = 2.0
 SCALING_S = 0.001  # an operation
 REFERENCES = 3  # evaluations in float64: before, during and after timing
 CHECKED_S = 2e-8  # an element of a result compared three times
-MADE_S = 2e-9  # an element of an argument or result written and looked through
+MADE_S = 4e-9  # an element of an argument or result written and looked through
 LARGE_ELEMENTS = 1 << 23
-"""Results of more elements are verified by parts where that is possible."""
-SINGLE_CALLS = 4  # the first, two to calibrate, the last
+"""Of more elements other values are those of before in reverse: drawing them takes too long."""
+SINGLE_CALLS = 7  # the first, two to calibrate, looking at results, the last
 RELATIVE_TIME: Mapping[str, float] = {"eager": 1.0, "aa": 1.0, "fallback": 1.0, "fused": 0.3}
 PEERS_BUDGET_S = 1200.0
 PEERS_VARIANTS = ("eager", "fused", "fused_into")

@@ -115,7 +115,7 @@ WORKLOADS = (
     Workload(
         "black_scholes", FAMILY, "call and put of European options", black_scholes,
         uniforms((10.0, 50.0), (10.0, 50.0), (1.0, 2.0)), sizes=HEAVY_SIZES,
-        quick=True, sweep=True, tolerance_eps=128,
+        quick=True, tolerance_eps=128,
     ),
     Workload(
         "angle_sum", FAMILY, "twice a number plus an angle", angle_sum, normals(2),

@@ -53,7 +53,7 @@ def test_only_large_results_are_verified_by_parts(monkeypatch: pytest.MonkeyPatc
     """Others are held against the whole formula."""
     arguments = DOUBLE.inputs(5000, "float32", 0)
     assert isinstance(expected_of(DOUBLE, arguments, "float32", 0), Reference)
-    monkeypatch.setattr(by_rows, "LARGE_ELEMENTS", 4000)
+    monkeypatch.setattr(by_rows, "LEAST_ELEMENTS", 4000)
     assert isinstance(expected_of(DOUBLE, arguments, "float32", 0), PartReference)
     sums = workloads()["sum_of_squares"]
     whole = sums.inputs(5000, "float32", 0)
