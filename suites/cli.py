@@ -268,8 +268,8 @@ def _print_summary(
         for each in cell.runs:
             if is_finding(each):
                 click.echo(f"  {each.status}: {cell.id}, {each.variant}: {each.reason}")
-    for each in repeats:
-        click.echo(f"  again: {each.as_text()}")
+    for again in repeats:
+        click.echo(f"  again: {again.as_text()}")
     for note in record.notes:
         click.echo(f"  note: {note}")
     click.echo(os.path.relpath(last) if Path(last).is_relative_to(Path.cwd()) else last)
