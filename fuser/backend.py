@@ -210,6 +210,29 @@ def available(name: str) -> str | None:
     return _missing[name]
 
 
+#: Modules whose objects are what backends work on, or no arrays at all.
+_KNOWN_MODULES = frozenset(("numpy", "cupy", "builtins", "fuser"))
+#: kDLCUDA of the DLPack specification.
+_DLPACK_CUDA = 2
+
+
+def adopted(leaf: Any) -> Any:
+    """Another library's array in a CUDA device's memory, as CuPy's; all else as it is.
+
+    The memory is shared, by DLPack.
+    """
+    if type(leaf).__module__.partition(".")[0] in _KNOWN_MODULES:
+        return leaf
+    where = getattr(leaf, "__dlpack_device__", None)
+    if where is None or where()[0] != _DLPACK_CUDA:
+        return leaf
+    try:
+        import cupy
+    except ImportError:
+        return leaf
+    return cupy.from_dlpack(leaf)
+
+
 def backend_of(arrays: Iterable[Any]) -> str:
     """The name of the backend that owns the arrays; "cpu" when there are none.
 

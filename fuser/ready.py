@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -78,9 +79,17 @@ def exact_key(args: tuple[Any, ...]) -> Any:
             parts.append((arg.dtype, arg.shape, arg.strides))
         elif kind is float or kind is int or kind is bool:
             parts.append(kind)
+        elif _is_cupy(kind):
+            parts.append((kind, arg.dtype, arg.shape, arg.strides))
         else:
             return None
     return tuple(parts)
+
+
+@lru_cache(maxsize=256)
+def _is_cupy(kind: type) -> bool:
+    """Whether arrays of a type are CuPy's."""
+    return kind.__module__.partition(".")[0] == "cupy" and kind.__name__ == "ndarray"
 
 
 def make_ready(call: Call) -> Ready | ReadyProgram | None:
@@ -99,7 +108,8 @@ def make_ready(call: Call) -> Ready | ReadyProgram | None:
     launch = executor.known_launch(spec, call.arrays, {})
     if launch is None or launch.sequence is None:
         return None
-    if any(not isinstance(array, np.ndarray) for array in call.arrays.values()):
+    arrays = call.arrays.values()
+    if any(type(array) is not np.ndarray and not _is_cupy(type(array)) for array in arrays):
         return None
     fixed = set(call.sizes)
     guards = [

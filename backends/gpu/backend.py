@@ -104,6 +104,12 @@ class GpuBackend(Backend):
             )
         return pointer
 
+    def sequence(self, launch: Any) -> Any:
+        """All loop nests of a bound launch, prepared."""
+        from fuser.backends.gpu.sequence import make
+
+        return make(launch)
+
     def meaning(self, op: Op) -> Callable[..., Any]:
         """CuPy's function, or NumPy's on copies where CuPy has none."""
         from fuser.backends.gpu.meaning import meaning

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import fuser
+from fuser import backend
 from fuser.errors import BackendError, FusionError
 from tests.backends.gpu import fake_cupy
 from tests.backends.gpu.test_gpu_device import TestGPUFusion as _OnDevice
@@ -91,3 +92,41 @@ def test_a_fallback_runs_on_the_device(cupy: Any) -> None:
         found = fuser.fuse(function, mode="fallback")(x)
         assert type(found) is cupy.ndarray
         np.testing.assert_allclose(found.get(), fuser.fuse(function)(x.get()), rtol=1e-14)
+
+
+class _Tensor:
+    """An array of another library: DLPack is all that it has."""
+
+    def __init__(self, array: Any, kind: int) -> None:
+        self.array, self.kind = array, kind
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self.array
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.kind, 0
+
+
+def test_arrays_of_other_libraries_are_taken_by_dlpack(cupy: Any) -> None:
+    """Those on a CUDA device, without a copy; results are CuPy's."""
+    fused = fuser.fuse(lambda x: x * 2, fallback="error")
+    x = cupy.asarray(np.arange(4.0))
+    found = fused(_Tensor(x, 2))
+    assert type(found) is cupy.ndarray
+    np.testing.assert_array_equal(found.get(), x.get() * 2)
+    host = _Tensor(x, 1)
+    assert backend.adopted(host) is host
+
+
+def test_known_calls_take_the_short_way(cupy: Any) -> None:
+    """A second call with the same shapes is looked up at once, and launches what it must."""
+    fused = fuser.fuse(lambda x, s: (x * s).sum(axis=1) + 1, fallback="error")
+    x = cupy.asarray(np.arange(12.0).reshape(3, 4))
+    fused(x, 2.0)
+    before = fuser.stats()["launches"]
+    found = fused(x, 3.0)
+    np.testing.assert_array_equal(found.get(), x.get().sum(axis=1) * 3 + 1)
+    assert fuser.stats()["launches"] == before + 1
+    assert fused._ready
+    with cupy.cuda.Device(1), pytest.raises(BackendError, match="current device is 1"):
+        fused(x, 3.0)
