@@ -134,6 +134,11 @@ def _clip(
     low = min if a_min is None else a_min
     high = max if a_max is None else a_max
     value = tracing.operand(a)
+    if isinstance(value, TracedArray) and value.dtype.kind in "iu":
+        # NumPy leaves Python integers out that limit nothing (_methods.py, _clip).
+        limits = np.iinfo(value.dtype)
+        low = None if type(low) is int and low <= limits.min else low
+        high = None if type(high) is int and high >= limits.max else high
     bounds = [tracing.operand(b) for b in (low, high) if b is not None]
     operands = [value, *bounds]
     ufunc = {0: np.positive, 1: np.maximum, 2: np.maximum}[len(bounds)]

@@ -110,6 +110,10 @@ FUSED: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "power shortcuts": (lambda x: (x**2, x**0.5, x**-1, x**1, x**2.0), (np.abs(X) + 1,)),
     "power of bool": (lambda x: (x > 0) ** 2, (X,)),
     "sequences": (lambda x: np.add(x, [1, 2, 3, 4]), (X,)),
+    "clip beyond a dtype": (
+        lambda n: (np.clip(n, -(2**70), 3), np.clip(n.astype("u1"), 0, -0.0), np.clip(n, 2, 2**70)),
+        (NUMBERS,),
+    ),
     "operators": (
         lambda x: (abs(x), -x, +x, x // 2, x % 2, divmod(x, 2), 2 - x, 2 / (x + 7)),
         (X,),

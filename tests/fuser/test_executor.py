@@ -60,3 +60,17 @@ def test_axes_of_length_one_are_no_loops() -> None:
     spec = compile_upfront(fuser.trace(lambda x, y: np.stack([x + y, x - y], axis=-1), X, X))
     (arg_spec,) = contiguous_specs(spec, "cpu")
     assert [section.rank for section in arg_spec.sections] == [1]
+
+
+def test_arrays_on_several_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No backend owns them all: the plain function runs, with the reason."""
+    from fuser import executor
+
+    def several(_: object) -> str:
+        """As where NumPy and CuPy arrays meet."""
+        raise fuser.BackendError("cpu and gpu")
+
+    fused = fuser.fuse(lambda x: x * 1.75, fallback="allow")
+    monkeypatch.setattr(executor, "backend_of", several)
+    np.testing.assert_array_equal(fused(np.ones(3)), 1.75)
+    assert [reason.code for reason in fused.fallbacks] == ["mixed-devices"]
