@@ -242,7 +242,9 @@ class Collector:
             return "compiled_inside", f"compiled {count} kernels while it was timed"
         if variant.kind == "fallback":
             return "ok", ""
-        if reasons := row.facts.get("fallback_reasons"):
+        reasons = row.facts.get("fallback_reasons")
+        # with kernels beside them these are seams of a program that is fused around them
+        if reasons and not row.facts.get("kernels"):
             return "fell_back", "; ".join(reasons)
         if count := row.inside.get("fell_back"):
             return "fell_back", f"fell back {count} times while it was timed"
