@@ -183,6 +183,75 @@ def drop_transpose(node: Node, equal: Equal) -> Node | None:
     return node.args[0] if axes == sorted(axes) else None
 
 
+@EXACT.rule("x + (-y) -> x - y; x - (-y) -> x + y", "add", "subtract")
+def move_negative(node: Node, equal: Equal) -> Node | None:
+    """Exact: subtraction is defined so, and integers wrap around the same way."""
+    x, y = node.args
+    other = "subtract" if node.op.name == "add" else "add"
+    if node.op.name == "add" and x.op.name == "negative" and y.op.name != "negative":
+        x, y = y, x
+    if y.op.name != "negative" or node.dtype.kind not in "iuf":
+        return None
+    return make(other, x, y.args[0], equal=equal)
+
+
+@EXACT.rule("(-x) * (-y) -> x * y; (-x) / (-y) -> x / y", "multiply", "divide")
+def drop_two_negatives(node: Node, equal: Equal) -> Node | None:
+    """Exact: signs multiply."""
+    if any(arg.op.name != "negative" for arg in node.args):
+        return None
+    return make(node.op.name, *(arg.args[0] for arg in node.args), equal=equal)
+
+
+@EXACT.rule("(-x)**2 -> x**2; |x|**2 -> x**2", "square")
+def drop_sign_before_square(node: Node, equal: Equal) -> Node | None:
+    """Exact: signs multiply; integers wrap around the same way."""
+    (inner,) = node.args
+    signs = ("negative", "absolute", "fabs")
+    return make("square", inner.args[0]) if inner.op.name in signs else None
+
+
+@EXACT.rule("x / 2**k -> x * 2**-k", "divide")
+def divide_by_power_of_two(node: Node, equal: Equal) -> Node | None:
+    """Exact: the same real number is rounded once, if 2**-k is a normal number."""
+    x, divisor = node.args
+    value = _constant(divisor)
+    if value is None or not np.isfinite(value) or value in (0, 1):  # type: ignore[call-overload]
+        return None
+    mantissa, _ = np.frexp(value)  # type: ignore[call-overload]
+    with np.errstate(all="ignore"):
+        inverse = node.dtype.type(1) / value
+    tiny = np.finfo(node.dtype).tiny
+    if abs(mantissa) != 0.5 or not np.isfinite(inverse) or abs(inverse) < tiny:
+        return None
+    return make("multiply", x, make_constant(inverse, node.dtype), equal=equal)
+
+
+@EXACT.rule("max(x, x) -> x; min(x, x) -> x; x & x -> x; x | x -> x", "maximum", "minimum",
+            "fmax", "fmin", "bitwise_and", "bitwise_or")  # fmt: skip
+def drop_same_operands(node: Node, equal: Equal) -> Node | None:
+    """Exact, NaN included."""
+    x, y = node.args
+    return x if x is y and _same_type(x, node) else None
+
+
+@EXACT.rule("not (x == y) -> x != y; not (x != y) -> x == y", "logical_not")
+def turn_comparison(node: Node, equal: Equal) -> Node | None:
+    """Exact, NaN included; not so for < and >, of which NaN makes both false."""
+    (inner,) = node.args
+    turned = {"equal": "not_equal", "not_equal": "equal"}.get(inner.op.name)
+    return make(turned, *inner.args, equal=equal) if turned else None
+
+
+@EXACT.rule("where(not c, x, y) -> where(c, y, x)", "where")
+def turn_choice(node: Node, equal: Equal) -> Node | None:
+    """Exact, for conditions that are bool themselves."""
+    condition, yes, no = node.args
+    if condition.op.name != "logical_not" or condition.args[0].dtype != np.dtype(bool):
+        return None
+    return make("where", condition.args[0], no, yes, equal=equal)
+
+
 #: Rows whose result on constants is the same in NumPy and in every backend: one exact rounding.
 FOLDED = tuple(
     "add subtract multiply divide negative absolute square sqrt reciprocal equal not_equal less "
@@ -234,6 +303,16 @@ def first_power(node: Node, equal: Equal) -> Node | None:
     x, exponent = node.args
     value = _constant(exponent)
     return x if value is not None and value == 1 and _same_type(x, node) else None
+
+
+@BOUNDED.rule("x**-1 -> 1/x", "power")
+def inverse_power(node: Node, equal: Equal) -> Node | None:
+    """One rounding, where a power has up to 3 ulp; signs of zeros and infinities agree."""
+    x, exponent = node.args
+    value = _constant(exponent)
+    if value is None or value != -1 or node.dtype.name not in ("float32", "float64"):
+        return None
+    return make("reciprocal", x) if _same_type(x, node) else None
 
 
 @FAST.rule("x / c -> x * (1/c)", "divide")
