@@ -20,7 +20,7 @@ from fuser.backends.cpu.reduction_stages import Stages
 from fuser.backends.cpu.wrappers import packs
 from fuser.codegen import Instruction, LoopNest
 from fuser.ops import TABLE
-from fuser.specs import CONTIGUOUS
+from fuser.specs import CONTIGUOUS, INVARIANT
 
 _PROTOTYPE = ctypes.CFUNCTYPE(
     ctypes.c_int32,
@@ -71,7 +71,7 @@ def per_element(nest: LoopNest) -> list[Instruction]:
 
 @cache
 def stream_bytes() -> int:
-    """Results larger than this are written past the caches: the last cache's size."""
+    """Calls that touch more than this write past the caches: the last cache's size."""
     try:
         with open("/sys/devices/system/cpu/cpu0/cache/index3/size") as size:
             return int(size.read().strip().rstrip("K")) << 10
@@ -179,10 +179,16 @@ class FusedKernelCPU(Kernel):
         return [address, outer, inner, ochunk, ichunk, iparts, total, helpers]
 
     def streaming_address(self, section: int, extent: Any) -> int:
-        """The form that writes past the caches, where results are larger than the last one."""
+        """The form that writes past the caches, where results would not stay in the last one.
+
+        In one loop, that is where all that is touched is larger than it: no operand is repeated.
+        """
         nest = self.nests[section]
-        written = sum(np.dtype(desc.dtype).itemsize for _, desc in nest.stores)
-        if not streams(nest) or extent[0] * extent[1] * written < stream_bytes():
+        moved = [desc for _, desc in nest.stores]
+        if nest.rank == 1:
+            moved += [desc for desc in nest.loads if desc.access != INVARIANT]
+        element_bytes = sum(np.dtype(desc.dtype).itemsize for desc in moved)
+        if not streams(nest) or extent[0] * extent[1] * element_bytes < stream_bytes():
             return 0
         return self._form("stream").addresses[section]
 
