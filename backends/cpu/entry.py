@@ -19,7 +19,14 @@ import numpy as np
 
 from fuser import native_call
 from fuser.backends.cpu import entry_fields as fields
-from fuser.backends.cpu import entry_inline, entry_match, entry_serve, pool, sequence
+from fuser.backends.cpu import (
+    entry_inline,
+    entry_match,
+    entry_serve,
+    entry_values,
+    pool,
+    sequence,
+)
 from fuser.backends.cpu.arrays import layout_is_known
 from fuser.native_call import ServedCall
 
@@ -27,7 +34,7 @@ from fuser.native_call import ServedCall
 TABLE_LIMIT = 512
 
 TEXT = sequence.TEXT.replace("define i32 @sequence", "define internal i32 @sequence") + (
-    fields.spell_out(entry_inline.paste(entry_match.TEXT + entry_serve.TEXT))
+    fields.spell_out(entry_inline.paste(entry_match.TEXT + entry_values.TEXT + entry_serve.TEXT))
 )
 
 

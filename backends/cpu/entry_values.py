@@ -1,0 +1,257 @@
+"""What the dispatcher computes from a matching call, as text: lengths, scalars, overlaps.
+
+Nothing is allocated or written here but the call's own copy of the template.
+"""
+
+from __future__ import annotations
+
+TEXT = """\
+define inline void @lay_out(ptr %table, ptr %symbols, ptr %words) {
+entry:
+  %count = get i64 %table TABLE.products
+  %list = get ptr %table TABLE.product_list
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %entry ], [ %k1, %next ]
+  %some = icmp ult i64 %k, %count
+  br i1 %some, label %next, label %done
+next:
+  %offset = mul i64 %k, PRODUCT.size
+  %product = getelementptr i8, ptr %list, i64 %offset
+  %place = get i64 %product PRODUCT.place
+  %factor = get i64 %product PRODUCT.factor
+  %a = get i64 %product PRODUCT.a
+  %b = get i64 %product PRODUCT.b
+  %c = get i64 %product PRODUCT.c
+  %d = get i64 %product PRODUCT.d
+  %va = at i64 %symbols %a
+  %vb = at i64 %symbols %b
+  %vc = at i64 %symbols %c
+  %vd = at i64 %symbols %d
+  %ab = mul i64 %va, %vb
+  %cd = mul i64 %vc, %vd
+  %abcd = mul i64 %ab, %cd
+  %value = mul i64 %factor, %abcd
+  set i64 %value %words %place
+  %k1 = add i64 %k, 1
+  br label %loop
+done:
+  ret void
+}
+
+define inline i64 @work(ptr %table, ptr %symbols) {
+entry:
+  %count = get i64 %table TABLE.work
+  %list = get ptr %table TABLE.work_list
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %entry ], [ %k1, %next ]
+  %sum = phi i64 [ 0, %entry ], [ %more, %next ]
+  %some = icmp ult i64 %k, %count
+  br i1 %some, label %next, label %done
+next:
+  %offset = mul i64 %k, PRODUCT.size
+  %product = getelementptr i8, ptr %list, i64 %offset
+  %factor = get i64 %product PRODUCT.factor
+  %a = get i64 %product PRODUCT.a
+  %b = get i64 %product PRODUCT.b
+  %c = get i64 %product PRODUCT.c
+  %d = get i64 %product PRODUCT.d
+  %va = at i64 %symbols %a
+  %vb = at i64 %symbols %b
+  %vc = at i64 %symbols %c
+  %vd = at i64 %symbols %d
+  %ab = mul i64 %va, %vb
+  %cd = mul i64 %vc, %vd
+  %abcd = mul i64 %ab, %cd
+  %value = mul i64 %factor, %abcd
+  %more = add i64 %sum, %value
+  %k1 = add i64 %k, 1
+  br label %loop
+done:
+  ret i64 %sum
+}
+
+define internal i1 @convert(ptr %api, ptr %table, ptr %bases, ptr %symbols, ptr %words) {
+entry:
+  %overflow = alloca i32
+  %true = get ptr %api API.true
+  %to.integer = get ptr %api API.to_integer
+  %count = get i64 %table TABLE.scalars
+  %list = get ptr %table TABLE.scalar_list
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %entry ], [ %k1, %next ]
+  %some = icmp ult i64 %k, %count
+  br i1 %some, label %take, label %yes
+take:
+  %offset = mul i64 %k, SCALAR.size
+  %scalar = getelementptr i8, ptr %list, i64 %offset
+  %record = get i64 %scalar SCALAR.record
+  %place = get i64 %scalar SCALAR.place
+  %source = get i64 %scalar SCALAR.source
+  %target = get i64 %scalar SCALAR.target
+  %object = at ptr %bases %record
+  switch i64 %source, label %length [ i64 0, label %float
+                                      i64 1, label %integer
+                                      i64 2, label %truth ]
+float:
+  %float.value = get double %object 16
+  br label %real
+integer:
+  %integer.value = call i64 %to.integer(ptr %object, ptr %overflow)
+  %over = load i32, ptr %overflow
+  %is.over = icmp ne i32 %over, 0
+  br i1 %is.over, label %no, label %whole
+truth:
+  %is.true = icmp eq ptr %object, %true
+  %truth.value = zext i1 %is.true to i64
+  br label %whole
+length:
+  %length.value = at i64 %words %place
+  br label %whole
+whole:
+  %value = phi i64 [ %integer.value, %integer ], [ %truth.value, %truth ],
+                   [ %length.value, %length ]
+  %low = get i64 %scalar SCALAR.low
+  %high = get i64 %scalar SCALAR.high
+  %above = icmp sge i64 %value, %low
+  %below = icmp sle i64 %value, %high
+  %fits = and i1 %above, %below
+  br i1 %fits, label %fitting, label %no
+fitting:
+  %stays = icmp eq i64 %target, 2
+  br i1 %stays, label %store.integer, label %as.float
+store.integer:
+  set i64 %value %words %place
+  br label %next
+as.float:
+  %converted = sitofp i64 %value to double
+  br label %real
+real:
+  %double = phi double [ %float.value, %float ], [ %converted, %as.float ]
+  %is.single = icmp eq i64 %target, 0
+  br i1 %is.single, label %store.single, label %store.double
+store.single:
+  %single = fptrunc double %double to float
+  set i64 0 %words %place
+  set float %single %words %place
+  br label %next
+store.double:
+  set double %double %words %place
+  br label %next
+next:
+  %k1 = add i64 %k, 1
+  br label %loop
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+define internal i1 @within(ptr %table, ptr %symbols) {
+entry:
+  %count = get i64 %table TABLE.ranges
+  %list = get ptr %table TABLE.range_list
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %entry ], [ %k1, %next ]
+  %some = icmp ult i64 %k, %count
+  br i1 %some, label %look, label %yes
+look:
+  %offset = mul i64 %k, RANGE.size
+  %range = getelementptr i8, ptr %list, i64 %offset
+  %value = call i64 @product(ptr %range, ptr %symbols)
+  %low = get i64 %range RANGE.low
+  %high = get i64 %range RANGE.high
+  %above = icmp sge i64 %value, %low
+  %below = icmp sle i64 %value, %high
+  %fits = and i1 %above, %below
+  br i1 %fits, label %next, label %no
+next:
+  %k1 = add i64 %k, 1
+  br label %loop
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+define internal i1 @apart(ptr %table, ptr %bases, ptr %symbols) {
+entry:
+  %count = get i64 %table TABLE.overlaps
+  %list = get ptr %table TABLE.overlap_list
+  %written = get i64 %list OVERLAP.written
+  %w = at i64 %bases %written
+  %low.w = get i64 %list OVERLAP.low_w
+  %product.w = getelementptr i8, ptr %list, i64 OVERLAP.factor_w
+  %reach.w = call i64 @product(ptr %product.w, ptr %symbols)
+  %w.from = sub i64 %w, %low.w
+  %w.to = add i64 %w, %reach.w
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %entry ], [ %k1, %next ]
+  %pair = phi ptr [ %list, %entry ], [ %pair1, %next ]
+  %some = icmp ult i64 %k, %count
+  br i1 %some, label %look, label %yes
+look:
+  %read = get i64 %pair OVERLAP.read
+  %r = at i64 %bases %read
+  %alike = get i64 %pair OVERLAP.alike
+  %is.alike = icmp ne i64 %alike, 0
+  br i1 %is.alike, label %compare, label %other
+other:
+  %low.other = get i64 %pair OVERLAP.low_r
+  %product.r = getelementptr i8, ptr %pair, i64 OVERLAP.factor_r
+  %reach.other = call i64 @product(ptr %product.r, ptr %symbols)
+  br label %compare
+compare:
+  %low.r = phi i64 [ %low.w, %look ], [ %low.other, %other ]
+  %reach.r = phi i64 [ %reach.w, %look ], [ %reach.other, %other ]
+  %r.from = sub i64 %r, %low.r
+  %r.to = add i64 %r, %reach.r
+  %before = icmp ule i64 %w.to, %r.from
+  %after = icmp uge i64 %w.from, %r.to
+  %apart = or i1 %before, %after
+  br i1 %apart, label %next, label %together
+together:
+  %allowed = get i64 %pair OVERLAP.same
+  %may = icmp ne i64 %allowed, 0
+  %same = icmp eq i64 %w, %r
+  %fine = and i1 %may, %same
+  br i1 %fine, label %next, label %no
+next:
+  %k1 = add i64 %k, 1
+  %pair1 = getelementptr i8, ptr %pair, i64 OVERLAP.size
+  br label %loop
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+define internal i64 @room(ptr %table, ptr %bases, ptr %symbols, i64 %first) {
+entry:
+  %count = get i64 %table TABLE.temporaries
+  %list = get ptr %table TABLE.temporary_list
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %entry ], [ %k1, %next ]
+  %used = phi i64 [ 0, %entry ], [ %rounded, %next ]
+  %some = icmp ult i64 %k, %count
+  br i1 %some, label %next, label %done
+next:
+  %offset = mul i64 %k, PRODUCT.size
+  %product = getelementptr i8, ptr %list, i64 %offset
+  %place = add i64 %first, %k
+  set i64 %used %bases %place
+  %size = call i64 @product(ptr %product, ptr %symbols)
+  %end = add i64 %used, %size
+  %up = add i64 %end, 63
+  %rounded = and i64 %up, -64
+  %k1 = add i64 %k, 1
+  br label %loop
+done:
+  ret i64 %used
+}
+"""
