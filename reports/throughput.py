@@ -53,6 +53,8 @@ def ceiling_s(cell: Mapping[str, Any]) -> tuple[float, str]:
     """The least time that a cell could take, and what bounds it."""
     ours, speed = cell["rows"][OURS], cell["bandwidth"]
     read, written = ours["input_bytes"], ours["output_bytes"]
+    if "copy" not in speed:  # no compiler, no ceiling
+        return float("nan"), ""
     by = "read" if read > 6 * written else "triad" if read > 1.5 * written else "copy"
     memory_s = (read + written) / speed[by]
     c = cell["rows"].get(CEILING, {}).get("seconds", {}).get("fresh")

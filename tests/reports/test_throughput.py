@@ -47,6 +47,8 @@ def test_the_ceiling_is_memory_or_arithmetic() -> None:
     moved_s = 12 * (1 << 24) / 2e10
     assert throughput.ceiling_s(cell(0.02, 0.03, moved_s)) == (pytest.approx(moved_s), "triad")
     assert throughput.ceiling_s(cell(0.02, 0.03, 3 * moved_s))[1] == "C"
+    without = cell(0.02, 0.03, moved_s) | {"bandwidth": {"reason": "no gcc"}}
+    assert np.isnan(throughput.table(record(without)).iloc[0]["share"])
 
 
 def test_the_page_lists_every_cell_and_its_verdicts() -> None:
