@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import operator
 import struct
 import sys
 import threading
@@ -231,6 +232,12 @@ def adopted(leaf: Any) -> Any:
     except ImportError:
         return leaf
     return cupy.from_dlpack(leaf)
+
+
+def adopted_leaves(leaves: list[Any]) -> list[Any]:
+    """Each leaf as `adopted`; the same list where none changes."""
+    taken = [adopted(leaf) for leaf in leaves]
+    return leaves if all(map(operator.is_, taken, leaves)) else taken
 
 
 def backend_of(arrays: Iterable[Any]) -> str:

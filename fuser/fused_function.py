@@ -22,7 +22,7 @@ from fuser import (
     timeline,
     trees,
 )
-from fuser.backend import adopted
+from fuser.backend import adopted_leaves
 from fuser.call_keys import parameter_names, signature
 from fuser.errors import ArgumentError, FuserError, Reason, Unsupported
 from fuser.executor import CannotRun
@@ -134,10 +134,8 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         structure, leaves = trees.flatten((args, kwargs))
         if any(issubclass(type(leaf), (TracedArray, HostScalar)) for leaf in leaves):
             return self.__wrapped__(*args, **kwargs)
-        taken = [adopted(leaf) for leaf in leaves]
-        if any(new is not old for new, old in zip(taken, leaves, strict=True)):
-            args, kwargs = trees.unflatten(structure, taken)
-            leaves = taken
+        if (taken := adopted_leaves(leaves)) is not leaves:
+            (args, kwargs), leaves = trees.unflatten(structure, taken), taken
         try:
             call, result = self._find_and_run(structure, leaves, out)
             if len(args) + len(kwargs) == len(leaves) and not timeline.listening():

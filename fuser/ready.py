@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -86,8 +85,7 @@ def exact_key(args: tuple[Any, ...]) -> Any:
     return tuple(parts)
 
 
-@lru_cache(maxsize=256)
-def _is_cupy(kind: type) -> bool:
+def _is_cupy(kind: type[Any]) -> bool:
     """Whether arrays of a type are CuPy's."""
     return kind.__module__.partition(".")[0] == "cupy" and kind.__name__ == "ndarray"
 

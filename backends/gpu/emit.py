@@ -49,9 +49,11 @@ def emit(nests: Sequence[LoopNest], name: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _section(nest: LoopNest, place: int, several: bool) -> Section:
+def _section(nest: LoopNest, place: int, several: bool) -> _Map | Reduction:
     """The writer of one nest."""
-    return (_Map if nest.strategy == "map" else Reduction)(nest, place, several)
+    if nest.strategy == "map":
+        return _Map(nest, place, several)
+    return Reduction(nest, place, several)
 
 
 def _entry(name: str, place: int, nest: LoopNest, variant: Variant) -> str:
