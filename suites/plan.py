@@ -124,8 +124,11 @@ class Plan:
         """Return whether this pair is to be measured."""
         if variant.absent_reason is not None:
             return False
-        if variant.kind == "into" and cell.array_bytes < LEAST_INTO_BYTES:
-            return False
+        small = cell.array_bytes < LEAST_INTO_BYTES
+        if variant.kind == "into" and small:
+            known = workloads().get(cell.workload)  # one's own workloads are not among them
+            if known is None or not known.small_into:
+                return False
         return self.selected is None or (cell.id, variant.name) in self.selected
 
     def groups(self) -> list[list[VariantPlan]]:

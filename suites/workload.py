@@ -63,6 +63,7 @@ class Workload:
     reference: ReferenceKind = "float64"
     quick: bool = False
     sweep: bool = False
+    small_into: bool = False  # also timed with out= where arrays are small: for calls' overhead
     must_refuse: bool = False
     synthetic: bool = True
     note: str | Callable[[int], str] = ""

@@ -72,7 +72,7 @@ def _with_scalars(
 WORKLOADS = (
     Workload(
         "multiply_add", FAMILY, "a b + c on tiny arrays", multiply_add, _vectors(3), sizes=SIZES,
-        quick=True,
+        quick=True, small_into=True,
     ),
     Workload(
         "multiply_add_scalars", FAMILY, "a b + c with two Python numbers", multiply_add_scalars,

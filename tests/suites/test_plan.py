@@ -61,6 +61,16 @@ def test_peers_get_processes_with_eager_alone() -> None:
     assert plan.worker_count() == 4
 
 
+def test_results_go_into_given_arrays_where_memory_or_the_call_is_the_point() -> None:
+    """Large arrays, and tiny ones of workloads that are for it."""
+    into = next(each for each in variants_for(["fused_into"]))
+    plan = Plan([], [into])
+    large, small = (CellPlan("axpy", "float32", n, "S") for n in (1 << 20, 1 << 10))
+    assert plan.wants(large, into)
+    assert not plan.wants(small, into)
+    assert plan.wants(CellPlan("multiply_add", "float32", 1, "S"), into)
+
+
 def test_the_estimate_grows_with_size_and_operations() -> None:
     """One element costs microseconds, four million of 66 operations a second or so."""
     chain = resolve("cos_sin_chain")
