@@ -264,8 +264,9 @@ def test_a_thousand_rows_are_small_and_quick(
 ) -> None:
     """1,000 rows with samples and texts: under 5 MB, and the first view within two seconds."""
     monkeypatch.setattr(charts, "CHARTS", CHARTS[:1])  # the others do not grow with the rows
+    monkeypatch.setattr(record, "validate", lambda *_, **__: None)  # half the time; tested apart
     few = [each for each in synthetic.WORKLOADS if not each.must_refuse][:12]
-    made = synthetic.record(processes=3, blocks=6, workloads=few)
+    made = synthetic.record(processes=3, blocks=3, workloads=few)
     cells = [
         replace(cell, id=f"{cell.workload}-float32-{size}", elements=size, size="sweep")
         for size in range(1, 24)
@@ -279,7 +280,7 @@ def test_a_thousand_rows_are_small_and_quick(
         "loaded_ms": "performance.timing.domContentLoadedEventEnd - "
         "performance.timing.navigationStart",
     }
-    for _ in range(3):  # a machine with other work to do may need more than one try
+    for _ in range(2):  # a machine with other work to do may need more than one try
         results = ask(require("chromium"), page, questions)["results"]
         assert 1000 <= results["rows"] <= 1200
         if results["loaded_ms"] < 2000:
