@@ -12,7 +12,7 @@ from fuser.backends.cpu.column_reduction import PADDING, TILE, ColumnReduction
 from fuser.backends.cpu.reduction_stages import Stages
 from fuser.backends.cpu.row_reduction import RowReduction
 from fuser.codegen import LoopNest
-from fuser.specs import INVARIANT, TensorDesc
+from fuser.specs import INVARIANT, STRIDED, TensorDesc
 
 #: Elements of one chunk of work.
 CHUNK = 1 << 14
@@ -31,6 +31,8 @@ LONGEST_PLACES = 1 << 30
 #: Rows of at most this many elements are computed side by side: where each element is picked up
 #: once, and where that happens for each stage.
 SHORT_ONCE, SHORT = 32, 16
+#: So few columns are computed one after another, where there are many elements.
+NARROW = 4
 
 
 class Extent(NamedTuple):
@@ -42,7 +44,7 @@ class Extent(NamedTuple):
         elements: elements that are computed.
         ochunk: outer iterations of one chunk.
         ichunk: inner elements of one chunk.
-        form: "plain", "split" or "beside".
+        form: "plain", "split", "beside", "along" or "along split".
     """
 
     outer: int
@@ -60,9 +62,12 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
         module: where.
         nest: what.
         name: the function's.
-        form: "plain", "split", or "beside": rows as columns, where they are short.
+        form: "plain", "split", "beside": rows as columns, where they are short; "along" or "along
+            split": columns as rows, where there are few beside each other.
     """
-    split = form == "split"
+    split = form.endswith("split")
+    if form.startswith("along") and can_run_along(nest):
+        nest = _lengthwise(nest)
     if form == "beside" and can_lie_beside(nest):
         ColumnReduction(module, _turned(nest), name, split=False, narrow=True).emit()
     elif nest.strategy == "row":
@@ -90,6 +95,25 @@ def _turned(nest: LoopNest) -> LoopNest:
     )
 
 
+def can_run_along(nest: LoopNest) -> bool:
+    """Whether columns of a nest can be computed one after another."""
+    return nest.strategy == "column" and nest.reduced == 1
+
+
+def _lengthwise(nest: LoopNest) -> LoopNest:
+    """A column nest as a row nest: the reduced loop becomes innermost."""
+
+    def along(desc: TensorDesc) -> TensorDesc:
+        return TensorDesc(desc.dtype, INVARIANT if desc.steady else STRIDED)
+
+    return replace(
+        nest,
+        strategy="row",
+        loads=tuple(along(desc) for desc in nest.loads),
+        stores=tuple((number, along(desc)) for number, desc in nest.stores),
+    )
+
+
 def lay_out(nest: LoopNest, lengths: Sequence[int]) -> tuple[list[int], Extent]:
     """Choose a form for these lengths.
 
@@ -102,6 +126,10 @@ def lay_out(nest: LoopNest, lengths: Sequence[int]) -> tuple[list[int], Extent]:
     rows = math.prod(kept)
     reduced = math.prod(lengths[nest.rank - nest.reduced :])
     elements = rows * inner * reduced
+    if can_run_along(nest) and 0 < inner <= NARROW and elements >= 2 * PART:
+        words, extent = lay_out(_lengthwise(nest), lengths)
+        form = "along split" if extent.form == "split" else "along"
+        return words, extent._replace(form=form)
     fair = max(1, CHUNK // max(reduced, 1))
     if can_lie_beside(nest) and reduced <= short_rows(nest):
         return [], _beside(kept, reduced, elements)
