@@ -104,7 +104,12 @@ class Measurement(Preparation):
             fresh = tuple(_reversed(each) for each in state.arguments)
             old: Arguments | None = None
         else:
-            fresh = state.inputs(state.seed(1, self.limits.seed))
+            drawn = state.inputs(state.seed(1, self.limits.seed))
+            # arrays get other values; a number in their midst stays the one that is passed
+            fresh = tuple(
+                new if isinstance(new, np.ndarray) else now
+                for new, now in zip(drawn, state.arguments, strict=True)
+            )
             old = copies(state.arguments)
         expected = state.expected(fresh, state.seed(1, self.limits.seed))
         for row in rows:

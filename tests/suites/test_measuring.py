@@ -8,6 +8,7 @@ import pytest
 from fuser.suites import preparing, sampling
 from fuser.suites.measuring import Event, Limits, Measurement
 from fuser.suites.plan import CellPlan
+from fuser.suites.registry import resolve
 from fuser.suites.runners import EagerRunner, Runner
 from tests.suites import cheats
 
@@ -105,3 +106,13 @@ def test_the_warm_up_call_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sampling, "now_s", reading)
     sampling.timed_calls(lambda: calls.append("call"), (), 3)
     assert calls == ["clock", "call", "call", "call", "clock"]
+
+
+def test_numbers_among_the_arguments_stay_what_they_are() -> None:
+    """Where each set of inputs has numbers of its own, the checked block keeps those it passes."""
+    workload = resolve("multiply_add_scalars")
+    events: list[Event] = []
+    plan = CellPlan("multiply_add_scalars", "float32", 16, "M")
+    Measurement([(0, plan, workload, [0])], {0: EagerRunner()}, SHORT, events.append).run()
+    checks = [event["problem"] for event in events if event["event"] == "check"]
+    assert checks == ["", "", ""]
