@@ -101,12 +101,10 @@ def plan(graph: Graph, mode: str = "fused") -> Plan:
     while True:
         planner = _Planner(graph, reasons, mode, apart)
         known = len(apart)
-        wanted = planner.build()
+        wanted = planner.build(costly_rounds > 0)
+        costly_rounds -= "costly-shared" in wanted.values()
         if len(apart) > known:
             continue  # what is seen in two ways is not computed where it is needed
-        if not wanted and costly_rounds:
-            costly_rounds -= 1
-            wanted = planner.costly_again()
         if not wanted:
             return planner.plan()
         reasons.update(wanted)
@@ -174,8 +172,12 @@ class _Planner:
 
     # -- units and sections -----------------------------------------------------------------
 
-    def build(self) -> dict[int, str]:
-        """Make all sections; values that have to be stored first, if there are any."""
+    def build(self, costly: bool) -> dict[int, str]:
+        """Make all sections; values that have to be stored first, if there are any.
+
+        Args:
+            costly: costly values that several units compute are among them.
+        """
         for node, name in self._stores():
             try:
                 self._units_of(node, name)
@@ -190,6 +192,8 @@ class _Planner:
             apart = sum(1 << self.bit[key] for key in self.apart)
             grouping = Grouping(self.units, self.buffers, temporary, apart)
             self.units, self.pairs = grouping.run()
+        if costly and (again := self.costly_again()):
+            return again
         needed = 0
         for unit in self.units:
             needed |= unit.reads
