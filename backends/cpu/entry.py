@@ -171,8 +171,9 @@ class Context:
 
     def _make(self, call: ServedCall, general: bool) -> bool:
         """Make and append one table."""
+        from fuser.backends.cpu.entry_names import NotServed
         from fuser.backends.cpu.entry_patterns import pattern_table
-        from fuser.backends.cpu.entry_tables import NotServed, exact_table
+        from fuser.backends.cpu.entry_tables import exact_table
 
         if self.count >= TABLE_LIMIT and not self._start_anew():
             return False

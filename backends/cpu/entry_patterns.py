@@ -20,11 +20,11 @@ import numpy as np
 from fuser import dims, scalars
 from fuser.backends.cpu import entry_fields as fields
 from fuser.backends.cpu import pool, reduction_forms
+from fuser.backends.cpu.entry_names import NotServed
 from fuser.backends.cpu.entry_tables import (
     PATIENCE_NS,
     SCALAR_NAME,
     Draft,
-    NotServed,
     arrays_of,
     check_outputs,
     describe_arguments,
