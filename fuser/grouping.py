@@ -20,9 +20,9 @@ WINDOW = 8
 #: Units further apart than this, in values of the graph, do not fuse side by side: what is
 #: written early would be kept for long.
 MAX_DISTANCE = 512
-#: Arrays that one loop nest reads and writes. Measured on 2 cores: 96 results of one array of
-#: 400,000 float32 take 39 to 45 ms whether each nest writes 3, 15, 63 or all of them, and one nest
-#: compiles in 0.16 s, several in 0.3 to 0.7 s; so the limit only bounds a kernel's argument block.
+#: Arrays that one loop nest reads and writes. Measured on 2 busy cores: 96 results of one array of
+#: 400,000 float32 take 40 to 45 ms at limits of 4, 16, 64 and 128, and compiling takes 2.1, 0.7,
+#: 0.3 and 0.16 s; so the limit only bounds a kernel's argument block.
 MAX_OPERANDS = 128
 #: Values that one loop nest computes. Measured likewise: 60 results of 32 operations each take 47
 #: to 62 ms, with no trend beyond the noise, at limits of 64, 256, 1024 and 4096; compiling takes

@@ -209,9 +209,10 @@ def bind(
 def contiguous_specs(spec: KernelSpec, backend_name: str) -> list[ArgSpec]:
     """The argument spec of each group for C-contiguous arguments, whatever their lengths."""
     symbols = [s for p in spec.graph.parameters for dim in p.shape for s in dims.symbols(dim)]
-    sizes = {name: 5 + 2 * place for place, name in enumerate(dict.fromkeys(symbols))}
+    # Different lengths that the usual numbers of groups and parts divide.
+    sizes = {name: 96 * (place + 1) for place, name in enumerate(dict.fromkeys(symbols))}
     arrays = {
-        p.name: np.empty(tuple(dims.evaluate(dim, sizes) for dim in p.shape), p.dtype)
+        p.name: _stand_in(tuple(dims.evaluate(dim, sizes) for dim in p.shape), p.dtype)
         for p in spec.graph.parameters
         if p.dtype is not None
     }
@@ -222,6 +223,12 @@ def contiguous_specs(spec: KernelSpec, backend_name: str) -> list[ArgSpec]:
         )
         for group in spec.plan.groups
     ]
+
+
+def _stand_in(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """An array with the shape and strides of a contiguous one, and no memory: never read."""
+    strides = views.contiguous_strides(shape, dtype.itemsize)
+    return np.lib.stride_tricks.as_strided(np.empty(1, dtype), shape, strides)
 
 
 class _Layouts:

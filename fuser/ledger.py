@@ -139,8 +139,8 @@ def _part_bytes(views: Any, node: Node, sizes: Mapping[str, int]) -> int:
     return elements * node.dtype.itemsize
 
 
-#: Bytes a second that a boundary's estimated cost is reckoned with where none are given: what a
-#: copy of arrays beyond the caches reached on the 2-core machine that this was built on.
+#: Bytes a second that a boundary's estimated cost is reckoned with where no ceiling was measured:
+#: a round figure for the memory of small servers, so costs compare with each other.
 BYTES_PER_S = 2.0e10
 
 

@@ -100,6 +100,13 @@ def test_code_needs_no_arguments() -> None:
     assert fuser.generate_code(fuser.parse(str(GRAPH)), backend="cpu") == texts
 
 
+def test_text_of_graphs_that_divide_lengths() -> None:
+    """Groups of channels divide the lengths that stand in for unknown ones."""
+    images = np.ones((2, 8, 4, 4), np.float32)
+    graph = fuser.trace(lambda x: fuser.functional.group_norm(x, 4), images)
+    assert len(fuser.generate_code(graph, backend="cpu")) == 1
+
+
 def test_tracing_a_fused_function() -> None:
     """`trace` takes plain and fused functions; what it cannot trace raises with the reason."""
     assert fuser.trace(fuser.fuse(scaled), X, X, 2.0) == GRAPH

@@ -76,13 +76,14 @@ def test_sizes_compile_nothing() -> None:
         return values * 2 + counts, (x[x > y] * 2).sum(), three_parts(x, y.T)
 
     fused = fuser.fuse(function, fallback="allow")
+    refused = fuser.stats().get("fallback.value-guards", 0)
     before = 0
     for size in (40, 7, 90, 3, 1000, 12):
         x, y = RNG.normal(size=(size, 3)), RNG.normal(size=(size, 3))
         assert compare(fused, x, y, ulp=64, fallback="allow") == ""
         before = before or fuser.n_compiled_kernels()
     assert fuser.n_compiled_kernels() == before
-    assert fuser.stats().get("fallback.value-guards", 0) == 0
+    assert fuser.stats().get("fallback.value-guards", 0) == refused
 
 
 def test_another_pattern_of_results_is_traced_anew() -> None:
