@@ -21,8 +21,9 @@ from fuser.reports.traffic_tables import largest_cells
 
 MOST_WORKLOADS = 10
 MOST_ARRAYS = 5
-COLORS = {"stored": "#D55E00", "read-again": "#E69F00"}
-TITLES = {"stored": "stored between kernels", "read-again": "read again by another kernel"}
+COLORS = {"stored": "#D55E00", "read-again": "#E69F00", "seam": "#0072B2"}
+TITLES = {"stored": "stored between kernels", "read-again": "read again by another kernel",
+          "seam": "read or written by a function that NumPy runs"}  # fmt: skip
 LEAST_COLOR = KIND_COLORS["fused"]
 
 

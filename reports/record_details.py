@@ -11,7 +11,7 @@ from typing import Literal
 CallPath = Literal["native", "python", "fallback", "gpu"]
 Method = Literal["ablation", "stamps"]
 CacheState = Literal["cold", "disk cache"]
-CrossingKind = Literal["stored", "read-again"]
+CrossingKind = Literal["stored", "read-again", "seam"]
 Proof = Literal["timed", "verified", "never"]
 
 
@@ -25,8 +25,8 @@ class Boundary:
     moved_bytes: int  # written and read beyond the least possible because it crosses
     reason: str  # a code of the fuser
     meaning: str = ""  # its sentence
-    written_by: int | None = None  # the kernel's number; None for an argument
-    read_by: Sequence[int] = ()
+    written_by: int | str | None = None  # a kernel's number, a function's name; None: an argument
+    read_by: Sequence[int | str] = ()
 
 
 @dataclass(frozen=True, slots=True)
