@@ -33,11 +33,15 @@ def source_files() -> dict[str, Path]:
 
 
 def data_files() -> list[str]:
-    """Return every other file of the four folders, as its path in the wheel."""
+    """Return every other file of the four folders, as its path in the wheel.
+
+    Recorded measurements stay in the checkout.
+    """
     found = []
     for folder, package in FOLDERS.items():
         for path in sorted((ROOT / folder).rglob("*")):
-            if path.is_file() and path.suffix != ".py" and "__pycache__" not in path.parts:
+            left_out = {"__pycache__", "recorded"} & set(path.parts)
+            if path.is_file() and path.suffix != ".py" and not left_out:
                 inner = path.relative_to(ROOT / folder).as_posix()
                 found.append(f"{package.replace('.', '/')}/{inner}")
     return found
