@@ -129,10 +129,10 @@ def _add_plan(
             for buffer, size in section_writes(section, sizes).items():
                 place = (kernel, key(buffer))
                 arrows[place] = arrows.get(place, 0) + size
-    for buffer in plan.outputs:  # results that are arguments' views have no kernel
-        name = key(buffer.name)
+    for output in plan.outputs:  # results that are arguments' views have no kernel
+        name = key(output.name)
         if name not in boxes:
-            boxes[name] = _value(name, label[id(buffer.node)], buffer.node, sizes, "stored", "")
+            boxes[name] = _value(name, label[id(output.node)], output.node, sizes, "stored", "")
 
 
 def _add_seam(
