@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from fuser.array_functions import HANDLERS, _array, _handles
+from fuser.array_functions import _array, _handles, _options
 from fuser.errors import Unsupported
 from fuser.graph import make_constant
 from fuser.indices import normal_axis
@@ -16,151 +16,8 @@ from fuser.scalars import HostScalar
 from fuser.traced_array import TracedArray
 from fuser.tracer import Tracing
 
-__all__ = ["register"]
-
 #: np.tile and np.repeat write each copy by a loop nest of its own, up to this many.
 COPIES_LIMIT = 16
-
-
-def register() -> None:
-    """Add the handlers; importing this module does, so there is nothing left to do."""
-
-
-def _given(value: Any) -> bool:
-    """Whether an optional argument was given."""
-    return value is not None and value is not np._NoValue
-
-
-def _refuse(name: str, **options: Any) -> None:
-    """Refuse options that have no fused form."""
-    for option, value in options.items():
-        if _given(value):
-            raise Unsupported("unsupported-argument", f"np.{name}", f"{option}={value!r}")
-
-
-def _options(**options: Any) -> dict[str, Any]:
-    """Those that were given."""
-    return {name: value for name, value in options.items() if _given(value)}
-
-
-# -- reductions that leave NaN out ----------------------------------------------------------
-
-
-def _without_nan(tracing: Tracing, a: Any, value: float) -> tuple[Any, Any]:
-    """The array with `value` for NaN, and where NaN was; None for dtypes that have none."""
-    x: Any = _array(tracing, a)
-    if x.dtype.kind != "f":
-        return x, None
-    mask = np.isnan(x)
-    return np.where(mask, x.dtype.type(value), x), mask
-
-
-def _nan_additive(function: Any, neutral: float) -> Callable[..., Any]:
-    """np.nansum and np.nanprod: NaN counts as the neutral element."""
-
-    def handler(
-        tracing: Tracing, a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
-        keepdims: Any = None, initial: Any = None, where: Any = None,
-    ) -> Any:  # fmt: skip
-        x, _ = _without_nan(tracing, a, neutral)
-        rest = _options(dtype=dtype, out=out, keepdims=keepdims, initial=initial, where=where)
-        return function(x, axis=axis, **rest)
-
-    return handler
-
-
-HANDLERS[np.nansum] = _nan_additive(np.sum, 0)
-HANDLERS[np.nanprod] = _nan_additive(np.prod, 1)
-
-
-def _nan_extreme(function: Any, bottom: float) -> Callable[..., Any]:
-    """np.nanmax and np.nanmin: NaN only where everything is NaN."""
-
-    def handler(
-        tracing: Tracing, a: Any, axis: Any = None, out: Any = None, keepdims: Any = None,
-        initial: Any = None, where: Any = None,
-    ) -> Any:  # fmt: skip
-        _refuse(function.__name__, out=out, initial=initial, where=where)
-        x, mask = _without_nan(tracing, a, bottom)
-        rest = _options(keepdims=keepdims)
-        best = function(x, axis=axis, **rest)
-        if mask is None:
-            return best
-        nothing = np.all(mask, axis=axis, **rest)
-        return _like_reduction(tracing, np.where(nothing, x.dtype.type(np.nan), best), best)
-
-    return handler
-
-
-HANDLERS[np.nanmax] = _nan_extreme(np.max, -np.inf)
-HANDLERS[np.nanmin] = _nan_extreme(np.min, np.inf)
-
-
-def _like_reduction(tracing: Tracing, value: Any, reduced: Any) -> Any:
-    """A scalar where the reduction gave one: np.where always gives an array."""
-    return tracing.wrap(value.node, reduced.generic)
-
-
-def _mean_parts(x: Any, mask: Any, axis: Any, keepdims: Any, where: Any) -> tuple[Any, Any]:
-    """The sum of what is not NaN, divided by how many they are, in the sum's dtype; the count."""
-    rest = _options(keepdims=keepdims, where=where)
-    count = np.sum(~mask, axis=axis, dtype=np.intp, **rest)
-    total = np.sum(x, axis=axis, **rest)
-    return np.true_divide(total, count, dtype=None).astype(total.dtype), count
-
-
-@_handles(np.nanmean)
-def _nanmean(
-    tracing: Tracing, a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
-    keepdims: Any = None, where: Any = None,
-) -> Any:  # fmt: skip
-    """np.nanmean: the mean of what is not NaN; NaN where nothing is left."""
-    x, mask = _without_nan(tracing, a, 0)
-    rest = _options(keepdims=keepdims, where=where)
-    if mask is None:
-        return np.mean(x, axis=axis, **_options(dtype=dtype, out=out), **rest)
-    _refuse("nanmean", dtype=dtype, out=out)
-    return _mean_parts(x, mask, axis, keepdims, where)[0]
-
-
-def _nan_variance(name: str) -> Callable[..., Any]:
-    """np.nanvar and np.nanstd."""
-
-    def handler(
-        tracing: Tracing, a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
-        ddof: Any = 0, keepdims: Any = None, *, where: Any = None, mean: Any = None,
-        correction: Any = None,
-    ) -> Any:  # fmt: skip
-        plain = np.var if name == "nanvar" else np.std
-        x, mask = _without_nan(tracing, a, 0)
-        _refuse(name, dtype=dtype, out=out, where=where, mean=mean, correction=correction)
-        if mask is None:
-            return plain(x, axis=axis, ddof=ddof, **_options(keepdims=keepdims))
-        mean_value, _ = _mean_parts(x, mask, axis, True, None)
-        centred = np.where(mask, x.dtype.type(0), x - mean_value)
-        rest = _options(keepdims=keepdims)
-        free = np.sum(~mask, axis=axis, dtype=np.intp, **rest) - ddof
-        total = np.sum(centred * centred, axis=axis, **rest)
-        variance = np.true_divide(total, free).astype(total.dtype)
-        bad = np.where(free <= 0, total.dtype.type(np.nan), variance)
-        result = _like_reduction(tracing, bad, total)
-        return result if name == "nanvar" else np.sqrt(result)
-
-    return handler
-
-
-HANDLERS[np.nanvar] = _nan_variance("nanvar")
-HANDLERS[np.nanstd] = _nan_variance("nanstd")
-
-
-@_handles(np.average)
-def _average(
-    tracing: Tracing, a: Any, axis: Any = None, weights: Any = None, returned: Any = False,
-    *, keepdims: Any = None,
-) -> Any:  # fmt: skip
-    """np.average without weights: NumPy looks at the weights' sum and may raise."""
-    _refuse("average", weights=weights, returned=returned or None)
-    return np.mean(_array(tracing, a), axis=axis, **_options(keepdims=keepdims))
 
 
 # -- products -------------------------------------------------------------------------------
@@ -182,6 +39,12 @@ def _inner(tracing: Tracing, a: Any, b: Any) -> Any:
     return np.dot(left, right)
 
 
+@_handles(np.vdot)
+def _vdot(tracing: Tracing, a: Any, b: Any, /) -> Any:
+    """np.vdot: the dot product of both flattened."""
+    return np.dot(_array(tracing, a).ravel(), _array(tracing, b).ravel())
+
+
 @_handles(np.polyval)
 def _polyval(tracing: Tracing, p: Any, x: Any) -> Any:
     """np.polyval of a sequence of coefficients, by Horner's rule as NumPy has it."""
@@ -200,7 +63,7 @@ def _einsum(tracing: Tracing, *operands: Any, **options: Any) -> Any:
 
     Others are products of matrices, which libraries do better.
     """
-    if not operands or type(operands[0]) is not str or any(map(_given, options.values())):
+    if not operands or type(operands[0]) is not str or _options(**options):
         raise Unsupported("unsupported-argument", "np.einsum", "this form of the call")
     terms, _, kept = operands[0].replace(" ", "").partition("->")
     labels = terms.split(",")
@@ -336,34 +199,45 @@ def _pad_widths(pad_width: Any, rank: int) -> list[tuple[int, int]]:
 
 @_handles(np.pad)
 def _pad(tracing: Tracing, array: Any, pad_width: Any, mode: Any = "constant", **kw: Any) -> Any:
-    """np.pad with constants or with the edges' values; always in C order.
+    """np.pad with constants or with the array's own values; always in C order.
 
     NumPy pads an array in Fortran order in Fortran order.
     """
     x: Any = _array(tracing, array)
     fill = kw.pop("constant_values", 0)
-    if mode not in ("constant", "edge") or kw or type(fill) not in (int, float, bool):
+    modes = ("constant", "edge", "reflect", "symmetric", "wrap")
+    if mode not in modes or kw or type(fill) not in (int, float, bool):
         raise Unsupported("unsupported-argument", "np.pad", f"mode={mode!r} with these options")
     widths = _pad_widths(pad_width, x.ndim)
     constant = np.asarray(fill).astype(x.dtype)[()]
     for place, (before, after) in enumerate(widths):
-        if mode == "edge" and (before or after):
-            _need_length(tracing, x, place)
-        if before or after:
-            _long_enough(tracing, x, place, 2 * max(before, after))
-        lead = (slice(None),) * place
+        if not before and not after:
+            continue
+        if mode != "constant":
+            _need_length(tracing, x, place, mode, max(before, after))
+        _long_enough(tracing, x, place, 2 * max(before, after))
         parts = [x]
-        if before:
-            edge = x[(*lead, slice(None, 1))] if mode == "edge" else constant
-            parts.insert(0, _filler(tracing, x, place, before, edge))
-        if after:
-            edge = x[(*lead, slice(-1, None))] if mode == "edge" else constant
-            parts.append(_filler(tracing, x, place, after, edge))
-        if len(parts) > 1:
-            x = np.concatenate(parts, axis=place)
+        for width, first in ((before, True), (after, False)):
+            if width and mode in ("constant", "edge"):
+                edge = constant if mode == "constant" else _edge(x, place, mode, 1, first)
+                parts.insert(0 if first else 2, _filler(tracing, x, place, width, edge))
+            elif width:
+                parts.insert(0 if first else 2, _edge(x, place, mode, width, first))
+        x = np.concatenate(parts, axis=place)
     if x is array:
         return tracing.wrap(tracing.own(x.node, x.dtype, "K"))
     return x
+
+
+def _edge(x: Any, place: int, mode: str, width: int, first: bool) -> Any:
+    """The array's own values that a mode of np.pad puts before it or after it."""
+    lead = (slice(None),) * place
+    skip = int(mode == "reflect")  # it does not repeat the value at the edge
+    if first != (mode == "wrap"):
+        found = x[(*lead, slice(skip, width + skip))]
+    else:
+        found = x[(*lead, slice(-width - skip, -skip or None))]
+    return found if mode in ("edge", "wrap") else np.flip(found, place)
 
 
 def _long_enough(tracing: Tracing, x: TracedArray, place: int, bound: int) -> None:
@@ -372,13 +246,16 @@ def _long_enough(tracing: Tracing, x: TracedArray, place: int, bound: int) -> No
         tracing.hold_at_least(x.dims[place], bound)
 
 
-def _need_length(tracing: Tracing, x: TracedArray, place: int) -> None:
-    """Refuse an empty axis, whose edge has no values."""
+def _need_length(tracing: Tracing, x: TracedArray, place: int, mode: str, width: int) -> None:
+    """Refuse an axis whose values do not suffice: empty, or seen more than once."""
     length = x.dims[place]
     if tracing.size(length) == 0:
         raise ValueError(f"can't extend empty axis {place} using modes other than 'constant'")
+    wanted = 1 if mode == "edge" else width + (mode == "reflect")
+    if tracing.size(length) < wanted:
+        raise Unsupported("unsupported-argument", "np.pad", f"mode={mode!r} wider than the array")
     if not isinstance(tracing.resolve(length), int):
-        tracing.guard_value(f"({length}) >= 1", True)
+        tracing.guard_value(f"({length}) >= {wanted}", True)
 
 
 def _filler(tracing: Tracing, x: TracedArray, place: int, width: int, value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,19 @@ from fuser.traced_array import TracedArray
 from fuser.tracer import Tracing
 
 HANDLERS: dict[Any, Callable[..., Any]] = {}
+
+
+@cache
+def handlers() -> dict[Any, Callable[..., Any]]:
+    """How each NumPy function that is no ufunc is traced; the modules that say so are loaded.
+
+    They need this module and the tracer, which loads them with the first such function.
+    """
+    from fuser import array_formulas, array_parts, array_views, nan_reductions, reductions
+
+    del array_formulas, array_parts, array_views, nan_reductions
+    reductions.register()
+    return HANDLERS
 
 
 def _handles(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -56,11 +70,15 @@ def result_type(*values: Any) -> np.dtype[Any]:
     return infer.dtype_of(np.result_type(*kinds))
 
 
-def _plain(name: str, **options: Any) -> None:
-    """Refuse options that have no fused form."""
-    for option, value in options.items():
-        if value:
-            raise Unsupported("unsupported-argument", f"np.{name}", f"{option}={value!r}")
+def _refuse(name: str, **options: Any) -> None:
+    """Refuse options that have no fused form, where they were given."""
+    for option, value in _options(**options).items():
+        raise Unsupported("unsupported-argument", f"np.{name}", f"{option}={value!r}")
+
+
+def _options(**options: Any) -> dict[str, Any]:
+    """Those of a function's optional arguments that were given."""
+    return {k: v for k, v in options.items() if v is not None and v is not np._NoValue}
 
 
 def _sequence(value: Any) -> Sequence[Any]:
@@ -130,7 +148,7 @@ def _clip(
     **options: Any,
 ) -> Any:
     """np.clip: the larger of a and a_min, then the smaller of that and a_max."""
-    _plain("clip", **options)
+    _refuse("clip", **options)
     low = min if a_min is None else a_min
     high = max if a_max is None else a_max
     value = tracing.operand(a)
@@ -197,7 +215,7 @@ def _nan_to_num(
     neginf: Any = None,
 ) -> Any:  # fmt: skip
     """np.nan_to_num."""
-    _plain("nan_to_num", copy_is_false=not copy)
+    _refuse("nan_to_num", copy=None if copy else copy)
     value = _array(tracing, x)
     if value.dtype.kind != "f":
         return tracing.wrap(value.node, not value.dims)
@@ -237,14 +255,14 @@ def _sinc(tracing: Tracing, x: Any) -> Any:
 @_handles(np.isposinf)
 def _isposinf(tracing: Tracing, x: Any, out: Any = None) -> Any:
     """np.isposinf."""
-    _plain("isposinf", out=out)
+    _refuse("isposinf", out=out)
     return np.logical_and(np.isinf(x), ~np.signbit(x))
 
 
 @_handles(np.isneginf)
 def _isneginf(tracing: Tracing, x: Any, out: Any = None) -> Any:
     """np.isneginf."""
-    _plain("isneginf", out=out)
+    _refuse("isneginf", out=out)
     return np.logical_and(np.isinf(x), np.signbit(x))
 
 

@@ -9,19 +9,13 @@ from typing import Any
 import numpy as np
 
 from fuser import infer
-from fuser.array_functions import HANDLERS, _array, _handles, _plain, _sequence, result_type
+from fuser.array_functions import HANDLERS, _array, _handles, _refuse, _sequence, result_type
 from fuser.array_views import expand_dims
 from fuser.errors import Unsupported
 from fuser.graph import Node
 from fuser.indices import normal_axis
 from fuser.traced_array import TracedArray
 from fuser.tracer import Tracing
-
-__all__ = ["register"]
-
-
-def register() -> None:
-    """Add the handlers; importing this module does, so there is nothing left to do."""
 
 
 def _parts(tracing: Tracing, ary: Any, sections: Any, axis: Any) -> list[TracedArray]:
@@ -82,7 +76,7 @@ def _concatenate(
     casting: str = "same_kind",
 ) -> Any:  # fmt: skip
     """np.concatenate: operands are written into slices of the result."""
-    _plain("concatenate", out=out)
+    _refuse("concatenate", out=out)
     operands = [_array(tracing, a) for a in arrays]
     if not operands:
         raise ValueError("need at least one array to concatenate")

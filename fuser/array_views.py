@@ -13,12 +13,6 @@ from fuser.indices import normal_axis
 from fuser.scalars import HostScalar
 from fuser.tracer import Tracing
 
-__all__ = ["register"]
-
-
-def register() -> None:
-    """Add the handlers; importing this module does, so there is nothing left to do."""
-
 
 @_handles(np.transpose)
 def _transpose(tracing: Tracing, a: Any, axes: Any = None) -> Any:

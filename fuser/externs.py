@@ -391,7 +391,7 @@ def reason_of(node: Node, line: str) -> Reason:
 
 def _has_fused_form(name: str) -> bool:
     """Whether other calls of the function are fused."""
-    from fuser.array_functions import HANDLERS  # it needs the tracer, which needs this module
+    from fuser.array_functions import handlers  # it needs the tracer, which needs this module
 
     if name.startswith("numpy.ndarray."):
         return name.rpartition(".")[2] in ("astype", "copy", "reshape", "ravel", "flatten")
@@ -402,6 +402,6 @@ def _has_fused_form(name: str) -> bool:
         function.__name__ in UFUNC_ROWS or function.__name__ in UFUNC_PAIRS
     )
     try:
-        return known or function in HANDLERS
+        return known or function in handlers()
     except TypeError:  # not hashable
         return False

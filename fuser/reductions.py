@@ -421,7 +421,7 @@ def register() -> None:
             np.any: _truth("max"), np.all: _truth("min"), np.argmax: _place("argmax"),
             np.argmin: _place("argmin"), np.mean: _mean, np.var: _var, np.std: _std,
             np.count_nonzero: _count_nonzero, np.ptp: _ptp, np.linalg.norm: _norm,
-            np.dot: _dot, np.vdot: _dot,
+            np.dot: _dot,
         }
     )  # fmt: skip
 

@@ -325,16 +325,10 @@ class Tracing:
 
     def apply_function(self, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Trace a NumPy function that is no ufunc; NumPy runs it where it has no fused form."""
-        from fuser import array_formulas, array_parts, array_views  # they need this module
-        from fuser.array_functions import HANDLERS
+        from fuser.array_functions import handlers  # it needs this module
         from fuser.extern_tracing import SEAM_CODES, ForeignArray, call_function
-        from fuser.reductions import register
 
-        register()
-        array_formulas.register()
-        array_parts.register()
-        array_views.register()
-        handler = HANDLERS.get(function)
+        handler = handlers().get(function)
         leaves = flatten((args, kwargs))[1]
         if handler is None or any(type(leaf) is ForeignArray for leaf in leaves):
             return call_function(self, function, args, kwargs)
