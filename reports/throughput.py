@@ -77,6 +77,9 @@ def table(record: Mapping[str, Any]) -> pd.DataFrame:
             for name, row in cell["rows"].items()
             if name not in (OURS, CEILING) and row.get("seconds")
         }
+        if not peers:
+            rows.append({**head, "best": "no peer was measured"})
+            continue
         fresh = {name: times["fresh"] for name, times in peers.items()}
         best = min(fresh, key=lambda name: float(np.median(fresh[name])))
         into = {name: times[best_form({"seconds": times}) or ""] for name, times in peers.items()}

@@ -1,5 +1,6 @@
 """The tool that times large arrays: one small cell, every runner in a process of its own."""
 
+import importlib
 import json
 import shutil
 import subprocess
@@ -34,3 +35,28 @@ def test_one_cell_is_measured_once(tmp_path: Path) -> None:
     before = found["cells"]
     subprocess.run(command, check=True, capture_output=True, timeout=300)
     assert json.loads(record.read_text(encoding="utf-8"))["cells"] == before
+
+
+def test_a_server_that_does_not_answer_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request that takes too long has a reason for an answer; the next one a new process."""
+    monkeypatch.syspath_prepend(str(TOOL.parent))
+    tool = importlib.import_module(TOOL.stem)
+    server = tmp_path / "server.py"
+    server.write_text(
+        "import sys, time\n"
+        "print('{}', flush=True)\n"
+        "for line in sys.stdin:\n"
+        "    time.sleep(60 * ('prepare' in line))\n"
+        "    print('{\"answer\": 1}', flush=True)\n",
+        encoding="utf-8",
+    )
+    monkeypatch.setattr(tool, "SERVER", server)
+    client = tool.Client("slow", sys.executable, 0.5)
+    first = client.process
+    assert client.ask("prepare") == {"reason": tool.LATE}
+    assert first.poll() is not None
+    monkeypatch.setattr(client, "_timeout_s", 20.0)
+    assert client.ask("time") == {"answer": 1}
+    client.stop()

@@ -4,9 +4,9 @@
 
 Every runner lives in a process of its own and holds the same inputs. For each workload, dtype and
 size they are timed in turns, in random order, so that a drift of the machine meets all. A peer
-that is far behind the best one is timed once, and not at larger sizes. The raw seconds are saved
-after each cell; a run that is interrupted, or out of time, goes on where it stopped when it is
-started again. `python -m fuser.reports.throughput RECORD PAGE` makes the table.
+that is far behind the best one is timed once, and not at larger sizes; one that does not answer in
+time is ended, and its cells say so. The raw seconds are saved after each cell; a run that is
+interrupted, or out of time, goes on where it stopped when it is started again. `python -m fuser.reports.throughput RECORD PAGE` makes the table.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ import argparse
 import json
 import math
 import random
+import select
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import asdict
 from pathlib import Path
@@ -44,37 +46,55 @@ FAR_BEHIND = 1.5
 HOPELESS, JUDGED_ELEMENTS = 3.0, 1 << 22
 """A peer this many times slower than the best one, at this size or more, is left out at larger
 sizes."""
+CLOSE_ELEMENTS = 1 << 25
+"""At this size or more, only peers that were not far behind at a smaller one take part."""
+TRIALS, TRIAL_S = 3, 0.05
+"""First samples of a runner, where one is quicker than this: one alone may have met a pause."""
+LATE, BEHIND = "not measured: timed out", "far behind at a smaller size"
 LEAST_ROUNDS, MOST_ROUNDS = 3, 15
 ENOUGH_ROUNDS, QUICK_ROUND_S = 9, 0.15
 """Rounds that are taken however late it is, where they are quick."""
+LOADING_S = 60.0
+"""A server loads its runner within this time."""
 PAUSE_S = 0.003
 """Between two runners: the first one's threads stop spinning."""
 
 
 class Client:
-    """One server process."""
+    """One server process, started anew where one has been ended."""
 
-    def __init__(self, name: str, python: str) -> None:
+    def __init__(self, name: str, python: str, timeout_s: float) -> None:
         """Start it; it answers when its runner is loaded."""
         self.name = name
+        self._command = [python, str(SERVER), name]
+        self._timeout_s = timeout_s
+        self._start()
+
+    def _start(self) -> None:
         self.process = subprocess.Popen(
-            [python, str(SERVER), name], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL, text=True,
         )  # fmt: skip
-        self._read()
+        self._read(max(self._timeout_s, LOADING_S))
 
     def ask(self, do: str, **request: Any) -> dict[str, Any]:
-        """Send a request and wait for its answer."""
+        """Send a request and wait for its answer, or end the process when it is late."""
+        if self.process.poll() is not None:
+            self._start()
         assert self.process.stdin is not None
         try:
             self.process.stdin.write(json.dumps({"do": do, **request}) + "\n")
             self.process.stdin.flush()
         except BrokenPipeError:
             return {"reason": "its process has ended"}
-        return self._read()
+        return self._read(self._timeout_s)
 
-    def _read(self) -> dict[str, Any]:
+    def _read(self, timeout_s: float) -> dict[str, Any]:
+        """One answer: servers write whole lines."""
         assert self.process.stdout is not None
+        if not select.select([self.process.stdout], [], [], timeout_s)[0]:
+            self.stop()
+            return {"reason": LATE}
         line = self.process.stdout.readline()
         answer: dict[str, Any] = json.loads(line) if line else {"reason": "its process has ended"}
         return answer
@@ -103,10 +123,12 @@ class Run:
             "commit": commit, "dirty": dirty, "threads": machine.usable_cores(),
             "created_utc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         }  # fmt: skip
-        self.peers = [Client(name, chosen.python) for name in chosen.peers.split(",")]
-        self.ours = Client(OURS, chosen.python)
-        self.c = Client(CEILING, chosen.python)
-        self.hopeless: set[tuple[str, str, str]] = set()
+        limit_s, own_s = chosen.timeout_s, 6 * chosen.timeout_s
+        self.peers = [Client(name, chosen.python, limit_s) for name in chosen.peers.split(",")]
+        self.ours = Client(OURS, chosen.python, own_s)
+        self.c = Client(CEILING, chosen.python, own_s)
+        self.hopeless: dict[tuple[str, str, str], str] = {}
+        self.behind: set[tuple[str, str, str]] = set()
 
     def clients(self) -> list[Client]:
         """Every server."""
@@ -142,19 +164,16 @@ class Run:
         started_s = time.monotonic()
         where = {"workload": workload, "dtype": dtype, "elements": elements}
         rows: dict[str, Any] = {}
+        shared = tempfile.TemporaryDirectory(prefix="throughput-", dir=_memory())
         itemsize = {"float32": 4, "int32": 4}.get(dtype, 8)
         speed = self.c.ask("bandwidth", array_bytes=itemsize * elements)
         taking: list[Client] = []
         for client in self.clients():
-            if (client.name, workload, dtype) in self.hopeless:
-                rows[client.name] = {"reason": "far behind at a smaller size"}
-                continue
-            rows[client.name] = client.ask("prepare", **where)
-            if "calls" in rows[client.name]:
+            rows[client.name] = row = self._prepared(client, where, shared.name)
+            if "seconds" in row:
                 taking.append(client)
-                rows[client.name]["seconds"] = {}
-                _add(rows[client.name], client.ask("time", calls=rows[client.name]["calls"]))
             taking = self._leaders(taking, rows, workload, dtype, elements)
+        shared.cleanup()
         self._forget_first(taking, rows)
         timing_s = time.monotonic()
         for rounds in range(MOST_ROUNDS):
@@ -165,9 +184,31 @@ class Run:
             for client in self.random.sample(taking, len(taking)):
                 time.sleep(PAUSE_S)
                 _add(rows[client.name], client.ask("time", calls=rows[client.name]["calls"]))
-        for client in self.clients():
+            taking = [client for client in taking if "reason" not in rows[client.name]]
+        for client in taking:
             client.ask("drop")
         return {**where, "bandwidth": speed, "rows": rows}
+
+    def _prepared(self, client: Client, where: dict[str, Any], folder: str) -> dict[str, Any]:
+        """A runner's row, with its first samples; or why it has none."""
+        kind = (client.name, where["workload"], where["dtype"])
+        if kind in self.hopeless:
+            return {"reason": self.hopeless[kind]}
+        if kind in self.behind and where["elements"] >= CLOSE_ELEMENTS:
+            return {"reason": BEHIND}
+        row = client.ask("prepare", **where, folder=folder)
+        if "calls" in row:
+            row["seconds"] = {}
+            for _ in range(TRIALS):
+                sample = client.ask("time", calls=row["calls"])
+                _add(row, sample)
+                if "reason" in sample or sum(sample.values()) > TRIAL_S:
+                    break
+        if "reason" in row:
+            row.pop("seconds", None)
+            if row["reason"] == LATE and client in self.peers:
+                self.hopeless[kind] = f"{LATE} at a smaller size"
+        return row
 
     def _leaders(
         self, taking: list[Client], rows: dict[str, Any], workload: str, dtype: str, elements: int
@@ -182,12 +223,15 @@ class Run:
         kept = []
         for client in taking:
             factor = times.get(client.name, 0.0) / best_s
+            kind = (client.name, workload, dtype)
             if factor > FAR_BEHIND:
                 client.ask("drop")
+                if elements >= JUDGED_ELEMENTS:
+                    self.behind.add(kind)
             else:
                 kept.append(client)
             if factor > HOPELESS and elements >= JUDGED_ELEMENTS:
-                self.hopeless.add((client.name, workload, dtype))
+                self.hopeless[kind] = BEHIND
         return kept
 
     def _forget_first(self, taking: list[Client], rows: dict[str, Any]) -> None:
@@ -211,6 +255,12 @@ def _add(row: dict[str, Any], sample: dict[str, Any]) -> None:
         row["seconds"].setdefault(form, []).append(seconds)
 
 
+def _memory() -> str | None:
+    """Where files are in memory: inputs are made once and read by every server."""
+    place = Path("/dev/shm")
+    return str(place) if place.is_dir() else None
+
+
 def _weight(cell: tuple[str, str, int]) -> float:
     """A cell's share of the time: a second for small ones, ten for the largest."""
     return 1.0 + cell[2] / (1 << 24) * (2.5 if cell[1] in ("float64", "int64") else 1.5)
@@ -231,6 +281,10 @@ def main() -> None:
     parser.add_argument("--workloads", default=",".join(WORKLOADS))
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)), help="elements, by comma")
     parser.add_argument("--peers", default=",".join(PEERS))
+    parser.add_argument(
+        "--timeout-s", type=float, default=20.0,
+        help="a peer whose answer takes longer is ended (ours and the C loops have six times that)",
+    )  # fmt: skip
     parser.add_argument("--python", default=sys.executable, help="one that has the peers")
     chosen = parser.parse_args()
     run = Run(chosen)

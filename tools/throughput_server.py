@@ -49,8 +49,8 @@ class Server:
         self.prepared: Callable[..., Any] | None = None
         self.forms: dict[str, tuple[Callable[..., Any], Any]] = {}
 
-    def prepare(self, workload: str, dtype: str, elements: int) -> dict[str, Any]:
-        """Make inputs, compile, call once; a reason where the runner cannot take the formula."""
+    def prepare(self, workload: str, dtype: str, elements: int, folder: str) -> dict[str, Any]:
+        """Get inputs, compile, call once; a reason where the runner cannot take the formula."""
         self.drop()
         work = resolve(workload)
         try:
@@ -62,7 +62,7 @@ class Server:
                 self._verify(work, small, dtype)
             if self.prepared is None:
                 return {"reason": "refused before"}
-            arguments = work.inputs(elements, dtype, 0)
+            arguments = inputs(work, elements, dtype, Path(folder))
             given = self.runner.accept(arguments)
             if self.name == "c":
                 given = self.prepared.bind(arguments)  # type: ignore[attr-defined]
@@ -149,6 +149,32 @@ class Server:
         self.forms.clear()
         gc.collect()
         return {}
+
+
+def inputs(work: Any, elements: int, dtype: str, folder: Path) -> Any:
+    """A call's arguments: made and left in a folder by the first runner, read by the others.
+
+    Each runner has a copy of its own. Arguments that are views are made by every runner.
+    """
+    places = sorted(folder.glob("*.npy"), key=lambda place: int(place.stem))
+    if places:
+        return tuple(_plain(np.load(place)) for place in places)
+    arguments = work.inputs(elements, dtype, 0)
+    if all(isinstance(each, float) or _owns(each) for each in arguments):
+        for number, each in enumerate(arguments):
+            np.save(folder / f"{number}.npy", each)
+    return arguments
+
+
+def _owns(argument: Any) -> bool:
+    """Whether an argument is an array that a file can hold as it is."""
+    plain = isinstance(argument, np.ndarray) and argument.ndim > 0
+    return plain and argument.flags.c_contiguous and argument.flags.owndata
+
+
+def _plain(loaded: Any) -> Any:
+    """A Python number is stored as an array without axes."""
+    return loaded.item() if loaded.ndim == 0 else loaded
 
 
 def _span(array: Any) -> int:
