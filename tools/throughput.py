@@ -6,7 +6,8 @@ Every runner lives in a process of its own and holds the same inputs. For each w
 size they are timed in turns, in random order, so that a drift of the machine meets all. A peer
 that is far behind the best one is timed once, and not at larger sizes; one that does not answer in
 time is ended, and its cells say so. The raw seconds are saved after each cell; a run that is
-interrupted, or out of time, goes on where it stopped when it is started again. `python -m fuser.reports.throughput RECORD PAGE` makes the table.
+interrupted, or out of time, goes on where it stopped when it is started again.
+`python -m fuser.reports.throughput RECORD PAGE` makes the table.
 """
 
 from __future__ import annotations
