@@ -226,7 +226,7 @@ class Context:
 
 def _long(call: ServedCall) -> bool:
     """Whether a call's work is shared among threads."""
-    from fuser.backends.cpu.fused_kernel import PARALLEL_NS
+    from fuser.backends.cpu.costs import PARALLEL_NS
 
     spent = sum(
         group.kernel.work_ns(number, section.extent)

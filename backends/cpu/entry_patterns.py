@@ -20,6 +20,7 @@ import numpy as np
 from fuser import dims, scalars
 from fuser.backends.cpu import entry_fields as fields
 from fuser.backends.cpu import pool, reduction_forms
+from fuser.backends.cpu.costs import PARALLEL_NS
 from fuser.backends.cpu.entry_names import NotServed
 from fuser.backends.cpu.entry_tables import (
     PATIENCE_NS,
@@ -35,7 +36,6 @@ from fuser.backends.cpu.entry_tables import (
     reads_in_place,
     target_of,
 )
-from fuser.backends.cpu.fused_kernel import PARALLEL_NS
 from fuser.backends.cpu.sequence import HEAD_WORDS, Table
 from fuser.launch import bind
 from fuser.native_call import ServedCall

@@ -12,15 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fuser.backend import Kernel
-from fuser.backends.cpu import loader, reduction_forms, workers
+from fuser.backends.cpu import costs, loader, reduction_forms, workers
 from fuser.backends.cpu.backend import imports_of
 from fuser.backends.cpu.body import Features
 from fuser.backends.cpu.emit import emit, streams
-from fuser.backends.cpu.reduction_stages import Stages
 from fuser.backends.cpu.wrappers import packs
-from fuser.codegen import Instruction, LoopNest
-from fuser.ops import TABLE
-from fuser.specs import CONTIGUOUS, INVARIANT
+from fuser.codegen import LoopNest
+from fuser.specs import INVARIANT
 
 _PROTOTYPE = ctypes.CFUNCTYPE(
     ctypes.c_int32,
@@ -30,43 +28,6 @@ _PROTOTYPE = ctypes.CFUNCTYPE(
     ctypes.c_int64,
     ctypes.c_int64,
 )
-
-#: Work below this many estimated nanoseconds stays on the calling thread: waking a sleeping
-#: helper costs about 20 us, and half of the work has to outweigh it.
-PARALLEL_NS = 100_000
-#: Estimated nanoseconds an element on one thread: a byte moved, a light and a heavy operation on
-#: four bytes, a division of integers.
-BYTE_NS, LIGHT_NS, HEAVY_NS, DIVISION_NS = 0.05, 0.03, 0.6, 2.0
-
-
-def cost_ns(nest: LoopNest) -> float:
-    """Estimated nanoseconds for each element of a nest on one thread."""
-    total = 0.0
-    for desc in (*nest.loads, *(desc for _, desc in nest.stores)):
-        factor = 1 if desc.access == CONTIGUOUS else 4
-        total += factor * BYTE_NS * np.dtype(desc.dtype).itemsize
-    for instruction in nest.body if nest.strategy == "map" else per_element(nest):
-        width = np.dtype(instruction.operand_dtype).itemsize / 4
-        if TABLE[instruction.op].heavy:
-            total += HEAVY_NS * width
-        elif nest.strategy != "map" and "float" in instruction.operand_dtype:
-            total += LIGHT_NS * width
-        elif "div" in instruction.op or instruction.op in ("remainder", "fmod"):
-            total += DIVISION_NS
-        else:
-            total += LIGHT_NS * width
-    return total
-
-
-def per_element(nest: LoopNest) -> list[Instruction]:
-    """The instructions that a reduction runs for each element, once for each stage."""
-    stages = Stages(nest)
-    found = []
-    for stage in stages.loops:
-        numbers = [a.number for a in stages.reductions_of(stage)]
-        numbers += stages.computed(stage)
-        found += [nest.body[number - stages.first] for number in numbers]
-    return found
 
 
 @cache
@@ -115,7 +76,7 @@ class FusedKernelCPU(Kernel):
         self.nests = tuple(nests)
         self._features = features
         self._tiled = [packs(nest) for nest in nests]
-        self._costs = [cost_ns(nest) for nest in nests]
+        self._costs = [costs.cost_ns(nest) for nest in nests]
         plain = self._load(code, imports)
         self.addresses = plain.addresses
         self._forms: dict[str, _Form] = {"plain": plain}
@@ -169,13 +130,11 @@ class FusedKernelCPU(Kernel):
             if extent.form != "plain":
                 address = self._form(extent.form).addresses[section]
         else:
-            ochunk, ichunk = workers.chunking(outer, inner, self._tiled[section])
-        parallel = self.work_ns(section, extent) >= PARALLEL_NS
-        helpers = min(threads - 1, 255) if parallel else 0
+            chunk = costs.chunk_elements(outer * inner, self._costs[section])
+            ochunk, ichunk = workers.chunking(outer, inner, self._tiled[section], chunk)
         iparts = -(-inner // ichunk)
         total = -(-outer // ochunk) * iparts
-        if total < 2:
-            helpers = 0
+        helpers = costs.helpers(self.work_ns(section, extent), total, threads)
         return [address, outer, inner, ochunk, ichunk, iparts, total, helpers]
 
     def streaming_address(self, section: int, extent: Any) -> int:

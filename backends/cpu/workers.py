@@ -278,17 +278,19 @@ class Workers:
         )
 
 
-def chunking(outer: int, inner: int, tiled: bool = False) -> tuple[int, int]:
-    """Rows and elements of one chunk: about `CHUNK` elements, whole rows where they are short.
+def chunking(
+    outer: int, inner: int, tiled: bool = False, chunk: int = CHUNK
+) -> tuple[int, int]:
+    """Rows and elements of one chunk: about `chunk` elements, whole rows where they are short.
 
     Chunks of a nest that works in tiles are at least a tile high where there are enough rows.
     """
-    if tiled and outer > 1 and inner > CHUNK // TILED_ROWS:
+    if tiled and outer > 1 and inner > chunk // TILED_ROWS:
         rows = min(outer, TILED_ROWS)
-        return rows, max(256, CHUNK // rows)
-    if inner >= CHUNK:
-        return 1, CHUNK
-    return max(1, CHUNK // max(inner, 1)), max(inner, 1)
+        return rows, max(256, chunk // rows)
+    if inner >= chunk:
+        return 1, chunk
+    return max(1, chunk // max(inner, 1)), max(inner, 1)
 
 
 _made_lock = threading.Lock()

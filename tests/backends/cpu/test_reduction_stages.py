@@ -3,7 +3,7 @@
 import numpy as np
 
 import fuser
-from fuser.backends.cpu.fused_kernel import per_element
+from fuser.backends.cpu.costs import per_element
 from fuser.backends.cpu.reduction_stages import Stages
 from fuser.codegen import Instruction, LoopNest
 from fuser.specs import CONTIGUOUS, INVARIANT, TensorDesc

@@ -1,0 +1,50 @@
+"""The cost model: what is shared, by how many threads, and in which pieces."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import fuser
+from fuser.backends.cpu import costs, workers
+
+
+def test_chunks_are_powers_of_two_within_bounds() -> None:
+    """Costly elements come in small chunks, long work in large ones."""
+    sizes = [costs.chunk_elements(1 << 16, each_ns) for each_ns in (0.01, 0.3, 3.0, 300.0)]
+    assert sizes[0] == costs.MOST_CHUNK
+    assert sizes[-1] == costs.LEAST_CHUNK
+    assert all(left >= right for left, right in pairwise(sizes))
+    assert all(size & (size - 1) == 0 for size in sizes)
+    assert costs.chunk_elements(1 << 30, 300.0) == costs.MOST_CHUNK
+    assert costs.chunk_elements(0, 0.0) == costs.MOST_CHUNK
+
+
+def test_helpers_have_work_that_is_worth_waking_them() -> None:
+    """None for short work; never more than threads, chunks or shares of work."""
+    assert costs.helpers(costs.PARALLEL_NS - 1, 100, 8) == 0
+    assert costs.helpers(costs.PARALLEL_NS, 100, 8) == 1
+    assert costs.helpers(1e9, 100, 8) == 7
+    assert costs.helpers(1e9, 3, 8) == 2
+    assert costs.helpers(1e9, 1, 8) == 0
+    assert costs.helpers(0.0, 0, 1) == 0
+    assert costs.helpers(1e12, 1 << 20, 1000) == 255
+
+
+@pytest.mark.skipif(workers.workers() is None, reason="native workers exist on Linux only")
+def test_work_of_many_small_chunks_has_the_same_bits() -> None:
+    """Heavy work of a few thousand elements is shared among more threads than there are."""
+    x = np.random.default_rng(5).normal(size=40_003)
+
+    def function(x: np.ndarray) -> np.ndarray:
+        return np.sin(x) * np.exp(x) + np.tanh(x)
+
+    results = []
+    for threads in (1, 2, 5):
+        with_threads = fuser.config.change(num_threads=threads)
+        try:
+            results.append(fuser.fuse(function)(x))
+        finally:
+            fuser.config.restore(with_threads)
+    assert np.array_equal(results[0], results[1])
+    assert np.array_equal(results[0], results[2])
