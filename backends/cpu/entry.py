@@ -225,15 +225,15 @@ class Context:
 
 
 def _long(call: ServedCall) -> bool:
-    """Whether a call's work is shared among threads."""
-    from fuser.backends.cpu.costs import PARALLEL_NS
+    """Whether a call's work is too long for a table of all lengths."""
+    from fuser.backends.cpu.entry_patterns import longest_ns
 
     spent = sum(
         group.kernel.work_ns(number, section.extent)
         for group in call.launch.groups
         for number, section in group.sections
     )
-    return bool(spent >= PARALLEL_NS)
+    return bool(spent >= longest_ns(call))
 
 
 _loaded: list[_Entry | None] = []

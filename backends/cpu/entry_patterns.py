@@ -48,6 +48,9 @@ _PRIMES = ((37, 41, 43, 47, 53, 59, 101), (61, 67, 71, 73, 79, 83, 103))
 _SMALL_PRIMES = ((3, 5, 7, 11, 13), (5, 7, 11, 13, 3))
 #: Stand-ins are never touched, but their addresses have to be reserved.
 MOST_BYTES = 1 << 28
+#: Estimated nanoseconds of several loop nests, or of a reduction, that one thread does whatever
+#: the lengths.
+SEVERAL_NS = 100_000
 #: Estimated nanoseconds are counted in this many parts.
 PARTS = 1024
 
@@ -224,7 +227,7 @@ def pattern_table(call: ServedCall) -> tuple[Any, Draft]:
         "work": _work(pattern),
         "ranges": _ranges(pattern),
     }
-    limit = int(PARALLEL_NS) * PARTS
+    limit = longest_ns(call) * PARTS
     if not reduces and len(rows["work"]) == 1:  # large results come from the pool, by exact tables
         widest = max((entry.dtype.itemsize for entry in draft.table.outputs), default=1)
         limit = min(limit, rows["work"][0][0] * (pool.THRESHOLD // widest))
@@ -234,6 +237,17 @@ def pattern_table(call: ServedCall) -> tuple[Any, Draft]:
         least=2 if reduces else 1,
     )  # fmt: skip
     return words, draft
+
+
+def longest_ns(call: ServedCall) -> int:
+    """Estimated nanoseconds from which on calls are served by tables of their own lengths.
+
+    Those share work among threads. Binding one costs more than sharing saves where there are
+    several loop nests.
+    """
+    nests = [nest for group in call.launch.groups for nest in group.kernel.nests]
+    single = len(nests) == 1 and nests[0].strategy == "map"
+    return int(PARALLEL_NS) if single else SEVERAL_NS
 
 
 def _bytes(entry: Any) -> int:
