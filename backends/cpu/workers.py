@@ -2,7 +2,9 @@
 
 One team works at a time; a second caller that comes meanwhile runs alone. A caller that has done
 all chunks waits only for workers that have taken part: one that has not been scheduled yet is no
-longer wanted, so a busy machine costs no time slices. Workers spin for some microseconds after a
+longer wanted, so a busy machine costs no time slices. Each thread begins with chunks of its own
+share, the same in every call, whose operands may still lie in its cache; then it takes what is left
+of the others'. Workers spin for some microseconds after a
 job (the next one often follows) and then sleep. A forked child starts without workers and makes its
 own when it needs them. Chunks are the same whatever the number of threads, so results are too.
 """
@@ -27,10 +29,10 @@ TILED_ROWS = 64
 _SYSCALL_FUTEX = {"x86_64": 202, "aarch64": 98}
 
 _TEXT = """\
-%job = type {{ ptr, ptr, i64, i64, i64, i64, i64, i64 }}
+%job = type {{ ptr, ptr, i64, i64, i64, i64, i64, i64, i64 }}
 @job = internal global %job zeroinitializer, align 64
 @generation = global i32 0, align 64
-@next = internal global i64 0, align 64
+@next = internal global [256 x [8 x i64]] zeroinitializer, align 64
 @ticket = global i32 0, align 64
 @finished = global i32 0, align 64
 @sleeping = internal global i32 0, align 64
@@ -41,7 +43,7 @@ _TEXT = """\
 declare i64 @syscall(i64, ...)
 declare void @llvm.x86.sse2.pause()
 
-define internal void @chunks() {{
+define internal void @chunks(i64 %me) {{
 entry:
   %fn = load ptr, ptr @job
   %block = load ptr, ptr getelementptr (i8, ptr @job, i64 8)
@@ -51,11 +53,25 @@ entry:
   %ichunk = load i64, ptr getelementptr (i8, ptr @job, i64 40)
   %iparts = load i64, ptr getelementptr (i8, ptr @job, i64 48)
   %total = load i64, ptr getelementptr (i8, ptr @job, i64 56)
+  %shares = load i64, ptr getelementptr (i8, ptr @job, i64 64)
+  br label %share
+share:
+  %k = phi i64 [ 0, %entry ], [ %k1, %empty ]
+  %ahead = add i64 %me, %k
+  %s = urem i64 %ahead, %shares
+  %place = getelementptr [8 x i64], ptr @next, i64 %s
+  %s1 = add i64 %s, 1
+  %most = mul i64 %s1, %total
+  %end = udiv i64 %most, %shares
   br label %loop
 loop:
-  %c = atomicrmw add ptr @next, i64 1 acq_rel
-  %some = icmp ult i64 %c, %total
-  br i1 %some, label %work, label %done
+  %seen.next = load atomic i64, ptr %place monotonic, align 8
+  %left = icmp ult i64 %seen.next, %end
+  br i1 %left, label %take, label %empty
+take:
+  %c = atomicrmw add ptr %place, i64 1 acq_rel
+  %some = icmp ult i64 %c, %end
+  br i1 %some, label %work, label %empty
 work:
   %o = udiv i64 %c, %iparts
   %i = urem i64 %c, %iparts
@@ -67,9 +83,13 @@ work:
   %ie0 = add i64 %ib, %ichunk
   %icut = icmp ult i64 %ie0, %inner
   %ie = select i1 %icut, i64 %ie0, i64 %inner
-  %s = call i32 %fn(ptr %block, i64 %ob, i64 %oe, i64 %ib, i64 %ie)
-  %seen = atomicrmw or ptr @status, i32 %s acq_rel
+  %got = call i32 %fn(ptr %block, i64 %ob, i64 %oe, i64 %ib, i64 %ie)
+  %seen = atomicrmw or ptr @status, i32 %got acq_rel
   br label %loop
+empty:
+  %k1 = add i64 %k, 1
+  %others = icmp ult i64 %k1, %shares
+  br i1 %others, label %share, label %done
 done:
   ret void
 }}
@@ -125,6 +145,7 @@ define ptr @worker(ptr %seen.at.start) {{
 entry:
   %start = ptrtoint ptr %seen.at.start to i64
   %first = trunc i64 %start to i32
+  %number = lshr i64 %start, 32
   br label %loop
 loop:
   %seen = phi i32 [ %first, %entry ], [ %now, %next ]
@@ -148,7 +169,9 @@ try:
 again:
   br label %take
 join:
-  call void @chunks()
+  %shares = load i64, ptr getelementptr (i8, ptr @job, i64 64)
+  %mine = urem i64 %number, %shares
+  call void @chunks(i64 %mine)
   %before = atomicrmw add ptr @finished, i32 1 acq_rel
   call void @wake(ptr @finished, i32 1)
   br label %next
@@ -175,7 +198,20 @@ lead:
   store i64 %iparts, ptr getelementptr (i8, ptr @job, i64 48)
   store i64 %total, ptr getelementptr (i8, ptr @job, i64 56)
   store i32 0, ptr @status
-  store atomic i64 0, ptr @next monotonic, align 8
+  %more.helpers = zext i32 %helpers to i64
+  %shares = add i64 %more.helpers, 1
+  store i64 %shares, ptr getelementptr (i8, ptr @job, i64 64)
+  br label %deal
+deal:
+  %s = phi i64 [ 0, %lead ], [ %s1, %deal ]
+  %part = mul i64 %s, %total
+  %begin = udiv i64 %part, %shares
+  %place = getelementptr [8 x i64], ptr @next, i64 %s
+  store atomic i64 %begin, ptr %place monotonic, align 8
+  %s1 = add i64 %s, 1
+  %more = icmp ult i64 %s1, %shares
+  br i1 %more, label %deal, label %call
+call:
   store atomic i32 0, ptr @finished monotonic, align 4
   %g = load atomic i32, ptr @generation monotonic, align 4
   %new = add i32 %g, 256
@@ -183,7 +219,7 @@ lead:
   store atomic i32 %tickets, ptr @ticket release, align 4
   store atomic i32 %new, ptr @generation seq_cst, align 4
   call void @wake(ptr @generation, i32 %helpers)
-  call void @chunks()
+  call void @chunks(i64 0)
   %old = atomicrmw xchg ptr @ticket, i32 %new acq_rel
   %unused = and i32 %old, 255
   %joined = sub i32 %helpers, %unused
@@ -196,9 +232,9 @@ pause:
   %ignored = call i32 @wait(ptr @finished, i32 %done)
   br label %until
 finish:
-  %s = load i32, ptr @status
+  %found = load i32, ptr @status
   store atomic i32 0, ptr @busy release, align 4
-  ret i32 %s
+  ret i32 %found
 }}
 """
 
@@ -245,9 +281,8 @@ class Workers:
             generation = ctypes.c_uint32.from_address(self._places["generation"])
             while self._started < helpers:
                 handle = ctypes.c_uint64(0)
-                failed = self._create(
-                    ctypes.byref(handle), None, self._places["worker"], generation.value
-                )
+                start = (self._started + 1) << 32 | generation.value
+                failed = self._create(ctypes.byref(handle), None, self._places["worker"], start)
                 if failed:  # no more threads allowed: the ones there are will do
                     break
                 self._started += 1

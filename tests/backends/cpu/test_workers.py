@@ -94,3 +94,16 @@ def test_thread_count_follows_settings(monkeypatch: pytest.MonkeyPatch) -> None:
         assert workers.thread_count() == workers.machine_threads() >= 1
     finally:
         config.restore(before)
+
+
+def test_what_a_helper_leaves_is_taken_by_others() -> None:
+    """Chunks of every share are done once, with more helpers than processors and few chunks."""
+    x = np.random.default_rng(6).normal(size=1 << 17)
+    function = fuser.fuse(_cubic)
+    for threads in (2, 7, 40):
+        before = config.change(num_threads=threads)
+        try:
+            for length in (20_000, 65_537, x.size):
+                assert np.array_equal(function(x[:length], x[:length]), _cubic(x, x)[:length])
+        finally:
+            config.restore(before)
