@@ -71,6 +71,21 @@ class Explanation:
             return seams.boundaries(self._spec, self._sizes)
         return [] if self._spec is None else boundaries(self._spec, self._sizes)
 
+    @property
+    def arrays_made(self) -> tuple[int, int]:
+        """How many temporaries and how many results one call makes; none where it is not fused."""
+        if self._spec is None:
+            return 0, 0
+        inner = sum(len(spec.plan.temporaries) for spec in partition.specs_of(self._spec))
+        if not isinstance(self._spec, Program):
+            plan = self._spec.plan
+            written = {part.buffer for group in plan.groups for one in group.sections
+                       for _, part in one.stores}  # fmt: skip
+            return inner, len(written - {buffer.name for buffer in plan.temporaries})
+        stored = {name for step in self._spec.steps for name in step.stored}
+        results = stored & set(self._spec.outputs)
+        return inner + len(stored - results), len(results)
+
     def _steps(self) -> list[str]:
         """Kernels, with the functions that NumPy runs where they run."""
         if not isinstance(self._spec, Program):

@@ -27,8 +27,10 @@ from fuser.reports.verdicts import NoiseFloor
 GATED_KINDS = ("fused", "unfused", "into")
 """Kinds of variant that are this project's own: a peer's regression is no failure of ours."""
 MARGIN = 0.05
-COUNTS = ("kernels", "planned_bytes", "allocations", "compilations")
+COUNTS = ("kernels", "launches", "planned_bytes", "allocations", "compilations")
 """Fields of a run that are better when lower."""
+PORTABLE = ("gpu",)
+"""Targets whose text does not depend on the machine that emits it."""
 UNUSABLE = ("failed", "absent", "not_run")
 
 ChangeKind = Literal["regression", "improvement", "changed"]
@@ -234,9 +236,9 @@ def _changes(pair: _Pair, same_text: bool, comparable: bool) -> Iterator[Change]
         if before is not None and after is not None and before != after:
             kind = "regression" if after > before else "improvement"
             yield Change(*here, name.replace("_", " "), str(before), str(after), kind)
-    if not comparable:
-        return
     for target in sorted(base.text_hashes.keys() & head.text_hashes.keys()):
+        if not comparable and target not in PORTABLE:
+            continue
         first, second = base.text_hashes[target], head.text_hashes[target]
         if first != second:
             kind = "regression" if same_text else "changed"

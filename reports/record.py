@@ -113,6 +113,7 @@ class Run:
     checked_calls: int = 0
     fallback_reasons: Sequence[str] = ()
     kernels: int | None = None
+    launches: int | None = None  # kernels that one call launches, counted while it runs
     compilations: int | None = None  # kernels compiled by the first call
     planned_bytes: int | None = None  # loads and stores of one call's kernels
     allocations: int | None = None  # arrays made by one call

@@ -7,29 +7,29 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
+from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from fuser.reports.record import Record, RecordError, Run, load, save
+from fuser.reports.record import Record, RecordError, Run, load
 from fuser.suites import noise, progress, runners, selection
 from fuser.suites import plan as plans
 from fuser.suites.compare_command import compare
 from fuser.suites.engine import Engine
+from fuser.suites.exit_codes import ExitCode
 from fuser.suites.machine import command_line
 from fuser.suites.plan import Plan
-from fuser.suites.saved_runs import RECORD, RESULTS, find_run
+from fuser.suites.pytest_command import pytest_command
+from fuser.suites.saved_runs import RECORD, RESULTS, find_run, keep, not_writable
 
 if TYPE_CHECKING:
     from fuser.suites.reproduce import Repeated
 
 PLANS = {"quick": plans.quick_plan, "full": plans.full_plan, "peers": plans.peers_plan}
-EXIT_USAGE = 2
-EXIT_NOTHING = 3
-EXIT_WRONG = 4
-EXIT_INTERRUPTED = 130
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -57,11 +57,16 @@ def main() -> None:
 @click.option(
     "--against", help="A saved run to compare the rows with; default: the latest that has them."
 )
+@click.option(
+    "--require", multiple=True, metavar="ROWS",
+    help="End with 3 where a row is missing: 'gelu*-fused'. A pattern of cell-variant.",
+)
 @click.option("--no-report", is_flag=True, help="Write the raw record only.")
 @click.option("--json", "as_json", is_flag=True, help="Print a summary as JSON.")
 def run(
     ids: Sequence[str],
     list_only: bool,
+    require: Sequence[str],
     as_json: bool,
     output: str,
     no_report: bool,
@@ -73,19 +78,24 @@ def run(
     An ID is a workload, or workload-dtype-size as the report prints it. Ctrl-C ends the run early:
     what was measured is kept and reported. Rows that an earlier run has are held against it: does
     the new ratio agree with the recorded interval? Exit codes: 0 measured, 2 usage, 3 nothing
-    measured, 4 a wrong result, 130 interrupted.
+    measured or a required row missing, 4 a wrong result, 130 interrupted.
     """
     if list_only:
         _print_list(as_json)
         return
     plan = _plan(ids, **options)
+    if problem := not_writable(Path(output)):
+        raise click.UsageError(f"--output: {problem}")
     click.echo(_announcement(plan), err=as_json)
     base = _saved(against)[1] if against else None
     record, folder = _measure(plan, Path(output))
     repeats = _repeats(record, Path(output), base) if ids or base else []
     report = None if no_report else _report(folder)
     _print_summary(record, folder, report, as_json, repeats)
-    sys.exit(exit_code(record))
+    missing = list(missing_rows(record, require))
+    for each in missing:
+        click.echo(f"required, but missing: {each}", err=True)
+    sys.exit(exit_code(record, missing))
 
 
 def _plan(ids: Sequence[str], preset: str, full: bool, **options: Any) -> Plan:
@@ -159,17 +169,13 @@ def _interruptible() -> Iterator[None]:
 def _measure(plan: Plan, output: Path) -> tuple[Record, Path]:
     """Run the plan; return the record and the folder it was saved in."""
     with _interruptible():
-        folder = output
-
-        def keep(record: Record) -> None:
-            save(record, folder / RECORD)
-
-        engine = Engine(plan, progress.for_terminal(), on_partial=keep)
+        engine = Engine(plan, progress.for_terminal())
         folder = output / engine.run_id
-        record = engine.run()
-        record = _placed(record)
-        keep(record)
-    return record, folder
+        engine.on_partial = partial(keep, folder=folder)
+        kept = keep(_placed(engine.run()), folder)
+    for problem in kept.problems:
+        click.echo(problem, err=True)
+    return kept.record, kept.folder
 
 
 def _placed(record: Record) -> Record:
@@ -223,14 +229,26 @@ def is_finding(run: Run) -> bool:
     return run.status in ("wrong", "failed", "compiled_inside")
 
 
-def exit_code(record: Record) -> int:
+def missing_rows(record: Record, required: Sequence[str]) -> Iterator[str]:
+    """Yield the rows of the required patterns that have no speed, and patterns without a row."""
+    rows = {f"{cell.id}-{run.variant}": run for cell in record.cells for run in cell.runs}
+    for pattern in required:
+        named = [name for name in rows if fnmatchcase(name, pattern)]
+        if not named:
+            yield f"{pattern}: no row is called so"
+        for name in named:
+            if not rows[name].samples.seconds or rows[name].status != "ok":
+                yield f"{name}: {rows[name].status}: {rows[name].reason}"
+
+
+def exit_code(record: Record, missing: Sequence[str] = ()) -> ExitCode:
     """Return what the command ends with: wrong results first, then nothing measured."""
     found = counts(record)
     if found.get("wrong"):
-        return EXIT_WRONG
-    if not any(run.samples.seconds for cell in record.cells for run in cell.runs):
-        return EXIT_NOTHING
-    return 0 if record.finished else EXIT_INTERRUPTED
+        return ExitCode.WRONG
+    if missing or not any(run.samples.seconds for cell in record.cells for run in cell.runs):
+        return ExitCode.NOTHING
+    return ExitCode.OK if record.finished else ExitCode.INTERRUPTED
 
 
 def _repeats(record: Record, output: Path, base: Record | None) -> "list[Repeated]":
@@ -295,10 +313,12 @@ def report(run_path: str, base: str | None) -> None:
     if written is None:
         sys.exit(1)
     click.echo(str(written))
-    sys.exit(EXIT_NOTHING if exit_code(record) == EXIT_NOTHING else 0)
+    nothing = exit_code(record) == ExitCode.NOTHING
+    sys.exit(ExitCode.NOTHING if nothing else ExitCode.OK)
 
 
 main.add_command(compare)
+main.add_command(pytest_command)
 
 
 @main.command()

@@ -24,7 +24,8 @@ from fuser.suites.registry import resolve
 from fuser.suites.workload import Workload
 
 COUNTED = (
-    "kernels", "compilations", "planned_bytes", "allocations", "text_hashes", "peak_bytes",
+    "kernels", "launches", "compilations", "planned_bytes", "allocations", "text_hashes",
+    "peak_bytes",
 )
 """What a runner counts about a row and the record keeps as it is."""
 
@@ -98,7 +99,8 @@ class Collector:
             row.first_call_s.append(event["first_call_s"])
         for stage, seconds in event["stages_s"].items():
             row.stages_s[stage].append(seconds)
-        row.facts = event
+        hashes = row.facts.get("text_hashes", {}) | event["text_hashes"]
+        row.facts = {**event, "text_hashes": hashes}  # some targets are spelled once in a run
         for kind, text in event.get("texts", {}).items():
             row.texts[kind] = self.keep_text(text)
 

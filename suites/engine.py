@@ -47,7 +47,7 @@ class Engine:
         self,
         plan: Plan,
         progress: Progress | None = None,
-        on_partial: Callable[[Record], None] | None = None,
+        on_partial: Callable[[Record], object] | None = None,
     ) -> None:
         self.plan = plan
         self.progress = progress or Progress()

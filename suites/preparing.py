@@ -243,6 +243,7 @@ def _first_event(
     return {
         "event": "first", "cell": cell, "variant": variant, "first_call_s": first_call_s,
         "stages_s": stages_s, "kernels": facts.kernels,
+        "launches": facts.launches,
         "fallback_reasons": list(facts.fallback_reasons), "unfused_bytes": facts.unfused_bytes,
         "planned_bytes": facts.planned_bytes, "least_bytes": facts.least_bytes,
         "allocations": facts.allocations, "text_hashes": dict(facts.text_hashes),

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from fuser.reports.statistics import Estimate
 
 HEADER = (
-    f"{'row':<48} {'time':>9} {'GB/s':>6} {'kernels':>7} {'first ms':>8} {'ulp':>6}  status"
+    f"{'row':<44} {'time':>8} {'GB/s':>6} {'ceil':>5} {'planned':>8} {'kernels':>7} "
+    f"{'first ms':>8} {'ulp':>5}  status"
 )
 
 
@@ -67,17 +68,19 @@ def _speedup(cell: Cell, run: Run) -> "Estimate | None":
     return ratio_of(paired_log_ratios(eager.samples, run.samples))
 
 
-def table_line(cell: Cell, run: Run) -> str:
-    """Return one line of the table; what is unknown is a dash."""
-    found = metrics(cell, run)
+def table_line(cell: Cell, run: Run, ceiling: float | None = None) -> str:
+    """Return one line of the table; what is unknown is a dash. `ceiling` as for `metrics`."""
+    found = metrics(cell, run, ceiling)
     times = seconds_a_call(run)
     columns = [
-        f"{cell.id + ' ' + run.variant:<48}",
-        f"{_time_text(float(np.median(times))) if times else '-':>9}",
+        f"{cell.id + ' ' + run.variant:<44}",
+        f"{_time_text(float(np.median(times))) if times else '-':>8}",
         f"{_number(found['gigabytes_per_second'], '.1f'):>6}",
+        f"{_number(found['share_of_ceiling'], '.0%'):>5}",
+        f"{_bytes_text(found['planned_bytes']):>8}",
         f"{_number(found['kernels'], 'd'):>7}",
         f"{_number(found['first_call_s'], '.2f', 1e3):>8}",
-        f"{_number(found['max_error_ulp'], '.1f'):>6}",
+        f"{_number(found['max_error_ulp'], '.1f'):>5}",
     ]
     status = run.status if run.status == "ok" else f"{run.status}: {run.reason}"
     return " ".join(columns) + f"  {status}"
@@ -92,3 +95,13 @@ def _time_text(seconds: float) -> str:
         if seconds * factor < 1000:
             return f"{seconds * factor:.3g} {unit}"
     return f"{seconds:.3g} s"
+
+
+def _bytes_text(size: int | None) -> str:
+    """Return `1.5 MB`; powers of ten, as the rate beside it."""
+    if size is None:
+        return "-"
+    for factor, unit in ((1, "B"), (1e3, "kB"), (1e6, "MB")):
+        if size < 1000 * factor:
+            return f"{size / factor:.3g} {unit}"
+    return f"{size / 1e9:.3g} GB"

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from hashlib import sha256
 from importlib import import_module
 from typing import Any, ClassVar, Literal
 
@@ -26,6 +27,7 @@ class Facts:
     """What a runner can count about one prepared workload; None where it cannot."""
 
     kernels: int | None = None
+    launches: int | None = None  # of one call
     fallback_reasons: tuple[str, ...] = ()
     unfused_bytes: int | None = None
     planned_bytes: int | None = None
@@ -187,17 +189,41 @@ class FuserRunner(Runner):
             texts = self._texts.of(prepared, arguments, explanation)
         return Facts(
             kernels=len(explanation.groups) or None,
+            launches=None if ledger is None else _launches(prepared, arguments),
             fallback_reasons=tuple(str(each) for each in explanation.fallbacks),
             unfused_bytes=_whole(getattr(ledger, "unfused_bytes", None)),
             planned_bytes=_whole(getattr(ledger, "planned_bytes", None)),
             least_bytes=_whole(getattr(ledger, "least_bytes", None)),
-            text_hashes=_text_hashes(prepared, arguments),
+            allocations=_allocations(explanation, self.writes_into),
+            text_hashes=self._text_hashes(prepared, arguments, explanation),
             operations=_whole(getattr(ledger, "operations", None)),
             elementary=_whole(getattr(ledger, "elementary", None)),
             peak_bytes=details.peak_bytes(prepared, arguments),
             boundaries=details.boundaries(explanation),
             texts=texts,
         )
+
+    def _text_hashes(
+        self, prepared: Any, arguments: Arguments, explanation: Any
+    ) -> dict[str, str]:
+        """Return the hash of a call's text by target; none where it is not fused.
+
+        The text for a GPU needs none: it is emitted where texts are kept, so once in a run.
+        """
+        targets: dict[str, Callable[[], Mapping[str, str]]] = {
+            "cpu": lambda: prepared.source(*arguments)
+        }
+        if self.keeps_texts and explanation.graph is not None:
+            targets["gpu"] = lambda: _fuser().generate_code(explanation.graph, backend="gpu")
+        found = {}
+        for target, spell in targets.items():
+            try:
+                texts = spell()
+            except _fuser().FuserError:  # the call is not fused there
+                continue
+            if texts:
+                found[target] = _hash(texts)
+        return found
 
     def compiled_kernels(self) -> int | None:
         """Return the fuser's own count."""
@@ -272,23 +298,26 @@ def _whole(value: Any) -> int | None:
     return None if value is None else int(value)
 
 
-def _allocations(explanation: Any) -> int | None:
-    """Return how many arrays a planned call makes: temporaries and results; None unplanned."""
-    if explanation.graph is None or not explanation.groups:
+def _allocations(explanation: Any, into: bool) -> int | None:
+    """Return how many arrays a planned call makes; those it is given with `out=` are not made."""
+    if explanation.ledger is None:
         return None
-    return len(explanation.realised) + len(explanation.graph.outputs)
+    temporaries, results = explanation.arrays_made
+    return int(temporaries if into else temporaries + results)
 
 
-def _text_hashes(prepared: Any, arguments: Arguments) -> dict[str, str]:
-    """Return the hash of the text of all kernels of a call; nothing where it has none."""
-    from hashlib import sha256
+def _launches(prepared: Callable[..., Any], arguments: Arguments) -> int:
+    """Return how many kernels one call launches; while profiled, no call is served uncounted."""
+    with _fuser().profile():
+        before = _fuser().stats().get("launches", 0)
+        prepared(*arguments)
+        return int(_fuser().stats().get("launches", 0) - before)
 
-    try:
-        texts = prepared.source(*arguments)
-    except _fuser().FuserError:  # the call is not fused
-        return {}
+
+def _hash(texts: Mapping[str, str]) -> str:
+    """Return one hash of the texts of all kernels."""
     whole = "\n".join(f"{name}\n{texts[name]}" for name in sorted(texts))
-    return {"cpu": sha256(whole.encode()).hexdigest()} if texts else {}
+    return sha256(whole.encode()).hexdigest()
 
 
 def exclusive_seconds(phases: Iterable[Any]) -> dict[str, float]:

@@ -19,7 +19,7 @@ class ThresholdError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """One condition on one metric of the rows whose `cell-variant` a pattern matches."""
+    """One condition on one metric of the rows that a pattern names."""
 
     rows: str
     metric: str
@@ -46,14 +46,38 @@ class Threshold:
             ) from None
         return Threshold(found["rows"] or "*", found["metric"], found["sign"], limit)
 
-    def crossed(self, row: str, metrics: Mapping[str, Any]) -> str | None:
-        """Return what is wrong with a row, or None; a metric that is not known is wrong too."""
-        if not fnmatchcase(row, self.rows):
-            return None
+    def names(self, names: Iterable[str]) -> bool:
+        """Return whether it is for a row: by its id, its cell's, or its family's."""
+        return any(fnmatchcase(each, self.rows) for each in names)
+
+    def holds(self, metrics: Mapping[str, Any]) -> bool:
+        """Return whether a row fails; one whose metric is not known fails too."""
         value = metrics.get(self.metric)
+        return value is None or SIGNS[self.sign](float(value), self.limit)
+
+    def undecided(self, metrics: Mapping[str, Any]) -> bool:
+        """Return whether the interval of a metric that has one holds the limit.
+
+        A metric that was not measured is undecided too, and so is a ratio without an interval:
+        one process gives none.
+        """
+        if metrics.get(self.metric) is None:
+            return True
+        if f"{self.metric}_low" not in metrics:  # counted, or a plain median
+            return False
+        low, high = metrics[f"{self.metric}_low"], metrics[f"{self.metric}_high"]
+        return low is None or high is None or low <= self.limit <= high
+
+    def finding(self, row: str, metrics: Mapping[str, Any]) -> str:
+        """Return what is wrong with a row for which it holds."""
         condition = f"{self.metric} {self.sign} {self.limit:g}"
+        value = metrics.get(self.metric)
         if value is None:
             return f"{row}: {self.metric} was not measured, so that {condition} cannot be judged"
-        if SIGNS[self.sign](float(value), self.limit):
-            return f"{row}: {self.metric} is {float(value):.4g}: {condition}"
-        return None
+        text = f"{row}: {self.metric} is {float(value):.4g}: {condition}"
+        if not self.undecided(metrics):
+            return text
+        low, high = metrics[f"{self.metric}_low"], metrics[f"{self.metric}_high"]
+        if low is None or high is None:
+            return f"{text}, inconclusive: no interval, give --fuser-processes more"
+        return f"{text}, inconclusive: its interval is {low:.4g} to {high:.4g}"

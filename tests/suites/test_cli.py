@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from fuser.reports.record import Cell, Machine, Record, Run, Samples, load
 from fuser.suites import cli
+from fuser.suites.exit_codes import ExitCode
 from fuser.suites.plan import Plan
 from tests.suites import cheats
 from tests.tree import ROOT
@@ -100,7 +101,7 @@ def test_a_row_measured_again_is_held_against_its_record(tmp_path: Path) -> None
     rows = json.loads(third.stdout)["repeated"]
     assert {row["inside"] for row in rows} <= {True, False}
     assert [row["variant"] for row in rows] == ["honest"]
-    assert command(*again, "--against", "nosuch").exit_code == cli.EXIT_USAGE
+    assert command(*again, "--against", "nosuch").exit_code == ExitCode.USAGE
 
 
 def test_json_is_a_summary(tmp_path: Path) -> None:
@@ -118,7 +119,7 @@ def test_a_wrong_result_is_exit_code_4(tmp_path: Path) -> None:
     done = command(
         "run", "axpy-float32-64", "--variants", variants, "--output", str(tmp_path), *FAST
     )
-    assert done.exit_code == cli.EXIT_WRONG
+    assert done.exit_code == ExitCode.WRONG
     assert "wrong: axpy-float32-64, wrong: before timing" in done.stdout
 
 
@@ -128,8 +129,25 @@ def test_nothing_measured_is_exit_code_3(tmp_path: Path) -> None:
         "run", "axpy-float32-64", "--variants", cheats.spec(cheats.Absent), "--output",
         str(tmp_path), *FAST,
     )
-    assert done.exit_code == cli.EXIT_NOTHING
+    assert done.exit_code == ExitCode.NOTHING
     assert "without absent: nosuchfuser is not installed" in done.stdout
+
+
+def test_a_required_row_that_is_missing_is_exit_code_3() -> None:
+    """One without a speed, and a pattern that names none."""
+    record = record_of(Run("eager", "ok", samples=MEASURED), Run("fused", "failed", "no such"))
+    assert not list(cli.missing_rows(record, ["*-eager"]))
+    assert list(cli.missing_rows(record, ["a-*"])) == ["a-float32-1-fused: failed: no such"]
+    assert list(cli.missing_rows(record, ["b-*"])) == ["b-*: no row is called so"]
+    assert cli.exit_code(record, ["a-float32-1-fused"]) == ExitCode.NOTHING
+
+
+def test_what_cannot_be_written_is_said_before_measuring(tmp_path: Path) -> None:
+    """Not after four minutes."""
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    done = command("run", "axpy-float32-64", *FAST, "--output", str(tmp_path / "file" / "runs"))
+    assert done.exit_code == ExitCode.USAGE
+    assert "--output" in done.output
 
 
 def test_a_workload_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +180,7 @@ def test_a_workload_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_usage_is_exit_code_2(arguments: list[str]) -> None:
     """With a message that names the wrong part."""
     done = command(*arguments)
-    assert done.exit_code == cli.EXIT_USAGE
+    assert done.exit_code == ExitCode.USAGE
     assert "nosuch" in done.output or "huge" in done.output or "0" in done.output
 
 
@@ -170,7 +188,7 @@ def test_a_broken_record_is_a_usage_error(tmp_path: Path) -> None:
     """Said in one line, without a traceback."""
     (tmp_path / "record.json").write_text("{", encoding="utf-8")
     done = command("report", str(tmp_path))
-    assert done.exit_code == cli.EXIT_USAGE
+    assert done.exit_code == ExitCode.USAGE
     assert "not JSON" in done.stderr
 
 

@@ -74,3 +74,22 @@ def test_files_for_ci_are_written(tmp_path: Path) -> None:
     assert json.loads(result.output)["exit_code"] == 1
     assert (tmp_path / "a.md").read_text(encoding="utf-8").startswith("### fuser-bench: regress")
     assert (tmp_path / "a.xml").read_text(encoding="utf-8").startswith("<?xml")
+
+
+def test_a_run_compared_is_a_report_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`compare --html` renders HEAD against BASE; `report --base` the same, in HEAD's folder."""
+    asked: list[tuple[Path, ...]] = []
+
+    def render(folder: Path, base: Path | None = None, target: Path | None = None) -> Path:
+        asked.append(tuple(each for each in (folder, base, target) if each is not None))
+        return target or folder / "report.html"
+
+    monkeypatch.setattr("fuser.reports.page.render", render)
+    base, head, page = tmp_path / "base", tmp_path / "head", tmp_path / "compared.html"
+    record = quiet(processes=1)
+    assert compare(tmp_path, record, record, "--html", str(page)).exit_code == 0
+    result = CliRunner().invoke(main, ["report", str(head), "--base", str(base)])
+    assert result.output.strip() == str(head / "report.html")
+    assert asked == [(head, base, page), (head, base)]

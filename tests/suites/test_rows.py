@@ -27,8 +27,10 @@ def test_numbers_are_a_calls() -> None:
 
 def test_the_line_fits_its_header() -> None:
     """Unknown numbers are dashes, and the reason stands at the end."""
-    line = table_line(CELL, RUN)
+    line = table_line(CELL, RUN, 2e9)
     assert "2 us" in line
+    assert " 50% " in line
+    assert " 2 kB " in line
     assert line.endswith("  ok")
     assert len(HEADER) - len("status") == len(line) - len("ok")
     empty = table_line(CELL, Run("eager", "absent", "pip install it"))
