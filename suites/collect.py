@@ -99,7 +99,7 @@ class Collector:
             row.first_call_s.append(event["first_call_s"])
         for stage, seconds in event["stages_s"].items():
             row.stages_s[stage].append(seconds)
-        hashes = row.facts.get("text_hashes", {}) | event["text_hashes"]
+        hashes = {**row.facts.get("text_hashes", {}), **event.get("text_hashes", {})}
         row.facts = {**event, "text_hashes": hashes}  # some targets are spelled once in a run
         for kind, text in event.get("texts", {}).items():
             row.texts[kind] = self.keep_text(text)

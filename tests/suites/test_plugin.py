@@ -33,6 +33,7 @@ def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.
 
 def test_selected_rows_are_measured_saved_and_compared(suite: pytest.Pytester) -> None:
     """Three of 220 rows are measured, shown, saved under stable names, and compared again."""
+    pytest.importorskip("pytest_benchmark")
     first = suite.runpytest_subprocess(
         *FAST, *ONE, "--benchmark-autosave", "--fuser-csv=rows.csv",
         "--fuser-fail=axpy-float32-1024-*:median_s<1", "--fuser-fail=nosuch*:kernels<1",

@@ -110,3 +110,29 @@ def test_phases_inside_others_count_once() -> None:
     assert found == pytest.approx(
         {"launch": 60e-9, "compile": 15e-9, "llvm": 30e-9, "load": 5e-9, "trace": 7e-9}
     )
+
+
+def test_what_the_gate_counts() -> None:
+    """Launches and arrays of one call, and a hash by target: several kernels, and a seam."""
+    x = np.ones((8, 64), np.float32)
+
+    def two_ways(a: Any) -> Any:
+        shares = a / a.sum(axis=1, keepdims=True)
+        return shares.sum(axis=0) * 2 + shares.T.max(axis=1)
+
+    runner = runners.FusedRunner()
+    runner.keeps_texts = True
+    call = runner.prepare(two_ways, (x,))
+    call(x)
+    facts = runner.facts(call, (x,))
+    assert (facts.launches, facts.kernels) == (3, 3)
+    assert facts.allocations == 3, "two sums or quotients between the kernels, and the result"
+    assert facts.text_hashes.keys() == {"cpu", "gpu"}
+    seam = runner.prepare(lambda a: np.sort(a * 2) + 1, (x,))
+    seam(x)
+    found = runner.facts(seam, (x,))
+    assert (found.launches, found.allocations) == (2, 3)
+    into = runners.load(runners.INTO["fused_into"])
+    given = into.prepare_into(two_ways, (x,), (np.empty(64, np.float32),))
+    given(x)
+    assert into.facts(given, (x,)).allocations == 2, "the result's array is there already"
