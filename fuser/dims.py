@@ -75,11 +75,12 @@ class Length:
     __rmul__ = __mul__
 
     def __floordiv__(self, other: Dim) -> Dim:
-        """Floor division; exact where every coefficient divides."""
+        """Floor division; done here where every coefficient divides: `(2*n0 + 1) // 2` is `n0`."""
         if other == 1:
             return self
-        if isinstance(other, int) and all(value % other == 0 for _, value in self.terms):
-            return _build(tuple((names, value // other) for names, value in self.terms))
+        if isinstance(other, int) and all(v % other == 0 for names, v in self.terms if names):
+            divided = ((names, value // other) for names, value in self.terms)
+            return _build(tuple((names, value) for names, value in divided if value))
         return _atom(f"({_inner(self)} // {_inner(other)})")
 
     def __rfloordiv__(self, other: int) -> Dim:
@@ -368,6 +369,12 @@ def _backward(length: Dim, part: slice) -> Dim:
     else:
         end = maximum(length + part.stop, -1)
     return maximum(first - end, 0)
+
+
+def steps(start: Dim, stop: Dim, step: int) -> Dim:
+    """How many of the places start, start + step, … lie below stop, where start <= stop."""
+    size = stop - start
+    return _ceil_div(size if step == 1 else maximum(size, 0), step)
 
 
 def _ceil_div(value: Dim, step: int) -> Dim:

@@ -123,7 +123,7 @@ def _converted(value: Any, dtype: np.dtype[Any], module: Any) -> Any:
 
 def _owned(node: Node, value: Any) -> Any:
     """An output that is an argument, or a view of some value, as an array of its own."""
-    seen = node.op.structure and node.op.name not in ("concatenate", "extern")
+    seen = node.op.structure and not node.op.joins and node.op.name != "extern"
     return value.copy("K") if seen and hasattr(value, "strides") else value
 
 

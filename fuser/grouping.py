@@ -223,7 +223,7 @@ class Grouping:
             return None, "too-many-operations"
         crossing = first.writes & second.reads | second.writes & first.reads
         if crossing & self.apart or any(
-            self.buffers[bit].op.name == "concatenate" for bit in bits(crossing)
+            self.buffers[bit].op.joins for bit in bits(crossing)
         ):
             return None, "through-view"
         if not crossing and abs(first.place - second.place) > MAX_DISTANCE:

@@ -175,6 +175,14 @@ def parse_shape(text: str) -> Shape:
     return tuple(dims.parse(part.strip()) for part in parts if part.strip())
 
 
+@lru_cache(maxsize=4096)
+def parse_part(payload: str) -> tuple[int, Dim, Dim, int]:
+    """Read `axis; start; stop` or `axis; start; stop; step`."""
+    axis, start, stop, *step = payload.split(";")
+    bounds = dims.parse(start.strip()), dims.parse(stop.strip())
+    return int(axis), *bounds, int(step[0]) if step else 1
+
+
 def parse_axes(payload: str) -> tuple[int, ...]:
     """Read `0, 2`."""
     return tuple(int(axis) for axis in payload.split(",") if axis.strip())
@@ -211,12 +219,11 @@ def result_shape(
             raise ShapeError(f"transpose: axes {payload} do not permute {spell_shape(shapes[0])}")
         return tuple(shapes[0][axis] for axis in order)
     if op.name == "part":
-        axis, start, stop = payload.split(";")
-        length = dims.parse(stop.strip()) - dims.parse(start.strip())
-        return (*shapes[0][: int(axis)], length, *shapes[0][int(axis) + 1 :])
+        axis, start, stop, step = parse_part(payload)
+        return (*shapes[0][:axis], dims.steps(start, stop, step), *shapes[0][axis + 1 :])
     if op.name == "update":
         return shapes[0]
-    if op.name == "concatenate":
+    if op.joins:
         return _concatenated(shapes, int(payload), equal)
     return parse_shape(payload)  # reshape, broadcast_to
 

@@ -59,7 +59,7 @@ def _cast_inside(node: Node) -> bool:
 
 def through_views(node: Node) -> Node:
     """The value behind views."""
-    while node.op.structure and node.op.name != "concatenate" and node.args:
+    while node.op.structure and not node.op.joins and node.args:
         node = node.args[0]
     return node
 
@@ -92,7 +92,7 @@ def _broadcast_heavy(graph: Graph) -> dict[int, str]:
         cost[id(node)] = (node.op.heavy or below) and node.op.name not in ("input",)
         for arg in node.args:
             repeated = _repeats_rows(arg.shape, node.shape) or node.op.name == "broadcast_to"
-            repeated = repeated and node.op.name != "concatenate"  # each part is computed once
+            repeated = repeated and not node.op.joins  # each part is computed once
             if repeated and cost[id(arg)] and arg.shape and arg.shape != node.shape:
                 found[id(through_views(arg))] = "heavy-broadcast"
                 cost[id(arg)] = False
@@ -114,11 +114,11 @@ def _joined_inside(graph: Graph) -> dict[int, str]:
     inside: dict[int, str] = {}
     for node in graph.nodes:
         for arg in node.args:
-            if arg.op.name == "concatenate" and node.op.name != "concatenate":
+            if arg.op.joins and not node.op.joins:
                 inside[id(arg)] = "joined"
     for node in graph.outputs:
         source = through_views(node)
-        if source.op.name == "concatenate" and source is not node:
+        if source.op.joins and source is not node:
             inside[id(source)] = "joined"
     return inside
 
@@ -153,7 +153,7 @@ def _many_views(graph: Graph, stored: dict[int, str]) -> dict[int, str]:
 
 def _met_through(node: Node, chains: dict[Chain, None]) -> Iterator[tuple[Node, Chain]]:
     """Each operand with each chain of views that it is met through."""
-    if node.op.reduction or node.op.name == "concatenate":
+    if node.op.reduction or node.op.joins:
         for arg in node.args:
             yield arg, ()
         return
@@ -185,7 +185,7 @@ class _Elsewhere:
 
     def _space(self, node: Node) -> Space | None:
         """The loops of a node's reductions; conflicts are cut."""
-        if node.op.name == "concatenate":
+        if node.op.joins:
             return None
         if node.op.reduction:
             (arg,) = node.args

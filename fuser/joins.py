@@ -7,9 +7,9 @@ towards the outputs, through elementwise operations and through reductions along
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from fuser import dims, facts, infer
+from fuser import facts, infer, parts
 from fuser.dims import Dim
 from fuser.graph import Graph, Node, intern, make
 from fuser.ops import op
@@ -86,12 +86,12 @@ class _Distribution:
         axis = int(joined.payload)
         if node.op.name == "transpose":
             order = infer.parse_axes(node.payload)
-            parts = [make("transpose", part, payload=node.payload) for part in joined.args]
-            return self._join(parts, node, order.index(axis))
+            turned = [make("transpose", part, payload=node.payload) for part in joined.args]
+            return self._join(turned, node, order.index(axis))
         if node.op.name == "part":
-            along, start, stop = node.payload.split(";")
-            bounds = dims.parse(start.strip()), dims.parse(stop.strip())
-            return self._part_of_join(joined, int(along), *bounds, node.shape)
+            along, start, stop, step = infer.parse_part(node.payload)
+            span = start, stop, step
+            return parts.part_of_join(joined, along, span, self.bounds, node.shape[along])
         if node.op.name != "index":
             return None
         entries = list(infer.parse_index(node.payload))
@@ -148,13 +148,11 @@ class _Distribution:
             return None
         if start == 0 and stop == whole:
             return joined
-        length = stop - start
-        shape = (*joined.shape[:axis], length, *joined.shape[axis + 1 :])
-        return self._part_of_join(joined, axis, start, stop, shape)
+        return parts.part_of_join(joined, axis, (start, stop, 1), self.bounds, stop - start)
 
-    def _join(self, parts: Sequence[Node], whole: Node, axis: int) -> Node:
-        """Parts joined to the value that `whole` stands for."""
-        return intern(op("concatenate"), tuple(parts), whole.shape, whole.dtype, str(axis))
+    def _join(self, pieces: Sequence[Node], whole: Node, axis: int) -> Node:
+        """Pieces joined to the value that `whole` stands for."""
+        return intern(op("concatenate"), tuple(pieces), whole.shape, whole.dtype, str(axis))
 
     def _reduced(self, node: Node, operand: Node) -> Node | None:
         """A reduction of each part, where the parts lie along an axis that is kept."""
@@ -164,11 +162,11 @@ class _Distribution:
         if node.op.name in ("argmax", "argmin") and len(axes) > 1:
             return None
         place = axis - sum(reduced < axis for reduced in axes)
-        parts = tuple(
+        reduced = tuple(
             make(node.op.name, part, payload=node.payload, equal=self.graph.equal)
             for part in operand.args
         )
-        return self._join(parts, node, place)
+        return self._join(reduced, node, place)
 
     def _zipped(self, node: Node, args: Sequence[Node], joins: Sequence[bool]) -> Node | None:
         """An elementwise operation along the parts of its first joined operand."""
@@ -177,7 +175,7 @@ class _Distribution:
             return None
         rank = len(node.shape)
         axis = int(lead.payload) + rank - len(lead.shape)
-        edges = self._edges(lead)
+        edges = parts.edges(lead, self.bounds)
         pieces = []
         for place, part in enumerate(lead.args):
             start, stop = edges[place], edges[place + 1]
@@ -190,60 +188,13 @@ class _Distribution:
                 elif own < 0 or arg.shape[own] == 1:
                     operands.append(arg)
                 else:
-                    operands.append(self._part(arg, own, start, stop, length))
+                    operands.append(parts.cut(arg, own, (start, stop, 1), self.bounds, length))
             shape = (*node.shape[:axis], length, *node.shape[axis + 1 :])
             piece = intern(node.op, tuple(operands), shape, node.dtype, node.payload)
             inner = [operand.op.name == "concatenate" for operand in operands]
             deeper = self._zipped(piece, operands, inner) if any(inner) else None
             pieces.append(piece if deeper is None else deeper)
         return self._join(pieces, node, axis)
-
-    def _edges(self, joined: Node) -> list[Dim]:
-        """Where the parts of a concatenation start, and its end."""
-        axis = int(joined.payload)
-        edges: list[Dim] = [0]
-        for part in joined.args:
-            edges.append(facts.simplify(edges[-1] + part.shape[axis], self.bounds))
-        edges[-1] = facts.simplify(joined.shape[axis], self.bounds)
-        return edges
-
-    def _part(self, node: Node, axis: int, start: Dim, stop: Dim, length: Dim) -> Node:
-        """The elements [start, stop) of a value along one axis."""
-        whole = facts.simplify(node.shape[axis], self.bounds)
-        if start == 0 and stop == whole:
-            return node
-        shape = (*node.shape[:axis], length, *node.shape[axis + 1 :])
-        if node.op.name == "concatenate":
-            found = self._part_of_join(node, axis, start, stop, shape)
-            if found is not None:
-                return found
-        payload = f"{axis}; {start}; {stop}"
-        return intern(op("part"), (node,), shape, node.dtype, payload)
-
-    def _part_of_join(
-        self, node: Node, axis: int, start: Dim, stop: Dim, shape: tuple[Dim, ...]
-    ) -> Node | None:
-        """The elements [start, stop) of a concatenation; None where it is not known which."""
-        along = int(node.payload)
-        if along != axis:
-            parts = [self._part(part, axis, start, stop, shape[axis]) for part in node.args]
-            return intern(op("concatenate"), tuple(parts), shape, node.dtype, node.payload)
-        edges = self._edges(node)
-        parts = []
-        for part, low, high in zip(node.args, edges[:-1], edges[1:], strict=True):
-            if self._before(high, start) or self._before(stop, low):
-                continue
-            first = start if self._before(low, start) else low
-            last = stop if self._before(stop, high) else high
-            known = first is start or self._before(start, low)
-            if not known or not (last is stop or self._before(high, stop)):
-                return None
-            if first == start and last == stop:
-                return self._part(part, axis, first - low, last - low, shape[axis])
-            parts.append(self._part(part, axis, first - low, last - low, last - first))
-        if not parts:
-            return None
-        return intern(op("concatenate"), tuple(parts), shape, node.dtype, node.payload)
 
     def _before(self, left: Dim, right: Dim) -> bool:
         """Whether one place is never behind another."""
@@ -255,13 +206,13 @@ def _parts(node: Node) -> int:
     return sum(map(_parts, node.args)) if node.op.name == "concatenate" else 1
 
 
-def _stored_anyway(graph: Graph) -> Mapping[int, Node]:
-    """Values that a view, or a reduction along the parts, wants as one array."""
-    found: dict[int, Node] = {}
+def _stored_anyway(graph: Graph) -> set[int]:
+    """By `id`, values that a view wants as one array."""
+    found: set[int] = set()
     for node in graph.nodes:
         for arg in node.args:
             if node.op.name in ("reshape", "broadcast_to"):
-                found[id(arg)] = arg
+                found.add(id(arg))
     return found
 
 

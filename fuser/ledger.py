@@ -73,7 +73,7 @@ def _unfused(graph: Graph, sizes: Mapping[str, int]) -> tuple[int, int]:
             operations += 1
             total += 2 * _elements(node.args[1], sizes) * node.dtype.itemsize
             continue
-        if (node.op.structure and node.op.name != "concatenate") or id(node) in inlined:
+        if (node.op.structure and not node.op.joins) or id(node) in inlined:
             continue
         operations += 1
         total += _elements(node, sizes) * node.dtype.itemsize

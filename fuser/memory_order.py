@@ -37,7 +37,7 @@ def memory_orders(
             layouts[id(node)] = operands[0]
             orders[id(node)] = views.sorted_order([(operands[0].shape, operands[0].strides)])
             continue
-        if node.op.structure and name != "concatenate":
+        if node.op.structure and not node.op.joins:
             seen = layouts[id(node)] = _seen(operands[0], node, sizes, shape)
             orders[id(node)] = views.sorted_order([(seen.shape, seen.strides)])
             continue
@@ -47,7 +47,7 @@ def memory_orders(
         copied = infer.copy_order(node.payload) if name == "cast" else ""
         if copied == "C" or name in ("argmax", "argmin"):
             order = list(range(len(shape)))
-        elif copied or name == "concatenate":
+        elif copied or node.op.joins:
             order = views.sorted_order(given)
         else:
             order = views.keep_order(len(shape), given)

@@ -59,6 +59,11 @@ class Op:
         """Names of the operand dtypes that the row admits."""
         return tuple(name for kind in self.kinds for name in _KIND_DTYPES[kind])
 
+    @property
+    def joins(self) -> bool:
+        """Whether the result holds its operands' elements, each stored where it belongs."""
+        return self.name in ("concatenate", "interleave")
+
     def __repr__(self) -> str:
         """The name."""
         return f"Op({self.name})"
@@ -261,8 +266,11 @@ _ROWS = (
     Op("transpose", 1, np.transpose, "biuf", structure=True),
     Op("reshape", 1, np.reshape, "biuf", structure=True),
     Op("broadcast_to", 1, np.broadcast_to, "biuf", structure=True),
-    Op("part", 1, _refuse, "biuf", structure=True),  # made by passes: "axis; start; stop"
+    # made by passes: "axis; start; stop" or "axis; start; stop; step"
+    Op("part", 1, _refuse, "biuf", structure=True),
     Op("concatenate", -1, np.concatenate, "biuf", structure=True),
+    # made by passes: the operands' elements along an axis in turn
+    Op("interleave", -1, _refuse, "biuf", structure=True),
     Op("update", 2, _refuse, "biuf", result="first", structure=True),
     # a NumPy function between kernels: see externs.py
     Op("extern", -1, _refuse, "", structure=True, shared=False),

@@ -3,6 +3,7 @@
 `out[1:-1] = value` makes a new value of `out`: a node `update{1:n0 - 1}` of the old value and of
 what was written. Before kernels are planned it becomes a join of the part before, the value and
 the part after, so each element of the array is computed and stored once, by one loop nest each.
+`out[::2] = value` (`update{0:n0:2}`) interleaves the value and every second element of the rest.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fuser import dims, facts, infer
+from fuser import dims, facts, infer, parts
 from fuser.dims import Dim
 from fuser.graph import Graph, Node, intern
 from fuser.ops import op
@@ -19,17 +20,23 @@ from fuser.ops import op
 if TYPE_CHECKING:
     from fuser.tracer import Tracing
 
-Bounds = tuple[tuple[Dim, Dim], ...]
+#: Places start, start + step, … below stop along each axis.
+Span = tuple[Dim, Dim, int]
+Bounds = tuple[Span, ...]
+
+#: Larger steps than this are written by NumPy: what lies between are that many loop nests less one.
+STEP_LIMIT = 4
 
 
 @dataclass(slots=True)
 class _Axis:
-    """An axis of a view: places [start, stop) of an axis of the array; None for a new axis."""
+    """An axis of a view: places of an axis of the array; None for a new axis."""
 
     axis: int | None
     start: Dim
     stop: Dim
     backwards: bool = False
+    step: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +44,7 @@ class Region:
     """A box of an array, and how a view of it lies in it.
 
     Attributes:
-        bounds: [start, stop) along each axis of the array.
+        bounds: start, stop, step along each axis of the array.
         axes: for each axis of the view, the array's axis; None for a new axis.
         backwards: for each axis of the view, whether it runs from the end.
         empty: nothing is in it.
@@ -57,22 +64,27 @@ class Region:
 
 
 def spell(bounds: Bounds) -> str:
-    """Write bounds: `1:n0 - 1; 0:n1`."""
-    return "; ".join(f"{start}:{stop}" for start, stop in bounds)
+    """Write bounds: `1:n0 - 1; 0:n1:2`."""
+    return "; ".join(
+        f"{start}:{stop}" + (f":{step}" if step != 1 else "") for start, stop, step in bounds
+    )
 
 
 def parse(payload: str) -> Bounds:
     """Read bounds back."""
-    pairs = [part.split(":") for part in payload.split(";") if part.strip()]
-    return tuple((dims.parse(a.strip()), dims.parse(b.strip())) for a, b in pairs)
+    spans = [part.split(":") for part in payload.split(";") if part.strip()]
+    return tuple(
+        (dims.parse(start.strip()), dims.parse(stop.strip()), int(step[0]) if step else 1)
+        for start, stop, *step in spans
+    )
 
 
 def rename(payload: str, names: Any) -> str:
     """Replace symbols."""
     return spell(
         tuple(
-            (dims.substitute(start, names), dims.substitute(stop, names))
-            for start, stop in parse(payload)
+            (dims.substitute(start, names), dims.substitute(stop, names), step)
+            for start, stop, step in parse(payload)
         )
     )
 
@@ -80,8 +92,8 @@ def rename(payload: str, names: Any) -> str:
 def slices(payload: str, sizes: Any) -> tuple[slice, ...]:
     """The index of a region in an array of given lengths."""
     return tuple(
-        slice(dims.evaluate(start, sizes), dims.evaluate(stop, sizes))
-        for start, stop in parse(payload)
+        slice(dims.evaluate(start, sizes), dims.evaluate(stop, sizes), step)
+        for start, stop, step in parse(payload)
     )
 
 
@@ -91,7 +103,7 @@ def slices(payload: str, sizes: Any) -> tuple[slice, ...]:
 def locate(
     tracing: Tracing, shape: Sequence[Dim], views: Sequence[tuple[str, str]], known: int = 0
 ) -> Region | None:
-    """The box that views show; None where they step over elements or show no box.
+    """The box that views show; None where they step over many elements or show no box.
 
     What has to hold of the lengths for it becomes guards of the trace.
 
@@ -118,7 +130,8 @@ def locate(
                 after.append(_Axis(None, 0, 1))
                 continue
             entry = next(given)
-            note_reach(tracing, entry.stop - entry.start, part, known)
+            if entry.step == 1:
+                note_reach(tracing, entry.stop - entry.start, part, known)
             cut = _cut(tracing, entry, part)
             if cut is None:
                 return None
@@ -126,10 +139,10 @@ def locate(
             empty = empty or cut[1]
             (after if isinstance(part, slice) else fixed).append(cut[0])
         seen = [*after, *given]
-    bounds: list[tuple[Dim, Dim]] = [(0, 0)] * len(shape)
+    bounds: list[Span] = [(0, 0, 1)] * len(shape)
     for entry in (*seen, *fixed):
         if entry.axis is not None:
-            bounds[entry.axis] = (entry.start, entry.stop)
+            bounds[entry.axis] = (entry.start, entry.stop, entry.step)
     axes = tuple(entry.axis for entry in seen)
     backwards = tuple(entry.backwards for entry in seen)
     return Region(tuple(bounds), axes, backwards, empty, reach)
@@ -138,11 +151,14 @@ def locate(
 def _cut(tracing: Tracing, entry: _Axis, part: slice | int) -> tuple[_Axis, bool] | None:
     """One axis after one entry of an index, and whether nothing is left of it."""
     length = entry.stop - entry.start
+    step = part.step or 1 if isinstance(part, slice) else 1
+    if entry.step != 1:
+        return (entry, False) if part == slice(None) else None
     if isinstance(part, int):
         low = _place(tracing, length, part)
         high: Dim = low + 1
-    elif part.step not in (None, 1):
-        if part.step != -1 or part.start is not None or part.stop is not None:
+    elif not 1 <= step <= STEP_LIMIT or (step > 1 and entry.backwards):
+        if step != -1 or part.start is not None or part.stop is not None:
             return None
         return _Axis(entry.axis, entry.start, entry.stop, not entry.backwards), False
     else:
@@ -153,7 +169,7 @@ def _cut(tracing: Tracing, entry: _Axis, part: slice | int) -> tuple[_Axis, bool
         high = low
     if entry.backwards:
         low, high = length - high, length - low
-    found = _Axis(entry.axis, entry.start + low, entry.start + high, entry.backwards)
+    found = _Axis(entry.axis, entry.start + low, entry.start + high, entry.backwards, step)
     return found, empty
 
 
@@ -252,26 +268,39 @@ def lower(graph: Graph) -> Graph:
 def _joined(node: Node, base: Node, value: Node, known: facts.Bounds) -> Node:
     """The value between the parts of the base around it, axis by axis from the last."""
     whole = [facts.simplify(dim, known) for dim in node.shape]
-    region = [(facts.simplify(a, known), facts.simplify(b, known)) for a, b in parse(node.payload)]
-    inner = _relabelled(value, [stop - start for start, stop in region])
+    region = [
+        (facts.simplify(start, known), facts.simplify(stop, known), step)
+        for start, stop, step in parse(node.payload)
+    ]
+    inner = _relabelled(value, [dims.steps(*span) for span in region])
     for axis in reversed(range(len(whole))):
-        start, stop = region[axis]
+        start, stop, step = region[axis]
+        before, after = region[:axis], [(0, dim, 1) for dim in whole[axis + 1 :]]
+        lead = [dims.steps(*span) for span in before]
+        if step > 1:
+            mine = 0  # which of the interleaved it is
+            if isinstance(start, int) and start < step and stop == whole[axis]:
+                start, mine = 0, start  # nothing before it, where it replaces what was interleaved
+            turns = [
+                inner
+                if place == mine
+                else _box(base, [*before, (start + place, stop, step), *after], known)
+                for place in range(step)
+            ]
+            shape = (*lead, stop - start, *whole[axis + 1 :])
+            inner = intern(op("interleave"), tuple(turns), shape, node.dtype, str(axis))
         if (start, stop) == (0, whole[axis]):
             continue
-        rest: list[tuple[Dim, Dim]] = [(0, dim) for dim in whole[axis + 1 :]]
-        parts = [inner]
+        pieces = [inner]
         if start != 0:
-            parts.insert(0, _box(base, [*region[:axis], (0, start), *rest], whole))
+            pieces.insert(0, _box(base, [*before, (0, start, 1), *after], known))
         if stop != whole[axis]:
-            parts.append(_box(base, [*region[:axis], (stop, whole[axis]), *rest], whole))
-        shape = tuple(
-            whole[place] if place >= axis else region[place][1] - region[place][0]
-            for place in range(len(whole))
-        )
-        inner = intern(op("concatenate"), tuple(parts), shape, node.dtype, str(axis))
+            pieces.append(_box(base, [*before, (stop, whole[axis], 1), *after], known))
+        shape = (*lead, *whole[axis:])
+        inner = intern(op("concatenate"), tuple(pieces), shape, node.dtype, str(axis))
     if inner.shape == node.shape:
         return inner
-    if inner.op.name == "concatenate":  # lengths spelled as the array's are
+    if inner.op.joins:  # lengths spelled as the array's are
         return intern(inner.op, inner.args, node.shape, inner.dtype, inner.payload)
     return _relabelled(inner, node.shape)
 
@@ -286,11 +315,8 @@ def _relabelled(value: Node, lengths: Sequence[Dim]) -> Node:
     return value
 
 
-def _box(base: Node, box: Sequence[tuple[Dim, Dim]], whole: Sequence[Dim]) -> Node:
+def _box(base: Node, box: Sequence[Span], known: facts.Bounds) -> Node:
     """A box of an array: a part along each axis that it does not span."""
-    for axis, (start, stop) in enumerate(box):
-        if (start, stop) != (0, whole[axis]):
-            shape = (*base.shape[:axis], stop - start, *base.shape[axis + 1 :])
-            payload = f"{axis}; {start}; {stop}"
-            base = intern(op("part"), (base,), shape, base.dtype, payload)
+    for axis, span in enumerate(box):
+        base = parts.cut(base, axis, span, known, dims.steps(*span))
     return base

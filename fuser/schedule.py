@@ -251,15 +251,18 @@ class _Planner:
         while stack:
             current, views, mine = stack.pop()
             stored = id(current) in self.names and not mine
-            if current.op.name != "concatenate" or stored:
+            if not current.op.joins or stored:
                 found.append((current, views))
                 continue
             axis = int(current.payload)
             start: Dim = 0
             pieces: list[tuple[Node, Chain, bool]] = []
-            for arg in current.args:
+            for place, arg in enumerate(current.args):
                 stop = start + arg.shape[axis]
-                pieces.append((arg, (*views, ("part", f"{axis}; {start}; {stop}")), False))
+                where = f"{axis}; {start}; {stop}"
+                if current.op.name == "interleave":
+                    where = f"{axis}; {place}; {current.shape[axis]}; {len(current.args)}"
+                pieces.append((arg, (*views, ("part", where)), False))
                 start = stop
             stack.extend(reversed(pieces))
         return found

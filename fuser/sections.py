@@ -272,8 +272,8 @@ def operands_through(node: Node, views: Chain) -> Sequence[tuple[Node, Chain]]:
         Unsupported: a concatenation inside a view, which the scheduler stores first.
     """
     if node.op.structure:
-        if node.op.name == "concatenate":
-            raise Unsupported("unsupported-argument", "np.concatenate", "inside a view")
+        if node.op.joins:
+            raise Unsupported("unsupported-argument", f"np.{node.op.name}", "inside a view")
         (arg,) = node.args
         chain = compose(((node.op.name, node.payload),), views)
         if chain == (("reshape", ", ".join(map(str, arg.shape))),):

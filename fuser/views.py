@@ -64,7 +64,7 @@ def apply_view(layout: Layout, view: View, sizes: Mapping[str, int]) -> Layout:
 
     Args:
         layout: before.
-        view: operation and payload, as in graphs; "part" is `axis; start; stop`.
+        view: operation and payload, as in graphs; "part" is `axis; start; stop[; step]`.
         sizes: values of symbols.
 
     Raises:
@@ -84,8 +84,7 @@ def apply_view(layout: Layout, view: View, sizes: Mapping[str, int]) -> Layout:
             tuple(layout.repeated[a] for a in order),
         )
     if name == "part":
-        axis, start, stop = payload.split(";")
-        return _part(layout, int(axis), dims.parse(start.strip()), dims.parse(stop.strip()), sizes)
+        return _part(layout, *infer.parse_part(payload), sizes)
     symbolic = infer.parse_shape(payload)
     shape = tuple(dims.evaluate(dim, sizes) for dim in symbolic)
     if name == "broadcast_to":
@@ -127,14 +126,17 @@ def _index(layout: Layout, parts: Sequence[infer.IndexPart]) -> Layout:
 
 
 def _part(
-    layout: Layout, axis: int, start: Dim, stop: Dim, sizes: Mapping[str, int]
+    layout: Layout, axis: int, start: Dim, stop: Dim, step: int, sizes: Mapping[str, int]
 ) -> Layout:
-    """The elements [start, stop) along one axis."""
-    first, last = dims.evaluate(start, sizes), dims.evaluate(stop, sizes)
-    shape = (*layout.shape[:axis], last - first, *layout.shape[axis + 1 :])
-    symbolic = (*layout.symbolic[:axis], stop - start, *layout.symbolic[axis + 1 :])
-    offset = layout.offset + first * layout.strides[axis]
-    return Layout(offset, shape, layout.strides, symbolic, layout.repeated)
+    """The elements at start, start + step, … below stop along one axis."""
+    rest = axis + 1
+    first, length = dims.evaluate(start, sizes), dims.steps(start, stop, step)
+    shape = (*layout.shape[:axis], dims.evaluate(length, sizes), *layout.shape[rest:])
+    symbolic = (*layout.symbolic[:axis], length, *layout.symbolic[rest:])
+    stride = layout.strides[axis]
+    strides = (*layout.strides[:axis], stride * step, *layout.strides[rest:])
+    offset = layout.offset + first * stride
+    return Layout(offset, shape, strides, symbolic, layout.repeated)
 
 
 def _broadcast(layout: Layout, shape: tuple[int, ...], symbolic: tuple[Dim, ...]) -> Layout:
@@ -200,9 +202,9 @@ def apply_views(array: Any, views: Sequence[View], sizes: Mapping[str, int], mod
         elif name == "transpose":
             array = array.transpose([int(a) for a in payload.split(",") if a.strip()])
         elif name == "part":
-            axis, start, stop = payload.split(";")
-            bounds = [dims.evaluate(dims.parse(b.strip()), sizes) for b in (start, stop)]
-            array = array[(slice(None),) * int(axis) + (slice(*bounds),)]
+            axis, start, stop, step = infer.parse_part(payload)
+            places = slice(dims.evaluate(start, sizes), dims.evaluate(stop, sizes), step)
+            array = array[(slice(None),) * axis + (places,)]
         else:
             shape = tuple(dims.evaluate(d, sizes) for d in infer.parse_shape(payload))
             if name == "broadcast_to":

@@ -90,6 +90,41 @@ def into_argument(x: Any) -> Any:
     return x * 2
 
 
+def interleaved(x: Any) -> Any:
+    """Two halves in turn."""
+    out = np.empty(x.shape[0] * 2)
+    out[::2] = x
+    out[1::2] = -x
+    return out
+
+
+def enlarged(x: Any) -> Any:
+    """Twice as many places along both axes."""
+    out = np.zeros((x.shape[0] * 2, x.shape[1] * 2))
+    out[::2, ::2] = x
+    out[1::2, ::2] = x * 2
+    out[::2, 1::2] = x + 1
+    out[1::2, 1::2] = -x
+    return out
+
+
+def channels(x: Any) -> Any:
+    """Three values a pixel, in another order."""
+    out = np.empty_like(x)
+    out[..., ::3] = x[..., 2::3]
+    out[..., 1::3] = x[..., 1::3]
+    out[..., 2::3] = x[..., ::3]
+    return out
+
+
+def red_and_black(u: Any) -> Any:
+    """A sweep over the odd places, then one over the even ones between."""
+    u = u.copy()
+    u[1:-1:2] = 0.5 * (u[:-2:2] + u[2::2])
+    u[2:-1:2] = 0.5 * (u[1:-2:2] + u[3::2])
+    return u
+
+
 ONE_KERNEL: dict[str, tuple[Any, Any]] = {
     "difference": (difference, V),
     "column": (with_column, A),
@@ -101,6 +136,9 @@ ONE_KERNEL: dict[str, tuple[Any, Any]] = {
     "corners": (corners, A),
     "corners, columns in memory": (corners, np.asfortranarray(A)),
     "reversed source": (reflected, A[::-1, ::2]),
+    "interleaved": (interleaved, V),
+    "enlarged": (enlarged, A),
+    "channels": (channels, np.hstack([A, A, A])),
 }
 
 
@@ -123,7 +161,9 @@ def test_arguments_are_written_back(mode: str) -> None:
     assert compare(into_argument, read_only, mode=mode) == ""
 
 
-@pytest.mark.parametrize("function", [difference, shifted, through_views, into_argument])
+@pytest.mark.parametrize(
+    "function", [difference, shifted, through_views, into_argument, red_and_black]
+)
 def test_short_arrays(function: Any) -> None:
     """Slices that are empty, ends that meet, IndexErrors."""
     for length in range(6):
@@ -143,12 +183,39 @@ def test_sizes_compile_nothing() -> None:
     assert fuser.n_compiled_kernels() == before
 
 
-def test_steps_run_in_numpy() -> None:
-    """Every second element is no box: a seam, and the right answer."""
+def test_steps_that_alternate_move_the_least_bytes() -> None:
+    """What is written over is neither computed nor copied."""
+
+    def function(x: Any, y: Any) -> Any:
+        out = np.empty(x.shape[0] * 2)
+        out[::2] = x
+        out[1::2] = y
+        return out
+
+    book = fuser.fuse(function).explain(V, V * 2).ledger
+    assert book.planned_bytes == book.least_bytes == V.nbytes * 4
+
+
+@pytest.mark.parametrize("mode", ["fused", "unfused", "fallback"])
+def test_steps_into_arguments(mode: str) -> None:
+    """Every second and every fourth place of an argument, and none beside them."""
+
+    def function(x: Any, v: Any) -> None:
+        x[::2] = v
+        x[3::4] += 1
+        x[-1] = 2
+
+    for x in (V.copy(), np.asfortranarray(V[::-1])):
+        assert_same(function, x, V[:10], mode=mode)
+
+
+def test_other_steps_run_in_numpy() -> None:
+    """Backwards or far apart: a seam, and the right answer."""
+
     def function(x: Any) -> Any:
         out = np.zeros_like(x)
-        out[::2] = x[::2] * 2
-        out[1::2] -= 1
+        out[::5] = x[::5] * 2
+        out[::-2] -= 1
         out[::-1] = out * 3
         return out
 
@@ -185,13 +252,15 @@ def test_graphs_with_updates_read_back() -> None:
     np.testing.assert_array_equal(found, reflected(A))
     whole = fuser.trace(into_argument, V)
     assert [node.shape for node in whole.outputs][-1] == whole.parameters[0].shape
-    assert regions.spell(regions.parse("1:n0 - 1; 0:max(n1, 2)")) == "1:n0 - 1; 0:max(n1, 2)"
+    for text in ("1:n0 - 1; 0:max(n1, 2)", "1:n0 - 1:2; 0:n1"):
+        assert regions.spell(regions.parse(text)) == text
 
 
 PLACES: tuple[Any, ...] = (
     0, -1, slice(1, None), slice(None, -1), slice(1, -1), slice(2, 4), (slice(None), 0),
     (slice(1, -1), slice(1, -1)), (slice(None), -1), (1, slice(2, None)), ..., (2, 1),
-    (slice(None, None, -1), slice(1, 3)),
+    (slice(None, None, -1), slice(1, 3)), slice(None, None, 2), slice(1, None, 2),
+    (slice(1, -1, 2), slice(None, None, 3)), (..., slice(1, None, 3)),
 )  # fmt: skip
 
 
