@@ -108,6 +108,11 @@ class Backend(ABC):
         """A new C-ordered array with any content."""
         return self.array_module.empty(shape, dtype)
 
+    def empty_in_order(self, shape: tuple[int, ...], dtype: Any, order: Sequence[int]) -> Any:
+        """A new array whose axes lie in memory in `order`, outermost first."""
+        laid = self.empty(tuple(shape[axis] for axis in order), dtype)
+        return laid.transpose(tuple(sorted(range(len(order)), key=order.__getitem__)))
+
     def sequence(self, launch: Any) -> Any:
         """An object whose `run(arrays, numbers)` does all of a bound launch at once, or None."""
         return None

@@ -62,8 +62,7 @@ class Fresh:
         """Allocate it."""
         if self.order is None:
             return backend.empty(self.shape, self.dtype)
-        laid = backend.empty(tuple(self.shape[axis] for axis in self.order), self.dtype)
-        return laid.transpose(tuple(map(int, np.argsort(self.order))))
+        return backend.empty_in_order(self.shape, self.dtype, self.order)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import numpy as np
 from fuser.backend import Backend
 from fuser.codegen import LoopNest
 from fuser.native_call import ServedCall
+from fuser.views import ordered_strides
 
 if TYPE_CHECKING:
     from fuser.backends.cpu.body import Features
@@ -97,6 +98,14 @@ class CpuBackend(Backend):
         from fuser.backends.cpu import pool
 
         return pool.empty(shape, dtype)
+
+    def empty_in_order(
+        self, shape: tuple[int, ...], dtype: np.dtype[Any], order: Sequence[int]
+    ) -> Any:
+        """A new array that owns its memory, as NumPy's results do."""
+        from fuser.backends.cpu import pool
+
+        return pool.empty(shape, dtype, ordered_strides(shape, order, dtype.itemsize))
 
     def sequence(self, launch: Any) -> Any:
         """One native call for all loop nests."""

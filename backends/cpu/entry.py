@@ -18,15 +18,17 @@ from typing import Any
 import numpy as np
 
 from fuser import native_call
-from fuser.backends.cpu import entry_fields as fields
 from fuser.backends.cpu import (
+    entry_brief,
     entry_inline,
     entry_match,
+    entry_results,
     entry_serve,
     entry_values,
     pool,
     sequence,
 )
+from fuser.backends.cpu import entry_fields as fields
 from fuser.backends.cpu.arrays import layout_is_known
 from fuser.native_call import ServedCall
 
@@ -34,7 +36,14 @@ from fuser.native_call import ServedCall
 TABLE_LIMIT = 512
 
 TEXT = sequence.TEXT.replace("define i32 @sequence", "define internal i32 @sequence") + (
-    fields.spell_out(entry_inline.paste(entry_match.TEXT + entry_values.TEXT + entry_serve.TEXT))
+    fields.spell_out(
+        entry_inline.paste(
+            "".join(
+                part.TEXT
+                for part in (entry_match, entry_values, entry_results, entry_brief, entry_serve)
+            )
+        )
+    )
 )
 
 
@@ -86,7 +95,6 @@ _PYTHON = {
     "incref": "Py_IncRef",
     "decref": "Py_DecRef",
     "new_tuple": "PyTuple_New",
-    "set_item": "PyTuple_SetItem",
     "get_item": "PyDict_GetItemWithError",
     "get_attribute": "PyObject_GetAttr",
     "clear_error": "PyErr_Clear",
@@ -181,7 +189,7 @@ class Context:
             table, draft = pattern_table(call) if general else exact_table(call)
         except NotServed:
             return False
-        self._keep.extend([table, draft.keep, draft.template])
+        self._keep.extend([table, draft.keep, draft.template, draft.scratch])
         if not general and draft.table.largest_bytes >= pool.THRESHOLD:
             self._entry.use_pool()
         if draft.long:

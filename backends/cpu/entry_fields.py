@@ -24,16 +24,16 @@ FIELDS: dict[str, tuple[str, ...]] = {
         # one a fused function
         "CONTEXT": "slow vectorcall mode expected count tables hits running api",
         # one a process: types, functions of Python's and NumPy's C API, the team, the pool
-        "API": "ndarray true tuple_items incref decref new_array to_scalar new_tuple set_item "
+        "API": "ndarray true tuple_items incref decref new_array to_scalar new_tuple "
         "get_item get_attribute clear_error compare_text to_integer release acquire set_handler "
         "capsule no_memory team malloc free pool_malloc pool_free pooled_bytes",
         # one a way to serve calls
         "TABLE": "nargs names name_list records record_list least guards guard_list words "
         "template products product_list scalars scalar_list work work_list overlaps overlap_list "
         "ranges range_list temporaries temporary_list outputs output_list operands operand_list "
-        "nests flags limit patience",
+        "nests flags limit patience lines brief scratch handed",
         # an argument: how it is compared
-        "RECORD": "kind slot object expected rank axes flags spare",
+        "RECORD": "kind slot object expected rank axes flags type",
         # a name that the function reads: how, where, its name, the object
         "GUARD": "kind scope name expected",
         # a word of the template that depends on lengths
@@ -45,8 +45,8 @@ FIELDS: dict[str, tuple[str, ...]] = {
         "OVERLAP": "written read same alike low_w low_r factor_w aw bw cw dw factor_r ar br cr dr",
         # an array to allocate, or to take from out=
         "OUTPUT": "descr rank dims strides codes given pooled generic",
-        # an address to add to a word of the template
-        "OPERAND": "place base",
+        # a word of the template: an address and another word, which is how far from there
+        "OPERAND": "place base within",
         # a product that must lie between two numbers: a kernel's form is for such lengths
         "RANGE": "factor a b c d low high",
     }.items()

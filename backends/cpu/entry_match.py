@@ -9,7 +9,8 @@ of length symbols in `symbols`; symbol 0 is the number 1.
 from __future__ import annotations
 
 TEXT = """\
-define internal i64 @product(ptr %list, ptr %symbols) {
+define inline i64 @product(ptr %list, ptr %symbols) {
+entry:
   %factor = get i64 %list PRODUCT.factor
   %a = get i64 %list PRODUCT.a
   %b = get i64 %list PRODUCT.b
@@ -23,6 +24,12 @@ define internal i64 @product(ptr %list, ptr %symbols) {
   %cd = mul i64 %vc, %vd
   %abcd = mul i64 %ab, %cd
   %all = mul i64 %factor, %abcd
+  ret i64 %all
+}
+
+define internal i64 @product_of(ptr %list, ptr %symbols) {
+entry:
+  %all = call i64 @product(ptr %list, ptr %symbols)
   ret i64 %all
 }
 
@@ -164,7 +171,9 @@ no:
   ret i1 false
 }
 
-define internal i1 @dtype_matches(ptr %descr, ptr %wanted) {
+define internal i1 @dtype_matches(i64 %descr.at, i64 %wanted.at) {
+  %descr = inttoptr i64 %descr.at to ptr
+  %wanted = inttoptr i64 %wanted.at to ptr
   %number = get i32 %descr 28
   %wanted.number = get i32 %wanted 28
   %order = get i8 %descr 26
@@ -179,7 +188,6 @@ entry:
   %count = get i64 %table TABLE.records
   %records = get ptr %table TABLE.record_list
   %least = get i64 %table TABLE.least
-  %array.type = get ptr %api API.ndarray
   store i64 1, ptr %symbols
   br label %loop
 loop:
@@ -200,8 +208,13 @@ given:
   br label %found
 found:
   %object = phi ptr [ %kept, %captured ], [ %argument, %given ]
-  %expected = get ptr %record RECORD.expected
+  %type = get ptr %object 8
+  %wanted.type = get ptr %record RECORD.type
+  %type.fits = icmp eq ptr %type, %wanted.type
+  br i1 %type.fits, label %kinds, label %no
+kinds:
   %kind = get i64 %record RECORD.kind
+  %expected = get i64 %record RECORD.expected
   %an.array = icmp ult i64 %kind, 3
   br i1 %an.array, label %array, label %other
 other:
@@ -209,31 +222,17 @@ other:
                                      i64 4, label %identity ]
 number:
   set ptr %object %bases %k
-  %number.type = get ptr %object 8
-  %number.fits = icmp eq ptr %number.type, %expected
-  br i1 %number.fits, label %next, label %no
+  br label %next
 identity:
-  set ptr %object %bases %k
-  %same = icmp eq ptr %object, %expected
+  %address = ptrtoint ptr %object to i64
+  %same = icmp eq i64 %address, %expected
   br i1 %same, label %next, label %no
 generic:
   %value = getelementptr i8, ptr %object, i64 16
   set ptr %value %bases %k
-  %generic.type = get ptr %object 8
-  %generic.fits = icmp eq ptr %generic.type, %expected
-  br i1 %generic.fits, label %next, label %no
+  br label %next
 array:
-  %type = get ptr %object 8
-  %is.array = icmp eq ptr %type, %array.type
-  br i1 %is.array, label %dtype, label %no
-dtype:
-  %descr = get ptr %object 56
-  %same.descr = icmp eq ptr %descr, %expected
-  br i1 %same.descr, label %struct, label %other.descr
-other.descr:
-  %alike = call i1 @dtype_matches(ptr %descr, ptr %expected)
-  br i1 %alike, label %struct, label %no
-struct:
+  %descr = get i64 %object 56
   %rank = get i32 %object 24
   %wide = zext i32 %rank to i64
   %wanted.rank = get i64 %record RECORD.rank
@@ -244,8 +243,15 @@ struct:
   %lacking = and i64 %lacking.of, %mask
   %off = xor i64 %wide, %wanted.rank
   %wrong = or i64 %off, %lacking
-  %right = icmp eq i64 %wrong, 0
-  br i1 %right, label %data, label %no
+  %foreign = xor i64 %descr, %expected
+  %unlike = or i64 %wrong, %foreign
+  %right = icmp eq i64 %unlike, 0
+  br i1 %right, label %data, label %other.descr
+other.descr:
+  %fitting = icmp eq i64 %wrong, 0
+  %alike = call i1 @dtype_matches(i64 %descr, i64 %expected)
+  %fine = and i1 %fitting, %alike
+  br i1 %fine, label %data, label %no
 data:
   %data.address = get ptr %object 16
   set ptr %data.address %bases %k

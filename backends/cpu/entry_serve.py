@@ -12,131 +12,6 @@ from __future__ import annotations
 TEXT = """\
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
-define inline ptr @new_array(ptr %api, ptr %output, ptr %symbols) {
-entry:
-  %room = alloca [16 x i64]
-  %rank = get i64 %output OUTPUT.rank
-  %strides = get ptr %output OUTPUT.strides
-  %known = get ptr %output OUTPUT.dims
-  %is.known = icmp ne ptr %known, null
-  br i1 %is.known, label %make, label %symbolic
-symbolic:
-  %codes = get ptr %output OUTPUT.codes
-  br label %loop
-loop:
-  %k = phi i64 [ 0, %symbolic ], [ %k1, %next ]
-  %some = icmp ult i64 %k, %rank
-  br i1 %some, label %next, label %make
-next:
-  %code = at i64 %codes %k
-  %length = at i64 %symbols %code
-  set i64 %length %room %k
-  %k1 = add i64 %k, 1
-  br label %loop
-make:
-  %dims = phi ptr [ %known, %entry ], [ %room, %loop ]
-  %type = get ptr %api API.ndarray
-  %descr = get ptr %output OUTPUT.descr
-  %incref = get ptr %api API.incref
-  call void %incref(ptr %descr)
-  %new = get ptr %api API.new_array
-  %short.rank = trunc i64 %rank to i32
-  %large = get i64 %output OUTPUT.pooled
-  %is.large = icmp ne i64 %large, 0
-  br i1 %is.large, label %choose, label %plain
-choose:
-  %capsule = get ptr %api API.capsule
-  %no.pool = icmp eq ptr %capsule, null
-  br i1 %no.pool, label %plain, label %from.pool
-plain:
-  %made = call ptr %new(ptr %type, ptr %descr, i32 %short.rank, ptr %dims, ptr %strides,
-                        ptr null, i32 0, ptr null)
-  ret ptr %made
-from.pool:
-  %set.handler = get ptr %api API.set_handler
-  %decref = get ptr %api API.decref
-  %before = call ptr %set.handler(ptr %capsule)
-  %none = icmp eq ptr %before, null
-  br i1 %none, label %failed, label %in.pool
-in.pool:
-  %got = call ptr %new(ptr %type, ptr %descr, i32 %short.rank, ptr %dims, ptr %strides,
-                       ptr null, i32 0, ptr null)
-  %ours = call ptr %set.handler(ptr %before)
-  call void %decref(ptr %before)
-  %nothing = icmp eq ptr %ours, null
-  br i1 %nothing, label %done, label %drop
-drop:
-  call void %decref(ptr %ours)
-  br label %done
-done:
-  ret ptr %got
-failed:
-  call void %decref(ptr %descr)
-  ret ptr null
-}
-
-define internal void @forget(ptr %api, ptr %table, ptr %made, i64 %count) {
-entry:
-  %decref = get ptr %api API.decref
-  br label %loop
-loop:
-  %k = phi i64 [ 0, %entry ], [ %k1, %next ]
-  %some = icmp ult i64 %k, %count
-  br i1 %some, label %next, label %done
-next:
-  %object = at ptr %made %k
-  call void %decref(ptr %object)
-  %k1 = add i64 %k, 1
-  br label %loop
-done:
-  ret void
-}
-
-define inline i1 @results(ptr %api, ptr %table, ptr %args, ptr %bases, ptr %symbols,
-                            ptr %made) {
-entry:
-  %count = get i64 %table TABLE.outputs
-  %list = get ptr %table TABLE.output_list
-  %records = get i64 %table TABLE.records
-  %record.list = get ptr %table TABLE.record_list
-  br label %loop
-loop:
-  %k = phi i64 [ 0, %entry ], [ %k1, %keep ]
-  %some = icmp ult i64 %k, %count
-  br i1 %some, label %one, label %yes
-one:
-  %offset = mul i64 %k, OUTPUT.size
-  %output = getelementptr i8, ptr %list, i64 %offset
-  %given = get i64 %output OUTPUT.given
-  %fresh = icmp slt i64 %given, 0
-  br i1 %fresh, label %allocate, label %take
-take:
-  %record.offset = mul i64 %given, RECORD.size
-  %record = getelementptr i8, ptr %record.list, i64 %record.offset
-  %slot = get i64 %record RECORD.slot
-  %target = at ptr %args %slot
-  %incref = get ptr %api API.incref
-  call void %incref(ptr %target)
-  br label %keep
-allocate:
-  %new = call ptr @new_array(ptr %api, ptr %output, ptr %symbols)
-  %none = icmp eq ptr %new, null
-  br i1 %none, label %failed, label %keep
-keep:
-  %array = phi ptr [ %target, %take ], [ %new, %allocate ]
-  set ptr %array %made %k
-  %data = get ptr %array 16
-  %place = add i64 %records, %k
-  set ptr %data %bases %place
-  %k1 = add i64 %k, 1
-  br label %loop
-yes:
-  ret i1 true
-failed:
-  call void @forget(ptr %api, ptr %table, ptr %made, i64 %k)
-  ret i1 false
-}
-
 define inline void @addresses(ptr %table, ptr %bases, ptr %words) {
 entry:
   %count = get i64 %table TABLE.operands
@@ -151,68 +26,15 @@ next:
   %operand = getelementptr i8, ptr %list, i64 %offset
   %place = get i64 %operand OPERAND.place
   %base = get i64 %operand OPERAND.base
+  %within.at = get i64 %operand OPERAND.within
   %address = at i64 %bases %base
-  %within = at i64 %words %place
+  %within = at i64 %words %within.at
   %sum = add i64 %address, %within
   set i64 %sum %words %place
   %k1 = add i64 %k, 1
   br label %loop
 done:
   ret void
-}
-
-define inline ptr @hand_over(ptr %api, ptr %table, ptr %made) {
-entry:
-  %count = get i64 %table TABLE.outputs
-  %list = get ptr %table TABLE.output_list
-  %flags = get i64 %table TABLE.flags
-  br label %loop
-loop:
-  %k = phi i64 [ 0, %entry ], [ %k1, %next ]
-  %some = icmp ult i64 %k, %count
-  br i1 %some, label %one, label %all
-one:
-  %offset = mul i64 %k, OUTPUT.size
-  %output = getelementptr i8, ptr %list, i64 %offset
-  %generic = get i64 %output OUTPUT.generic
-  %plain = icmp eq i64 %generic, 0
-  br i1 %plain, label %next, label %convert
-convert:
-  %array = at ptr %made %k
-  %to.scalar = get ptr %api API.to_scalar
-  %scalar = call ptr %to.scalar(ptr %array)
-  set ptr %scalar %made %k
-  br label %next
-next:
-  %k1 = add i64 %k, 1
-  br label %loop
-all:
-  %tuple.bit = and i64 %flags, 1
-  %is.tuple = icmp ne i64 %tuple.bit, 0
-  br i1 %is.tuple, label %tuple, label %single
-single:
-  %only = load ptr, ptr %made
-  ret ptr %only
-tuple:
-  %new.tuple = get ptr %api API.new_tuple
-  %set.item = get ptr %api API.set_item
-  %together = call ptr %new.tuple(i64 %count)
-  %none = icmp eq ptr %together, null
-  br i1 %none, label %failed, label %fill
-fill:
-  %f = phi i64 [ 0, %tuple ], [ %f1, %put ]
-  %f.some = icmp ult i64 %f, %count
-  br i1 %f.some, label %put, label %done
-put:
-  %item = at ptr %made %f
-  %ignored = call i32 %set.item(ptr %together, i64 %f, ptr %item)
-  %f1 = add i64 %f, 1
-  br label %fill
-done:
-  ret ptr %together
-failed:
-  call void @forget(ptr %api, ptr %table, ptr %made, i64 %count)
-  ret ptr null
 }
 
 define inline i32 @run(ptr %api, ptr %table, ptr %words, i1 %long) {
@@ -246,6 +68,7 @@ define internal ptr @serve(ptr %context, ptr %api, ptr %table, ptr %args, ptr %b
                            ptr %symbols) {
 entry:
   %made = alloca [32 x ptr]
+  %room = alloca [16 x i64]
   %count = get i64 %table TABLE.words
   %template = get ptr %table TABLE.template
   %words = alloca i64, i64 %count, align 16
@@ -280,7 +103,7 @@ overlaps:
   br i1 %apart, label %outputs, label %slow
 outputs:
   %allocated = call i1 @results(ptr %api, ptr %table, ptr %args, ptr %bases, ptr %symbols,
-                                ptr %made)
+                                ptr %made, ptr %room)
   br i1 %allocated, label %temporaries, label %error
 temporaries:
   %output.count = get i64 %table TABLE.outputs
@@ -442,8 +265,20 @@ serve:
   %before = get i64 %context CONTEXT.running
   %more = add i64 %before, 1
   put i64 %more %context CONTEXT.running
-  %result = call ptr @serve(ptr %context, ptr %api, ptr %table, ptr %args, ptr %bases,
-                            ptr %symbols)
+  %work = call i64 @work(ptr %table, ptr %symbols)
+  %brief = get i64 %table TABLE.brief
+  %is.brief = icmp ult i64 %work, %brief
+  br i1 %is.brief, label %briefly, label %fully
+briefly:
+  %soon = call ptr @brief(ptr %context, ptr %api, ptr %table, ptr %args, ptr %bases,
+                          ptr %symbols)
+  br label %served
+fully:
+  %late = call ptr @serve(ptr %context, ptr %api, ptr %table, ptr %args, ptr %bases,
+                          ptr %symbols)
+  br label %served
+served:
+  %result = phi ptr [ %soon, %briefly ], [ %late, %fully ]
   %during = get i64 %context CONTEXT.running
   %less = sub i64 %during, 1
   put i64 %less %context CONTEXT.running

@@ -32,6 +32,7 @@ EXACT_INTEGER = 1 << 53
 PATIENCE_NS = 20_000
 
 
+GENERIC, POOLED = fields.place("OUTPUT", "generic"), fields.place("OUTPUT", "pooled")
 SCALAR_NAME = re.compile(r"\bs\d+\b")
 _RANGE = re.compile(r"(-?\d+) <= \((s\d+)\) <= (-?\d+)")
 
@@ -49,6 +50,7 @@ class Draft:
     keep: list[Any] = field(default_factory=list)
     ranges: list[tuple[str, int, int]] = field(default_factory=list)
     template: Any = None
+    scratch: Any = None
     team: int = 0
     long: bool = False
 
@@ -95,13 +97,13 @@ def describe_arguments(draft: Draft) -> None:
     numbers = {place: name for name, place in call.specialisation.scalar_leaves}
     guarded = _guarded_scalars(draft, set(numbers.values()))
     for place, (leaf, slot) in enumerate(zip(call.leaves, slots(call), strict=True)):
-        record = {"slot": slot}
+        record = {"slot": slot, "type": id(type(leaf))}
         name = names.get(place) or numbers.get(place)
         if place in numbers and name not in guarded:
-            record |= {"kind": fields.NUMBER, "expected": id(type(leaf))}
+            record |= {"kind": fields.NUMBER}
         elif place in names and isinstance(leaf, np.generic):
             _check_generic(leaf)
-            record |= {"kind": fields.GENERIC, "expected": id(type(leaf))}
+            record |= {"kind": fields.GENERIC}
         elif place not in names:
             record |= {"kind": fields.OBJECT, "expected": id(leaf)}
             draft.keep.append(leaf)
@@ -112,13 +114,14 @@ def describe_arguments(draft: Draft) -> None:
         draft.records.append(record)
     for name, array in call.specialisation.captured.items():
         draft.record_of[name] = len(draft.records)
-        draft.records.append({"slot": -1, "object": id(array)})
+        draft.records.append({"slot": -1, "object": id(array), "type": id(type(array))})
         draft.keep.append(array)
     if call.out is not None:
         draft.record_of["o0"] = len(draft.records)
         positional = len(call.leaves) + 1 - len(call.names)
         slot = positional + call.names.index("out")
-        draft.records.append({"slot": slot, "flags": fields.IS_WRITEABLE})
+        record = {"slot": slot, "type": id(np.ndarray), "flags": fields.IS_WRITEABLE}
+        draft.records.append(record)
 
 
 def _guarded_scalars(draft: Draft, numbers: set[str]) -> set[str]:
@@ -245,31 +248,65 @@ def pack(
     bases |= {name: first + k for name, k in base_of.items()}
     if first + len(rows["temporaries"]) > fields.MOST_BASES:
         raise NotServed
+    operands = _operands(draft, bases)
     if len(table.words) > fields.MOST_WORDS:
         raise NotServed
+    draft.products.sort(key=_is_product)
     rows = rows | {
         "records": [fields.words("RECORD", **record) for record in draft.records],
         "guards": describe_names(call.specialisation.names, draft.keep),
         "products": draft.products,
         "scalars": draft.scalars,
-        "operands": [[place, bases[name]] for place, name in table.places],
+        "operands": operands,
     }
     for name, part in rows.items():
         singular = {"work": "work", "temporaries": "temporary"}.get(name, name[:-1])
         values |= {name: len(part), f"{singular}_list": _native(draft, part)}
-    draft.template = fields.array([table.words])
+    draft.template, draft.scratch = fields.array([table.words]), fields.array([table.words])
     draft.keep.extend([call.names, call.specialisation, call.launch])
     flags = fields.TUPLE if type(trace.structure) is not Leaf else 0
     flags |= fields.STATUS if call.specialisation.spec.may_raise else 0
     values["flags"] = values.get("flags", 0) | flags
+    values["brief"] = _brief(rows, values)
+    values["handed"] = int(flags & fields.TUPLE or any(row[GENERIC] for row in rows["outputs"]))
     positional = len(call.leaves) + (call.out is not None) - len(call.names)
     listed = _native(draft, [[id(name) for name in call.names]])
     words = fields.words(
         "TABLE", nargs=positional, names=len(call.names), name_list=listed,
         words=len(table.words), template=fields.address(draft.template),
-        nests=len(table.heads), **values,
+        nests=len(table.heads), scratch=fields.address(draft.scratch),
+        lines=sum(not _is_product(row) for row in draft.products), **values,
     )  # fmt: skip
     return fields.array([words])
+
+
+def _is_product(row: Sequence[int]) -> bool:
+    """Whether a row is a product of more than a number and one length."""
+    return any(row[2:5])
+
+
+def _operands(draft: Draft, bases: Mapping[str, int]) -> list[list[int]]:
+    """Addresses in the template: what each starts from, and the word that is added to it.
+
+    That word is one of its own behind the loop nests, so that a template may be filled again.
+    """
+    words = draft.table.words
+    moved = {place: len(words) + k for k, (place, _) in enumerate(draft.table.places)}
+    words.extend([words[place] for place in moved])
+    for row in draft.products:
+        row[5] = moved.get(row[5], row[5])
+    return [
+        fields.words("OPERAND", place=place, base=bases[name], within=moved[place])
+        for place, name in draft.table.places
+    ]
+
+
+def _brief(rows: Mapping[str, list[list[int]]], values: Mapping[str, int]) -> int:
+    """Work below this runs in the table's scratch; 0 where something else has to be done."""
+    pooled = any(row[POOLED] for row in rows["outputs"])
+    if pooled or rows["temporaries"] or values["flags"] & (fields.STATUS | fields.LONG):
+        return 0
+    return min(values["limit"], values["patience"])
 
 
 def _check_ranges(draft: Draft) -> None:

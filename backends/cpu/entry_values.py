@@ -9,29 +9,33 @@ TEXT = """\
 define inline void @lay_out(ptr %table, ptr %symbols, ptr %words) {
 entry:
   %count = get i64 %table TABLE.products
+  %lines = get i64 %table TABLE.lines
   %list = get ptr %table TABLE.product_list
-  br label %loop
+  br label %line.loop
+line.loop:
+  %n = phi i64 [ 0, %entry ], [ %n1, %line ]
+  %n.some = icmp ult i64 %n, %lines
+  br i1 %n.some, label %line, label %loop
+line:
+  %n.offset = mul i64 %n, PRODUCT.size
+  %n.row = getelementptr i8, ptr %list, i64 %n.offset
+  %n.place = get i64 %n.row PRODUCT.place
+  %n.factor = get i64 %n.row PRODUCT.factor
+  %n.a = get i64 %n.row PRODUCT.a
+  %n.symbol = at i64 %symbols %n.a
+  %n.value = mul i64 %n.factor, %n.symbol
+  set i64 %n.value %words %n.place
+  %n1 = add i64 %n, 1
+  br label %line.loop
 loop:
-  %k = phi i64 [ 0, %entry ], [ %k1, %next ]
+  %k = phi i64 [ %lines, %line.loop ], [ %k1, %next ]
   %some = icmp ult i64 %k, %count
   br i1 %some, label %next, label %done
 next:
   %offset = mul i64 %k, PRODUCT.size
   %product = getelementptr i8, ptr %list, i64 %offset
   %place = get i64 %product PRODUCT.place
-  %factor = get i64 %product PRODUCT.factor
-  %a = get i64 %product PRODUCT.a
-  %b = get i64 %product PRODUCT.b
-  %c = get i64 %product PRODUCT.c
-  %d = get i64 %product PRODUCT.d
-  %va = at i64 %symbols %a
-  %vb = at i64 %symbols %b
-  %vc = at i64 %symbols %c
-  %vd = at i64 %symbols %d
-  %ab = mul i64 %va, %vb
-  %cd = mul i64 %vc, %vd
-  %abcd = mul i64 %ab, %cd
-  %value = mul i64 %factor, %abcd
+  %value = call i64 @product(ptr %product, ptr %symbols)
   set i64 %value %words %place
   %k1 = add i64 %k, 1
   br label %loop
@@ -52,19 +56,7 @@ loop:
 next:
   %offset = mul i64 %k, PRODUCT.size
   %product = getelementptr i8, ptr %list, i64 %offset
-  %factor = get i64 %product PRODUCT.factor
-  %a = get i64 %product PRODUCT.a
-  %b = get i64 %product PRODUCT.b
-  %c = get i64 %product PRODUCT.c
-  %d = get i64 %product PRODUCT.d
-  %va = at i64 %symbols %a
-  %vb = at i64 %symbols %b
-  %vc = at i64 %symbols %c
-  %vd = at i64 %symbols %d
-  %ab = mul i64 %va, %vb
-  %cd = mul i64 %vc, %vd
-  %abcd = mul i64 %ab, %cd
-  %value = mul i64 %factor, %abcd
+  %value = call i64 @product(ptr %product, ptr %symbols)
   %more = add i64 %sum, %value
   %k1 = add i64 %k, 1
   br label %loop
@@ -161,7 +153,7 @@ loop:
 look:
   %offset = mul i64 %k, RANGE.size
   %range = getelementptr i8, ptr %list, i64 %offset
-  %value = call i64 @product(ptr %range, ptr %symbols)
+  %value = call i64 @product_of(ptr %range, ptr %symbols)
   %low = get i64 %range RANGE.low
   %high = get i64 %range RANGE.high
   %above = icmp sge i64 %value, %low
@@ -185,7 +177,7 @@ entry:
   %w = at i64 %bases %written
   %low.w = get i64 %list OVERLAP.low_w
   %product.w = getelementptr i8, ptr %list, i64 OVERLAP.factor_w
-  %reach.w = call i64 @product(ptr %product.w, ptr %symbols)
+  %reach.w = call i64 @product_of(ptr %product.w, ptr %symbols)
   %w.from = sub i64 %w, %low.w
   %w.to = add i64 %w, %reach.w
   br label %loop
@@ -203,7 +195,7 @@ look:
 other:
   %low.other = get i64 %pair OVERLAP.low_r
   %product.r = getelementptr i8, ptr %pair, i64 OVERLAP.factor_r
-  %reach.other = call i64 @product(ptr %product.r, ptr %symbols)
+  %reach.other = call i64 @product_of(ptr %product.r, ptr %symbols)
   br label %compare
 compare:
   %low.r = phi i64 [ %low.w, %look ], [ %low.other, %other ]
@@ -245,7 +237,7 @@ next:
   %product = getelementptr i8, ptr %list, i64 %offset
   %place = add i64 %first, %k
   set i64 %used %bases %place
-  %size = call i64 @product(ptr %product, ptr %symbols)
+  %size = call i64 @product_of(ptr %product, ptr %symbols)
   %end = add i64 %used, %size
   %up = add i64 %end, 63
   %rounded = and i64 %up, -64

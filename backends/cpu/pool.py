@@ -250,11 +250,16 @@ class OutputPool:
     def _unlock(self) -> None:
         ctypes.c_int32.from_address(self._places["lock"]).value = 0
 
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-        """An uninitialised C-ordered array from the pool."""
+    def empty(
+        self,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        strides: tuple[int, ...] | None = None,
+    ) -> np.ndarray[Any, Any]:
+        """An uninitialised array from the pool; C-ordered unless it has strides."""
         before = self._set(self._capsule)
         try:
-            return np.empty(shape, dtype)
+            return np.ndarray(shape, dtype, strides=strides)
         finally:
             self._set(before)
 
@@ -320,11 +325,13 @@ def pool() -> OutputPool | None:
         return _made()
 
 
-def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """An uninitialised array: from the pool when it is large."""
+def empty(
+    shape: tuple[int, ...], dtype: np.dtype[Any], strides: tuple[int, ...] | None = None
+) -> np.ndarray[Any, Any]:
+    """An uninitialised array: from the pool when it is large; C-ordered unless it has strides."""
     size = dtype.itemsize
     for length in shape:
         size *= length
     if size >= THRESHOLD and (found := pool()) is not None:
-        return found.empty(shape, dtype)
-    return np.empty(shape, dtype)
+        return found.empty(shape, dtype, strides)
+    return np.ndarray(shape, dtype, strides=strides)

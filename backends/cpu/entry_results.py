@@ -1,0 +1,196 @@
+"""The dispatcher's results, as text: arrays to allocate, how they are handed over or forgotten."""
+
+from __future__ import annotations
+
+TEXT = """\
+define inline ptr @dims_of(ptr %output, ptr %symbols, ptr %room) {
+entry:
+  %known = get ptr %output OUTPUT.dims
+  %is.known = icmp ne ptr %known, null
+  br i1 %is.known, label %done, label %symbolic
+symbolic:
+  %rank = get i64 %output OUTPUT.rank
+  %codes = get ptr %output OUTPUT.codes
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %symbolic ], [ %k1, %next ]
+  %some = icmp ult i64 %k, %rank
+  br i1 %some, label %next, label %done
+next:
+  %code = at i64 %codes %k
+  %length = at i64 %symbols %code
+  set i64 %length %room %k
+  %k1 = add i64 %k, 1
+  br label %loop
+done:
+  %dims = phi ptr [ %known, %entry ], [ %room, %loop ]
+  ret ptr %dims
+}
+
+define inline ptr @small_array(ptr %api, ptr %output, ptr %dims) {
+entry:
+  %rank = get i32 %output OUTPUT.rank
+  %strides = get ptr %output OUTPUT.strides
+  %type = get ptr %api API.ndarray
+  %descr = get ptr %output OUTPUT.descr
+  %incref = get ptr %api API.incref
+  call void %incref(ptr %descr)
+  %new = get ptr %api API.new_array
+  %made = call ptr %new(ptr %type, ptr %descr, i32 %rank, ptr %dims, ptr %strides,
+                        ptr null, i32 0, ptr null)
+  ret ptr %made
+}
+
+define inline ptr @new_array(ptr %api, ptr %output, ptr %dims) {
+entry:
+  %large = get i64 %output OUTPUT.pooled
+  %is.large = icmp ne i64 %large, 0
+  br i1 %is.large, label %choose, label %plain
+choose:
+  %capsule = get ptr %api API.capsule
+  %no.pool = icmp eq ptr %capsule, null
+  br i1 %no.pool, label %plain, label %from.pool
+plain:
+  %made = call ptr @small_array(ptr %api, ptr %output, ptr %dims)
+  ret ptr %made
+from.pool:
+  %set.handler = get ptr %api API.set_handler
+  %decref = get ptr %api API.decref
+  %before = call ptr %set.handler(ptr %capsule)
+  %none = icmp eq ptr %before, null
+  br i1 %none, label %failed, label %in.pool
+in.pool:
+  %got = call ptr @small_array(ptr %api, ptr %output, ptr %dims)
+  %ours = call ptr %set.handler(ptr %before)
+  call void %decref(ptr %before)
+  %nothing = icmp eq ptr %ours, null
+  br i1 %nothing, label %done, label %drop
+drop:
+  call void %decref(ptr %ours)
+  br label %done
+done:
+  ret ptr %got
+failed:
+  ret ptr null
+}
+
+define internal void @forget(ptr %api, ptr %table, ptr %made, i64 %count) {
+entry:
+  %decref = get ptr %api API.decref
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %entry ], [ %k1, %next ]
+  %some = icmp ult i64 %k, %count
+  br i1 %some, label %next, label %done
+next:
+  %object = at ptr %made %k
+  call void %decref(ptr %object)
+  %k1 = add i64 %k, 1
+  br label %loop
+done:
+  ret void
+}
+
+define inline i1 @results(ptr %api, ptr %table, ptr %args, ptr %bases, ptr %symbols,
+                          ptr %made, ptr %room) {
+entry:
+  %count = get i64 %table TABLE.outputs
+  %list = get ptr %table TABLE.output_list
+  %records = get i64 %table TABLE.records
+  %record.list = get ptr %table TABLE.record_list
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %entry ], [ %k1, %keep ]
+  %some = icmp ult i64 %k, %count
+  br i1 %some, label %one, label %yes
+one:
+  %offset = mul i64 %k, OUTPUT.size
+  %output = getelementptr i8, ptr %list, i64 %offset
+  %given = get i64 %output OUTPUT.given
+  %fresh = icmp slt i64 %given, 0
+  br i1 %fresh, label %allocate, label %take
+take:
+  %record.offset = mul i64 %given, RECORD.size
+  %record = getelementptr i8, ptr %record.list, i64 %record.offset
+  %slot = get i64 %record RECORD.slot
+  %target = at ptr %args %slot
+  %incref = get ptr %api API.incref
+  call void %incref(ptr %target)
+  br label %keep
+allocate:
+  %dims = call ptr @dims_of(ptr %output, ptr %symbols, ptr %room)
+  %new = call ptr @new_array(ptr %api, ptr %output, ptr %dims)
+  %none = icmp eq ptr %new, null
+  br i1 %none, label %failed, label %keep
+keep:
+  %array = phi ptr [ %target, %take ], [ %new, %allocate ]
+  set ptr %array %made %k
+  %data = get ptr %array 16
+  %place = add i64 %records, %k
+  set ptr %data %bases %place
+  %k1 = add i64 %k, 1
+  br label %loop
+yes:
+  ret i1 true
+failed:
+  call void @forget(ptr %api, ptr %table, ptr %made, i64 %k)
+  ret i1 false
+}
+
+define inline ptr @hand_over(ptr %api, ptr %table, ptr %made) {
+entry:
+  %count = get i64 %table TABLE.outputs
+  %list = get ptr %table TABLE.output_list
+  %flags = get i64 %table TABLE.flags
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %entry ], [ %k1, %next ]
+  %some = icmp ult i64 %k, %count
+  br i1 %some, label %one, label %all
+one:
+  %offset = mul i64 %k, OUTPUT.size
+  %output = getelementptr i8, ptr %list, i64 %offset
+  %generic = get i64 %output OUTPUT.generic
+  %plain = icmp eq i64 %generic, 0
+  br i1 %plain, label %next, label %convert
+convert:
+  %array = at ptr %made %k
+  %to.scalar = get ptr %api API.to_scalar
+  %scalar = call ptr %to.scalar(ptr %array)
+  set ptr %scalar %made %k
+  br label %next
+next:
+  %k1 = add i64 %k, 1
+  br label %loop
+all:
+  %tuple.bit = and i64 %flags, 1
+  %is.tuple = icmp ne i64 %tuple.bit, 0
+  br i1 %is.tuple, label %tuple, label %single
+single:
+  %only = load ptr, ptr %made
+  ret ptr %only
+tuple:
+  %new.tuple = get ptr %api API.new_tuple
+  %first = get i64 %api API.tuple_items
+  %together = call ptr %new.tuple(i64 %count)
+  %none = icmp eq ptr %together, null
+  br i1 %none, label %failed, label %fill
+fill:
+  %items = getelementptr i8, ptr %together, i64 %first
+  br label %place
+place:
+  %f = phi i64 [ 0, %fill ], [ %f1, %put ]
+  %f.some = icmp ult i64 %f, %count
+  br i1 %f.some, label %put, label %done
+put:
+  %item = at ptr %made %f
+  set ptr %item %items %f
+  %f1 = add i64 %f, 1
+  br label %place
+done:
+  ret ptr %together
+failed:
+  call void @forget(ptr %api, ptr %table, ptr %made, i64 %count)
+  ret ptr null
+}
+"""
