@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from fuser.backends.cpu.body import Module
 from fuser.backends.cpu.column_reduction import PADDING, TILE, ColumnReduction
+from fuser.backends.cpu.column_tiles import TiledColumns, can_be_tiled
 from fuser.backends.cpu.reduction_stages import Stages
 from fuser.backends.cpu.row_reduction import RowReduction
 from fuser.codegen import LoopNest
@@ -26,6 +27,9 @@ PART, PARTS = 1 << 16, 64
 CUT = 1 << 12
 #: Words of partial results that an argument block may hold.
 SCRATCH_WORDS = 1024
+#: With so many elements columns are cut into tiles and those into parts, for the memory's sake;
+#: then there may be a word for so many elements.
+TILED_ELEMENTS, WORD_ELEMENTS = 1 << 22, 256
 #: Places are counted in 32 bits within one part.
 LONGEST_PLACES = 1 << 30
 #: Rows of at most this many elements are computed side by side: where each element is picked up
@@ -72,6 +76,8 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
         ColumnReduction(module, _turned(nest), name, split=False, narrow=True).emit()
     elif nest.strategy == "row":
         RowReduction(module, nest, name, split=split).emit()
+    elif can_be_tiled(nest):
+        TiledColumns(module, nest, name, split=split).emit()
     else:
         ColumnReduction(module, nest, name, split=split).emit()
 
@@ -134,8 +140,11 @@ def lay_out(nest: LoopNest, lengths: Sequence[int]) -> tuple[list[int], Extent]:
     if can_lie_beside(nest) and reduced <= short_rows(nest):
         return [], _beside(kept, reduced, elements)
     wide = max(fair, min(TILE, inner // JOBS)) // COLUMNS * COLUMNS
+    if tiled := can_be_tiled(nest) and elements >= TILED_ELEMENTS:
+        wide = TILE
     ochunk, ichunk = (1, max(COLUMNS, wide)) if column else (fair, 1)
-    parts, length = _parts(nest, rows, inner, lengths[nest.rank - nest.reduced], elements)
+    length = lengths[nest.rank - nest.reduced]
+    parts, length = _parts(nest, rows, inner, length, elements, tiled=tiled)
     if parts < 2:
         return [], Extent(rows, inner, elements, ochunk, ichunk)
     stages = Stages(nest)
@@ -166,10 +175,10 @@ def _width(nest: LoopNest, inner: int) -> int:
 
 
 def _parts(
-    nest: LoopNest, rows: int, inner: int, length: int, elements: int
+    nest: LoopNest, rows: int, inner: int, length: int, elements: int, *, tiled: bool
 ) -> tuple[int, int]:
     """How many parts the outermost reduced loop is cut into, and their length."""
-    jobs = rows * -(-inner // COLUMNS)
+    jobs = rows * -(-inner // (TILE if tiled else COLUMNS))
     places = any(i.op.startswith("arg") for i in nest.body)
     least = -(-length // LONGEST_PLACES) if places else 1
     if jobs >= JOBS or not rows or not inner:
@@ -178,7 +187,8 @@ def _parts(
         stages = Stages(nest)
         slots = stages.slots(column=nest.strategy == "column")
         words = max(1, rows * slots * _width(nest, inner))  # of one part
-        room = (SCRATCH_WORDS - rows * len(stages.loops)) // words
+        most = elements // WORD_ELEMENTS if tiled else SCRATCH_WORDS
+        room = (most - rows * len(stages.loops)) // words
         wanted = max(least, min(elements // PART // jobs, PARTS // jobs, room))
     if wanted < 2:
         return 1, length

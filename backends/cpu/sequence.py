@@ -12,6 +12,7 @@ import ctypes
 import math
 import struct
 import threading
+from array import array
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -182,6 +183,7 @@ class Sequence:
         """Look at the number of threads again."""
         self._mode = native_call.MODE_WORD.value
         self._team = self.table.share_out()
+        self._template = array("q", self.table.words)
 
     def run(self, arrays: dict[str, Any], numbers: Mapping[str, Any]) -> int:
         """Allocate outputs into `arrays` and run every loop nest.
@@ -199,10 +201,9 @@ class Sequence:
         if native_call.MODE_WORD.value != self._mode:
             self._share_out()
         table = self.table
-        words = table.words.copy()
+        words = self._template[:]
         for at, wanted in table.scalars:
-            packed = pack_scalars(wanted, numbers)
-            words[at : at + len(wanted)] = struct.unpack(f"={len(wanted)}q", packed)
+            words[at : at + len(wanted)] = array("q", pack_scalars(wanted, numbers))
         for entry in table.outputs:
             if entry.name not in arrays:
                 arrays[entry.name] = entry.make(self._backend)
@@ -216,8 +217,7 @@ class Sequence:
             )
         for at, name, offset in self._bases:
             words[at] = bases[name] + offset
-        packed = struct.pack(f"={len(words)}q", *words)
-        return int(self._run(packed, len(table.heads), self._team))
+        return int(self._run(words.tobytes(), len(table.heads), self._team))
 
 
 _BYTE = np.dtype(np.uint8)

@@ -37,7 +37,8 @@ def test_forms_follow_from_lengths() -> None:
         words, extent = reduction_forms.lay_out(nest, lengths)
         assert extent.form == form, lengths
         assert extent.elements == np.prod(lengths)
-        assert len(words) <= reduction_forms.SCRATCH_WORDS + 16
+        room = extent.elements // reduction_forms.WORD_ELEMENTS
+        assert len(words) <= max(reduction_forms.SCRATCH_WORDS, room) + 16
         assert bool(words) == form.endswith("split")
 
 

@@ -1,0 +1,299 @@
+"""Reductions down columns, a block of rows at a time: memory is read from one end to the other.
+
+A tile is some columns beside each other. For each stage its rows are taken block by block, and in
+a block one vector of columns after another; running values wait in memory that stays in the first
+cache. Results of a stage are written down there too, for the stages after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+from fuser.backends.cpu import accumulators, conversion
+from fuser.backends.cpu.accumulators import Accumulator
+from fuser.backends.cpu.body import Module, Value
+from fuser.backends.cpu.column_reduction import PADDING, TILE, ColumnReduction
+from fuser.backends.cpu.emit_reduction import deal, element_bytes
+from fuser.backends.cpu.loops import begin_loop
+from fuser.backends.cpu.reduction_stages import Stages
+from fuser.codegen import LoopNest
+
+#: Rows of one block.
+ROWS = 8
+#: Marks a value's result among the parts of its running value.
+RESULT = -1
+#: Bytes that are kept for one column of a tile, at most.
+MOST_BYTES = 512
+
+
+def kept_bytes(nest: LoopNest) -> int:
+    """Bytes that are written down for one column."""
+    return sum(element_bytes(scalar) for scalar in _slots(nest).values())
+
+
+def can_be_tiled(nest: LoopNest) -> bool:
+    """Whether a nest's columns can be computed by tiles."""
+    return nest.strategy == "column" and nest.reduced == 1 and kept_bytes(nest) <= MOST_BYTES
+
+
+def _slots(nest: LoopNest) -> dict[tuple[int, int], str]:
+    """What is written down: (value, which part of it) -> its scalar type."""
+    stages = Stages(nest)
+    found: dict[tuple[int, int], str] = {}
+    for stage in stages.loops:
+        for accumulator in stages.reductions_of(stage):
+            kinds = [accumulator.register, accumulator.index][: _part_count(accumulator)]
+            for part, scalar in enumerate(kinds):
+                found[accumulator.number, part] = scalar
+    for place in range(len(nest.body)):
+        number = stages.first + place
+        if stages.levels[number] == 1:
+            found[number, RESULT] = conversion.REGISTER[nest.dtype_of(number)]
+    return found
+
+
+class TiledColumns(ColumnReduction):
+    """Emits one nest by tiles of columns."""
+
+    def __init__(self, module: Module, nest: LoopNest, name: str, *, split: bool) -> None:
+        """Reserve memory for what is written down."""
+        super().__init__(module, nest, name, split=split)
+        self.postponed, self.left = -1, []
+        self.slots: dict[tuple[int, int], tuple[int, str]] = {}
+        size = 0
+        for key, scalar in _slots(nest).items():
+            self.slots[key] = size, scalar
+            size += element_bytes(scalar) * (TILE + PADDING)
+        self.scratch = [f"  %left = alloca [{max(size, 1)} x i8], align 64"]
+
+    # -- stages -----------------------------------------------------------------------------
+
+    def _results_of(self, place: str) -> None:
+        """All columns of one outer iteration, tile by tile."""
+        b = self.b
+        count = self.number("sub i64 %iend, %ibegin")
+        tiles = self.number(f"udiv i64 {self.number(f'add i64 {count}, {TILE - 1}')}, {TILE}")
+        loop = begin_loop(b, "0", tiles)
+        begin = self.number(f"add i64 %ibegin, {self.number(f'mul i64 {loop.index}, {TILE}')}")
+        end = self.number(f"add i64 {begin}, {TILE}")
+        more = b.value(f"icmp ult i64 {end}, %iend", "i1", 1).text
+        self.tile, self.tile_end = begin, self.number(f"select i1 {more}, i64 {end}, i64 %iend")
+        if self.split:
+            self._part_of_tile()
+        else:
+            self._whole_tile()
+        loop.end()
+
+    def _whole_tile(self) -> None:
+        """All stages of one tile."""
+        stages = self.stages
+        self._visit(partial(self._begin, 0))
+        for stage in stages.loops:
+            self._blocks(stage)
+            if stages.reductions_of(stage):
+                self._visit(partial(self._done, stage))
+        if not stages.reductions_of(stages.last):
+            self._visit(self._store_all)
+
+    def _begin(self, stage: int) -> None:
+        """What one vector of columns needs before its first rows are taken."""
+        self._results(stage)
+        self._write_down(stage)
+
+    def _done(self, stage: int) -> None:
+        """What follows from a stage for one vector of columns."""
+        running = self.stages.reductions_of(stage)
+        self._read_running(running)
+        for accumulator in running:
+            self._finish(accumulator, accumulator.parts)
+        self._begin(stage + 1)
+        if stage == self.stages.last:
+            self._store_all()
+
+    def _store_all(self) -> None:
+        """Store the results of one vector of columns."""
+        for place, (number, _) in enumerate(self.nest.stores):
+            if self.stages.store_level(place) == 1:
+                self._store_result(len(self.nest.loads) + place, number)
+
+    def _part_of_tile(self) -> None:
+        """One stage of one part; the last stage's first part also stores results."""
+        b, stages = self.b, self.stages
+        zeroth = b.value(f"icmp eq i64 {self.part}, 0", "i1", 1).text
+        for at, stage in enumerate(stages.loops):
+            mine = b.value(f"icmp eq i64 {self.now}, {at}", "i1", 1).text
+            with self._where(mine):
+                self._visit(partial(self._join_before, stage))
+                self._blocks(stage)
+                if stages.reductions_of(stage):
+                    self._visit(partial(self._keep_running, stage))
+        last = b.value(f"icmp eq i64 {self.now}, {stages.final}", "i1", 1).text
+        with self._where(b.value(f"and i1 {last}, {zeroth}", "i1", 1).text):
+            self._visit(self._join_and_store)
+
+    def _join_before(self, stage: int) -> None:
+        """What a stage of one vector of columns needs of all parts of those before."""
+        self._results(0)
+        for before in self.stages.loops:
+            if before < stage:
+                self._join(before, self.stages.reductions_of(before))
+                self._results(before + 1)
+        self._write_down(stage)
+
+    def _join_and_store(self) -> None:
+        """Join all parts of all stages, and store the results."""
+        self._results(0)
+        for stage in self.stages.loops:
+            if running := self.stages.reductions_of(stage):
+                self._join(stage, running)
+                self._results(stage + 1)
+        self._store_all()
+
+    def _keep_running(self, stage: int) -> None:
+        """Hand a part's results of one vector of columns to the other parts."""
+        running = self.stages.reductions_of(stage)
+        self._read_running(running)
+        self._keep(stage, running)
+
+    # -- loops ------------------------------------------------------------------------------
+
+    @contextmanager
+    def _where(self, condition: str) -> Iterator[None]:
+        """What is written inside is run where a condition holds."""
+        b = self.b
+        then, after = b.label("then"), b.label("after")
+        b.line(f"br i1 {condition}, label %{then}, label %{after}")
+        b.start(then)
+        yield
+        b.line(f"br label %{after}")
+        b.start(after)
+
+    def _at_columns(self, column: str, mask: Value | None, amount: str) -> None:
+        """Go to one vector of columns."""
+        self.current, self.mask, self.amount = column, mask, amount
+        self.tops = self._at(self.rows, column)
+
+    def _visit(self, write: Callable[[], None]) -> None:
+        """Do something once for each native vector of columns of the tile."""
+
+        def visit(column: str, mask: Value | None, amount: str) -> None:
+            self._at_columns(column, mask, amount)
+            saved = dict(self.values)
+            write()
+            self.values = saved
+
+        widths, self.widths = self.widths, [self.native]
+        self._walk(self.tile, self.tile_end, visit)
+        self.widths = widths
+
+    def _blocks(self, stage: int) -> None:
+        """All rows of a stage, block by block."""
+        b, count = self.b, self.counts[0]
+        up = self.number(f"add i64 {count}, {ROWS - 1}")
+        loop = begin_loop(b, "0", self.number(f"udiv i64 {up}, {ROWS}"))
+        first = self.number(f"mul i64 {loop.index}, {ROWS}")
+        end = self.number(f"add i64 {first}, {ROWS}")
+        more = b.value(f"icmp ult i64 {end}, {count}", "i1", 1).text
+        end = self.number(f"select i1 {more}, i64 {end}, i64 {count}")
+
+        def visit(column: str, mask: Value | None, amount: str) -> None:
+            self._at_columns(column, mask, amount)
+            saved = dict(self.values)
+            self._block(stage, first, end)
+            self.values = saved
+
+        self._walk(self.tile, self.tile_end, visit)
+        loop.end()
+
+    def _block(self, stage: int, first: str, end: str) -> None:
+        """One block of rows in one vector of columns."""
+        b, running = self.b, self.stages.reductions_of(stage)
+        for accumulator in running:
+            accumulator.parts = [
+                self._read((accumulator.number, part)) for part in range(_part_count(accumulator))
+            ]
+        for number in self.stages.edge(stage):
+            self.values[number] = self._operand(number)
+        loop = begin_loop(b, first, end)
+        for accumulator in running:
+            accumulator.parts = [loop.carry(part) for part in accumulator.parts]
+        along = self.nest.rank - self.nest.reduced
+        places = [
+            self.moved(top, self.number(f"mul i64 {loop.index}, {self.strides[k][along]}"))
+            for k, top in enumerate(self.tops)
+        ]
+        operands = self._vector(stage, running, lambda k: places[k], self._step, self.mask)
+        for accumulator, value in zip(running, operands, strict=True):
+            index = self._index(accumulator, loop.index)
+            accumulators.take(b, accumulator, value, None, index)
+        loop.end([part for accumulator in running for part in accumulator.parts])
+        deal(loop.results, running)
+        for accumulator in running:
+            for part, value in enumerate(accumulator.parts):
+                self._write((accumulator.number, part), value)
+
+    # -- what is written down ---------------------------------------------------------------
+
+    def _operand(self, number: int, lanes: int = 0) -> Value:
+        """As the base class; what is not at hand is loaded, read back or computed again."""
+        if number in self.values:
+            return super()._operand(number, lanes)
+        if number < len(self.nest.loads):
+            self.values[number] = self._edge(number)
+        elif (number, RESULT) in self.slots:
+            self.values[number] = self._read((number, RESULT))
+        else:  # of scalars alone
+            self._instruction(number, self.nest.body[number - self.first], 0)
+        found = super()._operand(number, lanes)
+        del self.values[number]  # another block may not see it
+        return found
+
+    def _write_down(self, stage: int) -> None:
+        """Write down all results at hand, and what the running values of a stage start from."""
+        for key in self.slots:
+            if key[1] == RESULT and key[0] in self.values:
+                self._write(key, self._operand(key[0]))
+        for accumulator in self.stages.reductions_of(stage):
+            for part, value in enumerate(accumulators.start(self.b, accumulator, self.lanes)):
+                self._write((accumulator.number, part), value)
+
+    def _read_running(self, running: list[Accumulator]) -> None:
+        """Read running values back; places count from the column's start."""
+        b = self.b
+        for accumulator in running:
+            value = self._read((accumulator.number, 0))
+            accumulator.parts = [value]
+            if accumulator.places:
+                index = self._read((accumulator.number, 1))
+                if index.scalar != "i64":
+                    index = b.cast("zext", index, "i64")
+                begin = b.splat(Value(self.begin, "i64", 1), self.lanes)
+                accumulator.parts.append(b.op("add", index, begin))
+
+    def _address(self, key: tuple[int, int]) -> tuple[str, str]:
+        """Where something of the current columns is written down, and as what."""
+        offset, scalar = self.slots[key]
+        beside = self.number(f"sub i64 {self.current}, {self.tile}")
+        place = self.number(f"mul i64 {beside}, {element_bytes(scalar)}")
+        return self.moved("%left", self.number(f"add i64 {place}, {offset}")), scalar
+
+    def _write(self, key: tuple[int, int], value: Value) -> None:
+        """Write one vector down."""
+        address, scalar = self._address(key)
+        raw = self.b.cast("zext", value, "i8") if scalar == "i1" else value
+        self.b.line(f"store {raw.typed}, ptr {address}, align 1")
+
+    def _read(self, key: tuple[int, int]) -> Value:
+        """Read one vector back."""
+        address, scalar = self._address(key)
+        memory = "i8" if scalar == "i1" else scalar
+        kind = Value("", memory, self.lanes).type
+        raw = self.b.value(f"load {kind}, ptr {address}, align 1", memory, self.lanes)
+        return self.b.compare("icmp ne", raw, self.b.iconst(raw, 0)) if scalar == "i1" else raw
+
+
+def _part_count(accumulator: Accumulator) -> int:
+    """Vectors of one running value in a column."""
+    return 2 if accumulator.places else 1
