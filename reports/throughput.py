@@ -1,6 +1,7 @@
-"""The table of large-array speed: from the record of `tools/throughput.py` to one page.
+"""The table of arrays' speed: from a record of `tools/throughput.py` to one page.
 
     cd reports/recorded && python -m fuser.reports.throughput throughput.json throughput.md
+    cd reports/recorded && python -m fuser.reports.throughput reductions.json reductions.md
 
 A ratio is a peer's time over ours, paired round by round; its interval is Student's t over the
 rounds of one run, so it covers the noise of that run and not differences between runs. The share
@@ -26,6 +27,13 @@ LARGE_BYTES = 64_000_000
 COMPUTE_BOUND = 1.3
 """A C loop this many times slower than moving its bytes is bound by its arithmetic."""
 
+TITLES = {
+    "pointwise": "Large arrays: times, peers, ceilings",
+    "rows": "Reductions and normalisations: times, peers, ceilings",
+}
+"""Of the sets of `tools/throughput_sets.py`."""
+TARGET_SHARES = {"pointwise": 0.85, "rows": 0.8}
+"""Of the ceiling: what each set is held against."""
 COLUMNS = (
     "workload", "dtype", "elements", "fresh ms", "best peer", "times as fast", "into ms",
     "best peer", "times as fast", "ceiling", "share",
@@ -69,6 +77,7 @@ def table(record: Mapping[str, Any]) -> pd.DataFrame:
     for cell in record["cells"].values():
         ours = cell["rows"][OURS].get("seconds", {})
         head = {name: cell[name] for name in ("workload", "dtype", "elements")}
+        head["shape"] = _shape(cell)
         if not ours:
             rows.append({**head, "best": cell["rows"][OURS].get("reason", "")})
             continue
@@ -84,21 +93,28 @@ def table(record: Mapping[str, Any]) -> pd.DataFrame:
         best = min(fresh, key=lambda name: float(np.median(fresh[name])))
         into = {name: times[best_form({"seconds": times}) or ""] for name, times in peers.items()}
         best_into = min(into, key=lambda name: float(np.median(into[name])))
+        our_into = ours.get(INTO, ours["fresh"])  # a number goes into no array
         ratio, low, high = paired(fresh[best], ours["fresh"])
         least_s, bound = ceiling_s(cell)
         rows.append({
             **head, "output_bytes": cell["rows"][OURS]["output_bytes"],
             "fresh_ms": 1e3 * np.median(ours["fresh"]), "best": best, "ratio": ratio,
-            "low": low, "high": high, "into_ms": 1e3 * np.median(ours[INTO]),
+            "low": low, "high": high, "into_ms": 1e3 * np.median(our_into),
             "best_into": best_into,
-            "into_ratio": float(np.median(into[best_into]) / np.median(ours[INTO])),
-            "share": float(least_s / min(np.median(ours[INTO]), np.median(ours["fresh"]))),
+            "into_ratio": float(np.median(into[best_into]) / np.median(our_into)),
+            "share": float(least_s / min(np.median(our_into), np.median(ours["fresh"]))),
             "bound": bound,
         })  # fmt: skip
     return pd.DataFrame(rows)
 
 
-def summary(cells: pd.DataFrame) -> list[str]:
+def _shape(cell: Mapping[str, Any]) -> str:
+    """How many elements, and the lengths that belong to them."""
+    further = (f", {name} {value:,}" for name, value in cell.get("axes", {}).items())
+    return f"{cell['elements']:,}{''.join(further)}"
+
+
+def summary(cells: pd.DataFrame, target: float = 0.85) -> list[str]:
     """What the table says in a few lines."""
     known = cells.dropna(subset=["ratio"])
     large = known["output_bytes"] >= LARGE_BYTES
@@ -112,8 +128,8 @@ def summary(cells: pd.DataFrame) -> list[str]:
             )
     slower = known[known["high"] < 0.95]
     lines.append(f"- Cells whose whole interval lies below 0.95: {len(slower)}.")
-    reached = known[known["share"] >= 0.85]
-    lines.append(f"- At 0.85 of the ceiling or more: {len(reached)} of {len(known)} cells.")
+    reached = known[known["share"] >= target]
+    lines.append(f"- At {target} of the ceiling or more: {len(reached)} of {len(known)} cells.")
     return lines
 
 
@@ -123,18 +139,23 @@ def page(record: Mapping[str, Any]) -> str:
     machine = record["machine"]
     peers = ", ".join(f"{name} {number}" for name, number in record["packages"].items())
     lines = [
-        "# Large arrays: times, peers, ceilings", "",
+        f"# {TITLES[_set_of(record)]}", "",
         f"{machine['cpu']}, {record['threads']} threads, {machine['os']}; {peers}.", "",
-        *summary(cells), "",
+        *summary(cells, TARGET_SHARES[_set_of(record)]), "",
         f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|",
     ]  # fmt: skip
     lines += [_line(row) for row in cells.to_dict("records")]
     return "\n".join(lines) + "\n"
 
 
+def _set_of(record: Mapping[str, Any]) -> str:
+    """Which set of workloads a record is of."""
+    return str(record.get("set", "pointwise"))
+
+
 def _line(row: Mapping[Any, Any]) -> str:
     """One row of the page's table."""
-    head = f"| {row['workload']} | {row['dtype']} | {row['elements']:,} "
+    head = f"| {row['workload']} | {row['dtype']} | {row['shape']} "
     if np.isnan(row.get("ratio", np.nan)):
         return f"{head}| | {row['best']} | | | | | | |"
     known = not np.isnan(row["low"])
@@ -154,7 +175,7 @@ def main() -> None:
     chosen = parser.parse_args()
     record = json.loads(chosen.record.read_text(encoding="utf-8"))
     chosen.page.write_text(page(record), encoding="utf-8")
-    print("\n".join(summary(table(record))))
+    print("\n".join(summary(table(record), TARGET_SHARES[_set_of(record)])))
 
 
 if __name__ == "__main__":

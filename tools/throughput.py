@@ -1,6 +1,7 @@
 """How fast large arrays are computed: the fuser, its peers and the machine's ceilings, in one run.
 
     python tools/throughput.py reports/recorded/throughput.json --budget-s 1200
+    python tools/throughput.py reports/recorded/reductions.json --set rows --budget-s 1500
 
 Every runner lives in a process of its own and holds the same inputs. For each workload, dtype and
 size they are timed in turns, in random order, so that a drift of the machine meets all. A peer
@@ -26,22 +27,14 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(ROOT)]
 
-from fuser.suites import machine  # noqa: E402 - the checkout is put on the path above
-from fuser.suites.registry import resolve  # noqa: E402
+from throughput_sets import SETS, Cell  # noqa: E402 - both are put on the path above
+
+from fuser.suites import machine  # noqa: E402
 
 SERVER = Path(__file__).with_name("throughput_server.py")
 OURS, CEILING = "fused", "c"
-PEERS = ("eager", "numexpr", "numba", "jax", "torch")
-WORKLOADS = (
-    "axpy", "multiply_add_pairs", "polynomial", "add_ten_times", "shifted_powers", "hypotenuse",
-    "gelu_bias", "silu_mul", "scale_bias_relu", "leaky_relu", "law_of_cosines",
-    "wave_times_decay", "cos_sin_chain", "sine_and_log_root", "black_scholes", "where_odd",
-    "boolean_mix", "clip_integers", "superbee", "bias_add", "standardise", "strided",
-    "transposed", "mixed_dtypes",
-)  # fmt: skip
-SIZES = (1 << 14, 1 << 18, 1 << 22, 1 << 24, 1 << 26)
 FAR_BEHIND = 1.5
 """A peer this many times slower than the best one of a cell is timed once."""
 HOPELESS, JUDGED_ELEMENTS = 3.0, 1 << 22
@@ -109,7 +102,7 @@ class Client:
 class Run:
     """Everything that one run measures, and the record that it fills."""
 
-    def __init__(self, chosen: argparse.Namespace) -> None:
+    def __init__(self, chosen: argparse.Namespace, peers: list[str]) -> None:
         """Read what an earlier run has recorded; start the servers."""
         self.path: Path = chosen.record
         self.ends_s = time.monotonic() + chosen.budget_s
@@ -120,12 +113,13 @@ class Run:
             self.record = json.loads(self.path.read_text(encoding="utf-8"))
         commit, dirty = machine.checkout_state()
         self.record |= {
-            "machine": asdict(machine.describe_machine()), "packages": machine.package_versions(),
-            "commit": commit, "dirty": dirty, "threads": machine.usable_cores(),
+            "set": chosen.set, "machine": asdict(machine.describe_machine()),
+            "packages": machine.package_versions(), "commit": commit, "dirty": dirty,
+            "threads": machine.usable_cores(),
             "created_utc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         }  # fmt: skip
         limit_s, own_s = chosen.timeout_s, 6 * chosen.timeout_s
-        self.peers = [Client(name, chosen.python, limit_s) for name in chosen.peers.split(",")]
+        self.peers = [Client(name, chosen.python, limit_s) for name in peers]
         self.ours = Client(OURS, chosen.python, own_s)
         self.c = Client(CEILING, chosen.python, own_s)
         self.hopeless: dict[tuple[str, str, str], str] = {}
@@ -135,9 +129,9 @@ class Run:
         """Every server."""
         return [self.ours, self.c, *self.peers]
 
-    def measure(self, cells: list[tuple[str, str, int]]) -> None:
+    def measure(self, cells: list[Cell]) -> None:
         """Measure what is not recorded yet, until the time is spent."""
-        waiting = [cell for cell in cells if "-".join(map(str, cell)) not in self.record["cells"]]
+        waiting = [cell for cell in cells if cell.key not in self.record["cells"]]
         weights = [_weight(cell) for cell in waiting]
         for place, cell in enumerate(waiting):
             left_s = self.ends_s - time.monotonic()
@@ -145,35 +139,35 @@ class Run:
                 print(f"\nout of time: {len(waiting) - place} cells are left for another run")
                 return
             share_s = left_s * weights[place] / sum(weights[place:])
-            self._show(place, len(waiting), cell)
-            found = self._cell(*cell, share_s)
-            self.record["cells"]["-".join(map(str, cell))] = found
+            self._show(place, len(waiting), cell.key)
+            found = self._cell(cell, share_s)
+            self.record["cells"][cell.key] = found
             self._save()
-        self._show(len(waiting), len(waiting), ("done", "", 0))
+        self._show(len(waiting), len(waiting), "done")
         print()
 
-    def _show(self, done: int, count: int, cell: tuple[str, str, int]) -> None:
+    def _show(self, done: int, count: int, cell: str) -> None:
         filled = 30 * done // max(count, 1)
         elapsed_s = time.monotonic() - self.started_s
         print(
             f"\r[{'#' * filled:<30}] {done}/{count} {elapsed_s:5.0f} s "
-            f"{'-'.join(map(str, cell)):<42}", end="", file=sys.stderr, flush=True,
+            f"{cell:<42}", end="", file=sys.stderr, flush=True,
         )  # fmt: skip
 
-    def _cell(self, workload: str, dtype: str, elements: int, share_s: float) -> dict[str, Any]:
+    def _cell(self, cell: Cell, share_s: float) -> dict[str, Any]:
         """Measure one cell: prepare all, drop those far behind, then time in turns."""
         started_s = time.monotonic()
-        where = {"workload": workload, "dtype": dtype, "elements": elements}
+        where = {"workload": cell.workload, "dtype": cell.dtype, "elements": cell.elements}
+        where |= {"axes": dict(cell.axes)} if cell.axes else {}
         rows: dict[str, Any] = {}
         shared = tempfile.TemporaryDirectory(prefix="throughput-", dir=_memory())
-        itemsize = {"float32": 4, "int32": 4}.get(dtype, 8)
-        speed = self.c.ask("bandwidth", array_bytes=itemsize * elements)
+        speed = self.c.ask("bandwidth", array_bytes=cell.itemsize * cell.elements)
         taking: list[Client] = []
         for client in self.clients():
             rows[client.name] = row = self._prepared(client, where, shared.name)
             if "seconds" in row:
                 taking.append(client)
-            taking = self._leaders(taking, rows, workload, dtype, elements)
+            taking = self._leaders(taking, rows, cell)
         shared.cleanup()
         self._forget_first(taking, rows)
         timing_s = time.monotonic()
@@ -212,7 +206,7 @@ class Run:
         return row
 
     def _leaders(
-        self, taking: list[Client], rows: dict[str, Any], workload: str, dtype: str, elements: int
+        self, taking: list[Client], rows: dict[str, Any], cell: Cell
     ) -> list[Client]:
         """Those worth timing again; the others free their memory."""
         times = {
@@ -224,14 +218,14 @@ class Run:
         kept = []
         for client in taking:
             factor = times.get(client.name, 0.0) / best_s
-            kind = (client.name, workload, dtype)
+            kind = (client.name, cell.workload, cell.dtype)
             if factor > FAR_BEHIND:
                 client.ask("drop")
-                if elements >= JUDGED_ELEMENTS:
+                if cell.elements >= JUDGED_ELEMENTS:
                     self.behind.add(kind)
             else:
                 kept.append(client)
-            if factor > HOPELESS and elements >= JUDGED_ELEMENTS:
+            if factor > HOPELESS and cell.elements >= JUDGED_ELEMENTS:
                 self.hopeless[kind] = BEHIND
         return kept
 
@@ -262,16 +256,9 @@ def _memory() -> str | None:
     return str(place) if place.is_dir() else None
 
 
-def _weight(cell: tuple[str, str, int]) -> float:
+def _weight(cell: Cell) -> float:
     """A cell's share of the time: a second for small ones, ten for the largest."""
-    return 1.0 + cell[2] / (1 << 24) * (2.5 if cell[1] in ("float64", "int64") else 1.5)
-
-
-def cells_of(names: list[str], sizes: list[int]) -> list[tuple[str, str, int]]:
-    """Every workload at every dtype, sizes ascending: a peer that is hopeless is known early."""
-    return [
-        (name, dtype, size) for name in names for dtype in resolve(name).dtypes for size in sizes
-    ]
+    return 1.0 + cell.elements / (1 << 24) * (2.5 if cell.itemsize == 8 else 1.5)
 
 
 def main() -> None:
@@ -279,18 +266,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("record", type=Path, help="where the raw results are kept, as JSON")
     parser.add_argument("--budget-s", type=float, default=1200.0)
-    parser.add_argument("--workloads", default=",".join(WORKLOADS))
-    parser.add_argument("--sizes", default=",".join(map(str, SIZES)), help="elements, by comma")
-    parser.add_argument("--peers", default=",".join(PEERS))
+    parser.add_argument("--set", choices=SETS, default="pointwise", help="which cells")
+    parser.add_argument("--workloads", help="only these of the set, by comma")
+    parser.add_argument("--sizes", help="only cells of so many elements, by comma")
+    parser.add_argument("--peers", help="instead of those of the set, by comma")
     parser.add_argument(
         "--timeout-s", type=float, default=20.0,
         help="a peer whose answer takes longer is ended (ours and the C loops have six times that)",
     )  # fmt: skip
     parser.add_argument("--python", default=sys.executable, help="one that has the peers")
     chosen = parser.parse_args()
-    run = Run(chosen)
+    wanted = SETS[chosen.set]
+    names = chosen.workloads.split(",") if chosen.workloads else None
+    sizes = [int(size) for size in chosen.sizes.split(",")] if chosen.sizes else None
+    run = Run(chosen, chosen.peers.split(",") if chosen.peers else list(wanted.peers))
     try:
-        run.measure(cells_of(chosen.workloads.split(","), [*map(int, chosen.sizes.split(","))]))
+        run.measure(wanted.cells(names, sizes))
     except KeyboardInterrupt:
         print("\ninterrupted; what was measured is kept")
     finally:

@@ -1,7 +1,7 @@
 """One runner in a process of its own, which times it on request: JSON lines in, JSON lines out.
 
 Started by `throughput.py` as `python throughput_server.py RUNNER`. RUNNER is a name that
-`fuser.suites.runners` knows, or `c` for C loops and the memory's own speed.
+`fuser.suites.runners` knows, `loops` for hand-written ones, or `c` for C and the memory's speed.
 """
 
 from __future__ import annotations
@@ -42,27 +42,31 @@ class Server:
             from throughput_c import CRunner
 
             self.runner: Any = CRunner()
+        elif name == "loops":
+            from throughput_loops import LoopsRunner
+
+            self.runner = LoopsRunner()
+            self.runner.start()
         else:
             self.runner = runners.load(runners.specs()[name])
             self.runner.start()
         self.kind: tuple[str, str] | None = None
+        self.verified: Any = None
         self.prepared: Callable[..., Any] | None = None
         self.forms: dict[str, tuple[Callable[..., Any], Any]] = {}
 
-    def prepare(self, workload: str, dtype: str, elements: int, folder: str) -> dict[str, Any]:
+    def prepare(
+        self, workload: str, dtype: str, elements: int, folder: str,
+        axes: dict[str, int] | None = None,
+    ) -> dict[str, Any]:  # fmt: skip
         """Get inputs, compile, call once; a reason where the runner cannot take the formula."""
         self.drop()
-        work = resolve(workload)
+        work, further = resolve(workload), tuple((axes or {}).items())
         try:
-            if (workload, dtype) != self.kind:
-                self.kind = (workload, dtype)
-                small = work.inputs(VERIFIED_ELEMENTS, dtype, 1)
-                self.prepared = None
-                self.prepared = self.runner.prepare(work.function, small)
-                self._verify(work, small, dtype)
+            self._compile(work, dtype, further)
             if self.prepared is None:
                 return {"reason": "refused before"}
-            arguments = inputs(work, elements, dtype, Path(folder))
+            arguments = inputs(work, elements, dtype, further, Path(folder))
             given = self.runner.accept(arguments)
             if self.name == "c":
                 given = self.prepared.bind(arguments)  # type: ignore[attr-defined]
@@ -82,7 +86,26 @@ class Server:
         calls = {form: self._calls(form, first_s) for form in self.forms}
         return {"first_s": first_s, **moved, "calls": calls}
 
-    def _verify(self, work: Any, small: Any, dtype: str) -> None:
+    def _compile(self, work: Any, dtype: str, axes: tuple[tuple[str, int], ...]) -> None:
+        """Compile for a kind of arguments that is new, and judge results at new further sizes.
+
+        Raises:
+            NotExpressibleError: the runner cannot take the formula, or it gives a wrong result.
+        """
+        kind = (work.name, dtype)
+        if kind == self.kind and (axes == self.verified or self.prepared is None):
+            return
+        few = max([VERIFIED_ELEMENTS, *(2 * length for _, length in axes)])
+        small = work.inputs(few, dtype, 1, axes)
+        if kind != self.kind:
+            self.kind, self.prepared = kind, None
+            self.prepared = self.runner.prepare(work.function, small)
+        elif self.name == "torch":  # which would compile for these few once more
+            return
+        self._verify(work, small, dtype, axes)
+        self.verified = axes
+
+    def _verify(self, work: Any, small: Any, dtype: str, axes: Any) -> None:
         """Judge the result on few elements.
 
         Raises:
@@ -94,13 +117,15 @@ class Server:
         found = self.prepared(*given)
         if (reason := other_dtypes(found, expected)) is not None:
             raise NotExpressibleError(f"another type: {reason}")
-        accuracy = compare(found, expected, work.tolerance(dtype))
+        elements = max(np.size(each) for each in small)
+        tolerance = work.tolerance(dtype, elements, axes)
+        accuracy = compare(found, expected, tolerance)
         if accuracy.problem:
             raise NotExpressibleError(f"wrong: {accuracy.problem}")
 
     def _into(self, work: Any, arguments: Any, result: tuple[Any, ...]) -> None:
         """Add the form that writes into arrays which are there already."""
-        if self.name not in ("eager", "fused"):
+        if self.name not in ("eager", "fused") or not all(np.ndim(each) for each in result):
             return
         buffers = tuple(np.empty_like(each) for each in result)
         for buffer in buffers:
@@ -151,7 +176,7 @@ class Server:
         return {}
 
 
-def inputs(work: Any, elements: int, dtype: str, folder: Path) -> Any:
+def inputs(work: Any, elements: int, dtype: str, axes: Any, folder: Path) -> Any:
     """A call's arguments: made and left in a folder by the first runner, read by the others.
 
     Each runner has a copy of its own. Arguments that are views are made by every runner.
@@ -159,7 +184,7 @@ def inputs(work: Any, elements: int, dtype: str, folder: Path) -> Any:
     places = sorted(folder.glob("*.npy"), key=lambda place: int(place.stem))
     if places:
         return tuple(_plain(np.load(place)) for place in places)
-    arguments = work.inputs(elements, dtype, 0)
+    arguments = work.inputs(elements, dtype, 0, axes)
     if all(isinstance(each, float) or _owns(each) for each in arguments):
         for number, each in enumerate(arguments):
             np.save(folder / f"{number}.npy", each)
