@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fuser import arithmetic, dims, infer, schedule, verdicts
+from fuser import arithmetic, dims, infer, rereads, schedule, verdicts
 from fuser.graph import Graph, Node
 from fuser.labels import labels_of
 from fuser.specs import KernelSpec
@@ -102,12 +102,18 @@ def _operand_casts(graph: Graph) -> set[int]:
 
 
 def section_reads(section: schedule.Section, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Bytes that one loop nest reads, by buffer; no more than the whole buffer."""
+    """Bytes that one loop nest reads, by buffer: at most the whole buffer in each run through it.
+
+    Rows that are longer than the cache are run through more than once: see `fuser.rereads`.
+    """
     read: dict[str, int] = {}
-    for part, node in zip(section.loads, section.load_nodes, strict=True):
+    runs = rereads.runs(section, sizes)
+    most: dict[str, int] = {}
+    for part, node, times in zip(section.loads, section.load_nodes, runs, strict=True):
         whole = _elements(node, sizes) * node.dtype.itemsize
-        seen = read.get(part.buffer, 0) + _part_bytes(part.views, node, sizes)
-        read[part.buffer] = min(seen, whole)
+        most[part.buffer] = max(times, most.get(part.buffer, 1))
+        seen = read.get(part.buffer, 0) + times * _part_bytes(part.views, node, sizes)
+        read[part.buffer] = min(seen, most[part.buffer] * whole)
     return read
 
 
@@ -175,6 +181,11 @@ def boundaries(
     return found
 
 
+def _read_again(nests: int) -> str:
+    """Why what is stored nowhere between kernels is read more than once."""
+    return "other-loops" if nests > 1 else "long-rows"
+
+
 def _crossings(plan: schedule.Plan, sizes: Mapping[str, int]) -> list[dict[str, Any]]:
     """The boundaries without their costs."""
     label = labels_of(plan.graph)
@@ -208,6 +219,6 @@ def _crossings(plan: schedule.Plan, sizes: Mapping[str, int]) -> list[dict[str, 
             "read_by": sorted({number for number, _ in entries}),
             "bytes_written": written[name][1] if name in stored else 0,
             "bytes_read": extra,
-            "reason": plan.realised.get(name, "other-loops"),
+            "reason": plan.realised.get(name, _read_again(len(entries))),
         })  # fmt: skip
     return found

@@ -28,7 +28,8 @@ from fuser.backends.cpu.spelling import EXACT_IN_HALF, spell
 from fuser.backends.cpu.vector_memory import load, store
 from fuser.codegen import Instruction
 
-_AWAIT = """\
+#: Waits until a counter has reached a number.
+AWAIT = """\
 define internal void @await(ptr %counter, i64 %wanted) noinline #0 {
 entry:
   br label %look
@@ -56,6 +57,8 @@ class Reduction(Frame):
 
     postponed = -1
     """A stage that waits until all others are done for many results."""
+    past = False
+    """Whether whole vectors of elements are stored past the caches: they are aligned then."""
 
     # -- what rows and columns do differently -----------------------------------------------
 
@@ -178,7 +181,8 @@ class Reduction(Frame):
 
         def put(place: int, number: int) -> None:
             k = len(self.nest.loads) + place
-            store(b, self.operands[k], self._operand(number), address(k), mask, step(k))
+            value = self._operand(number)
+            store(b, self.operands[k], value, address(k), mask, step(k), past=self.past)
 
         for number in stages.needed(stage):
             if number < len(self.nest.loads) or stages.is_kept(number, stage):
@@ -303,11 +307,15 @@ class Reduction(Frame):
 
     def _join(self, stage: int, running: list[Accumulator]) -> None:
         """Wait for all parts of a stage and join them in order."""
-        b = self.b
-        self.module.helpers["await"] = _AWAIT
+        self.module.helpers["await"] = AWAIT
         self.module.declare("sched_yield", "i32", ())
         wanted = self.number(f"mul i64 {self.parts}, {self._whole()}")
-        b.line(f"call void @await(ptr {self._counter(stage)}, i64 {wanted})")
+        self.b.line(f"call void @await(ptr {self._counter(stage)}, i64 {wanted})")
+        self._joined(stage, running)
+
+    def _joined(self, stage: int, running: list[Accumulator]) -> None:
+        """Join all parts of a stage in order."""
+        b = self.b
         self._load_parts(stage, "0", running)
         for accumulator in running:
             if accumulator.exact and len(accumulator.parts) == 1:

@@ -97,7 +97,9 @@ class Pattern:
             self._describe(name, array)
         wanted = forms(draft.call)
         primes = _SMALL_PRIMES if "beside" in wanted else _PRIMES
-        if len(self.symbols) + len(self.strided) > len(primes[0]) or "split" in wanted:
+        if len(self.symbols) + len(self.strided) > len(primes[0]) or any(
+            form.endswith("split") for form in wanted
+        ):
             raise NotServed
         self.probes = [self._probe(numbers) for numbers in primes]
 

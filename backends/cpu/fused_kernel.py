@@ -6,7 +6,6 @@ import ctypes
 import struct
 import threading
 from collections.abc import Sequence
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +15,7 @@ from fuser.backends.cpu import costs, loader, reduction_forms, workers
 from fuser.backends.cpu.backend import imports_of
 from fuser.backends.cpu.body import Features
 from fuser.backends.cpu.emit import emit, streams
+from fuser.backends.cpu.target import stream_bytes
 from fuser.backends.cpu.wrappers import packs
 from fuser.codegen import LoopNest
 from fuser.specs import INVARIANT
@@ -28,16 +28,6 @@ _PROTOTYPE = ctypes.CFUNCTYPE(
     ctypes.c_int64,
     ctypes.c_int64,
 )
-
-
-@cache
-def stream_bytes() -> int:
-    """Calls that touch more than this write past the caches: the last cache's size."""
-    try:
-        with open("/sys/devices/system/cpu/cpu0/cache/index3/size") as size:
-            return int(size.read().strip().rstrip("K")) << 10
-    except (OSError, ValueError):
-        return 32 << 20
 
 
 class _Form(NamedTuple):
@@ -122,7 +112,8 @@ class FusedKernelCPU(Kernel):
 
         Returns:
             Function address, outer iterations, inner length, rows and elements of a chunk,
-            chunks a row, chunks in all, and helping threads (0: the caller does all).
+            chunks a row, chunks in all, and helping threads (0: the caller does all; with
+            `workers.ORDERED` where later chunks wait for earlier ones).
         """
         address, (outer, inner) = self.addresses[section], extent[:2]
         if isinstance(extent, reduction_forms.Extent):
@@ -135,6 +126,8 @@ class FusedKernelCPU(Kernel):
         iparts = -(-inner // ichunk)
         total = -(-outer // ochunk) * iparts
         helpers = costs.helpers(self.work_ns(section, extent), total, threads)
+        if helpers and getattr(extent, "form", "").endswith("split"):
+            helpers |= workers.ORDERED
         return [address, outer, inner, ochunk, ichunk, iparts, total, helpers]
 
     def streaming_address(self, section: int, extent: Any) -> int:
@@ -159,7 +152,8 @@ class FusedKernelCPU(Kernel):
         if team is None or not helpers:
             form = self._form(getattr(extent, "form", "plain"))
             return int(form.functions[section](block, 0, outer, 0, inner))
-        return team.run(address, block, outer, inner, helpers + 1, (ochunk, ichunk))
+        ordered, threads = helpers >= workers.ORDERED, helpers % workers.ORDERED + 1
+        return team.run(address, block, outer, inner, threads, (ochunk, ichunk), ordered=ordered)
 
     def text(self, kind: str) -> str:
         """LLVM IR ("source", "optimized": this backend runs no optimiser) or "asm"."""

@@ -7,13 +7,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
+
+from fuser.backends.cpu import long_parts, long_rows
 from fuser.backends.cpu.body import Module
 from fuser.backends.cpu.column_reduction import PADDING, TILE, ColumnReduction
 from fuser.backends.cpu.column_tiles import TiledColumns, can_be_tiled
 from fuser.backends.cpu.reduction_stages import Stages
 from fuser.backends.cpu.row_reduction import RowReduction
+from fuser.backends.cpu.target import stream_bytes
 from fuser.codegen import LoopNest
-from fuser.specs import INVARIANT, STRIDED, TensorDesc
+from fuser.passes import ROW_CACHE_BYTES
+from fuser.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
 
 #: Elements of one chunk of work.
 CHUNK = 1 << 14
@@ -23,6 +28,8 @@ COLUMNS = 256
 JOBS = 16
 #: Elements of one part, at least, and parts of one row, at most.
 PART, PARTS = 1 << 16, 64
+#: Bytes of operands of one part of a row that is longer than the cache.
+LONG_PART_BYTES = 1 << 18
 #: Rows are cut at multiples of this many elements.
 CUT = 1 << 12
 #: Words of partial results that an argument block may hold.
@@ -48,7 +55,8 @@ class Extent(NamedTuple):
         elements: elements that are computed.
         ochunk: outer iterations of one chunk.
         ichunk: inner elements of one chunk.
-        form: "plain", "split", "beside", "along" or "along split".
+        form: "plain", "split", "beside", "along", "along split", "long split" or "along
+            long split".
     """
 
     outer: int
@@ -66,13 +74,16 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
         module: where.
         nest: what.
         name: the function's.
-        form: "plain", "split", "beside": rows as columns, where they are short; "along" or "along
-            split": columns as rows, where there are few beside each other.
+        form: "plain", "split", "beside": rows as columns, where they are short; "long split": rows
+            that are longer than the cache; with "along": columns as rows, where there are few
+            beside each other.
     """
     split = form.endswith("split")
     if form.startswith("along") and can_run_along(nest):
         nest = _lengthwise(nest)
-    if form == "beside" and can_lie_beside(nest):
+    if form.endswith("long split") and long_rows.find(nest) is not None:
+        long_rows.LongRow(module, nest, name).emit()
+    elif form == "beside" and can_lie_beside(nest):
         ColumnReduction(module, _turned(nest), name, split=False, narrow=True).emit()
     elif nest.strategy == "row":
         RowReduction(module, nest, name, split=split).emit()
@@ -134,7 +145,7 @@ def lay_out(nest: LoopNest, lengths: Sequence[int]) -> tuple[list[int], Extent]:
     elements = rows * inner * reduced
     if can_run_along(nest) and 0 < inner <= NARROW and elements >= 2 * PART:
         words, extent = lay_out(_lengthwise(nest), lengths)
-        form = "along split" if extent.form == "split" else "along"
+        form = f"along {extent.form}".removesuffix(" plain")
         return words, extent._replace(form=form)
     fair = max(1, CHUNK // max(reduced, 1))
     if can_lie_beside(nest) and reduced <= short_rows(nest):
@@ -145,6 +156,8 @@ def lay_out(nest: LoopNest, lengths: Sequence[int]) -> tuple[list[int], Extent]:
     ochunk, ichunk = (1, max(COLUMNS, wide)) if column else (fair, 1)
     length = lengths[nest.rank - nest.reduced]
     parts, length = _parts(nest, rows, inner, length, elements, tiled=tiled)
+    if (cut := _long(nest, rows, reduced)) is not None:
+        return cut[0], Extent(cut[1], 1, elements, 1, 1, "long split")
     if parts < 2:
         return [], Extent(rows, inner, elements, ochunk, ichunk)
     stages = Stages(nest)
@@ -153,6 +166,32 @@ def lay_out(nest: LoopNest, lengths: Sequence[int]) -> tuple[list[int], Extent]:
     items = rows * (parts * loops + int(stages.final == loops))
     words = [parts, length, scratch, *[0] * scratch]
     return words, Extent(items, inner, elements, 1, ichunk, "split")
+
+
+def _long(nest: LoopNest, rows: int, reduced: int) -> tuple[list[int], int] | None:
+    """Words and items of rows that are longer than the cache; None where they are not.
+
+    Args:
+        nest: what is computed.
+        rows: how many.
+        reduced: elements of a row.
+    """
+    if nest.strategy != "row" or nest.reduced != 1:
+        return None
+    element_bytes = sum(np.dtype(d.dtype).itemsize for d in nest.loads if d.access != INVARIANT)
+    if not rows or element_bytes * reduced <= ROW_CACHE_BYTES or reduced < 2 * PART:
+        return None
+    if (merged := long_rows.find(nest)) is None:
+        return None
+    most = max(1, LONG_PART_BYTES // max(element_bytes, 1) // CUT) * CUT
+    count = -(-reduced // most)
+    part = -(-reduced // (count * CUT)) * CUT
+    count = -(-reduced // part)
+    scratch = long_parts.Room(nest, merged).words(rows, count)
+    items = rows * count * (2 if Stages(nest).ends_with_stores else 1)
+    stored = [d for _, d in nest.stores if d.access == CONTIGUOUS]
+    past = rows * reduced * sum(np.dtype(d.dtype).itemsize for d in stored) >= stream_bytes()
+    return [count, part, scratch, int(past), *[0] * (scratch - 1)], items
 
 
 def short_rows(nest: LoopNest) -> int:

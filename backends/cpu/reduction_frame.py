@@ -13,6 +13,9 @@ from fuser.specs import TensorDesc
 class Frame:
     """Emits the function of one nest around what `_results_of` writes."""
 
+    linkage = ""
+    """"internal " where only this module calls it."""
+
     def __init__(self, module: Module, nest: LoopNest, name: str, *, split: bool) -> None:
         """Prepare an empty function."""
         self.module, self.nest, self.name, self.split = module, nest, name, split
@@ -48,7 +51,7 @@ class Frame:
             lines = ["  %flag = alloca i32", "  store i32 0, ptr %flag", *lines]
             lines.insert(len(lines) - 1, "  %status = load i32, ptr %flag")
         head = (
-            f"define i32 @{self.name}(ptr %block, i64 %obegin, i64 %oend, "
+            f"define {self.linkage}i32 @{self.name}(ptr %block, i64 %obegin, i64 %oend, "
             "i64 %ibegin, i64 %iend) #0 {"
         )
         self.module.functions.append("\n".join([head, "entry:", *lines, "}"]))

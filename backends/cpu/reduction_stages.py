@@ -5,6 +5,7 @@ from __future__ import annotations
 from fuser.backends.cpu.accumulators import Accumulator
 from fuser.codegen import LoopNest
 from fuser.ops import TABLE
+from fuser.passes import classify
 from fuser.specs import CONTIGUOUS, INVARIANT, TensorDesc
 
 #: Cost of a body in light operations, and the native vectors that it takes at a time.
@@ -38,21 +39,9 @@ class Stages:
         """Classify every value."""
         self.nest = nest
         self.first = nest.value_count - len(nest.body)
-        self.levels: dict[int, int] = {}
-        self._stages: dict[int, int] = {}
-        for k, desc in enumerate(nest.loads):
-            self.levels[k], self._stages[k] = (1 if self._steady(desc) else 2), 0
-        for k in range(len(nest.loads), self.first):
-            self.levels[k], self._stages[k] = 0, 0
-        for place, instruction in enumerate(nest.body):
-            number = self.first + place
-            levels = [self.levels[k] for k in instruction.operands]
-            stage = max((self._stages[k] for k in instruction.operands), default=0)
-            if TABLE[instruction.op].reduction:
-                self.levels[number], self._stages[number] = 1, stage + 1
-            else:
-                self.levels[number] = max(levels, default=0)
-                self._stages[number] = stage
+        self.steady = [k for k, desc in enumerate(nest.loads) if self._steady(desc)]
+        """Loads that stay the same along the reduced loops."""
+        self.levels, self._stages = classify(nest, self.steady)
         self.last = max(self._with_loops(), default=0)
         self.loops = sorted(set(self._with_loops()) | {0})
         self.final = len(self.loops) - (0 if self.reductions_of(self.last) else 1)

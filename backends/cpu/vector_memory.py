@@ -74,11 +74,23 @@ def _picked(b: Body, memory: str, address: str, step: str, lanes: int) -> Value:
 
 
 def store(
-    b: Body, desc: TensorDesc, value: Value, address: str, mask: Value | None, step: str
+    b: Body,
+    desc: TensorDesc,
+    value: Value,
+    address: str,
+    mask: Value | None,
+    step: str,
+    *,
+    past: bool = False,
 ) -> None:
-    """Write a vector of elements, or the lanes in the mask."""
+    """Write a vector of elements, or the lanes in the mask; `past` the caches: it is aligned."""
     lanes = value.lanes
     raw = conversion.to_memory(b, value, desc.dtype)
+    if past and desc.access == CONTIGUOUS and mask is None and lanes > 1:
+        size = lanes * conversion.bytes_of(desc.dtype)
+        aligned = min(size & -size, 64)
+        b.line(f"store {raw.typed}, ptr {address}, align {aligned}, !nontemporal !0")
+        return
     if (desc.access == CONTIGUOUS and mask is None) or lanes == 1:
         b.line(f"store {raw.typed}, ptr {address}, align 1")
         return

@@ -4,9 +4,10 @@ One team works at a time; a second caller that comes meanwhile runs alone. A cal
 all chunks waits only for workers that have taken part: one that has not been scheduled yet is no
 longer wanted, so a busy machine costs no time slices. Each thread begins with chunks of its own
 share, the same in every call, whose operands may still lie in its cache; then it takes what is left
-of the others'. Workers spin for some microseconds after a
-job (the next one often follows) and then sleep. A forked child starts without workers and makes its
-own when it needs them. Chunks are the same whatever the number of threads, so results are too.
+of the others'. Where later chunks wait for earlier ones, all take them in order. Workers spin for
+some microseconds after a job (the next one often follows) and then sleep. A forked child starts
+without workers and makes its own when it needs them. Chunks are the same whatever the number of
+threads, so results are too.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from fuser import config, native_call
 CHUNK = 1 << 14
 #: Rows of one chunk where strided operands are packed by tiles.
 TILED_ROWS = 64
+#: Added to a number of helpers where chunks are taken in order.
+ORDERED = 256
 
 _SYSCALL_FUTEX = {"x86_64": 202, "aarch64": 98}
 
@@ -180,8 +183,9 @@ next:
 }}
 
 define i32 @team(ptr %fn, ptr %block, i64 %outer, i64 %inner, i64 %ochunk, i64 %ichunk,
-                 i64 %iparts, i64 %total, i32 %helpers) {{
+                 i64 %iparts, i64 %total, i32 %wanted) {{
 entry:
+  %helpers = and i32 %wanted, 255
   %pair = cmpxchg ptr @busy, i32 0, i32 1 acquire monotonic
   %mine = extractvalue {{ i32, i1 }} %pair, 1
   br i1 %mine, label %lead, label %alone
@@ -199,7 +203,9 @@ lead:
   store i64 %total, ptr getelementptr (i8, ptr @job, i64 56)
   store i32 0, ptr @status
   %more.helpers = zext i32 %helpers to i64
-  %shares = add i64 %more.helpers, 1
+  %all.shares = add i64 %more.helpers, 1
+  %ordered = icmp ugt i32 %wanted, 255
+  %shares = select i1 %ordered, i64 1, i64 %all.shares
   store i64 %shares, ptr getelementptr (i8, ptr @job, i64 64)
   br label %deal
 deal:
@@ -296,15 +302,18 @@ class Workers:
         inner: int,
         threads: int,
         chunks: tuple[int, int] | None = None,
+        *,
+        ordered: bool = False,
     ) -> int:
         """Run a kernel function over its extent with several threads.
 
-        `chunks` are the rows and elements of one chunk, by default those of `chunking`.
+        `chunks` are the rows and elements of one chunk, by default those of `chunking`; they are
+        taken in order if later ones wait for earlier ones.
 
         Each job has as many tickets as helpers, marked with its number: a worker that is late
         finds none left, or another job's number.
         """
-        helpers = self.start(min(threads - 1, 255))
+        helpers = self.start(min(threads - 1, 255)) | (ORDERED if ordered else 0)
         ochunk, ichunk = chunks or chunking(outer, inner)
         iparts = -(-inner // ichunk)
         total = -(-outer // ochunk) * iparts

@@ -1,5 +1,6 @@
 """Worker threads: right answers from any number of threads, callers and forks."""
 
+import ctypes
 import os
 import threading
 
@@ -107,3 +108,27 @@ def test_what_a_helper_leaves_is_taken_by_others() -> None:
                 assert np.array_equal(function(x[:length], x[:length]), _cubic(x, x)[:length])
         finally:
             config.restore(before)
+
+
+def test_chunks_that_wait_for_earlier_ones_are_taken_in_order() -> None:
+    """When a chunk begins, at most those that other threads have just taken have not begun."""
+    team = workers.workers()
+    assert team is not None
+    begun: list[int] = []
+    missing: list[int] = []
+
+    def chunk(block: int, first: int, last: int, begin: int, end: int) -> int:
+        missing.append(len(set(range(first)) - set(begun)))
+        begun.append(first)
+        return 0
+
+    integer = ctypes.c_int64
+    kind = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, *[integer] * 4)
+    function = kind(chunk)
+    address = ctypes.cast(function, ctypes.c_void_p).value
+    assert address is not None
+    for _ in range(20):
+        begun.clear()
+        team.run(address, b"", 16, 1, 3, (1, 1), ordered=True)
+        assert sorted(begun) == list(range(16))
+    assert max(missing) <= 2

@@ -1,0 +1,52 @@
+"""How often a loop nest that reduces runs through its elements: levels and stages of values."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from fuser.codegen import LoopNest
+from fuser.ops import TABLE
+
+#: Rows of at most this many bytes of operands stay in the cache from one run through them to the
+#: next: a processor's share of the last cache of common machines. Measured on 2 cores of 1 MB and
+#: 33 MB together: variances of rows of 1 and 4 MB take 1.1 and 0.9 of the time with one run from
+#: memory less, of 64 MB 0.7.
+ROW_CACHE_BYTES = 1 << 22
+
+
+def classify(nest: LoopNest, steady: Collection[int]) -> tuple[list[int], list[int]]:
+    """Levels and stages of a nest's values, by number.
+
+    Args:
+        nest: its loads, leaves and body.
+        steady: loads that stay the same along the reduced loops.
+
+    Returns:
+        Levels: 0 a call, 1 a result, 2 an element. Stages: how many reductions, one after
+        another, must be done before a value can be computed.
+    """
+    first = nest.value_count - len(nest.body)
+    levels = [1 if k in steady else 2 for k in range(len(nest.loads))]
+    levels += [0] * (first - len(levels))
+    stages = [0] * first
+    for instruction in nest.body:
+        stage = max((stages[k] for k in instruction.operands), default=0)
+        if TABLE[instruction.op].reduction:
+            levels.append(1)
+            stages.append(stage + 1)
+        else:
+            levels.append(max((levels[k] for k in instruction.operands), default=0))
+            stages.append(stage)
+    return levels, stages
+
+
+def reducing_stages(nest: LoopNest, stages: Sequence[int]) -> list[int]:
+    """The stages whose loops reduce something, in order."""
+    first = nest.value_count - len(nest.body)
+    return sorted(
+        {
+            stages[first + place] - 1
+            for place, instruction in enumerate(nest.body)
+            if TABLE[instruction.op].reduction
+        }
+    )

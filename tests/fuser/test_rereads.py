@@ -1,0 +1,53 @@
+"""Reads of rows that fit the cache and of longer ones, against counts by hand."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuser
+from fuser import functional, ledger
+from fuser.compiler import compile_upfront
+from fuser.passes import ROW_CACHE_BYTES
+
+X = np.ones((2, 5), np.float32)
+FITS = ROW_CACHE_BYTES // 4
+
+#: A function, and how often a long row of each argument is read.
+COUNTS: dict[str, tuple[Any, tuple[int, ...]]] = {
+    "sum": (lambda x: x.sum(-1), (1,)),
+    "mean of squares": (functional.rms_norm, (2,)),
+    "softmax": (functional.softmax, (2,)),
+    "logsumexp": (functional.logsumexp, (1,)),
+    "layer_norm": (functional.layer_norm, (2,)),
+    "variance": (lambda x: x.var(-1), (1,)),
+    "absolute distances": (lambda x: abs(x - x.mean(-1, keepdims=True)).mean(-1), (2,)),
+    "scaled by distances": (
+        lambda x: x / abs(x - x.mean(-1, keepdims=True)).mean(-1, keepdims=True), (3,),
+    ),
+    "correlation": (functional.correlation, (1, 1)),
+    "softmax_backward": (functional.softmax_backward, (2, 2)),
+    "layer_norm_backward": (functional.layer_norm_backward, (2, 2)),
+    "one row's weights": (lambda x, y: functional.softmax(x) * y[:, :1], (2, 1)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_reads_by_hand(name: str) -> None:
+    """Once where a row fits the cache; what more there is crosses no kernel, and has its reason."""
+    function, times = COUNTS[name]
+    spec = compile_upfront(fuser.trace(function, *[X] * len(times)), "fused")
+    symbols = spec.graph.parameters[0].shape
+    sizes = {str(symbols[0]): 3, str(symbols[1]): FITS // len(times)}
+    for parameter in spec.graph.parameters:
+        sizes.update(zip(map(str, parameter.shape), sizes.values(), strict=False))
+    short = ledger.ledger(spec, sizes)
+    assert short.planned_bytes == short.least_bytes
+    assert not ledger.boundaries(spec, sizes)
+    longer = {**sizes, **{str(p.shape[1]): FITS + 1 for p in spec.graph.parameters}}
+    long = ledger.ledger(spec, longer)
+    again = [(count - 1) * 12 * (FITS + 1) for count in times]
+    assert long.planned_bytes - long.least_bytes == sum(again)
+    found = ledger.boundaries(spec, longer)
+    assert [entry["bytes"] for entry in found] == [size for size in again if size]
+    assert {entry["reason"] for entry in found} <= {"long-rows"}
