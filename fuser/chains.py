@@ -81,6 +81,22 @@ def insert_axes(rank: int, axes: Sequence[int]) -> View:
 @lru_cache(maxsize=4096)
 def spans(shape: Shape, views: Chain, target: Shape, axes: tuple[int, ...]) -> bool:
     """Whether views repeat a result of `shape` along the reduced axes and do nothing else."""
+    kept = iter(range(len(shape)))
+    wanted = [None if axis in axes else next(kept, -1) for axis in range(len(target))]
+    return _places(shape, views) == wanted
+
+
+def repeats(shape: Shape, views: Chain, axes: tuple[int, ...]) -> bool:
+    """Whether an array of `shape`, seen through views, is surely the same along some axes."""
+    places = _places(shape, views)
+    return places is not None and all(places[axis] is None for axis in axes)
+
+
+def _places(shape: Shape, views: Chain) -> list[int | None] | None:
+    """The array's axis behind each axis that is seen; None for one that only repeats.
+
+    None in all where a view does anything else.
+    """
     places: list[int | None] = list(range(len(shape)))
     lengths: list[Dim] = list(shape)
     for name, payload in views:
@@ -97,13 +113,11 @@ def spans(shape: Shape, views: Chain, target: Shape, axes: tuple[int, ...]) -> b
         elif name == "index":
             seen = _index_places(places, lengths, infer.parse_index(payload))
             if seen is None:
-                return False
+                return None
             places, lengths = seen
         else:
-            return False
-    kept = iter(range(len(shape)))
-    wanted_places = [None if axis in axes else next(kept) for axis in range(len(target))]
-    return places == wanted_places
+            return None
+    return places
 
 
 def _index_places(

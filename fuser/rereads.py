@@ -32,7 +32,7 @@ def runs(section: Section, sizes: Mapping[str, int]) -> list[int]:
     steady = {
         k
         for k, (part, node) in enumerate(zip(section.loads, section.load_nodes, strict=True))
-        if not node.shape or chains.spans(node.shape, part.views, section.shape, section.axes)
+        if chains.repeats(node.shape, part.views, section.axes)
     }
     row = dims.evaluate(dims.product(tuple(section.shape[a] for a in section.axes)), sizes)
     each = sum(n.dtype.itemsize for k, n in enumerate(section.load_nodes) if k not in steady)

@@ -51,3 +51,15 @@ def test_reads_by_hand(name: str) -> None:
     found = ledger.boundaries(spec, longer)
     assert [entry["bytes"] for entry in found] == [size for size in again if size]
     assert {entry["reason"] for entry in found} <= {"long-rows"}
+
+
+def test_operands_that_repeat_along_a_row_are_read_once() -> None:
+    """Of any rank, through any axes; a number too."""
+    x, y, scale = np.ones((3, 40)), np.ones((3, 1)), np.ones(())
+
+    def function(x: Any, y: Any, scale: Any) -> Any:
+        apart = x[:, None, :] - x[None, :, :] * scale
+        return (apart * apart / y[:, None, :]).sum(-1)
+
+    found = fuser.fuse(function).explain(x, y, scale)
+    assert found.ledger.planned_bytes == 8 * (3 * 40 + 3 + 1 + 9)
