@@ -31,6 +31,16 @@ def multiply_add_strided(a: Array, b: Array, c: Array) -> Any:
     return a * b + c
 
 
+def sum_and_difference(a: Array, b: Array) -> Any:
+    """a + b and a - b: two results."""
+    return a + b, a - b
+
+
+def row_bias(x: Array, b: Array) -> Any:
+    """max(2 x + b, 0), where b is added to each of sixteen rows."""
+    return np.maximum(x * 2 + b, 0)
+
+
 def nine_operations(a: Array, b: Array) -> Any:
     """A gelu with bias: nine operations' worth of calls."""
     u = a + b
@@ -69,6 +79,12 @@ def _with_scalars(
     return normal(generator, elements, dtype), float(generator.normal()), float(generator.normal())
 
 
+def _with_bias(
+    elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator
+) -> Arguments:
+    return normal(generator, (16, elements), dtype), normal(generator, elements, dtype)
+
+
 WORKLOADS = (
     Workload(
         "multiply_add", FAMILY, "a b + c on tiny arrays", multiply_add, _vectors(3), sizes=SIZES,
@@ -85,6 +101,13 @@ WORKLOADS = (
     Workload(
         "multiply_add_strided", FAMILY, "a b + c on every other element", multiply_add_strided,
         _vectors(3, step=2), sizes=SIZES,
+    ),
+    Workload(
+        "sum_and_difference", FAMILY, "two results of tiny arrays", sum_and_difference, _vectors(2),
+        sizes=SIZES, small_into=True,
+    ),
+    Workload(
+        "row_bias", FAMILY, "a bias added to sixteen short rows", row_bias, _with_bias, sizes=SIZES,
     ),
     Workload(
         "nine_operations", FAMILY, "bias and gelu on tiny arrays", nine_operations, _vectors(2),
