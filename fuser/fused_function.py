@@ -12,23 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from fuser import (
-    captures,
-    counters,
-    executor,
-    fallback,
-    native_call,
-    regions,
-    timeline,
-    trees,
-)
+from fuser import captures, counters, executor, fallback, native_call, regions, timeline, trees
 from fuser.backend import adopted_leaves
 from fuser.call_keys import parameter_names, signature
-from fuser.errors import ArgumentError, FuserError, Reason, Unsupported
+from fuser.errors import ArgumentError, FuserError, Reason, ShapeError, Unsupported
 from fuser.executor import CannotRun
 from fuser.externs import CallFailed, PatternMiss
 from fuser.fallback import module_of
-from fuser.outputs import check_hazards, check_target, result_of, targets_of
+from fuser.known_errors import KnownErrors
+from fuser.outputs import check_hazards, check_target, given_buffers, result_of, targets_of
 from fuser.purity import compare
 from fuser.ready import MISSED, READY_LIMIT, exact_key, make_ready
 from fuser.scalars import HostScalar
@@ -55,7 +47,13 @@ class _Signature:
     found: list[Specialisation] = field(default_factory=list)
     refused: Reason | None = None
     refused_names: list[captures.NameGuard] = field(default_factory=list)
+    errors: KnownErrors = field(default_factory=KnownErrors)
     lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def match(self, leaves: Sequence[Any], missed: Sequence[Specialisation]) -> Call | None:
+        """The call by the first specialisation that holds, but those that are known not to."""
+        calls = (known.match(leaves) for known in self.found if known not in missed)
+        return next((call for call in calls if call is not None), None)
 
 
 class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made at run time
@@ -109,8 +107,6 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by reference where the name leads back here, else by the function."""
-        from fuser.fused_function import _find, _make
-
         module = getattr(self, "__module__", None)
         name = getattr(self, "__qualname__", "")
         if module and _lookup(module, name) is self:
@@ -171,7 +167,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
             return False
         if out is None and "out" in names and self._takes_out:
             return False
-        given = {} if out is None else {"o0": out}
+        given = given_buffers(out)
         launch = executor.known_launch(spec, call.arrays, given)
         if launch is None:
             return False
@@ -216,16 +212,10 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
             if len(self._signatures) >= SIGNATURE_LIMIT:
                 raise Unsupported("value-guards", self._name, f"{SIGNATURE_LIMIT} signatures", "")
             entry = self._signatures.setdefault(key, _Signature())
-        for specialisation in entry.found:
-            call = specialisation.match(leaves)
-            if call is not None and specialisation not in missed:
-                return call
-        with entry.lock:
-            for specialisation in entry.found:  # another thread may have made it meanwhile
-                call = specialisation.match(leaves)
-                if call is not None and specialisation not in missed:
-                    return call
-            return self._specialise(entry, structure, leaves)
+        if (call := entry.match(leaves, missed)) is not None:
+            return call
+        with entry.lock:  # another thread may have made it meanwhile
+            return entry.match(leaves, missed) or self._specialise(entry, structure, leaves)
 
     @property
     def _name(self) -> str:
@@ -236,6 +226,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         if entry.refused is not None and all(guard.holds() for guard in entry.refused_names):
             raise CannotRun(entry.refused)
         objects = [leaf for leaf in leaves if not isinstance(leaf, (np.ndarray, np.generic))]
+        entry.errors.raise_known(leaves)
         names = captures.find_guards(self.__wrapped__, objects)
         guarded = sum(bool(s.trace.value_guards or s.trace.hints) for s in entry.found)
         try:
@@ -246,6 +237,9 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         except Unsupported as error:
             if error.reason.code not in ("scalar-range", "runtime-check"):  # of these values only
                 entry.refused, entry.refused_names = error.reason, names
+            raise
+        except (ShapeError, OverflowError) as error:
+            entry.errors.keep(leaves, error, names)
             raise
         from fuser import partition
 

@@ -139,11 +139,11 @@ class ServedCall:
     Attributes:
         specialisation: what it ran.
         launch: how it ran.
-        arrays: array arguments by parameter name, and `o0`, the array of `out=`.
+        arrays: array arguments by parameter name, and `o0`, `o1` …, the arrays of `out=`.
         sizes: lengths by symbol.
         leaves: its arguments: positional ones, then keywords in their order but `out`.
         names: its keywords in their order, `out` too where it is the function's own.
-        out: the array of `out=`, or None.
+        out: the array, or the tuple of arrays, of `out=`, or None.
     """
 
     specialisation: Any

@@ -58,6 +58,12 @@ def targets_of(trace: Trace, out: Any, sizes: Mapping[str, int]) -> dict[int, An
     return targets
 
 
+def given_buffers(out: Any) -> dict[str, Any]:
+    """The arrays of `out=` by the names of the results that are written into them."""
+    targets = out if isinstance(out, tuple) else () if out is None else (out,)
+    return {f"o{place}": target for place, target in enumerate(targets)}
+
+
 def check_target(target: Any, shape: Any, dtype: Any) -> None:
     """Check an array of `out=` against a result.
 

@@ -5,7 +5,7 @@ reached through the callable object, so its text holds no address. On any mismat
 Python slow path with the same arguments.
 
 A function has one table for each way of calling it that has been seen: for all lengths of
-contiguous arrays (`entry_patterns`), or for exactly these lengths and strides (`entry_tables`).
+contiguous arrays (`entry_patterns`), or for exactly these lengths and strides (`entry_exact`).
 The one that served last is looked at first.
 """
 
@@ -179,9 +179,9 @@ class Context:
 
     def _make(self, call: ServedCall, general: bool) -> bool:
         """Make and append one table."""
+        from fuser.backends.cpu.entry_exact import exact_table
         from fuser.backends.cpu.entry_names import NotServed
         from fuser.backends.cpu.entry_patterns import pattern_table
-        from fuser.backends.cpu.entry_tables import exact_table
 
         if self.count >= TABLE_LIMIT and not self._start_anew():
             return False

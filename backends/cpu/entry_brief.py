@@ -85,7 +85,7 @@ give:
   %first = load ptr, ptr %made
   ret ptr %first
 wrap:
-  %result = call ptr @hand_over(ptr %api, ptr %table, ptr %made)
+  %result = call ptr @hand_over(ptr %api, ptr %table, ptr %args, ptr %made)
   ret ptr %result
 discard:
   call void @forget(ptr %api, ptr %table, ptr %made, i64 %results)

@@ -31,7 +31,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
         "TABLE": "nargs names name_list records record_list least guards guard_list words "
         "template products product_list scalars scalar_list work work_list overlaps overlap_list "
         "ranges range_list temporaries temporary_list outputs output_list operands operand_list "
-        "nests flags limit patience lines brief scratch handed",
+        "nests flags limit patience lines brief scratch handed into",
         # an argument: how it is compared
         "RECORD": "kind slot object expected rank axes flags type",
         # a name that the function reads: how, where, its name, the object
@@ -42,7 +42,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
         "SCALAR": "place record source target low high",
         # the array of out= and an argument that it must not overlap; how far each reaches; whether
         # they may be at the same address, and reach alike
-        "OVERLAP": "written read same alike low_w low_r factor_w aw bw cw dw factor_r ar br cr dr",
+        "OVERLAP": "written read same low_w low_r factor_w aw bw cw dw factor_r ar br cr dr",
         # an array to allocate, or to take from out=
         "OUTPUT": "descr rank dims strides codes given pooled generic",
         # a word of the template: an address and another word, which is how far from there
@@ -52,13 +52,15 @@ FIELDS: dict[str, tuple[str, ...]] = {
     }.items()
 }
 #: Kinds of arguments: a C-contiguous array, a strided vector, an array of exactly these lengths
-#: and strides, a Python number, this very object, a NumPy scalar.
-CONTIGUOUS_ARRAY, STRIDED_VECTOR, EXACT_ARRAY, NUMBER, OBJECT, GENERIC = range(6)
+#: and strides, a Python number, this very object, a NumPy scalar, a tuple of this length.
+CONTIGUOUS_ARRAY, STRIDED_VECTOR, EXACT_ARRAY, NUMBER, OBJECT, GENERIC, TUPLE_OF = range(7)
+#: Where an object is that is no argument: captured, or inside of a tuple.
+CAPTURED, INSIDE = -1, -2
 #: Flags of array structs.
 IS_CONTIGUOUS, IS_WRITEABLE = 0x1, 0x400
 #: Python types of run-time scalars, and what they become.
 FROM_FLOAT, FROM_INT, FROM_BOOL, FROM_LENGTH = range(4)
-TO_SINGLE, TO_DOUBLE, TO_INTEGER = range(3)
+TO_SINGLE, TO_DOUBLE, TO_INTEGER, TO_HALF = range(4)
 #: Where a name is looked up.
 IN_DICT, IN_CELL, IN_OBJECT = range(3)
 #: Flags of a table: results in a tuple; a status means that Python has to look; the GIL is

@@ -183,6 +183,31 @@ define internal i1 @dtype_matches(i64 %descr.at, i64 %wanted.at) {
   ret i1 %equal
 }
 
+define inline ptr @argument(ptr %api, ptr %record, ptr %args) {
+entry:
+  %slot = get i64 %record RECORD.slot
+  %hidden = icmp slt i64 %slot, 0
+  br i1 %hidden, label %elsewhere, label %given
+given:
+  %argument = at ptr %args %slot
+  ret ptr %argument
+elsewhere:
+  %is.inside = icmp eq i64 %slot, -2
+  br i1 %is.inside, label %inside, label %captured
+captured:
+  %kept = get ptr %record RECORD.object
+  ret ptr %kept
+inside:
+  %where = get i64 %record RECORD.object
+  %tuple.slot = lshr i64 %where, 16
+  %place = and i64 %where, 65535
+  %tuple = at ptr %args %tuple.slot
+  %first = get i64 %api API.tuple_items
+  %items = getelementptr i8, ptr %tuple, i64 %first
+  %item = at ptr %items %place
+  ret ptr %item
+}
+
 define inline i1 @matches(ptr %api, ptr %table, ptr %args, ptr %bases, ptr %symbols) {
 entry:
   %count = get i64 %table TABLE.records
@@ -197,17 +222,7 @@ loop:
 check:
   %offset = mul i64 %k, RECORD.size
   %record = getelementptr i8, ptr %records, i64 %offset
-  %slot = get i64 %record RECORD.slot
-  %hidden = icmp slt i64 %slot, 0
-  br i1 %hidden, label %captured, label %given
-captured:
-  %kept = get ptr %record RECORD.object
-  br label %found
-given:
-  %argument = at ptr %args %slot
-  br label %found
-found:
-  %object = phi ptr [ %kept, %captured ], [ %argument, %given ]
+  %object = call ptr @argument(ptr %api, ptr %record, ptr %args)
   %type = get ptr %object 8
   %wanted.type = get ptr %record RECORD.type
   %type.fits = icmp eq ptr %type, %wanted.type
@@ -219,7 +234,12 @@ kinds:
   br i1 %an.array, label %array, label %other
 other:
   switch i64 %kind, label %generic [ i64 3, label %number
-                                     i64 4, label %identity ]
+                                     i64 4, label %identity
+                                     i64 6, label %tuple ]
+tuple:
+  %length = get i64 %object 16
+  %wanted.length = icmp eq i64 %length, %expected
+  br i1 %wanted.length, label %next, label %no
 number:
   set ptr %object %bases %k
   br label %next
@@ -270,19 +290,19 @@ axis.loop:
   %x.some = icmp ult i64 %x, %wide
   br i1 %x.some, label %axis, label %next
 axis:
-  %length = at i64 %dims %x
+  %extent = at i64 %dims %x
   %symbol = at i64 %axes %x
   %new = icmp slt i64 %symbol, 0
   br i1 %new, label %define, label %compare
 define:
   %place = xor i64 %symbol, -1
-  set i64 %length %symbols %place
-  %more = sub i64 %length, %least
+  set i64 %extent %symbols %place
+  %more = sub i64 %extent, %least
   %possible = icmp ult i64 %more, 2147483648
   br i1 %possible, label %axis.next, label %no
 compare:
   %wanted = at i64 %symbols %symbol
-  %same.length = icmp eq i64 %length, %wanted
+  %same.length = icmp eq i64 %extent, %wanted
   br i1 %same.length, label %axis.next, label %no
 axis.next:
   %x1 = add i64 %x, 1

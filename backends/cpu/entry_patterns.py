@@ -91,7 +91,7 @@ class Pattern:
         }
         if "o0" in self.arrays:
             self._shapes["o0"] = draft.call.specialisation.spec.plan.outputs[0].node.shape
-        if graph.guards:
+        if graph.guards or type(draft.call.out) is tuple:
             raise NotServed
         for name, array in self.arrays.items():
             self._describe(name, array)
@@ -403,12 +403,11 @@ def _overlaps(pattern: Pattern) -> list[list[int]]:
         same = pattern._shapes[name] == pattern._shapes["o0"]
         same = same and array.dtype.itemsize == target.dtype.itemsize
         w, r = symbols
-        alike = w == r
         rows.append(
             fields.words(
                 "OVERLAP", written=draft.record_of["o0"], read=draft.record_of[name],
                 same=int(same and reads_in_place(draft.call.specialisation.spec, name)),
-                alike=int(alike), factor_w=w[0], aw=w[1], bw=w[2], cw=w[3], dw=w[4],
+                factor_w=w[0], aw=w[1], bw=w[2], cw=w[3], dw=w[4],
                 factor_r=r[0], ar=r[1], br=r[2], cr=r[3], dr=r[4],
             )
         )  # fmt: skip

@@ -112,8 +112,7 @@ one:
 take:
   %record.offset = mul i64 %given, RECORD.size
   %record = getelementptr i8, ptr %record.list, i64 %record.offset
-  %slot = get i64 %record RECORD.slot
-  %target = at ptr %args %slot
+  %target = call ptr @argument(ptr %api, ptr %record, ptr %args)
   %incref = get ptr %api API.incref
   call void %incref(ptr %target)
   br label %keep
@@ -137,7 +136,7 @@ failed:
   ret i1 false
 }
 
-define inline ptr @hand_over(ptr %api, ptr %table, ptr %made) {
+define inline ptr @hand_over(ptr %api, ptr %table, ptr %args, ptr %made) {
 entry:
   %count = get i64 %table TABLE.outputs
   %list = get ptr %table TABLE.output_list
@@ -165,10 +164,21 @@ next:
 all:
   %tuple.bit = and i64 %flags, 1
   %is.tuple = icmp ne i64 %tuple.bit, 0
-  br i1 %is.tuple, label %tuple, label %single
+  br i1 %is.tuple, label %several, label %single
 single:
   %only = load ptr, ptr %made
   ret ptr %only
+several:
+  %into = get i64 %table TABLE.into
+  %is.given = icmp ne i64 %into, 0
+  br i1 %is.given, label %the.same, label %tuple
+the.same:
+  call void @forget(ptr %api, ptr %table, ptr %made, i64 %count)
+  %slot = sub i64 %into, 1
+  %out = at ptr %args %slot
+  %incref = get ptr %api API.incref
+  call void %incref(ptr %out)
+  ret ptr %out
 tuple:
   %new.tuple = get ptr %api API.new_tuple
   %first = get i64 %api API.tuple_items

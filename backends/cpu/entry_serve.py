@@ -192,7 +192,7 @@ give:
   %hits = get i64 %context CONTEXT.hits
   %hits1 = add i64 %hits, 1
   put i64 %hits1 %context CONTEXT.hits
-  %result = call ptr @hand_over(ptr %api, ptr %table, ptr %made)
+  %result = call ptr @hand_over(ptr %api, ptr %table, ptr %args, ptr %made)
   ret ptr %result
 no.memory:
   call void @forget(ptr %api, ptr %table, ptr %made, i64 %output.count)

@@ -1,14 +1,13 @@
 """Tables for the native dispatcher, made from a call that Python has just served.
 
 What both kinds of tables have in common is here: how arguments and names are compared, scalars,
-overlaps, results. An exact table serves one combination of lengths and strides, whatever they
-are; `entry_patterns` makes tables that serve all lengths.
+results. `entry_exact` makes tables that serve one combination of lengths and strides, whatever
+they are; `entry_patterns` makes tables that serve all lengths.
 """
 
 from __future__ import annotations
 
 import ctypes
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from fuser.backends.cpu import entry_fields as fields
-from fuser.backends.cpu import pool
 from fuser.backends.cpu.entry_names import NotServed, describe_names
 from fuser.backends.cpu.sequence import Table
 from fuser.launch import Fresh, pack_scalars
@@ -73,9 +71,12 @@ def check_outputs(call: ServedCall) -> None:
     if type(structure) is not Leaf:
         if type(structure) is not tuple or structure != tuple(map(Leaf, range(len(leaves)))):
             raise NotServed
-        if call.out is not None:
+        if call.out is not None and type(call.out) is not tuple:
             raise NotServed
-    if call.out is not None and (spec.may_raise or type(call.out) is not np.ndarray):
+    elif type(call.out) is tuple:
+        raise NotServed
+    targets = call.out if type(call.out) is tuple else () if call.out is None else (call.out,)
+    if (targets and spec.may_raise) or any(type(target) is not np.ndarray for target in targets):
         raise NotServed
 
 
@@ -114,14 +115,32 @@ def describe_arguments(draft: Draft) -> None:
         draft.records.append(record)
     for name, array in call.specialisation.captured.items():
         draft.record_of[name] = len(draft.records)
-        draft.records.append({"slot": -1, "object": id(array), "type": id(type(array))})
+        record = {"slot": fields.CAPTURED, "object": id(array), "type": id(type(array))}
+        draft.records.append(record)
         draft.keep.append(array)
     if call.out is not None:
+        _describe_targets(draft)
+
+
+def out_slot(call: ServedCall) -> int:
+    """Where the interpreter puts the array, or the tuple of arrays, of `out=`."""
+    return len(call.leaves) + 1 - len(call.names) + call.names.index("out")
+
+
+def _describe_targets(draft: Draft) -> None:
+    """Records of the arrays of `out=`."""
+    call, slot = draft.call, out_slot(draft.call)
+    target = {"slot": slot, "type": id(np.ndarray), "flags": fields.IS_WRITEABLE}
+    if type(call.out) is not tuple:
         draft.record_of["o0"] = len(draft.records)
-        positional = len(call.leaves) + 1 - len(call.names)
-        slot = positional + call.names.index("out")
-        record = {"slot": slot, "type": id(np.ndarray), "flags": fields.IS_WRITEABLE}
-        draft.records.append(record)
+        draft.records.append(target)
+        return
+    length = len(call.out)
+    around = {"kind": fields.TUPLE_OF, "slot": slot, "type": id(tuple), "expected": length}
+    draft.records.append(around)
+    for k in range(length):
+        draft.record_of[f"o{k}"] = len(draft.records)
+        draft.records.append(target | {"slot": fields.INSIDE, "object": slot << 16 | k})
 
 
 def _guarded_scalars(draft: Draft, numbers: set[str]) -> set[str]:
@@ -207,6 +226,8 @@ def target_of(dtype: np.dtype[Any]) -> tuple[int, int, int]:
         return fields.TO_SINGLE, -EXACT_INTEGER, EXACT_INTEGER
     if dtype.name == "float64":
         return fields.TO_DOUBLE, -EXACT_INTEGER, EXACT_INTEGER
+    if dtype.name == "float16":
+        return fields.TO_HALF, -EXACT_INTEGER, EXACT_INTEGER
     if dtype.kind == "b":
         return fields.TO_INTEGER, 0, 1
     if dtype.kind in "iu":
@@ -261,16 +282,17 @@ def pack(
     }
     for name, part in rows.items():
         singular = {"work": "work", "temporaries": "temporary"}.get(name, name[:-1])
-        values |= {name: len(part), f"{singular}_list": _native(draft, part)}
+        values |= {name: len(part), f"{singular}_list": native(draft, part)}
     draft.template, draft.scratch = fields.array([table.words]), fields.array([table.words])
     draft.keep.extend([call.names, call.specialisation, call.launch])
     flags = fields.TUPLE if type(trace.structure) is not Leaf else 0
     flags |= fields.STATUS if call.specialisation.spec.may_raise else 0
     values["flags"] = values.get("flags", 0) | flags
+    values["into"] = out_slot(call) + 1 if type(call.out) is tuple else 0
     values["brief"] = _brief(rows, values)
     values["handed"] = int(flags & fields.TUPLE or any(row[GENERIC] for row in rows["outputs"]))
     positional = len(call.leaves) + (call.out is not None) - len(call.names)
-    listed = _native(draft, [[id(name) for name in call.names]])
+    listed = native(draft, [[id(name) for name in call.names]])
     words = fields.words(
         "TABLE", nargs=positional, names=len(call.names), name_list=listed,
         words=len(table.words), template=fields.address(draft.template),
@@ -325,74 +347,17 @@ def _check_ranges(draft: Draft) -> None:
         draft.table.words.append(0)
 
 
-def _native(draft: Draft, rows: Sequence[Sequence[int]]) -> int:
+def native(draft: Draft, rows: Sequence[Sequence[int]]) -> int:
     """Rows in native memory that the draft keeps."""
     listed = fields.array(rows)
     draft.keep.append(listed)
     return fields.address(listed)
 
 
-def exact_table(call: ServedCall) -> tuple[Any, Draft]:
-    """A table for calls with exactly these lengths and strides.
-
-    Raises:
-        NotServed: the dispatcher cannot serve such calls.
-    """
-    check_outputs(call)
-    draft = Draft(call, Table(call.launch))
-    describe_arguments(draft)
-    arrays = arrays_of(draft)
-    for name, array in arrays.items():
-        record = draft.records[draft.record_of[name]]
-        axes = _native(draft, [array.shape, array.strides])
-        draft.keep.append(array.dtype)
-        record |= {
-            "kind": fields.EXACT_ARRAY, "expected": id(array.dtype), "rank": array.ndim,
-            "axes": axes,
-        }  # fmt: skip
-    describe_scalars(draft, call.sizes)
-    table = draft.table
-    for at, name in table.places:
-        table.words[at] += table.offsets.get(name, 0)
-    draft.team = table.share_out()
-    spent = sum(kernel.work_ns(number, extent) for kernel, number, extent in table.nests)
-    size = table.workspace_bytes
-    rows = {
-        "outputs": _exact_outputs(draft),
-        "overlaps": _exact_overlaps(draft, arrays),
-        "temporaries": [product(size)] if size else [],
-        "work": [],
-        "ranges": [],
-    }
-    draft.long = spent >= PATIENCE_NS
-    flags = fields.LONG if draft.long else 0
-    base_of = dict.fromkeys(table.temporaries, 0)
-    return pack(draft, rows, base_of, limit=1, patience=1, flags=flags), draft
-
-
 def product(factor: int, *symbols: int, place: int = 0) -> list[int]:
     """A product of a number and at most four symbols."""
     a, b, c, d = [*symbols, 0, 0, 0, 0][:4]
     return fields.words("PRODUCT", factor=factor, a=a, b=b, c=c, d=d, place=place)
-
-
-def _exact_outputs(draft: Draft) -> list[list[int]]:
-    """The arrays to allocate, with their lengths and strides."""
-    fresh = {entry.name: entry for entry in draft.table.outputs}
-    rows = []
-    for k, leaf in enumerate(draft.call.specialisation.trace.leaves):
-        if f"o{k}" in draft.record_of:
-            rows.append(fields.words("OUTPUT", given=draft.record_of[f"o{k}"]))
-            continue
-        entry = fresh[f"o{k}"]
-        size = math.prod(entry.shape) * entry.dtype.itemsize
-        row = {
-            "dims": _native(draft, [entry.shape]),
-            "strides": 0 if entry.order is None else _native(draft, [entry.strides]),
-            "pooled": int(size >= pool.THRESHOLD),
-        }
-        rows.append(output(draft, entry, leaf.generic, **row))
-    return rows
 
 
 def output(draft: Draft, entry: Fresh, generic: bool, **row: int) -> list[int]:
@@ -402,33 +367,3 @@ def output(draft: Draft, entry: Fresh, generic: bool, **row: int) -> list[int]:
         "OUTPUT", descr=id(entry.dtype), rank=len(entry.shape), given=-1, generic=int(generic),
         **row,
     )  # fmt: skip
-
-
-def _exact_overlaps(draft: Draft, arrays: Mapping[str, Any]) -> list[list[int]]:
-    """What an array of `out=` must not share memory with."""
-    target = arrays.get("o0")
-    if target is None:
-        return []
-    rows = []
-    low_w, high_w = _reach(target)
-    for name, array in arrays.items():
-        if name == "o0" or not array.size:
-            continue
-        same = array.strides == target.strides and array.shape == target.shape
-        same = same and array.dtype.itemsize == target.dtype.itemsize
-        low_r, high_r = _reach(array)
-        rows.append(
-            fields.words(
-                "OVERLAP", written=draft.record_of["o0"], read=draft.record_of[name],
-                same=int(same and reads_in_place(draft.call.specialisation.spec, name)),
-                low_w=low_w, low_r=low_r, factor_w=high_w, factor_r=high_r,
-            )
-        )  # fmt: skip
-    return rows
-
-
-def _reach(array: Any) -> tuple[int, int]:
-    """How many bytes an array reaches before and after its first element's address."""
-    spans = [(n - 1) * s for n, s in zip(array.shape, array.strides, strict=True)]
-    low = -sum(span for span in spans if span < 0)
-    return low, sum(span for span in spans if span > 0) + array.dtype.itemsize

@@ -64,6 +64,51 @@ done:
   ret i64 %sum
 }
 
+declare i64 @llvm.umin.i64(i64, i64)
+
+define internal i64 @half_of(double %value) {
+entry:
+  %one = shl i64 1, 42
+  %bits = bitcast double %value to i64
+  %high = lshr i64 %bits, 48
+  %sign = and i64 %high, 32768
+  %magnitude = and i64 %bits, 9223372036854775807
+  %absolute = bitcast i64 %magnitude to double
+  %is.nan = fcmp uno double %value, %value
+  br i1 %is.nan, label %nan, label %number
+nan:
+  %payload = lshr i64 %magnitude, 42
+  %kept = and i64 %payload, 1023
+  %is.none = icmp eq i64 %kept, 0
+  %nothing = zext i1 %is.none to i64
+  %some = or i64 %kept, %nothing
+  %nan.bits = or i64 %some, 31744
+  br label %done
+number:
+  %is.tiny = fcmp olt double %absolute, 0x3F10000000000000
+  br i1 %is.tiny, label %tiny, label %normal
+tiny:
+  %shifted = fadd double %absolute, 0x41B0000000000000
+  %shifted.bits = bitcast double %shifted to i64
+  %steps = and i64 %shifted.bits, 2047
+  br label %done
+normal:
+  %unrounded = lshr i64 %magnitude, 42
+  %odd = and i64 %unrounded, 1
+  %half.step = lshr i64 %one, 1
+  %below = sub i64 %half.step, 1
+  %nearly = add i64 %magnitude, %below
+  %raised = add i64 %nearly, %odd
+  %rounded = lshr i64 %raised, 42
+  %rebased = sub i64 %rounded, 1032192
+  %most = call i64 @llvm.umin.i64(i64 %rebased, i64 31744)
+  br label %done
+done:
+  %size = phi i64 [ %nan.bits, %nan ], [ %steps, %tiny ], [ %most, %normal ]
+  %half = or i64 %size, %sign
+  ret i64 %half
+}
+
 define internal i1 @convert(ptr %api, ptr %table, ptr %bases, ptr %symbols, ptr %words) {
 entry:
   %overflow = alloca i32
@@ -122,8 +167,12 @@ as.float:
   br label %real
 real:
   %double = phi double [ %float.value, %float ], [ %converted, %as.float ]
-  %is.single = icmp eq i64 %target, 0
-  br i1 %is.single, label %store.single, label %store.double
+  switch i64 %target, label %store.double [ i64 0, label %store.single
+                                            i64 3, label %store.half ]
+store.half:
+  %half = call i64 @half_of(double %double)
+  set i64 %half %words %place
+  br label %next
 store.single:
   %single = fptrunc double %double to float
   set i64 0 %words %place
@@ -173,33 +222,26 @@ define internal i1 @apart(ptr %table, ptr %bases, ptr %symbols) {
 entry:
   %count = get i64 %table TABLE.overlaps
   %list = get ptr %table TABLE.overlap_list
-  %written = get i64 %list OVERLAP.written
-  %w = at i64 %bases %written
-  %low.w = get i64 %list OVERLAP.low_w
-  %product.w = getelementptr i8, ptr %list, i64 OVERLAP.factor_w
-  %reach.w = call i64 @product_of(ptr %product.w, ptr %symbols)
-  %w.from = sub i64 %w, %low.w
-  %w.to = add i64 %w, %reach.w
   br label %loop
 loop:
   %k = phi i64 [ 0, %entry ], [ %k1, %next ]
-  %pair = phi ptr [ %list, %entry ], [ %pair1, %next ]
   %some = icmp ult i64 %k, %count
   br i1 %some, label %look, label %yes
 look:
+  %offset = mul i64 %k, OVERLAP.size
+  %pair = getelementptr i8, ptr %list, i64 %offset
+  %written = get i64 %pair OVERLAP.written
+  %w = at i64 %bases %written
+  %low.w = get i64 %pair OVERLAP.low_w
+  %product.w = getelementptr i8, ptr %pair, i64 OVERLAP.factor_w
+  %reach.w = call i64 @product_of(ptr %product.w, ptr %symbols)
+  %w.from = sub i64 %w, %low.w
+  %w.to = add i64 %w, %reach.w
   %read = get i64 %pair OVERLAP.read
   %r = at i64 %bases %read
-  %alike = get i64 %pair OVERLAP.alike
-  %is.alike = icmp ne i64 %alike, 0
-  br i1 %is.alike, label %compare, label %other
-other:
-  %low.other = get i64 %pair OVERLAP.low_r
+  %low.r = get i64 %pair OVERLAP.low_r
   %product.r = getelementptr i8, ptr %pair, i64 OVERLAP.factor_r
-  %reach.other = call i64 @product_of(ptr %product.r, ptr %symbols)
-  br label %compare
-compare:
-  %low.r = phi i64 [ %low.w, %look ], [ %low.other, %other ]
-  %reach.r = phi i64 [ %reach.w, %look ], [ %reach.other, %other ]
+  %reach.r = call i64 @product_of(ptr %product.r, ptr %symbols)
   %r.from = sub i64 %r, %low.r
   %r.to = add i64 %r, %reach.r
   %before = icmp ule i64 %w.to, %r.from
@@ -214,7 +256,6 @@ together:
   br i1 %fine, label %next, label %no
 next:
   %k1 = add i64 %k, 1
-  %pair1 = getelementptr i8, ptr %pair, i64 OVERLAP.size
   br label %loop
 yes:
   ret i1 true

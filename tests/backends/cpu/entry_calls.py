@@ -21,6 +21,8 @@ VECTOR = np.linspace(-2, 2, 37, dtype=np.float32)
 TABLE = np.linspace(-2, 2, 35, dtype=np.float64).reshape(5, 7)
 BYTES = np.arange(9, dtype=np.int8)
 OUT = np.empty_like(VECTOR)
+PAIR = (np.empty_like(VECTOR), np.empty_like(VECTOR))
+HALF = VECTOR.astype(np.float16)
 NUMBER = np.float64(2.5)
 SCALE = 2.5
 OFFSET = np.ones(37, np.float32)
@@ -64,6 +66,10 @@ SERVED: dict[str, Call] = {
     "a truth value": lambda: LINE(VECTOR, True, VECTOR),
     "integers": lambda: LINE(BYTES, 3, BYTES),
     "out": lambda: LINE(VECTOR, VECTOR, VECTOR, out=OUT),
+    "two arrays of out": lambda: BOTH(VECTOR, VECTOR, out=PAIR),
+    "a float beside float16": lambda: LINE(HALF, 2.5, HALF),
+    "an integer beside float16": lambda: LINE(HALF, 3, HALF),
+    "a truth value beside float16": lambda: LINE(HALF, True, HALF),
     "broadcast": lambda: LINE(TABLE, TABLE[0], TABLE),
     "transposed": lambda: LINE(TABLE.T, TABLE.T, TABLE.T),
     "strided": lambda: LINE(VECTOR[::2], VECTOR[::2], VECTOR[::-2]),
@@ -87,6 +93,7 @@ SERVED: dict[str, Call] = {
 REFUSED: dict[str, Call] = {
     "lengths that differ": lambda: _raise(lambda: LINE(VECTOR, VECTOR, VECTOR[1:]), ValueError),
     "an integer out of range": lambda: _raise(lambda: LINE(BYTES, 1000, BYTES), OverflowError),
+    "out= overlaps": lambda: LINE(OUT, VECTOR, OUT[::-1], out=OUT),
     "an argument is missing": lambda: _raise(lambda: LINE(VECTOR, VECTOR), TypeError),
     "a negative power": lambda: _raise(lambda: POWER(BYTES, -BYTES), ValueError),
 }
@@ -94,7 +101,8 @@ WATCHED: dict[str, Any] = {
     "vector": VECTOR, "table": TABLE, "bytes": BYTES, "out": OUT, "number": NUMBER,
     "scale": SCALE, "offset": OFFSET, "float32": VECTOR.dtype, "float64": TABLE.dtype,
     "int8": BYTES.dtype, "ndarray": np.ndarray, "alpha": "alpha", "line": LINE, "both": BOTH,
-    "None": None, "large": LARGE,
+    "None": None, "large": LARGE, "pair": PAIR, "of a pair": PAIR[1], "half": HALF,
+    "float16": HALF.dtype,
 }  # fmt: skip
 
 
