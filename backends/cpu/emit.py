@@ -17,6 +17,7 @@ from dataclasses import replace
 from fuser.backends.cpu.body import Features, Module
 from fuser.backends.cpu.reduction_forms import emit_reduction
 from fuser.backends.cpu.section import Section
+from fuser.backends.cpu.short_rows import emit_short, flat
 from fuser.backends.cpu.wrappers import Packing, Streaming, is_strided, packs
 from fuser.codegen import LoopNest
 from fuser.specs import CONTIGUOUS
@@ -36,7 +37,7 @@ def emit(
         name: the stem of the functions' names.
         features: what the processor can do.
         stream: write results past the caches where they are aligned.
-        form: of nests that reduce, see `reduction_forms`.
+        form: of nests that reduce, see `reduction_forms`; "short" of maps, see `short_rows`.
 
     Raises:
         Unsupported: an operation has no spelling.
@@ -44,7 +45,10 @@ def emit(
     module = Module(features)
     for place, nest in enumerate(nests):
         if nest.strategy != "map":
-            emit_reduction(module, nest, f"{name}.{place}", form)
+            emit_reduction(module, nest, f"{name}.{place}", "plain" if form == "short" else form)
+        elif form == "short" and nest.rank > 1 and streams(nest):
+            inner = emit_short(module, nest, f"{name}.{place}")
+            _emit_contiguous(module, flat(nest), inner, stream, "internal ")
         else:
             _emit_map(module, nest, f"{name}.{place}", stream and streams(nest))
     return module.text()

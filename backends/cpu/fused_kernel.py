@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fuser.backend import Kernel
-from fuser.backends.cpu import costs, loader, reduction_forms, workers
+from fuser.backends.cpu import costs, loader, reduction_forms, short_rows, workers
 from fuser.backends.cpu.backend import imports_of
 from fuser.backends.cpu.body import Features
 from fuser.backends.cpu.emit import emit, streams
+from fuser.backends.cpu.section import lanes_of
 from fuser.backends.cpu.target import stream_bytes
 from fuser.backends.cpu.wrappers import packs
 from fuser.codegen import LoopNest
@@ -102,7 +103,11 @@ class FusedKernelCPU(Kernel):
         """As the base class; a reduction takes all lengths, the reduced one last."""
         nest = self.nests[section]
         if nest.strategy == "map":
-            return super().lay_out(section, lengths, strides)
+            words, extent = super().lay_out(section, lengths, strides)
+            chunk = costs.chunk_elements(extent[0] * extent[1], self._costs[section])
+            lanes = lanes_of(nest, self._features)
+            short = short_rows.extent_of(nest, lengths, strides, chunk, lanes)
+            return words, short or extent
         extra, extent = reduction_forms.lay_out(nest, lengths)
         words = [*lengths, *(step for operand in strides for step in operand), *extra]
         return struct.pack(f"={len(words)}q", *words), extent
@@ -140,7 +145,9 @@ class FusedKernelCPU(Kernel):
         if nest.rank == 1:
             moved += [desc for desc in nest.loads if desc.access != INVARIANT]
         element_bytes = sum(np.dtype(desc.dtype).itemsize for desc in moved)
-        if not streams(nest) or extent[0] * extent[1] * element_bytes < stream_bytes():
+        if not streams(nest) or getattr(extent, "form", "") == "short":
+            return 0
+        if extent[0] * extent[1] * element_bytes < stream_bytes():
             return 0
         return self._form("stream").addresses[section]
 

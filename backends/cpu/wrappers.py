@@ -61,8 +61,8 @@ class Block:
         return self.stride(len(self.operands), 0) + self.scalars
 
 
-class _Wrapper:
-    """What both wrappers write with."""
+class Wrapper:
+    """What all wrappers write with."""
 
     def __init__(self, module: Module, nest: LoopNest, name: str, linkage: str) -> None:
         self.b = Body(module, "w")
@@ -113,7 +113,7 @@ class _Wrapper:
         return "\n".join([self.head, *self.b.lines, "}"])
 
 
-class Packing(_Wrapper):
+class Packing(Wrapper):
     """Copies strided operands into scratch memory, tile by tile, and runs `inner` on each."""
 
     def emit(self, inner: str) -> str:
@@ -236,7 +236,7 @@ class Packing(_Wrapper):
         self.set_word(k, self.number(f"sub i64 {start}, {before}"))
 
 
-class Streaming(_Wrapper):
+class Streaming(Wrapper):
     """Sends whole vectors whose destinations are aligned past the caches, the rest not.
 
     Rows that do not begin at a cache line begin with ordinary stores up to the next one; where

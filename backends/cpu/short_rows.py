@@ -1,0 +1,257 @@
+"""Nests whose innermost loop is too short for a vector: several rows are computed as one.
+
+Three colours, four coordinates, a handful of channels: operands whose rows lie directly behind one
+another are met as they are; each other one (a row for all, a number a row, reversed or picked
+elements) is copied into scratch memory by a table of offsets, which is made once a call, some rows
+at a time; what is the same in every row is copied once. The body then runs on one long row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fuser.backends.cpu import conversion
+from fuser.backends.cpu.body import Body, Module
+from fuser.backends.cpu.loops import begin_loop
+from fuser.backends.cpu.reduction_forms import Extent
+from fuser.backends.cpu.wrappers import Wrapper, packs
+from fuser.codegen import LoopNest
+from fuser.specs import CONTIGUOUS, INVARIANT
+
+#: The longest innermost loop that is too short, and the least elements for which it matters.
+SHORT, LEAST = 32, 2048
+#: Elements that are computed as one row: scratch memory stays in the first cache.
+TILE = 512
+#: Elements that are copied in one turn.
+TURN = 8
+
+
+def extent_of(
+    nest: LoopNest,
+    lengths: Sequence[int],
+    strides: Sequence[Sequence[int]],
+    chunk: int,
+    lanes: int,
+) -> Extent | None:
+    """How a map nest runs in this form, or None where it does not: results must be dense.
+
+    Args:
+        nest: the loops.
+        lengths: of the loops.
+        strides: of loads, then of stores, in bytes.
+        chunk: wanted elements of one chunk.
+        lanes: elements of one vector; rows that are whole vectors are well served as they are.
+    """
+    elements = math.prod(lengths)
+    if lengths[-1] % lanes == 0 and not packs(nest):
+        return None
+    if nest.rank < 2 or not 0 < lengths[-1] <= SHORT or elements < LEAST:
+        return None
+    for (_, desc), steps in zip(nest.stores, strides[len(nest.loads) :], strict=True):
+        row_bytes = lengths[-1] * conversion.bytes_of(desc.dtype)
+        if desc.access != CONTIGUOUS or steps[-2] != row_bytes:
+            return None
+    outer, inner = elements // lengths[-1], lengths[-1]
+    return Extent(outer, inner, elements, max(1, chunk // inner), inner, "short")
+
+
+def flat(nest: LoopNest) -> LoopNest:
+    """The nest that runs on one long row."""
+    loads = tuple(replace(desc, access=CONTIGUOUS) for desc in nest.loads)
+    return replace(nest, rank=1, loads=loads)
+
+
+class ShortRows(Wrapper):
+    """A nest's function; `inner` does the work of the flat nest."""
+
+    def emit(self, inner: str) -> str:
+        """The function."""
+        b, block, rank = self.b, self.block, self.block.rank
+        count = len(block.operands)
+        scalars = block.words - block.stride(count, 0)
+        b.line("%o.at = alloca i64")
+        b.line(f"%copy = alloca [{2 * count + scalars} x i64], align 16")
+        self.sizes = [conversion.bytes_of(desc.dtype) for desc in block.operands]
+        for k in range(len(self.nest.loads)):
+            b.line(f"%scratch{k} = alloca [{TILE * self.sizes[k]} x i8], align 64")
+            b.line(f"%table{k} = alloca [{TILE} x i64], align 64")
+        self.count = self.number("sub i64 %iend, %ibegin")
+        some = b.value(f"icmp ne i64 {self.count}, 0", "i1", 1).text
+        nothing = self.when(some, "some")
+        self.most = self.number(f"udiv i64 {TILE}, {self.count}")
+        for place in range(scalars):
+            self.set_word(2 * count + place, self.word(block.stride(count, 0) + place))
+        self.bases = [self.word(k, "ptr") for k in range(count)]
+        self.steps = [self.step(k) for k in range(count)]
+        self.row_steps = [self.word(block.stride(k, rank - 2)) for k in range(count)]
+        self.kinds = [self.prepare(k) for k in range(len(self.nest.loads))]
+        self.tiles(inner)
+        self.rejoin(nothing)
+        return self.finish()
+
+    def set_word(self, place: int, value: str, kind: str = "i64") -> None:
+        """Write one word of the block that `inner` is given."""
+        address = self.b.value(f"getelementptr i8, ptr %copy, i64 {8 * place}", "ptr", 1).text
+        self.b.line(f"store {kind} {value}, ptr {address}")
+
+    def step(self, k: int) -> str:
+        """Bytes from one element of a row to the next."""
+        access = self.block.operands[k].access
+        if access == CONTIGUOUS:
+            return str(self.sizes[k])
+        return "0" if access == INVARIANT else self.word(self.block.stride(k, self.block.rank - 1))
+
+    def prepare(self, k: int) -> tuple[str, str]:
+        """Whether a load is met as it is, and whether it is copied again for every tile (i1)."""
+        b = self.b
+        row_bytes = self.number(f"mul i64 {self.count}, {self.sizes[k]}")
+        follows = b.value(f"icmp eq i64 {self.row_steps[k]}, {row_bytes}", "i1", 1)
+        beside = b.value(f"icmp eq i64 {self.steps[k]}, {self.sizes[k]}", "i1", 1)
+        dense = b.op("and", follows, beside).text
+        apart = b.value(f"xor i1 {dense}, true", "i1", 1).text
+        past = self.when(apart, "apart")
+        b.line(
+            f"call void @{_table(b.module)}(ptr %table{k}, i64 {self.row_steps[k]}, "
+            f"i64 {self.steps[k]}, i64 {self.most}, i64 {self.count})"
+        )
+        same = b.value(f"icmp eq i64 {self.row_steps[k]}, 0", "i1", 1).text
+        if self.block.rank > 2:  # the loops outside move it
+            same = "false"
+        else:
+            other = self.when(same, "same")
+            start = self.place(k, "0")
+            self.copy(k, start, self.number(f"mul i64 {self.most}, {self.count}"))
+            self.rejoin(other)
+        self.rejoin(past)
+        moves = b.value(f"icmp ne i64 {self.row_steps[k]}, 0", "i1", 1).text
+        again = apart if same == "false" else b.value(f"and i1 {apart}, {moves}", "i1", 1).text
+        return dense, again
+
+    def place(self, k: int, offset: str) -> str:
+        """The address of an operand's first element of a tile."""
+        along = self.number(f"mul i64 %ibegin, {self.steps[k]}")
+        total = self.number(f"add i64 {offset}, {along}")
+        return self.b.value(f"getelementptr i8, ptr {self.bases[k]}, i64 {total}", "ptr", 1).text
+
+    def copy(self, k: int, start: str, elements: str) -> None:
+        """Fill an operand's scratch memory by its table."""
+        name = _gather(self.b.module, self.sizes[k])
+        listed = f"ptr %scratch{k}, ptr {start}, ptr %table{k}, i64 {elements}"
+        self.b.line(f"call void @{name}({listed})")
+
+    def tiles(self, inner: str) -> None:
+        """The loop over tiles of some rows."""
+        b, rank = self.b, self.block.rank
+        b.line("store i64 %obegin, ptr %o.at")
+        b.line("br label %rows")
+        b.start("rows")
+        first = self.number("load i64, ptr %o.at")
+        going = b.value(f"icmp ult i64 {first}, %oend", "i1", 1).text
+        ended = self.when(going, "tile")
+        rows = self.least(self.most, self.number(f"sub i64 %oend, {first}"))
+        places = self.places(first)
+        if rank > 2:
+            length = self.word(self.block.length(rank - 2))
+            rows = self.least(rows, self.number(f"sub i64 {length}, {places[-1]}"))
+        elements = self.number(f"mul i64 {rows}, {self.count}")
+        for k in range(len(self.block.operands)):
+            self.meet(k, places, elements)
+        self.call(inner, "%copy", ("0", "1", "0", elements))
+        b.line(f"store i64 {self.number(f'add i64 {first}, {rows}')}, ptr %o.at")
+        b.line("br label %rows")
+        b.start(ended)
+
+    def meet(self, k: int, places: list[str], elements: str) -> None:
+        """Set an operand's address for a tile; copy its elements where that is needed."""
+        offset = "0"
+        for loop, place in enumerate(places):
+            stride = self.word(self.block.stride(k, loop))
+            moved = self.number(f"mul i64 {place}, {stride}")
+            offset = self.number(f"add i64 {offset}, {moved}")
+        address = self.place(k, offset)
+        if k < len(self.kinds):
+            dense, again = self.kinds[k]
+            past = self.when(again, "again")
+            self.copy(k, address, elements)
+            self.rejoin(past)
+            text = f"select i1 {dense}, ptr {address}, ptr %scratch{k}"
+            address = self.b.value(text, "ptr", 1).text
+        self.set_word(k, address, "ptr")
+
+    def places(self, first: str) -> list[str]:
+        """Where a row lies along each loop but the innermost."""
+        found: list[str] = []
+        rest = first
+        for loop in range(self.block.rank - 2, 0, -1):
+            length = self.word(self.block.length(loop))
+            found.insert(0, self.number(f"urem i64 {rest}, {length}"))
+            rest = self.number(f"udiv i64 {rest}, {length}")
+        return [rest, *found]
+
+
+def _table(module: Module) -> str:
+    """The function that makes a table of offsets, once a module; its name."""
+    name = "short.table"
+    if name not in module.helpers:
+        b = Body(module)
+        down = begin_loop(b, "0", "%rows")
+        start = b.value(f"mul i64 {down.index}, %row", "i64", 1).text
+        at = b.value(f"mul i64 {down.index}, %columns", "i64", 1).text
+        across = begin_loop(b, "0", "%columns")
+        along = b.value(f"mul i64 {across.index}, %step", "i64", 1).text
+        offset = b.value(f"add i64 {start}, {along}", "i64", 1).text
+        number = b.value(f"add i64 {at}, {across.index}", "i64", 1).text
+        place = b.value(f"getelementptr i64, ptr %to, i64 {number}", "ptr", 1).text
+        b.line(f"store i64 {offset}, ptr {place}")
+        across.end()
+        down.end()
+        head = "ptr %to, i64 %row, i64 %step, i64 %rows, i64 %columns"
+        module.helpers[name] = _function(name, head, b)
+    return name
+
+
+def _gather(module: Module, size: int) -> str:
+    """The function that copies elements of a size by a table, once a module; its name."""
+    name = f"short.gather.{size}"
+    if name not in module.helpers:
+        b = Body(module)
+        turns = b.value(f"udiv i64 %count, {TURN}", "i64", 1).text
+        whole = b.value(f"mul i64 {turns}, {TURN}", "i64", 1).text
+        loop = begin_loop(b, "0", turns)
+        first = b.value(f"mul i64 {loop.index}, {TURN}", "i64", 1).text
+        for lane in range(TURN):
+            _move(b, size, b.value(f"add i64 {first}, {lane}", "i64", 1).text)
+        loop.end()
+        rest = begin_loop(b, whole, "%count")
+        _move(b, size, rest.index)
+        rest.end()
+        module.helpers[name] = _function(name, "ptr %to, ptr %from, ptr %table, i64 %count", b)
+    return name
+
+
+def _move(b: Body, size: int, number: str) -> None:
+    """Copy one element."""
+    kind = f"i{8 * size}"
+    entry = b.value(f"getelementptr i64, ptr %table, i64 {number}", "ptr", 1).text
+    offset = b.value(f"load i64, ptr {entry}", "i64", 1).text
+    source = b.value(f"getelementptr i8, ptr %from, i64 {offset}", "ptr", 1).text
+    element = b.value(f"load {kind}, ptr {source}, align 1", kind, 1).text
+    target = b.value(f"getelementptr {kind}, ptr %to, i64 {number}", "ptr", 1).text
+    b.line(f"store {kind} {element}, ptr {target}, align 1")
+
+
+def _function(name: str, arguments: str, b: Body) -> str:
+    """The text of a helper."""
+    b.line("ret void")
+    body = "\n".join(b.lines)
+    return f"define internal void @{name}({arguments}) #0 {{\nentry:\n{body}\n}}"
+
+
+def emit_short(module: Module, nest: LoopNest, name: str) -> str:
+    """Append a nest's function in this form; returns the name of the one to emit for `flat`."""
+    inner = f"{name}.flat"
+    module.functions.append(ShortRows(module, nest, name, "").emit(inner))
+    return inner
+
