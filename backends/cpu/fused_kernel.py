@@ -103,11 +103,11 @@ class FusedKernelCPU(Kernel):
         """As the base class; a reduction takes all lengths, the reduced one last."""
         nest = self.nests[section]
         if nest.strategy == "map":
-            words, extent = super().lay_out(section, lengths, strides)
+            packed, extent = super().lay_out(section, lengths, strides)
             chunk = costs.chunk_elements(extent[0] * extent[1], self._costs[section])
             lanes = lanes_of(nest, self._features)
             short = short_rows.extent_of(nest, lengths, strides, chunk, lanes)
-            return words, short or extent
+            return packed, short or extent
         extra, extent = reduction_forms.lay_out(nest, lengths)
         words = [*lengths, *(step for operand in strides for step in operand), *extra]
         return struct.pack(f"={len(words)}q", *words), extent
