@@ -21,6 +21,7 @@ from functools import cache
 from typing import Any
 
 from fuser import config, native_call
+from fuser.backends.cpu.processors import machine_threads
 
 #: Elements of one chunk along the innermost loop; a multiple of every number of lanes.
 CHUNK = 1 << 14
@@ -357,23 +358,6 @@ def workers() -> Workers | None:
     """The process's team; None where there is none."""
     with _made_lock:
         return _made()
-
-
-@cache
-def machine_threads() -> int:
-    """Processors that this process may use: affinity and cgroup limits count."""
-    if hasattr(os, "sched_getaffinity"):
-        count = len(os.sched_getaffinity(0))
-    else:
-        count = os.cpu_count() or 1
-    try:
-        with open("/sys/fs/cgroup/cpu.max") as limits:
-            quota, period = limits.read().split()
-        if quota != "max":
-            count = min(count, max(1, int(quota) // int(period)))
-    except (OSError, ValueError):
-        pass
-    return max(1, count)
 
 
 def thread_count() -> int:

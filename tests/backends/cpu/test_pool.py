@@ -1,12 +1,16 @@
 """The output pool: arrays own their data, and memory comes back and is given out again."""
 
 import pickle
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from fuser import config
 from fuser.backends.cpu import pool
+from tests.tree import ROOT
 
 FOUND = pool.pool()
 pytestmark = pytest.mark.skipif(FOUND is None, reason="the output pool exists on Linux only")
@@ -103,3 +107,62 @@ def test_small_arrays_and_a_pool_switched_off_use_numpy(fresh_pool: pool.OutputP
     finally:
         config.restore(before)
     assert fresh_pool.held_bytes == 0
+
+
+def test_blocks_that_wait_are_lent_to_the_kernel(fresh_pool: pool.OutputPool) -> None:
+    """A large block is marked as free to take when another one comes back; it serves all the same.
+
+    `LazyFree` of the process is what the kernel counts of such pages.
+    """
+    arrays = [_array(1 << 20), _array(1 << 20)]  # 8 MiB each
+    for array in arrays:
+        array[:] = 1
+    before = _lazy_bytes()
+    del array
+    arrays.pop()
+    assert _lazy_bytes() - before < 1 << 20
+    arrays.pop()
+    assert _lazy_bytes() - before >= 4 << 20
+    reused = fresh_pool.reused
+    first, second = _array(1 << 20), _array(1 << 20)
+    assert fresh_pool.reused == reused + 2
+    first[:], second[:] = 2, 3
+    assert (first == 2).all()
+    assert (second == 3).all()
+
+
+def _lazy_bytes() -> int:
+    lines = Path("/proc/self/smaps_rollup").read_text(encoding="utf-8").splitlines()
+    for line in lines:
+        if line.startswith("LazyFree:"):
+            return int(line.split()[1]) << 10
+    pytest.skip("this kernel does not count pages that it may take")
+
+
+def test_refused_memory_empties_the_pool_first() -> None:
+    """Where the address space is used up by waiting blocks, a result still gets its memory."""
+    code = (
+        "import resource, numpy as np\n"
+        "from fuser.backends.cpu import pool\n"
+        "made = pool.pool()\n"
+        "made.limit(1 << 30)\n"
+        "small = pool.empty((1,), np.dtype('f8'))\n"
+        "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
+        "most = used + (200 << 20)\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (most, most))\n"
+        "array = pool.empty((120 << 20,), np.dtype('u1'))\n"
+        "del array\n"
+        "held = made.held_bytes\n"
+        "other = pool.empty((130 << 20,), np.dtype('u1'))\n"
+        "other[::4096] = 1\n"
+        "print(held > 100 << 20, made.held_bytes)\n"
+        "del other\n"
+        "try:\n"
+        "    pool.empty((1 << 31,), np.dtype('u1'))\n"
+        "except MemoryError:\n"
+        "    print('refused')\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT
+    )
+    assert found.stdout.split() == ["True", "0", "refused"], found.stderr

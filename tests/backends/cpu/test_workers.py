@@ -10,6 +10,7 @@ import pytest
 import fuser
 from fuser import config
 from fuser.backends.cpu import workers
+from fuser.backends.cpu.processors import machine_threads
 
 pytestmark = pytest.mark.skipif(
     workers.workers() is None, reason="native workers exist on Linux only"
@@ -92,7 +93,7 @@ def test_thread_count_follows_settings(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("OMP_NUM_THREADS", "1")
         assert workers.thread_count() == 1
         monkeypatch.delenv("OMP_NUM_THREADS")
-        assert workers.thread_count() == workers.machine_threads() >= 1
+        assert workers.thread_count() == machine_threads() >= 1
     finally:
         config.restore(before)
 
