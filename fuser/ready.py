@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,22 +17,33 @@ if TYPE_CHECKING:
     from fuser.specialisation import Call
 
 
-class Ready:
-    """How calls with exactly these shapes and strides run: only values differ."""
+class Prepared:
+    """What is known of calls with exactly these shapes and strides: only values differ."""
 
-    def __init__(self, call: Call, launch: Any, guards: list[tuple[str, Any]]) -> None:
-        """Keep what does not change from call to call."""
+    def __init__(
+        self,
+        call: Call,
+        guards: Sequence[tuple[str, Any]],
+        outputs: tuple[tuple[str, bool], ...],
+    ) -> None:
+        """Keep what does not change from call to call.
+
+        Args:
+            call: one that has been served.
+            guards: (host expression, value) pairs; those of lengths alone hold for all such calls.
+            outputs: (name, whether NumPy gives a scalar) of each result.
+        """
+        specialisation = call.specialisation
         self._mode = native_call.MODE_WORD.value
-        self._names = call.specialisation.names
-        self._arrays = call.specialisation.array_leaves
-        self._scalars = call.specialisation.scalar_leaves
-        self._sizes = call.sizes
-        self._guards = guards
-        self._launch = launch
-        self._kernels = launch.kernel_count
-        trace = call.specialisation.trace
-        self._outputs = tuple((f"o{leaf.index}", leaf.generic) for leaf in trace.leaves)
-        self._structure = None if type(trace.structure) is trees.Leaf else trace.structure
+        self._names = specialisation.names
+        self._arrays = specialisation.array_leaves
+        self._scalars = specialisation.scalar_leaves
+        self._sizes = dict(call.sizes)
+        fixed = self._sizes.keys()
+        self._guards = [each for each in guards if not scalars.symbols(each[0]) <= fixed]
+        self._outputs = outputs
+        structure = specialisation.trace.structure
+        self._structure = None if type(structure) is trees.Leaf else structure
 
     def holds(self) -> bool:
         """Whether settings and captured names are as they were."""
@@ -40,16 +51,39 @@ class Ready:
             return False
         return not self._names or all(guard.holds() for guard in self._names)
 
+    def _numbers(self, args: tuple[Any, ...]) -> dict[str, Any] | None:
+        """Values of lengths and scalars by name, or None where a guard does not hold."""
+        numbers = self._sizes
+        if not self._scalars:
+            return numbers
+        numbers = numbers | {name: args[place] for name, place in self._scalars}
+        for text, value in self._guards:
+            if not captures.same_value(scalars.evaluate(text, numbers), value):
+                return None
+        return numbers
+
+    def _together(self, values: Mapping[str, Any]) -> Any:
+        """The results as the function returns them."""
+        found = [values[name][()] if generic else values[name] for name, generic in self._outputs]
+        return found[0] if self._structure is None else trees.unflatten(self._structure, found)
+
+
+class Ready(Prepared):
+    """How such calls run where all is kernels."""
+
+    def __init__(self, call: Call, launch: Any) -> None:
+        """Keep the bound launch, too."""
+        trace = call.specialisation.trace
+        outputs = tuple((f"o{leaf.index}", leaf.generic) for leaf in trace.leaves)
+        super().__init__(call, trace.value_guards, outputs)
+        self._launch = launch
+        self._kernels = launch.kernel_count
+
     def run(self, args: tuple[Any, ...]) -> Any:
         """The outputs, or MISSED where the call has to be looked at again."""
-        numbers = self._sizes
-        if self._scalars:
-            numbers = numbers.copy()
-            for name, place in self._scalars:
-                numbers[name] = args[place]
-            for text, value in self._guards:
-                if not captures.same_value(scalars.evaluate(text, numbers), value):
-                    return MISSED
+        numbers = self._numbers(args)
+        if numbers is None:
+            return MISSED
         arrays = {name: args[place] for name, place in self._arrays}
         try:
             if self._launch.run(arrays, numbers):
@@ -57,10 +91,7 @@ class Ready:
         except OverflowError:
             return MISSED
         counters.count("launches", self._kernels)
-        values = [
-            arrays[name][()] if generic else arrays[name] for name, generic in self._outputs
-        ]
-        return values[0] if self._structure is None else trees.unflatten(self._structure, values)
+        return self._together(arrays)
 
 
 MISSED = object()
@@ -109,13 +140,4 @@ def make_ready(call: Call) -> Ready | ReadyProgram | None:
     arrays = call.arrays.values()
     if any(type(array) is not np.ndarray and not _is_cupy(type(array)) for array in arrays):
         return None
-    fixed = set(call.sizes)
-    guards = [
-        (text, value)
-        for text, value in trace.value_guards
-        if any(name not in fixed for name in _SCALAR_NAME.findall(text))
-    ]
-    return Ready(call, launch, guards)
-
-
-_SCALAR_NAME = re.compile(r"\b[ns]\d+\b")
+    return Ready(call, launch)

@@ -6,22 +6,18 @@ functions run as the user wrote them, and their results are compared with those 
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fuser import captures, counters, dims, externs, native_call, partition, scalars, trees, views
-from fuser.executor import CannotRun
-from fuser.externs import CallFailed, Operand, PatternMiss
+from fuser import counters, dims, externs, partition, scalars, trees, views
+from fuser.externs import Operand, PatternMiss
 from fuser.program import Program, Seam, Stage
-from fuser.ready import MISSED
+from fuser.ready import MISSED, Prepared
 from fuser.trace_result import OutNode, Trace
 
 if TYPE_CHECKING:
     from fuser.specialisation import Call
-
-_NAME = re.compile(r"\b[ns]\d+\b")
 
 
 class StageMissed(Exception):  # noqa: N818 - a signal, not a fault
@@ -88,9 +84,6 @@ class _SeamStep:
         plain = [part.index for part in self._call.args if _is_plain(part)]
         simple = len(plain) == len(self._call.args) and not self._call.kwargs
         self._plain = tuple(plain) if simple else None
-        self._direct: list[str] | None = None
-        if self._plain is not None and not any(chain for _, chain in seam.operands):
-            self._direct = [seam.operands[place][0] for place in self._plain]
         self._expected: list[tuple[Any, ...]] = []
 
     def run(self, values: dict[str, Any], numbers: dict[str, Any], first: bool) -> None:
@@ -100,13 +93,6 @@ class _SeamStep:
             PatternMiss: a result is of another kind than in the first run.
             Exception: what the function raises.
         """
-        if self._direct is not None and not first:
-            result = self._function(*[values[name] for name in self._direct])
-            if type(result) is np.ndarray:
-                if _kind(result) != self._expected[0]:
-                    raise PatternMiss(f"{self._call.short_name}: another kind of result")
-                values[self._seam.stored[0]] = result
-                return
         operands = []
         for name, chain in self._seam.operands:
             value = values[name]
@@ -147,51 +133,31 @@ def _kind(value: Any) -> tuple[Any, ...]:
     return type(value), getattr(value, "dtype", None), np.shape(value), (), True
 
 
-class ReadyProgram:
-    """How calls with exactly these shapes and strides run."""
+class ReadyProgram(Prepared):
+    """How such calls run where NumPy functions stand between kernels."""
 
     def __init__(self, call: Call, program: Program) -> None:
-        """Keep what does not change from call to call."""
+        """Prepare every step."""
         specialisation = call.specialisation
-        self._mode = native_call.MODE_WORD.value
+        leaves = specialisation.trace.leaves
+        outputs = tuple((program.outputs[leaf.index], leaf.generic) for leaf in leaves)
+        super().__init__(call, specialisation.early_guards, outputs)
         self._program = program
         self._specialisation = specialisation
-        self._names = specialisation.names
-        self._arrays = specialisation.array_leaves
-        self._scalars = specialisation.scalar_leaves
-        self._sizes = dict(call.sizes)
-        fixed = set(call.sizes)
-        self._guards = [
-            (text, value)
-            for text, value in specialisation.early_guards
-            if not set(_NAME.findall(text)) <= fixed
-        ]
         self._steps = tuple(
             _SeamStep(step) if isinstance(step, Seam) else _StageStep(step)
             for step in program.steps
         )
         self._counts = partition.seam_counts(program)
         self._first = True
-        trace = specialisation.trace
-        self._outputs = tuple((program.outputs[k.index], k.generic) for k in trace.leaves)
-        self._structure = None if type(trace.structure) is trees.Leaf else trace.structure
-
-    def holds(self) -> bool:
-        """Whether settings and captured names are as they were."""
-        if self._mode != native_call.MODE_WORD.value:
-            return False
-        return not self._names or all(guard.holds() for guard in self._names)
 
     def run(self, args: tuple[Any, ...]) -> Any:
         """The outputs, or MISSED where the call has to be looked at again."""
-        numbers = self._sizes
-        if self._scalars or self._first:
-            numbers = numbers.copy()
-            for name, place in self._scalars:
-                numbers[name] = args[place]
-            for text, value in self._guards:
-                if not captures.same_value(scalars.evaluate(text, numbers), value):
-                    return MISSED
+        numbers = self._numbers(args)
+        if numbers is None:
+            return MISSED
+        if self._first:
+            numbers = dict(numbers)  # lengths that functions tell are added
         values = dict(self._program.constants)
         for name, place in self._arrays:
             values[name] = args[place]
@@ -201,8 +167,6 @@ class ReadyProgram:
                 if self._first and isinstance(step, _SeamStep):
                     externs.check_guards(self._program.graph, numbers)
                     self._specialisation.check_late(numbers)
-        except (StageMissed, PatternMiss, CallFailed, CannotRun, OverflowError):
-            return MISSED
         except Exception:  # noqa: BLE001 - the long way meets it again, and says it as NumPy does
             return MISSED
         if self._first:
@@ -210,8 +174,7 @@ class ReadyProgram:
             self._sizes = {k: v for k, v in numbers.items() if k not in scalar_names}
             self._first = False
         counters.add(self._counts)
-        found = [values[name][()] if generic else values[name] for name, generic in self._outputs]
-        return found[0] if self._structure is None else trees.unflatten(self._structure, found)
+        return self._together(values)
 
 
 def make_ready_program(call: Call, program: Program) -> ReadyProgram | None:
@@ -247,7 +210,7 @@ def _self_contained(stage: Stage) -> bool:
     for parameter in graph.parameters:
         known |= {s for dim in parameter.shape for s in dims.symbols(dim)}
     for node in graph.nodes:
-        if node.op.name == "scalar" and not set(_NAME.findall(node.payload)) <= known:
+        if node.op.name == "scalar" and not scalars.symbols(node.payload) <= known:
             return False
         if any(not set(dims.symbols(dim)) <= known for dim in node.shape):
             return False

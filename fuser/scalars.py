@@ -47,6 +47,11 @@ def evaluate(text: str, names: Mapping[str, Any]) -> Any:
 _SYMBOL = re.compile(r"\b[ns]\d+\b")
 
 
+def symbols(text: str) -> set[str]:
+    """The scalars and lengths in a host expression."""
+    return set(_SYMBOL.findall(text))
+
+
 def rename(text: str, names: Mapping[str, Dim | str]) -> str:
     """Replace symbols in a host expression."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -14,13 +13,6 @@ from fuser.trace_result import Trace
 
 if TYPE_CHECKING:
     from fuser.program import Program
-
-_NAME = re.compile(r"\b[ns]\d+\b")
-
-
-def _names(text: str) -> set[str]:
-    """The scalars and lengths in a host expression."""
-    return set(_NAME.findall(text))
 
 
 @dataclass(eq=False)
@@ -46,8 +38,8 @@ class Specialisation:
         for parameter in self.trace.graph.parameters:
             known |= {s for dim in parameter.shape for s in dims.symbols(dim)}
         guards = self.trace.value_guards
-        self.early_guards = tuple(g for g in guards if _names(g[0]) <= known)
-        self.late_guards = tuple(g for g in guards if not _names(g[0]) <= known)
+        self.early_guards = tuple(g for g in guards if scalars.symbols(g[0]) <= known)
+        self.late_guards = tuple(g for g in guards if not scalars.symbols(g[0]) <= known)
 
     def match(self, leaves: Sequence[Any]) -> Call | None:
         """The call's arrays and numbers if this specialisation holds for it."""
@@ -79,7 +71,7 @@ class Specialisation:
             PatternMiss: something is not as it was while tracing.
         """
         for text, value in self.late_guards:
-            if _names(text) <= numbers.keys():
+            if scalars.symbols(text) <= numbers.keys():
                 if not captures.same_value(scalars.evaluate(text, numbers), value):
                     raise PatternMiss(f"{text} is not {value!r}")
 
