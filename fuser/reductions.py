@@ -1,4 +1,7 @@
-"""NumPy's reductions, spelled with the rows sum, prod, max, min, argmax and argmin."""
+"""NumPy's reductions, spelled with the rows sum, prod, max, min, argmax and argmin.
+
+Means, variances and deviations are in `averages`.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +18,15 @@ from fuser.traced_array import TracedArray
 from fuser.tracer import Tracing
 
 Ready = Callable[..., Any]
-_NO_VALUE = np._NoValue  # NumPy's mark for "not given"
+NO_VALUE = np._NoValue  # NumPy's mark for "not given"
 
 
-def _given(value: Any) -> bool:
+def given(value: Any) -> bool:
     """Whether an option was given."""
-    return value is not _NO_VALUE and value is not None
+    return value is not NO_VALUE and value is not None
 
 
-def _axes(x: TracedArray, axis: Any) -> tuple[int, ...]:
+def axes_of(x: TracedArray, axis: Any) -> tuple[int, ...]:
     """Axes counted from the front, in order.
 
     Raises:
@@ -66,7 +69,7 @@ def reduce(
     dtype: np.dtype[Any],
     *,
     keepdims: Any = False,
-    initial: Any = _NO_VALUE,
+    initial: Any = NO_VALUE,
     where: Any = True,
     out: Any = None,
     function: str = "",
@@ -85,11 +88,11 @@ def reduce(
         out: NumPy's option.
         function: NumPy's name, for messages.
     """
-    x = _as_traced(tracing, a)
-    axes = _axes(x, axis)
+    x = as_traced(tracing, a)
+    axes = axes_of(x, axis)
     node = tracing.cast(x.node, dtype)
-    if where is not True and where is not _NO_VALUE:
-        if name in ("max", "min") and initial is _NO_VALUE:
+    if where is not True and where is not NO_VALUE:
+        if name in ("max", "min") and initial is NO_VALUE:
             raise ValueError(
                 f"reduction operation '{function}' does not have an identity, so to use a where "
                 "mask one has to specify 'initial'"
@@ -102,14 +105,14 @@ def reduce(
     if not axes:
         result = node  # nothing to combine: a copy
     else:
-        if name in ("max", "min") and initial is _NO_VALUE:
+        if name in ("max", "min") and initial is NO_VALUE:
             _need_elements(tracing, node, axes, function)
         result = tracing.node(name, [node], ", ".join(map(str, axes)))
-    if initial is not _NO_VALUE and initial is not None:
+    if initial is not NO_VALUE and initial is not None:
         start = tracing.operand_node(tracing.operand(initial), dtype)
         combine = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}[name]
         result = tracing.node(combine, [start, result])
-    if keepdims and keepdims is not _NO_VALUE:
+    if keepdims and keepdims is not NO_VALUE:
         result = _keep(tracing, result, axes, len(node.shape))
     if out is not None:
         return tracing.write(out, result, True, "same_kind", function)
@@ -136,7 +139,7 @@ def _need_elements(
         tracing.guard_value(f"({count}) > 0", True)
 
 
-def _as_traced(tracing: Tracing, a: Any) -> TracedArray:
+def as_traced(tracing: Tracing, a: Any) -> TracedArray:
     """The operand as a traced array."""
     from fuser.array_functions import _array
 
@@ -157,9 +160,9 @@ def _additive(name: str) -> Ready:
 
     def handler(
         tracing: Tracing, a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
-        keepdims: Any = False, initial: Any = _NO_VALUE, where: Any = True,
+        keepdims: Any = False, initial: Any = NO_VALUE, where: Any = True,
     ) -> Any:  # fmt: skip
-        x = _as_traced(tracing, a)
+        x = as_traced(tracing, a)
         wanted = _sum_dtype(x.dtype, dtype)
         return reduce(
             tracing, name, x, axis, wanted, keepdims=keepdims, initial=initial, where=where,
@@ -174,9 +177,9 @@ def _extreme(name: str) -> Ready:
 
     def handler(
         tracing: Tracing, a: Any, axis: Any = None, out: Any = None, keepdims: Any = False,
-        initial: Any = _NO_VALUE, where: Any = True,
+        initial: Any = NO_VALUE, where: Any = True,
     ) -> Any:  # fmt: skip
-        x = _as_traced(tracing, a)
+        x = as_traced(tracing, a)
         return reduce(
             tracing, name, x, axis, x.dtype, keepdims=keepdims, initial=initial, where=where,
             out=out, function=name,
@@ -192,7 +195,7 @@ def _truth(name: str) -> Ready:
         tracing: Tracing, a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *,
         where: Any = True,
     ) -> Any:  # fmt: skip
-        x = _as_traced(tracing, a)
+        x = as_traced(tracing, a)
         initial = name == "min"  # of nothing
         return reduce(
             tracing, name, x, axis, np.dtype(bool), keepdims=keepdims, initial=initial,
@@ -208,7 +211,7 @@ def _place(name: str) -> Ready:
     def handler(
         tracing: Tracing, a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False
     ) -> Any:
-        x = _as_traced(tracing, a)
+        x = as_traced(tracing, a)
         rank = x.ndim
         flat = axis is None and rank != 1
         y = x.reshape(-1) if flat else x
@@ -218,7 +221,7 @@ def _place(name: str) -> Ready:
         if not isinstance(tracing.resolve(y.dims[place]), int):
             tracing.guard_value(f"({y.dims[place]}) > 0", True)
         result = tracing.node(name, [y.node], str(place))
-        if keepdims and keepdims is not _NO_VALUE:
+        if keepdims and keepdims is not NO_VALUE:
             axes = tuple(range(rank)) if axis is None else (place,)
             result = _keep(tracing, result, axes, rank)
         if out is not None:
@@ -228,130 +231,12 @@ def _place(name: str) -> Ready:
     return handler
 
 
-def _count_of(tracing: Tracing, x: TracedArray, axes: Sequence[int]) -> Any:
-    """How many elements are combined: a number that stays symbolic."""
-    return x._length(dims.product(tuple(x.dims[axis] for axis in axes)))
-
-
-def _mean_dtypes(x: np.dtype[Any], dtype: Any) -> tuple[np.dtype[Any], np.dtype[Any]]:
-    """What a mean is computed in, and what it is given in."""
-    if dtype is not None:
-        wanted = infer.dtype_of(dtype)
-        return wanted, wanted
-    if x.kind in "biu":
-        return np.dtype(np.float64), np.dtype(np.float64)
-    return (np.dtype(np.float32) if x.name == "float16" else x), x
-
-
-def _mean(
-    tracing: Tracing, a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
-    keepdims: Any = False, *, where: Any = True,
-) -> Any:  # fmt: skip
-    """np.mean: the sum divided by the number of elements."""
-    x = _as_traced(tracing, a)
-    inner, outer = _mean_dtypes(x.dtype, dtype)
-    if inner.kind != "f":
-        raise Unsupported("unsupported-argument", "np.mean", f"dtype={inner}")
-    node = _mean_node(tracing, x, axis, inner, keepdims, where)
-    node = tracing.cast(node, outer)
-    if out is not None:
-        return tracing.write(out, node, True, "same_kind", "mean")
-    return tracing.wrap(node, not node.shape)
-
-
-def _mean_node(
-    tracing: Tracing, x: TracedArray, axis: Any, dtype: np.dtype[Any], keepdims: Any, where: Any
-) -> Node:
-    """Sum over count."""
-    options = {"keepdims": keepdims, "function": "mean"}
-    total = reduce(tracing, "sum", x, axis, dtype, where=where, **options)
-    if _masked(where):
-        count = tracing.cast(_chosen(tracing, x, axis, keepdims, where), dtype)
-    else:
-        count = tracing.operand_node(_count_of(tracing, x, _axes(x, axis)), dtype)
-    return tracing.node("divide", [total.node, count])
-
-
-def _masked(where: Any) -> bool:
-    """Whether a mask was given."""
-    return where is not True and where is not _NO_VALUE
-
-
-def _chosen(tracing: Tracing, x: TracedArray, axis: Any, keepdims: Any, where: Any) -> Node:
-    """How many elements a mask chooses for each result."""
-    mask = tracing.operand_node(tracing.operand(where), np.dtype(bool))
-    if mask.shape != x.node.shape:
-        mask = tracing.node("broadcast_to", [mask], ", ".join(map(str, x.node.shape)))
-    options = {"keepdims": keepdims, "function": "mean"}
-    found = reduce(tracing, "sum", tracing.wrap(mask), axis, np.dtype(np.int64), **options)
-    return tracing.cast(found.node, np.dtype(np.float64))
-
-
-def _var(
-    tracing: Tracing, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0,
-    keepdims: Any = False, *, where: Any = True, mean: Any = _NO_VALUE,
-    correction: Any = _NO_VALUE,
-) -> Any:  # fmt: skip
-    """np.var: the mean of squared distances from the mean, as NumPy computes it."""
-    node = _var_node(tracing, a, axis, dtype, ddof, keepdims, where, mean, correction)
-    if out is not None:
-        return tracing.write(out, node, True, "same_kind", "var")
-    return tracing.wrap(node, not node.shape)
-
-
-def _var_node(
-    tracing: Tracing, a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: Any, where: Any,
-    mean: Any, correction: Any,
-) -> Node:  # fmt: skip
-    """The variance's node, in the dtype that NumPy gives."""
-    x = _as_traced(tracing, a)
-    if _given(mean):
-        raise Unsupported("unsupported-argument", "np.var", "mean=")
-    freedom = correction if _given(correction) else ddof
-    inner, outer = _mean_dtypes(x.dtype, dtype)
-    if inner.kind != "f":
-        raise Unsupported("unsupported-argument", "np.var", f"dtype={inner}")
-    centre = _mean_node(tracing, x, axis, inner, True, where)
-    away = tracing.node("subtract", [tracing.cast(x.node, inner), centre])
-    square = tracing.wrap(tracing.node("square", [away]))
-    options = {"keepdims": keepdims, "where": where, "function": "var"}
-    total = reduce(tracing, "sum", square, axis, inner, **options)
-    if _masked(where):
-        chosen = _chosen(tracing, x, axis, keepdims, where)
-        less = tracing.node("subtract", [chosen, tracing.operand_node(freedom, chosen.dtype)])
-        none = make_constant(0.0, chosen.dtype)
-        rest = tracing.cast(tracing.node("maximum", [less, none]), inner)
-        return tracing.cast(tracing.node("divide", [total.node, rest]), outer)
-    count = _count_of(tracing, x, _axes(x, axis))
-    if freedom:
-        count = count - freedom
-    if tracing.size_of(count) <= 0:
-        raise Unsupported("unsupported-argument", "np.var", "no degrees of freedom")
-    if not isinstance(count, (int, float)):
-        tracing.guard_value(f"({count.text}) > 0", True)
-    divisor = tracing.operand_node(count, inner)
-    return tracing.cast(tracing.node("divide", [total.node, divisor]), outer)
-
-
-def _std(
-    tracing: Tracing, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0,
-    keepdims: Any = False, *, where: Any = True, mean: Any = _NO_VALUE,
-    correction: Any = _NO_VALUE,
-) -> Any:  # fmt: skip
-    """np.std: the root of the variance."""
-    node = _var_node(tracing, a, axis, dtype, ddof, keepdims, where, mean, correction)
-    node = tracing.node("sqrt", [node])
-    if out is not None:
-        return tracing.write(out, node, True, "same_kind", "std")
-    return tracing.wrap(node, not node.shape)
-
-
 def _count_nonzero(
     tracing: Tracing, a: Any, axis: Any = None, *, keepdims: Any = False
 ) -> Any:
     """np.count_nonzero: the sum of truths."""
-    x = _as_traced(tracing, a)
-    truth = tracing.wrap(tracing.cast(x.node, np.dtype(bool)))
+    x = as_traced(tracing, a)
+    truth = x.astype(bool, copy=False)  # whose memory order decides the result's
     whole = np.dtype(np.int64)
     return reduce(tracing, "sum", truth, axis, whole, keepdims=keepdims, function="count_nonzero")
 
@@ -360,7 +245,7 @@ def _ptp(
     tracing: Tracing, a: Any, axis: Any = None, out: Any = None, keepdims: Any = False
 ) -> Any:
     """np.ptp: the largest minus the smallest."""
-    x = _as_traced(tracing, a)
+    x = as_traced(tracing, a)
     ends = [
         reduce(tracing, name, x, axis, x.dtype, keepdims=keepdims, function=name)
         for name in ("max", "min")
@@ -371,26 +256,35 @@ def _ptp(
 def _norm(
     tracing: Tracing, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False
 ) -> Any:
-    """np.linalg.norm of vectors: orders None, 1, 2, inf and -inf."""
-    values = _as_traced(tracing, x)
+    """np.linalg.norm of vectors, of every order, and Frobenius' norm of matrices."""
+    values = as_traced(tracing, x)
     if values.dtype.kind != "f":
         values = values.astype(np.float64)
-    single = axis is None or not isinstance(axis, (tuple, list))
-    if not single or (axis is None and ord is not None and values.ndim != 1):
+    options = {"axis": axis, "keepdims": keepdims}
+    axes = axes_of(values, axis)
+    if ord is None and axis is None:
+        return np.sqrt(np.sum(np.square(values), **options))
+    if len(axes) == 2 and (ord is None or ord in ("fro", "f")):
+        return np.sqrt(np.sum(np.square(values), **options))
+    if len(axes) != 1 or isinstance(ord, str):
         raise Unsupported("unsupported-argument", "np.linalg.norm", "a matrix norm")
     size = np.abs(values)
     if ord is None or ord == 2:
-        return np.sqrt(np.sum(np.square(size), axis=axis, keepdims=keepdims))
+        return np.sqrt(np.sum(np.square(size), **options))
     if ord == 1:
-        return np.sum(size, axis=axis, keepdims=keepdims)
+        return np.sum(size, **options)
     if ord in (np.inf, -np.inf):
-        return (np.max if ord > 0 else np.min)(size, axis=axis, keepdims=keepdims)
-    raise Unsupported("unsupported-argument", "np.linalg.norm", f"ord={ord!r}")
+        return (np.max if ord > 0 else np.min)(size, **options)
+    if ord == 0:
+        return np.sum((values != 0).astype(values.dtype), **options)
+    if not isinstance(ord, (int, float)):
+        raise Unsupported("unsupported-argument", "np.linalg.norm", f"ord={ord!r}")
+    return np.sum(size**ord, **options) ** (1 / ord)
 
 
 def _dot(tracing: Tracing, a: Any, b: Any, out: Any = None) -> Any:
     """np.dot of vectors."""
-    x, y = _as_traced(tracing, a), _as_traced(tracing, b)
+    x, y = as_traced(tracing, a), as_traced(tracing, b)
     if x.ndim != 1 or y.ndim != 1 or out is not None:
         raise Unsupported("unsupported-function", "np.dot", "matrices")
     if tracing.size(x.dims[0]) != tracing.size(y.dims[0]):
@@ -412,6 +306,7 @@ def register() -> None:
     if _registered:
         return
     _registered = True
+    from fuser import averages
     from fuser.array_functions import HANDLERS
 
     HANDLERS.update(
@@ -419,7 +314,8 @@ def register() -> None:
             np.sum: _additive("sum"), np.prod: _additive("prod"), np.max: _extreme("max"),
             np.min: _extreme("min"), np.amax: _extreme("max"), np.amin: _extreme("min"),
             np.any: _truth("max"), np.all: _truth("min"), np.argmax: _place("argmax"),
-            np.argmin: _place("argmin"), np.mean: _mean, np.var: _var, np.std: _std,
+            np.argmin: _place("argmin"), np.mean: averages.mean, np.var: averages.var,
+            np.std: averages.std,
             np.count_nonzero: _count_nonzero, np.ptp: _ptp, np.linalg.norm: _norm,
             np.dot: _dot,
         }

@@ -305,7 +305,7 @@ class MergeRow(LongRowPart):
                 found.append((b.op("fmul", value, move), b.op("fmul", error, move)))
         if moves[0] is not None and moves[-1] is not None:
             every = b.op("fmul", count, moves[0])
-            found.append((every if len(moves) == 1 else b.op("fmul", every, moves[1]), None))
+            found.append((every if len(moves) == 1 else b.op("fmul", every, moves[-1]), None))
         return found
 
     def _move(self, factor: Factor, part: str) -> Value | None:

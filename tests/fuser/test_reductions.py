@@ -283,3 +283,35 @@ def test_vectors() -> None:
     _check(lambda a: np.add.reduce(a), x)
     _check(lambda a: a.sum() + a.max(), x)
     _check(lambda a: a - a.mean(), x)
+
+
+NORMS: list[dict[str, Any]] = [
+    {}, {"axis": 0}, {"ord": 1, "axis": 1}, {"ord": np.inf, "axis": -1},
+    {"ord": -np.inf, "axis": 0}, {"ord": 0, "axis": 1}, {"ord": 3, "axis": 0, "keepdims": True},
+    {"ord": -1.5, "axis": 1}, {"ord": "fro"}, {"axis": (1, 0)},
+    {"ord": "fro", "axis": (0, 1), "keepdims": True},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["i4", "f4", "f8"])
+def test_norms_of_every_order(dtype: str) -> None:
+    """Vectors along an axis, all elements, and Frobenius' norm: one kernel each."""
+    x = (GENERATOR.normal(size=(5, 9)) * 4).astype(dtype)
+    x[:, 3] = np.where(x[:, 3] == 0, 1, x[:, 3])
+    for options in NORMS:
+        if options.get("ord") == -1.5 and dtype == "i4":
+            continue  # zeros: NumPy warns
+        fused = fuser.fuse(lambda x, o=options: np.linalg.norm(x, **o), fallback="error")
+        _same(fused(x), np.linalg.norm(x, **options), 1e-5 if dtype == "f4" else 1e-12)
+        assert len(fused.explain(x).groups) == 1
+
+
+def test_counts_lie_in_memory_as_numpys() -> None:
+    """The truths' memory order decides: of repeated operands too."""
+    repeated = np.broadcast_to(np.ones((4, 1, 3)), (4, 5, 3))
+    for x in (repeated, repeated.transpose(2, 0, 1), np.ones((4, 5, 3), order="F"), np.eye(3)):
+        for axis in range(x.ndim):
+            expected = np.count_nonzero(x, axis=axis)
+            found = fuser.fuse(lambda x, a=axis: np.count_nonzero(x, axis=a), fallback="error")(x)
+            assert found.strides == expected.strides
+            assert np.array_equal(found, expected)
