@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fuser.reports import throughput
@@ -60,3 +61,29 @@ def test_a_server_that_does_not_answer_is_ended(
     monkeypatch.setattr(client, "_timeout_s", 20.0)
     assert client.ask("time") == {"answer": 1}
     client.stop()
+
+
+def test_arrays_with_gaps_are_converted_within_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only those: what lies together is converted once, beforehand."""
+    monkeypatch.syspath_prepend(str(TOOL.parent))
+    server = importlib.import_module("throughput_server")
+
+    class Copying:
+        """Takes copies, as a runner with arrays of its own does."""
+
+        copies = 0
+
+        def accept(self, arguments: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:
+            self.copies += len(arguments)
+            return tuple(each.copy() for each in arguments)
+
+    runner, arguments = Copying(), (np.arange(8.0)[::2], np.ones(4))
+    accepted = runner.accept(arguments)
+    call, given = server._converting(runner, np.add, arguments, accepted)
+    assert call(*given).tolist() == [1, 3, 5, 7]
+    assert call(*given).tolist() == [1, 3, 5, 7]
+    assert runner.copies == 4
+    assert given[0] is arguments[0]
+    assert given[1] is accepted[1]
+    whole = (np.ones(3), np.ones(3))
+    assert server._converting(runner, np.add, whole, whole) == (np.add, whole)

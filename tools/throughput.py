@@ -3,11 +3,13 @@
     python tools/throughput.py reports/recorded/throughput.json --budget-s 1200
     python tools/throughput.py reports/recorded/reductions.json --set rows --budget-s 1500
 
-Every runner lives in a process of its own and holds the same inputs. For each workload, dtype and
-size they are timed in turns, in random order, so that a drift of the machine meets all. A peer
-that is far behind the best one is timed once, and not at larger sizes; one that does not answer in
-time is ended, and its cells say so. The raw seconds are saved after each cell; a run that is
-interrupted, or out of time, goes on where it stopped when it is started again.
+Every runner lives in a process of its own and holds the same inputs. What a runner wants converted
+is converted beforehand, but for arrays with gaps: a copy of those is part of its call. For each
+workload, dtype and size the runners are timed in turns, in random order, so that a drift of the
+machine meets all. A peer that is far behind the best one is timed once, and not at larger sizes;
+one that does not answer in time is ended, and its cells say so. The raw seconds are saved after
+each cell; a run that is interrupted, or out of time, goes on where it stopped when it is started
+again.
 `python -m fuser.reports.throughput RECORD PAGE` makes the table.
 """
 
