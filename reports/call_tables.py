@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from fuser.reports.analysis import Analysis
+from fuser.reports.analysis import Analysis, Row
 from fuser.reports.record_details import Anatomy
 from fuser.reports.scaling import calls_to_repay
 from fuser.reports.statistics import t_interval
@@ -23,7 +23,8 @@ ANATOMY = ["path", "subject", "part", "part_s", "part_s_low", "part_s_high", "sh
 FIRST_CALLS = ["workload", "state", "stage", "stage_s", "stage_s_low", "stage_s_high", "share"]
 REPAY = [
     "cell", "workload", "dtype", "size", "elements", "variant", "first_call_s", "call_s",
-    "eager_s", "calls_to_repay", "disk_first_call_s", "disk_calls_to_repay",
+    "eager_s", "calls_to_repay", "calls_to_repay_low", "calls_to_repay_high", "disk_first_call_s",
+    "disk_calls_to_repay",
 ]  # fmt: skip
 
 
@@ -100,6 +101,18 @@ def first_calls_table(analysis: Analysis) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=FIRST_CALLS)
 
 
+def _repay_interval(row: Row, first_s: float, eager_s: float) -> dict[str, float]:
+    """Turn the interval of the ratio to eager into one of the calls; no end is below 1."""
+    ratio = row.speedup
+    if ratio is None or ratio.low is None or ratio.high is None:
+        return {}
+    quick, slow = eager_s / ratio.high, eager_s / ratio.low
+    return {
+        "calls_to_repay_low": calls_to_repay(first_s, quick, eager_s),
+        "calls_to_repay_high": calls_to_repay(first_s, slow, eager_s),
+    }
+
+
 def repay_table(analysis: Analysis) -> pd.DataFrame:
     """Count the calls that repay the first one, which compiles: cold, and with code on disk.
 
@@ -135,6 +148,7 @@ def repay_table(analysis: Analysis) -> pd.DataFrame:
                 "call_s": call_s,
                 "eager_s": eager_s,
                 "calls_to_repay": calls_to_repay(first_s, call_s, eager_s),
+                **_repay_interval(row, first_s, eager_s),
                 "disk_first_call_s": disk_s,
                 "disk_calls_to_repay": (
                     None if disk_s is None else calls_to_repay(disk_s, call_s, eager_s)

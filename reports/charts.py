@@ -71,9 +71,9 @@ CHARTS: Sequence[Chart] = (
         "waterfall",
         "traffic",
         "Which arrays still cross kernels, and what does each cost?",
-        "From the least that a call must move, up step by step to what its kernels do move. Only "
-        "workloads whose plan moves more than the least are here, ten at most; the table has "
-        "every array with its reason.",
+        "From the least that a call must move, up step by step to what its kernels do move. Beside "
+        "each array: its bytes, what they cost at the speed of a copy, why it crosses. Only "
+        "workloads whose plan moves more than the least are here, ten at most; the table has all.",
         "boundaries",
         figure_waterfall.draw,
     ),
@@ -82,7 +82,8 @@ CHARTS: Sequence[Chart] = (
         "traffic",
         "How much memory does a call need beside its arguments?",
         "Results and temporaries together, measured: the most that is held at once, at the "
-        "largest size of each workload. At 0.01 bytes or less no array is held at all.",
+        "largest size of each workload. At 0.01 bytes or less no array is held at all; calls on "
+        "fewer than 1,024 elements are in the table alone.",
         "memory",
         figure_memory.draw,
     ),
@@ -90,9 +91,10 @@ CHARTS: Sequence[Chart] = (
         "bandwidth",
         "traffic",
         "How near does each row come to the speed of this machine's memory?",
-        "Least bytes divided by time, against copy and triad measured in the same run. A point "
-        "at the line moves memory as fast as a plain copy does. Calls on less than 4 KiB are in "
-        "the table alone: they cost more than their memory.",
+        "Least bytes divided by time, against copy, triad and read measured in the same run. A "
+        "point at the line moves memory as fast as a plain copy does; thin lines are 95% "
+        "intervals. Calls on less than 4 KiB are in the table alone: they cost more than their "
+        "memory.",
         "bandwidth",
         figure_bandwidth.draw,
     ),
@@ -112,7 +114,7 @@ CHARTS: Sequence[Chart] = (
         "overhead",
         "Where does the time of a short call go?",
         "The parts are measured one by one and the whole by itself; how near their sum comes to "
-        "it is said above each pair of bars.",
+        "it is said above the bars. Medians over processes; the line is their range.",
         "anatomy",
         figure_anatomy.draw,
     ),
@@ -130,7 +132,8 @@ CHARTS: Sequence[Chart] = (
         "compile",
         "overhead",
         "What does the first call cost, and where does its time go?",
-        "The first call of the fused function at its smallest size, median over processes.",
+        "The first call of the fused function at its smallest size, median over processes; the "
+        "line is their range.",
         "compile",
         figure_compile.draw_stages,
     ),
@@ -139,7 +142,7 @@ CHARTS: Sequence[Chart] = (
         "overhead",
         "What is left of the first call when machine code is on disk?",
         "Cold: nothing is kept from earlier. Disk cache: a new process that finds the machine "
-        "code of an earlier one. Median over processes.",
+        "code of an earlier one. Median over processes; the line is the 95% interval.",
         "first_calls",
         figure_first_calls.draw_states,
     ),
@@ -148,7 +151,8 @@ CHARTS: Sequence[Chart] = (
         "overhead",
         "After how many calls has compiling paid for itself?",
         "Calls after which the first one, compilation included, and the later ones take less "
-        "time together than as many eager calls.",
+        "time together than as many eager calls. Lines: what the 95% interval of the ratio to "
+        "eager makes of it.",
         "repay",
         figure_first_calls.draw_repay,
     ),
@@ -157,8 +161,8 @@ CHARTS: Sequence[Chart] = (
         "overhead",
         "Does fusing save by fewer launches or by fewer bytes?",
         "Bars: what a model of launches, bytes and operations, fitted on this run, makes of the "
-        "removed kernels and the removed traffic. Dots: what was really saved, unfused to fused. "
-        "The gap is what the model does not explain.",
+        "removed kernels and the removed traffic. Dots: what was really saved, unfused to fused, "
+        "with its 95% interval. The gap is what the model does not explain.",
         "split",
         figure_model.draw_split,
     ),
@@ -174,8 +178,9 @@ CHARTS: Sequence[Chart] = (
         "compile_scaling",
         "overhead",
         "Does compile time stay linear as the graph grows?",
-        "An exponent of 1 is linear. It is fitted on the upper half of the sizes (dashed). "
-        "Shaded: fastest to slowest repetition.",
+        "An exponent of 1 is linear. It is fitted on the upper half of the sizes (dashed), with "
+        "its 95% interval where there are enough of them. Shaded: fastest to slowest repetition. "
+        "The stages that take longest at the largest size; the table has all.",
         "compile_scaling",
         figure_compile.draw_scaling,
     ),
@@ -204,7 +209,7 @@ CHARTS: Sequence[Chart] = (
         "Which operations are timed, which only verified, and which never?",
         "One panel a layout of the operand. Timed: a workload of this run uses it. Verified: a "
         "test compares it with NumPy on every edge value. Inside: an operand that the same "
-        "kernel computed.",
+        "kernel computed. A narrow window has no panel for layouts that nothing proves.",
         "proofs",
         figure_coverage.draw,
     ),
@@ -212,8 +217,9 @@ CHARTS: Sequence[Chart] = (
         "noise",
         "evidence",
         "How large a difference does this machine show between equal things?",
-        "Eager timed against itself in the same blocks. Ratios inside the band are called the "
-        "same or inconclusive, never faster or slower.",
+        "Eager timed against itself in the same blocks, with 95% intervals; a bar that meets the "
+        "edge goes on. Ratios inside the band are called the same or inconclusive, never faster "
+        "or slower.",
         "noise",
         figure_accuracy.draw_noise,
     ),

@@ -20,6 +20,7 @@ from fuser.reports.comparison import Comparison
 
 TABLES = {
     "summary": tables.summary_table,
+    "extremes": tables.extremes_table,
     "runs": tables.runs_table,
     "left_out": tables.left_out_table,
     "fresh_into": fresh_into.fresh_into_table,

@@ -37,6 +37,18 @@ COLUMNS: Mapping[str, Sequence[Column]] = {
         Column("refused_as_expected", "Refused as expected", "count"),
         Column("left_out", "Left out", "count"),
     ),
+    "extremes": (
+        Column("place", "Place"),
+        WORKLOAD,
+        DTYPE,
+        ELEMENTS,
+        VARIANT,
+        Column("speedup", "Against eager", "ratio", "eager / variant"),
+        Column("verdict", "Verdict"),
+        Column("eager_s", "Eager takes", "seconds"),
+        Column("call_s", "This takes", "seconds"),
+        Column("fusion_gain", "Fusion gains", "ratio", "unfused / fused"),
+    ),
     "runs": (
         WORKLOAD,
         DTYPE,

@@ -39,7 +39,8 @@ LEAST_WORKLOADS = 5
 MODEL = ["place", "rows", "term", "cost_s", "cost_s_low", "cost_s_high", "error", "note"]
 SPLIT = [
     "cell", "workload", "dtype", "size", "elements", "place", "unfused_s", "fused_s", "saved_s",
-    "launches_s", "bytes_s", "rest_s", "saved", "launches", "bytes", "rest", "predicted_s",
+    "launches_s", "bytes_s", "rest_s", "saved", "saved_low", "saved_high", "launches",
+    "bytes", "rest", "predicted_s",
 ]  # fmt: skip
 
 Vector = npt.NDArray[np.float64]
@@ -184,10 +185,19 @@ def split_table(analysis: Analysis) -> pd.DataFrame:
                 "fused_s": fused.seconds,
                 **{f"{name}_s": value for name, value in parts.items()},
                 **{name: value / unfused.seconds for name, value in parts.items()},
+                **_saved_interval(fused.row),
                 "predicted_s": float(fused.counts @ costs),
             }
         )
     return pd.DataFrame(lines, columns=SPLIT)
+
+
+def _saved_interval(fused: Row) -> dict[str, float]:
+    """Turn the interval of unfused / fused into one of the share of time that is saved."""
+    gain = fused.fusion_gain
+    ends = (None, None) if gain is None else (gain.low, gain.high)
+    low, high = (math.nan if end is None else 1 - 1 / end for end in ends)
+    return {"saved_low": low, "saved_high": high}
 
 
 def sentence(analysis: Analysis) -> str:

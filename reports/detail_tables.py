@@ -65,15 +65,26 @@ def bandwidth_table(analysis: Analysis) -> pd.DataFrame:
             "variant": row.variant.name,
             "kind": row.variant.kind,
             "working_set_bytes": row.cell.input_bytes + row.cell.output_bytes,
-            "bytes_per_second": row.bytes_per_second,
+            **_rate(row),
             "copy_bytes_per_second": row.ceiling.typical if row.ceiling else None,
             "copy_share": row.copy_share,
         }
         for row in analysis.rows
         if row.label.timed and row.bytes_per_second is not None
     ]
-    measures = ["working_set_bytes", "bytes_per_second", "copy_bytes_per_second", "copy_share"]
+    rate = ["bytes_per_second", "bytes_per_second_low", "bytes_per_second_high"]
+    measures = ["working_set_bytes", *rate, "copy_bytes_per_second", "copy_share"]
     return pd.DataFrame(lines, columns=[*_CELL_COLUMNS, "variant", "kind", *measures])
+
+
+def _rate(row: Row) -> dict[str, float | None]:
+    """Spell the bandwidth with its interval, which is that of the time."""
+    rate, seconds = row.bytes_per_second, row.seconds
+    low = high = None
+    if rate is not None and seconds is not None and seconds.low and seconds.high:
+        low, high = rate * seconds.value / seconds.high, rate * seconds.value / seconds.low
+    name = "bytes_per_second"
+    return {name: rate, f"{name}_low": low, f"{name}_high": high}
 
 
 def ceilings_table(analysis: Analysis) -> pd.DataFrame:
@@ -144,10 +155,15 @@ def compile_table(analysis: Analysis) -> pd.DataFrame:
         first_call_s = middle(row.run.first_call_s)
         accounted = sum(value for value in known.values() if not math.isnan(value))
         line = {**identity(row), "variant": row.variant.name, "first_call_s": first_call_s}
+        line |= {
+            "first_call_s_low": min(row.run.first_call_s),
+            "first_call_s_high": max(row.run.first_call_s),
+        }
         line |= {f"{stage}_s": known.get(stage, math.nan) for stage in stages}
         lines.append(line | {"other_s": max(0.0, first_call_s - accounted) if known else math.nan})
     stage_columns = [f"{stage}_s" for stage in stages]
-    columns = ["cell", "workload", "family", "dtype", "size", "elements", "variant", "first_call_s"]
+    columns = ["cell", "workload", "family", "dtype", "size", "elements", "variant"]
+    columns += ["first_call_s", "first_call_s_low", "first_call_s_high"]
     return pd.DataFrame(lines, columns=[*columns, *stage_columns, "other_s"])
 
 

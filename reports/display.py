@@ -124,8 +124,9 @@ def _entry(column: Column, record: Mapping[Any, Any], table: str) -> Entry:
         return Entry(text, sort=text)
     if column.form in ("text", "code", "long"):
         text = "" if value is None or value != value else str(value)
+        link = anchor_of("runs", record) if (table, column.name) == ("extremes", "workload") else ""
         return Entry(
-            text, sort=text, is_code=column.form == "code", is_long=column.form == "long"
+            text, sort=text, link=link, is_code=column.form == "code", is_long=column.form == "long"
         )
     if value is None or value != value:
         return Entry("", is_number=True)

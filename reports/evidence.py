@@ -110,20 +110,30 @@ def run_pairs(record: Record) -> list[tuple[str, str]]:
     ]
     pairs += [_setting_pair(name, value) for name, value in record.settings.items()]
     for name, value in (record.call_overhead or {}).items():
-        pairs.append((name.removesuffix("_s").replace("_", " "), _overhead(name, value)))
+        nested = value if isinstance(value, Mapping) else {"": value}
+        for inner, each in nested.items():
+            whole = f"{name}_{inner}" if inner else name
+            pairs.append((_words(whole.removesuffix("_s")), _overhead(whole, each)))
     return pairs
+
+
+def _words(name: str) -> str:
+    """Spell a field's name as words: `least_sample` is "Least sample"."""
+    return name.replace("_", " ").capitalize()
 
 
 def _setting_pair(name: str, value: Any) -> tuple[str, str]:
     """Spell a setting in the unit that its name ends with."""
     for ending, spell in (("_bytes", bytes_text), ("_s", seconds_text)):
         if name.endswith(ending) and isinstance(value, int | float):
-            return name.removesuffix(ending).replace("_", " "), spell(value)
-    return name.replace("_", " "), _setting(value)
+            return _words(name.removesuffix(ending)), spell(value)
+    return _words(name), _setting(value)
 
 
 def _setting(value: Any) -> str:
     """Spell a setting; nested ones as they are in JSON."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {each}" for key, each in value.items())
     return str(value)

@@ -24,6 +24,7 @@ from fuser.reports.style import (
     log_ticks,
     panels,
     percent_text,
+    ratio_tick,
     seconds_text,
 )
 
@@ -73,33 +74,36 @@ def draw_noise(collection: Collection, layout: Layout) -> Figure | None:
     if not len(table):
         return None
     axes = panels(layout, 1, 3.2)[0]
-    axes.set_xscale("log")
+    axes.set(xscale="log", yscale="log")
     floor = collection.analysis.floor
     if floor is not None:
-        low, high = 100 * (1 / floor.ratio - 1), 100 * (floor.ratio - 1)
-        axes.axhspan(low, high, color=KIND_COLORS["unfused"], alpha=0.25, linewidth=0)
+        axes.axhspan(
+            1 / floor.ratio, floor.ratio, color=KIND_COLORS["unfused"], alpha=0.25, linewidth=0
+        )
         axes.annotate(
             f"band: noise floor ±{percent_text(floor.ratio - 1)}", (0, 1),
             xycoords="axes fraction", xytext=(0, 5), textcoords="offset points", fontsize=8.5,
             color=MUTED,
         )  # fmt: skip
-    axes.axhline(0.0, color=INK, linewidth=1.2, zorder=1)
-    percent = [100 * (table[name].astype(float) - 1) for name in RATIO_COLUMNS]
+    axes.axhline(1.0, color=INK, linewidth=1.2, zorder=1)
+    ratios = [table[name].astype(float) for name in RATIO_COLUMNS]
     gap = [math.nan] * len(table)
     axes.plot(
-        np.repeat(table["call_s"], 3), np.column_stack([*percent[1:], gap]).ravel(),
+        np.repeat(table["call_s"], 3), np.column_stack([*ratios[1:], gap]).ravel(),
         color=KIND_COLORS["eager"], linewidth=1.2, alpha=0.7,
     )  # fmt: skip
     axes.plot(
-        table["call_s"], percent[0], linestyle="none", marker="s", markersize=4.5,
+        table["call_s"], ratios[0], linestyle="none", marker="s", markersize=4.5,
         color=KIND_COLORS["eager"],
     )  # fmt: skip
-    band = 100 * (floor.ratio - 1) if floor else 0.0
-    widest = max(float(percent[0].abs().max()), band, 1.0)
-    reach = float(np.nanmax([*percent[1].abs(), *percent[2].abs(), widest]))
-    limit = min(reach * 1.08, widest * 4)  # a few wide bars run off the edge
-    axes.set_ylim(-limit, limit)
+    band = math.log(floor.ratio) if floor else 0.0
+    logs = [np.abs(np.log(each)) for each in ratios]
+    widest = max(float(logs[0].max()), band, 0.01)
+    reach = float(np.nanmax([*logs[1], *logs[2], widest]))
+    limit = math.exp(min(reach * 1.08, widest * 4))  # a few wide bars run off the edge
+    axes.set_ylim(1 / limit, limit)
     log_ticks(axes.xaxis, seconds_text)
+    log_ticks(axes.yaxis, ratio_tick)
     axes.set_xlabel("time of one eager call (log)")
-    axes.set_ylabel("difference of eager\nfrom itself, percent")
+    axes.set_ylabel("eager / eager again (log)")
     return figure_of(axes)

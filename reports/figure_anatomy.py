@@ -1,15 +1,14 @@
-"""The anatomy of a call: its parts on one another, beside the whole that was measured apart."""
+"""The anatomy of a call: its parts one after another, and the whole that was measured apart."""
 
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from fuser.reports.call_tables import SUM, WHOLE
 from fuser.reports.collection import Collection
-from fuser.reports.figure_compile import STAGE_COLORS
-from fuser.reports.marks import rows_of
-from fuser.reports.style import INK, Layout, figure_of, panels, seconds_text
+from fuser.reports.marks import ROW_HEIGHT_IN, rows_of, workload_axis
+from fuser.reports.style import INK, KIND_COLORS, Layout, new_figure, seconds_text
 
 TITLES = {
     "native": "Served in native code, by ablation",
@@ -17,7 +16,8 @@ TITLES = {
     "fallback": "Run by the fallback, by stamps",
     "gpu": "On the GPU, by stamps",
 }
-HATCHES = ("", "//", "..", "xx", "\\\\", "--", "oo", "++")
+PART_COLOR = KIND_COLORS["unfused"]
+NAMES = {SUM: "= all parts", WHOLE: "the whole"}
 
 
 def draw(collection: Collection, layout: Layout) -> Figure | None:
@@ -26,44 +26,37 @@ def draw(collection: Collection, layout: Layout) -> Figure | None:
     if not len(table):
         return None
     paths = list(dict.fromkeys(zip(table["path"], table["subject"], strict=True)))
-    height = 4.3 if layout.is_narrow else 2.9
-    drawn = panels(layout, len(paths), height, columns=1)
-    for axes, (path, subject) in zip(drawn, paths, strict=True):
-        chosen = table[(table["path"] == path) & (table["subject"] == subject)]
-        _panel(axes, chosen, layout)
-        note = str(chosen.loc[chosen["part"] == SUM, "closes"].iloc[0])
-        title = f"{TITLES.get(str(path), path)}\n{subject}: the sum {note}"
-        axes.set_title(title, fontsize=8.5 if layout.is_narrow else 10)
-    return figure_of(drawn[0])
+    chosen = [table[(table["path"] == path) & (table["subject"] == name)] for path, name in paths]
+    heights = [1.15 + 0.85 * ROW_HEIGHT_IN * len(rows) for rows in chosen]
+    figure = new_figure(layout, sum(heights))
+    drawn = figure.subplots(len(paths), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for axes, (path, subject), rows in zip(drawn, paths, chosen, strict=True):
+        _panel(axes, rows, layout)
+        note = str(rows.loc[rows["part"] == SUM, "closes"].iloc[0])
+        between = "\nthe sum " if layout.is_narrow else ": the sum "
+        title = f"{TITLES.get(str(path), path)}\n{subject}{between}{note}"
+        axes.set_title(title, fontsize=9 if layout.is_narrow else 10)
+    return figure
 
 
 def _panel(axes: Axes, rows: pd.DataFrame, layout: Layout) -> None:
-    """Stack the parts in one bar, and put the whole with its range below."""
-    parts = rows[~rows["part"].isin([SUM, WHOLE])]
+    """Draw the parts as steps, each beginning where the one before ends, then sum and whole."""
     left = 0.0
-    for index, each in enumerate(rows_of(parts)):
-        width = max(0.0, float(each.part_s))
-        axes.barh(
-            0, width, left=left, height=0.6, edgecolor="white", linewidth=0.5,
-            color=STAGE_COLORS[index % len(STAGE_COLORS)],
-            hatch=HATCHES[index // len(STAGE_COLORS)],
-            label=f"{each.part} {seconds_text(max(0.0, float(each.part_s)))}",
+    for y, each in enumerate(rows_of(rows)):
+        width, is_part = max(0.0, float(each.part_s)), each.part not in (SUM, WHOLE)
+        start = left if is_part else 0.0
+        color = PART_COLOR if is_part else KIND_COLORS["fused" if each.part == SUM else "eager"]
+        axes.barh(y, width, left=start, height=0.62, color=color)
+        low, high = start + max(0.0, float(each.part_s_low)), start + float(each.part_s_high)
+        axes.plot([low, high], [y, y], color=INK, linewidth=1.4, solid_capstyle="butt")
+        axes.annotate(
+            seconds_text(width), (max(high, start + width), y), xytext=(5, 0), va="center",
+            textcoords="offset points", fontsize=8.5,
         )  # fmt: skip
-        left += width
-    whole = rows[rows["part"] == WHOLE].iloc[0]
-    axes.barh(1, whole["part_s"], height=0.6, color="none", edgecolor=INK, linewidth=1.2)
-    axes.plot(
-        [whole["part_s_low"], whole["part_s_high"]], [1, 1], color=INK, linewidth=2.2,
-        solid_capstyle="butt",
-    )  # fmt: skip
-    axes.set_yticks([0, 1], ["parts", "whole"])
-    axes.set_ylim(1.5, -0.5)
-    axes.tick_params(axis="y", length=0)
-    axes.grid(visible=False, axis="y")
-    axes.set_xlim(0, 1.04 * max(left, float(whole["part_s_high"])))
+        left += width if is_part else 0.0
+    workload_axis(axes, [NAMES.get(str(part), str(part)) for part in rows["part"]])
+    most = max(left, float(rows["part_s_high"].max()))
+    axes.set_xlim(0, most * (1.3 if layout.is_narrow else 1.12))
+    axes.xaxis.set_major_locator(MaxNLocator(3 if layout.is_narrow else 8))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: seconds_text(value)))
     axes.set_xlabel("time of one call (linear)")
-    axes.legend(
-        loc="upper left", bbox_to_anchor=(0, -0.34), ncols=1 if layout.is_narrow else 4,
-        fontsize=8, handlelength=1.2, columnspacing=1.0, borderaxespad=0,
-    )  # fmt: skip

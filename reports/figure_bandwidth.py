@@ -1,7 +1,9 @@
 """The figure of bandwidth: what each row achieves against what this machine's memory can do."""
 
+import math
 from collections.abc import Mapping
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -41,6 +43,12 @@ def draw(collection: Collection, layout: Layout) -> Figure | None:
     axes.set(xscale="log", yscale="log")
     peers = collection.peers()
     for (name, kind), group in rows.groupby(["variant", "kind"], sort=False):
+        ends = group[["bytes_per_second_low", "bytes_per_second_high"]].astype(float) / 1e9
+        axes.plot(
+            np.repeat(group["working_set_bytes"].astype(float), 3),
+            np.column_stack([ends, [math.nan] * len(group)]).ravel(),
+            color=color_of(str(kind), str(name), peers), linewidth=1.0, alpha=0.45,
+        )  # fmt: skip
         axes.plot(
             group["working_set_bytes"].astype(float), group["bytes_per_second"].astype(float) / 1e9,
             linestyle="none", marker=marker_of(str(kind), str(name), peers), markersize=5,
@@ -51,6 +59,9 @@ def draw(collection: Collection, layout: Layout) -> Figure | None:
     low = min(rows["working_set_bytes"].min(), *ceilings["working_set_bytes"], 1 << 40)
     high = max(rows["working_set_bytes"].max(), *ceilings["working_set_bytes"], 0)
     axes.set_xlim(low / 1.6, high * 1.6)
+    rates = [*rows["bytes_per_second"], *ceilings["bytes_per_second"]]
+    # values set the limits: an interval over decades runs off the edge
+    axes.set_ylim(min(rates) / 1.8e9, max(rates) * 1.8 / 1e9)
     _cache_edges(axes, collection.analysis.record.machine.caches, low / 1.6, high * 1.6)
     log_ticks(axes.xaxis, bytes_text)
     log_ticks(axes.yaxis, lambda value: f"{value:g}")
@@ -63,22 +74,29 @@ def draw(collection: Collection, layout: Layout) -> Figure | None:
 
 
 def _ceilings(axes: Axes, ceilings: pd.DataFrame) -> list[Line2D]:
-    """Draw each anchor at its largest thread count, and the copy of one thread in grey."""
+    """Draw each anchor at its largest thread count, and the copy of one thread in grey.
+
+    NumPy and our own kernels time the anchors: the faster of the two is the ceiling.
+    """
     handles = []
-    for (name, threads), group in ceilings.groupby(["name", "threads"], sort=False):
+    keys = ["name", "threads", "working_set_bytes"]
+    best = ceilings.groupby(keys, sort=False)["bytes_per_second"].max().reset_index()
+    for (name, threads), group in best.groupby(["name", "threads"], sort=False):
         is_most = threads == ceilings.loc[ceilings["name"] == name, "threads"].max()
         if not is_most and not (name == "copy" and threads == 1):
             continue
         group = group.sort_values("working_set_bytes")
+        size = group["working_set_bytes"].astype(float)
+        ends = [size.iloc[0] / 3, *size, size.iloc[-1] * 3]  # one size alone is a line too
+        rate = group["bytes_per_second"] / 1e9
         plural = "" if threads == 1 else "s"
         handles += axes.plot(
-            group["working_set_bytes"], group["bytes_per_second"] / 1e9,
+            ends, [rate.iloc[0], *rate, rate.iloc[-1]],
             color=INK if is_most else MUTED, linestyle=LINES.get(str(name), "-"),
             linewidth=1.5 if is_most else 1.0, label=f"{name}, {threads} thread{plural}",
         )  # fmt: skip
         axes.plot(
-            group["working_set_bytes"], group["bytes_per_second"] / 1e9, linestyle="none",
-            marker=".", color=INK if is_most else MUTED, markersize=4,
+            size, rate, linestyle="none", marker=".", color=INK if is_most else MUTED, markersize=4,
         )  # fmt: skip
     return handles
 

@@ -10,7 +10,7 @@ from matplotlib.patches import Patch
 
 from fuser.reports.collection import Collection
 from fuser.reports.comparison import Comparison
-from fuser.reports.marks import ROW_HEIGHT_IN, reference_line, rows_of, workload_axis
+from fuser.reports.marks import ROW_HEIGHT_IN, above, reference_line, rows_of, workload_axis
 from fuser.reports.style import (
     INK,
     KIND_COLORS,
@@ -49,7 +49,8 @@ def draw(collection: Collection, layout: Layout) -> Figure | None:
     rows = farthest(collection.tables["compare_times"])
     if comparison is None or not len(rows):
         return None
-    axes = panels(layout, 1, 1.3 + ROW_HEIGHT_IN * len(rows))[0]
+    row_in = (1.5 if layout.is_narrow else 1.0) * ROW_HEIGHT_IN  # two lines a name
+    axes = panels(layout, 1, 1.3 + row_in * len(rows))[0]
     axes.set_xscale("log")
     _limits(axes, rows, comparison)
     _band(axes, comparison)
@@ -115,6 +116,4 @@ def _legend(axes: Axes, rows: pd.DataFrame, comparison: Comparison, layout: Layo
             label=f"margin ±{percent_text(comparison.margin)}",
         )
     )  # fmt: skip
-    figure_of(axes).legend(
-        handles=handles, loc="outside upper left", ncols=2 if layout.is_narrow else 6
-    )
+    above(figure_of(axes), handles, 2 if layout.is_narrow else 6)

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from fuser.reports.collection import Collection
 from fuser.reports.detail_tables import fitted_growth
-from fuser.reports.marks import ROW_HEIGHT_IN, name_rows, workload_axis
+from fuser.reports.marks import ROW_HEIGHT_IN, above, name_rows, workload_axis
 from fuser.reports.scaling import Growth
 from fuser.reports.style import INK, Layout, count_text, figure_of, log_ticks, panels, seconds_text
 
@@ -19,6 +19,7 @@ STAGE_COLORS = (
 
 
 MOST_BARS = len(STAGE_COLORS)
+MOST_LINES = 7
 REST = ("rest_s", "other_s")
 """Columns of the compile table that name no stage."""
 
@@ -78,15 +79,16 @@ def draw_stages(collection: Collection, layout: Layout) -> Figure | None:
     if not any(left):
         axes.barh(range(len(names)), whole, height=0.66, color=STAGE_COLORS[0], label="first call")
     for y, value in enumerate(whole):
+        ends = [1e3 * float(rows[f"first_call_s_{end}"].iloc[y]) for end in ("low", "high")]
+        axes.plot(ends, [y, y], color=INK, linewidth=1.4, solid_capstyle="butt")
         axes.annotate(
-            seconds_text(value / 1e3), (max(value, left[y]), y), xytext=(5, 0), va="center",
-            textcoords="offset points", fontsize=8.5,
+            seconds_text(value / 1e3), (max(value, left[y], ends[1]), y), xytext=(5, 0),
+            textcoords="offset points", va="center", fontsize=8.5,
         )  # fmt: skip
     workload_axis(axes, names)
-    axes.set_xlim(0, max(*whole, *left) * 1.18)
+    axes.set_xlim(0, max(*whole, *left, 1e3 * float(rows["first_call_s_high"].max())) * 1.18)
     axes.set_xlabel("first call, milliseconds (left is sooner)")
-    columns = 3 if layout.is_narrow else 7
-    figure_of(axes).legend(loc="outside upper left", ncols=columns, columnspacing=1.0)
+    above(figure_of(axes), axes.get_legend_handles_labels()[0], 3 if layout.is_narrow else 7)
     return figure_of(axes)
 
 
@@ -96,7 +98,10 @@ def draw_scaling(collection: Collection, layout: Layout) -> Figure | None:
     if not len(table):
         return None
     fits = fitted_growth(table)
-    axes = panels(layout, 1, 3.6)[0]
+    last = table[table["operations"] == table["operations"].max()]
+    longest = last.sort_values("compile_s", ascending=False, kind="stable")["stage"]
+    table = table[table["stage"].isin(longest.iloc[:MOST_LINES])]
+    axes = panels(layout, 1, 4.6 if layout.is_narrow else 3.8)[0]
     axes.set(xscale="log", yscale="log")
     for index, (stage, group) in enumerate(table.groupby("stage", sort=False)):
         color = STAGE_COLORS[index % len(STAGE_COLORS)]
@@ -115,7 +120,7 @@ def draw_scaling(collection: Collection, layout: Layout) -> Figure | None:
     log_ticks(axes.yaxis, seconds_text)
     axes.set_xlabel("operations in the graph (log)")
     axes.set_ylabel("compile time (log)")
-    figure_of(axes).legend(loc="outside upper left", ncols=1 if layout.is_narrow else 3)
+    above(figure_of(axes), axes.get_legend_handles_labels()[0], 1 if layout.is_narrow else 4)
     return figure_of(axes)
 
 

@@ -10,6 +10,7 @@ from matplotlib.patches import Patch, PathPatch
 from matplotlib.path import Path
 
 from fuser.reports.collection import Collection
+from fuser.reports.marks import above
 from fuser.reports.style import GRID, KIND_COLORS, Layout, figure_of, panels
 
 LOOKS = {"timed": KIND_COLORS["fused"], "verified": KIND_COLORS["unfused"]}
@@ -19,7 +20,8 @@ SHORT = {
     "uint16": "u2", "uint32": "u4", "uint64": "u8", "float16": "f2", "float32": "f4",
     "float64": "f8",
 }  # fmt: skip
-ROW_IN = 0.145
+ROW_IN = 0.15
+NAME_SIZE_PT = 7.5
 
 
 def draw(collection: Collection, layout: Layout) -> Figure | None:
@@ -30,20 +32,23 @@ def draw(collection: Collection, layout: Layout) -> Figure | None:
     operations = list(dict.fromkeys(table["operation"]))
     dtypes = [name for name in SHORT if (table["dtype"] == name).any()]
     layouts = list(dict.fromkeys(table["layout"]))
+    if layout.is_narrow:  # an empty panel is as long as a full one
+        known = table[table["proof"] != "never"]["layout"]
+        layouts = [name for name in layouts if (known == name).any()]
     beside = 2 if layout.is_narrow else len(layouts)
-    height = 0.7 + ROW_IN * len(operations)
+    height = 0.9 + ROW_IN * len(operations)
     drawn = _grid(layout, len(layouts), beside, height)
     for index, (axes, name) in enumerate(zip(drawn, layouts, strict=True)):
         _panel(axes, table[table["layout"] == name], operations, dtypes)
         axes.set_title(name, fontsize=9)
         first = index % beside == 0
-        axes.tick_params(axis="y", length=0, labelsize=6.5, labelleft=first)
-        axes.set_xlabel("dtype (NumPy's codes)", fontsize=7.5)
+        axes.tick_params(axis="y", length=0, labelsize=NAME_SIZE_PT, labelleft=first)
+        axes.set_xlabel("dtype (NumPy's codes)", fontsize=8)
     handles = [
         Patch(facecolor=LOOKS.get(proof, "none"), edgecolor=GRID, label=title)
         for proof, title in TITLES.items()
     ]
-    figure_of(drawn[0]).legend(handles=handles, loc="outside upper left", ncols=3)
+    above(figure_of(drawn[0]), handles, 2 if layout.is_narrow else 3)
     return figure_of(drawn[0])
 
 
@@ -66,7 +71,8 @@ def _panel(
             axes.add_patch(PathPatch(_bars(places), facecolor=color, edgecolor="none"))
     axes.set_xlim(-0.5, len(dtypes) - 0.5)
     axes.set_ylim(len(operations) - 0.5, -0.5)
-    axes.set_xticks(range(len(dtypes)), [SHORT[name] for name in dtypes], fontsize=6)
+    axes.set_xticks(range(len(dtypes)), [SHORT[name] for name in dtypes], fontsize=NAME_SIZE_PT)
+    axes.tick_params(axis="x", rotation=90)
     axes.set_yticks(range(len(operations)), operations)
     axes.tick_params(axis="x", length=0)
     axes.grid(visible=False, axis="y")

@@ -9,7 +9,14 @@ from matplotlib.ticker import FuncFormatter
 
 from fuser.reports.collection import Collection
 from fuser.reports.figure_compile import STAGE_COLORS
-from fuser.reports.marks import ROW_HEIGHT_IN, name_rows, rows_of, workload_axis
+from fuser.reports.marks import (
+    ROW_HEIGHT_IN,
+    SIZE_TITLES,
+    above,
+    name_rows,
+    rows_of,
+    workload_axis,
+)
 from fuser.reports.style import (
     INK,
     KIND_COLORS,
@@ -25,6 +32,7 @@ from fuser.reports.style import (
 WHOLE = "first call"
 REST = "rest"
 SIZE_MARKERS = {"S": "o", "M": "s", "L": "D"}
+SIZE_OFFSETS = {"S": -1, "M": 0, "L": 1}
 
 
 def draw_states(collection: Collection, layout: Layout) -> Figure | None:
@@ -47,17 +55,22 @@ def draw_states(collection: Collection, layout: Layout) -> Figure | None:
         axes.barh(range(len(keys)), widths, left=left, height=0.66, color=color, label=name)
         left = [start + width for start, width in zip(left, widths, strict=True)]
     whole = table[table["stage"] == WHOLE].set_index(["workload", "state"])
+    most = 1.2 * max(left)
     for y, key in enumerate(keys):
         each = whole.loc[key]
+        low, high = float(each["stage_s_low"]), float(each["stage_s_high"])
+        if high == high:  # an interval over decades runs off the edge
+            high = min(high, most)
+            axes.plot([low, high], [y, y], color=INK, linewidth=1.4, solid_capstyle="butt")
         axes.annotate(
-            seconds_text(float(each["stage_s"])), (left[y], y), xytext=(6, 0),
+            seconds_text(float(each["stage_s"])), (max(left[y], high), y), xytext=(6, 0),
             textcoords="offset points", va="center", fontsize=8.5,
         )  # fmt: skip
     workload_axis(axes, [f"{workload}, {state}" for workload, state in keys])
-    axes.set_xlim(0, 1.2 * max(left))
+    axes.set_xlim(0, most)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{1e3 * value:g}"))
     axes.set_xlabel("first call, milliseconds (left is sooner)")
-    figure_of(axes).legend(loc="outside upper left", ncols=3 if layout.is_narrow else 8)
+    above(figure_of(axes), axes.get_legend_handles_labels()[0], 3 if layout.is_narrow else 8)
     return figure_of(axes)
 
 
@@ -78,6 +91,10 @@ def draw_repay(collection: Collection, layout: Layout) -> Figure | None:
     for each in rows_of(rows):
         y, never = names.index(str(each.row)), math.isinf(each.calls_to_repay)
         x = top * 3.5 if never else float(each.calls_to_repay)
+        y += 0.22 * (SIZE_OFFSETS[str(each.size)])
+        if each.calls_to_repay_low == each.calls_to_repay_low and not never:
+            ends = [each.calls_to_repay_low, min(float(each.calls_to_repay_high), top * 6)]
+            axes.plot(ends, [y, y], color=KIND_COLORS["fused"], linewidth=1.4)
         axes.plot(
             x, y, marker=">" if never else SIZE_MARKERS[str(each.size)], linestyle="none",
             color=MUTED if never else KIND_COLORS["fused"], markersize=6,
@@ -89,10 +106,12 @@ def draw_repay(collection: Collection, layout: Layout) -> Figure | None:
                 axes.plot(disk, y, marker="|", color=INK, markersize=10, markeredgewidth=1.6)
     workload_axis(axes, names)
     log_ticks(axes.xaxis, count_text)
-    axes.set_xlabel("calls after which compiling is repaid (log; left is sooner)")
+    whole = "calls after which compiling is repaid (log; left is sooner)"
+    axes.set_xlabel("calls that repay compiling (log)" if layout.is_narrow else whole)
     handles = [
         Line2D([], [], color=KIND_COLORS["fused"], marker=marker, linestyle="none",
-               markerfacecolor="none" if size == "S" else None, label=f"size {size}")
+               markerfacecolor="none" if size == "S" else None,
+               label=f"{SIZE_TITLES[size].lower()} size")
         for size, marker in SIZE_MARKERS.items() if (rows["size"] == size).any()
     ]  # fmt: skip
     handles += [
@@ -101,9 +120,7 @@ def draw_repay(collection: Collection, layout: Layout) -> Figure | None:
         Line2D([], [], color=MUTED, marker=">", linestyle="none", markerfacecolor="none",
                label="never: no faster than eager"),
     ]  # fmt: skip
-    figure_of(axes).legend(
-        handles=handles, loc="outside upper left", ncols=2 if layout.is_narrow else 5
-    )
+    above(figure_of(axes), handles, 2 if layout.is_narrow else 5)
     return figure_of(axes)
 
 

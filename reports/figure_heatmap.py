@@ -17,6 +17,10 @@ from fuser.reports.style import GRID, MUTED, Layout, figure_of, panels, ratio_te
 from fuser.reports.tables import SIZE_ORDER
 
 PALETTE = "RdBu"  # red is slower, blue faster
+MOST_COLUMNS = {"wide": 9, "narrow": 3}
+"""Variants of a panel that have room for their numbers, by layout."""
+FEW_COLUMNS = 4
+"""Up to so many, two panels stand beside each other on a desk."""
 
 
 def draw(collection: Collection, layout: Layout) -> Figure | None:
@@ -27,27 +31,33 @@ def draw(collection: Collection, layout: Layout) -> Figure | None:
     names = sorted_names(rows)
     variants = list(dict.fromkeys(rows["variant"]))
     sizes = [size for size in SIZE_ORDER if (rows["size"] == size).any()]
-    drawn = panels(layout, len(sizes), 0.8 + 0.3 * len(names), share_y=not layout.is_narrow)
+    # side by side where a few columns fit, else below one another
+    most = MOST_COLUMNS[layout.name]
+    chunks = [variants[k : k + most] for k in range(0, len(variants), most)]
+    shown = [(size, chunk) for size in sizes for chunk in chunks]
+    beside = layout.columns if len(variants) <= FEW_COLUMNS else 1
+    height = 0.8 + (0.4 if layout.is_narrow else 0.3) * len(names)
+    drawn = panels(layout, len(shown), height, share_y=beside > 1, columns=beside)
     limit = max(2.0, *(max(ratio, 1 / ratio) for ratio in rows["speedup"]))
     norm = LogNorm(1 / limit, limit)
     runs = collection.tables["runs"]
     eager = runs[runs["kind"] == "eager"]
     eager = eager.assign(row=name_rows(eager))
-    for index, (axes, size) in enumerate(zip(drawn, sizes, strict=True)):
+    for index, (axes, (size, chunk)) in enumerate(zip(drawn, shown, strict=True)):
         sized = rows[rows["size"] == size]
-        _cells(axes, sized, names, variants, norm)
+        _cells(axes, sized[sized["variant"].isin(chunk)], names, chunk, norm, layout)
         compared = (runs["size"] == size) & ~runs["kind"].isin(["eager", "into"])
         untimed = runs[compared & runs["speedup"].isna()]
-        _untimed(axes, untimed, names, variants)
-        _eager_column(axes, eager[eager["size"] == size], names, len(variants))
-        axes.set_title(size_title(sized, size), pad=22)
-        axes.set_xticks(range(len(variants) + 1), [*variants, "eager takes"])
+        _untimed(axes, untimed, names, chunk)
+        _eager_column(axes, eager[eager["size"] == size], names, len(chunk))
+        axes.set_title(size_title(sized, size), pad=32)
+        axes.set_xticks(range(len(chunk) + 1), [*chunk, "eager\ntakes"])
         axes.tick_params(
             axis="x", top=True, labeltop=True, bottom=False, labelbottom=False, length=0
         )
         axes.set_yticks(range(len(names)), names)
-        axes.tick_params(axis="y", length=0, labelleft=layout.is_narrow or index == 0)
-        axes.set_xlim(-0.5, len(variants) + 0.5)
+        axes.tick_params(axis="y", length=0, labelleft=index % beside == 0)
+        axes.set_xlim(-0.5, len(chunk) + 0.5)
         axes.set_ylim(len(names) - 0.5, -0.5)
         axes.grid(visible=False)
         for spine in axes.spines.values():
@@ -56,8 +66,9 @@ def draw(collection: Collection, layout: Layout) -> Figure | None:
 
 
 def _cells(
-    axes: Axes, rows: pd.DataFrame, names: list[str], variants: list[str], norm: LogNorm
-) -> None:
+    axes: Axes, rows: pd.DataFrame, names: list[str], variants: list[str], norm: LogNorm,
+    layout: Layout,
+) -> None:  # fmt: skip
     """Fill one rectangle a row and variant, with its ratio and half the interval's width."""
     colors: Colormap = mpl.colormaps[PALETTE]
     for each in rows_of(rows):
@@ -71,7 +82,9 @@ def _cells(
             ink = MUTED
         axes.add_patch(Rectangle((x - 0.48, y - 0.46), 0.96, 0.92, **look))
         text = _cell_text(ratio, each.speedup_low, each.speedup_high, str(each.label))
-        axes.text(x, y, text, ha="center", va="center", fontsize=8.5, color=ink)
+        if layout.is_narrow:
+            text = text.replace(" ", "\n")
+        axes.text(x, y, text, ha="center", va="center", fontsize=8.5, color=ink, linespacing=1.1)
 
 
 def _untimed(axes: Axes, runs: pd.DataFrame, names: list[str], variants: list[str]) -> None:

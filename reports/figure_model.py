@@ -8,10 +8,18 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import PercentFormatter
 
 from fuser.reports.collection import Collection
-from fuser.reports.marks import ROW_HEIGHT_IN, name_rows, rows_of, size_title, workload_axis
+from fuser.reports.marks import (
+    ROW_HEIGHT_IN,
+    above,
+    name_rows,
+    rows_of,
+    size_title,
+    workload_axis,
+)
 from fuser.reports.style import INK, MUTED, Layout, figure_of, log_ticks, panels, seconds_text
 from fuser.reports.tables import SUMMARY_SIZES
 
+NOT_FITTED = "not fitted: too few rows of this cache level, or left out"
 LAUNCHES, BYTES = "#E69F00", "#0072B2"
 
 
@@ -29,21 +37,19 @@ def draw_split(collection: Collection, layout: Layout) -> Figure | None:
     drawn = panels(layout, len(sizes), height, share_y=not layout.is_narrow)
     for axes, size in zip(drawn, sizes, strict=True):
         sized = rows[rows["size"] == size]
-        _panel(axes, sized, names)
+        _panel(axes, sized, names, layout)
         axes.set_title(size_title(sized, size))
     handles: list[Patch | Line2D] = [
         Patch(color=LAUNCHES, label="launches, by the model"),
         Patch(facecolor=BYTES, hatch="//", edgecolor="white", label="bytes, by the model"),
-        Line2D([], [], color=INK, marker="o", linestyle="none", label="saved, as measured"),
+        Line2D([], [], color=INK, marker="o", linewidth=1.6, label="saved, as measured"),
         Line2D([], [], color=MUTED, linewidth=1.5, linestyle=(0, (2, 1)), label="not explained"),
     ]
-    figure_of(drawn[0]).legend(
-        handles=handles, loc="outside upper left", ncols=2 if layout.is_narrow else 4
-    )
+    above(figure_of(drawn[0]), handles, 2 if layout.is_narrow else 4)
     return figure_of(drawn[0])
 
 
-def _panel(axes: Axes, rows: pd.DataFrame, names: list[str]) -> None:
+def _panel(axes: Axes, rows: pd.DataFrame, names: list[str], layout: Layout) -> None:
     """Draw the model's two parts as a bar, the measured saving as a dot, the gap between them."""
     for each in rows_of(rows):
         y, end = names.index(str(each.row)), float(each.launches + each.bytes)
@@ -53,11 +59,19 @@ def _panel(axes: Axes, rows: pd.DataFrame, names: list[str]) -> None:
             edgecolor="white", linewidth=0,
         )  # fmt: skip
         axes.plot([end, each.saved], [y, y], color=MUTED, linewidth=1.5, linestyle=(0, (2, 1)))
-        axes.plot(each.saved, y, marker="o", color=INK, markersize=5.5)
+        axes.plot([each.saved_low, each.saved_high], [y, y], color=INK, linewidth=1.6, zorder=3)
+        axes.plot(each.saved, y, marker="o", color=INK, markersize=5.5, zorder=3)
+    for name in names:
+        if name not in set(rows["row"]):
+            axes.annotate(
+                "not fitted" if layout.is_narrow else NOT_FITTED,
+                (0, names.index(name)), xytext=(5, 0), textcoords="offset points", va="center",
+                fontsize=8, color=MUTED, fontstyle="italic",
+            )  # fmt: skip
     axes.axvline(0, color=INK, linewidth=1.0)
     workload_axis(axes, names)
     low = min(0.0, float(rows["saved"].min()) - 0.05)
-    axes.set_xlim(max(low, -1.0), 1.25)
+    axes.set_xlim(max(low, -1.0), 1.15)
     axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.set_xlabel("saved of the unfused time, percent")
 

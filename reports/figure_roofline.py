@@ -4,16 +4,19 @@ Source: Williams, Waterman and Patterson, "Roofline: an insightful visual perfor
 multicore architectures", CACM 52(4), 2009, pp. 65-76.
 """
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from fuser.reports.collection import Collection
-from fuser.reports.marks import name_rows, rows_of
+from fuser.reports.marks import above, name_rows, rows_of
 from fuser.reports.style import (
     INK,
     KIND_COLORS,
@@ -27,7 +30,9 @@ from fuser.reports.style import (
 )
 from fuser.reports.traffic_tables import arithmetic_roof, largest_cells
 
-MOST_NAMES = 14
+NAME_SIZE_PT = 8.0
+LETTER_WIDTH = 0.6
+"""Of a letter of DejaVu Sans, as a share of its size: a little more than it needs."""
 GIGA = 1e9
 
 
@@ -63,15 +68,12 @@ def draw(collection: Collection, layout: Layout) -> Figure | None:
     _limits(axes, rows)
     points = axes.get_legend_handles_labels()[0]
     handles = _roofs(axes, collection, rows)
-    _names(axes, rows, MOST_NAMES // 2 if layout.is_narrow else MOST_NAMES)
     log_ticks(axes.xaxis, lambda value: f"{value:g}")
     log_ticks(axes.yaxis, lambda value: f"{value:g}")
     axes.set_xlabel("operations a byte moved (log)")
     axes.set_ylabel("operations, 10⁹ a second (log)")
-    figure_of(axes).legend(
-        handles=[*points, *handles], loc="outside upper left",
-        ncols=1 if layout.is_narrow else 4,
-    )  # fmt: skip
+    above(figure_of(axes), [*points, *handles], 1 if layout.is_narrow else 3)
+    _names(axes, rows, layout)
     return figure_of(axes)
 
 
@@ -113,15 +115,70 @@ def _memory_speeds(collection: Collection) -> Sequence[tuple[str, float]]:
     return [("large arrays", far)] + ([("in a core's cache", near)] if near > 1.1 * far else [])
 
 
-def _names(axes: Axes, rows: pd.DataFrame, most: int) -> None:
-    """Name the fused points; of many, those that are used most and least."""
-    chosen = rows.sort_values("intensity_fused")
-    if len(chosen) > most:
-        places = np.linspace(0, len(chosen) - 1, most).round().astype(int)
-        chosen = chosen.iloc[sorted(set(places))]
-    for index, each in enumerate(rows_of(chosen)):
-        axes.annotate(
-            str(each.row), (each.intensity_fused, each.operations_per_s_fused / GIGA),
-            xytext=(6, 4 if index % 2 else -9), textcoords="offset points", fontsize=7.5,
-            color=INK,
-        )  # fmt: skip
+def _names(axes: Axes, rows: pd.DataFrame, layout: Layout) -> None:
+    """Name the fused points where there is room: beside the point, else farther with a line."""
+    figure = figure_of(axes)
+    figure.draw_without_rendering()  # finds the size of the axes
+    to_points = 72 / figure.dpi
+    frame = axes.get_window_extent()
+    taken = [
+        (x - 4, y - 4, x + 4, y + 4)
+        for kind in ("unfused", "fused")
+        for x, y in _places(axes, rows, kind) * to_points
+    ]
+    bounds = tuple(to_points * end for end in (frame.x0, frame.y0, frame.x1, frame.y1))
+    height = NAME_SIZE_PT * 1.15
+    points = _places(axes, rows, "fused") * to_points
+    for (x, y), each in zip(points, rows_of(rows), strict=True):
+        width = LETTER_WIDTH * NAME_SIZE_PT * len(str(each.row))
+        for right, up in _offsets(layout):
+            left = x + (right if right > 0 else right - width)
+            box = (left, y + up - height / 2, left + width, y + up + height / 2)
+            if _is_inside(box, bounds) and not any(_overlap(box, other) for other in taken):
+                taken.append(box)
+                _name(axes, each, (right, up))
+                break
+
+
+def _name(axes: Axes, row: Any, offset: tuple[float, float]) -> None:
+    """Write a name at an offset, in points, from its mark; a thin line joins far ones."""
+    is_far = abs(offset[1]) > NAME_SIZE_PT or abs(offset[0]) > NAME_SIZE_PT
+    line = {"arrowstyle": "-", "color": MUTED, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3}
+    name = axes.annotate(
+        str(row.row), (row.intensity_fused, row.operations_per_s_fused / GIGA), xytext=offset,
+        textcoords="offset points", fontsize=NAME_SIZE_PT, color=INK, va="center",
+        ha="left" if offset[0] > 0 else "right", arrowprops=line if is_far else None,
+    )  # fmt: skip
+    name.set_in_layout(False)  # the places hold only while the layout stays as it is
+
+
+def _places(axes: Axes, rows: pd.DataFrame, kind: str) -> npt.NDArray[np.float64]:
+    """Give the points of one kind in pixels, float64[n, 2]."""
+    x, y = rows[f"intensity_{kind}"], rows[f"operations_per_s_{kind}"] / GIGA
+    found: npt.NDArray[np.float64] = axes.transData.transform(np.column_stack([x, y]))
+    return found
+
+
+def _offsets(layout: Layout) -> Sequence[tuple[float, float]]:
+    """List offsets of a name from its point, points of length, the nearest first."""
+    far = 60 if layout.is_narrow else 110
+    near = [(right, up) for right in (6.0, -6.0) for up in (0.0, 5.0, -5.0)]
+    others = [
+        (float(right * side), float(up))
+        for right in range(8, far, 12)
+        for up in range(-far, far + 1, 10)
+        for side in (1, -1)
+    ]
+    return [*near, *sorted(others, key=lambda place: math.hypot(*place))]
+
+
+Box = tuple[float, float, float, float]
+
+
+def _overlap(one: Box, other: Box) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def _is_inside(box: Box, bounds: tuple[float, ...]) -> bool:
+    low = box[0] >= bounds[0] and box[1] >= bounds[1]
+    return low and box[2] <= bounds[2] and box[3] <= bounds[3]

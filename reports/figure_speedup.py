@@ -9,13 +9,14 @@ from matplotlib.figure import Figure
 
 from fuser.reports.collection import Collection
 from fuser.reports.marks import (
-    ROW_HEIGHT_IN,
     dots,
     hollow_handle,
     name_rows,
     reference_line,
+    row_height_in,
     rows_of,
     size_title,
+    steps_apart,
     variant_legend,
     variants_in,
     workload_axis,
@@ -73,14 +74,15 @@ def draw(collection: Collection, layout: Layout) -> Figure | None:
         return None
     names = sorted_names(rows)
     sizes = [size for size in SIZE_ORDER if (rows["size"] == size).any()]
-    height = 0.9 + ROW_HEIGHT_IN * len(names)
+    variants = list(dict.fromkeys(rows["variant"]))
+    height = 0.9 + row_height_in(len(variants)) * len(names)
     drawn = panels(layout, len(sizes), height, share_y=not layout.is_narrow, columns=3)
     low, high = ratio_limits(rows)
     for axes, size in zip(drawn, sizes, strict=True):
         sized = rows[rows["size"] == size]
         axes.set_xscale("log")
         axes.set_xlim(low, high)
-        _panel(axes, sized, names, collection.peers())
+        _panel(axes, sized, names, variants, collection.peers())
         axes.set_title(size_title(sized, size))
         label = "times as fast as eager NumPy"
         axes.set_xlabel(f"{label} (log)" if layout.is_narrow else f"{label} (log; right is faster)")
@@ -89,21 +91,24 @@ def draw(collection: Collection, layout: Layout) -> Figure | None:
     return figure_of(drawn[0])
 
 
-def _panel(axes: Axes, rows: pd.DataFrame, names: list[str], peers: list[str]) -> None:
+def _panel(
+    axes: Axes, rows: pd.DataFrame, names: list[str], variants: list[str], peers: list[str]
+) -> None:
     """Draw the dots of one size."""
     reference_line(axes, 1.0)
     position = {name: index for index, name in enumerate(names)}
     points = pd.DataFrame(
         {
             "x": rows["speedup"],
-            "y": rows["row"].map(position),
+            "y": rows["row"].map(position) + rows["variant"].map(steps_apart(variants)),
             "low": rows["speedup_low"],
             "high": rows["speedup_high"],
         }
     )
     left_out = rows["label"] != ""
     for (variant, kind, hollow), group in rows.groupby(["variant", "kind", left_out], sort=False):
-        dots(axes, points.loc[group.index], str(kind), str(variant), peers, bool(hollow))
+        shown = points.loc[group.index]
+        dots(axes, shown, str(kind), str(variant), peers, bool(hollow), size=4.6)
     _remarks(axes, rows, position)
     workload_axis(axes, names)
     log_ticks(axes.xaxis, ratio_tick)

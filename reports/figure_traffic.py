@@ -51,7 +51,7 @@ def draw(collection: Collection, layout: Layout) -> Figure | None:
     axes.set_xlim(per_element.min().min() / 1.3, per_element.max().max() * 3.2)
     _marks(axes, per_element)
     for y, each in enumerate(rows_of(rows)):
-        _remark(axes, y, each, float(per_element.iloc[y].max()))
+        _remark(axes, y, each, float(per_element.iloc[y].max()), layout)
     workload_axis(axes, names)
     log_ticks(axes.xaxis, lambda value: f"{value:g}")
     whole = "bytes moved per element of the largest input (log; left is less)"
@@ -80,14 +80,15 @@ def _marks(axes: Axes, per_element: pd.DataFrame) -> None:
         )  # fmt: skip
 
 
-def _remark(axes: Axes, y: int, row: object, right: float) -> None:
-    """Write what fusing saves: `7.8x less, 6 → 1 kernels`."""
+def _remark(axes: Axes, y: int, row: object, right: float, layout: Layout) -> None:
+    """Write what fusing saves: `7.8x less, 6 → 1 kernels`; `7.8x` where there is no room."""
     saving = getattr(row, "saving", None)
     before, after = getattr(row, "kernels_unfused", None), getattr(row, "kernels_fused", None)
     parts = []
     if saving is not None and saving == saving:
         parts = [f"{ratio_text(saving)} less" if saving > 1.005 else "no less"]
-    if before == before and after == after and before is not None and after is not None:
+    known = before == before and after == after and before is not None and after is not None
+    if known and not layout.is_narrow:
         parts.append(f"{int(before)} → {int(after)} kernel{'' if after == 1 else 's'}")
     axes.annotate(
         ", ".join(parts),

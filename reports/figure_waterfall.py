@@ -1,12 +1,15 @@
 """The waterfall of memory traffic: from the least possible to the planned, array by array."""
 
+from textwrap import shorten
+from typing import Any
+
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from fuser.reports.collection import Collection
-from fuser.reports.marks import ROW_HEIGHT_IN, name_rows, rows_of, workload_axis
+from fuser.reports.marks import ROW_HEIGHT_IN, above, name_rows, rows_of, workload_axis
 from fuser.reports.style import (
     INK,
     KIND_COLORS,
@@ -47,6 +50,28 @@ def draw(collection: Collection, layout: Layout) -> Figure | None:
     rows = most_crossed(collection.tables["boundaries"])
     if not len(rows):
         return None
+    names, bars = _steps(rows)
+    row_in = (1.6 if layout.is_narrow else 0.9) * ROW_HEIGHT_IN
+    axes = panels(layout, 1, 1.2 + row_in * len(names))[0]
+    _bars(axes, bars, layout)
+    workload_axis(axes, names)
+    axes.set_ylim(len(names) - (0.2 if layout.is_narrow else 0.4), -0.6)
+    for label, name in zip(axes.get_yticklabels(), names, strict=True):
+        if name[0] not in "+=":
+            label.set_fontweight("bold")
+    short = "bytes moved, least possible = 1"
+    whole = "bytes moved by a call, as a multiple of the least possible (left is less)"
+    axes.set_xlabel(short if layout.is_narrow else whole)
+    handles = [Patch(color=LEAST_COLOR, label="least possible")]
+    kinds = set(rows["kind"])
+    handles += [Patch(color=COLORS[k], label=TITLES[k]) for k in COLORS if k in kinds]
+    handles.append(Patch(color=KIND_COLORS["unfused"], label="all that is planned"))
+    above(figure_of(axes), handles, 1 if layout.is_narrow else 5)
+    return figure_of(axes)
+
+
+def _steps(rows: pd.DataFrame) -> tuple[list[str], list[tuple[float, float, str, str]]]:
+    """Give the names and the bars: start, width, colour, remark."""
     names: list[str] = []
     bars: list[tuple[float, float, str, str]] = []
     for name, group in rows.groupby("row", sort=False):
@@ -64,49 +89,40 @@ def draw(collection: Collection, layout: Layout) -> Figure | None:
             start += float(rest.sum())
         names.append("= planned")
         bars.append((0.0, start, KIND_COLORS["unfused"], f"{start:.2f} times the least"))
-    axes = panels(layout, 1, 1.2 + 0.9 * ROW_HEIGHT_IN * len(names))[0]
-    _bars(axes, bars, layout)
-    workload_axis(axes, names)
-    for label, name in zip(axes.get_yticklabels(), names, strict=True):
-        if name[0] not in "+=":
-            label.set_fontweight("bold")
-    short = "bytes moved, least possible = 1"
-    whole = "bytes moved by a call, as a multiple of the least possible (left is less)"
-    axes.set_xlabel(short if layout.is_narrow else whole)
-    handles = [Patch(color=LEAST_COLOR, label="least possible")]
-    kinds = set(rows["kind"])
-    handles += [Patch(color=COLORS[k], label=TITLES[k]) for k in COLORS if k in kinds]
-    handles.append(Patch(color=KIND_COLORS["unfused"], label="all that is planned"))
-    figure_of(axes).legend(
-        handles=handles, loc="outside upper left", ncols=1 if layout.is_narrow else 4
-    )
-    return figure_of(axes)
+    return names, bars
 
 
 def _short(value: str) -> str:
     """Leave the file's folder out: `max#1 (softmax.py:12)` fits beside the axis."""
-    return value if len(value) <= 34 else f"{value[:33]}…"
+    return value if len(value) <= 26 else f"{value[:25]}…"
 
 
 def _remark(row: object) -> str:
-    """Say how much it is and why: `512 B, 12 ns: a reduction that is used over other axes`."""
+    """Say how much it is and why: `512 B, ≈12 ns: a reduction that is used over other axes`."""
     cost_s = getattr(row, "cost_s", None)
     parts = [bytes_text(float(getattr(row, "moved_bytes", 0)))]
     if cost_s is not None and cost_s == cost_s:
-        parts.append(f"about {seconds_text(float(cost_s))}")
-    return f"{', '.join(parts)}: {getattr(row, 'reason', '')}"
+        parts.append(f"≈{seconds_text(float(cost_s))}")
+    return f"{', '.join(parts)}: {getattr(row, 'meaning', '')}"
 
 
 def _bars(axes: Axes, bars: list[tuple[float, float, str, str]], layout: Layout) -> None:
     """Draw the steps, each beginning where the one before ends, with its remark at its right."""
     right = max(start + width for start, width, *_ in bars)
     for y, (start, width, color, remark) in enumerate(bars):
-        axes.barh(y, width, left=start, height=0.62, color=color)
+        height = 0.42 if layout.is_narrow else 0.62
+        axes.barh(y, width, left=start, height=height, color=color)
         if width < 0.004 * right:  # else a small one could not be seen at all
-            axes.plot([start, start], [y - 0.31, y + 0.31], color=color, linewidth=2)
-        if not layout.is_narrow:
-            axes.annotate(
-                remark, (start + width, y), xytext=(5, 0), textcoords="offset points",
-                va="center", fontsize=8, color=INK if color == LEAST_COLOR else MUTED,
-            )  # fmt: skip
-    axes.set_xlim(0, right * (1.05 if layout.is_narrow else 1.75))
+            ends = [y - height / 2, y + height / 2]
+            axes.plot([start, start], ends, color=color, linewidth=2)
+        if layout.is_narrow:  # below its bar, from the axis on
+            text = shorten(remark, 52, placeholder="…")
+            place: dict[str, Any] = {"xy": (0, y + 0.52), "xytext": (2, 0)}
+        else:
+            text = shorten(remark, 76, placeholder="…")
+            place = {"xy": (start + width, y), "xytext": (5, 0)}
+        axes.annotate(
+            text, textcoords="offset points", va="center", fontsize=8,
+            color=INK if color == LEAST_COLOR else MUTED, **place,
+        )  # fmt: skip
+    axes.set_xlim(0, right * (1.05 if layout.is_narrow else 1.9))

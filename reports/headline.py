@@ -61,7 +61,7 @@ def cards_of(collection: Collection) -> list[Card]:
         subject = str(line.variant).capitalize()
         what = f"{subject} against eager NumPy, {size} sizes"
         if line.baseline == "unfused":
-            what = f"What fusing itself gains, {size} sizes (unfused to {line.variant})"
+            what = f"Fusing itself (unfused to {line.variant}), {size} sizes"
         cards.append(
             Card(
                 what,

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from fuser.reports.style import GRID, INK, Layout, color_of, marker_of
+from fuser.reports.style import GRID, INK, Layout, color_of, count_text, marker_of
 
 SIZE_TITLES = {"S": "Small", "M": "Medium", "L": "Large", "sweep": "Sweep"}
 ROW_HEIGHT_IN = 0.25
@@ -29,17 +30,16 @@ def name_rows(table: pd.DataFrame) -> "pd.Series[str]":
 
 def size_title(table: pd.DataFrame, size: str) -> str:
     """Title a panel by its size class and the range of elements in it."""
-    from fuser.reports.style import count_text
-
     elements = table["elements"]
     low, high = count_text(elements.min()), count_text(elements.max())
     span = low if low == high else f"{low} to {high}"
-    return f"{SIZE_TITLES.get(size, size)} ({span} elements)"
+    return f"{SIZE_TITLES.get(size, size)}: {span} elements"
 
 
 def dots(
-    axes: Axes, points: pd.DataFrame, kind: str, name: str, peers: list[str], hollow: bool = False
-) -> None:
+    axes: Axes, points: pd.DataFrame, kind: str, name: str, peers: list[str], hollow: bool = False,
+    size: float = 6.5,
+) -> None:  # fmt: skip
     """Draw the values of one variant with their intervals; hollow where they do not count.
 
     Args:
@@ -49,16 +49,18 @@ def dots(
         name: of the variant.
         peers: names of all peers, which share a palette.
         hollow: whether the points are left out of summaries.
+        size: of the marks, points.
     """
     color = color_of(kind, name, peers)
     gap = [math.nan] * len(points)
     # One path with gaps: a path for each interval would make the page many times larger.
     ends = np.column_stack([points["low"], points["high"], gap]).ravel()
     axes.plot(
-        ends, np.repeat(points["y"], 3), color=color, linewidth=2.2, solid_capstyle="butt", zorder=2
-    )
+        ends, np.repeat(points["y"], 3), color=color, linewidth=min(2.2, size / 3),
+        solid_capstyle="butt", zorder=2,
+    )  # fmt: skip
     axes.plot(
-        points["x"], points["y"], marker=marker_of(kind, name, peers), color=color, markersize=6.5,
+        points["x"], points["y"], marker=marker_of(kind, name, peers), color=color, markersize=size,
         markerfacecolor="none" if hollow else color, markeredgewidth=1.3, linestyle="none",
         zorder=3,
     )  # fmt: skip
@@ -90,11 +92,33 @@ def variant_legend(
         )
         for name, kind in variants
     ]  # fmt: skip
-    columns = 3 if layout.is_narrow else 6
+    above(figure, [*handles, *extra], 3 if layout.is_narrow else 6)
+
+
+def above(figure: Figure, handles: Sequence[Artist], most: int) -> None:
+    """Put a legend above the panels, in rows of nearly the same length.
+
+    Args:
+        figure: of the panels.
+        handles: the entries, which are labelled.
+        most: how many entries there is room for in a row.
+    """
+    rows = -(-len(handles) // most)
     figure.legend(
-        handles=[*handles, *extra], loc="outside upper left", ncols=columns,
-        handletextpad=0.4, columnspacing=1.2, borderpad=0.2,
+        handles=list(handles), loc="outside upper left", ncols=-(-len(handles) // max(rows, 1)),
+        handletextpad=0.5, columnspacing=1.2, borderpad=0.2,
     )  # fmt: skip
+
+
+def steps_apart(names: Sequence[str], height: float = 0.5) -> dict[str, float]:
+    """Give each name its place in a row, so that equal values do not hide one another."""
+    step = min(0.25, height / max(1, len(names) - 1))
+    return {name: step * (k - (len(names) - 1) / 2) for k, name in enumerate(names)}
+
+
+def row_height_in(marks: int) -> float:
+    """Give the height of a row that holds so many marks above one another."""
+    return max(ROW_HEIGHT_IN, 0.085 * marks)
 
 
 def hollow_handle(text: str) -> Line2D:

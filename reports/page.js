@@ -101,8 +101,24 @@
     each.addEventListener("toggle", () => each.open && addLinks(each));
   }
   addEventListener("hashchange", reveal);
+  const printed = 60; // longer tables are on paper only where they were opened; each has its CSV
   addEventListener("beforeprint", () => {
-    for (const each of document.querySelectorAll("details")) each.open = true;
+    for (const each of document.querySelectorAll("details.data"))
+      if (each.querySelector("tbody").rows.length <= printed) each.open = true;
   });
+  const root = document.documentElement;
+  const isDark = () => (root.dataset.theme ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+  const button = document.querySelector("button.theme");
+  const kept = (value) => { // storage may be forbidden to a file: then the choice lasts for this view
+    try { return value ? localStorage.setItem("theme", value) : localStorage.getItem("theme"); } catch { return null; }
+  };
+  const paint = (theme) => {
+    if (theme === "dark" || theme === "light") root.dataset.theme = theme;
+    button.textContent = isDark() ? "light page" : "dark page";
+  };
+  button.hidden = false;
+  paint(kept());
+  button.addEventListener("click", () => { paint(isDark() ? "light" : "dark"); kept(root.dataset.theme); });
   reveal();
+  addEventListener("load", () => setTimeout(() => { root.classList.add("loaded"); reveal(); }));
 })();

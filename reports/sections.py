@@ -24,7 +24,7 @@ FIRST_TABLES = {"overview": (("summary", True),)}
 """Section -> tables before its figures, and whether they are open."""
 
 LAST_TABLES = {
-    "overview": (("runs", True), ("left_out", True)),
+    "overview": (("extremes", True), ("runs", True), ("left_out", True)),
     "traffic": (("fresh_into", True), ("ceilings", False)),
     "overhead": (("model", False),),
     "compare": (("compare_counts", True),),
@@ -34,6 +34,7 @@ LAST_TABLES = {
 
 TABLE_TITLES = {
     "summary": "Summaries by size: geometric means, rows and verdicts",
+    "extremes": "Best and worst: where fusing wins most and least",
     "runs": "Every row",
     "left_out": "What was left out of the speed-ups, and why",
     "fresh_into": "Large results: in a new array (fresh), and in one that is there (into)",

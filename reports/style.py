@@ -220,17 +220,18 @@ def _three(value: float) -> str:
 
 def log_ticks(axis: Axis, formatter: Callable[[float], str]) -> None:
     """Give a logarithmic axis, whose limits are set, few ticks labelled as a person says them."""
+    is_short = axis.axis_name == "x" and figure_of(axis.axes).get_figwidth() <= NARROW.width_in
     axis.set_major_formatter(FuncFormatter(lambda value, _: formatter(value)))
     axis.set_minor_formatter(NullFormatter())
     axis.set_minor_locator(NullLocator())
     low, high = sorted(axis.get_view_interval())
     if formatter is bytes_text:
-        axis.set_major_locator(LogLocator(base=32, numticks=8))
+        axis.set_major_locator(LogLocator(base=32, numticks=5 if is_short else 8))
     elif low > 0 and high / low < 4:
-        axis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
+        axis.set_major_locator(MaxNLocator(4 if is_short else 5, steps=[1, 2, 5, 10]))
     elif low > 0 and high / low < 30:
         axis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0)))
-    elif low > 0 and high / low < 1000:
+    elif low > 0 and high / low < (100 if is_short else 1000):
         axis.set_major_locator(LogLocator(base=10, subs=(1.0, 3.0)))
     else:
-        axis.set_major_locator(LogLocator(base=10, numticks=6))
+        axis.set_major_locator(LogLocator(base=10, numticks=4 if is_short else 6))

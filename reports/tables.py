@@ -183,6 +183,48 @@ def _summary(
     return line
 
 
+MOST_EXTREMES = 5
+
+
+def extremes_table(analysis: Analysis) -> pd.DataFrame:
+    """List the rows in which fusing wins most and least against eager: five of each at most.
+
+    Returns:
+        One row each, best first, of the fused rows that count in a summary: `place` is "best" or
+        "worst". Of fewer than ten rows, half are best.
+    """
+    rows = [
+        row
+        for row in analysis.rows
+        if row.variant.kind == "fused" and row.cell.size in SUMMARY_SIZES
+        and row.label.counts and row.speedup is not None
+    ]  # fmt: skip
+    rows.sort(key=lambda row: -(row.speedup.value if row.speedup else 0.0))
+    worst = min(MOST_EXTREMES, len(rows) // 2)
+    best = min(MOST_EXTREMES, len(rows) - worst)
+    chosen = [("best", row) for row in rows[:best]]
+    chosen += [("worst", row) for row in rows[len(rows) - worst :]]
+    eager = {
+        row.cell.id: row.seconds for row in analysis.rows if row.variant.kind == "eager"
+    }
+    lines = [
+        {
+            "place": place,
+            **identity(row),
+            "variant": row.variant.name,
+            **spread("speedup", row.speedup),
+            "verdict": str(row.verdict),
+            **spread("eager_s", eager.get(row.cell.id)),
+            **spread("call_s", row.seconds),
+            **spread("fusion_gain", row.fusion_gain),
+        }
+        for place, row in chosen
+    ]
+    ends = [f"{name}{end}" for name in ("eager_s", "call_s", "speedup", "fusion_gain")
+            for end in ("", "_low", "_high")]  # fmt: skip
+    return pd.DataFrame(lines, columns=["place", *IDENTITY, "variant", *ends, "verdict"])
+
+
 def left_out_table(analysis: Analysis) -> pd.DataFrame:
     """List every row that enters no speed-up, with the reason.
 

@@ -1,5 +1,6 @@
 """Tables of memory: what crosses kernels and why, what a call holds, and the roofline."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,7 +34,8 @@ def boundaries_table(analysis: Analysis) -> pd.DataFrame:
     Returns:
         `moved_bytes` is what is written and read because it crosses, `of_least` the same as a
         share of the cell's least bytes; the least and all of these together are the planned
-        bytes. `cost_s` is an estimate: the bytes at the speed of a copy in the same cache level.
+        bytes. `cost_s` is an estimate: the bytes at the speed of a copy in the same cache level,
+        or where none was timed in it, of the copy with the nearest working set.
     """
     lines = []
     for cell in analysis.record.cells:
@@ -61,7 +63,19 @@ def boundaries_table(analysis: Analysis) -> pd.DataFrame:
 
 def _copy_speed(cell: Cell, analysis: Analysis) -> Speed | None:
     caches = analysis.record.machine.caches
-    return ceiling_for(working_set_bytes(cell), analysis.speeds, caches, ("copy",))
+    working_set = working_set_bytes(cell)
+    copies = [each for each in analysis.speeds if each.name == "copy"]
+    found = ceiling_for(working_set, copies, caches, ("copy",))
+    if found is None and copies and working_set > 0:
+        nearest = min(
+            (each.working_set_bytes for each in copies),
+            key=lambda size: abs(math.log(max(size, 1) / working_set)),
+        )
+        found = max(
+            (each for each in copies if each.working_set_bytes == nearest),
+            key=lambda each: each.typical,
+        )
+    return found
 
 
 def memory_table(analysis: Analysis) -> pd.DataFrame:
