@@ -42,8 +42,9 @@ CHARTS: Sequence[Chart] = (
     Chart(
         "speedup",
         "overview",
-        "How many times faster than eager NumPy is each mode?",
-        "One row a workload, sorted by the fused ratio at the largest size. A bar is the 95% "
+        "How many times faster than eager is each mode?",
+        "Eager is NumPy or CuPy itself, one operation at a time. One row a workload, sorted by "
+        "the fused ratio at the largest size. A bar is the 95% "
         "interval over processes; one that meets the edge goes on. Hollow marks are left out of "
         "the summaries.",
         "runs",
@@ -188,7 +189,7 @@ CHARTS: Sequence[Chart] = (
         "compare",
         "compare",
         "What became faster or slower since the base?",
-        "Each row's time relative to eager NumPy in the same processes, head over base, with its "
+        "Each row's time relative to eager in the same processes, head over base, with its "
         "95% interval (Welch). Shaded: what equal things differ by on this machine; between the "
         "dashed lines a change is too small to matter. Of more than 40 rows those farthest "
         "from 1.",

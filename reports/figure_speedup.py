@@ -84,7 +84,7 @@ def draw(collection: Collection, layout: Layout) -> Figure | None:
         axes.set_xlim(low, high)
         _panel(axes, sized, names, variants, collection.peers())
         axes.set_title(size_title(sized, size))
-        label = "times as fast as eager NumPy"
+        label = "times as fast as eager"
         axes.set_xlabel(f"{label} (log)" if layout.is_narrow else f"{label} (log; right is faster)")
     extra = [hollow_handle("left out of summaries")] if (rows["label"] != "").any() else []
     variant_legend(figure_of(drawn[0]), variants_in(rows), collection.peers(), layout, extra)

@@ -1,6 +1,6 @@
 """The waterfall of memory traffic: from the least possible to the planned, array by array."""
 
-from textwrap import shorten
+from textwrap import fill, shorten
 from typing import Any
 
 import pandas as pd
@@ -51,7 +51,7 @@ def draw(collection: Collection, layout: Layout) -> Figure | None:
     if not len(rows):
         return None
     names, bars = _steps(rows)
-    row_in = (1.6 if layout.is_narrow else 0.9) * ROW_HEIGHT_IN
+    row_in = (2.1 if layout.is_narrow else 0.9) * ROW_HEIGHT_IN
     axes = panels(layout, 1, 1.2 + row_in * len(names))[0]
     _bars(axes, bars, layout)
     workload_axis(axes, names)
@@ -110,19 +110,19 @@ def _bars(axes: Axes, bars: list[tuple[float, float, str, str]], layout: Layout)
     """Draw the steps, each beginning where the one before ends, with its remark at its right."""
     right = max(start + width for start, width, *_ in bars)
     for y, (start, width, color, remark) in enumerate(bars):
-        height = 0.42 if layout.is_narrow else 0.62
+        height = 0.34 if layout.is_narrow else 0.62
         axes.barh(y, width, left=start, height=height, color=color)
         if width < 0.004 * right:  # else a small one could not be seen at all
             ends = [y - height / 2, y + height / 2]
             axes.plot([start, start], ends, color=color, linewidth=2)
         if layout.is_narrow:  # below its bar, from the axis on
-            text = shorten(remark, 52, placeholder="…")
-            place: dict[str, Any] = {"xy": (0, y + 0.52), "xytext": (2, 0)}
+            text = fill(remark, 38, max_lines=2, placeholder="…")
+            place: dict[str, Any] = {"xy": (0, y + 0.2), "xytext": (2, 0), "va": "top"}
         else:
             text = shorten(remark, 76, placeholder="…")
-            place = {"xy": (start + width, y), "xytext": (5, 0)}
+            place = {"xy": (start + width, y), "xytext": (5, 0), "va": "center"}
         axes.annotate(
-            text, textcoords="offset points", va="center", fontsize=8,
+            text, textcoords="offset points", fontsize=8, linespacing=1.05,
             color=INK if color == LEAST_COLOR else MUTED, **place,
         )  # fmt: skip
     axes.set_xlim(0, right * (1.05 if layout.is_narrow else 1.9))

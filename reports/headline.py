@@ -59,7 +59,7 @@ def cards_of(collection: Collection) -> list[Card]:
             continue
         size = SIZE_TITLES[str(line.size)].lower()
         subject = str(line.variant).capitalize()
-        what = f"{subject} against eager NumPy, {size} sizes"
+        what = f"{subject} against eager, {size} sizes"
         if line.baseline == "unfused":
             what = f"Fusing itself (unfused to {line.variant}), {size} sizes"
         cards.append(

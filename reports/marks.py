@@ -110,8 +110,14 @@ def above(figure: Figure, handles: Sequence[Artist], most: int) -> None:
     )  # fmt: skip
 
 
-def steps_apart(names: Sequence[str], height: float = 0.5) -> dict[str, float]:
-    """Give each name its place in a row, so that equal values do not hide one another."""
+def steps_apart(names: Sequence[str], height: float | None = None) -> dict[str, float]:
+    """Give each name its place in a row, so that equal values do not hide one another.
+
+    Args:
+        names: from the top of the row to its bottom.
+        height: of them all, as a share of the row's; many take more than few.
+    """
+    height = (0.5 if len(names) < 4 else 0.7) if height is None else height
     step = min(0.25, height / max(1, len(names) - 1))
     return {name: step * (k - (len(names) - 1) / 2) for k, name in enumerate(names)}
 

@@ -112,13 +112,13 @@
   const kept = (value) => { // storage may be forbidden to a file: then the choice lasts for this view
     try { return value ? localStorage.setItem("theme", value) : localStorage.getItem("theme"); } catch { return null; }
   };
-  const paint = (theme) => {
-    if (theme === "dark" || theme === "light") root.dataset.theme = theme;
-    button.textContent = isDark() ? "light page" : "dark page";
-  };
+  const paint = (theme) => { if (theme === "dark" || theme === "light") root.dataset.theme = theme; };
   button.hidden = false;
-  paint(kept());
   button.addEventListener("click", () => { paint(isDark() ? "light" : "dark"); kept(root.dataset.theme); });
   reveal();
-  addEventListener("load", () => setTimeout(() => { root.classList.add("loaded"); reveal(); }));
+  addEventListener("load", () => setTimeout(() => { // what waits until the first view is there
+    paint(kept());
+    root.classList.add("loaded");
+    reveal();
+  }));
 })();

@@ -26,9 +26,10 @@ def render(run_dir: Path, base_dir: Path | None = None, target: Path | None = No
     """Write the report of a run beside its record: the page, its figures and its tables.
 
     Args:
-        run_dir: a folder that holds `record.json`, finished or interrupted.
+        run_dir: a folder that holds `record.json`, finished or interrupted, or a record's file.
         base_dir: that of a run to compare with; the page then has a section Compare.
-        target: the page to write; `report.html` in `run_dir` by default.
+        target: the page to write; by default `report.html` in the folder, for a file in a folder
+            of its name beside it.
 
     Returns:
         The path of the page; `figures/*.png` and `*.csv` are written beside it.
@@ -39,7 +40,11 @@ def render(run_dir: Path, base_dir: Path | None = None, target: Path | None = No
     """
     head = record_of(run_dir)
     comparison = None if base_dir is None else compare_records(record_of(base_dir), head)
-    target = Path(run_dir) / "report.html" if target is None else Path(target)
+    place = Path(run_dir)
+    folder = place.with_suffix("") if place.is_file() else place
+    if place.name == "record.json":
+        folder = place.parent
+    target = folder / "report.html" if target is None else Path(target)
     folder = target.parent
     folder.mkdir(parents=True, exist_ok=True)
     collection = collect(analyse(head), comparison)
@@ -105,5 +110,6 @@ def banners_of(collection: Collection) -> list[str]:
 
 
 def record_of(run_dir: Path) -> Record:
-    """Read the record that a run's folder holds."""
-    return load(Path(run_dir) / "record.json")
+    """Read the record that a run's folder holds, or that a file is."""
+    place = Path(run_dir)
+    return load(place if place.is_file() else place / "record.json")

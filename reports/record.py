@@ -211,6 +211,11 @@ def load(path: str | os.PathLike[str]) -> Record:
             f"{path}: not JSON at line {error.lineno}, column {error.colno}: {error.msg}. "
             "The file was cut off or edited; run the benchmark again."
         ) from error
+    if isinstance(document, dict) and isinstance(document.get("cells"), dict):
+        raise RecordError(
+            f"{path}: a record of tools/throughput.py, which has a table of its own: "
+            f"python -m fuser.reports.throughput {path} table.md"
+        )
     validate(document, source=str(path))
     return from_plain(Record, document)
 

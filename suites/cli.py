@@ -188,12 +188,14 @@ def _placed(record: Record) -> Record:
 
 
 def _saved(text: str) -> tuple[Path, Record]:
-    """Return the folder and the record of a saved run."""
+    """Return the folder and the record of a saved run; of a record by another name, its file."""
     folder = find_run(text)
+    if folder is None and Path(text).suffix == ".json" and Path(text).is_file():
+        folder = Path(text)
     if folder is None:
         raise click.UsageError(f"{text}: no {RECORD} there or in {RESULTS}/{text}")
     try:
-        return folder, load(folder / RECORD)
+        return folder, load(folder if folder.is_file() else folder / RECORD)
     except RecordError as error:
         raise click.UsageError(str(error)) from None
 
@@ -306,7 +308,11 @@ def _print_list(as_json: bool) -> None:
 @click.argument("run_path", metavar="RUN", type=click.Path())
 @click.option("--base", metavar="BASE", help="A run to compare with: adds the section Compare.")
 def report(run_path: str, base: str | None) -> None:
-    """Write the report of a saved RUN again: its folder, its record.json, or its name."""
+    """Write the report of a saved RUN again: its folder, its record, or its name.
+
+    A record that is not called record.json, as those kept from other machines, is drawn into a
+    folder of its name beside it.
+    """
     folder, record = _saved(run_path)
     base_folder = None if base is None else _saved(base)[0]
     written = _report(folder, base_folder)

@@ -63,5 +63,7 @@ def test_compiling_is_repaid_sooner_from_disk(analysis: Analysis) -> None:
     finite = gelu[gelu["calls_to_repay"].map(math.isfinite)]
     assert len(finite)
     assert (finite["disk_calls_to_repay"] <= finite["calls_to_repay"]).all()
+    assert (finite["calls_to_repay_low"] <= finite["calls_to_repay"]).all()
+    assert (finite["calls_to_repay"] <= finite["calls_to_repay_high"]).all()
     axpy = table[table["workload"] == "axpy"]
     assert axpy["disk_calls_to_repay"].isna().all()

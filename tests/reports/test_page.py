@@ -2,6 +2,7 @@
 
 import ast
 import json
+import os
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -36,6 +37,21 @@ QUESTIONS = {
     "overflow": "document.documentElement.scrollWidth - document.documentElement.clientWidth",
     "least_text": "Math.min(...[...document.querySelectorAll('figure svg text')].map((t) => "
     "t.getBoundingClientRect().height).filter((h) => h > 0))",
+    "texts": "(() => { const found = []; for (const svg of document.querySelectorAll('figure svg'))"
+    " { const frame = svg.getBoundingClientRect(); if (!frame.width) continue;"
+    " const boxes = [...svg.querySelectorAll('text')].map((t) => [t.getBoundingClientRect(),"
+    " `${svg.closest('figure').id}: ${t.textContent}`]); boxes.forEach(([a, text], i) => {"
+    " if (a.left < frame.left - 2 || a.right > frame.right + 2 || a.top < frame.top - 2"
+    " || a.bottom > frame.bottom + 2) found.push(`${text} is cut`);"
+    " for (const [b, other] of boxes.slice(i + 1)) {"
+    " const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left);"
+    " const high = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);"
+    " if (wide > 2 && high > 0.35 * Math.min(a.height, b.height))"
+    " found.push(`${text} lies on ${other}`); } }); } return found; })()",
+    "theme": "(() => { const b = document.querySelector('button.theme');"
+    " const page = () => getComputedStyle(document.body).backgroundColor;"
+    " const found = [page()]; b.click(); found.push(page()); b.click(); found.push(page());"
+    " return found; })()",
     "sorted": "(() => { const t = document.querySelector('[data-name=runs]'); "
     "const i = [...t.tHead.rows[0].cells].findIndex((c) => c.textContent === 'Against eager'); "
     "const b = t.tHead.rows[0].cells[i].querySelector('button'); b.click(); b.click(); "
@@ -81,15 +97,23 @@ def test_every_figure_is_shown_with_marks_in_it(shown: dict[str, Any]) -> None:
     assert all(width > 900 and paths > 15 for width, paths in results["wide"])
     assert all(width == 0 for width, _ in results["narrow"])
     assert results["least_text"] > 10
+    assert results["texts"] == []
 
 
 def test_every_table_is_there(shown: dict[str, Any]) -> None:
     """Each figure's twin, and those of the evidence, with rows."""
     tables = shown["results"]["tables"]
-    alone = {"summary", "left_out", "ceilings", "samples", "compare_counts", "model"}
+    alone = {"summary", "extremes", "left_out", "ceilings", "samples", "compare_counts", "model"}
     assert {chart.table for chart in CHARTS} | alone == set(tables)
     assert all(count > 0 for count in tables.values())
     assert shown["results"]["overflow"] == 0
+
+
+def test_a_button_turns_the_page_dark_and_light(shown: dict[str, Any]) -> None:
+    """Whatever the system prefers."""
+    first, second, third = shown["results"]["theme"]
+    assert {first, second} == {"rgb(255, 255, 255)", "rgb(20, 23, 27)"}
+    assert third == first
 
 
 def test_tables_sort_filter_and_link(shown: dict[str, Any]) -> None:
@@ -135,8 +159,9 @@ def test_a_telephone_shows_the_narrow_figures(page: Path) -> None:
     assert shown["problems"] == []
     assert results["overflow"] == 0
     assert all(width == 0 for width, _ in results["wide"])
-    assert all(340 < width <= 390 and paths > 15 for width, paths in results["narrow"])
+    assert all(340 < width <= 390 and paths > 10 for width, paths in results["narrow"])
     assert results["least_text"] > 8.5
+    assert results["texts"] == []
 
 
 class Structure(HTMLParser):
@@ -219,6 +244,8 @@ def test_an_interrupted_record_is_shown(tmp_path: Path, monkeypatch: pytest.Monk
     assert "not run" in text
     assert 'id="figure-speedup"' in text
     assert "<h2>Compare" not in text
+    kept = (tmp_path / "record.json").rename(tmp_path / "other_machine.json")
+    assert render(kept) == tmp_path / "other_machine" / "report.html"
 
 
 def test_an_empty_record_says_that_nothing_was_measured(tmp_path: Path) -> None:
@@ -280,9 +307,11 @@ def test_a_thousand_rows_are_small_and_quick(
         "loaded_ms": "performance.timing.domContentLoadedEventEnd - "
         "performance.timing.navigationStart",
     }
-    for _ in range(2):  # a machine with other work to do may need more than one try
+    for _ in range(3):  # a machine with other work to do may need more than one try
+        busy = os.getloadavg()[0] / (os.cpu_count() or 1) if hasattr(os, "getloadavg") else 1.0
+        limit_ms = 2000 * max(1.0, busy)  # of a core, this page gets its share
         results = ask(require("chromium"), page, questions)["results"]
         assert 1000 <= results["rows"] <= 1200
-        if results["loaded_ms"] < 2000:
+        if results["loaded_ms"] < limit_ms:
             break
-    assert results["loaded_ms"] < 2000
+    assert results["loaded_ms"] < limit_ms

@@ -30,6 +30,21 @@ def row_of(table: pd.DataFrame, **wanted: object) -> pd.Series:  # type: ignore[
     return found
 
 
+def test_the_best_and_the_worst_are_named(quiet: Analysis) -> None:
+    """Five of each, sorted, none in both, none that is left out of the summaries."""
+    table = tables.extremes_table(quiet)
+    assert list(table["place"]) == ["best"] * 5 + ["worst"] * 5
+    assert table["speedup"].is_monotonic_decreasing
+    assert table["cell"].is_unique
+    assert "tone_mapping-float32-16777216" not in set(table["cell"])  # it fell back
+    counted = tables.runs_table(quiet).query("variant == 'fused' and size != 'sweep'")
+    counted = counted[(counted["label"] == "") & counted["speedup"].notna()]
+    assert table["speedup"].max() == counted["speedup"].max()
+    assert table["speedup"].min() == counted["speedup"].min()
+    few = synthetic.record(processes=2, blocks=2, workloads=synthetic.WORKLOADS[:1])
+    assert list(tables.extremes_table(analyse(few))["place"]) == ["best", "worst"]
+
+
 def with_runs(record: Record, cell_id: str, change: dict[str, Run]) -> Record:
     """Replace runs of one cell by variant."""
     cells = []

@@ -34,6 +34,17 @@ def test_what_crosses_adds_up_to_the_planned_bytes(analysis: Analysis) -> None:
     assert first["moved_bytes"] / first["cost_s"] == pytest.approx(60e9, rel=0.1)
 
 
+def test_a_cost_is_estimated_where_no_copy_was_timed_in_the_cache_level() -> None:
+    """At the speed of the copy with the nearest working set; without any, not at all."""
+    few = [each for each in synthetic.WORKLOADS if each.name == "gelu_bias"]
+    made = synthetic.record(processes=1, blocks=2, workloads=few)
+    near = [each for each in made.ceilings if each.working_set_bytes == 1 << 14]
+    table = traffic_tables.boundaries_table(analyse(replace(made, ceilings=near)))
+    assert (table["cost_s"] > 0).all()
+    table = traffic_tables.boundaries_table(analyse(replace(made, ceilings=())))
+    assert table["cost_s"].isna().all()
+
+
 def test_memory_is_results_and_temporaries(analysis: Analysis) -> None:
     """The fused calls hold their result alone."""
     table = traffic_tables.memory_table(analysis)
