@@ -87,8 +87,8 @@ def _remark(axes: Axes, y: int, row: object, right: float, layout: Layout) -> No
     parts = []
     if saving is not None and saving == saving:
         parts = [f"{ratio_text(saving)} less" if saving > 1.005 else "no less"]
-    known = before == before and after == after and before is not None and after is not None
-    if known and not layout.is_narrow:
+    is_known = before == before and after == after
+    if not layout.is_narrow and is_known and before is not None and after is not None:
         parts.append(f"{int(before)} → {int(after)} kernel{'' if after == 1 else 's'}")
     axes.annotate(
         ", ".join(parts),

@@ -220,7 +220,7 @@ def _three(value: float) -> str:
 
 def log_ticks(axis: Axis, formatter: Callable[[float], str]) -> None:
     """Give a logarithmic axis, whose limits are set, few ticks labelled as a person says them."""
-    is_short = axis.axis_name == "x" and figure_of(axis.axes).get_figwidth() <= NARROW.width_in
+    is_short = axis is axis.axes.xaxis and figure_of(axis.axes).get_figwidth() <= NARROW.width_in
     axis.set_major_formatter(FuncFormatter(lambda value, _: formatter(value)))
     axis.set_minor_formatter(NullFormatter())
     axis.set_minor_locator(NullLocator())
