@@ -89,9 +89,9 @@ def draw_repay(collection: Collection, layout: Layout) -> Figure | None:
     axes.set_xscale("log")
     axes.set_xlim(0.7, top * 6)
     for each in rows_of(rows):
-        y, never = names.index(str(each.row)), math.isinf(each.calls_to_repay)
+        never = math.isinf(each.calls_to_repay)
+        y = names.index(str(each.row)) + 0.22 * SIZE_OFFSETS[str(each.size)]
         x = top * 3.5 if never else float(each.calls_to_repay)
-        y += 0.22 * (SIZE_OFFSETS[str(each.size)])
         if each.calls_to_repay_low == each.calls_to_repay_low and not never:
             ends = [each.calls_to_repay_low, min(float(each.calls_to_repay_high), top * 6)]
             axes.plot(ends, [y, y], color=KIND_COLORS["fused"], linewidth=1.4)
