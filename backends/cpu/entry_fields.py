@@ -95,10 +95,14 @@ def address(table: ctypes.Array[ctypes.c_int64]) -> int:
 
 
 _FIELD = re.compile(r"\b([A-Z]+)\.(\w+)\b")
-_GET = re.compile(r"^\s*(%[\w.]+) = get (\w+) (%[\w.]+) (\S+)$")
-_PUT = re.compile(r"^\s*put (\w+) (\S+) (%[\w.]+) (\S+)$")
-_AT = re.compile(r"^\s*(%[\w.]+) = at (\w+) (%[\w.]+) (\S+)$")
-_SET = re.compile(r"^\s*set (\w+) (\S+) (%[\w.]+) (\S+)$")
+_LOAD = re.compile(
+    r"^\s*(?P<to>%[\w.]+) = (?P<how>get|at) (?P<kind>\w+) (?P<base>%[\w.]+) (?P<at>\S+)$"
+)
+_STORE = re.compile(
+    r"^\s*(?P<how>put|set) (?P<kind>\w+) (?P<value>\S+) (?P<base>%[\w.]+) (?P<at>\S+)$"
+)
+#: What each short form counts its offset in.
+_UNITS = {"get": "i8", "put": "i8", "at": "i64", "set": "i64"}
 
 
 def _offset(found: re.Match[str]) -> str:
@@ -114,23 +118,15 @@ def spell_out(text: str) -> str:
     lines: list[str] = []
     for number, raw in enumerate(text.splitlines()):
         line = _FIELD.sub(_offset, raw)
-        address = f"%m{number}"
-        if found := _GET.match(line):
-            result, kind, base, offset = found.groups()
-            lines.append(f"  {address} = getelementptr i8, ptr {base}, i64 {offset}")
-            lines.append(f"  {result} = load {kind}, ptr {address}")
-        elif found := _PUT.match(line):
-            kind, value, base, offset = found.groups()
-            lines.append(f"  {address} = getelementptr i8, ptr {base}, i64 {offset}")
-            lines.append(f"  store {kind} {value}, ptr {address}")
-        elif found := _AT.match(line):
-            result, kind, base, index = found.groups()
-            lines.append(f"  {address} = getelementptr i64, ptr {base}, i64 {index}")
-            lines.append(f"  {result} = load {kind}, ptr {address}")
-        elif found := _SET.match(line):
-            kind, value, base, index = found.groups()
-            lines.append(f"  {address} = getelementptr i64, ptr {base}, i64 {index}")
-            lines.append(f"  store {kind} {value}, ptr {address}")
-        else:
+        load, store = _LOAD.match(line), _STORE.match(line)
+        found = load or store
+        if found is None:
             lines.append(line)
+            continue
+        unit, address = _UNITS[found["how"]], f"%m{number}"
+        lines.append(f"  {address} = getelementptr {unit}, ptr {found['base']}, i64 {found['at']}")
+        if load:
+            lines.append(f"  {load['to']} = load {load['kind']}, ptr {address}")
+        else:
+            lines.append(f"  store {found['kind']} {found['value']}, ptr {address}")
     return "\n".join(lines) + "\n"
