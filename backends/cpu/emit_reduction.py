@@ -9,6 +9,7 @@ plain: each row, or vector of columns, is computed as a whole.
 split: few, long rows or columns are computed in parts; each part's partial results are kept in
 the argument block, and whoever needs them waits until the block counts all parts, then joins them
 in order. Parts depend on lengths, so the bits are the same whatever the number of threads.
+long: rows that are longer than the cache, see `long_rows`.
 
 The function's arguments are those of `emit`; words of the block are addresses, lengths of all
 loops, strides of all loops operand by operand (reduced loops last); in split form the number of
