@@ -39,6 +39,24 @@ def _static(leaf: Any, keep: list[Any]) -> Any:
     return (type(leaf), leaf)
 
 
+def leaf_names(function: Callable[..., Any], structure: Any) -> list[str]:
+    """What a function's author calls each argument: `x`, `weights[0]`.
+
+    Args:
+        function: what is called.
+        structure: of `(args, kwargs)`, see `trees.flatten`.
+    """
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    known = () if code is None else code.co_varnames[: code.co_argcount]
+    known = known[inspect.ismethod(function) :]
+    args, kwargs = structure
+    found = []
+    for place, part in enumerate(args):
+        name = known[place] if place < len(known) else f"args[{place - len(known)}]"
+        found += trees.names(part, name)
+    return [*found, *trees.names(kwargs)]
+
+
 def parameter_names(function: Callable[..., Any]) -> tuple[str, ...]:
     """Names of a function's parameters; none where they cannot be known."""
     try:

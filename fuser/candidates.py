@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 #:   kind: "vertical" (the second needs the first), "view" (likewise, and one of them only moves
 #:     data), "horizontal" (both read the same array), "seam" (one of them runs in NumPy);
 #:   score: bytes_saved x (1 + kind_bonus) / (1 + distance / 1000): pairs are tried best first;
-#:   bytes_saved: what is not written and read, or not read twice, if they share loops;
+#:   bytes_saved: what is not written and read, or not read twice, if they share loops; a view
+#:     itself moves nothing, so pairs with it as the second save nothing;
 #:   fused: whether they do; reason: the sentence of `verdict`, a code of `verdicts.VERDICTS`;
 #:   distance: operations between them; kind_bonus: `grouping.KIND_BONUS` of the kind.
 COLUMNS = [
@@ -84,11 +85,11 @@ def _rows(plan: Plan, sizes: Mapping[str, int]) -> Iterator[tuple[Any, ...]]:
             if arg.op.name in ("input", "constant", "scalar"):
                 continue
             seen.add((id(arg), id(node)))
-            view = node.op.structure or arg.op.structure
+            view = _is_view(node) or _is_view(arg)
             verdict = loaded.get((id(through_views(arg)), id(node)))
             if verdict is None:
                 verdict = "view" if view else "inlined"
-            saved = 2 * _bytes(arg, sizes)
+            saved = saved_bytes(arg, node, sizes)
             distance = place[id(node)] - place[id(arg)]
             yield row(label[id(arg)], label[id(node)], "view" if view else "vertical", saved,
                       verdict, distance)  # fmt: skip
@@ -98,6 +99,26 @@ def _rows(plan: Plan, sizes: Mapping[str, int]) -> Iterator[tuple[Any, ...]]:
         saved = sum(_bytes(node, sizes) * times for node, times in pair.shared)
         yield row(label[id(pair.first)], label[id(pair.second)], pair.kind, saved, pair.verdict,
                   pair.distance)  # fmt: skip
+
+
+def _is_view(node: Node) -> bool:
+    """Whether a node only shows another value: joins and functions of NumPy's make new ones."""
+    return node.op.structure and node.op.name not in ("concatenate", "extern")
+
+
+def saved_bytes(first: Node, second: Node, sizes: Mapping[str, int]) -> int:
+    """Bytes that are not written and read when `second` computes what it needs of `first`.
+
+    A view moves nothing, and what it shows of an argument is read in any case. Elements that a
+    view repeats are read once.
+    """
+    if _is_view(second):
+        return 0
+    source = through_views(first) if _is_view(first) else first
+    if source.op.name in ("input", "constant", "scalar"):
+        return 0
+    whole = _bytes(source, sizes)
+    return whole + min(whole, _bytes(first, sizes))
 
 
 def _loaded(plan: Plan) -> dict[tuple[int, int], str]:

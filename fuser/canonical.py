@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from fuser.graph import (
 )
 from fuser.graph import intern as intern_node
 from fuser.operands import check_dtype
+from fuser.records import changed
 from fuser.trace_result import OutAlias, OutNode, OutScalar, OutView, Trace, View, Write
 
 if TYPE_CHECKING:
@@ -63,18 +63,21 @@ def canonical(
 
     outputs = rebuild(nodes, change)
     parameters, parameter_leaves, captured = _parameters(tracing, full)
+    shown = tuple(
+        "captured array" if leaf is None else tracing.names[leaf] for leaf in parameter_leaves
+    )
     graph = Graph(
-        tuple(parameters), tuple(outputs), tuple(guards), (), lines, tuple(captured)
+        tuple(parameters), tuple(outputs), tuple(guards), shown, lines, tuple(captured)
     )
     value_guards = tuple(
         (scalars.rename(text, full), value) for text, value in tracing.value_guards.items()
     )
     leaves = [
-        replace(leaf, text=scalars.rename(leaf.text, full)) if isinstance(leaf, OutScalar) else leaf
+        changed(leaf, text=scalars.rename(leaf.text, full)) if isinstance(leaf, OutScalar) else leaf
         for leaf in leaves
     ]
     leaves = [
-        replace(leaf, views=tuple(_renamed_view(v, full) for v in leaf.views))
+        changed(leaf, views=tuple(_renamed_view(v, full) for v in leaf.views))
         if isinstance(leaf, (OutAlias, OutView))
         else leaf
         for leaf in leaves

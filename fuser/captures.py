@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from types import (
     CellType,
     CodeType,
@@ -22,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from fuser.errors import Unsupported
+from fuser.records import record
 
 #: Stands for a name that is not there.
 ABSENT = object()
@@ -37,7 +37,7 @@ _MAKERS = frozenset(
 _LIMIT = 1000
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class NameGuard:
     """One name that must keep its value (or identity).
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from fuser.records import record
 from fuser.schedule import Group, Section
 from fuser.specs import ArgSpec, SectionSpec, TensorDesc
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Instruction:
     """One computed value: `result = op(operands)`.
 
@@ -27,7 +26,7 @@ class Instruction:
     operand_dtype: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class LoopNest:
     """Loops over one iteration space, specialised for an argument spec.
 

@@ -10,7 +10,8 @@ from fuser.codegen import LoopNest, loop_nests
 from fuser.decompose import decompose
 from fuser.graph import Graph
 from fuser.joins import distribute
-from fuser.rewrite import rewrite, verify
+from fuser.records import changed
+from fuser.rewrite import Applied, rewrite, verify
 from fuser.specs import ArgSpec, KernelSpec
 from fuser.timeline import phase
 
@@ -35,25 +36,44 @@ def compile_upfront(
 
 def _prepare(key: int, graph: Graph, mode: str, fastmath: bool, checked: bool) -> KernelSpec:
     """Make the spec of a new graph."""
-    settings = config.current()
     dump("graph", f"spec {key} ({mode})", graph.text)
     with phase("rewrite"):
-        # Unfused means: what NumPy would run, so only the operations themselves.
-        lowered, applied = decompose(graph)
-        if mode == "fused":
-            lowered, rewritten = rewrite(lowered, fastmath)
-            applied += rewritten
-        if settings.check:
-            verify(lowered)
-        lowered = regions.lower(lowered)
-        if mode == "fused":
-            lowered = distribute(lowered)
+        lowered, applied = _lowered(graph, mode, fastmath)
     dump("rules", f"spec {key}", "\n".join(f"{a.table}: {a.equation} {a.line}" for a in applied))
     with phase("schedule"):
         plan = schedule.plan(lowered, mode)
     spec = KernelSpec(key, graph.text, graph, mode, fastmath, plan, applied, checked)
     dump("groups", f"spec {key}", describe(spec))
     return spec
+
+
+def _lowered(graph: Graph, mode: str, fastmath: bool) -> tuple[Graph, tuple[Applied, ...]]:
+    """The graph that is planned, and the rules that were applied."""
+    # Unfused means: what NumPy would run, so only the operations themselves.
+    lowered, applied = decompose(graph)
+    if mode == "fused":
+        lowered, rewritten = rewrite(lowered, fastmath)
+        applied += rewritten
+    if config.current().check:
+        verify(lowered)
+    lowered = regions.lower(lowered)
+    return (distribute(lowered) if mode == "fused" else lowered), applied
+
+
+def in_terms_of(spec: KernelSpec, graph: Graph) -> KernelSpec:
+    """A spec with the names and source lines of `graph`, to describe it by.
+
+    Equal graphs of several functions share one spec, which has the names and lines of the
+    first. Equal values are one node, so the plan is told of in the terms of another graph by
+    lowering that one too.
+    """
+    if graph is spec.graph:
+        return spec
+    lowered, applied = _lowered(graph, spec.mode, spec.fastmath)
+    plan = changed(spec.plan, graph=lowered)
+    return KernelSpec(
+        spec.key, spec.text, graph, spec.mode, spec.fastmath, plan, applied, spec.checked
+    )
 
 
 def describe(spec: KernelSpec) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 
 from fuser.errors import ConfigurationError
 from fuser.native_call import bump_mode
+from fuser.records import changed, record
 
 #: name -> (default, meaning). README tables these.
 SWITCHES: dict[str, tuple[str, str]] = {
@@ -21,7 +22,7 @@ SWITCHES: dict[str, tuple[str, str]] = {
 DUMPS = ("graph", "rules", "groups", "llvm", "asm", "cuda")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Config:
     """All settings, frozen; `current()` is the one in force."""
 
@@ -99,7 +100,7 @@ def change(**settings: object) -> Config:
     global _current
     before = _current
     bump_mode()
-    _current = replace(_current, **settings)  # type: ignore[arg-type] # keyed by our own callers
+    _current = changed(_current, **settings)
     return before
 
 

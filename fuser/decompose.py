@@ -44,6 +44,7 @@ def decompose(graph: Graph) -> tuple[Graph, tuple[Applied, ...]]:
     if not any(node.op.name in DECOMPOSITIONS for node in graph.nodes):
         return graph, ()
     applied: list[Applied] = []
+    lines: dict[int, str] = {}
 
     def change(node: Node, args: tuple[Node, ...]) -> Node:
         new = intern_node(node.op, args, node.shape, node.dtype, node.payload)
@@ -55,4 +56,10 @@ def decompose(graph: Graph) -> tuple[Graph, tuple[Applied, ...]]:
             applied.append(Applied("DECOMPOSED", equation, graph.line_of(node)))
         return found
 
-    return graph.with_outputs(rebuild(graph.outputs, change)), tuple(applied)
+    def noted(node: Node, args: tuple[Node, ...]) -> Node:
+        made = change(node, args)
+        for part in (made, *made.args):
+            lines.setdefault(id(part), graph.line_of(node))
+        return made
+
+    return graph.with_outputs(rebuild(graph.outputs, noted), lines), tuple(applied)

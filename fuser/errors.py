@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from types import FrameType
+
+from fuser.records import record
 
 
 class FuserError(Exception):
@@ -35,7 +36,7 @@ class ConfigurationError(FuserError, ValueError):
     """A switch with a name or a value that does not exist."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reason:
     """Why something was not fused: a row of `REASONS` filled with what was found.
 

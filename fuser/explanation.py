@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import html
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from fuser import drawing, executor, partition, program_run, schedule, seams, trees, verdicts
@@ -12,9 +15,11 @@ from fuser.candidates import COLUMNS, candidates, rows_of
 from fuser.errors import FusionError, Reason, Unsupported
 from fuser.executor import CannotRun
 from fuser.graph import Graph
+from fuser.labels import argument_names, labels_of, short_line
 from fuser.ledger import Ledger, boundaries, ledger
 from fuser.program import Program, Seam
-from fuser.specs import KernelSpec
+from fuser.records import changed
+from fuser.specs import KernelSpec, PartitionDesc
 
 if TYPE_CHECKING:
     import pandas
@@ -39,6 +44,7 @@ class Explanation:
         guards: what this specialisation holds for.
         rules: decompositions and rewrites applied.
         realised: temporaries and why they exist.
+        lengths: what the symbols of lengths stand for.
         graph: the traced graph, or None.
     """
 
@@ -52,6 +58,7 @@ class Explanation:
     realised: dict[str, str] = field(default_factory=dict)
     graph: Graph | None = None
     seams: list[str] = field(default_factory=list)
+    lengths: list[str] = field(default_factory=list)
     _spec: KernelSpec | Program | None = None
     _sizes: dict[str, int] = field(default_factory=dict)
 
@@ -100,6 +107,7 @@ class Explanation:
         """Readable text."""
         lines = [f"{self.name}: mode {self.mode}, {len(self.groups)} kernel(s)"]
         lines += [f"not fused: {reason}" for reason in self.fallbacks]
+        lines += [f"lengths: {', '.join(self.lengths)}"] if self.lengths else []
         for step in self._steps():
             lines += ["", step]
         if self.ledger is not None:
@@ -160,10 +168,15 @@ class Explanation:
 def _boundary_line(entry: dict[str, Any]) -> str:
     """One boundary as text."""
     readers = ", ".join(map(str, entry["read_by"]))
-    origin = "" if entry["written_by"] is None else f"written by kernel {entry['written_by']}, "
+    origin, title = "", f"{entry['array']} holds {entry['value']}"
+    if entry["written_by"] is not None:
+        origin = f"written by kernel {entry['written_by']}, "
+    elif "#" not in entry["value"]:
+        title = entry["value"]
+    more = "kernels" if len(entry["read_by"]) > 1 else "kernel"
     return (
-        f"{entry['array']} holds {entry['value']}, {entry['bytes']:,} bytes: "
-        f"{origin}read by {readers}; {entry['meaning']}"
+        f"{title}, {entry['bytes']:,} bytes more than the least: "
+        f"{origin}read by {more} {readers}; {entry['meaning']}"
     )
 
 
@@ -185,14 +198,21 @@ def explain_call(function: FusedFunction, args: Any, kwargs: Any) -> Explanation
     if spec is None:
         found._sizes = call.sizes
         return found
+    spec = partition.in_terms_of(spec, trace.graph)
     found._spec, found._sizes = spec, {**trace.hints, **call.sizes}
     specs = partition.specs_of(spec)
-    found.rules = [f"{a.table}: {a.equation}  {a.line}" for one in specs for a in one.applied]
-    found.realised = {
-        k: verdicts.meaning(code) for one in specs for k, code in one.plan.realised.items()
-    }
-    groups = [group for one in specs for group in one.plan.groups]
-    found.groups = [describe_group(number, group) for number, group in enumerate(groups)]
+    applied = Counter(f"{a.table}: {a.equation}  {a.line}" for one in specs for a in one.applied)
+    found.rules = [f"{text}{f' ({n} times)' if n > 1 else ''}" for text, n in applied.items()]
+    found.lengths = _lengths(trace.graph, call.sizes)
+    for number, one in enumerate(specs):
+        stage = f"stage {number} " if len(specs) > 1 else ""
+        found.realised.update(
+            {stage + k: verdicts.meaning(code) for k, code in one.plan.realised.items()}
+        )
+        found.groups += [
+            describe_group(len(found.groups) + k, group, one.plan)
+            for k, group in enumerate(one.plan.groups)
+        ]
     if isinstance(spec, Program):
         found.ledger = seams.sum_ledgers(spec, found._sizes)
         found.seams = [seams.spell_seam(spec, seam, found._sizes) for seam in spec.seams]
@@ -209,15 +229,45 @@ def explain_call(function: FusedFunction, args: Any, kwargs: Any) -> Explanation
     return found
 
 
-def describe_group(number: int, group: schedule.Group) -> str:
-    """A kernel as text."""
+def _lengths(graph: Graph, sizes: Mapping[str, int]) -> list[str]:
+    """What each symbol of a length stands for: `n0 = x.shape[0] = 64`."""
+    names = argument_names(graph)
+    found: dict[str, str] = {}
+    for parameter in graph.parameters:
+        for axis, dim in enumerate(parameter.shape):
+            text = str(dim)
+            if text in sizes:
+                title = names.get(parameter.name, parameter.name)
+                found.setdefault(text, f"{text} = {title}.shape[{axis}] = {sizes[text]:,}")
+    return list(found.values())
+
+
+def describe_group(number: int, group: schedule.Group, plan: schedule.Plan) -> str:
+    """A kernel as text: what it reads and writes in the user's terms, operations by line."""
+    titles = argument_names(plan.graph)
+    label = labels_of(plan.graph)
+    held = {name: title for name, title in titles.items() if "#" in title}
+    buffers = (*plan.temporaries, *plan.outputs)
+    held.update((b.name, label[id(b.node)]) for b in buffers if id(b.node) in label)
+    used: dict[str, None] = {}
+
+    def spell(part: PartitionDesc) -> str:
+        if part.buffer in held:
+            used[part.buffer] = None
+            return str(part)
+        return str(changed(part, buffer=titles.get(part.buffer, part.buffer)))
+
     lines = [f"kernel {number}:"]
     for section in group.sections:
-        reads = ", ".join(map(str, section.loads)) or "nothing"
-        writes = ", ".join(str(part) for _, part in section.stores)
+        reads = ", ".join(map(spell, section.loads)) or "nothing"
+        writes = ", ".join(spell(part) for _, part in section.stores)
         shape = ", ".join(map(str, section.shape)) or "one element"
         lines.append(f"  loop over {shape}: reads {reads}; writes {writes}")
-        lines.append("    " + " ".join(step.node.op.name for step in section.steps))
+        steps = [(short_line(plan.graph.line_of(s.node)), s.node.op.name) for s in section.steps]
+        for line, run in groupby(steps, key=lambda step: step[0]):
+            operations = " ".join(name for _, name in run)
+            lines.append(f"    {line}: {operations}" if line else f"    {operations}")
+    lines += [f"  {name} holds {held[name]}" for name in used]
     return "\n".join(lines)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from fuser import dims, externs, infer, trees
 from fuser.errors import GraphError, Unsupported, user_line
 from fuser.graph import Node, intern, make_constant
 from fuser.ops import TABLE
+from fuser.records import record
 from fuser.scalars import HostScalar
 from fuser.traced_array import TracedArray
 from fuser.traced_memory import Storage, TracedMemory
@@ -29,7 +30,7 @@ _EFFECTS = frozenset(
 )
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Record:
     """One call while tracing: its text, its operands' types, and what it gave."""
 
@@ -40,7 +41,7 @@ class Record:
     shares: list[bool]
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Replay:
     """Calls of the first trace of a function, which the second one need not run again."""
 

@@ -13,7 +13,6 @@ import ast
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -23,6 +22,7 @@ from fuser import dims, infer, scalars, trees, views
 from fuser.errors import GraphError, Reason
 from fuser.graph import Graph, Node
 from fuser.ops import UFUNC_PAIRS, UFUNC_ROWS
+from fuser.records import record
 
 
 class PatternMiss(Exception):  # noqa: N818 - a signal, not a fault
@@ -39,7 +39,7 @@ class CallFailed(Exception):  # noqa: N818 - a signal: the plain function is run
         self.reason = Reason("runtime-check", operation, f"{type(error).__name__}: {error}")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Operand:
     """The place of an operand among a call's arguments; `scalar`: NumPy has a scalar there."""
 
@@ -47,14 +47,14 @@ class Operand:
     scalar: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Number:
     """A number computed from scalar arguments and lengths."""
 
     text: str
 
 
-@dataclass(frozen=True)
+@record(slots=False)
 class Call:
     """What an extern node's payload says.
 

@@ -6,7 +6,7 @@ import functools
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MethodType
 from typing import Any
 
@@ -15,21 +15,21 @@ import numpy as np
 from fuser import captures, counters, executor, fallback, native_call, regions, timeline, trees
 from fuser.backend import adopted_leaves
 from fuser.call_keys import parameter_names, signature
-from fuser.errors import ArgumentError, FuserError, Reason, ShapeError, Unsupported
+from fuser.errors import ArgumentError, Reason, ShapeError, Unsupported
 from fuser.executor import CannotRun
 from fuser.externs import CallFailed, PatternMiss
 from fuser.fallback import module_of
 from fuser.known_errors import KnownErrors
 from fuser.outputs import check_hazards, check_target, given_buffers, result_of, targets_of
-from fuser.purity import compare
+from fuser.purity import trace_purely
 from fuser.ready import MISSED, READY_LIMIT, exact_key, make_ready
+from fuser.records import record
 from fuser.scalars import HostScalar
 from fuser.specialisation import Call, Specialisation, specialise
 from fuser.specs import KernelSpec
 from fuser.timeline import phase
 from fuser.trace_result import OutView, Trace
 from fuser.traced_array import TracedArray
-from fuser.tracer import trace_call
 
 MODES = ("fused", "unfused", "fallback")
 POLICIES = ("warn", "allow", "error")
@@ -40,7 +40,7 @@ VALUE_LIMIT = 8
 SIGNATURE_LIMIT = 512
 
 
-@dataclass(eq=False)
+@record(frozen=False, slots=False, eq=False)
 class _Signature:
     """What is known for one combination of dtypes, ranks and static values."""
 
@@ -233,7 +233,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
             if guarded >= VALUE_LIMIT:
                 raise Unsupported("value-guards", self._name, f"{guarded} values so far", "")
             with phase("trace", self._name):
-                trace, constants = self._trace_twice(structure, leaves)
+                trace, constants = trace_purely(self.__wrapped__, structure, leaves, self._name)
         except Unsupported as error:
             if error.reason.code not in ("scalar-range", "runtime-check"):  # of these values only
                 entry.refused, entry.refused_names = error.reason, names
@@ -274,25 +274,6 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
             if reason not in self.fallbacks:
                 self.fallbacks.append(reason)
             fallback.say(reason, self.fallback)
-
-    def _trace_twice(self, structure: Any, leaves: list[Any]) -> tuple[Trace, dict[str, Any]]:
-        """Trace, and trace again to see whether the function is pure.
-
-        Returns:
-            The first trace, and captured arrays that the function makes anew each time.
-        """
-        from fuser.extern_tracing import Replay
-
-        replay = Replay()
-        try:
-            first = trace_call(self.__wrapped__, structure, leaves, replay)
-            second = trace_call(self.__wrapped__, structure, leaves, replay)
-        except (FuserError, OverflowError):  # a Python int that does not fit: as at later calls
-            raise
-        except Exception as error:
-            found = f"{type(error).__name__}: {error}"
-            raise Unsupported("not-traceable", self._name, found) from error
-        return first, compare(first, second, self._name)
 
     # -- running ----------------------------------------------------------------------------
 

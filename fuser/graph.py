@@ -6,7 +6,7 @@ import re
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
@@ -16,11 +16,12 @@ from fuser import dims, infer
 from fuser.dims import Dim
 from fuser.errors import GraphError
 from fuser.ops import Op, op
+from fuser.records import record
 
 Shape = tuple[Dim, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+@record(eq=False, weakref_slot=True)
 class Node:
     """One array value. `make` interns it, so equal graphs are one object and `is` compares them.
 
@@ -138,7 +139,7 @@ def rebuild(
     return [new[id(node)] for node in outputs]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Parameter:
     """One argument of a graph: an array (dtype and shape) or a Python scalar (kind).
 
@@ -164,7 +165,7 @@ class Parameter:
         return f"{self.name}: {self.dtype.name}{infer.spell_shape(self.shape)}{mark}"
 
 
-@dataclass(frozen=True, eq=False)
+@record(slots=False, eq=False)
 class Graph:
     """Array arguments and scalars in, arrays out. Immutable; equal texts are equal graphs.
 

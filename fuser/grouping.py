@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from fuser import dims
 from fuser.graph import Node
+from fuser.records import record
 from fuser.sections import Space, fit
 from fuser.specs import PartitionDesc
 
@@ -79,7 +80,7 @@ class Unit:
         return unit
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pair:
     """Two units that were considered, and what became of them.
 

@@ -438,4 +438,5 @@ def fusion_candidates(graph: Graph, sizes: dict[str, int] | None = None) -> Any:
     from fuser import partition
     from fuser.candidates import candidates
 
-    return candidates(partition.prepare(_graph(graph), "fused"), sizes)
+    prepared = partition.prepare(_graph(graph), "fused")
+    return candidates(partition.in_terms_of(prepared, graph), sizes)

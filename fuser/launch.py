@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +23,7 @@ from fuser.errors import Unsupported
 from fuser.graph import Node
 from fuser.memory_order import all_c_order, memory_orders
 from fuser.operands import convert_scalar
+from fuser.records import record
 from fuser.schedule import Section
 from fuser.specs import (
     ArgSpec,
@@ -42,7 +43,7 @@ _FORMATS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Fresh:
     """An array to allocate: shape, dtype and the order of its axes in memory."""
 
@@ -65,7 +66,7 @@ class Fresh:
         return backend.empty_in_order(self.shape, self.dtype, self.order)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BoundSection:
     """One loop nest with everything but addresses and scalars.
 
@@ -82,7 +83,7 @@ class BoundSection:
     extent: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BoundGroup:
     """One kernel and its loop nests; empty ones are left out."""
 
@@ -92,7 +93,7 @@ class BoundGroup:
     """(name, source buffer, views): reshapes that are no views of their memory."""
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Launch:
     """A bound spec: `run` computes the outputs."""
 

@@ -17,11 +17,12 @@ summed with its own reference r in the place of e:
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from fuser.codegen import Instruction, LoopNest
 from fuser.ops import TABLE
 from fuser.passes import classify
+from fuser.records import changed
 
 FLOATS = ("float32", "float64")
 
@@ -146,7 +147,7 @@ class _Finder:
             stage = self.stages[number] - int(reduces)
             if stage == 0 or (self.levels[number] < 2 and stage == 1 and not reduces):
                 operands = tuple(self.copies[k] for k in instruction.operands)
-                self.copies[number] = self._add(replace(instruction, operands=operands))
+                self.copies[number] = self._add(changed(instruction, operands=operands))
                 if reduces:
                     self.plain.append((number, self.copies[number]))
             elif reduces:
@@ -161,7 +162,7 @@ class _Finder:
             mergings[number] = found
         shifts = [s for m in mergings.values() for f in m.factors for s in f.shifts]
         references = sorted({s.reference for s in shifts if s.reference is not None})
-        local = replace(self.nest, body=tuple(self.body), stores=())
+        local = changed(self.nest, body=tuple(self.body), stores=())
         return Merged(local, mergings, tuple(self.plain), tuple(references))
 
     def _add(self, instruction: Instruction) -> int:
@@ -193,7 +194,7 @@ class _Finder:
 
     def _sum(self, local: int | None, like: Instruction) -> int | None:
         """The sum of a value in the parts' nest."""
-        return None if local is None else self._add(replace(like, operands=(local,)))
+        return None if local is None else self._add(changed(like, operands=(local,)))
 
     def _operand(self, number: int) -> _Form | None:
         """An operand's form; a row's result is a value that only moves."""
@@ -233,7 +234,7 @@ class _Finder:
 
     def _scaled(self, form: _Form | None, op: str, number: int) -> _Form | None:
         """A form times or through a number of the row."""
-        return None if form is None else replace(form, scales=(*form.scales, (op, number)))
+        return None if form is None else changed(form, scales=(*form.scales, (op, number)))
 
     def _added(self, instruction: Instruction) -> _Form | None:
         """A sum or difference of values that only move."""
@@ -242,12 +243,12 @@ class _Finder:
             return None
         left, right = (form.factors[0] for form in forms if form is not None)
         sign = 1 if instruction.op == "add" else -1
-        turned = (replace(s, sign=s.sign * sign) for s in right.shifts)
+        turned = (changed(s, sign=s.sign * sign) for s in right.shifts)
         local: int | None
         if right.local is None:
             local = left.local
         elif left.local is not None:
-            local = self._add(replace(instruction, operands=(left.local, right.local)))
+            local = self._add(changed(instruction, operands=(left.local, right.local)))
         elif sign == 1:
             local = right.local
         else:
@@ -264,7 +265,7 @@ class _Finder:
             return None
         scales = (*one.scales, *other.scales)
         operands = (one.local,) if instruction.op == "square" else (one.local, other.local)
-        local = self._add(replace(instruction, operands=operands))
+        local = self._add(changed(instruction, operands=operands))
         if one.exponential or other.exponential:
             moving, still = (one, other) if one.exponential else (other, one)
             fits = not still.exponential and not any(f.shifts for f in still.factors)
@@ -289,5 +290,5 @@ class _Finder:
                 return None
             if shift.reference is None:
                 return None
-        local = self._add(replace(instruction, operands=(form.local,)))
+        local = self._add(changed(instruction, operands=(form.local,)))
         return _Form(form.factors, local, True)

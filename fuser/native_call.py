@@ -12,8 +12,9 @@ import ctypes
 import sys
 import sysconfig
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from fuser.records import record
 
 _VECTORCALL_OFFSET, _CONTEXT_OFFSET, _BASIC_SIZE = 16, 24, 32
 _TP_FLAGS_OFFSET = 168
@@ -132,7 +133,7 @@ def set_entry(function: Any, entry: int, context: int) -> None:
     ctypes.c_void_p.from_address(id(function) + _VECTORCALL_OFFSET).value = entry
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ServedCall:
     """A call that has been served, as a pattern for those that a backend may serve natively.
 

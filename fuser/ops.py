@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from fuser.errors import GraphError
 from fuser.philox import random_bits
+from fuser.records import record
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -21,7 +21,7 @@ _KIND_DTYPES = {"b": ("bool",), "i": SIGNED, "u": UNSIGNED, "f": FLOATS}
 DTYPES = tuple(name for kind in "biuf" for name in _KIND_DTYPES[kind])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Op:
     """What an operation is.
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from fuser import counters, dims, externs, kernel_cache
+from fuser import compiler, counters, dims, externs, kernel_cache
 from fuser.compiler import compile_upfront
 from fuser.errors import Reason
 from fuser.graph import (
@@ -23,6 +23,7 @@ from fuser.graph import (
     intern,
     make_input,
 )
+from fuser.labels import labels_of
 from fuser.program import Program, Seam, Stage
 from fuser.specs import KernelSpec
 
@@ -50,11 +51,33 @@ def prepare(
     return kernel_cache.lookup(graph, options, lambda key: _Splitter(graph, options).program(key))
 
 
+def in_terms_of(prepared: KernelSpec | Program, graph: Graph) -> KernelSpec | Program:
+    """What was prepared, with the names and source lines of an equal graph, to describe it by."""
+    if graph is prepared.graph:
+        return prepared
+    if isinstance(prepared, KernelSpec):
+        return compiler.in_terms_of(prepared, graph)
+    options = (prepared.mode, prepared.fastmath, prepared.checked)
+    return _Splitter(graph, options, describing=True).program(prepared.key)
+
+
 class _Splitter:
     """Divides one graph into steps."""
 
-    def __init__(self, graph: Graph, options: tuple[str, bool, bool]) -> None:
+    def __init__(
+        self, graph: Graph, options: tuple[str, bool, bool], describing: bool = False
+    ) -> None:
+        """Prepare.
+
+        Args:
+            graph: what is divided.
+            options: mode, fastmath, and whether kernels note floating-point exceptions.
+            describing: stages are told of in the terms of this very graph, and not run.
+        """
         self.graph = graph
+        self.describing = describing
+        self.shown = labels_of(graph)
+        self.titles = dict(zip((p.name for p in graph.parameters), graph.names, strict=False))
         self.options = options
         self.calls = externs.calls_of(graph)
         self.steps: list[Stage | Seam] = []
@@ -96,6 +119,7 @@ class _Splitter:
         name = f"x{self.next}"
         self.next += 1
         self.names[id(node)] = name
+        self.titles[name] = self.shown[id(node)]
         self.values[name] = Parameter(name, node.dtype, node.shape)
         return name
 
@@ -214,10 +238,13 @@ class _Splitter:
             for pair in self.graph.guards
             if all(s in known for dim in pair for s in dims.symbols(dim))
         )
+        titles = tuple(self.titles.get(p.name, p.name) for p in parameters)
         graph = Graph(
-            tuple(parameters), tuple(new[id(node)] for node in outputs), guards, (), lines
+            tuple(parameters), tuple(new[id(node)] for node in outputs), guards, titles, lines
         )
         spec = compile_upfront(graph, *self.options)
+        if self.describing:
+            spec = compiler.in_terms_of(spec, graph)
         self.used.append(tuple(p.name for p in parameters if p.dtype is not None))
         self.steps.append(Stage(spec, tuple(self._name(node) for node in outputs)))
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from fuser.errors import Reason
 from fuser.graph import Graph, Node
+from fuser.records import record
 from fuser.specs import KernelSpec
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Stage:
     """Kernels between two calls of functions that have no fused form.
 
@@ -23,7 +23,7 @@ class Stage:
     stored: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Seam:
     """A function that NumPy runs between kernels.
 
@@ -40,7 +40,7 @@ class Seam:
     reason: Reason
 
 
-@dataclass(eq=False)
+@record(frozen=False, slots=False, eq=False)
 class Program:
     """A graph with functions that do not fuse: kernels, and those functions between them.
 

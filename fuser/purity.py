@@ -1,11 +1,69 @@
-"""Whether two traces of a function agree: else it depends on more than its arguments."""
+"""Whether two traces of a function would agree: else it depends on more than its arguments.
+
+The code of most functions shows it; others are traced twice.
+"""
 
 from __future__ import annotations
 
+import builtins
+import opcode
+from collections.abc import Callable, Collection, Iterable
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from fuser.errors import Unsupported
+import numpy as np
+
+from fuser.errors import FuserError, Unsupported
 from fuser.trace_result import Trace
+from fuser.tracer import trace_call
+
+#: Functions whose code is looked at; one that needs more is traced twice.
+_FUNCTIONS = 64
+#: Instructions that leave something behind: what is seen next time may differ.
+_STORING = frozenset(
+    opcode.opmap[name]
+    for name in (
+        "STORE_GLOBAL", "DELETE_GLOBAL", "STORE_ATTR", "DELETE_ATTR", "STORE_DEREF",
+        "DELETE_DEREF", "IMPORT_NAME", "IMPORT_FROM",
+    )
+    if name in opcode.opmap
+)  # fmt: skip
+#: Built-in names whose values depend on their arguments alone.
+_BUILTINS = frozenset(
+    "abs all any bool complex dict divmod enumerate float int isinstance len list max min pow "
+    "range reversed round slice str sum tuple zip print "
+    "ValueError TypeError AssertionError NotImplementedError RuntimeError".split()
+)
+#: What NumPy has beside universal, dispatched functions and numbers that is always the same.
+_NUMPY = frozenset("linalg fft array asarray zeros ones full arange eye finfo iinfo dtype".split())
+
+
+def trace_purely(
+    function: Callable[..., Any], structure: Any, leaves: list[Any], name: str
+) -> tuple[Trace, dict[str, Any]]:
+    """Trace, and trace again where the code does not show that the function is pure.
+
+    Returns:
+        The first trace, and captured arrays that the function makes anew each time.
+
+    Raises:
+        Unsupported: the function cannot be traced, or is impure.
+    """
+    from fuser.extern_tracing import Replay
+
+    replay = Replay()
+    try:
+        first = trace_call(function, structure, leaves, replay)
+        alone = not first.graph.captured and not first.graph.has_externs
+        if alone and is_evident(function, leaves):
+            return first, {}
+        second = trace_call(function, structure, leaves, replay)
+    except (FuserError, OverflowError):  # a Python int that does not fit: as at later calls
+        raise
+    except Exception as error:
+        found = f"{type(error).__name__}: {error}"
+        raise Unsupported("not-traceable", name, found) from error
+    return first, compare(first, second, name)
 
 
 def compare(first: Trace, second: Trace, name: str) -> dict[str, Any]:
@@ -39,3 +97,89 @@ def _same_memory(one: Any, other: Any) -> bool:
         one.__array_interface__["data"] == other.__array_interface__["data"]
         and one.strides == other.strides
     )
+
+
+def is_evident(function: Any, leaves: Iterable[Any]) -> bool:
+    """Whether a function's code alone shows that a second trace would be the same.
+
+    Its code, and that of every Python function that it names, reaches nothing but NumPy's own
+    functions, numbers, text and its arguments, and stores nothing outside of itself. False says
+    nothing: arrays, objects and other modules that it names may change.
+
+    Args:
+        function: what is traced.
+        leaves: its arguments.
+    """
+    if not all(_is_plain(leaf) or type(leaf) is np.ndarray for leaf in leaves):
+        return False
+    waiting, seen = [function], set()
+    while waiting:
+        current = waiting.pop()
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        if type(current) is not FunctionType or len(seen) > _FUNCTIONS:
+            return False
+        cells = current.__closure__ or ()
+        try:
+            reached = [cell.cell_contents for cell in cells]
+        except ValueError:  # a cell that nothing has been put into
+            return False
+        reached += [*(current.__defaults__ or ()), *(current.__kwdefaults__ or {}).values()]
+        names: set[str] = set()
+        codes = [current.__code__]
+        while codes:
+            code = codes.pop()
+            if not _STORING.isdisjoint(code.co_code[::2]):
+                return False
+            names.update(code.co_names)
+            codes += [part for part in code.co_consts if type(part) is CodeType]
+        for name in names:
+            if name in current.__globals__:
+                reached.append(current.__globals__[name])
+            elif not _is_known_name(name):
+                return False
+        for value in reached:
+            if type(value) is FunctionType and value.__module__ != "fuser.functional":
+                waiting.append(value)
+            elif not _is_known(value, names):
+                return False
+    return True
+
+
+def _is_plain(value: Any) -> bool:
+    """Numbers, text, and tuples of them."""
+    if type(value) is tuple:
+        return all(map(_is_plain, value))
+    kinds = (bool, int, float, complex, str, np.generic, np.dtype)
+    return value is None or isinstance(value, kinds)
+
+
+def _is_known_name(name: str) -> bool:
+    """A built-in function that is always the same, or an attribute that leads nowhere else."""
+    if name in _BUILTINS:
+        return True
+    if hasattr(builtins, name) or name.startswith(("__", "empty", "ctypes", "data")):
+        return False
+    return not hasattr(np, name) or name in _NUMPY or _is_known(getattr(np, name), ())
+
+
+def _is_known(value: Any, names: Collection[str]) -> bool:
+    """Whether a value that code names is always the same.
+
+    Args:
+        value: what a global name or an attribute of NumPy is.
+        names: all names in the code: what it may look up in a module.
+    """
+    if type(value) is ModuleType:
+        if value.__name__ == "fuser":
+            return names & vars(value).keys() <= {"functional"}
+        return value.__name__ in ("numpy", "math", "fuser.functional")
+    if isinstance(value, type):
+        return issubclass(value, np.generic) or getattr(builtins, value.__name__, None) is value
+    if isinstance(value, np.ufunc) or _is_plain(value):
+        return True
+    module = getattr(value, "__module__", None)
+    if type(value) is FunctionType:
+        return module == "fuser.functional"
+    return module == "math" or type(value) is type(np.sum)

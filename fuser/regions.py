@@ -9,13 +9,13 @@ the part after, so each element of the array is computed and stored once, by one
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from fuser import dims, facts, infer, parts
 from fuser.dims import Dim
 from fuser.graph import Graph, Node, intern
 from fuser.ops import op
+from fuser.records import record
 
 if TYPE_CHECKING:
     from fuser.tracer import Tracing
@@ -28,7 +28,7 @@ Bounds = tuple[Span, ...]
 STEP_LIMIT = 4
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class _Axis:
     """An axis of a view: places of an axis of the array; None for a new axis."""
 
@@ -39,7 +39,7 @@ class _Axis:
     step: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Region:
     """A box of an array, and how a view of it lies in it.
 
@@ -261,8 +261,22 @@ def lower(graph: Graph) -> Graph:
             made = intern(node.op, args, node.shape, node.dtype, node.payload)
         new[id(node)] = made
         if line := graph.line_of(node):
-            lines.setdefault(id(made), line)
+            note_line(lines, made, args, line)
     return graph.with_outputs([new[id(node)] for node in graph.outputs], lines)
+
+
+def note_line(
+    lines: dict[int, str], made: Node, operands: Sequence[Node], line: str
+) -> None:
+    """Note the line of an operation for all nodes that it became."""
+    known = set(map(id, operands))
+    waiting = [made]
+    while waiting:
+        node = waiting.pop()
+        if id(node) not in known and node.op.name != "input":
+            known.add(id(node))
+            lines.setdefault(id(node), line)
+            waiting.extend(node.args)
 
 
 def _joined(node: Node, base: Node, value: Node, known: facts.Bounds) -> Node:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from fuser import infer
 from fuser.errors import ShapeError
 from fuser.graph import Graph, Node, intern, make, walk
+from fuser.records import record
 from fuser.rules import BOUNDED, EXACT, FAST, Rule, Table
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Applied:
     """One use of a rule: its equation, and the user's line."""
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from fuser.dims import Dim
 from fuser.errors import FuserError
 from fuser.graph import Node, constant_value, make, make_constant
+from fuser.records import record
 
 Equal = Mapping[str, Dim]
 Apply = Callable[[Node, Equal], Node | None]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Rule:
     """One rewrite: its equation, the rows it starts from, and the function that applies it."""
 
@@ -24,7 +25,7 @@ class Rule:
     apply: Apply
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Table:
     """Rules of one strictness, by the row that they start from."""
 

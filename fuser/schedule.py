@@ -8,7 +8,7 @@ need nothing of each other are one kernel.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from fuser.chains import Chain
 from fuser.dims import Dim
@@ -22,6 +22,7 @@ from fuser.inlining import (
     stored_values,
     through_views,
 )
+from fuser.records import record
 from fuser.sections import (
     RealiseError,
     Section,
@@ -43,7 +44,7 @@ MAX_OPERATIONS = 4096
 COSTLY_ROUNDS = 4
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Group:
     """Sections that one kernel computes; none needs what another of them writes."""
 
@@ -56,7 +57,7 @@ class Group:
         return tuple(found.values())
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Buffer:
     """A temporary or output array: its name, the node that it holds, shape and dtype."""
 
@@ -64,7 +65,7 @@ class Buffer:
     node: Node
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Plan:
     """A graph as kernels to launch in order.
 

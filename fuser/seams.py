@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fuser import dims, externs, ledger, partition
-from fuser.candidates import rows_of
+from fuser.candidates import COLUMNS, row, rows_of, saved_bytes
 from fuser.errors import REASONS
 from fuser.graph import Node
 from fuser.labels import labels_of
@@ -107,11 +107,10 @@ def spell_seam(program: Program, seam: Seam, sizes: Mapping[str, int]) -> str:
     meaning = f"{REASONS[seam.reason.code][0]} [{seam.reason.code}]"
     lines = [f"seam: {seam.reason.operation}{where} runs in NumPy: {meaning}"]
     for node, (source, _) in zip(seam.nodes[0].args, seam.operands, strict=True):
-        value = label.get(id(node), "")
-        shown = f" ({value})" if value and value != source else ""
-        lines.append(f"  reads {source}{shown}: {node.type}, {_size(node, sizes):,} bytes")
-    for node, name in zip(seam.nodes, seam.stored, strict=True):
-        lines.append(f"  gives {name}: {node.type}, {_size(node, sizes):,} bytes")
+        value = label.get(id(node), source)
+        lines.append(f"  reads {value}: {node.type}, {_size(node, sizes):,} bytes")
+    for node in seam.nodes:
+        lines.append(f"  gives {label[id(node)]}: {node.type}, {_size(node, sizes):,} bytes")
     return "\n".join(lines)
 
 
@@ -120,20 +119,20 @@ def candidate_rows(
 ) -> list[tuple[Any, ...]]:
     """The pairs of each stage, then every pair that a seam keeps apart."""
     known = known_sizes(program, sizes)
-    rows = [row for stage in program.stages for row in rows_of(stage.spec, known)]
+    rows = [entry for stage in program.stages for entry in rows_of(stage.spec, known)]
     label = labels_of(program.graph)
+    place = {id(node): k for k, node in enumerate(program.graph.nodes)}
     for node in program.graph.nodes:
         for arg in {id(a): a for a in node.args}.values():
             ours = next((n for n in (node, arg) if n.op.name == "extern"), None)
             if ours is None or arg.op.name in ("input", "constant", "scalar"):
                 continue
-            reason = externs.reason_of(ours, "")
-            saved = 2 * _size(arg, known)
-            rows.append((
-                label[id(arg)], label[id(node)], "seam", 0.0, saved, False,
-                f"{reason.operation}: {REASONS[reason.code][0]}", reason.code, 0, 0.0,
-            ))  # fmt: skip
-    return rows
+            code = externs.reason_of(ours, "").code
+            distance = place[id(node)] - place[id(arg)]
+            found = row(label[id(arg)], label[id(node)], "seam", saved_bytes(arg, node, known),
+                        code, distance)  # fmt: skip
+            rows.append(found)
+    return sorted(rows, key=lambda entry: -entry[COLUMNS.index("score")])
 
 
 def stage_count(prepared: KernelSpec | Program) -> int:

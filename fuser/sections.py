@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from fuser import infer
@@ -11,6 +10,7 @@ from fuser.chains import Chain, compose, insert_axes, spans
 from fuser.dims import Dim
 from fuser.errors import Unsupported
 from fuser.graph import Node
+from fuser.records import record
 from fuser.specs import PartitionDesc
 
 Shape = tuple[Dim, ...]
@@ -18,7 +18,7 @@ Shape = tuple[Dim, ...]
 Space = tuple[Shape, tuple[int, ...]]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Step:
     """One computed value of a section.
 
@@ -31,7 +31,7 @@ class Step:
     operands: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Section:
     """One loop nest: every element of `shape` is computed from the loads and stored.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from fuser import captures, dims, executor, scalars
 from fuser.externs import PatternMiss
+from fuser.records import record
 from fuser.specs import KernelSpec
 from fuser.trace_result import Trace
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from fuser.program import Program
 
 
-@dataclass(eq=False)
+@record(frozen=False, slots=False, eq=False)
 class Specialisation:
     """One way to run the function: its trace, its spec, and when it holds."""
 
@@ -76,7 +77,7 @@ class Specialisation:
                     raise PatternMiss(f"{text} is not {value!r}")
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Call:
     """A specialisation and what it runs on."""
 

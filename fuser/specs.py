@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from fuser.records import record
 
 if TYPE_CHECKING:
     from fuser.graph import Graph
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 CONTIGUOUS, STRIDED, INVARIANT = "contiguous", "strided", "invariant"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TensorDesc:
     """How a kernel meets one operand: its dtype and its innermost stride's class.
 
@@ -39,7 +41,7 @@ class TensorDesc:
         return f"{self.dtype} {self.access}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SectionSpec:
     """One loop nest's specialisation: loops after collapsing, and its operands.
 
@@ -57,7 +59,7 @@ class SectionSpec:
     reduced: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ArgSpec:
     """What one compiled kernel serves: device, and a section spec for each loop nest.
 
@@ -68,7 +70,7 @@ class ArgSpec:
     sections: tuple[SectionSpec, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PartitionDesc:
     """A part of a buffer, as views applied one after another: the classic chunk and cat.
 
@@ -88,7 +90,7 @@ class PartitionDesc:
         return text
 
 
-@dataclass(eq=False)
+@record(frozen=False, slots=False, eq=False)
 class KernelSpec:
     """A registered graph, prepared once, with its own thread-safe store of kernels.
 

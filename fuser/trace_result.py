@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from fuser.graph import Graph
+from fuser.records import record
 
 View = tuple[str, str]
 #: A parameter, a graph output, and where in the parameter's array it is written back.
 Write = tuple[int, int, str]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OutNode:
     """An output computed by the graph; `generic`: NumPy gives a scalar, not a 0-d array."""
 
@@ -21,7 +22,7 @@ class OutNode:
     generic: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OutView:
     """A view of another output."""
 
@@ -29,7 +30,7 @@ class OutView:
     views: tuple[View, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OutAlias:
     """An output that is a parameter itself, or a view of it."""
 
@@ -37,7 +38,7 @@ class OutAlias:
     views: tuple[View, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OutScalar:
     """An output that is a Python scalar computed on the host."""
 
@@ -45,7 +46,7 @@ class OutScalar:
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OutStatic:
     """An output that does not depend on the arguments' values.
 
@@ -56,7 +57,7 @@ class OutStatic:
     fresh: bool = False
 
 
-@dataclass(frozen=True, eq=False)
+@record(slots=False, eq=False)
 class Trace:
     """What one trace found.
 

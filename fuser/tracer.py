@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from fuser import dims, externs, facts, infer
+from fuser.call_keys import leaf_names
 from fuser.canonical import canonical, written
 from fuser.dims import Dim
 from fuser.errors import ShapeError, Unsupported, user_line
@@ -22,6 +23,7 @@ from fuser.graph import (
 from fuser.graph import intern as intern_node
 from fuser.operands import check_array, check_dtype, convert_scalar
 from fuser.ops import TABLE
+from fuser.records import record
 from fuser.scalars import HostScalar
 from fuser.trace_result import OutAlias, OutNode, OutScalar, OutStatic, OutView, Trace, Write
 from fuser.traced_array import TracedArray
@@ -30,7 +32,7 @@ from fuser.trees import flatten, unflatten
 from fuser.ufunc_tracing import fused_ufunc
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class _Argument:
     """A parameter while tracing."""
 
@@ -40,7 +42,7 @@ class _Argument:
     leaf: int | None
 
 
-@dataclass(eq=False)
+@record(frozen=False, slots=False, eq=False)
 class Tracing:
     """One trace in progress."""
 
@@ -58,6 +60,12 @@ class Tracing:
     externs: dict[int, tuple[Node, Any]] = field(default_factory=dict)
     extern_count: int = 0
     failed: Unsupported | None = None
+    kept: list[Node] = field(default_factory=list)
+    """Nodes of which `lines` tells: what is thrown away must not lend its line to another."""
+    names: Sequence[str] = ()
+    """What the user calls each leaf of the arguments."""
+    common: dict[Any, tuple[Dim, ...]] = field(default_factory=dict)
+    """Shapes that were broadcast: what came out, by what was known of lengths."""
 
     # -- arguments --------------------------------------------------------------------------
 
@@ -181,6 +189,17 @@ class Tracing:
         """The common shape of several operands."""
         if all(shape == shapes[0] for shape in shapes):
             return shapes[0]
+        known = len(self.equal), len(self.guards)
+        key = (known, tuple(shapes))
+        found = self.common.get(key)
+        if found is None:
+            found = self._broadcast(name, shapes)
+            if known == (len(self.equal), len(self.guards)):
+                self.common[key] = found
+        return found
+
+    def _broadcast(self, name: str, shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
+        """The common shape of several operands, found axis by axis."""
         rank = max(map(len, shapes))
         result: list[Dim] = []
         for axis in range(-rank, 0):
@@ -224,6 +243,7 @@ class Tracing:
         made = intern_node(row, tuple(args), shape, dtype, payload)
         if id(made) not in self.lines:
             self.lines[id(made)] = user_line()
+            self.kept.append(made)
         return made
 
     def cast(self, node: Node, dtype: Any) -> Node:
@@ -421,7 +441,9 @@ def trace_call(
     """
     from fuser.extern_tracing import Replay
 
-    tracing = Tracing(replay=Replay() if replay is None else replay)
+    tracing = Tracing(
+        replay=Replay() if replay is None else replay, names=leaf_names(function, tree)
+    )
     tracing.replay.place = 0
     stand_ins: list[Any] = []
     for place, leaf in enumerate(leaves):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from fuser.records import record
 
-@dataclass(frozen=True, slots=True)
+
+@record
 class Leaf:
     """The place of one value in a flattened tree."""
 

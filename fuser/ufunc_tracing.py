@@ -49,7 +49,7 @@ def fused_ufunc(
     if where is not True and any(target is None for target in targets):
         raise Unsupported("where-without-out", f"np.{name}", "where= and no out=")
     results = _results(tracing, ufunc, operands, dtype, casting)
-    generic = all(not isinstance(v, TracedArray) or not v.shape for v in operands)
+    generic = all(not isinstance(v, TracedArray) or not v.dims for v in operands)
     finished = [
         tracing.wrap(node, generic and not node.shape)
         if target is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fuser.errors import REASONS
+
 #: code -> what it means. The first block says that a pair is fused, the second that it is not.
 #: A value that is stored between kernels has a code of the second block.
 VERDICTS: dict[str, str] = {
@@ -30,5 +32,8 @@ FUSED = ("inlined", "view", "same-loops")
 
 
 def meaning(code: str) -> str:
-    """The sentence of a code; a code from elsewhere (a backend's own) is its own sentence."""
-    return VERDICTS.get(code, code)
+    """The sentence of a code, of this vocabulary or of `errors.REASONS`, that of seams.
+
+    A code from elsewhere (a backend's own) is its own sentence.
+    """
+    return VERDICTS[code] if code in VERDICTS else REASONS[code][0] if code in REASONS else code

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from fuser import dims, infer
 from fuser.dims import Dim
+from fuser.records import record
 
 View = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Layout:
     """Where the elements of a view lie.
 

@@ -8,13 +8,14 @@ Comput. 26(6), 2005), so that the error does not grow with the row's length.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import BITS, Body, Value
 from fuser.backends.cpu.spelling import spell
+from fuser.records import record
 
 #: row -> the elementwise row that combines two partial results
 COMBINE = {
@@ -25,7 +26,7 @@ COMBINE = {
 WIDE_LANES = 8
 
 
-@dataclass
+@record(frozen=False, slots=False)
 class Accumulator:
     """The running value of one reduction in one loop."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+import sys
 from collections.abc import Callable, Sequence
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
@@ -114,7 +115,15 @@ class CpuBackend(Backend):
         return make(launch)
 
     def install_entry(self, function: Any, call: ServedCall) -> bool:
-        """Serve such calls through the native dispatcher."""
+        """Serve such calls through the native dispatcher.
+
+        It is loaded when something is called for the second time: a process that calls each
+        function once never needs it.
+        """
+        first = not call.specialisation.repeated and call.launch.sequence is not None
+        if first and "fuser.backends.cpu.entry" not in sys.modules:
+            call.specialisation.repeated = True
+            return True
         from fuser.backends.cpu.entry import install
 
         return install(function, call)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
+from fuser.records import record
+
 BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "half": 16, "float": 32, "double": 64}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Features:
     """What the target processor can do, as far as the emitted text depends on it."""
 
@@ -94,7 +96,7 @@ def float_bits(scalar: str, value: float) -> int:
         return int(np.float16(value).view(np.uint16))
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Module:
     """What function bodies share: declarations, helper functions, imported symbols."""
 

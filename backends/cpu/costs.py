@@ -13,9 +13,10 @@ So two threads take work from 15 us on, and each further one wants half of that.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from fuser.backends.cpu.reduction_stages import Stages
 from fuser.codegen import Instruction, LoopNest
 from fuser.ops import TABLE
 from fuser.specs import CONTIGUOUS
@@ -37,6 +38,27 @@ BYTE_NS, LIGHT_NS, REDUCED_NS, ROOT_NS, HEAVY_NS, DIVISION_NS = 0.017, 0.012, 0.
 #: Elements that lie apart are picked one by one.
 APART = 4
 _ROOTS = ("sqrt", "divide", "reciprocal")
+
+
+class Extent(NamedTuple):
+    """How one loop nest is run.
+
+    Attributes:
+        outer: outer iterations.
+        inner: elements of the innermost shared loop.
+        elements: elements that are computed.
+        ochunk: outer iterations of one chunk.
+        ichunk: inner elements of one chunk.
+        form: "plain", "split", "beside", "along", "along split", "long split" or "along
+            long split".
+    """
+
+    outer: int
+    inner: int
+    elements: int
+    ochunk: int
+    ichunk: int
+    form: str = "plain"
 
 
 def cost_ns(nest: LoopNest) -> float:
@@ -66,6 +88,8 @@ def _operation_ns(instruction: Instruction, reduces: bool) -> float:
 
 def per_element(nest: LoopNest) -> list[Instruction]:
     """The instructions that a reduction runs for each element, once for each stage."""
+    from fuser.backends.cpu.reduction_stages import Stages  # many kernels need none
+
     stages = Stages(nest)
     found = []
     for stage in stages.loops:

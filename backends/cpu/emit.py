@@ -12,14 +12,13 @@ caches, functions of `wrappers.py` stand around it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from fuser.backends.cpu.body import Features, Module
-from fuser.backends.cpu.reduction_forms import emit_reduction
 from fuser.backends.cpu.section import Section
 from fuser.backends.cpu.short_rows import emit_short, flat
 from fuser.backends.cpu.wrappers import Packing, Streaming, is_strided, packs
 from fuser.codegen import LoopNest
+from fuser.records import changed
 from fuser.specs import CONTIGUOUS
 
 
@@ -45,6 +44,8 @@ def emit(
     module = Module(features)
     for place, nest in enumerate(nests):
         if nest.strategy != "map":
+            from fuser.backends.cpu.reduction_forms import emit_reduction  # many kernels need none
+
             emit_reduction(module, nest, f"{name}.{place}", "plain" if form == "short" else form)
         elif form == "short" and nest.rank > 1 and streams(nest):
             inner = emit_short(module, nest, f"{name}.{place}")
@@ -66,9 +67,9 @@ def _emit_map(module: Module, nest: LoopNest, name: str, stream: bool) -> None:
         inner = f"{name}.packed"
         module.functions.append(Packing(module, nest, name, "").emit(inner))
         loads = tuple(
-            replace(desc, access=CONTIGUOUS) if is_strided(desc) else desc for desc in nest.loads
+            changed(desc, access=CONTIGUOUS) if is_strided(desc) else desc for desc in nest.loads
         )
-        _emit_contiguous(module, replace(nest, loads=loads), inner, stream, "internal ")
+        _emit_contiguous(module, changed(nest, loads=loads), inner, stream, "internal ")
     else:
         _emit_contiguous(module, nest, name, stream, "")
 

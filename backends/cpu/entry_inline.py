@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import dataclass
+
+from fuser.records import record
 
 _HEAD = re.compile(r"define (?P<how>[\w ]*?)(?P<kind>\w+) @(?P<name>\w+)\((?P<given>.*)\) \{")
 _CALL = re.compile(
@@ -19,7 +20,7 @@ _NAME = re.compile(r"%[A-Za-z_][\w.]*")
 _LABEL = re.compile(r"([A-Za-z_][\w.]*):$")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Function:
     """One function: its first line, parameters, lines between the braces."""
 

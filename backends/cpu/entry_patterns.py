@@ -12,14 +12,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from fuser import dims, scalars
+from fuser.backends.cpu import costs, pool, reduction_forms
 from fuser.backends.cpu import entry_fields as fields
-from fuser.backends.cpu import pool, reduction_forms
 from fuser.backends.cpu.costs import PARALLEL_NS
 from fuser.backends.cpu.entry_names import NotServed
 from fuser.backends.cpu.entry_tables import (
@@ -39,6 +38,7 @@ from fuser.backends.cpu.entry_tables import (
 from fuser.backends.cpu.sequence import HEAD_WORDS, Table
 from fuser.launch import bind
 from fuser.native_call import ServedCall
+from fuser.records import record
 
 _LENGTH_NAME = re.compile(r"\bn\d+\b")
 #: A guard that holds for all lengths that tables serve: a product of lengths is not 0.
@@ -55,7 +55,7 @@ SEVERAL_NS = 100_000
 PARTS = 1024
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Probe:
     """One set of stand-ins: what each symbol stands for, and the table that they lead to.
 
@@ -369,7 +369,7 @@ def _ranges(pattern: Pattern) -> list[list[int]]:
     places = [(g, s) for g in spec.plan.groups for s in g.sections]
     for pair, (_, section) in zip(nests, places, strict=True):
         extents = [extent for _, _, extent in pair]
-        if not isinstance(extents[0], reduction_forms.Extent):
+        if not isinstance(extents[0], costs.Extent):
             continue
         elements = pattern.solve([extent.elements for extent in extents])
         rows.append([*elements[:5], 0, 2 * reduction_forms.PART - 1])

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fuser.backend import Kernel
-from fuser.backends.cpu import costs, loader, reduction_forms, short_rows, workers
+from fuser.backends.cpu import costs, loader, short_rows, workers
 from fuser.backends.cpu.backend import imports_of
 from fuser.backends.cpu.body import Features
 from fuser.backends.cpu.emit import emit, streams
@@ -21,7 +21,8 @@ from fuser.backends.cpu.wrappers import packs
 from fuser.codegen import LoopNest
 from fuser.specs import INVARIANT
 
-_PROTOTYPE = ctypes.CFUNCTYPE(
+#: Of a loop nest's function, see `emit`.
+PROTOTYPE = ctypes.CFUNCTYPE(
     ctypes.c_int32,
     ctypes.c_char_p,
     ctypes.c_int64,
@@ -77,7 +78,7 @@ class FusedKernelCPU(Kernel):
         """Link an object file."""
         exports = [f"{self.name}.{k}" for k in range(len(self.nests))]
         library, addresses = loader.load(code, exports, imports)
-        return _Form(library, addresses, [_PROTOTYPE(address) for address in addresses])
+        return _Form(library, addresses, [PROTOTYPE(address) for address in addresses])
 
     def _form(self, name: str) -> _Form:
         """The kernel by another strategy, compiled when it is first wanted.
@@ -108,6 +109,8 @@ class FusedKernelCPU(Kernel):
             lanes = lanes_of(nest, self._features)
             short = short_rows.extent_of(nest, lengths, strides, chunk, lanes)
             return packed, short or extent
+        from fuser.backends.cpu import reduction_forms  # many kernels need none
+
         extra, extent = reduction_forms.lay_out(nest, lengths)
         words = [*lengths, *(step for operand in strides for step in operand), *extra]
         return struct.pack(f"={len(words)}q", *words), extent
@@ -121,7 +124,7 @@ class FusedKernelCPU(Kernel):
             `workers.ORDERED` where later chunks wait for earlier ones).
         """
         address, (outer, inner) = self.addresses[section], extent[:2]
-        if isinstance(extent, reduction_forms.Extent):
+        if isinstance(extent, costs.Extent):
             ochunk, ichunk = extent.ochunk, extent.ichunk
             if extent.form != "plain":
                 address = self._form(extent.form).addresses[section]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -13,11 +11,13 @@ from fuser.backends.cpu import long_parts, long_rows
 from fuser.backends.cpu.body import Module
 from fuser.backends.cpu.column_reduction import PADDING, TILE, ColumnReduction
 from fuser.backends.cpu.column_tiles import TiledColumns, can_be_tiled
+from fuser.backends.cpu.costs import Extent
 from fuser.backends.cpu.reduction_stages import Stages
 from fuser.backends.cpu.row_reduction import RowReduction
 from fuser.backends.cpu.target import stream_bytes
 from fuser.codegen import LoopNest
 from fuser.passes import ROW_CACHE_BYTES
+from fuser.records import changed
 from fuser.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
 
 #: Elements of one chunk of work.
@@ -44,27 +44,6 @@ LONGEST_PLACES = 1 << 30
 SHORT_ONCE, SHORT = 32, 16
 #: So few columns are computed one after another, where there are many elements.
 NARROW = 4
-
-
-class Extent(NamedTuple):
-    """How one loop nest is run.
-
-    Attributes:
-        outer: outer iterations.
-        inner: elements of the innermost shared loop.
-        elements: elements that are computed.
-        ochunk: outer iterations of one chunk.
-        ichunk: inner elements of one chunk.
-        form: "plain", "split", "beside", "along", "along split", "long split" or "along
-            long split".
-    """
-
-    outer: int
-    inner: int
-    elements: int
-    ochunk: int
-    ichunk: int
-    form: str = "plain"
 
 
 def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain") -> None:
@@ -104,7 +83,7 @@ def _turned(nest: LoopNest) -> LoopNest:
     def turned(desc: TensorDesc) -> TensorDesc:
         return TensorDesc(desc.dtype, desc.beside, desc.access == INVARIANT)
 
-    return replace(
+    return changed(
         nest,
         strategy="column",
         loads=tuple(turned(desc) for desc in nest.loads),
@@ -123,7 +102,7 @@ def _lengthwise(nest: LoopNest) -> LoopNest:
     def along(desc: TensorDesc) -> TensorDesc:
         return TensorDesc(desc.dtype, INVARIANT if desc.steady else STRIDED)
 
-    return replace(
+    return changed(
         nest,
         strategy="row",
         loads=tuple(along(desc) for desc in nest.loads),

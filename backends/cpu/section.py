@@ -6,7 +6,7 @@ around them are put together in `vector_loop.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import Body, Features, Module, Value, vector_type
@@ -14,6 +14,7 @@ from fuser.backends.cpu.spelling import EXACT_IN_HALF, spell
 from fuser.backends.cpu.vector_loop import VectorLoop
 from fuser.codegen import Instruction, LoopNest
 from fuser.ops import TABLE
+from fuser.records import record
 from fuser.specs import CONTIGUOUS, INVARIANT, TensorDesc
 
 #: Bodies of at most this many light operations take two native vectors at a time.
@@ -32,7 +33,7 @@ def lanes_of(nest: LoopNest, features: Features) -> int:
     return native * 2 if heavy <= UNROLL_LIMIT else native
 
 
-@dataclass
+@record(frozen=False, slots=False)
 class Section:
     """Emits one loop nest.
 

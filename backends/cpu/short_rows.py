@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import Body, Module
+from fuser.backends.cpu.costs import Extent
 from fuser.backends.cpu.loops import begin_loop
-from fuser.backends.cpu.reduction_forms import Extent
 from fuser.backends.cpu.wrappers import Wrapper, packs
 from fuser.codegen import LoopNest
+from fuser.records import changed
 from fuser.specs import CONTIGUOUS, INVARIANT
 
 #: The longest innermost loop that is too short, and the least elements for which it matters.
@@ -59,8 +59,8 @@ def extent_of(
 
 def flat(nest: LoopNest) -> LoopNest:
     """The nest that runs on one long row."""
-    loads = tuple(replace(desc, access=CONTIGUOUS) for desc in nest.loads)
-    return replace(nest, rank=1, loads=loads)
+    loads = tuple(changed(desc, access=CONTIGUOUS) for desc in nest.loads)
+    return changed(nest, rank=1, loads=loads)
 
 
 class ShortRows(Wrapper):

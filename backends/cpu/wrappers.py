@@ -6,12 +6,11 @@ other: packing outside, alignment inside.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from fuser.backends.cpu import conversion, packing
 from fuser.backends.cpu.body import Body, Module
 from fuser.backends.cpu.loops import begin_loop
 from fuser.codegen import LoopNest
+from fuser.records import record
 from fuser.specs import CONTIGUOUS, INVARIANT, TensorDesc
 
 ARGUMENTS = "ptr %block, i64 %obegin, i64 %oend, i64 %ibegin, i64 %iend"
@@ -33,7 +32,7 @@ def packs(nest: LoopNest) -> bool:
     return nest.rank > 1 and any(is_strided(desc) for desc in nest.loads)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Block:
     """Where things lie in a nest's argument block, in words."""
 

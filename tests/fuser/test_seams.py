@@ -58,7 +58,11 @@ def test_candidates_name_the_function() -> None:
     apart = table[table["kind"] == "seam"]
     assert len(apart) == 2
     assert not apart["fused"].any()
-    assert apart["reason"].str.contains("np.argsort").all()
+    named = apart["first"].str.startswith("np.argsort#1") | (
+        apart["second"].str.startswith("np.argsort#1")
+    )
+    assert named.all()
+    assert set(apart["reason"]) == {"this function has no fused form"}
     assert (apart["bytes_saved"] == 800).all()
     graph = fuser.trace(ranks, X, Y)
     assert fuser.fusion_candidates(graph, {"n0": 10, "n1": 10})["bytes_saved"].max() == 160

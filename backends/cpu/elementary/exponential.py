@@ -9,8 +9,6 @@ n times it is exact with and without FMA. The coefficients are our own fits
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from fuser.backends.cpu.body import Body, Value
 from fuser.backends.cpu.elementary.kit import (
     Coefficients,
@@ -31,6 +29,7 @@ from fuser.backends.cpu.elementary.kit import (
     round_scaled,
     scale,
 )
+from fuser.records import record
 
 LOG2_E = 1.4426950408889634
 LN2 = 0.6931471805599453
@@ -45,7 +44,7 @@ TANH_FLOAT = (
 """(tanh x - x) / x^3 in x^2, for |x| <= 0.55."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Table:
     """What differs between float and double."""
 

@@ -9,8 +9,6 @@ are our own fits (tools/elementary_fits.py).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from fuser.backends.cpu.body import Body, Value, float_bits
 from fuser.backends.cpu.elementary.exponential import LOG2_E
 from fuser.backends.cpu.elementary.exponential import TABLES as EXPONENTIAL
@@ -28,9 +26,10 @@ from fuser.backends.cpu.elementary.kit import (
     power_of_two,
     round_scaled,
 )
+from fuser.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Table:
     """What differs between float and double."""
 
@@ -73,7 +72,7 @@ TABLES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Parts:
     """The pieces of both functions; the powers are a quarter of s and t, so that none overflows."""
 

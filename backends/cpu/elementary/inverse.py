@@ -9,8 +9,6 @@ of arctan2 are those of C99, Annex F.9.1.4. The coefficients are our own fits
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from fuser.backends.cpu.body import Body, Value
 from fuser.backends.cpu.elementary.kit import (
     Coefficients,
@@ -23,12 +21,13 @@ from fuser.backends.cpu.elementary.kit import (
     polynomial,
     quick_two_sum,
 )
+from fuser.records import record
 
 HIGH_BOUND = 2.5
 """From here on the reciprocal is taken."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Table:
     """What differs between float and double."""
 

@@ -8,16 +8,16 @@ bits, so that a scalar tail agrees with the vector body.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import wraps
 
 from fuser.backends.cpu.body import BITS, Body, Value, float_bits
+from fuser.records import record
 
 Function = Callable[..., Value]
 Coefficients = Sequence[float]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Format:
     """The constants of one binary format of IEEE 754."""
 
@@ -257,7 +257,7 @@ def join(b: Body, left: Value, right: Value) -> Value:
 # -- powers of two ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Rounded:
     """An integer n held as a floating value and, plus `offset`, in the low bits of `bits`."""
 

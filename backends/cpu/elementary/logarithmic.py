@@ -7,8 +7,6 @@ our own fits (tools/elementary_fits.py).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from fuser.backends.cpu.body import BITS, Body, Value, float_bits
 from fuser.backends.cpu.elementary.kit import (
     Coefficients,
@@ -25,9 +23,10 @@ from fuser.backends.cpu.elementary.kit import (
     polynomial,
     where_const,
 )
+from fuser.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Base:
     """One base's constants for one format: log(1 + f) = f / ln(base) + f^2 q(f)."""
 

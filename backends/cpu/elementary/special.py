@@ -8,8 +8,6 @@ two values. The coefficients are our own fits (tools/elementary_fits.py).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from fuser.backends.cpu.body import Body, Value
 from fuser.backends.cpu.elementary.exponential import LN2, LOG2_E
 from fuser.backends.cpu.elementary.exponential import TABLES as EXPONENTIAL
@@ -30,9 +28,10 @@ from fuser.backends.cpu.elementary.kit import (
     scale,
     two_product,
 )
+from fuser.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Table:
     """What differs between float and double, for erf."""
 
@@ -125,7 +124,7 @@ def erf(b: Body, x: Value) -> Value:
     return b.select(b.compare("fcmp olt", size, b.fconst(x, 1.0)), small, large)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Complement:
     """The polynomials of erfc for one precision of the result; all arithmetic is in double."""
 

@@ -9,8 +9,6 @@ as many digits of pi as it takes. The coefficients are our own (tools/elementary
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from fuser.backends.cpu.body import BITS, Body, Value
 from fuser.backends.cpu.elementary import huge
 from fuser.backends.cpu.elementary.kit import (
@@ -28,11 +26,12 @@ from fuser.backends.cpu.elementary.kit import (
     two_product,
     two_sum,
 )
+from fuser.records import record
 
 INVERSE_PI = 0.3183098861837907
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Table:
     """What differs between float and double."""
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from fuser.backends.gpu.section import Section, is_flagged
+from fuser.records import changed
 from tests.backends.gpu.units import nests_of
 
 
@@ -24,4 +23,4 @@ def test_checks_are_made_where_numpy_warns() -> None:
     assert is_flagged(powers)
     (sums,) = nests_of(lambda x: x + 1.5, np.ones(8))
     assert not is_flagged(sums)
-    assert is_flagged(replace(sums, checked=True))
+    assert is_flagged(changed(sums, checked=True))

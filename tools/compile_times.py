@@ -1,0 +1,163 @@
+"""Compile times beside their aims: `python tools/compile_times.py [--runs N]`.
+
+Four figures, each from processes of its own that begin with nothing kept, medians of the runs:
+
+1. gelu, cold: the first call in a process that has imported fuser and llvmlite, with no disk
+   cache: tracing, planning, LLVM's start, machine code, and the result.
+2. 400 operations, cold: the same for a chain that is 400 operations long.
+3. From 64 to 4,096 operations: the exponent of the first call's time, fitted by least squares
+   in logarithms; in one process, after a first call of something else.
+4. A warm disk cache: `import fuser` and the first call of gelu in a process that has imported
+   NumPy, with the machine code that an earlier process has kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log
+from pathlib import Path
+from statistics import linear_regression, median
+
+ROOT = Path(__file__).resolve().parent.parent
+LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)
+
+#: What every process begins with; `clock` is its only clock.
+HEAD = """
+import json, sys
+from time import perf_counter as clock
+import numpy as np
+sys.path.insert(0, {root!r})
+
+def gelu(x, b):
+    y = x + b
+    return 0.5 * y * (1 + np.tanh(0.7978845608028654 * (y + 0.044715 * y * y * y)))
+
+def chain(length):
+    def function(x, y):
+        for step in range(length // 2):
+            x = (x * y) + y if step % 2 else (x * y) - y
+        return x
+    return function
+
+x = np.linspace(-1, 1, 1024, dtype=np.float32)
+"""
+COLD = HEAD + """
+import llvmlite.binding, fuser
+function = fuser.fuse({function}, fallback="error")
+start = clock()
+function(x, x)
+print(json.dumps([clock() - start]))
+"""
+GROWING = HEAD + """
+import llvmlite.binding, fuser
+fuser.fuse(gelu)(x, x)
+found = []
+for length in {lengths}:
+    function = fuser.fuse(chain(length), fallback="error")
+    start = clock()
+    function(x, x)
+    found.append(clock() - start)
+print(json.dumps(found))
+"""
+WARM = HEAD + """
+start = clock()
+import fuser
+fuser.fuse(gelu, fallback="error")(x, x)
+print(json.dumps([clock() - start]))
+"""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured figure and its aim: the most that it may be."""
+
+    name: str
+    value: float
+    aim: float
+    unit: str
+
+    def __str__(self) -> str:
+        """A line of the table."""
+        verdict = "reached" if self.value <= self.aim else "MISSED"
+        return f"{self.name:<42} {self.value:8.3f} {self.unit:<9} {self.aim:8.3f}  {verdict}"
+
+
+def times_s(code: str, cache: str, folder: str) -> list[float]:
+    """What a new process prints: times in seconds.
+
+    Args:
+        code: the process's program.
+        cache: "on" or "off": the disk cache.
+        folder: where the disk cache is.
+    """
+    # Modules are read as bytecode, as they are where the package is installed.
+    environment = {
+        **os.environ,
+        "FUSER_CACHE": cache,
+        "XDG_CACHE_HOME": folder,
+        "PYTHONPYCACHEPREFIX": folder,
+        "PYTHONDONTWRITEBYTECODE": "",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True
+    )
+    found: list[float] = json.loads(done.stdout)
+    return found
+
+
+def exponent(lengths: Sequence[int], spent_s: Sequence[float]) -> float:
+    """The slope of log(time) over log(length), by least squares."""
+    return linear_regression([log(n) for n in lengths], [log(s) for s in spent_s]).slope
+
+
+def measure(runs: int, lengths: Sequence[int] = LENGTHS) -> list[Figure]:
+    """Measure all four figures.
+
+    Args:
+        runs: processes for each; their median counts.
+        lengths: of the chains that the exponent is fitted to.
+    """
+    head = {"root": str(ROOT)}
+    with tempfile.TemporaryDirectory(prefix="fuser-compile-times-") as folder:
+        for code in (COLD.format(**head, function="gelu"), WARM.format(**head)):
+            times_s(code, "on", folder)  # fills the cache; bytecode of all that is imported
+        cold = {
+            name: median(
+                times_s(COLD.format(**head, function=name), "off", folder)[0] for _ in range(runs)
+            )
+            for name in ("gelu", "chain(400)")
+        }
+        code = GROWING.format(**head, lengths=tuple(lengths))
+        grown = [times_s(code, "off", folder) for _ in range(max(1, runs // 2))]
+        fitted = exponent(lengths, [median(column) for column in zip(*grown, strict=True)])
+        code = WARM.format(**head)
+        warm_s = median(times_s(code, "on", folder)[0] for _ in range(runs))
+    return [
+        Figure("gelu, cold", cold["gelu"] * 1e3, 30, "ms"),
+        Figure("400 operations, cold", cold["chain(400)"], 0.2, "s"),
+        Figure(f"{lengths[0]} to {lengths[-1]} operations", fitted, 1.2, "exponent"),
+        Figure("import and gelu from a warm disk cache", warm_s * 1e3, 100, "ms"),
+    ]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the figures beside their aims; 1 if one is missed."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--runs", type=int, default=7, help="processes for each figure")
+    options = parser.parse_args(arguments)
+    figures = measure(options.runs)
+    print(f"{'':<42} {'measured':>8} {'':<9} {'at most':>8}")
+    for figure in figures:
+        print(figure)
+    return 0 if all(figure.value <= figure.aim for figure in figures) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
