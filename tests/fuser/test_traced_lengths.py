@@ -1,0 +1,46 @@
+"""Lengths while tracing."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fuser import dims
+from fuser.errors import ShapeError
+from fuser.tracer import Tracing
+
+
+def tracing(*lengths: int) -> tuple[Tracing, list[Any]]:
+    """A trace with a symbol for each of these lengths."""
+    found = Tracing()
+    return found, [found.new_length(length) for length in lengths]
+
+
+def test_equal_lengths_become_one_symbol() -> None:
+    """Later symbols give way, whichever order they are met in, and results are remembered."""
+    known, (n, m, k) = tracing(5, 5, 5)
+    assert known.broadcast("add", [(m,), (n,)]) == (n,)
+    assert known.resolve(m) == n
+    assert known.broadcast("add", [(k, m), (n, n)]) == (n, n)
+    assert known.broadcast("add", [(k, m), (n, n)]) == (n, n)
+    assert [str(s) for s in map(known.resolve, (n, m, k))] == ["n0", "n0", "n0"]
+
+
+def test_ones_are_broadcast_and_noted() -> None:
+    """A length that is 1 in this call becomes 1; what was remembered before is not used then."""
+    known, (n, one) = tracing(5, 1)
+    assert known.broadcast("add", [(n,), (1,)]) == (n,)
+    assert known.broadcast("add", [(n,), (one,)]) == (n,)
+    assert known.resolve(one) == 1
+    assert known.broadcast("add", [(one,), (n, one)]) == (n, 1)
+
+
+def test_lengths_that_differ_are_an_error() -> None:
+    """With the shapes of this call, and the axis."""
+    known, (n, m) = tracing(5, 4)
+    with pytest.raises(ShapeError, match=r"\(5,\) and \(4,\) do not broadcast at axis -1"):
+        known.broadcast("add", [(n,), (m,)])
+    assert known.size(n + m) == 9
+    known.hold_at_least(n, 2)
+    assert [tuple(map(str, pair)) for pair in known.guards] == [("n0", "max(n0, 2)")]
+    assert dims.evaluate(known.guards[0][1], {"n0": np.int64(1)}) == 2
