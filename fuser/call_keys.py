@@ -50,7 +50,7 @@ def leaf_names(function: Callable[..., Any], structure: Any) -> list[str]:
     known = () if code is None else code.co_varnames[: code.co_argcount]
     known = known[inspect.ismethod(function) :]
     args, kwargs = structure
-    found = []
+    found: list[str] = []
     for place, part in enumerate(args):
         name = known[place] if place < len(known) else f"args[{place - len(known)}]"
         found += trees.names(part, name)

@@ -105,7 +105,12 @@ class Grouping:
     """Merges units as long as that saves bytes."""
 
     def __init__(
-        self, units: Sequence[Unit], buffers: Sequence[Node], temporary: int, apart: int
+        self,
+        units: Sequence[Unit],
+        buffers: Sequence[Node],
+        temporary: int,
+        apart: int,
+        distance: int = MAX_DISTANCE,
     ) -> None:
         """Prepare.
 
@@ -115,11 +120,14 @@ class Grouping:
             temporary: bits of buffers that nobody outside of the plan sees.
             apart: bits of buffers that are seen through views, so that the nest that needs an
                 element does not compute it.
+            distance: how far apart units may be that fuse side by side; 0 where memory is
+                short: then nothing is fused that would hold more at once than it saves.
         """
         self.units = list(units)
         self.buffers = buffers
         self.temporary = temporary
         self.apart = apart
+        self.distance = distance
         self.bytes = [nominal_bytes(node) for node in buffers]
         self.readers: dict[int, list[Unit]] = {}
         self.writer: dict[int, list[Unit]] = {}
@@ -227,11 +235,21 @@ class Grouping:
             self.buffers[bit].op.joins for bit in bits(crossing)
         ):
             return None, "through-view"
-        if not crossing and abs(first.place - second.place) > MAX_DISTANCE:
+        if not crossing and abs(first.place - second.place) > self.distance:
             return None, "too-far"
+        if not self.distance and self._holds_more(first, second):
+            return None, "memory"
         if self._through_another(first, second) or self._through_another(second, first):
             return None, "cycle"
         return space, "same-loops"
+
+    def _holds_more(self, first: Unit, second: Unit) -> bool:
+        """Whether each reads more that could be freed before the other than fusing saves."""
+        saved = self._saving(first, second)
+        return all(
+            sum(self.bytes[bit] for bit in bits(alone & self.temporary)) >= saved > 0
+            for alone in (first.reads & ~second.reads, second.reads & ~first.reads)
+        )
 
     def _through_another(self, first: Unit, last: Unit) -> bool:
         """Whether a third unit needs the first and is needed by the last."""

@@ -47,6 +47,27 @@ def stored_values(graph: Graph, mode: str) -> dict[int, str]:
     return reasons
 
 
+def stored_early(graph: Graph, stored: dict[int, str]) -> dict[int, str]:
+    """Values that need more than one stored value, and reductions: where memory is short.
+
+    Args:
+        graph: as for `stored_values`.
+        stored: what is stored anyway.
+    """
+    found: dict[int, str] = {}
+    behind: dict[int, frozenset[int]] = {}
+    for node in graph.nodes:
+        below: frozenset[int] = frozenset()
+        for arg in node.args:
+            kept = id(arg) in stored or id(arg) in found
+            below |= frozenset([id(arg)]) if kept else behind[id(arg)]
+        behind[id(node)] = below
+        if computes(node) and id(node) not in stored and (node.op.reduction or len(below) > 1):
+            found[id(node)] = "memory"
+            behind[id(node)] = frozenset()
+    return found
+
+
 def computes(node: Node) -> bool:
     """Whether a node does elementwise work or reduces."""
     return not node.op.structure

@@ -10,18 +10,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import field
 
+from fuser import dims
 from fuser.chains import Chain
 from fuser.dims import Dim
 from fuser.graph import Graph, Node
-from fuser.grouping import Grouping, Pair, Store, Unit, bits
+from fuser.grouping import (
+    MAX_DISTANCE,
+    NOMINAL_LENGTH,
+    Grouping,
+    Pair,
+    Store,
+    Unit,
+    bits,
+    nominal_bytes,
+)
 from fuser.inlining import (
     HEAVY_WEIGHT,
     REALISE_READS,
     REALISE_WEIGHT,
     computes,
+    stored_early,
     stored_values,
     through_views,
 )
+from fuser.memory import planned_peak_bytes, unfused_peak_bytes
+from fuser.ordering import Ordering
 from fuser.records import record
 from fuser.sections import (
     RealiseError,
@@ -37,11 +50,16 @@ from fuser.specs import PartitionDesc
 
 __all__ = ["Buffer", "Group", "Plan", "Section", "Shape", "Step", "plan"]
 
-#: Loop nests and computed values of one kernel: beyond them it is compiled as several.
-MAX_SECTIONS = 16
-MAX_OPERATIONS = 4096
 #: Plans made anew because a costly value turned out to be computed by several kernels.
 COSTLY_ROUNDS = 4
+#: How far apart in the graph values may be that are computed side by side, and whether values are
+#: stored early: tried in this order until no more is held at once than by the operations one by
+#: one; else that which holds least.
+ATTEMPTS = ((MAX_DISTANCE, False), (16, False), (0, False), (0, True))
+#: ... times this: rows and columns that are kept to compute an array again are small beside it.
+PEAK_SLACK = 1.0625
+#: Where even the last attempt holds more than this many times as much, nothing is fused.
+PEAK_LIMIT = 1.5
 
 
 @record
@@ -96,18 +114,48 @@ def plan(graph: Graph, mode: str = "fused") -> Plan:
     Returns:
         The plan; it depends on the graph and the mode alone.
     """
+    if mode == "unfused":
+        return _plan(graph, mode, MAX_DISTANCE, 0)
+    lengths = dict.fromkeys(_symbols(graph), NOMINAL_LENGTH)
+    budget = unfused_peak_bytes(graph, lengths)
+    best: tuple[int, Plan] | None = None
+    for distance, early in ATTEMPTS:
+        found = _plan(graph, mode, distance, budget, early)
+        peak = planned_peak_bytes(found, lengths)
+        if best is None or peak < best[0]:
+            best = peak, found
+        if peak <= budget * PEAK_SLACK:
+            break
+    assert best is not None
+    if best[0] > budget * PEAK_LIMIT:
+        return _plan(graph, "unfused", 0, 0)
+    return best[1]
+
+
+def _plan(graph: Graph, mode: str, distance: int, budget: int, early: bool = False) -> Plan:
+    """One attempt.
+
+    Args:
+        graph: as for `plan`.
+        mode: as for `plan`.
+        distance: how far apart in the graph values may be that are computed side by side.
+        budget: the bytes that the graph holds at once when its operations run one by one.
+        early: what needs several stored values is stored as well, so that those can be freed.
+    """
     reasons = stored_values(graph, mode)
+    if early:
+        reasons |= stored_early(graph, reasons)
     apart: set[int] = set()
     costly_rounds = 0 if mode == "unfused" else COSTLY_ROUNDS
     while True:
-        planner = _Planner(graph, reasons, mode, apart)
+        planner = _Planner(graph, reasons, mode, apart, distance)
         known = len(apart)
         wanted = planner.build(costly_rounds > 0)
         costly_rounds -= "costly-shared" in wanted.values()
         if len(apart) > known:
             continue  # what is seen in two ways is not computed where it is needed
         if not wanted:
-            return planner.plan()
+            return planner.plan(budget)
         reasons.update(wanted)
 
 
@@ -115,7 +163,7 @@ class _Planner:
     """Plans a graph whose stored values are known."""
 
     def __init__(
-        self, graph: Graph, reasons: dict[int, str], mode: str, apart: set[int]
+        self, graph: Graph, reasons: dict[int, str], mode: str, apart: set[int], distance: int
     ) -> None:
         """Prepare.
 
@@ -124,9 +172,11 @@ class _Planner:
             reasons: why each stored value is stored, by `id(node)`.
             mode: "fused" or "unfused".
             apart: stored values that no nest computes for its own use; found ones are added.
+            distance: as for `_plan`.
         """
         self.graph = graph
         self.apart = apart
+        self.distance = distance
         self.reasons = reasons
         self.mode = mode
         self.names: dict[int, str] = {}
@@ -191,7 +241,7 @@ class _Planner:
                 1 << self.bit[key] for key in self.names if key not in self.output_places
             )
             apart = sum(1 << self.bit[key] for key in self.apart)
-            grouping = Grouping(self.units, self.buffers, temporary, apart)
+            grouping = Grouping(self.units, self.buffers, temporary, apart, self.distance)
             self.units, self.pairs = grouping.run()
         if costly and (again := self.costly_again()):
             return again
@@ -320,8 +370,8 @@ class _Planner:
 
     # -- the plan ---------------------------------------------------------------------------
 
-    def plan(self) -> Plan:
-        """The finished plan."""
+    def plan(self, budget: int) -> Plan:
+        """The finished plan; nests are put into one kernel where they hold no more than that."""
         outputs = tuple(Buffer(f"o{k}", node) for k, node in enumerate(self.graph.outputs))
         stored = {part.buffer for section in self.made for _, part in section.stores}
         kept = [
@@ -332,50 +382,26 @@ class _Planner:
         why = {
             name: self.reasons[key] for key, name in self.names.items() if name in stored
         }
-        groups = tuple(self._groups())
+        groups = tuple(self._groups([*kept, *outputs], budget))
         return Plan(self.graph, groups, tuple(kept), outputs, why, self.pairs)
 
-    def _groups(self) -> Iterator[Group]:
-        """Kernels in order: nests of one level together, as many as one kernel may have."""
-        levels: dict[str, int] = {}
-        by_level: dict[int, list[Section]] = {}
-        pending = list(self.made)
-        writers: dict[str, int] = {}
-        for section in pending:
-            for _, part in section.stores:
-                writers[part.buffer] = writers.get(part.buffer, 0) + 1
-        while pending:
-            waiting = []
-            for section in pending:
-                reads = {part.buffer for part in section.loads}
-                if any(writers.get(name, 0) for name in reads):
-                    waiting.append(section)
-                    continue
-                level = max((levels.get(name, -1) + 1 for name in reads), default=0)
-                by_level.setdefault(level, []).append(section)
-                for _, part in section.stores:
-                    levels[part.buffer] = max(level, levels.get(part.buffer, 0))
-                    writers[part.buffer] -= 1
-            assert len(waiting) < len(pending), "units need each other"
-            pending = waiting
-        for level in sorted(by_level):
-            yield from self._packed(by_level[level])
-
-    def _packed(self, sections: list[Section]) -> Iterator[Group]:
-        """Kernels of nests that need nothing of each other."""
+    def _groups(self, buffers: Sequence[Buffer], budget: int) -> Iterator[Group]:
+        """Kernels in order."""
+        places = [unit.place for unit in self.units]
         if self.mode == "unfused":
-            yield from (Group((section,)) for section in sections)
+            in_order = sorted(zip(places, self.made, strict=True), key=lambda entry: entry[0])
+            yield from (Group((section,)) for _, section in in_order)
             return
-        taken: list[Section] = []
-        size = 0
-        for section in sections:
-            full = len(taken) == MAX_SECTIONS or size + len(section.steps) > MAX_OPERATIONS
-            if taken and full:
-                yield Group(tuple(taken))
-                taken, size = [], 0
-            taken.append(section)
-            size += len(section.steps)
-        yield Group(tuple(taken))
+        sizes = {buffer.name: nominal_bytes(buffer.node) for buffer in buffers}
+        kept = {name for name in sizes if name.startswith("o")}
+        for sections in Ordering(self.made, places, sizes, kept, budget).kernels():
+            yield Group(sections)
+
+
+def _symbols(graph: Graph) -> set[str]:
+    """The lengths that a graph's values are spelled with."""
+    shapes = {node.shape for node in graph.nodes}
+    return {symbol for shape in shapes for dim in shape for symbol in dims.symbols(dim)}
 
 
 def _widen(node: Node, space: Space) -> Chain:

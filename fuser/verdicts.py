@@ -16,6 +16,7 @@ VERDICTS: dict[str, str] = {
     "costly-shared": "costly and needed by several kernels: stored once instead of computed again",
     "many-views": "seen through many views: stored once instead of computed again",
     "joined": "joined, then used: the parts are written into one buffer first",
+    "memory": "stored so that what it needs can be freed: less is held at once",
     "unfused-mode": "unfused mode: one kernel an operation",
     "other-loops": "their loops differ in shape or in the axes that are reduced",
     "long-rows": "rows are longer than the cache: read for their results, then for their elements",
