@@ -16,10 +16,14 @@ from fuser.records import record
 from fuser.sections import Space, fit
 from fuser.specs import PartitionDesc
 
-#: Each unit is tried with this many units that use the same array after it.
+#: The limits are choices; `tools/scheduler_limits.py` measures what others cost.
+
+#: Each unit is tried with this many units that use the same array after it. 96 results of one array
+#: are one nest at 1, 4, 8 and 32 alike; planning takes 69, 56, 40 and 89 ms.
 WINDOW = 8
 #: Units further apart than this, in values of the graph, do not fuse side by side: what is
-#: written early would be kept for long.
+#: written early would be kept for long. Sums at both ends of a chain of 1,400 operations take 124
+#: to 135 ms at 0, 64, 512 and 4096, with no trend: it bounds planning, not speed.
 MAX_DISTANCE = 512
 #: Arrays that one loop nest reads and writes. Measured on 2 busy cores: 96 results of one array of
 #: 400,000 float32 take 40 to 45 ms at limits of 4, 16, 64 and 128, and compiling takes 2.1, 0.7,
@@ -29,7 +33,8 @@ MAX_OPERANDS = 128
 #: to 62 ms, with no trend beyond the noise, at limits of 64, 256, 1024 and 4096; compiling takes
 #: 1.3 to 1.7 s from 256 on, 2.9 s at 64. The limit keeps that from growing without bound.
 MAX_OPERATIONS = 1024
-#: Rounds of merging; each goes on where the last one changed something.
+#: Rounds of merging; each goes on where the last one changed something. 96 results of one array
+#: are one nest after the first: a bound for what never settles.
 MAX_ROUNDS = 10
 #: The length that every symbol stands for where bytes are only compared.
 NOMINAL_LENGTH = 1024

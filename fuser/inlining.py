@@ -16,12 +16,16 @@ from fuser.sections import RealiseError, Shape, Space, fit, is_leaf, operands_th
 #: A value seen through views is computed anew for each different view, up to this many computed
 #: elements for each node of the graph; beyond it the value is stored once and read back.
 RECOMPUTE_LIMIT = 6
-#: ... but graphs below this size never hit the limit: a two-level stencil is one kernel.
+#: ... but graphs below this size never hit the limit: a two-level stencil is one kernel. Six levels
+#: on 1024 x 1024 float32 take 20 to 24 ms with 1, 2 and 3 nests alike: what is computed again
+#: costs what is saved in memory.
 RECOMPUTE_FLOOR = 512
 #: A value that several kernels need is stored when computing it reads more arrays than this:
 #: storing costs one write, and one read for each kernel instead of these.
 REALISE_READS = 4
-#: ... or when computing it weighs more than this, in light operations.
+#: ... or when computing it weighs more than this, in light operations. A value of 44 that rows and
+#: columns need takes 4.5 ms stored or not on 1024 x 1024 float32, in 16.8 or in 8.4 MB: storing
+#: pays for what is heavier.
 REALISE_WEIGHT = 40
 #: What a heavy function (exp, sin, power …) weighs, in light operations.
 HEAVY_WEIGHT = 10

@@ -1,7 +1,10 @@
 """The checkout's layout, as the tests of packaging see it."""
 
+import importlib.util
+import sys
 import tomllib
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -51,3 +54,13 @@ def wheel_path(module: str, path: Path) -> str:
     """Return where in the wheel the file `path` of `module` stands."""
     base = module.replace(".", "/")
     return f"{base}/__init__.py" if path.name == "__init__.py" else f"{base}.py"
+
+
+def tool(name: str) -> ModuleType:
+    """Import a tool from its file: tools are not installed."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
