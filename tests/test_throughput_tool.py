@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from fuser.reports import throughput
+from fuser.suites.families import elementwise
 from tests.tree import ROOT
 
 TOOL = ROOT / "tools" / "throughput.py"
@@ -87,3 +88,15 @@ def test_arrays_with_gaps_are_converted_within_the_call(monkeypatch: pytest.Monk
     assert given[1] is accepted[1]
     whole = (np.ones(3), np.ones(3))
     assert server._converting(runner, np.add, whole, whole) == (np.add, whole)
+
+
+def test_workloads_of_no_set_are_measured_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By name, at the sizes that are asked for or at those of the pointwise set."""
+    monkeypatch.syspath_prepend(str(TOOL.parent))
+    sets = importlib.import_module("throughput_sets")
+    name = "fuser.suites.families.elementwise:axpy_of_mine"
+    monkeypatch.setattr(sets, "resolve", lambda wanted: elementwise.WORKLOADS[0])
+    found = sets.SETS["pointwise"].cells([name], [64, 128])
+    assert {cell.elements for cell in found} == {64, 128}
+    assert {cell.workload for cell in found} == {name}
+    assert len(sets.SETS["rows"].cells([name])) == 2 * len(sets.SIZES)

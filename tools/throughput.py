@@ -269,7 +269,7 @@ def main() -> None:
     parser.add_argument("record", type=Path, help="where the raw results are kept, as JSON")
     parser.add_argument("--budget-s", type=float, default=1200.0)
     parser.add_argument("--set", choices=SETS, default="pointwise", help="which cells")
-    parser.add_argument("--workloads", help="only these of the set, by comma")
+    parser.add_argument("--workloads", help="these, by comma; module:NAME too")
     parser.add_argument("--sizes", help="only cells of so many elements, by comma")
     parser.add_argument("--peers", help="instead of those of the set, by comma")
     parser.add_argument(

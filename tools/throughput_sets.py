@@ -41,12 +41,12 @@ class WorkloadSet:
         """Every workload at every dtype, sizes ascending: a hopeless peer is known early.
 
         Args:
-            names: the workloads, or None for all.
+            names: the workloads, or None for all; any that `resolve` knows, `module:NAME` too.
             sizes: elements of the cells, or None for all that the set has.
         """
         found = []
         for name in names or self.shapes:
-            shapes = self.shapes[name]
+            shapes = self.shapes.get(name) or tuple((size, ()) for size in SIZES)
             if sizes is not None:
                 known = {axes: None for _, axes in shapes}  # in order
                 exact = [shape for shape in shapes if shape[0] in sizes]
