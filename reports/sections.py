@@ -20,11 +20,8 @@ SECTIONS = (
 )
 """The sections in order; one with nothing to show is left out."""
 
-FIRST_TABLES = {"overview": (("summary", True),)}
-"""Section -> tables before its figures, and whether they are open."""
-
 LAST_TABLES = {
-    "overview": (("extremes", True), ("runs", True), ("left_out", True)),
+    "overview": (("summary", True), ("extremes", True), ("runs", True), ("left_out", True)),
     "traffic": (("fresh_into", True), ("ceilings", False)),
     "overhead": (("model", False),),
     "compare": (("compare_counts", True),),
@@ -101,7 +98,7 @@ def sections_of(collection: Collection, drawn: Sequence[Drawn]) -> list[Section]
     """Build the sections that have something to show."""
     sections = []
     for name, title in SECTIONS:
-        blocks = _open_tables(collection, FIRST_TABLES.get(name, ()))
+        blocks: list[Block] = []
         blocks += _figures(collection, [each for each in drawn if each.chart.section == name])
         if blocks or name not in ("traffic", "overhead"):  # ceilings alone say nothing of rows
             blocks += _open_tables(collection, LAST_TABLES.get(name, ()))

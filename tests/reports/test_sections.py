@@ -1,14 +1,14 @@
 """What stands where: sections in order, each table once, nothing empty."""
 
 from fuser.reports.collection import COMPARED, TABLES
-from fuser.reports.sections import FIRST_TABLES, LAST_TABLES, SECTIONS, TABLE_TITLES, sections_of
+from fuser.reports.sections import LAST_TABLES, SECTIONS, TABLE_TITLES, sections_of
 from tests.reports.conftest import Rendered
 
 
 def test_every_table_has_a_title_and_every_section_a_name() -> None:
     """Nothing can be shown without words for it."""
     assert set(TABLE_TITLES) == {*TABLES, *COMPARED}
-    assert {*FIRST_TABLES, *LAST_TABLES} <= {name for name, _ in SECTIONS}
+    assert {*LAST_TABLES} <= {name for name, _ in SECTIONS}
 
 
 def test_sections_are_whole_and_in_order(rendered: Rendered) -> None:
