@@ -15,7 +15,7 @@ from fuser.codegen import LoopNest
 from fuser.specs import CONTIGUOUS
 
 #: Vectors that are added plainly before their sum is added with its rounding error.
-BLOCK = 4
+BLOCK = 16
 
 
 class RowReduction(Reduction):
