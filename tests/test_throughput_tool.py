@@ -1,10 +1,10 @@
 """The tool that times large arrays: one small cell, every runner in a process of its own."""
 
-import importlib
 import json
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,8 @@ import pytest
 
 from fuser.reports import throughput
 from fuser.suites.families import elementwise
+from fuser.suites.registry import resolve
+from fuser.suites.verify import flatten
 from tests.tree import ROOT
 
 TOOL = ROOT / "tools" / "throughput.py"
@@ -39,12 +41,62 @@ def test_one_cell_is_measured_once(tmp_path: Path) -> None:
     assert json.loads(record.read_text(encoding="utf-8"))["cells"] == before
 
 
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc for the ceilings")
+def test_a_cell_of_rows_has_further_sizes(tmp_path: Path) -> None:
+    """The set of reductions names a row's length in its cells, and the page's title is its own."""
+    record = tmp_path / "record.json"
+    command = [
+        sys.executable, str(TOOL), str(record), "--set", "rows", "--workloads", "row_mean",
+        "--sizes", "262144", "--peers", "eager", "--budget-s", "240",
+    ]  # fmt: skip
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    found = json.loads(record.read_text(encoding="utf-8"))
+    assert set(found["cells"]) == {
+        f"row_mean-{dtype}-262144-hidden64" for dtype in ("float32", "float64")
+    }
+    assert all("seconds" in cell["rows"]["c"] for cell in found["cells"].values())
+    page = throughput.page(found)
+    assert page.startswith("# Reductions and normalisations")
+    assert "| 262,144, hidden 64 |" in page
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+def test_rows_in_c_give_the_workloads_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every formula that is written by hand, on rows that leave vectors a remainder."""
+    monkeypatch.syspath_prepend(str(TOOL.parent))
+    runner, written = import_module("throughput_c").CRunner(), import_module("throughput_c_rows")
+    for name in written.BODIES:
+        work = resolve(name)
+        given = work.inputs(19 * 67, "float64", 0, (("hidden", 67),))
+        call = runner.prepare(work.function, given)
+        found, expected = call(*call.bind(given)), work.function(*given)
+        for ours, right in zip(flatten(found), flatten(expected), strict=True):
+            np.testing.assert_allclose(ours, right, rtol=1e-9, atol=1e-12, err_msg=name)
+
+
+def test_loops_for_numba_give_the_workloads_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As plain Python, on few elements, with what is left over of eight; sets name workloads."""
+    monkeypatch.syspath_prepend(str(TOOL.parent))
+    loops, sets = import_module("throughput_loops"), import_module("throughput_sets")
+    for name, shapes in sets.SETS["rows"].shapes.items():
+        work = resolve(name)
+        axes = tuple((axis, 19) for axis, _ in shapes[0][1])
+        given = work.inputs(19 * 8, "float64", 0, axes)
+        found, expected = loops.LOOPS[name](*given), work.function(*given)
+        for ours, right in zip(flatten(found), flatten(expected), strict=True):
+            np.testing.assert_allclose(ours, right, rtol=1e-9, atol=1e-12, err_msg=name)
+    cells = sets.SETS["pointwise"].cells(["axpy"], [64])
+    assert [cell.key for cell in cells] == ["axpy-float32-64", "axpy-float64-64"]
+    lengths = {dict(cell.axes).get("hidden", 64) for cell in sets.SETS["rows"].cells()}
+    assert {64, 257, 1023, 4096, 16385, 65536} <= lengths
+
+
 def test_a_server_that_does_not_answer_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A request that takes too long has a reason for an answer; the next one a new process."""
     monkeypatch.syspath_prepend(str(TOOL.parent))
-    tool = importlib.import_module(TOOL.stem)
+    tool = import_module(TOOL.stem)
     server = tmp_path / "server.py"
     server.write_text(
         "import sys, time\n"
@@ -67,7 +119,7 @@ def test_a_server_that_does_not_answer_is_ended(
 def test_arrays_with_gaps_are_converted_within_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only those: what lies together is converted once, beforehand."""
     monkeypatch.syspath_prepend(str(TOOL.parent))
-    server = importlib.import_module("throughput_server")
+    server = import_module("throughput_server")
 
     class Copying:
         """Takes copies, as a runner with arrays of its own does."""
@@ -93,7 +145,7 @@ def test_arrays_with_gaps_are_converted_within_the_call(monkeypatch: pytest.Monk
 def test_workloads_of_no_set_are_measured_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """By name, at the sizes that are asked for or at those of the pointwise set."""
     monkeypatch.syspath_prepend(str(TOOL.parent))
-    sets = importlib.import_module("throughput_sets")
+    sets = import_module("throughput_sets")
     name = "fuser.suites.families.elementwise:axpy_of_mine"
     monkeypatch.setattr(sets, "resolve", lambda wanted: elementwise.WORKLOADS[0])
     found = sets.SETS["pointwise"].cells([name], [64, 128])

@@ -4,7 +4,7 @@ The formula is spelled from the traced graph and compiled with `-O3 -march=nativ
 -ffp-contract=off -fno-math-errno -fopenmp`; mathematical functions are those of glibc's vector
 library, whose errors are at most 4 ulp, where ours are at most 2 or 3: the looser bound is the
 cheaper one, so a share of this ceiling is rather too low than too high. Formulas with views have no
-C form here.
+C form here; those that reduce rows are written by hand in `throughput_c_rows`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from throughput_c_rows import BODIES, row_outputs, row_text
 
 import fuser
 from fuser.graph import Graph, Node, constant_value
@@ -213,15 +214,41 @@ class CFunction:
         return tuple(self.keep[1]) if len(self.keep[1]) > 1 else self.keep[1][0]
 
 
+class CRows:
+    """A compiled formula of rows; `bind` makes what it is called with."""
+
+    def __init__(self, name: str, arguments: Any) -> None:
+        """Compile for the arguments' dtype."""
+        self.name = name
+        self.run = compiled(HEAD + row_text(name, arguments[0].dtype)).run
+
+    def bind(self, arguments: Any) -> tuple[Any, ...]:
+        """Addresses of arguments and of results, which are allocated here."""
+        outputs = row_outputs(self.name, arguments[0])
+        use_threads(arguments[0].nbytes)
+        given = [ctypes.c_void_p(each.ctypes.data) for each in (*arguments, *outputs)]
+        given[len(arguments) : len(arguments)] = [ctypes.c_void_p()] * (3 - len(arguments))
+        given += [ctypes.c_void_p()] * (5 - len(given))
+        self.keep = (arguments, outputs)
+        return (*map(ctypes.c_int64, arguments[0].shape), *given)
+
+    def __call__(self, *given: Any) -> Any:
+        """Run; the results are in arrays that were there before."""
+        self.run(*given)
+        return tuple(self.keep[1]) if len(self.keep[1]) > 1 else self.keep[1][0]
+
+
 class CRunner:
     """Formulas in C, and the memory's speed."""
 
-    def prepare(self, function: Callable[..., Any], arguments: Any) -> CFunction:
-        """Trace and compile.
+    def prepare(self, function: Callable[..., Any], arguments: Any) -> CFunction | CRows:
+        """Trace and compile; formulas of rows are written by hand.
 
         Raises:
             NotExpressibleError: the formula has no C form here.
         """
+        if function.__name__ in BODIES:
+            return CRows(function.__name__, arguments)
         try:
             graph = fuser.trace(function, *arguments)
         except fuser.FuserError as error:

@@ -1,0 +1,72 @@
+"""Rows in C: what gcc makes of each formula, with the divisions and functions that NumPy's has.
+
+The same flags as the pointwise loops; sums and extremes are `omp simd` reductions, so that they
+are vectors of partial results without any care for rounding.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+ROWS = """
+#define SIMD(...) _Pragma(#__VA_ARGS__)
+#define EACH(clause, body) SIMD(omp simd clause) for (int64_t j = 0; j < m; j++) { body }
+#define BEGIN _Pragma("omp parallel for schedule(static)") for (int64_t i = 0; i < n; i++) { \\
+  const T *x = a + i * m; (void)x;
+#define LARGEST T largest = x[0]; \\
+  EACH(reduction(max : largest), largest = x[j] > largest ? x[j] : largest;)
+#define WEIGHTS T total = 0; EACH(reduction(+ : total), total += EXP(x[j] - largest);)
+#define MEAN T mean = 0; EACH(reduction(+ : mean), mean += x[j];) mean /= m;
+#define VARIANCE T variance = 0; \\
+  EACH(reduction(+ : variance), T d = x[j] - mean; variance += d * d;) variance /= m;
+"""
+"""What the bodies below are written with; `T`, `EXP`, `LOG` and `ROOT` go before it."""
+ARGUMENTS = "int64_t n, int64_t m, const T *a, const T *b, const T *c, T *restrict r, T *restrict s"
+BODIES = {
+    "softmax": """BEGIN LARGEST T *t = r + i * m; T total = 0;
+EACH(reduction(+ : total), T w = EXP(x[j] - largest); t[j] = w; total += w;)
+EACH(, t[j] = t[j] / total;) }""",
+    "log_softmax": """BEGIN LARGEST WEIGHTS T *t = r + i * m; T shift = LOG(total);
+EACH(, t[j] = (x[j] - largest) - shift;) }""",
+    "layer_norm": """BEGIN MEAN VARIANCE T *t = r + i * m; T scale = ROOT(variance + (T)1e-5);
+EACH(, t[j] = (x[j] - mean) / scale * b[j] + c[j];) }""",
+    "rms_norm": """BEGIN T *t = r + i * m; T mean = 0;
+EACH(reduction(+ : mean), mean += x[j] * x[j];) T scale = ROOT(mean / m + (T)1e-5);
+EACH(, t[j] = x[j] / scale * b[j];) }""",
+    "row_logsumexp": "BEGIN LARGEST WEIGHTS r[i] = LOG(total) + largest; }",
+    "row_mean": "BEGIN MEAN r[i] = mean; }",
+    "row_variance": "BEGIN MEAN VARIANCE r[i] = mean; s[i] = variance; }",
+    "row_range": """BEGIN T low = x[0], high = x[0];
+EACH(reduction(min : low) reduction(max : high),
+     low = x[j] < low ? x[j] : low; high = x[j] > high ? x[j] : high;)
+r[i] = low; s[i] = high; }""",
+    "row_correlation": """BEGIN const T *y = b + i * m; T p = 0, q = 0;
+EACH(reduction(+ : p, q), p += x[j]; q += y[j];) p /= m; q /= m;
+T both = 0, first = 0, second = 0;
+EACH(reduction(+ : both, first, second), T d = x[j] - p; T e = y[j] - q;
+     both += d * e; first += d * d; second += e * e;)
+r[i] = both / ROOT(first * second); }""",
+}
+OUTPUTS = {"row_variance": 2, "row_range": 2}
+"""Vectors with an element for each row; the others give one, or a whole matrix."""
+MATRICES = ("softmax", "log_softmax", "layer_norm", "rms_norm")
+
+
+def row_text(name: str, dtype: np.dtype[Any]) -> str:
+    """The C function of a workload, after the head that declares vector functions."""
+    wide = dtype == np.float64
+    kinds = {
+        "T": "double" if wide else "float", "EXP": "exp" if wide else "expf",
+        "LOG": "log" if wide else "logf", "ROOT": "sqrt" if wide else "sqrtf",
+    }  # fmt: skip
+    head = "".join(f"#define {key} {value}\n" for key, value in kinds.items())
+    return f"{head}{ROWS}void run({ARGUMENTS}) {{\n{BODIES[name]}\n}}\n"
+
+
+def row_outputs(name: str, matrix: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
+    """Arrays for the results of one call."""
+    if name in MATRICES:
+        return [np.zeros_like(matrix)]
+    return [np.zeros(matrix.shape[0], matrix.dtype) for _ in range(OUTPUTS.get(name, 1))]
