@@ -9,11 +9,13 @@ The native path is taken apart by ablation, as nothing can be stamped inside 0.1
 - kernel: a call with `out=` on all elements, less that on one.
 
 None of them is what the whole is, a call that returns a new array, so their sum is a check. The
-paths through Python are stamped, against a clock outside: the phases that `fuser.profile()` sees,
-and the steps of a call listed in `STEPS`. What the stamps cost is measured, and is a part.
+paths through Python are stamped, against a clock outside: the call itself, the phases in it that
+`fuser.profile()` sees, and the steps listed in `STEPS`, each without those inside it. What the
+stamps cost is measured apart, and is a part.
 """
 
 import ctypes
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial, wraps
@@ -28,6 +30,7 @@ from fuser.suites.sampling import calls_per_sample, collector_off, now_s, timed_
 ELEMENTS = 64
 SAMPLES = 60
 STAMPED_CALLS = 300
+ENTRY = "interpreter and entry"
 LEAST_SAMPLE_S = 0.0002
 
 STEPS = (
@@ -134,7 +137,7 @@ def native(samples: int = SAMPLES) -> Iterator[dict[str, Any]]:
     yield {
         "subject": f"a*b + c on {ELEMENTS} float32", "path": "native", "method": "ablation",
         "parts_s": {
-            "interpreter and entry": t["entry"], "checks and launch": t["one"] - t["entry_out"],
+            ENTRY: t["entry"], "checks and launch": t["one"] - t["entry_out"],
             "allocation": t["allocation"] - t["entry"], "kernel": t["many"] - t["one"],
         },
         "whole_s": t["whole"],
@@ -219,30 +222,38 @@ def stamp_s(calls: int = 500) -> float:
 def through_python(mode: str, path: str, calls: int = STAMPED_CALLS) -> dict[str, Any]:
     """Return the anatomy of a call through Python; parts and whole are of the same calls."""
     import fuser
+    from fuser.fused_function import FusedFunction
     from fuser.native_call import bump_mode
+    from fuser.timeline import Phase
 
-    fused = fuser.fuse(subject, mode=mode, fallback="allow")
+    spans: list[tuple[int, int]] = []
+    fused = _outermost(FusedFunction.__call__, spans)(subject, mode=mode, fallback="allow")
     given = tuple(np.full(ELEMENTS, each, np.float32) for each in (1.0, 2.0, 3.0))
     fused(*given)
-    each_s = stamp_s()
+    each_s, outside_s = stamp_s(), outside(given)
     marks: list[tuple[float, int]] = []
+    spans.clear()
     # one listening for all calls: each is as warm as the calls of a loop are
     with stamped_steps(), fuser.profile() as timeline, collector_off():
         for _ in range(calls):
-            bump_mode()  # else calls after the first would be served natively
+            bump_mode()  # else calls after the first would be served from what they left
             start_s = now_s()
             fused(*given)
             marks.append((now_s() - start_s, len(timeline.phases)))
     found: list[tuple[float, dict[str, float]]] = []
     first = 0
-    for whole_s, last in marks:
-        found.append((whole_s, self_seconds(timeline.phases[first:last], each_s)))
+    for (whole_s, last), (start_ns, end_ns) in zip(marks, spans, strict=True):
+        inner = timeline.phases[first:last]
+        outer = Phase(ENTRY, "", start_ns, end_ns - start_ns, inner[0].thread)
+        found.append((whole_s, self_seconds([*inner, outer], each_s)))
         first = last
     # calls that were disturbed in the middle would stretch one part
     quiet = sorted(found, key=lambda each: each[0])[: calls // 2]
-    names = [name for name in quiet[0][1] if all(name in parts for _, parts in quiet)]
-    parts_s = {"interpreter and entry": entry_s(fused, given)}
-    parts_s |= {name: sum(parts[name] for _, parts in quiet) / len(quiet) for name in names}
+    names = dict.fromkeys(name for _, parts in quiet for name in parts)
+    parts_s = {
+        name: sum(parts.get(name, 0.0) for _, parts in quiet) / len(quiet) for name in names
+    }
+    parts_s[ENTRY] += outside_s
     return {
         "subject": f"a*b + c on {ELEMENTS} float32, mode {mode}", "path": path,
         "method": "stamps", "parts_s": parts_s,
@@ -250,21 +261,42 @@ def through_python(mode: str, path: str, calls: int = STAMPED_CALLS) -> dict[str
     }
 
 
-def entry_s(fused: Any, given: Sequence[Any], rounds: int = 20) -> float:
-    """Return what is left of a call when every step gives a prepared answer at once."""
-    from fuser.native_call import bump_mode
+def _outermost(inner: Callable[..., Any], spans: list[tuple[int, int]]) -> Any:
+    """Return a class of fused functions whose calls note when they began and ended.
 
-    answers = {"flatten": (None, list(given)), "_run": given[0]}
-    with ExitStack() as undo:
-        for owner, name, function, _ in _steps():
-            setattr(owner, name, partial(_answer, answers.get(name)))
-            undo.callback(setattr, owner, name, function)
-        bump_mode()
-        return interleaved({"entry": (fused, given)}, rounds)["entry"]
+    A class of its own: another `__call__` of the fuser's would cost every fused function its
+    native entry. Two readings of the clock and no `phase`: what is outside of them is short.
+    """
+    from fuser.fused_function import FusedFunction
+
+    note, clock = spans.append, time.perf_counter_ns
+
+    def call(self: Any, *args: Any) -> Any:
+        start_ns = clock()
+        result = inner(self, *args)
+        note((start_ns, clock()))
+        return result
+
+    return type("OutermostFunction", (FusedFunction,), {"__call__": call})
 
 
-def _answer(prepared: Any, *_args: Any, **_kwargs: Any) -> Any:
-    return prepared
+def outside(given: Sequence[Any]) -> float:
+    """Return the seconds of a call that its own clock does not see: by one that does nothing."""
+    spans: list[tuple[int, int]] = []
+
+    def nothing(_self: Any, *_args: Any) -> None:
+        return None
+
+    empty = _outermost(nothing, spans)(subject)
+    found = []
+    with collector_off():
+        for _ in range(STAMPED_CALLS):
+            start_s = now_s()
+            empty(*given)
+            whole_s = now_s() - start_s
+            start_ns, end_ns = spans[-1]
+            found.append(whole_s - (end_ns - start_ns) / 1e9)
+    return sum(sorted(found)[: STAMPED_CALLS // 2]) / (STAMPED_CALLS // 2)
 
 
 def self_seconds(phases: Sequence[Any], each_s: float) -> dict[str, float]:
@@ -274,7 +306,7 @@ def self_seconds(phases: Sequence[Any], each_s: float) -> dict[str, float]:
         phases: of one call, as `fuser.profile()` keeps them.
         each_s: what a stamp costs whoever it stands in.
     """
-    parts = exclusive_seconds(phases)
+    parts, stamps_s = exclusive_seconds(phases), 0.0
     for child in phases:
         around = [
             each for each in phases
@@ -283,8 +315,10 @@ def self_seconds(phases: Sequence[Any], each_s: float) -> dict[str, float]:
         ]
         if around:
             parent = min(around, key=lambda each: each.elapsed_ns)
-            parts[parent.name] = max(0.0, parts[parent.name] - each_s)
-    return parts | {"stamps": each_s * len(phases)}
+            cost_s = min(each_s, parts[parent.name])
+            parts[parent.name] -= cost_s
+            stamps_s += cost_s
+    return parts | {"stamps": stamps_s}
 
 
 def measure() -> Iterator[dict[str, Any]]:

@@ -25,13 +25,15 @@ def test_native_entries_do_one_thing() -> None:
 
 
 def test_every_path_is_taken_apart_and_the_parts_add_up() -> None:
-    """Within a third even on a busy machine; the report states how near they come."""
+    """The stamped paths within 5%, the native one within a third even on a busy machine."""
     for _ in range(3):
         found = list(anatomy.measure())
         residuals = [abs(sum(each["parts_s"].values()) / each["whole_s"] - 1) for each in found]
-        if max(residuals) < 1 / 3:
+        limits = [0.05 if each["method"] == "stamps" else 1 / 3 for each in found]
+        closed = all(map(float.__le__, residuals, limits))
+        if closed:
             break
-    assert max(residuals) < 1 / 3, found
+    assert closed, found
     paths = {each["path"] for each in found}
     assert {"python", "fallback"} <= paths
     python = next(each for each in found if each["path"] == "python")
@@ -56,4 +58,4 @@ def test_a_part_is_without_its_parts_and_their_stamps() -> None:
     """Ten inside a hundred, each stamp costing one."""
     phases = [Phase("inner", "", 20, 10, 1), Phase("outer", "", 0, 100, 1)]
     parts = anatomy.self_seconds(phases, 1e-9)
-    assert parts == pytest.approx({"outer": 89e-9, "inner": 10e-9, "stamps": 2e-9})
+    assert parts == pytest.approx({"outer": 89e-9, "inner": 10e-9, "stamps": 1e-9})
