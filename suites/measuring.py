@@ -1,7 +1,8 @@
 """One process's share of a run: all rows timed interleaved, looked at, and verified again."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from fuser.suites.inspection import (
     shortcut,
     written_later,
 )
+from fuser.suites.memory_checks import PROBED_ELEMENTS, change_one, problem_of
 from fuser.suites.plan import blocks_within
 from fuser.suites.preparing import Emit, Event, Preparation, message, weight_of, with_rest
 from fuser.suites.runners import EagerRunner
@@ -201,6 +203,8 @@ class Measurement(Preparation):
         """Verify every row on new arrays with new values, after timing."""
         self._progress(f"verifying {state.plan.id} again", 0.95)
         self._find_shortcuts(state)
+        if not state.large:
+            self._look_at_memory(state)
         seed = state.seed(2, self.limits.seed)
         if state.large and _all_contiguous(state.arguments):
             arguments = tuple(_reversed(each) for each in state.arguments)
@@ -224,6 +228,33 @@ class Measurement(Preparation):
             row.alive = self._passes(state, row.variant, "after timing", accuracy)
         state.arguments = ()
         state.rows = []
+
+    def _look_at_memory(self, state: CellState) -> None:
+        """Verify where results lie, and that one changed element changes them."""
+        for row in self._doubted(state):
+            self._try(state, row, partial(_memory_of, state, row))
+        arrays = [each for each in state.arguments if isinstance(each, np.ndarray)]
+        few = max((each.size for each in arrays), default=0) <= PROBED_ELEMENTS
+        if not few or not change_one(state.arguments, self.random.randrange):
+            return
+        expected = state.expected(state.arguments, state.seed(3, self.limits.seed))
+        right = copies(state.arguments)
+        for row in self._doubted(state):
+            self._try(state, row, partial(_probed, state, row, right, expected))
+
+    def _doubted(self, state: CellState) -> list[Row]:
+        """Return the rows that still have a speed and are not NumPy itself."""
+        return [row for row in state.rows if row.alive and type(row.runner) is not EagerRunner]
+
+    def _try(self, state: CellState, row: Row, judge: Callable[[], Accuracy]) -> None:
+        """Judge a row after timing; one that raises has failed."""
+        self.mark(state.index, row.variant)
+        try:
+            accuracy = judge()
+        except Exception as error:  # noqa: BLE001  (see _first_call)
+            self._fail(state, row, message(error))
+        else:
+            row.alive = self._passes(state, row.variant, "after timing", accuracy)
 
     def _find_shortcuts(self, state: CellState) -> None:
         """Look for rows whose calls are quick without doing their work."""
@@ -259,6 +290,32 @@ class Found:
     again: Sequence[Array]
     before: Sequence[Array]
     late: bool
+
+
+def _memory_of(state: CellState, row: Row) -> Accuracy:
+    """Judge where a row's results lie; those that it was told where to put are there."""
+    row.given = None
+    given = row.arguments(state)
+    if row.runner.writes_into:
+        row.call(*given)  # what it remembers is of these values
+        return Accuracy()
+    found = problem_of(
+        row.call, given, state.workload.function, state.arguments,
+        free_order=row.runner.kind == "peer",
+    )
+    return Accuracy(np.inf, None, found) if found else Accuracy()
+
+
+def _probed(state: CellState, row: Row, right: Arguments, expected: Expected) -> Accuracy:
+    """Judge the result for arguments that differ from those of the last call in one element."""
+    refill(state.arguments, right)  # a neighbour may have written into them
+    row.given = None
+    poison_buffers(row.buffers)
+    result = row.runner.fetch(row.found(row.call(*row.arguments(state))))
+    accuracy = compare_or_recall(result, expected, state.tolerance())
+    if not accuracy.problem:
+        return accuracy
+    return Accuracy(np.inf, None, f"one element of the arguments changed: {accuracy.problem}")
 
 
 def _all_contiguous(arguments: Arguments) -> bool:

@@ -1,0 +1,91 @@
+"""Results that are right and lie in the wrong memory; and cheats of eleven more kinds."""
+
+import random
+import re
+
+import numpy as np
+import pytest
+
+from fuser.reports.record import Record
+from fuser.suites.engine import Engine
+from fuser.suites.memory_checks import change_one, layout, problem_of
+from fuser.suites.plan import CellPlan, Plan, variants_for
+from tests.suites import cheats, more_cheats
+
+X = np.arange(12.0).reshape(3, 4)
+
+
+def test_a_layout_is_the_order_of_axes_and_whether_there_are_gaps() -> None:
+    """Axes of length one and few elements have none; a reversed axis lies as it did."""
+    assert layout(X) == ((0, 1), True)
+    assert layout(X.T) == ((1, 0), True)
+    assert layout(X[:, ::2]) == ((0, 1), False)
+    assert layout(X[None, ::-1]) == ((1, 2), True)
+    assert layout(X[:1, :1]) == ((), True)
+
+
+def test_where_results_lie() -> None:
+    """What NumPy's function does itself is right; a library of its own may use rows."""
+    cases = [
+        (lambda x: x + 1, lambda x: x + 1, ""),
+        (lambda x: x[1:], lambda x: x[1:], ""),
+        (lambda x: np.sum(x), lambda x: x.sum(), ""),
+        (lambda x: x, lambda x: x.copy(), "memory of an argument"),
+        (lambda x: (x + 1).T.copy().T, lambda x: x + 1, "NumPy's as axes"),
+    ]
+    for call, plain, problem in cases:
+        found = problem_of(call, (X,), plain, (X,), free_order=False) or ""
+        assert problem in found
+        assert bool(problem) == bool(found)
+    other = problem_of(lambda x: np.ascontiguousarray(x.T), (X,), lambda x: x.T + 0, (X,), True)
+    assert other is None
+
+
+def test_one_element_is_changed_in_the_midst() -> None:
+    """Of floats that may be written, and never the first or the last."""
+    changed = X.copy()
+    assert change_one((changed, 3.0, np.arange(5)), random.Random(1).randrange)
+    assert np.count_nonzero(changed != X) == 1
+    assert (changed[0, 0], changed[-1, -1]) == (X[0, 0], X[-1, -1])
+    frozen = X.copy()
+    frozen.flags.writeable = False
+    assert not change_one((frozen, np.ones(3)), random.Random(1).randrange)
+
+
+@pytest.fixture(scope="module")
+def crowd() -> Record:
+    """One run with all of them."""
+    kinds = [f"tests.suites.more_cheats:{kind.__name__}" for kind in more_cheats.MORE]
+    cells = [CellPlan(f"{cheats.MODULE}:DOUBLE", "float32", 1024, "S")]
+    variants = variants_for(["eager", cheats.spec(cheats.Honest), *kinds])
+    plan = Plan(cells, variants, processes=1, budget_s=3.0, ceilings=False, most_blocks=4)
+    return Engine(plan).run()
+
+
+@pytest.mark.parametrize(
+    ("variant", "when"),
+    [
+        ("stale_buffer", "one element of the arguments changed"),
+        ("in_place", "in timed block|after timing"),
+        ("lower_precision", "before timing"),
+        ("just_within", "before timing"),
+        ("lazy_array", "NaN do not agree"),
+        ("view_of_input", "changed its input"),
+        ("other_dtype", "dtype float64"),
+        ("other_shape", "shape"),
+        ("other_order", "with gaps"),
+        ("same_buffer", "that result is lost"),
+        ("half_later", "in timed block"),
+    ],
+)
+def test_none_of_them_gets_a_speed(crowd: Record, variant: str, when: str) -> None:
+    """Each is found where it shows."""
+    run = next(run for run in crowd.cells[0].runs if run.variant == variant)
+    assert (run.status, list(run.samples.seconds)) == ("wrong", [])
+    assert re.search(when, run.reason), run.reason
+
+
+def test_an_honest_row_is_none(crowd: Record) -> None:
+    """It has results of its own."""
+    statuses = {run.variant: run.status for run in crowd.cells[0].runs}
+    assert (statuses["honest"], statuses["eager"]) == ("ok", "ok")
