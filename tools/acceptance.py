@@ -1,34 +1,47 @@
 """Try the harness's own claims on this machine: `python tools/acceptance.py [--runs N]`.
 
-Three questions, each answered with counts:
+Each claim is a line of the table that is printed, in Markdown, with what was found:
 
 1. A/A: two rows of the same code. How often is one called faster or slower than the other, and how
-   often does the interval of their ratio hold 1?
+   often does the interval of their ratio hold 1? How often does a run land where another did?
 2. A delay of a known share is put into one row. How often is it found?
 3. Cheats, each of which would look fast: are they all found?
+4. The ledger against bytes counted by hand; the parts of a call against the whole.
+5. The exit codes of the command, each from its cause.
 
 Timings are real; the answers belong to the machine and to what else it does. docs/method.md has
-the figures of one machine.
+the figures of one machine. It takes about five minutes; `--only cheats,anatomy` tries some.
 """
 
 import argparse
+import itertools
+import json
+import os
+import signal
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from fuser.reports.record import Record, Run
+from fuser.reports.analysis import analyse
+from fuser.reports.record import Record, Run, load, save
 from fuser.reports.statistics import paired_log_ratios, ratio_of
 from fuser.reports.verdicts import Verdict, noise_floor, verdict
+from fuser.suites import anatomy
 from fuser.suites.engine import Engine
 from fuser.suites.plan import CellPlan, Plan, variants_for
+from fuser.suites.reproduce import repeated
 from fuser.suites.runners import Runner
 from fuser.suites.workload import Arguments
 
+ROOT = Path(__file__).resolve().parent.parent
 DELAY = 0.03
 CELLS = [
     CellPlan(name, "float32", elements, "sweep")
@@ -37,7 +50,23 @@ CELLS = [
 ]
 CHEATS = (
     "Remembering", "RememberingAddresses", "RememberingValues", "Skipping", "Background", "Lazy",
+    "Wrong", "Overwriting",
 )
+MORE_CHEATS = (
+    "StaleBuffer", "InPlace", "LowerPrecision", "JustWithin", "LazyArray", "ViewOfInput",
+    "OtherDtype", "OtherShape", "OtherOrder", "SameBuffer", "HalfLater",
+)
+LARGE = CellPlan("axpy", "float32", 1 << 24, "L")
+ANATOMIES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One line of the table."""
+
+    claim: str
+    found: str
+    held: bool
 
 
 class Delayed(Runner):
@@ -71,7 +100,7 @@ def measure(runners: Sequence[str], processes: int, budget_s: float, seed: int) 
     """Run the cells with eager, its twin and the runners."""
     plan = Plan(
         CELLS, variants_for(["eager", *runners]), processes=processes, budget_s=budget_s,
-        seed=seed, ceilings=False,
+        most_processes=2 * processes, seed=seed, ceilings=False,
     )
     return Engine(plan).run()
 
@@ -81,8 +110,8 @@ def row(runs: Sequence[Run], name: str) -> Run:
     return next(each for each in runs if each.variant == name)
 
 
-def false_alarms(records: Sequence[Record]) -> str:
-    """Count verdicts on pairs of the same code."""
+def false_alarms(records: Sequence[Record]) -> Iterator[Claim]:
+    """Count verdicts on pairs of the same code, and intervals that hold 1."""
     total = called = covered = 0
     for record in records:
         pairs = [
@@ -98,39 +127,70 @@ def false_alarms(records: Sequence[Record]) -> str:
             total += 1
             called += verdict(pair, floor) in (Verdict.FASTER, Verdict.SLOWER)
             covered += ratio.low <= 1 <= ratio.high
-    return (
-        f"A/A: {called} of {total} pairs called faster or slower ({called / total:.1%}; nominal "
-        f"5%); the interval holds 1 in {covered} ({covered / total:.1%}; nominal 95%)"
+    yield Claim(
+        "A/A: at most 5% called faster or slower",
+        f"{called} of {total} pairs ({called / total:.1%})",
+        called <= at_most(total, 0.05),
+    )
+    yield Claim(
+        "the interval of an A/A ratio holds 1 in 95%",
+        f"{covered} of {total} ({covered / total:.1%})",
+        total - covered <= at_most(total, 0.05),
     )
 
 
-def found_delays(records: Sequence[Record]) -> str:
+def at_most(total: int, share: float) -> int:
+    """Return the count that chance exceeds in one of forty tries, where `share` is the truth.
+
+    Source: the 97.5% quantile of the binomial distribution.
+    """
+    from scipy.stats import binom
+
+    return int(binom.ppf(0.975, total, share))
+
+
+def found_again(records: Sequence[Record]) -> Iterator[Claim]:
+    """Count the rows that a run finds where another of the same machine found them."""
+    inside = [
+        each.inside
+        for before, now in itertools.pairwise(records)
+        for each in repeated(before, now)
+        if each.inside is not None
+    ]
+    if inside:
+        missed = len(inside) - sum(inside)
+        yield Claim(
+            "a row measured again is inside the recorded interval in 95%",
+            f"{sum(inside)} of {len(inside)} rows", missed <= at_most(len(inside), 0.05),
+        )
+
+
+def found_delays(records: Sequence[Record]) -> Iterator[Claim]:
     """Count how often the injected delay is called slower."""
-    total = slower = above = 0
-    ratios = []
+    ratios, verdicts = [], []
     for record in records:
         for cell in record.cells:
             eager = row(cell.runs, "eager")
             pair = paired_log_ratios(eager.samples, row(cell.runs, "delayed").samples)
-            ratio = ratio_of(pair)
-            if ratio is None:
-                continue
-            total += 1
-            slower += verdict(pair) is Verdict.SLOWER
-            above += ratio.value < 1
-            ratios.append(ratio.value)
-    middle = statistics.median(ratios)
-    return (
-        f"delay of {DELAY:.0%}: slower in {slower} of {total} cells, its ratio below 1 in {above}; "
-        f"the median ratio is {middle:.4f} (expected {1 / (1 + DELAY):.4f})"
+            if (ratio := ratio_of(pair)) is not None:
+                verdicts.append(verdict(pair))
+                ratios.append(ratio.value)
+    slower = verdicts.count(Verdict.SLOWER)
+    yield Claim(
+        f"a delay of {DELAY:.0%} is found",
+        f"called slower in {slower} of {len(ratios)} cells, the ratio below 1 in "
+        f"{sum(each < 1 for each in ratios)}; its median {statistics.median(ratios):.4f}, "
+        f"injected {1 / (1 + DELAY):.4f}",
+        slower > 0.95 * len(ratios),
     )
 
 
-def found_cheats() -> str:
+def found_cheats() -> Iterator[Claim]:
     """List the cheats that got no speed, and those that did."""
     specs = [f"tests.suites.cheats:{name}" for name in CHEATS]
+    specs += [f"tests.suites.more_cheats:{name}" for name in MORE_CHEATS]
     plan = Plan(
-        CELLS[4:8], variants_for(["eager", *specs]), processes=1, budget_s=30.0, ceilings=False
+        CELLS[4:8], variants_for(["eager", *specs]), processes=2, budget_s=40.0, ceilings=False
     )
     record = Engine(plan).run()
     kept = [
@@ -138,27 +198,182 @@ def found_cheats() -> str:
         for cell in record.cells for run in cell.runs
         if run.variant not in ("eager", "eager_again") and run.samples.seconds
     ]
-    count = len(CHEATS) * len(record.cells)
-    return f"cheats: {count - len(kept)} of {count} rows got no speed" + (
-        f"; with a speed: {', '.join(kept)}" if kept else ""
+    count = len(specs) * len(record.cells)
+    text = f"{count - len(kept)} of {count} rows of {len(specs)} cheats"
+    yield Claim(
+        "cheats get no speed", text + (f"; with a speed: {', '.join(kept)}" if kept else ""),
+        not kept,
     )
 
 
-def main() -> None:
-    """Measure and print."""
+def found_resident() -> Iterator[Claim]:
+    """Try the cheat that only shows against the speed of memory."""
+    variants = variants_for(["eager", "tests.suites.more_cheats:Resident"])
+    record = Engine(Plan([LARGE], variants, processes=2, budget_s=30.0)).run()
+    label = next(
+        each.label for each in analyse(record).rows if each.variant.name == "resident"
+    )
+    yield Claim(
+        "a cache's speed is not sold as memory's", f"{label.text or 'no label'}: {label.reason}",
+        not label.counts,
+    )
+
+
+def exact_ledgers() -> Iterator[Claim]:
+    """Hold planned bytes against those counted by hand in the tests."""
+    from tests.fuser import test_planned_bytes as counted
+
+    wrong = []
+    for name in counted.COUNTED:
+        try:
+            counted.test_planned_bytes_are_the_hand_count(name)
+        except AssertionError:
+            wrong.append(name)
+    total = len(counted.COUNTED)
+    yield Claim(
+        "planned bytes equal a count by hand", f"{total - len(wrong)} of {total} workloads"
+        + (f"; not {', '.join(wrong)}" if wrong else ""), not wrong and total >= 40,
+    )
+
+
+def closed_anatomies() -> Iterator[Claim]:
+    """Add up the parts of a call: native within 15 ns or 10%, stamped within 5%, at most 1 us."""
+    closed: dict[str, list[float]] = {}
+    failed: dict[str, int] = {}
+    for _ in range(ANATOMIES):
+        for each in anatomy.measure():
+            whole_s, rest_s = each["whole_s"], sum(each["parts_s"].values()) - each["whole_s"]
+            limit_s = max(15e-9, 0.1 * whole_s)
+            if each["method"] == "stamps":
+                limit_s = min(1e-6, 0.05 * whole_s)
+            closed.setdefault(each["path"], []).append(rest_s)
+            failed[each["path"]] = failed.get(each["path"], 0) + (abs(rest_s) > limit_s)
+    for path, rests_s in closed.items():
+        worst_s = max(rests_s, key=abs)
+        yield Claim(
+            f"the parts of a call add up: {path}",
+            f"{len(rests_s) - failed[path]} of {len(rests_s)} times; "
+            f"unexplained {worst_s * 1e9:+.0f} ns at most", failed[path] == 0,
+        )
+
+
+def exit_codes() -> Iterator[Claim]:
+    """Run the command into each of its codes."""
+    with tempfile.TemporaryDirectory() as folder:
+        found = dict(_caused_codes(Path(folder)))
+    wrong = {cause: code for cause, code in found.items() if code != CAUSES[cause]}
+    yield Claim(
+        "each exit code comes from its cause",
+        ", ".join(f"{code} {cause}" for cause, code in found.items())
+        + (f"; not as expected: {wrong}" if wrong else ""),
+        not wrong and found.keys() == CAUSES.keys(),
+    )
+
+
+CAUSES = {
+    "measured": 0, "no regression": 0, "more kernels": 1, "no such run": 2, "row missing": 3,
+    "runner absent": 3, "required row absent": 3, "wrong result": 4, "one process": 5,
+    "interrupted": 130, "pytest usage": 2, "pytest without tests": 3,
+}
+
+
+def _caused_codes(folder: Path) -> Iterator[tuple[str, int]]:
+    """Yield each cause with the code that the command ended with."""
+    quick = ["run", "axpy-float32-4096", "--no-report", "--budget-s", "6", "--output"]
+    one, cheat = [*quick, str(folder / "one"), "--processes"], "tests.suites.cheats"
+    yield "measured", _code(*one, "1", "--variants", "eager,fused")
+    base = next((folder / "one").glob("*/record.json"))
+    record = load(base)
+    for name, change in (("more", {"kernels": 9}), ("same", {})):
+        save(_with_fused(record, **change), folder / name / "record.json")
+    cells = [
+        replace(cell, runs=[run for run in cell.runs if run.variant != "fused"])
+        for cell in record.cells
+    ]
+    save(replace(record, cells=cells), folder / "less" / "record.json")
+    compare = ["compare", str(base), "--gate"]
+    yield "no regression", _code(*compare, str(folder / "same"), "--no-clock")
+    yield "more kernels", _code(*compare, str(folder / "more"), "--no-clock")
+    yield "no such run", _code(*compare, "nosuch")
+    yield "row missing", _code(*compare, str(folder / "less"))
+    yield "one process", _code(*compare, str(folder / "same"))
+    yield "runner absent", _code(*one, "1", "--variants", f"{cheat}:Absent")
+    yield "required row absent", _code(
+        *one, "1", "--variants", "eager", "--require", "axpy-*-fused"
+    )
+    yield "wrong result", _code(*one, "1", "--variants", f"eager,{cheat}:Wrong")
+    long = [*quick, str(folder / "long"), "--processes", "9", "--variants", "eager"]
+    yield "interrupted", _code(*long, interrupt=folder / "long")
+    yield "pytest usage", _code("pytest", "--fuser-fail=nosuch<1")
+    (folder / "test_empty.py").write_text("", encoding="utf-8")
+    yield "pytest without tests", _code("pytest", str(folder / "test_empty.py"))
+
+
+def _with_fused(record: Record, **changes: Any) -> Record:
+    """Return the record with its fused rows changed."""
+    cells = [
+        replace(cell, runs=[
+            replace(run, **changes) if run.variant == "fused" else run for run in cell.runs
+        ])
+        for cell in record.cells
+    ]
+    return replace(record, cells=cells)
+
+
+def _code(*arguments: str, interrupt: Path | None = None) -> int:
+    """Run the command; return its exit code. Ctrl-C comes when the folder `interrupt` has a run."""
+    command = [sys.executable, "-m", "fuser.suites.cli", *arguments]
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    process = subprocess.Popen(
+        command, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )
+    if interrupt is not None:
+        while process.poll() is None and not list(interrupt.glob("*/record.json")):
+            time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+    return process.wait(120)
+
+
+def statistics_of(runs: int, processes: int, budget_s: float) -> Iterator[Claim]:
+    """Measure a few times, and ask all that several runs of the same cells can tell."""
+    records = [
+        measure(["tools.acceptance:Delayed"], processes, budget_s, seed) for seed in range(runs)
+    ]
+    yield from false_alarms(records)
+    yield from found_again(records)
+    yield from found_delays(records)
+
+
+def main() -> int:
+    """Measure and print; 1 where a claim does not hold."""
     parser = argparse.ArgumentParser(description="Try the harness's own claims on this machine.")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--processes", type=int, default=5)
-    parser.add_argument("--budget-s", type=float, default=40.0, help="seconds of each run")
+    parser.add_argument("--budget-s", type=float, default=60.0, help="seconds of each run")
+    parser.add_argument("--only", default="", help="by comma: see the names below")
+    parser.add_argument("--json", help="write the claims there too")
     chosen = parser.parse_args()
-    records = [
-        measure(["tools.acceptance:Delayed"], chosen.processes, chosen.budget_s, seed)
-        for seed in range(chosen.runs)
-    ]
-    print(false_alarms(records))
-    print(found_delays(records))
-    print(found_cheats())
+    parts: dict[str, Callable[[], Iterator[Claim]]] = {
+        "ledger": exact_ledgers, "anatomy": closed_anatomies, "codes": exit_codes,
+        "cheats": found_cheats, "resident": found_resident,
+        "statistics": lambda: statistics_of(chosen.runs, chosen.processes, chosen.budget_s),
+    }
+    wanted = chosen.only.split(",") if chosen.only else list(parts)
+    if unknown := set(wanted) - parts.keys():
+        parser.error(f"--only: no {', '.join(sorted(unknown))}; there is {', '.join(parts)}")
+    claims = []
+    print("| claim | found | |\n|---|---|---|", flush=True)
+    for name in wanted:
+        for each in parts[name]():
+            claims.append(each)
+            held = "holds" if each.held else "**does not hold**"
+            print(f"| {each.claim} | {each.found} | {held} |", flush=True)
+    if chosen.json:
+        rows = [[each.claim, each.found, each.held] for each in claims]
+        Path(chosen.json).write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    return 0 if all(each.held for each in claims) else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

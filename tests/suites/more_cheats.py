@@ -193,6 +193,27 @@ class HalfLater(Honest):
         return half
 
 
+class Resident(Honest):
+    """Hands out a large result that it made before: sold as memory's speed, it is a cache's.
+
+    It computes when the first elements change, which are all that it reads of large arrays.
+    """
+
+    name = "resident"
+
+    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
+        """Return a function that reads a block which stays in the cache."""
+        kept: list[Any] = [None, None]
+
+        def resident(*given: Any) -> Any:
+            key = [np.ravel(each)[:4096].tobytes() for each in given]
+            if kept[0] != key:
+                kept[:] = [key, function(*given)]
+            return kept[1]
+
+        return resident
+
+
 MORE = (
     StaleBuffer, InPlace, LowerPrecision, JustWithin, LazyArray, ViewOfInput, OtherDtype,
     OtherShape, OtherOrder, SameBuffer, HalfLater,
