@@ -3,8 +3,10 @@
 `analyse` turns a raw record into rows; the tables, the figures and the page only arrange them.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from fuser.reports.ceilings import Speed, ceiling_for, ceiling_speeds, fastest_for
 from fuser.reports.labels import Label, label_of
@@ -12,6 +14,7 @@ from fuser.reports.record import Cell, Record, Run, Variant
 from fuser.reports.statistics import (
     Estimate,
     LogRatios,
+    block_seconds,
     paired_log_ratios,
     ratio_of,
     seconds_per_call,
@@ -23,6 +26,9 @@ CLOCK_READING_S = 1e-7
 
 CEILING_SLACK = 1.1
 """How far above the fastest anchor a bandwidth must be before it is called impossible."""
+
+WIDE = 1.5
+"""How much longer than in its slowest process a row may take in truth."""
 
 ENTRY_PART = "interpreter and entry"
 """The part of a call's anatomy that every call has, whatever it does."""
@@ -217,7 +223,8 @@ def _impossible(cell: Cell, run: Run, seconds: Estimate | None, context: _Contex
     """Say why a time cannot be true, or nothing.
 
     The slow end of the interval is held against the fastest anchor of any process: only what is
-    beyond both noises is called impossible.
+    beyond both noises is called impossible. Of few processes the interval may hold anything: then
+    half as much again as the slowest process took is slow enough.
     """
     if seconds is None:
         return ""
@@ -230,6 +237,7 @@ def _impossible(cell: Cell, run: Run, seconds: Estimate | None, context: _Contex
         )
     floor_s = launch_floor_s(context.record)
     slowest_s = seconds.high if seconds.high is not None else seconds.value
+    slowest_s = min(slowest_s, WIDE * _slowest_process_s(run))
     if floor_s is not None and slowest_s < floor_s:
         return (
             f"below the launch floor: a call took {slowest_s * 1e9:.1f} ns, but one that does "
@@ -244,6 +252,14 @@ def _impossible(cell: Cell, run: Run, seconds: Estimate | None, context: _Contex
             "data left in a cache, or work that was skipped"
         )
     return ""
+
+
+def _slowest_process_s(run: Run) -> float:
+    """Give the seconds of one call in the process that took longest: its median over blocks."""
+    found: dict[int, list[float]] = {}
+    for (process, _), each in block_seconds(run.samples).items():
+        found.setdefault(process, []).append(each)
+    return max((median(each) for each in found.values()), default=math.inf)
 
 
 def launch_floor_s(record: Record) -> float | None:

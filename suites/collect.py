@@ -21,6 +21,7 @@ from fuser.suites.findings import Findings
 from fuser.suites.measuring import Event
 from fuser.suites.plan import CellPlan, Plan, VariantPlan
 from fuser.suites.registry import resolve
+from fuser.suites.runners import BUILT_IN
 from fuser.suites.workload import Workload
 
 COUNTED = (
@@ -28,6 +29,7 @@ COUNTED = (
     "peak_bytes",
 )
 """What a runner counts about a row and the record keeps as it is."""
+OURS = frozenset(f"{each.__module__}:{each.__name__}" for each in BUILT_IN.values())
 
 
 @dataclass(slots=True)
@@ -197,13 +199,17 @@ class Collector:
     def _ledger(self, index: int) -> Ledger:
         """Return the bytes that the fused and the kernels that both compiled variants count."""
         by_kind: dict[str, Event] = {}
+        least_bytes = None
         for number, each in enumerate(self.plan.variants):
             if facts := self.rows[index, number].facts:
                 by_kind.setdefault(each.kind, facts)
+                # what no call can do without is not for anybody else's runner to say
+                if each.kind == "fused" and each.runner in OURS:
+                    least_bytes = facts.get("least_bytes")
         fused, unfused = by_kind.get("fused", {}), by_kind.get("unfused", {})
         return Ledger(
             unfused_bytes=fused.get("unfused_bytes"), planned_bytes=fused.get("planned_bytes"),
-            least_bytes=fused.get("least_bytes"), kernels_fused=fused.get("kernels"),
+            least_bytes=least_bytes, kernels_fused=fused.get("kernels"),
             kernels_unfused=unfused.get("kernels"),
             operations=fused.get("operations"), elementary=fused.get("elementary"),
             boundaries=[Boundary(**each) for each in fused.get("boundaries", ())],

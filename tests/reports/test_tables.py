@@ -156,6 +156,19 @@ def test_a_row_above_the_ceiling_is_impossible() -> None:
     assert (summary["counted"], summary["counted_all"]) == (11, 12)
 
 
+def test_an_interval_as_wide_as_a_barn_excuses_nothing() -> None:
+    """Two processes, one of them a hundred times as fast: both were above the ceiling."""
+    record = synthetic.record(processes=2, noise=1e-4)
+    cell = next(each for each in record.cells if each.id == "axpy-float32-16777216")
+    run = next(each for each in cell.runs if each.variant == "fused")
+    pairs = zip(run.samples.process, run.samples.seconds, strict=True)
+    seconds = [each / (5 if process else 500) for process, each in pairs]
+    fast = replace(run, samples=replace(run.samples, seconds=seconds))
+    analysis = analyse(with_runs(record, cell.id, {"fused": fast}))
+    row = row_of(tables.runs_table(analysis), cell=cell.id, variant="fused")
+    assert row["label"] == "impossible number"
+
+
 def test_a_sample_the_clock_cannot_resolve_is_impossible() -> None:
     """One call of 120 ns timed by a clock of 290 ns steps says nothing."""
     record = synthetic.record(noise=1e-4)
