@@ -19,39 +19,30 @@ pytest_plugins = ["fuser.suites.plugin"]
 
 @pytest.mark.fuser_fail("CONDITION")
 def test_mine(fused_benchmark):
-    fused_benchmark(FUNCTION, np.linspace(0, 1, 64))
+    fused_benchmark(lambda x: x * x, np.linspace(0, 1, 64))
 """
 CAUSES = [
-    ("right", "median_s<0", "lambda x: x * x", 0, 0),
-    ("slow", "median_s<9", "lambda x: x * x", 1, 1),
-    ("wrong", "median_s<0", "random_of", 4, 1),
-    ("failing", "median_s<0", "raising", 3, 1),
-    ("undecided", "speedup<1e9", "lambda x: x * x", 5, 1),
+    ("right", "median_s<0", "", 0, 0),
+    ("slow", "median_s<9", "", 1, 1),
+    ("wrong", "median_s<0", "fetch = lambda self, result: np.add(result, 1)", 4, 1),
+    ("failing", "median_s<0", "accept = lambda self: 'takes more'", 3, 1),
+    ("undecided", "speedup<1e9", "", 5, 1),
 ]
-HELPERS = """
+SPOILT = """
+from fuser.suites.runners import FusedRunner
 
-def random_of(x, calls=[0]):
-    calls[0] += 1
-    return x + np.sort(x) * (calls[0] % 7)
-
-
-def raising(x, calls=[0]):
-    calls[0] += 1
-    if calls[0] % 5 == 0:
-        raise OSError("now and then")
-    return np.sort(x)
-"""
+FusedRunner."""
 
 
-@pytest.mark.parametrize(("name", "condition", "function", "code", "raw"), CAUSES)
+@pytest.mark.parametrize(("name", "condition", "spoilt", "code", "raw"), CAUSES)
 def test_each_code_has_its_cause(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, name: str, condition: str,
-    function: str, code: int, raw: int,
+    spoilt: str, code: int, raw: int,
 ) -> None:
     """A right row, a threshold crossed, a wrong result, a row that fails, one process."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    text = TEST.replace("CONDITION", condition).replace("FUNCTION", function) + HELPERS
-    pytester.makepyfile(test_it=text)
+    text = TEST.replace("CONDITION", condition)
+    pytester.makepyfile(test_it=text + (SPOILT + spoilt if spoilt else ""))
     command = (sys.executable, "-m", "fuser.suites.cli", "pytest", *OURS, "test_it.py")
     done = pytester.run(*command)
     assert done.ret == code, (name, done.outlines)
