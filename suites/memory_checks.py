@@ -90,7 +90,8 @@ def change_one(arguments: Arguments, random: Callable[[int], int]) -> bool:
             continue
         if not each.flags.writeable:
             continue
-        place, other = 1 + random(each.size - 2), random(each.size)
+        place = 1 + random(each.size - 2)
+        other = (place + 1 + random(each.size - 1)) % each.size  # another place
         changed = changed or bool(each.flat[place] != each.flat[other])
         each.flat[place] = each.flat[other]
     return changed
