@@ -268,14 +268,15 @@ def _isneginf(tracing: Tracing, x: Any, out: Any = None) -> Any:
 
 @_handles(np.real)
 def _real(tracing: Tracing, val: Any) -> Any:
-    """The array itself."""
+    """Real parts; a real array itself."""
     return _array(tracing, val).real
 
 
 @_handles(np.imag)
 def _imag(tracing: Tracing, val: Any) -> Any:
-    """Zeros."""
-    return _zeros_like(tracing, val)
+    """Imaginary parts; zeros of a real array."""
+    array = _array(tracing, val)
+    return array.imag if array.dtype.kind == "c" else _zeros_like(tracing, val)
 
 
 # -- new arrays -----------------------------------------------------------------------------
@@ -379,11 +380,11 @@ def _can_cast(tracing: Tracing, from_: Any, to: Any, casting: str = "safe") -> A
 
 @_handles(np.iscomplexobj)
 def _iscomplexobj(tracing: Tracing, x: Any) -> bool:
-    """Complex dtypes are not fused, so never."""
-    return False
+    """By the dtype."""
+    return isinstance(x, TracedArray) and x.dtype.kind == "c"
 
 
 @_handles(np.isrealobj)
 def _isrealobj(tracing: Tracing, x: Any) -> bool:
-    """Complex dtypes are not fused, so always."""
-    return True
+    """By the dtype."""
+    return not _iscomplexobj(tracing, x)

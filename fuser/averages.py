@@ -27,7 +27,7 @@ def _mean_dtypes(x: np.dtype[Any], dtype: Any) -> tuple[np.dtype[Any], np.dtype[
         return wanted, wanted
     if x.kind in "biu":
         return np.dtype(np.float64), np.dtype(np.float64)
-    return (np.dtype(np.float32) if x.name == "float16" else x), x
+    return (np.dtype(np.float32) if x.name in ("float16", "bfloat16") else x), x
 
 
 def mean(
@@ -37,7 +37,7 @@ def mean(
     """np.mean: the sum divided by the number of elements."""
     x = as_traced(tracing, a)
     inner, outer = _mean_dtypes(x.dtype, dtype)
-    if inner.kind != "f":
+    if inner.kind not in "fc" or (inner.kind == "c" and _masked(where)):
         raise Unsupported("unsupported-argument", "np.mean", f"dtype={inner}")
     node = _mean_node(tracing, x, axis, inner, keepdims, where)
     node = tracing.cast(node, outer)

@@ -12,6 +12,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from fuser.codegen import LoopNest
 from fuser.errors import BackendError
 from fuser.native_call import ServedCall
@@ -72,6 +74,10 @@ class Backend(ABC):
     #: else operands are copied until one loop does
     nested_reductions: bool = False
 
+    @property
+    def extra_dtypes(self) -> frozenset[np.dtype[Any]]:
+        """Dtypes beyond those of the op table that it spells some rows for."""
+        return frozenset()
     @abstractmethod
     def unavailable(self) -> str | None:
         """Why this backend cannot run here, and what to install; None when it can."""

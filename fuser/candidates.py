@@ -82,7 +82,7 @@ def _rows(plan: Plan, sizes: Mapping[str, int]) -> Iterator[tuple[Any, ...]]:
     loaded = _loaded(plan)
     for node in plan.graph.nodes:
         for arg in {id(a): a for a in node.args}.values():
-            if arg.op.name in ("input", "constant", "scalar"):
+            if arg.op.name in ("input", "constant", "scalar", "positions"):
                 continue
             seen.add((id(arg), id(node)))
             view = _is_view(node) or _is_view(arg)

@@ -184,7 +184,7 @@ def _parameters(
 def _renamed_view(view: View, names: dict[str, Dim]) -> View:
     """Rename lengths in a view's payload."""
     name, payload = view
-    if name in ("reshape", "broadcast_to"):
+    if name in ("reshape", "broadcast_to", "positions"):
         shape = (dims.substitute(dim, names) for dim in infer.parse_shape(payload))
         return name, ", ".join(map(str, shape))
     return (name, regions.rename(payload, names)) if name == "update" else view

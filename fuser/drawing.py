@@ -18,7 +18,7 @@ from fuser.labels import labels_of
 from fuser.ledger import section_reads, section_writes
 from fuser.program import Program, Seam
 from fuser.schedule import Group, Plan
-from fuser.specs import KernelSpec
+from fuser.specs import KernelSpec, is_counted
 
 #: What a box is -> (fill, border).
 COLOURS: Mapping[str, tuple[str, str]] = {
@@ -113,6 +113,8 @@ def _add_plan(
         kernel = f"kernel {number}"
         for section in group.sections:
             for part, node in zip(section.loads, section.load_nodes, strict=True):
+                if is_counted(part.buffer):
+                    continue
                 name = key(part.buffer)
                 boxes.setdefault(name, _value(name, label[id(node)], node, sizes, "argument", ""))
             for buffer, size in section_reads(section, sizes).items():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fuser import dims, externs, infer, trees
+from fuser.admitted import is_known
 from fuser.errors import GraphError, Unsupported, user_line
 from fuser.graph import Node, intern, make_constant
 from fuser.ops import TABLE
@@ -263,7 +264,7 @@ def _wrapped(
         storage = Storage(node)
         if shares:
             _link(storage, operands.arrays, text)
-        known = node.dtype.kind in "biuf"
+        known = node.dtype.kind in "biuf" or is_known(node.dtype)
         found.append((TracedArray if known else ForeignArray)(tracing, storage, (), scalar))
     return found
 

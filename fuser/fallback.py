@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser import counters, externs, infer, regions, scalars, views
+from fuser import counters, dims, externs, infer, regions, scalars, views
 from fuser.backend import backend_of, get_backend
 from fuser.errors import FallbackWarning, FusionError, Reason
 from fuser.graph import Graph, Node, constant_value, walk
@@ -155,6 +155,8 @@ def _value(
         text = node.payload
         value = numbers[text] if text in numbers else scalars.evaluate(text, numbers)
         return convert_scalar(value, node.dtype)
+    if name == "positions":
+        return module.arange(dims.evaluate(node.shape[0], numbers), dtype=node.dtype)
     operands = [values[id(arg)] for arg in node.args]
     if name == "cast":
         order = infer.copy_order(node.payload)

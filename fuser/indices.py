@@ -61,13 +61,19 @@ def normal_axis(axis: Any, rank: int) -> int:
 
 def length_of(scalar: HostScalar) -> Dim:
     """A traced integer as a length, symbolic where it is an expression over lengths only."""
+    found = symbolic_length(scalar)
+    return int(scalar) if found is None else found
+
+
+def symbolic_length(scalar: HostScalar) -> Dim | None:
+    """A traced integer as an expression over lengths; None where it is another number."""
+    if scalar.kind is not int:
+        return None
     try:
         dim = dims.parse(scalar.text)
-    except Exception:  # noqa: BLE001 - any text that is not a length becomes a guard
-        return int(scalar)
-    if all(name.startswith("n") for name in dims.symbols(dim)):
-        return dim
-    return int(scalar)
+    except Exception:  # noqa: BLE001 - any text that is not a length is another number
+        return None
+    return dim if all(name.startswith("n") for name in dims.symbols(dim)) else None
 
 
 def divide_exactly(total: Dim, part: Dim) -> Dim:

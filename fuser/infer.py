@@ -12,7 +12,7 @@ import numpy as np
 from fuser import dims
 from fuser.dims import Dim
 from fuser.errors import DtypeError, ShapeError
-from fuser.ops import Op
+from fuser.ops import Op, admits, component
 
 Shape = tuple[Dim, ...]
 IndexPart = int | slice | None
@@ -44,11 +44,15 @@ def result_dtype(op: Op, operands: Sequence[np.dtype[Any]], payload: str) -> np.
             differ.
     """
     for dtype in operands:
-        if op.kinds and dtype.kind not in op.kinds and op.shared:
+        if op.shared and not admits(op, dtype):
             raise DtypeError(f"{op.name}: dtype {dtype} is not among {', '.join(op.dtypes())}")
     if op.shared and len(set(operands)) > 1:
         found = " and ".join(str(dtype) for dtype in operands)
         raise DtypeError(f"{op.name}: operands are {found}; cast them to one dtype first")
+    if op.name in ("absolute", "real", "imag"):
+        return component(operands[0])
+    if op.name == "join_complex":
+        return np.dtype(f"complex{16 * operands[0].itemsize}")
     if op.result == "payload":
         return np.dtype(payload.partition(" ")[0])
     if op.result == "first":
@@ -211,6 +215,8 @@ def result_shape(
         return reduced_shape(op.name, shapes[0], parse_axes(payload))
     if not op.structure:
         return broadcast(op.name, shapes, equal)
+    if op.name == "positions":
+        return (dims.parse(payload),)
     if op.name == "index":
         return index_shape(shapes[0], parse_index(payload))
     if op.name == "transpose":

@@ -162,7 +162,7 @@ def _many_views(graph: Graph, stored: dict[int, str]) -> dict[int, str]:
     computed = 0
     for seen, node in enumerate(reversed(graph.nodes), 1):
         chains = met.pop(id(node), {(): None})
-        if node.op.name == "input" or is_leaf(node):
+        if not node.args:
             continue
         limit = max(RECOMPUTE_LIMIT * seen, RECOMPUTE_FLOOR)
         if id(node) in stored:

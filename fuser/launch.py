@@ -32,7 +32,9 @@ from fuser.specs import (
     SectionSpec,
     TensorDesc,
     access_class,
+    counted_length,
     desc_of,
+    is_counted,
 )
 from fuser.views import Layout
 
@@ -135,15 +137,23 @@ class Launch:
         status = 0
         for group, blocks in zip(self.groups, packed, strict=True):
             for name, source, chain in group.copies:
-                base = arrays[source]
+                base = self._source(arrays, source)
                 copied = views.apply_views(base, chain, self.sizes, module)
                 arrays[name] = module.ascontiguousarray(copied)
                 places[name] = address(arrays[name])
             for (number, section), values in zip(group.sections, blocks, strict=True):
-                pointers = [places[name] + offset for name, offset in section.operands]
+                pointers = [places.get(name, 0) + offset for name, offset in section.operands]
                 block = self.backend.pack(pointers, section.rest + values)
                 status |= group.kernel.launch(number, block, section.extent)
         return status
+
+
+    def _source(self, arrays: Mapping[str, Any], name: str) -> Any:
+        """The array to copy from; positions are written down."""
+        if not is_counted(name):
+            return arrays[name]
+        length = dims.evaluate(dims.parse(counted_length(name)), self.sizes)
+        return self.backend.array_module.arange(length, dtype=np.int64)
 
 
 def pack_scalars(
@@ -275,10 +285,19 @@ class _Layouts:
         self.base[name] = Layout(0, shape, strides, node.shape, (False,) * len(shape))
         self.itemsize[name] = node.dtype.itemsize
 
+    def _count(self, name: str) -> None:
+        """The layout of positions, as if they were stored."""
+        length = dims.parse(counted_length(name))
+        shape = (dims.evaluate(length, self.sizes),)
+        size = self.itemsize[name] = np.dtype(np.int64).itemsize
+        self.base[name] = Layout(0, shape, (size,), (length,), (False,))
+
     def of(self, part: PartitionDesc) -> tuple[str, Layout]:
         """The buffer that really is read or written, and the layout in it."""
         if part in self.known:
             return self.known[part]
+        if part.buffer not in self.base and is_counted(part.buffer):
+            self._count(part.buffer)
         name, layout = part.buffer, self.base[part.buffer]
         for place, view in enumerate(part.views):
             try:
@@ -342,7 +361,10 @@ def _bind_section(section: Section, layouts: _Layouts) -> tuple[SectionSpec, _Lo
     )
     spec = SectionSpec(
         len(lengths),
-        tuple(desc_of(node.dtype, s[-1]) for node, s in zip(nodes, strides, strict=True)),
+        tuple(
+            desc_of(node.dtype, s[-1], is_counted(name))
+            for node, s, (name, _) in zip(nodes, strides, found, strict=True)
+        ),
     )
     if 0 in shape:
         return spec, None
@@ -370,7 +392,7 @@ def _bind_reduction(
         found = _running_on(section, layouts, found, itemsizes, shape)
     operands = [layout for _, layout in found]
     strides = [run_strides(o, i, shape) for o, i in zip(operands, itemsizes, strict=True)]
-    order = reduction_order(operands[: len(section.loads)] or operands, itemsizes)
+    order = reduction_order(*_leading(section, found, itemsizes))
     lengths, rows = merge_axes([a for a in order if a not in section.axes], shape, strides)
     reduced, along = merge_axes([a for a in order if a in section.axes], shape, strides)
     if len(reduced) > 1 and not layouts.nested:
@@ -384,8 +406,9 @@ def _bind_reduction(
             access_class((inner if row else kept)[-1], node.dtype.itemsize),
             (not row or len(reduced) > 1) and not any(inner),
             access_class(kept[-1], node.dtype.itemsize) if row and kept else "",
+            is_counted(name),
         )
-        for node, kept, inner in zip(nodes, rows, along, strict=True)
+        for node, kept, inner, (name, _) in zip(nodes, rows, along, found, strict=True)
     )
     rank = len(lengths) + len(reduced)
     spec = SectionSpec(rank, tensors, "row" if row else "column", len(reduced))
@@ -397,6 +420,15 @@ def _bind_reduction(
     places = tuple((name, layout.offset) for name, layout in found)
     all_strides = [[*kept, *inner] for kept, inner in zip(rows, along, strict=True)]
     return spec, _Loops(places, wanted, [*lengths, *reduced], all_strides)
+
+
+def _leading(
+    section: Section, found: Sequence[tuple[str, Layout]], itemsizes: Sequence[int]
+) -> tuple[list[Layout], list[int]]:
+    """The operands whose memory decides the order of a reduction's loops: loads, if any."""
+    loads = [k for k in range(len(section.loads)) if not is_counted(found[k][0])]
+    chosen = loads or range(len(found))
+    return [found[k][1] for k in chosen], [itemsizes[k] for k in chosen]
 
 
 def _running_on(

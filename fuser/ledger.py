@@ -9,7 +9,7 @@ from typing import Any
 from fuser import arithmetic, dims, infer, rereads, schedule, verdicts
 from fuser.graph import Graph, Node
 from fuser.labels import labels_of
-from fuser.specs import KernelSpec
+from fuser.specs import KernelSpec, is_counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def _unfused(graph: Graph, sizes: Mapping[str, int]) -> tuple[int, int]:
         total += _elements(node, sizes) * node.dtype.itemsize
         for arg in {id(a): a for a in node.args}.values():
             source = arg.args[0] if id(arg) in inlined else arg
-            if source.op.name not in ("constant", "scalar"):
+            if source.op.name not in ("constant", "scalar", "positions"):
                 total += _elements(source, sizes) * source.dtype.itemsize
     return total, operations
 
@@ -110,6 +110,8 @@ def section_reads(section: schedule.Section, sizes: Mapping[str, int]) -> dict[s
     runs = rereads.runs(section, sizes)
     most: dict[str, int] = {}
     for part, node, times in zip(section.loads, section.load_nodes, runs, strict=True):
+        if is_counted(part.buffer):
+            continue
         whole = _elements(node, sizes) * node.dtype.itemsize
         most[part.buffer] = max(times, most.get(part.buffer, 1))
         seen = read.get(part.buffer, 0) + times * _part_bytes(part.views, node, sizes)

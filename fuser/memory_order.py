@@ -29,6 +29,9 @@ def memory_orders(
         if name == "input":
             layouts[id(node)] = views.layout_of(arrays[node.payload], node.shape)
             continue
+        if name == "positions":
+            layouts[id(node)] = views.contiguous(shape, node)
+            continue
         if not node.args:
             layouts[id(node)] = Layout(0, (), (), (), ())
             continue

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fuser import infer
+from fuser import counting, infer
 from fuser.errors import DtypeError
 from fuser.indices import length_of
 from fuser.scalars import HostScalar
@@ -274,4 +274,6 @@ def _contiguous(tracing: Tracing, a: Any, dtype: Any = None, **options: Any) -> 
 _MAKERS: dict[str, Callable[..., Any]] = {
     "zeros": _zeros, "ones": _ones, "empty": _empty, "full": _full, "asarray": _asarray,
     "asanyarray": _asarray, "array": _array, "ascontiguousarray": _contiguous,
+    "arange": counting.arange, "linspace": counting.linspace, "indices": counting.indices,
+    "tri": counting.tri, "eye": counting.eye, "identity": counting.identity,
 }  # fmt: skip

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from fuser import infer
+from fuser.admitted import is_known
 from fuser.errors import Unsupported
-from fuser.ops import DTYPES
 from fuser.scalars import HostScalar
 from fuser.traced_array import TracedArray
 
@@ -26,12 +26,9 @@ def check_array(array: Any, what: str) -> None:
 
 
 def check_dtype(dtype: np.dtype[Any], what: str) -> None:
-    """Refuse dtypes that have no column in the op table."""
-    if dtype not in _KNOWN:
+    """Refuse dtypes that have no column in the op table, nor a form on the trace's backend."""
+    if not is_known(dtype):
         raise Unsupported("unsupported-dtype", what, f"dtype {dtype}")
-
-
-_KNOWN = frozenset(map(np.dtype, DTYPES))
 
 
 def loop_dtypes(

@@ -17,7 +17,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 FLOATS = ("float16", "float32", "float64")
 SIGNED = ("int8", "int16", "int32", "int64")
 UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
-_KIND_DTYPES = {"b": ("bool",), "i": SIGNED, "u": UNSIGNED, "f": FLOATS}
+_KIND_DTYPES = {"b": ("bool",), "i": SIGNED, "u": UNSIGNED, "f": FLOATS, "c": ()}
 DTYPES = tuple(name for kind in "biuf" for name in _KIND_DTYPES[kind])
 
 
@@ -67,6 +67,41 @@ class Op:
     def __repr__(self) -> str:
         """The name."""
         return f"Op({self.name})"
+
+
+#: Rows that take complex numbers too, on backends that have them (`Backend.extra_dtypes`).
+_COMPLEX = frozenset(
+    "add subtract multiply divide negative positive absolute square reciprocal exp log sqrt sin "
+    "cos power equal not_equal isnan isinf isfinite where cast".split()
+)
+#: Rows that look at the bits of a float, or that bfloat16 has no meaning for.
+_BITS = frozenset(
+    "nextafter spacing ldexp frexp_mantissa frexp_exponent modf_fraction modf_integral".split()
+)
+
+
+def admits(row: Op, dtype: np.dtype[Any]) -> bool:
+    """Whether a row takes operands of a dtype, on some backend."""
+    if not row.kinds or dtype.kind in row.kinds:
+        return True
+    if dtype.kind == "c":
+        return row.structure or row.name in _COMPLEX
+    if dtype.name == "bfloat16":
+        return row.structure or ("f" in row.kinds and row.name not in _BITS)
+    return False
+
+
+def component(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of a complex dtype's real and imaginary parts; any other dtype itself."""
+    return np.dtype(f"float{4 * dtype.itemsize}") if dtype.kind == "c" else dtype
+
+
+def _joined(real: Array, imaginary: Array) -> Array:
+    """Complex numbers from their parts, whatever infinities are in them."""
+    wide = np.complex64 if real.dtype == np.float32 else np.complex128
+    found = np.empty_like(real, dtype=wide, shape=np.shape(real))
+    found.real, found.imag = real, imaginary
+    return found
 
 
 def _each(function: Callable[[float], float]) -> Callable[[Array], Array]:
@@ -251,6 +286,11 @@ _ROWS = (
     # choice and conversion
     Op("where", 3, _where, "biuf", shared=False),
     Op("cast", 1, np.asarray, "biuf", result="payload"),
+    # complex numbers: on backends that have them
+    Op("real", 1, np.real, "c"),
+    Op("imag", 1, np.imag, "c"),
+    Op("conjugate", 1, np.conjugate, "c"),
+    Op("join_complex", 2, _joined, ""),
     # reductions: along the axes in the payload, without the axes in the result
     Op("sum", 1, _reduce(np.add), "iuf", reduction=True),
     Op("prod", 1, _reduce(np.multiply), "iuf", reduction=True),
@@ -262,6 +302,7 @@ _ROWS = (
     Op("input", 0, _refuse, "", structure=True),
     Op("scalar", 0, _refuse, "", structure=True),
     Op("constant", 0, _refuse, "", structure=True),
+    Op("positions", 0, _refuse, "", result="int64", structure=True),  # 0, 1, 2 … of a length
     Op("index", 1, _refuse, "biuf", structure=True),
     Op("transpose", 1, np.transpose, "biuf", structure=True),
     Op("reshape", 1, np.reshape, "biuf", structure=True),
@@ -294,9 +335,15 @@ UFUNC_PAIRS: dict[str, tuple[str, str]] = {
 }
 
 
+#: Rows about the parts of complex numbers: for backends that have those.
+PARTS = ("real", "imag", "conjugate", "join_complex")
+
+
 def elementwise() -> Iterator[Op]:
-    """The rows that compute an element from elements."""
-    return (row for row in _ROWS if not row.structure and not row.reduction)
+    """The rows that compute an element from elements, on every backend."""
+    return (
+        row for row in _ROWS if not (row.structure or row.reduction or row.name in PARTS)
+    )
 
 
 def op(name: str) -> Op:

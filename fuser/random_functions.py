@@ -2,7 +2,7 @@
 
 An element's number depends on the seed, the offset and the element's place in C order alone: the
 same on every backend, in the fallback and in every run. Inside a fused function the places are
-counted by NumPy or CuPy between kernels (a fallback with its reason); all else fuses.
+counted in the kernel's own loops, so that random numbers and what is around them are one kernel.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from fuser import dims
+from fuser.fallback import module_of
 from fuser.philox import random_bits
 from fuser.scalars import HostScalar
 from fuser.traced_array import TracedArray
@@ -83,10 +85,12 @@ def _whole(value: Any, name: str) -> Any:
 
 def _places(x: Any) -> Any:
     """The place of every element in C order, uint64 of x's shape."""
-    if not isinstance(x, TracedArray) and isinstance(x, (np.ndarray, np.generic)):
-        return np.arange(x.size, dtype=np.uint64).reshape(x.shape)
-    ones = np.ones_like(x, dtype=np.uint64)  # a graph has no node that counts: NumPy's cumsum does
-    return np.cumsum(ones.reshape(-1)).reshape(x.shape) - 1
+    if isinstance(x, TracedArray):
+        tracing, shape = x.tracing, x.node.shape
+        node = tracing.node("positions", (), str(dims.product(shape)))
+        node = tracing.node("reshape", [node], ", ".join(map(str, shape)))
+        return tracing.wrap(tracing.cast(node, _WORD), not shape)
+    return module_of({"x": x}).arange(x.size, dtype=np.uint64).reshape(x.shape)
 
 
 def _bits(place: Any, seed: Any) -> Any:

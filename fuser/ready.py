@@ -76,7 +76,7 @@ class Ready(Prepared):
         trace = call.specialisation.trace
         outputs = tuple((f"o{leaf.index}", leaf.generic) for leaf in trace.leaves)
         super().__init__(call, trace.value_guards, outputs)
-        self._launch = launch
+        self._run = launch.sequence.run
         self._kernels = launch.kernel_count
 
     def run(self, args: tuple[Any, ...]) -> Any:
@@ -86,7 +86,7 @@ class Ready(Prepared):
             return MISSED
         arrays = {name: args[place] for name, place in self._arrays}
         try:
-            if self._launch.run(arrays, numbers):
+            if self._run(arrays, numbers):
                 return MISSED
         except OverflowError:
             return MISSED

@@ -53,7 +53,7 @@ def _identity(name: str, dtype: np.dtype[Any]) -> Any:
     """What changes nothing."""
     if name in ("sum", "prod"):
         return 0 if name == "sum" else 1
-    if dtype.kind == "f":
+    if dtype.kind in "fV":
         return -np.inf if name == "max" else np.inf
     if dtype.kind == "b":
         return name == "min"
@@ -107,7 +107,13 @@ def reduce(
     else:
         if name in ("max", "min") and initial is NO_VALUE:
             _need_elements(tracing, node, axes, function)
-        result = tracing.node(name, [node], ", ".join(map(str, axes)))
+        payload = ", ".join(map(str, axes))
+        if name == "sum" and dtype.kind == "c":  # its parts have sums of their own
+            parts = [tracing.node(part, [node]) for part in ("real", "imag")]
+            sums = [tracing.node("sum", [part], payload) for part in parts]
+            result = tracing.node("join_complex", sums)
+        else:
+            result = tracing.node(name, [node], payload)
     if initial is not NO_VALUE and initial is not None:
         start = tracing.operand_node(tracing.operand(initial), dtype)
         combine = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}[name]

@@ -77,7 +77,9 @@ def _by_op(tables: Sequence[Table]) -> dict[str, list[tuple[Table, Rule]]]:
 def _apply_one(
     node: Node, by_op: dict[str, list[tuple[Table, Rule]]], graph: Graph
 ) -> tuple[Node, Table, Rule] | None:
-    """The first rule that changes a node."""
+    """The first rule that changes a node; none is about complex numbers or bfloat16."""
+    if any(part.dtype.kind in "cV" for part in (node, *node.args)):
+        return None
     for table, rule in by_op.get(node.op.name, ()):
         result = rule.apply(node, graph.equal)
         if result is not None and result is not node:

@@ -11,7 +11,7 @@ from fuser.dims import Dim
 from fuser.errors import Unsupported
 from fuser.graph import Node
 from fuser.records import record
-from fuser.specs import PartitionDesc
+from fuser.specs import PartitionDesc, counted_name
 
 Shape = tuple[Dim, ...]
 #: Loops: their shape, and the axes of it that are reduced.
@@ -211,6 +211,8 @@ class SectionMaker:
         """The buffer that holds a node already."""
         if node.op.name == "input":
             return node.payload
+        if node.op.name == "positions":
+            return counted_name(node.payload)
         return self.buffers.get(id(node))
 
     def _needs(self, node: Node, views: Chain) -> Sequence[tuple[Node, Chain]]:

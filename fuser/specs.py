@@ -29,16 +29,24 @@ class TensorDesc:
         steady: in a reduction down columns or over several loops, the operand stays the same
             along all reduced loops.
         beside: in a reduction of rows, its stride's class along the last loop that is kept.
+        counted: there is no memory: an element's value is its address divided by its size, and
+            the addresses start at 0.
     """
 
     dtype: str
     access: str
     steady: bool = False
     beside: str = ""
+    counted: bool = False
 
     def __str__(self) -> str:
         """`float32 contiguous`."""
-        return f"{self.dtype} {self.access}"
+        return f"{self.dtype} {self.access}{' counted' if self.counted else ''}"
+
+    @property
+    def picked(self) -> bool:
+        """Whether elements lie apart in memory along the innermost loop."""
+        return self.access not in (CONTIGUOUS, INVARIANT) and not self.counted
 
 
 @record
@@ -157,6 +165,21 @@ def access_class(stride: int, itemsize: int) -> str:
     return INVARIANT if stride == 0 else STRIDED
 
 
-def desc_of(dtype: np.dtype[Any], stride: int) -> TensorDesc:
+def desc_of(dtype: np.dtype[Any], stride: int, counted: bool = False) -> TensorDesc:
     """The TensorDesc of an operand with this innermost stride in bytes."""
-    return TensorDesc(dtype.name, access_class(stride, dtype.itemsize))
+    return TensorDesc(dtype.name, access_class(stride, dtype.itemsize), counted=counted)
+
+
+def counted_name(length: str) -> str:
+    """The buffer of positions 0, 1, 2 … below a length: it has no memory."""
+    return f"positions({length})"
+
+
+def is_counted(buffer: str) -> bool:
+    """Whether a buffer is one of positions."""
+    return buffer.startswith("positions(")
+
+
+def counted_length(buffer: str) -> str:
+    """The length of a buffer of positions."""
+    return buffer[len("positions(") : -1]

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     pass
 
 
+#: An array of more parts is not unpacked into them.
+UNPACKED = 32
 #: Methods that NumPy runs between kernels.
 _CALLED = frozenset(
     "argpartition argsort choose compress cumprod cumsum diagonal nonzero repeat searchsorted "
@@ -62,7 +64,10 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
         return int(self._refuse("array-conversion", "index"))
 
     def __iter__(self) -> Any:
-        """Refused."""
+        """Parts along a first axis of known length; refused for all others."""
+        first = self.node.shape[0] if self.node.shape else None
+        if type(first) is int and first <= UNPACKED:
+            return iter([self[place] for place in range(first)])
         return self._refuse("control-flow", "iteration")
 
     def __contains__(self, item: object) -> bool:
@@ -206,13 +211,18 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
 
     @property
     def real(self) -> TracedArray:
-        """The array itself: complex dtypes are not fused."""
-        return self
+        """The real parts; a real array is its own."""
+        return self._component("real") if self.dtype.kind == "c" else self
 
     @property
     def imag(self) -> Any:
-        """Zeros."""
-        return self._call(np.imag)
+        """The imaginary parts; zeros for a real array."""
+        return self._component("imag") if self.dtype.kind == "c" else self._call(np.imag)
+
+    def _component(self, name: str) -> TracedArray:
+        """One of the parts of complex numbers."""
+        node = self.tracing.node(name, [self.node])
+        return self.tracing.wrap(node, self.generic)
 
     def transpose(self, *axes: Any) -> TracedArray:
         """Axes in another order."""

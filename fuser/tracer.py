@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fuser import externs, infer
+from fuser.admitted import check_row, is_known, traced_for
 from fuser.call_keys import leaf_names
 from fuser.canonical import canonical, written
 from fuser.dims import Dim
@@ -22,7 +23,7 @@ from fuser.graph import (
 )
 from fuser.graph import intern as intern_node
 from fuser.operands import check_array, check_dtype, convert_scalar
-from fuser.ops import TABLE
+from fuser.ops import TABLE, component
 from fuser.records import record
 from fuser.scalars import HostScalar
 from fuser.trace_result import OutAlias, OutNode, OutScalar, OutStatic, OutView, Trace, Write
@@ -115,6 +116,8 @@ class Tracing(Lengths):
     def node(self, name: str, args: Sequence[Node], payload: str = "") -> Node:
         """Build an elementwise or structural node, with this trace's notion of equal lengths."""
         row = TABLE[name]
+        for arg in args:
+            check_row(name, arg.dtype)
         dtype = infer.result_dtype(row, [arg.dtype for arg in args], payload)
         shapes = [arg.shape for arg in args]
         if row.reduction:
@@ -151,7 +154,8 @@ class Tracing(Lengths):
             return self.cast(value.node, dtype)
         if isinstance(value, HostScalar):
             convert_scalar(value.hint, dtype)
-            return make_scalar(value.text, dtype)
+            plain = component(dtype) if dtype.kind != "V" else np.dtype(np.float32)
+            return self.cast(make_scalar(value.text, plain), dtype)
         return make_constant(convert_scalar(value, dtype), dtype)
 
     def operand(self, value: Any) -> Any:
@@ -162,6 +166,8 @@ class Tracing(Lengths):
             return value
         if isinstance(value, np.generic):
             check_dtype(value.dtype, "scalar")
+            return value
+        if type(value) is complex and is_known(np.dtype(complex)):
             return value
         if isinstance(value, np.ndarray) or hasattr(value, "__cuda_array_interface__"):
             return self.capture(value)
@@ -326,6 +332,12 @@ def trace_call(
         Unsupported: with the reason why the function cannot be fused.
         Exception: what the function itself raises.
     """
+    with traced_for(leaves):
+        return _trace(function, tree, leaves, replay)
+
+
+def _trace(function: Callable[..., Any], tree: Any, leaves: Sequence[Any], replay: Any) -> Trace:
+    """Run `function` on stand-ins, with the dtypes that are admitted now."""
     from fuser.extern_tracing import Replay
 
     tracing = Tracing(

@@ -89,6 +89,8 @@ def _results(
         if name in COMPARISONS and not fits_dtype(value, wanted):
             raise Unsupported("scalar-range", f"np.{name}", f"{value!r} against {wanted}")
     wanted_in = list(loop[: ufunc.nin])
+    if name == "conjugate" and wanted_in[0].kind == "c":
+        rows = ("conjugate",)
     if name in LOGIC and len(set(wanted_in)) > 1:
         wanted_in = [np.dtype(bool)] * 2
     if name in COMPARISONS and len(set(wanted_in)) > 1:

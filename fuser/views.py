@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fuser import dims, infer
 from fuser.dims import Dim
 from fuser.records import record
+
+if TYPE_CHECKING:
+    from fuser.graph import Node
 
 View = tuple[str, str]
 
@@ -47,6 +50,12 @@ def layout_of(array: Any, symbolic: tuple[Dim, ...]) -> Layout:
     elif array.flags.f_contiguous:
         strides = contiguous_strides(array.shape[::-1], array.itemsize)[::-1]
     return Layout(0, array.shape, strides, symbolic, (False,) * array.ndim)
+
+
+def contiguous(shape: tuple[int, ...], node: Node) -> Layout:
+    """The layout of a C-contiguous array that holds a node's value."""
+    strides = contiguous_strides(shape, node.dtype.itemsize)
+    return Layout(0, shape, strides, node.shape, (False,) * len(shape))
 
 
 def contiguous_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:

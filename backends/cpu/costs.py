@@ -64,7 +64,8 @@ class Extent(NamedTuple):
 def cost_ns(nest: LoopNest) -> float:
     """Estimated nanoseconds for each element of a nest on one thread."""
     total = 0.0
-    for desc in (*nest.loads, *(desc for _, desc in nest.stores)):
+    stored = (desc for _, desc in nest.stores)
+    for desc in (*(load for load in nest.loads if not load.counted), *stored):
         factor = 1 if desc.access == CONTIGUOUS else APART
         total += factor * BYTE_NS * np.dtype(desc.dtype).itemsize
     reduces = nest.strategy != "map"

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import Features, Module
 from fuser.backends.cpu.section import Section
 from fuser.backends.cpu.short_rows import emit_short, flat
-from fuser.backends.cpu.wrappers import Packing, Streaming, is_strided, packs
+from fuser.backends.cpu.wrappers import Packing, Streaming, packs
 from fuser.codegen import LoopNest
+from fuser.errors import Unsupported
 from fuser.records import changed
 from fuser.specs import CONTIGUOUS
 
@@ -41,6 +43,8 @@ def emit(
     Raises:
         Unsupported: an operation has no spelling.
     """
+    for nest in nests:
+        _check_dtypes(nest)
     module = Module(features)
     for place, nest in enumerate(nests):
         if nest.strategy != "map":
@@ -67,7 +71,7 @@ def _emit_map(module: Module, nest: LoopNest, name: str, stream: bool) -> None:
         inner = f"{name}.packed"
         module.functions.append(Packing(module, nest, name, "").emit(inner))
         loads = tuple(
-            changed(desc, access=CONTIGUOUS) if is_strided(desc) else desc for desc in nest.loads
+            changed(desc, access=CONTIGUOUS) if desc.picked else desc for desc in nest.loads
         )
         _emit_contiguous(module, changed(nest, loads=loads), inner, stream, "internal ")
     else:
@@ -86,3 +90,14 @@ def _emit_contiguous(
     section.emit()
     Section(module, nest, plain, "internal ").emit()
     module.functions.append(Streaming(module, nest, name, linkage).emit(plain, past, section.lanes))
+
+
+def _check_dtypes(nest: LoopNest) -> None:
+    """Refuse dtypes that only other backends have.
+
+    Raises:
+        Unsupported: a value is complex, or bfloat16.
+    """
+    for number in range(nest.value_count):
+        if (dtype := nest.dtype_of(number)) not in conversion.MEMORY:
+            raise Unsupported("unsupported-dtype", "the CPU backend", f"dtype {dtype}", "")

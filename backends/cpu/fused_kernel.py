@@ -146,7 +146,8 @@ class FusedKernelCPU(Kernel):
         nest = self.nests[section]
         moved = [desc for _, desc in nest.stores]
         if nest.rank == 1:
-            moved += [desc for desc in nest.loads if desc.access != INVARIANT]
+            read = [desc for desc in nest.loads if not desc.counted]
+            moved += [desc for desc in read if desc.access != INVARIANT]
         element_bytes = sum(np.dtype(desc.dtype).itemsize for desc in moved)
         if not streams(nest) or getattr(extent, "form", "") == "short":
             return 0

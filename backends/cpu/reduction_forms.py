@@ -81,7 +81,8 @@ def _turned(nest: LoopNest) -> LoopNest:
     """A row nest as a column nest: the loop beside the reduced one becomes innermost."""
 
     def turned(desc: TensorDesc) -> TensorDesc:
-        return TensorDesc(desc.dtype, desc.beside, desc.access == INVARIANT)
+        steady = desc.access == INVARIANT
+        return TensorDesc(desc.dtype, desc.beside, steady, counted=desc.counted)
 
     return changed(
         nest,
@@ -100,7 +101,8 @@ def _lengthwise(nest: LoopNest) -> LoopNest:
     """A column nest as a row nest: the reduced loop becomes innermost."""
 
     def along(desc: TensorDesc) -> TensorDesc:
-        return TensorDesc(desc.dtype, INVARIANT if desc.steady else STRIDED)
+        access = INVARIANT if desc.steady else STRIDED
+        return TensorDesc(desc.dtype, access, counted=desc.counted)
 
     return changed(
         nest,

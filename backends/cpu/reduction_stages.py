@@ -22,7 +22,7 @@ def native_lanes(nest: LoopNest, vector_bytes: int) -> int:
 
 def unrolled(nest: LoopNest, steps: tuple[tuple[int, int], ...]) -> int:
     """How many native vectors the body takes at a time; one where elements are picked."""
-    if any(desc.access not in (CONTIGUOUS, INVARIANT) for desc in nest.loads):
+    if any(desc.picked for desc in nest.loads):
         return 1
     cost = Stages(nest).cost
     wide = next((vectors for limit, vectors in steps if cost <= limit), 1)

@@ -12,6 +12,7 @@ from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import Body, Features, Module, Value, vector_type
 from fuser.backends.cpu.spelling import EXACT_IN_HALF, spell
 from fuser.backends.cpu.vector_loop import VectorLoop
+from fuser.backends.cpu.vector_memory import position, positions
 from fuser.codegen import Instruction, LoopNest
 from fuser.ops import TABLE
 from fuser.records import record
@@ -26,7 +27,7 @@ def lanes_of(nest: LoopNest, features: Features) -> int:
     native = max(1, features.vector_bytes // max(4, nest.itemsize) if nest.itemsize > 1 else 16)
     if nest.itemsize <= 2 and not any(t.dtype == "float16" for t in nest.loads):
         native = features.vector_bytes // max(1, nest.itemsize)
-    strided = any(t.access not in (CONTIGUOUS, INVARIANT) for t in nest.loads)
+    strided = any(t.picked for t in nest.loads)
     if strided or any(t.access != CONTIGUOUS for _, t in nest.stores):
         return min(native, 16)
     heavy = sum(4 if TABLE[i.op].heavy else 1 for i in nest.body)
@@ -156,6 +157,9 @@ class Section:
         """Read every operand: once a row where it is invariant, else once a vector."""
         for k, desc in enumerate(self.nest.loads):
             memory = conversion.MEMORY[desc.dtype]
+            if desc.counted:
+                self.values[k] = self._position(k, desc)
+                continue
             if desc.access == INVARIANT:
                 row = self.bodies[1]
                 raw = row.value(f"load {memory}, ptr %row{k}, align 1", memory, 1)
@@ -168,6 +172,13 @@ class Section:
             else:
                 raw = self._gather(b, k, memory)
             self.values[k] = conversion.from_memory(b, raw, desc.dtype)
+
+    def _position(self, k: int, desc: TensorDesc) -> Value:
+        """The elements of a counted operand; lanes past the last one repeat it."""
+        if desc.access == INVARIANT:
+            return position(self.bodies[1], f"%row{k}")
+        places = Value("%places", "i64", self.lanes)
+        return positions(self.bodies[2], desc, f"%q{k}", places, f"%st{k}")
 
     def _gather(self, b: Body, k: int, memory: str) -> Value:
         """Read a strided operand lane by lane."""

@@ -23,6 +23,7 @@ from fuser import native_call
 from fuser.backends.cpu import workers
 from fuser.backends.cpu.fused_kernel import PROTOTYPE, FusedKernelCPU
 from fuser.launch import Launch, pack_scalars
+from fuser.specs import is_counted
 
 HEAD_WORDS = 10
 #: Temporaries start at multiples of this many bytes.
@@ -140,7 +141,11 @@ class Table:
         offsets = [offset for _, offset in section.operands]
         self.words += [*head, size, 0, *offsets, *rest, *[0] * len(section.scalars)]
         first = at + HEAD_WORDS
-        self.places += [(first + k, name) for k, (name, _) in enumerate(section.operands)]
+        self.places += [
+            (first + k, name)
+            for k, (name, _) in enumerate(section.operands)
+            if not is_counted(name)  # they start at address 0
+        ]
         if section.scalars:
             self.scalars.append((first + pointers + len(rest), section.scalars))
         self.words[at] = kernel.streaming_address(number, section.extent) or head[0]

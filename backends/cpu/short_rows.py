@@ -49,6 +49,8 @@ def extent_of(
         return None
     if nest.rank < 2 or not 0 < lengths[-1] <= SHORT or elements < LEAST:
         return None
+    if any(desc.counted for desc in nest.loads):  # no memory to copy from
+        return None
     for (_, desc), steps in zip(nest.stores, strides[len(nest.loads) :], strict=True):
         row_bytes = lengths[-1] * conversion.bytes_of(desc.dtype)
         if desc.access != CONTIGUOUS or steps[-2] != row_bytes:

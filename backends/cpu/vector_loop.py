@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fuser.backends.cpu import conversion
+from fuser.backends.cpu.accumulators import iota
 from fuser.backends.cpu.body import mangled, vector_type
 from fuser.specs import CONTIGUOUS, INVARIANT
 
@@ -29,6 +30,8 @@ class VectorLoop:
         self.kinds = [conversion.MEMORY[desc.dtype] for desc in section.operands]
         self.sizes = [conversion.bytes_of(desc.dtype) for desc in section.operands]
         self.strided = [k for k in self.moving if accesses[k] != CONTIGUOUS]
+        self.counted = [k for k in self.moving if section.operands[k].counted]
+        self.stored = [k for k in self.moving if k not in self.counted]
 
     def text(self) -> str:
         """The function."""
@@ -40,13 +43,14 @@ class VectorLoop:
             "i64 %oend, i64 %ibegin, i64 %iend) #0 {"),
             "entry:",
             *(["  %flag = alloca i32", "  store i32 0, ptr %flag"] if flagged else []),
-            *(f"  %scratch{k} = alloca {self._scratch(k)}, align 64" for k in self.moving),
+            *(f"  %scratch{k} = alloca {self._scratch(k)}, align 64" for k in self.stored),
             *top.lines,
             "  %n = sub i64 %iend, %ibegin",
             f"  %vectors = udiv i64 %n, {self.lanes}",
             f"  %rest = urem i64 %n, {self.lanes}",
             "  %last = sub i64 %rest, 1",
             *(self._mask() if self._masked() else []),
+            *(self._last_places() if self.counted else []),
             "  %some = icmp ult i64 %obegin, %oend",
             "  br i1 %some, label %row, label %done",
             "row:",
@@ -84,15 +88,23 @@ class VectorLoop:
             f"  %phase = phi i1 [ false, %{row_block} ], [ %phase, %{vec} ], [ true, %tail.run ]"
         )
         for k in self.moving:
+            left = f"%tail{k}" if k in self.counted else f"%scratch{k}"
             lines.append(
                 f"  %q{k} = phi ptr [ %row{k}, %{row_block} ], [ %qn{k}, %{vec} ], "
-                f"[ %scratch{k}, %tail.run ]"
+                f"[ {left}, %tail.run ]"
             )
         for k in self.strided:
             step = self.section.inner[k]
+            left = step if k in self.counted else str(self.sizes[k])
             lines.append(
                 f"  %st{k} = phi i64 [ {step}, %{row_block} ], [ %st{k}, %{vec} ], "
-                f"[ {self.sizes[k]}, %tail.run ]"
+                f"[ {left}, %tail.run ]"
+            )
+        if self.counted:
+            every = iota(self.lanes)
+            lines.append(
+                f"  %places = phi {every.type} [ {every.text}, %{row_block} ], "
+                f"[ %places, %{vec} ], [ %last.places, %tail.run ]"
             )
         lines.extend(inside.lines)
         for k in self.moving:
@@ -112,7 +124,7 @@ class VectorLoop:
 
     def _left_over(self) -> list[str]:
         """Copy left-over elements in, and results out."""
-        loads = [k for k in self.moving if k < len(self.section.nest.loads)]
+        loads = [k for k in self.stored if k < len(self.section.nest.loads)]
         stores = [k for k in self.moving if k >= len(self.section.nest.loads)]
         lines = [
             "left:",
@@ -154,7 +166,7 @@ class VectorLoop:
     def _masked(self) -> bool:
         """Whether left-over elements move by masked instructions."""
         return self.section.module.features.masked and all(
-            self.section.operands[k].access == CONTIGUOUS for k in self.moving
+            self.section.operands[k].access == CONTIGUOUS for k in self.stored
         )
 
     def _mask(self) -> list[str]:
@@ -168,6 +180,20 @@ class VectorLoop:
             (f"  %rest.all = shufflevector {mask} %rest.one, {mask} poison, "
             f"<{lanes} x i32> zeroinitializer"),
             f"  %mask = icmp ult {mask} <{places}>, %rest.all",
+        ]
+
+    def _last_places(self) -> list[str]:
+        """Places of left-over elements, counted from the first one; the last is repeated."""
+        every, lanes = iota(self.lanes), self.lanes
+        if lanes == 1:
+            return ["  %last.places = add i64 0, 0"]
+        return [
+            f"  %last.one = insertelement {every.type} poison, i64 %last, i64 0",
+            (f"  %last.all = shufflevector {every.type} %last.one, {every.type} poison, "
+            f"<{lanes} x i32> zeroinitializer"),
+            f"  %last.less = icmp ult {every.typed}, %last.all",
+            (f"  %last.places = select <{lanes} x i1> %last.less, {every.typed}, "
+            f"{every.type} %last.all"),
         ]
 
     def _masked_tail(self, loads: list[int], stores: list[int]) -> list[str]:

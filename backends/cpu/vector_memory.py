@@ -7,6 +7,9 @@ from fuser.backends.cpu.accumulators import iota
 from fuser.backends.cpu.body import Body, Value, mangled, vector_type
 from fuser.specs import CONTIGUOUS, INVARIANT, TensorDesc
 
+#: Counted operands have elements of eight bytes.
+POSITION_SHIFT = 3
+
 
 def lane_mask(b: Body, rest: str, lanes: int) -> Value:
     """The lanes that `rest` left-over elements fill."""
@@ -18,6 +21,8 @@ def lane_mask(b: Body, rest: str, lanes: int) -> Value:
 
 def load_one(b: Body, desc: TensorDesc, address: str) -> Value:
     """One element as a scalar."""
+    if desc.counted:
+        return position(b, address)
     memory = conversion.MEMORY[desc.dtype]
     raw = b.value(f"load {memory}, ptr {address}, align 1", memory, 1)
     return conversion.from_memory(b, raw, desc.dtype)
@@ -40,6 +45,11 @@ def load(
     vector = vector_type(memory, lanes)
     if desc.access == INVARIANT or lanes == 1:
         return b.splat(load_one(b, desc, address), lanes)
+    if desc.counted:
+        places = iota(lanes)
+        if mask is not None:
+            places = b.select(mask, places, b.iconst(places, 0))
+        return positions(b, desc, address, places, step)
     if desc.access == CONTIGUOUS and mask is None:
         raw = b.value(f"load {vector}, ptr {address}, align 1", memory, lanes)
         return conversion.from_memory(b, raw, desc.dtype)
@@ -58,6 +68,29 @@ def load(
     b.module.declare(symbol, vector, (f"<{lanes} x ptr>", "i32", bits, vector))
     text = f"call {vector} @{symbol}({pointers.typed}, i32 1, {mask.typed}, {rest.typed})"
     return conversion.from_memory(b, b.value(text, memory, lanes), desc.dtype)
+
+
+def position(b: Body, address: str) -> Value:
+    """The element of a counted operand: its address in elements."""
+    whole = b.value(f"ptrtoint ptr {address} to i64", "i64", 1)
+    return b.op("ashr", whole, b.iconst(whole, POSITION_SHIFT))
+
+
+def positions(b: Body, desc: TensorDesc, address: str, places: Value, step: str) -> Value:
+    """Elements of a counted operand.
+
+    Args:
+        b: where to write.
+        desc: how it is met along the lanes.
+        address: of the first element.
+        places: which elements, counted from the first.
+        step: bytes from one element to the next one.
+    """
+    first = b.splat(position(b, address), places.lanes)
+    if desc.access != CONTIGUOUS:
+        whole = b.op("ashr", Value(step, "i64", 1), b.constant_bits("i64", 1, POSITION_SHIFT))
+        places = b.op("mul", places, b.splat(whole, places.lanes))
+    return b.op("add", first, places)
 
 
 def _picked(b: Body, memory: str, address: str, step: str, lanes: int) -> Value:

@@ -11,7 +11,7 @@ from fuser.backends.cpu.body import Body, Module
 from fuser.backends.cpu.loops import begin_loop
 from fuser.codegen import LoopNest
 from fuser.records import record
-from fuser.specs import CONTIGUOUS, INVARIANT, TensorDesc
+from fuser.specs import TensorDesc
 
 ARGUMENTS = "ptr %block, i64 %obegin, i64 %oend, i64 %ibegin, i64 %iend"
 #: Rows shorter than this many vectors are not worth aligning.
@@ -19,17 +19,12 @@ STREAMED_VECTORS = 8
 CACHE_LINE = 64
 
 
-def is_strided(desc: TensorDesc) -> bool:
-    """Whether an operand's elements lie apart along the innermost loop."""
-    return desc.access not in (CONTIGUOUS, INVARIANT)
-
-
 def packs(nest: LoopNest) -> bool:
     """Whether strided operands go through scratch memory: in two loops they may be transposed.
 
     In one loop, picking elements in the body is as fast, and needs no second pass.
     """
-    return nest.rank > 1 and any(is_strided(desc) for desc in nest.loads)
+    return nest.rank > 1 and any(desc.picked for desc in nest.loads)
 
 
 @record
@@ -119,7 +114,7 @@ class Packing(Wrapper):
         """The function; `inner` takes the same nest with these operands contiguous."""
         b, block = self.b, self.block
         loads = block.operands[: len(self.nest.loads)]
-        self.packed = [k for k, desc in enumerate(loads) if is_strided(desc)]
+        self.packed = [k for k, desc in enumerate(loads) if desc.picked]
         self.sizes = {k: conversion.bytes_of(block.operands[k].dtype) for k in self.packed}
         b.line("%o.at = alloca i64")
         b.line(f"%copy = alloca [{block.words} x i64], align 16")

@@ -54,7 +54,7 @@ class Accumulator:
 
     def fields(self) -> list[tuple[int, str]]:
         """(size in bytes, declaration) of each field."""
-        size = 4 if self.dtype == "float16" else cxx.itemsize(self.dtype)
+        size = 4 if self.dtype in cxx.ROUNDED else cxx.itemsize(self.dtype)
         fields = [(size, f"{self.register} a{self.number};")]
         if self.compensated:
             fields.append((size, f"{self.register} l{self.number};"))
@@ -112,8 +112,8 @@ class Accumulator:
         a = f"{state}.a{self.number}"
         if self.compensated:
             a = f"{a} + {state}.l{self.number}"
-        rounded = self.dtype == "float16" and self.op in ("sum", "prod")
-        return f"round_half({a})" if rounded else a
+        rounded = self.dtype in cxx.ROUNDED and self.op in ("sum", "prod")
+        return f"{cxx.ROUNDED[self.dtype]}({a})" if rounded else a
 
     def _greatest(self) -> str:
         return "true" if self.op == "argmax" else "false"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import struct
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from fuser.backend import Backend
 from fuser.codegen import LoopNest
@@ -25,6 +27,7 @@ class GpuBackend(Backend):
     def __init__(self, device: CudaDevice | None = None) -> None:
         """Launch through a given device; through CuPy's current one by default."""
         self._device = device
+        self._make: Callable[[tuple[int, ...], Any], Any] | None = None
 
     @property
     def device(self) -> CudaDevice:
@@ -34,6 +37,14 @@ class GpuBackend(Backend):
 
             self._device = CudaDevice()
         return self._device
+
+    @property
+    def extra_dtypes(self) -> frozenset[np.dtype[Any]]:
+        """Complex numbers; bfloat16 where ml_dtypes has been imported, as for CuPy itself."""
+        found: set[np.dtype[Any]] = {np.dtype(np.complex64), np.dtype(np.complex128)}
+        if "ml_dtypes" in sys.modules:
+            found.add(np.dtype(sys.modules["ml_dtypes"].bfloat16))
+        return frozenset(found)
 
     def unavailable(self) -> str | None:
         """None, or that CuPy, a device or NVRTC is missing."""
@@ -103,6 +114,30 @@ class GpuBackend(Backend):
                 f"{array.dtype.itemsize}; CUDA needs aligned elements. Make a copy of it."
             )
         return pointer
+
+    def addresses(self, arrays: Mapping[str, Any], device: int) -> dict[Any, int]:
+        """The addresses of arrays that a call has, by name.
+
+        Args:
+            arrays: by buffer name.
+            device: the current device's number.
+
+        Raises:
+            BackendError: as `address`.
+        """
+        found: dict[Any, int] = {}
+        for name, array in arrays.items():
+            memory = array.data
+            pointer = found[name] = memory.ptr
+            if memory.device_id != device or pointer % array.itemsize:
+                self.address(array)  # says what is wrong
+        return found
+
+    def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """A new array: CuPy's type itself, which is what its `empty` calls."""
+        if self._make is None:
+            self._make = self.array_module.ndarray
+        return self._make(shape, dtype)
 
     def sequence(self, launch: Any) -> Any:
         """All loop nests of a bound launch, prepared."""

@@ -1,7 +1,8 @@
 """C++ types and literals of NumPy's dtypes, and conversions between them.
 
-Registers hold bool as bool, integers at their own width, float32 and float64 as such, and
-float16 as a float that is rounded to float16 after every operation (as NumPy computes).
+Registers hold bool as bool, integers at their own width, float32 and float64 as such, complex
+numbers as pairs of those, and float16 and bfloat16 as a float that is rounded after every operation
+(as NumPy and ml_dtypes compute).
 """
 
 from __future__ import annotations
@@ -25,9 +26,16 @@ MEMORY = {
     "float16": "unsigned short",
     "float32": "float",
     "float64": "double",
+    "bfloat16": "unsigned short",
+    "complex64": "float2",
+    "complex128": "double2",
 }
 #: NumPy dtype name -> C++ type in registers.
-REGISTER = {**MEMORY, "bool": "bool", "float16": "float"}
+REGISTER = {**MEMORY, "bool": "bool", "float16": "float", "bfloat16": "float"}
+#: Narrow floats -> the function that rounds a float to one of them.
+ROUNDED = {"float16": "round_half", "bfloat16": "round_bfloat"}
+#: Complex dtypes -> that of their parts.
+PARTS = {"complex64": "float32", "complex128": "float64"}
 
 
 def itemsize(dtype: str) -> int:
@@ -52,12 +60,23 @@ def literal(dtype: str, bits: int) -> str:
     """
     if dtype == "bool":
         return "true" if bits else "false"
+    if dtype in PARTS:
+        wide = 4 * itemsize(dtype)
+        parts = (bits & ((1 << wide) - 1), bits >> wide)
+        return joined(dtype, *(literal(PARTS[dtype], part) for part in parts))
+    if dtype == "bfloat16":
+        return literal("float32", bits << 16)
     value: Any = np.array(bits, dtype=f"uint{8 * itemsize(dtype)}").view(dtype)[()]
     if "int" in dtype:
         return _integer(dtype, int(value), bits)
     if dtype == "float16":
         value = np.float32(value)
     return real(float(value), REGISTER[dtype], _own_bits(value))
+
+
+def joined(dtype: str, real: str, imaginary: str) -> str:
+    """A complex number of its parts."""
+    return f"make_{REGISTER[dtype]}({real}, {imaginary})"
 
 
 def _integer(dtype: str, value: int, bits: int) -> str:
@@ -107,15 +126,32 @@ def convert(x: str, source: str, target: str) -> str:
     """
     if source == target:
         return x
+    if source in PARTS:
+        return _from_complex(x, source, target)
+    if target in PARTS:
+        zero = literal(PARTS[target], 0)
+        return joined(target, convert(x, source, PARTS[target]), zero)
     if target == "bool":
         return f"{x} != 0"
     if source == "bool":
         return f"({REGISTER[target]}){x}"
     if target == "float16":
-        return _to_half(x, source)
+        return _to_half(x, "float32" if source == "bfloat16" else source)
+    if target == "bfloat16":  # ml_dtypes goes through float32
+        return f"round_bfloat((float){x})"
     if "float" in source and "int" in target:
         return _truncate(x, target)
     return f"({REGISTER[target]}){x}"
+
+
+def _from_complex(x: str, source: str, target: str) -> str:
+    """To another precision, to the real part alone, or to whether it is not zero."""
+    if target in PARTS:
+        parts = (f"{x}.{part}" for part in "xy")
+        return joined(target, *(convert(p, PARTS[source], PARTS[target]) for p in parts))
+    if target == "bool":
+        return f"{x}.x != 0 || {x}.y != 0"
+    return convert(f"{x}.x", PARTS[source], target)
 
 
 def _to_half(x: str, source: str) -> str:

@@ -13,11 +13,9 @@ from typing import Any
 import numpy as np
 
 from fuser.backends.gpu import nvrtc
+from fuser.backends.gpu.arguments import Arguments, Function
 from fuser.backends.gpu.geometry import Resources
 from fuser.backends.gpu.variants import Variant
-
-#: (grid, block, arguments, bytes of shared memory) -> None
-Function = Callable[[tuple[int], tuple[int], tuple[Any], int], None]
 
 #: Shared memory that every kernel may have without asking.
 _SHARED_FREE = 48 * 1024
@@ -31,12 +29,31 @@ class CudaDevice:
     def __init__(self) -> None:
         """Nothing is asked yet."""
         self._captured: list[Any] = []
+        self._current: Callable[[], int] | None = None
+        self._current_stream: Callable[[int], Any] | None = None
 
     def number(self) -> int:
         """Which device is current."""
+        if self._current is None:
+            from cupy.cuda import runtime
+
+            self._current = runtime.getDevice
+        return self._current()
+
+    def stream(self, number: int) -> int:
+        """CuPy's current stream on the current device, whose number is given."""
+        if self._current_stream is None:
+            import cupy
+
+            self._current_stream = cupy.cuda.get_current_stream
+        found: int = self._current_stream(number).ptr
+        return found
+
+    def is_capturing(self) -> bool:
+        """Whether the current stream's work becomes a CUDA graph."""
         import cupy
 
-        return int(cupy.cuda.runtime.getDevice())
+        return bool(cupy.cuda.get_current_stream().is_capturing())
 
     def capability(self) -> str:
         """The current device's compute capability, such as "90"."""
@@ -61,19 +78,17 @@ class CudaDevice:
         return module
 
     def function(self, module: Any, name: str) -> Function:
-        """A kernel of a loaded unit; called, it is enqueued on CuPy's current stream."""
-        found: Function = module.get_function(name)
-        return found
+        """A kernel of a loaded unit; called, it is enqueued."""
+        return CudaFunction(module.get_function(name))
 
     def blocks_each(self, function: Any, block: int, shared: int) -> int:
         """How many blocks of a kernel a multiprocessor runs at once; lets it have the memory."""
-        import cupy
+        from cupy.cuda import driver
 
-        driver = cupy.cuda.driver
         if shared > _SHARED_FREE:
-            driver.funcSetAttribute(function.ptr, _MAX_DYNAMIC_SHARED, shared)
+            driver.funcSetAttribute(function.handle, _MAX_DYNAMIC_SHARED, shared)
         return int(
-            driver.occupancyMaxActiveBlocksPerMultiprocessor(function.ptr, block, shared)
+            driver.occupancyMaxActiveBlocksPerMultiprocessor(function.handle, block, shared)
         )
 
     def flag(self) -> tuple[int, Callable[[], int]]:
@@ -91,13 +106,51 @@ class CudaDevice:
         import cupy
 
         memory = cupy.cuda.alloc(size_bytes)
-        if cupy.cuda.get_current_stream().is_capturing():
+        if self.is_capturing():
             self._captured.append(memory)
         return int(memory.ptr), memory
 
     def ptx(self, text: str, name: str) -> str:
         """A unit as text of NVIDIA's virtual machine."""
         return nvrtc.ptx(text, name, self.capability())
+
+
+class CudaFunction:
+    """A kernel that is called through the driver's own function.
+
+    Attributes:
+        handle: the driver's.
+    """
+
+    __slots__ = ("_kept", "_launch", "handle")
+
+    def __init__(self, found: Any) -> None:
+        """Take CuPy's function, which keeps the loaded unit."""
+        from cupy.cuda import driver
+
+        self._kept, self._launch, self.handle = found, driver.launchKernel, int(found.ptr)
+
+    def __call__(
+        self, grid: int, block: int, shared: int, stream: int, arguments: Arguments
+    ) -> None:
+        """Enqueue it on a stream."""
+        words = (grid, 1, 1, block, 1, 1, shared, stream, arguments.list_address, 0)
+        try:
+            self._launch(self.handle, *words)
+        except RuntimeError:  # a thread that has done nothing with CUDA yet has no context
+            if not _made_context():
+                raise
+            self._launch(self.handle, *words)
+
+
+def _made_context() -> bool:
+    """Make a context for this thread as CuPy itself does; whether there was none."""
+    from cupy.cuda import driver, runtime
+
+    if driver.ctxGetCurrent():
+        return False
+    runtime.memGetInfo()
+    return True
 
 
 @lru_cache(maxsize=64)

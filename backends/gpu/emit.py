@@ -228,7 +228,10 @@ class _Map(Section):
                 lines.append(f"o{k}{at} = {self._offset(k)};")
         for k, desc in enumerate(nest.loads):
             source, last = f"a.p{k} + o{k}{at}", f"left{at}, {self.alone(k)}"
-            if desc.access == CONTIGUOUS:
+            if desc.counted and desc.access != INVARIANT:
+                step = f"(Offset)a.s{k}" if self.is_strided(k) else cxx.itemsize(desc.dtype)
+                lines.append(f"count_places(x{k}{at}, {source}, {step}, left{at});")
+            elif desc.access == CONTIGUOUS:
                 lines.append(f"load(x{k}{at}, {source}, {self.whole(k, left)}, {last});")
             elif desc.access != INVARIANT:
                 lines.append(f"gather(x{k}{at}, {source}, (Offset)a.s{k}, {last});")

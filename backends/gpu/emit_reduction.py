@@ -328,6 +328,10 @@ class Reduction(Section):
 
     def _load(self, k: int, name: str, address: str, left: str) -> str:
         """Fill a vector."""
+        if self.is_counted(k):
+            along = self.operands[k].access == CONTIGUOUS
+            step = str(cxx.itemsize(self.operands[k].dtype)) if along else self._step(k)
+            return f"count_places({name}, {address}, {step}, {left});"
         last = f"{left}, {self.alone(k)}"
         if self.operands[k].access == CONTIGUOUS:
             return f"load({name}, {address}, {self.whole(k, left)}, {last});"

@@ -5,24 +5,17 @@ from __future__ import annotations
 import struct
 import threading
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
-
-import numpy as np
 
 from fuser.backend import Kernel
 from fuser.backends.gpu import geometry, reduction_plan
-from fuser.backends.gpu.device import CudaDevice, Function
+from fuser.backends.gpu.arguments import Arguments, Function, Prepared
+from fuser.backends.gpu.device import CudaDevice
 from fuser.backends.gpu.section import is_flagged
 from fuser.backends.gpu.stages import Stages
 from fuser.backends.gpu.variants import Variant
 from fuser.codegen import LoopNest
-
-
-@lru_cache(maxsize=256)
-def _by_value(size: int) -> np.dtype[Any]:
-    """A dtype of one element of `size` bytes: CuPy passes such an array by value."""
-    return np.dtype((np.void, size))
+from fuser.errors import BackendError
 
 
 class FusedKernelCUDA(Kernel):
@@ -89,6 +82,12 @@ class FusedKernelCUDA(Kernel):
         function = self._function(section, Variant(plan.wide, plan.split))
         prefix, read = b"", None
         if self._flagged[section]:
+            if self._device.is_capturing():
+                raise BackendError(
+                    f"{self.name} may meet a value for which NumPy raises, so each call waits for "
+                    "its end: it cannot be captured in a CUDA graph. Use integer powers with "
+                    "unsigned exponents, or errstate=False."
+                )
             address, read = self._device.flag()
             prefix = struct.pack("=Q", address)
         if self._stages[section] is None:
@@ -105,8 +104,28 @@ class FusedKernelCUDA(Kernel):
 
     def _enqueue(self, function: Function, plan: geometry.LaunchPlan, block: bytes) -> None:
         """Hand the kernel its one argument, a structure by value."""
-        arguments = np.frombuffer(block, _by_value(len(block)))
-        function((plan.grid,), (plan.block,), (arguments,), plan.shared)
+        stream = self._device.stream(self._device.number())
+        function(plan.grid, plan.block, plan.shared, stream, Arguments(block))
+
+    def prepare(
+        self, section: int, pointers: int, rest: bytes, scalars: int, extent: Any
+    ) -> Prepared | None:
+        """A launch that only wants addresses and scalars; None for one of several steps.
+
+        Args:
+            section: the loop nest.
+            pointers: how many addresses it takes.
+            rest: what `lay_out` packed.
+            scalars: how many scalars it takes.
+            extent: the launch plan.
+        """
+        plan: geometry.LaunchPlan = extent
+        if self._flagged[section] or plan.scratch_bytes or plan.phases != 1:
+            return None
+        prefix = b"" if self._stages[section] is None else struct.pack("=QQ", 0, 0)
+        function = self._function(section, Variant(plan.wide, plan.split))
+        sizes = (plan.grid, plan.block, plan.shared)
+        return Prepared(function, sizes, prefix, pointers, rest, scalars)
 
     def text(self, kind: str) -> str:
         """CUDA C++ ("source") or "ptx", also as "optimized"."""

@@ -88,7 +88,8 @@ def vector_width(nest: LoopNest) -> int:
     The widest contiguous operand moves 16 bytes at a time; narrow ones beside it at least 4
     elements or 16 bytes.
     """
-    sizes = [itemsize(d.dtype) for d in nest.loads if d.access == CONTIGUOUS]
+    read = [d for d in nest.loads if not d.counted]
+    sizes = [itemsize(d.dtype) for d in read if d.access == CONTIGUOUS]
     sizes += [itemsize(d.dtype) for _, d in nest.stores if d.access == CONTIGUOUS]
     if not sizes:
         return 1
@@ -103,7 +104,7 @@ def unroll(nest: LoopNest) -> int:
     """How many vectors a thread loads before it computes."""
     if any(TABLE[instruction.op].heavy for instruction in nest.body) or len(nest.body) > 32:
         return 1
-    moving = [d for d in nest.loads if d.access != INVARIANT]
+    moving = [d for d in nest.loads if d.access != INVARIANT and not d.counted]
     loaded = vector_width(nest) * sum(itemsize(d.dtype) for d in moving)
     return max(1, min(4, IN_FLIGHT // loaded)) if loaded else 1
 

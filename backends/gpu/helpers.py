@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from fuser import philox
 from fuser.backends.gpu import special
+from fuser.backends.gpu.complex_helpers import COMPLEX_HELPERS
 from fuser.backends.gpu.reduction_helpers import REDUCTION_HELPERS
 
 #: name -> definition; a function is defined after those that it calls.
@@ -95,6 +96,41 @@ INLINE void gather(Lanes<T, N>& x, const char* from, Offset step, int left, bool
 }
 """)
 
+_add("bfloat_to_float", """
+// bfloat16 is the upper half of a float.
+INLINE float bfloat_to_float(unsigned short bits) {
+    return __uint_as_float((unsigned int)bits << 16);
+}
+""")
+
+_add("bfloat_from_float", """
+// To the nearest, ties to even; NaN stays one.
+INLINE unsigned short bfloat_from_float(float x) {
+    const unsigned int bits = (unsigned int)__float_as_int(x);
+    if (x != x) return (unsigned short)((bits >> 16 & 0x8000u) | 0x7fc0u);
+    return (unsigned short)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+""")
+
+_add("round_bfloat", """
+INLINE float round_bfloat(float x) { return bfloat_to_float(bfloat_from_float(x)); }
+""")
+
+_add("place_at", """
+// The element of an operand without memory: its address in elements, which are of 8 bytes.
+INLINE long long place_at(const char* at) { return (long long)at >> 3; }
+""")
+
+_add("count_places", """
+// The first `left` of N elements `step` bytes apart, the last one repeated.
+template <int N, class Offset>
+INLINE void count_places(Lanes<long long, N>& x, const char* from, Offset step, int left) {
+    #pragma unroll
+    for (int j = 0; j < N; ++j)
+        x.lane[j] = place_at(from) + (j < left ? j : left - 1) * (long long)step / 8;
+}
+""")
+
 _add("store", """
 template <class T, int N> INLINE void store(const Lanes<T, N>& x, char* to, bool whole, int left) {
     typedef typename Lanes<T, N>::Word Word;
@@ -133,6 +169,7 @@ struct Divider {
 """)
 
 HELPERS.update(REDUCTION_HELPERS)
+HELPERS.update(COMPLEX_HELPERS)
 
 # -- float16 --------------------------------------------------------------------------------
 

@@ -19,7 +19,8 @@ from fuser.ops import Op
 _SPECIAL = {"erf": "erf", "erfc": "erfc", "lgamma": "gammaln", "sigmoid": "expit"}
 #: rows that are NumPy formulas of functions that CuPy has
 _FORMULAS = frozenset(
-    "where rsqrt modf_fraction modf_integral frexp_mantissa frexp_exponent".split()
+    "where real imag join_complex rsqrt modf_fraction modf_integral frexp_mantissa "
+    "frexp_exponent".split()
 )
 
 

@@ -8,6 +8,7 @@ from fuser.backends.gpu import cxx
 from fuser.backends.gpu.geometry import ACCESS, vector_width
 from fuser.backends.gpu.spelling import EXACT_IN_HALF, spell
 from fuser.codegen import Instruction, LoopNest
+from fuser.errors import Unsupported
 from fuser.ops import TABLE
 from fuser.specs import CONTIGUOUS, INVARIANT, TensorDesc
 
@@ -22,6 +23,8 @@ def is_flagged(nest: LoopNest) -> bool:
 
 def _warns(instruction: Instruction) -> bool:
     """Whether a checked nest looks at this operation."""
+    if instruction.dtype in cxx.PARTS:
+        raise Unsupported("unsupported-dtype", instruction.op, "complex, with errstate=True", "")
     division = instruction.op in ("floor_divide", "remainder", "fmod")
     return "float" in instruction.dtype or division
 
@@ -49,12 +52,16 @@ class Section:
         """Whether the innermost stride is data."""
         return self.operands[k].access not in (CONTIGUOUS, INVARIANT)
 
+    def is_counted(self, k: int) -> bool:
+        """Whether an operand has no memory: its elements are their own places."""
+        return self.operands[k].counted
+
     def may_alias(self, k: int) -> bool:
         """Whether an output may be this very input: `out=` one array, read where it is written.
 
         The executor allows no other overlap, and this one only for a kernel's only output.
         """
-        if self.several or len(self.nest.stores) != 1:
+        if self.several or len(self.nest.stores) != 1 or self.is_counted(k):
             return False
         load, store = self.operands[k], self.operands[-1]
         same_size = cxx.itemsize(load.dtype) == cxx.itemsize(store.dtype)
@@ -66,6 +73,8 @@ class Section:
 
     def fetch(self, k: int, address: str) -> str:
         """Read one element."""
+        if self.is_counted(k):
+            return f"place_at({address})"
         return f"fetch<{cxx.MEMORY[self.operands[k].dtype]}>({address}, {self.alone(k)})"
 
     def facts(self, steps: Sequence[str]) -> list[str]:
@@ -76,7 +85,7 @@ class Section:
         """
         lines = []
         for k, desc in enumerate(self.operands):
-            if desc.access == CONTIGUOUS and self.width > 1:
+            if desc.access == CONTIGUOUS and self.width > 1 and not desc.counted:
                 size = min(ACCESS, cxx.itemsize(desc.dtype) * self.width)
                 parts = [f"(word)a.p{k}", *(f"(word)a.s{k}_{step}" for step in steps)]
                 lines.append(
@@ -113,8 +122,8 @@ class Section:
         if instruction.op == "cast":
             return cxx.convert(names[0], source, result)
         expression = spell(instruction.op, source, result, names)
-        if result == "float16" and instruction.op not in EXACT_IN_HALF:
-            expression = f"round_half({expression})"
+        if result in cxx.ROUNDED and instruction.op not in EXACT_IN_HALF:
+            expression = f"{cxx.ROUNDED[result]}({expression})"
         return expression
 
     def checks(self, instruction: Instruction, result: str, names: list[str]) -> list[str]:
@@ -144,9 +153,13 @@ def from_memory(expression: str, dtype: str) -> str:
     """From the type in memory to the type in registers."""
     if dtype == "bool":
         return f"{expression} != 0"
+    if dtype == "bfloat16":
+        return f"bfloat_to_float({expression})"
     return f"half_to_float({expression})" if dtype == "float16" else expression
 
 
 def to_memory(expression: str, dtype: str) -> str:
     """From the type in registers to the type in memory."""
+    if dtype == "bfloat16":
+        return f"bfloat_from_float({expression})"
     return f"half_from_float({expression})" if dtype == "float16" else expression

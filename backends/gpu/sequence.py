@@ -1,34 +1,68 @@
-"""All loop nests of a bound call, with everything prepared but addresses and scalars."""
+"""All loop nests of a bound call, with everything prepared but addresses and scalars.
+
+What a call does in Python: pack scalars, allocate results, look at every address once, then one
+`pack_into` and one `cuLaunchKernel` for each loop nest. Nothing waits for the device, and memory
+comes from CuPy's pool alone, so a call can be captured in a CUDA graph.
+"""
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from fuser.launch import Launch, pack_scalars
+from fuser.specs import is_counted
+
+
+class _Step:
+    """One loop nest: its operands, its scalars, and how it is launched."""
+
+    __slots__ = ("_kernel", "extent", "number", "operands", "prepared", "rest", "scalars")
+
+    def __init__(self, kernel: Any, number: int, section: Any) -> None:
+        self._kernel, self.number = kernel, number
+        self.rest, self.extent, self.scalars = section.rest, section.extent, section.scalars
+        # Positions have no memory: they start at address 0.
+        self.operands = [
+            (None if is_counted(name) else name, offset) for name, offset in section.operands
+        ]
+        self.prepared = kernel.prepare(
+            number, len(section.operands), section.rest, len(section.scalars), section.extent
+        )
+
+    def launch(self, backend: Any, pointers: list[int], scalars: bytes) -> int:
+        """Enqueue what has several phases or may raise; not 0 when NumPy raises for a value."""
+        block = backend.pack(pointers, self.rest + scalars)
+        return int(self._kernel.launch(self.number, block, self.extent))
 
 
 class Sequence:
-    """A bound launch whose argument blocks are laid out once."""
+    """A bound launch whose argument blocks are laid out once for each device."""
 
     def __init__(self, launch: Launch) -> None:
         """Prepare every kernel's arguments; `launch` must need no copies."""
+        self._launch = launch
         self._backend = launch.backend
-        self._fresh = launch.fresh
-        self._steps = [
-            (
-                group.kernel.launch,
-                number,
-                struct.Struct(f"={len(section.operands)}Q").pack,
-                section.operands,
-                section.rest,
-                section.scalars,
-                section.extent,
-            )
-            for group in launch.groups
-            for number, section in group.sections
+        self._device = launch.backend.device  # type: ignore[attr-defined]
+        empty = launch.backend.empty
+        self._fresh = [
+            (e.name, partial(empty, e.shape, e.dtype) if e.order is None
+             else partial(e.make, launch.backend))
+            for e in launch.fresh
+        ]  # fmt: skip
+        self._scalars = any(s.scalars for group in launch.groups for _, s in group.sections)
+        self._devices: dict[int, list[_Step]] = {}
+        self._steps_on(self._device.number())
+
+    def _steps_on(self, number: int) -> list[_Step]:
+        """The loop nests with the kernels of the current device."""
+        found = self._devices[number] = [
+            _Step(group.kernel, place, section)
+            for group in self._launch.groups
+            for place, section in group.sections
         ]
+        return found
 
     def run(self, arrays: dict[str, Any], numbers: Mapping[str, Any]) -> int:
         """Allocate outputs into `arrays` and enqueue every loop nest.
@@ -44,18 +78,25 @@ class Sequence:
             OverflowError: a Python integer does not fit the dtype that it meets.
             BackendError: an array is on another device than the current one, or misaligned.
         """
-        scalars = [pack_scalars(step[5], numbers) if step[5] else b"" for step in self._steps]
-        for entry in self._fresh:
-            if entry.name not in arrays:
-                arrays[entry.name] = entry.make(self._backend)
-        address = self._backend.address
-        places = {name: address(array) for name, array in arrays.items()}
+        device, backend = self._device, self._backend
+        number = device.number()
+        steps = self._devices.get(number) or self._steps_on(number)
+        packed = [b""] * len(steps)
+        if self._scalars:
+            packed = [pack_scalars(s.scalars, numbers) if s.scalars else b"" for s in steps]
+        for name, make_one in self._fresh:
+            if name not in arrays:
+                arrays[name] = make_one()
+        places: dict[str | None, int] = backend.addresses(arrays, number)  # type: ignore[attr-defined]
+        places[None] = 0
+        stream = device.stream(number)
         status = 0
-        for (launch, number, pack, operands, rest, _, extent), values in zip(
-            self._steps, scalars, strict=True
-        ):
-            pointers = [places[name] + offset for name, offset in operands]
-            status |= launch(number, pack(*pointers) + rest + values, extent)
+        for step, scalars in zip(steps, packed, strict=True):
+            pointers = [places[name] + offset for name, offset in step.operands]
+            if step.prepared is not None:
+                step.prepared.enqueue(stream, pointers, scalars)
+            else:
+                status |= step.launch(backend, pointers, scalars)
         return status
 
 

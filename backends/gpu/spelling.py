@@ -15,8 +15,9 @@ import math
 
 import numpy as np
 
-from fuser.backends.gpu.cxx import REGISTER, itemsize, real, wrapping
+from fuser.backends.gpu.cxx import PARTS, REGISTER, itemsize, real, wrapping
 from fuser.errors import Unsupported
+from fuser.ops import TABLE, admits
 
 
 def _ints(both: str = "", *, i: str = "", u: str = "") -> dict[str, str]:
@@ -43,6 +44,15 @@ def _extreme(sign: str, nan: str) -> dict[str, str]:
     """
     form = f"{{x}} {sign} {{y}} || {{{nan}}} != {{{nan}}} ? {{x}} : {{y}}"
     return {"f": form, "float16": form.replace(f" {sign} ", f" {sign}= ", 1)}
+
+
+def _complex(rows: str) -> dict[str, str]:
+    """Rows that a function of ours computes on complex numbers."""
+    arguments = {"add", "subtract", "multiply", "divide", "power"}
+    return {
+        row: f"complex_{row}{{f}}({'{x}, {y}' if row in arguments else '{x}'})"
+        for row in rows.split()
+    }
 
 
 def _function(name: str, single: str = "") -> dict[str, str]:
@@ -193,7 +203,27 @@ SPELLING: dict[str, dict[str, str]] = {
     "modf_integral": {"f": "trunc{f}({x})"},
     "where": dict.fromkeys("biuf", "{x} ? {y} : {z}"),
     "cast": dict.fromkeys("biuf", "{x}"),  # spelled by cxx.convert
+    "join_complex": {"float32": "make_float2({x}, {y})", "float64": "make_double2({x}, {y})"},
 }  # fmt: skip
+
+#: row -> template for complex operands.
+COMPLEX: dict[str, str] = {
+    **_complex("add subtract multiply divide reciprocal power exp log sqrt sin cos"),
+    "negative": "{make}(-{x}.x, -{x}.y)",
+    "positive": "{x}",
+    "conjugate": "{make}({x}.x, -{x}.y)",
+    "real": "{x}.x",
+    "imag": "{x}.y",
+    "absolute": "(float)hypot((double){x}.x, (double){x}.y)",
+    "square": "complex_multiply{f}({x}, {x})",
+    "equal": "{x}.x == {y}.x && {x}.y == {y}.y",
+    "not_equal": "{x}.x != {y}.x || {x}.y != {y}.y",
+    "isnan": "{x}.x != {x}.x || {x}.y != {x}.y",
+    "isinf": "fabs{f}({x}.x) == {inf} || fabs{f}({x}.y) == {inf}",
+    "isfinite": "fabs{f}({x}.x) < {inf} && fabs{f}({x}.y) < {inf}",
+    "where": "{x} ? {y} : {z}",
+    "cast": "{x}",
+}
 
 #: Rows whose result is a float16 number already when the operands are.
 EXACT_IN_HALF = frozenset(
@@ -205,6 +235,12 @@ EXACT_IN_HALF = frozenset(
 def form(op: str, dtype: str) -> str | None:
     """The template of a row for a dtype of its last operand, or None where there is none."""
     forms = SPELLING.get(op, {})
+    if dtype in PARTS:
+        wide = {"absolute": "hypot({x}.x, {x}.y)"} if dtype == "complex128" else {}
+        return wide.get(op) or COMPLEX.get(op)
+    if dtype == "bfloat16":
+        known = op in TABLE and admits(TABLE[op], np.dtype(dtype))
+        return forms.get("bfloat16") or forms.get("f") if known else None
     return forms.get(dtype) or forms.get(np.dtype(dtype).kind)
 
 
@@ -224,7 +260,7 @@ def spell(op: str, dtype: str, result: str, operands: list[str]) -> str:
     if template is None:
         raise Unsupported("unsupported-op", op, f"the GPU backend has no {dtype} form", "")
     words = dict(zip("xyz", operands, strict=False))
-    kind = np.dtype(dtype).kind
+    kind = "f" if dtype == "bfloat16" else np.dtype(dtype).kind
     register = REGISTER[dtype]
     words.update(T=register, R=REGISTER[result], r=_suffix(result))
     if kind in "iu":
@@ -234,6 +270,9 @@ def spell(op: str, dtype: str, result: str, operands: list[str]) -> str:
     if kind == "f":
         words.update(f=_suffix(dtype), inf=real(math.inf, register))
         words.update(radian=_rounded(math.pi / 180, dtype), degree=_rounded(180 / math.pi, dtype))
+    if kind == "c":
+        part = PARTS[dtype]
+        words.update(f=_suffix(part), inf=real(math.inf, REGISTER[part]), make=f"make_{register}")
     return template.format(**words)
 
 

@@ -124,12 +124,16 @@ class Stages:
         for stage in range(self.last + 1):
             for k in self.loads_of(stage):
                 uses.setdefault(k, []).append(stage)
-        several = [k for k, stages in uses.items() if len(stages) > 1]
+        several = [
+            k for k, stages in uses.items() if len(stages) > 1 and not self.nest.loads[k].counted
+        ]
         several.sort(key=lambda k: -cxx.itemsize(self.nest.loads[k].dtype))
         return {k: uses[k][0] for k in several}
 
     def vector_bytes(self, k: int) -> int:
-        """Bytes of one vector of an operand in shared memory."""
+        """Bytes of one vector of an operand in memory."""
+        if self.nest.loads[k].counted:
+            return 0
         return cxx.itemsize(self.nest.loads[k].dtype) * self.width
 
     @property

@@ -81,3 +81,34 @@ def test_what_is_no_seed_or_probability_is_refused() -> None:
         functional.rand_like(x, seed=0.5)
     with pytest.raises(ValueError, match="probability"):
         functional.dropout(x, 1.5, seed=0)
+
+
+def test_random_numbers_and_what_is_around_them_are_one_kernel() -> None:
+    """Nothing but the arguments is read, whatever is broadcast; no length is compiled for."""
+
+    def function(x: Any, bias: Any) -> Any:
+        return np.tanh(functional.dropout(x * 2 + bias, 0.25, seed=9, offset=5)) - bias
+
+    fused = fuser.fuse(function, fallback="error")
+    compiled = []
+    for rows, columns in ((40, 33), (7, 8), (100, 3)):
+        x = np.linspace(-1, 1, rows * columns, dtype=np.float32).reshape(rows, columns)
+        np.testing.assert_allclose(fused(x, x[0]), function(x, x[0]), rtol=1e-6, atol=1e-6)
+        compiled.append(fuser.n_compiled_kernels())
+    assert compiled[0] == compiled[-1]
+    explained = fused.explain(x, x[0])
+    assert len(explained.groups) == 1
+    assert explained.ledger.planned_bytes == 2 * x.nbytes + x[0].nbytes
+
+
+def test_a_slice_of_an_array_gets_its_own_places() -> None:
+    """The offset of a part of a stream gives that part of the stream."""
+    whole = functional.rand_like(np.zeros(1000, np.float32), seed=3)
+    fused = fuser.fuse(
+        lambda x, at: functional.rand_like(x, seed=3, offset=at), fallback="error"
+    )
+    for begin, end in ((0, 10), (17, 400), (999, 1000)):
+        found = fused(np.zeros(end - begin, np.float32), begin)
+        np.testing.assert_array_equal(found, whole[begin:end])
+    inside = fuser.fuse(lambda x: functional.rand_like(x, seed=3)[5:90:4], fallback="error")
+    np.testing.assert_array_equal(inside(np.zeros(1000, np.float32)), whole[5:90:4])

@@ -29,7 +29,15 @@ from tests.requirements import find
 ATTRIBUTES = {"MultiProcessorCount": 1, "MaxSharedMemoryPerBlockOptin": 227 << 10}
 DEVICES = 2
 _current = [0]
-_capturing = [False]
+#: What tests change: whether work is being captured; whether anything but launches and the pool is
+#: an error meanwhile; whether the thread has a context.
+state: dict[str, Any] = {"capturing": False, "strict": False, "context": 1}
+
+
+def _check(what: str) -> None:
+    """Refuse what a CUDA graph cannot capture."""
+    if state["strict"]:
+        raise CUDARuntimeError(f"cudaErrorStreamCaptureUnsupported: {what}")
 
 
 class CUDARuntimeError(RuntimeError):
@@ -88,6 +96,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801 - CuPy's name
 
     def get(self) -> Any:
         """A copy in the host's memory."""
+        _check("a copy to the host")
         return self._host.copy()
 
     def __array__(self, *_: Any, **__: Any) -> Any:
@@ -128,12 +137,15 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801 - CuPy's name
         return len(self._host)
 
     def __bool__(self) -> bool:
+        _check("a copy to the host")
         return bool(self._host)
 
     def __int__(self) -> int:
+        _check("a copy to the host")
         return int(self._host)
 
     def __float__(self) -> float:
+        _check("a copy to the host")
         return float(self._host)
 
     def __repr__(self) -> str:
@@ -210,7 +222,7 @@ def _compile(program: Any, options: tuple[str, ...]) -> None:
 
 
 class Function:
-    """As cupy.cuda.function.Function: called with a grid, a block and its arguments."""
+    """As cupy.cuda.function.Function."""
 
     def __init__(self, library: Any, name: str) -> None:
         self.run = getattr(library, f"run_{name}")
@@ -219,14 +231,27 @@ class Function:
         self.launches: list[tuple[int, int, int]] = []
         _functions[self.ptr] = self
 
-    def __call__(
-        self, grid: tuple[int], block: tuple[int], args: Any, shared_mem: int = 0
-    ) -> None:
-        """Run it now."""
-        if _allowed.get(self.ptr, 48 << 10) < shared_mem:
-            raise CUDARuntimeError("cudaErrorInvalidValue: too much shared memory")
-        self.launches.append((grid[0], block[0], shared_mem))
-        self.run(grid[0], block[0], args[0].ctypes.data)
+
+
+def _launch_kernel(
+    handle: int, grid: int, grid_y: int, grid_z: int, block: int, block_y: int, block_z: int,
+    shared: int, stream: int, arguments: int, extra: int,
+) -> None:  # fmt: skip
+    """As cupy.cuda.driver.launchKernel: run it now."""
+    if not state["context"]:
+        raise CUDARuntimeError("CUDA_ERROR_INVALID_CONTEXT")
+    found = _functions[handle]
+    if _allowed.get(handle, 48 << 10) < shared or (grid_y, grid_z, block_y, block_z) != (1,) * 4:
+        raise CUDARuntimeError("cudaErrorInvalidValue")
+    found.launches.append((grid, block, shared))
+    address = ctypes.c_void_p.from_address(arguments).value
+    _launcher[0](found, grid, block, address)
+
+
+#: What runs a kernel; a test of what a call costs puts another one here.
+_launcher: list[Callable[..., None]] = [
+    lambda found, grid, block, address: found.run(grid, block, address)
+]
 
 
 _functions: dict[int, Function] = {}
@@ -254,8 +279,13 @@ def _alloc(size_bytes: int) -> _Memory:
 class _Stream:
     """The current stream: work is done at once."""
 
+    ptr = 0
+
+    def __init__(self, device: int = -1) -> None:
+        self.device_id = device
+
     def is_capturing(self) -> bool:
-        return _capturing[0]
+        return bool(state["capturing"])
 
 
 class Event:
@@ -267,6 +297,7 @@ class Event:
 
     def synchronize(self) -> None:
         """Nothing is under way."""
+        _check("synchronize")
 
 
 def _module(name: str, **contents: Any) -> ModuleType:
@@ -284,6 +315,7 @@ def _array_function(name: str) -> Callable[..., Any]:
         return found  # type: ignore[no-any-return] # a dtype or a constant
 
     def function(*args: Any, **kwargs: Any) -> Any:
+        _check(name)
         return wrap(found(*unwrap(args), **unwrap(kwargs)))
 
     return function
@@ -293,6 +325,7 @@ def _asarray(value: Any, *args: Any, **kwargs: Any) -> Any:
     """As cupy.asarray: NumPy arrays are copied to the device."""
     if isinstance(value, ndarray) and not args and not kwargs:
         return value
+    _check("a copy to the device")
     host = value._host if isinstance(value, ndarray) else np.array(value)
     return wrap(np.asarray(host, *args, **kwargs))
 
@@ -306,7 +339,8 @@ def _modules() -> dict[str, ModuleType]:
     """Everything that can be imported."""
     runtime = _module(
         "cupy.cuda.runtime", getDevice=lambda: _current[0], getDeviceCount=lambda: DEVICES,
-        CUDARuntimeError=CUDARuntimeError, deviceSynchronize=lambda: None,
+        CUDARuntimeError=CUDARuntimeError, deviceSynchronize=lambda: _check("synchronize"),
+        memGetInfo=lambda: state.update(context=1),
     )  # fmt: skip
     nvrtc = _module(
         "cupy.cuda.nvrtc", NVRTCError=NVRTCError, getVersion=lambda: (13, 0),
@@ -318,6 +352,7 @@ def _modules() -> dict[str, ModuleType]:
     driver = _module(
         "cupy.cuda.driver",
         occupancyMaxActiveBlocksPerMultiprocessor=lambda function, block, shared: 2,
+        launchKernel=_launch_kernel, ctxGetCurrent=lambda: state["context"],
         funcSetAttribute=lambda function, attribute, value: _allowed.update({function: value}),
     )
     function = _module("cupy.cuda.function", Module=Module, Function=Function)

@@ -7,6 +7,7 @@ import hashlib
 import re
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,9 @@ import numpy as np
 
 from fuser.backend import CompileError
 from fuser.backends.gpu import geometry
+from fuser.backends.gpu.arguments import Arguments, Function
 from fuser.backends.gpu.backend import GpuBackend
-from fuser.backends.gpu.device import CudaDevice, Function
+from fuser.backends.gpu.device import CudaDevice
 from fuser.backends.gpu.variants import Variant
 from tests.requirements import find
 
@@ -112,12 +114,20 @@ class HostDevice(CudaDevice):
         run.argtypes = [ctypes.c_uint, ctypes.c_uint, ctypes.c_void_p]
 
         def launch(
-            grid: tuple[int], block: tuple[int], arguments: tuple[Any], shared: int = 0
+            grid: int, block: int, shared: int, stream: int, arguments: Arguments
         ) -> None:
-            self.grids.append(*grid)
-            run(*grid, *block, arguments[0].ctypes.data)
+            self.grids.append(grid)
+            run(grid, block, arguments.address)
 
         return launch
+
+    def stream(self, number: int) -> int:
+        """None."""
+        return 0
+
+    def is_capturing(self) -> bool:
+        """Never."""
+        return False
 
     def resources(self) -> geometry.Resources:
         """One multiprocessor as large as an H200's."""
@@ -157,6 +167,10 @@ class HostGpuBackend(GpuBackend):
     def address(self, array: Any) -> int:
         """The address of the first element."""
         return int(array.__array_interface__["data"][0])
+
+    def addresses(self, arrays: Mapping[str, Any], device: int) -> dict[Any, int]:
+        """Those of NumPy arrays."""
+        return {name: self.address(array) for name, array in arrays.items()}
 
     @property
     def array_module(self) -> Any:

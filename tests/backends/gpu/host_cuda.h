@@ -15,6 +15,11 @@ static Triple threadIdx, blockIdx, blockDim, gridDim;
 struct __attribute__((aligned(8))) uint2 { unsigned int x, y; };
 struct __attribute__((aligned(16))) uint4 { unsigned int x, y, z, w; };
 
+struct __attribute__((aligned(8))) float2 { float x, y; };
+struct __attribute__((aligned(16))) double2 { double x, y; };
+static inline float2 make_float2(float x, float y) { return {x, y}; }
+static inline double2 make_double2(double x, double y) { return {x, y}; }
+
 // A device faults on misaligned addresses: so does this.
 template <class T> static inline T __ldg(const T* from) {
     if ((unsigned long long)from % sizeof(T) != 0) __builtin_trap();

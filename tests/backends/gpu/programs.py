@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from fuser import functional
+
 Program = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
@@ -66,5 +68,12 @@ PROGRAMS: dict[str, Program] = {
     "power": (lambda x, y: x**y, (numbers(99, dtype="int32"), numbers(99, dtype="int32") % 5)),
     "booleans": (lambda x, y: ~(x | y) ^ x, (_LONG > 1, _LONG < 1.5)),
     "black-scholes": (_black_scholes, (_LONG, numbers(5003, seed=1), numbers(5003, seed=2))),
+    "dropout": (lambda x, y: functional.dropout(x * 2 + y, 0.25, seed=9), (_TABLE, _TABLE[0])),
+    "random-doubles": (lambda x: functional.rand_like(x, seed=5, offset=2**33),
+                       (numbers(9, 64, dtype="float64").T,)),
+    "places": (lambda x: x * np.arange(x.shape[1]) + np.arange(x.shape[0])[:, None], (_TABLE,)),
+    "places-backwards": (lambda x: (x[:, ::2] + np.arange(x.shape[1])[::-2]).T, (_TABLE,)),
+    "places-checked": (lambda x: 2 ** (x.shape[0] - 1 - np.arange(x.shape[0])) + x,
+                       (numbers(45, dtype="int64"),)),
     "nothing-read": (lambda x: np.zeros_like(x) + 3, (_LONG,)),
 }  # fmt: skip

@@ -82,5 +82,8 @@ REDUCTIONS: dict[str, Program] = {
     "backwards": (lambda x: x.argmin(axis=1), (_TABLE[:, ::-1],)),
     "stored-too": (lambda x: (x * 2, (x * 2).sum(axis=1)), (_TABLE,)),
     "weights-along-columns": (lambda x, w: (x * w[:, None]).sum(axis=0), (_TABLE, _TABLE[:, 0])),
+    "places-in-rows": (lambda x: (x * np.arange(x.shape[1])).sum(axis=1), (_TABLE,)),
+    "places-in-columns": (lambda x: (x * np.arange(x.shape[0])[:, None]).sum(axis=0), (_TABLE,)),
+    "causal": (lambda x: _softmax(np.where(np.tri(*x.shape), x, -1e9)), (numbers(40, 40),)),
     "of-nothing": (lambda x: (x.sum(axis=1), x.prod(axis=1)), (np.ones((5, 0), "float32"),)),
 }  # fmt: skip

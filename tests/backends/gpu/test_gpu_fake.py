@@ -5,6 +5,7 @@ The host compiles and executes the kernels; the shared suite and the tests for d
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -130,3 +131,69 @@ def test_known_calls_take_the_short_way(cupy: Any) -> None:
     assert fused._ready
     with cupy.cuda.Device(1), pytest.raises(BackendError, match="current device is 1"):
         fused(x, 3.0)
+
+
+def test_a_known_call_waits_for_nothing_and_takes_memory_from_the_pool_alone(
+    cupy: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a CUDA graph may capture: launches and CuPy's arrays; every other call is an error."""
+    functions = (
+        lambda x, y: x * 2 + y,
+        lambda x, y: np.exp(x - x.max(axis=1, keepdims=True)) * y,
+        lambda x, y: (x * y).sum(),
+        lambda x, y: fuser.functional.dropout(x + y, 0.5, seed=3).mean(axis=0),
+    )
+    x = cupy.asarray(np.linspace(0, 1, 35 * 41).reshape(35, 41).astype(np.float32))
+    want = []
+    for function in functions:
+        fused = fuser.fuse(function, fallback="error")
+        fused(x, x)
+        want.append((fused, fused(x, x)))
+    monkeypatch.setitem(fake_cupy.state, "capturing", True)
+    monkeypatch.setitem(fake_cupy.state, "strict", True)
+    found = [fused(x, x) for fused, _ in want]
+    monkeypatch.undo()
+    for one, (_, other) in zip(found, want, strict=True):
+        np.testing.assert_array_equal(one.get(), other.get())
+
+
+def test_what_has_to_wait_cannot_be_captured(
+    cupy: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Integer powers may raise, so a call looks at a flag when it is done: said beforehand."""
+    fused = fuser.fuse(lambda x: x**x, fallback="error")
+    x = cupy.asarray(np.arange(5))
+    fused(x)
+    monkeypatch.setitem(fake_cupy.state, "capturing", True)
+    with pytest.raises(BackendError, match="cannot be captured"):
+        fused(x)
+
+
+def test_a_thread_without_a_context_gets_one(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver refuses the first launch of a thread that has not used CUDA."""
+    fused = fuser.fuse(lambda x: x + 1, fallback="error")
+    x = cupy.ones(3)
+    fused(x)
+    monkeypatch.setitem(fake_cupy.state, "context", 0)
+    np.testing.assert_array_equal(fused(x).get(), [2, 2, 2])
+    assert fake_cupy.state["context"]
+
+
+def test_launches_take_few_steps_of_python(cupy: Any) -> None:
+    """Calls of Python functions on the way of a known call, the launch itself among them."""
+    fused = fuser.fuse(lambda x, y: x * 2 + y, fallback="error")
+    x = cupy.ones(100)
+    fused(x, x)
+    fused(x, x)
+    calls: list[str] = []
+
+    def note(frame: Any, event: str, argument: Any) -> None:
+        if event == "call" and "fuser" in frame.f_globals.get("__name__", "").split("."):
+            calls.append(frame.f_code.co_qualname)
+
+    sys.setprofile(note)
+    try:
+        fused(x, x)
+    finally:
+        sys.setprofile(None)
+    assert len(calls) <= 26, calls

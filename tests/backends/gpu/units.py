@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
+import numpy as np
+
 import fuser
-from fuser import config
+from fuser import config, infer
 from fuser.backend import get_backend, register_backend
 from fuser.backends.gpu.emit import emit
 from fuser.backends.gpu.variants import Variant
 from fuser.codegen import Instruction, LoopNest
-from fuser.ops import DTYPES
+from fuser.ops import DTYPES, PARTS, TABLE, admits, elementwise
 from fuser.specs import STRIDED, TensorDesc
 from tests.backends.cases import CASES, Case
 from tests.backends.gpu.all_programs import ALL
@@ -33,7 +37,7 @@ class RecordingDevice(HostDevice):
 
     def function(self, module: Any, name: str) -> Any:
         """A kernel that does nothing."""
-        return lambda grid, block, arguments, shared=0: None
+        return lambda grid, block, shared, stream, arguments: None
 
 
 class _Recorder(HostGpuBackend):
@@ -83,7 +87,36 @@ def table_unit() -> str:
         by_dtypes.setdefault(case.dtypes, []).append(case)
     nests = [_nest(dtypes, cases) for dtypes, cases in by_dtypes.items()]
     nests += [_casts(dtype) for dtype in DTYPES]
+    nests += _extra_nests()
     return emit(nests, "table")
+
+
+def _extra_nests() -> list[LoopNest]:
+    """Rows and casts on what this backend has beyond the table's dtypes."""
+    extra = ["complex64", "complex128", *(["bfloat16"] if find_spec("ml_dtypes") else [])]
+    if "bfloat16" in extra:
+        import_module("ml_dtypes")
+    found = []
+    for name in extra:
+        dtype = np.dtype(name)
+        for arity in (1, 2):
+            rows = [
+                row for row in (*elementwise(), *(TABLE[part] for part in PARTS))
+                if row.arity == arity and row.shared and row.kinds and admits(row, dtype)
+                and row.name != "cast"
+            ]
+            body = tuple(
+                Instruction(row.name, tuple(range(arity)),
+                            infer.result_dtype(row, [dtype] * arity, "").name, name)
+                for row in rows
+            )
+            found.append(_stored((name,) * arity, body))
+        found.append(_casts(name))
+        found += [
+            _stored((other,), (Instruction("cast", (0,), name, other),)) for other in DTYPES
+        ]
+    part = _stored(("float32",), (Instruction("join_complex", (0, 0), "complex64", "float32"),))
+    return [*found, part]
 
 
 def _nest(dtypes: tuple[str, ...], cases: list[Case]) -> LoopNest:

@@ -1,0 +1,75 @@
+"""The one argument of a kernel: a structure by value, in memory that is written again and again."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Callable
+
+#: What the driver copies a launch's arguments from: an array of addresses, here of one.
+_Addresses = ctypes.c_void_p * 1
+
+
+class Arguments:
+    """A block of 8-byte words. A launch copies it, so it can be written again after that.
+
+    Attributes:
+        memory: the block, for `struct.pack_into`.
+        address: where it begins.
+        list_address: where the address of the block stands, as `cuLaunchKernel` wants it.
+    """
+
+    __slots__ = ("_list", "address", "list_address", "memory")
+
+    def __init__(self, block: bytes) -> None:
+        """Take a copy of a block."""
+        self.memory = (ctypes.c_char * len(block)).from_buffer_copy(block)
+        self.address = ctypes.addressof(self.memory)
+        self._list = _Addresses(self.address)
+        self.list_address = ctypes.addressof(self._list)
+
+
+#: (grid, block, bytes of shared memory, stream, arguments) -> None: enqueues a kernel.
+Function = Callable[[int, int, int, int, Arguments], None]
+
+
+class Prepared:
+    """One launch with everything written down but addresses and scalars."""
+
+    __slots__ = ("_block", "_free", "_function", "_grid", "_pack", "_place", "_scalars", "_shared",
+                 "_template")  # fmt: skip
+
+    def __init__(
+        self, function: Function, sizes: tuple[int, int, int], prefix: bytes, pointers: int,
+        rest: bytes, scalars: int,
+    ) -> None:  # fmt: skip
+        """Lay the block out.
+
+        Args:
+            function: the kernel on the current device.
+            sizes: blocks, threads of a block, bytes of shared memory.
+            prefix: words before the addresses.
+            pointers: how many addresses there are.
+            rest: words after them.
+            scalars: words of scalars at the end.
+        """
+        self._function = function
+        self._grid, self._block, self._shared = sizes
+        self._pack = struct.Struct(f"={pointers}Q").pack_into
+        self._place = len(prefix)
+        self._template = prefix + bytes(8 * pointers) + rest + bytes(8 * scalars)
+        self._scalars = len(self._template) - 8 * scalars
+        self._free: list[Arguments] = []
+
+    def enqueue(self, stream: int, pointers: list[int], scalars: bytes) -> None:
+        """Write the block and launch; threads that do so at once have blocks of their own."""
+        try:
+            arguments = self._free.pop()
+        except IndexError:
+            arguments = Arguments(self._template)
+        memory = arguments.memory
+        self._pack(memory, self._place, *pointers)
+        if scalars:
+            ctypes.memmove(arguments.address + self._scalars, scalars, len(scalars))
+        self._function(self._grid, self._block, self._shared, stream, arguments)
+        self._free.append(arguments)
