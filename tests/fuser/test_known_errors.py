@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser import fused_function
+from fuser import fused_function, purity
 from fuser.known_errors import LIMIT, KnownErrors
 
 EXTRA = np.ones(3)
@@ -17,9 +17,9 @@ def test_a_repeated_error_is_the_same_and_is_not_traced_again(
 ) -> None:
     """Type and text; other lengths are looked at anew, and the right ones run."""
     traced: list[Any] = []
-    trace_call = fused_function.trace_call
+    trace_call = purity.trace_call
     monkeypatch.setattr(
-        fused_function, "trace_call", lambda *given: traced.append(given) or trace_call(*given)
+        purity, "trace_call", lambda *given: traced.append(given) or trace_call(*given)
     )
     function = fuser.fuse(lambda a, b: a + b)
     texts = set()
