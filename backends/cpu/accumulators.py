@@ -150,7 +150,7 @@ def combine_lanes(
         return _combine_places(b, accumulator, first)
     parts = accumulator.parts
     if len(parts) == 1:
-        return [_halved(b, parts[0], lambda x, y: _pair(b, accumulator, x, y))]
+        return [halved(b, parts[0], lambda x, y: _pair(b, accumulator, x, y))]
     if accumulator.register == "float":
         return _combine_wide(b, parts[0], parts[1], keep_error)
     lanes = parts[0].lanes
@@ -169,11 +169,11 @@ def _combine_wide(b: Body, sums: Value, errors: Value, keep_error: bool) -> list
         return b.op("fadd", x, y)
 
     few = min(sums.lanes, WIDE_LANES)
-    error = b.cast("fpext", _halved(b, errors, add, few), "double")
+    error = b.cast("fpext", halved(b, errors, add, few), "double")
     # The error is not a number where a sum on the way was not finite: then it does not count.
     error = b.select(b.compare("fcmp ord", error, error), error, b.fconst(error, 0.0))
-    total = _halved(b, b.cast("fpext", sums, "double"), add, few)
-    total = _halved(b, add(total, error), add)
+    total = halved(b, b.cast("fpext", sums, "double"), add, few)
+    total = halved(b, add(total, error), add)
     rounded = b.cast("fptrunc", total, "float")
     if not keep_error:
         return [rounded]
@@ -181,7 +181,7 @@ def _combine_wide(b: Body, sums: Value, errors: Value, keep_error: bool) -> list
     return [rounded, b.cast("fptrunc", rest, "float")]
 
 
-def _halved(
+def halved(
     b: Body, value: Value, join: Callable[[Value, Value], Value], lanes: int = 1
 ) -> Value:
     """Values from all lanes in a few lanes, by halves."""
@@ -195,7 +195,7 @@ def _combine_places(b: Body, accumulator: Accumulator, first: str) -> list[Value
     """The extreme value of all lanes and its first place in the row."""
     value, index = accumulator.parts
     lanes = value.lanes
-    best = _halved(b, value, lambda x, y: _pair(b, accumulator, x, y))
+    best = halved(b, value, lambda x, y: _pair(b, accumulator, x, y))
     place = b.op("add", b.op("mul", index, b.constant_bits(index.scalar, lanes, lanes)),
                  iota(lanes, index.scalar))  # fmt: skip
     wide = b.splat(best, lanes)
@@ -206,7 +206,7 @@ def _combine_places(b: Body, accumulator: Accumulator, first: str) -> list[Value
         found = b.compare("icmp eq", value, wide)
     none = b.constant_bits(index.scalar, lanes, (1 << BITS[index.scalar]) - 1)
     place = b.select(found, place, none)
-    place = _halved(b, place, lambda x, y: b.select(b.compare("icmp ult", x, y), x, y))
+    place = halved(b, place, lambda x, y: b.select(b.compare("icmp ult", x, y), x, y))
     if place.scalar != "i64":
         place = b.cast("zext", place, "i64")
     return [best, b.op("add", place, Value(first, "i64", 1))]

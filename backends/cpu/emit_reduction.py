@@ -1,8 +1,9 @@
 """Loop nests that reduce, as LLVM IR text with explicit vectors.
 
 A nest runs through its elements once for every stage; a stage ends where a reduction's result is
-needed. Row: the innermost loop in memory is reduced, see `row_reduction`. Column: elements beside
-each other belong to different results, see `column_reduction`.
+needed. Row: the innermost loop in memory is reduced, see `row_reduction`, for places in long rows
+`row_places`. Column: elements beside each other belong to different results, see
+`column_reduction`.
 
 Forms of one nest, chosen by lengths alone (see `reduction_forms`):
 plain: each row, or vector of columns, is computed as a whole.

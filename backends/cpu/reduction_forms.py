@@ -13,7 +13,7 @@ from fuser.backends.cpu.column_reduction import PADDING, TILE, ColumnReduction
 from fuser.backends.cpu.column_tiles import TiledColumns, can_be_tiled
 from fuser.backends.cpu.costs import Extent
 from fuser.backends.cpu.reduction_stages import Stages
-from fuser.backends.cpu.row_reduction import RowReduction
+from fuser.backends.cpu.row_places import RowPlaces
 from fuser.backends.cpu.target import stream_bytes
 from fuser.codegen import LoopNest
 from fuser.passes import ROW_CACHE_BYTES
@@ -65,7 +65,7 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
     elif form == "beside" and can_lie_beside(nest):
         ColumnReduction(module, _turned(nest), name, split=False, narrow=True).emit()
     elif nest.strategy == "row":
-        RowReduction(module, nest, name, split=split).emit()
+        RowPlaces(module, nest, name, split=split).emit()
     elif can_be_tiled(nest):
         TiledColumns(module, nest, name, split=split).emit()
     else:

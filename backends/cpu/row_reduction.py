@@ -79,6 +79,21 @@ class RowReduction(Reduction):
             return str(np.dtype(desc.dtype).itemsize)
         return self.strides[k][-1]
 
+    def _operands_of(
+        self,
+        stage: int,
+        running: list[Accumulator],
+        tops: list[str],
+        done: str,
+        mask: Value | None,
+    ) -> list[Value]:
+        """Load, compute and store a vector after `done` elements; what accumulators take in."""
+
+        def address(k: int) -> str:
+            return self.moved(tops[k], self.number(f"mul i64 {done}, {self._step(k)}"))
+
+        return self._vector(stage, running, address, self._step, mask)
+
     def _take_vector(
         self,
         stage: int,
@@ -89,11 +104,7 @@ class RowReduction(Reduction):
     ) -> None:
         """One vector of a row."""
         done = self.number(f"mul i64 {vector}, {self.lanes}")
-
-        def address(k: int) -> str:
-            return self.moved(tops[k], self.number(f"mul i64 {done}, {self._step(k)}"))
-
-        operands = self._vector(stage, running, address, self._step, mask)
+        operands = self._operands_of(stage, running, tops, done, mask)
         for accumulator, value in zip(running, operands, strict=True):
             index = self._index(accumulator, vector)
             accumulators.take(self.b, accumulator, value, mask, index)
