@@ -49,8 +49,8 @@ class Extent(NamedTuple):
         elements: elements that are computed.
         ochunk: outer iterations of one chunk.
         ichunk: inner elements of one chunk.
-        form: "plain", "split", "beside", "along", "along split", "long split" or "along
-            long split".
+        form: "plain", "split", "beside", "packed", "along", "along split", "long split" or
+            "along long split".
     """
 
     outer: int

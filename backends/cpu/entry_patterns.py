@@ -97,7 +97,7 @@ class Pattern:
             self._describe(name, array)
         wanted = forms(draft.call)
         primes = _SMALL_PRIMES if "beside" in wanted else _PRIMES
-        exact = any(form.endswith(("split", "short")) for form in wanted)
+        exact = any(form.endswith(("split", "short", "packed")) for form in wanted)
         if len(self.symbols) + len(self.strided) > len(primes[0]) or exact:
             raise NotServed
         self.probes = [self._probe(numbers) for numbers in primes]

@@ -111,7 +111,7 @@ class FusedKernelCPU(Kernel):
             return packed, short or extent
         from fuser.backends.cpu import reduction_forms  # many kernels need none
 
-        extra, extent = reduction_forms.lay_out(nest, lengths)
+        extra, extent = reduction_forms.lay_out(nest, lengths, strides)
         words = [*lengths, *(step for operand in strides for step in operand), *extra]
         return struct.pack(f"={len(words)}q", *words), extent
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fuser.backends.cpu import long_parts, long_rows
+from fuser.backends.cpu import long_parts, long_rows, packed_rows
 from fuser.backends.cpu.body import Module
 from fuser.backends.cpu.column_reduction import PADDING, TILE, ColumnReduction
 from fuser.backends.cpu.column_tiles import TiledColumns, can_be_tiled
@@ -53,15 +53,17 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
         module: where.
         nest: what.
         name: the function's.
-        form: "plain", "split", "beside": rows as columns, where they are short; "long split": rows
-            that are longer than the cache; with "along": columns as rows, where there are few
-            beside each other.
+        form: "plain", "split", "beside": rows as columns, where they are short; "packed": these
+            from scratch memory; "long split": rows that are longer than the cache; with "along":
+            columns as rows, where there are few beside each other.
     """
     split = form.endswith("split")
     if form.startswith("along") and can_run_along(nest):
         nest = _lengthwise(nest)
     if form.endswith("long split") and long_rows.find(nest) is not None:
         long_rows.LongRow(module, nest, name).emit()
+    elif form == "packed" and can_lie_beside(nest) and packed_rows.can_be_packed(_turned(nest)):
+        packed_rows.emit_packed(module, _turned(nest), name)
     elif form == "beside" and can_lie_beside(nest):
         ColumnReduction(module, _turned(nest), name, split=False, narrow=True).emit()
     elif nest.strategy == "row":
@@ -112,13 +114,24 @@ def _lengthwise(nest: LoopNest) -> LoopNest:
     )
 
 
-def lay_out(nest: LoopNest, lengths: Sequence[int]) -> tuple[list[int], Extent]:
+def lay_out(
+    nest: LoopNest, lengths: Sequence[int], strides: Sequence[Sequence[int]] = ()
+) -> tuple[list[int], Extent]:
     """Choose a form for these lengths.
+
+    Args:
+        nest: what is computed.
+        lengths: of all loops.
+        strides: of loads, then of stores, in bytes; without them nothing is packed.
 
     Returns:
         Words after the strides, and how to run it.
     """
     column = nest.strategy == "column"
+    if strides and can_lie_beside(nest):
+        packed = packed_rows.extent_of(_turned(nest), lengths, strides)
+        if packed is not None:
+            return [], packed
     kept = list(lengths[: nest.rank - nest.reduced])
     inner = kept.pop() if column else 1
     rows = math.prod(kept)
