@@ -21,6 +21,7 @@ import fuser
 from fuser import backend
 from fuser.backend import CompileError
 from fuser.backends.gpu import device
+from fuser.backends.gpu.arguments import Arguments
 from fuser.backends.gpu.variants import Variant
 from tests.backends.gpu.host import host_library, host_unit
 from tests.requirements import find
@@ -113,6 +114,8 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801 - CuPy's name
         return wrap(function(*unwrap(args), **unwrap(kwargs)))
 
     def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, tuple) and not key:  # CuPy has no scalars: the same memory
+            return wrap(self._host.view())
         found = self._host[unwrap(key)]
         return wrap(np.asarray(found))
 
@@ -245,8 +248,23 @@ def _launch_kernel(
         raise CUDARuntimeError("cudaErrorInvalidValue")
     found.launches.append((grid, block, shared))
     address = ctypes.c_void_p.from_address(arguments).value
+    if state["capturing"]:  # the driver copies arguments
+        copy = ctypes.create_string_buffer(ctypes.string_at(address, _sizes[arguments]))
+        state.setdefault("captured", []).append((found, grid, block, copy))
     _launcher[0](found, grid, block, address)
 
+
+#: Bytes of each block of arguments, by where the driver is told of it.
+_sizes: dict[int, int] = {}
+
+
+def _noted(self: Arguments, block: bytes) -> None:
+    """Keep a block's size, which the driver knows from the kernel."""
+    _make_arguments(self, block)
+    _sizes[self.list_address] = len(block)
+
+
+_make_arguments = Arguments.__init__
 
 #: What runs a kernel; a test of what a call costs puts another one here.
 _launcher: list[Callable[..., None]] = [
@@ -286,6 +304,38 @@ class _Stream:
 
     def is_capturing(self) -> bool:
         return bool(state["capturing"])
+
+    def __enter__(self) -> _Stream:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        """Nothing is under way."""
+
+    def begin_capture(self) -> None:
+        """Launches are kept from now on."""
+        state.update(capturing=True, strict=True, captured=[])
+
+    def end_capture(self) -> _Graph:
+        """What was launched meanwhile."""
+        state.update(capturing=False, strict=False)
+        return _Graph(state["captured"])
+
+    def synchronize(self) -> None:
+        """Nothing is under way."""
+        _check("synchronize")
+
+
+class _Graph:
+    """As cupy.cuda.Graph, while the blocks of its launches are as they were."""
+
+    def __init__(self, launches: list[Any]) -> None:
+        self._launches = launches
+
+    def launch(self, stream: Any = None) -> None:
+        """Run them again."""
+        for launch in self._launches:
+            found, grid, block, copy = launch
+            _launcher[0](found, grid, block, ctypes.addressof(copy))
 
 
 class Event:
@@ -359,6 +409,7 @@ def _modules() -> dict[str, ModuleType]:
     cuda = _module(
         "cupy.cuda", runtime=runtime, nvrtc=nvrtc, driver=driver, function=function, Device=Device,
         alloc=_alloc, get_current_stream=_Stream, Event=Event,
+        Stream=lambda **_: _Stream(), set_allocator=lambda allocator: None,
         get_elapsed_time=lambda first, last: 1e3 * (last.at_s - first.at_s),
     )  # fmt: skip
     cupy = _module(
@@ -378,9 +429,11 @@ def installed() -> Iterator[ModuleType]:
         del sys.modules[name]
     sys.modules.update(made)
     _forget()
+    Arguments.__init__ = _noted  # type: ignore[method-assign]
     try:
         yield made["cupy"]
     finally:
+        Arguments.__init__ = _make_arguments  # type: ignore[method-assign]
         for name in made:
             sys.modules.pop(name, None)
         sys.modules.update(before)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.backends.gpu import fake_cupy
@@ -12,29 +16,88 @@ from tests.backends.gpu import fake_cupy
 device_run = pytest.importorskip("tools.device_run", reason="tools/ is in a checkout only")
 
 
-def test_parts_that_fail_do_not_stop_the_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Results are right, times are there, and what is missing is written down with its error."""
+@pytest.fixture
+def rehearsed(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The script with small arrays, no clocks, and none of the libraries that take seconds."""
     if reason := fake_cupy.reason_to_skip():
         pytest.skip(reason)
+    cheap = ("fuser", "eager", "raw")
+    ways = device_run.ways
     monkeypatch.setattr(device_run, "HIDDEN", (16,))
-    monkeypatch.setattr(device_run, "_times_ms", lambda *_: [1.0])
-    monkeypatch.setitem(
-        device_run.PARTS, "speeds", lambda record: device_run.speeds(record, elements=1 << 10)
+    monkeypatch.setattr(device_run, "ways", lambda n: (w for w in ways(n) if w[0] in cheap))
+
+
+    def once(run: Any, sets: Any, limit_s: float) -> list[float]:
+        run(*sets[0])
+        return [1.0]
+
+    for timer in ("event_times_ms", "batch_times_ms"):
+        monkeypatch.setattr(device_run, timer, once)
+    sized = {"speeds": device_run.speeds, "traffic-child": device_run.traffic_child}
+    for part, function in sized.items():
+        monkeypatch.setitem(
+            device_run.PARTS, part, lambda record, function=function: function(record, 1 << 13)
+        )
+    monkeypatch.setitem(device_run.PARTS, "overhead", lambda r: device_run.overhead(r, calls=20))
+    device_run.fused.cache_clear()
+    with fake_cupy.installed() as double:
+        double.get_default_memory_pool = lambda: SimpleNamespace(free_all_blocks=lambda: None)
+        yield device_run
+    device_run.fused.cache_clear()
+
+
+def test_parts_that_fail_do_not_stop_the_others(
+    tmp_path: Path, rehearsed: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Results are right, times are there, and what is missing is written down with its error."""
+    monkeypatch.setitem(rehearsed.PARTS, "broken", lambda record: 1 / 0)
+    absent, which = ("ncu", "compute-sanitizer", "nvidia-smi", "nvcc"), shutil.which
+    monkeypatch.setattr(
+        shutil, "which", lambda name, *rest: None if name in absent else which(name, *rest)
     )
-    monkeypatch.setitem(device_run.PARTS, "broken", lambda record: 1 / 0)
-    device_run._fused.cache_clear()
-    with fake_cupy.installed():
-        status = device_run.main([str(tmp_path), "--parts", "broken,machine,smoke,speeds"])
-    device_run._fused.cache_clear()
+    parts = "broken,machine,smoke,capture,overhead,sanitizer,traffic,traffic-child,speeds,summary"
+    status = rehearsed.main([str(tmp_path), "--parts", parts, "--no-pool"])
     assert status == 1
     lines = [json.loads(line) for line in (tmp_path / "device.jsonl").read_text().splitlines()]
-    assert {line["workload"] for line in lines if line["part"] == "smoke"} == set(
-        device_run.WORKLOADS
-    )
-    assert all(line["right"] for line in lines if line["part"] == "smoke")
-    assert any("ZeroDivisionError" in line["error"] for line in lines if line["part"] == "failed")
-    ours = [line for line in lines if line["part"] == "speed" and line["way"] == "fuser"]
-    assert len(ours) == len(device_run.WORKLOADS)
+    by_part: dict[str, list[Any]] = {}
+    for line in lines:
+        by_part.setdefault(line["part"], []).append(line)
+    assert [line["name"] for line in by_part["failed"]] == ["broken"]
+    assert "ZeroDivisionError" in by_part["failed"][0]["error"]
+    assert {line["workload"] for line in by_part["smoke"]} > set(rehearsed.WORKLOADS)
+    assert all(line["right"] for line in by_part["smoke"] + by_part["capture"])
+    ours = [line for line in by_part["speed"] if line["way"] == "fuser"]
+    assert len(ours) == len(rehearsed.WORKLOADS)
     assert all("gigabytes_per_s" in line for line in ours)
+    assert any("error" in line for line in by_part["speed"] if line["way"] == "raw")
+    assert all("skipped" in by_part[part][0] for part in ("sanitizer", "traffic"))
+    assert {line["way"] for line in by_part["overhead"]} == {"fuser", "fuser-out", "eager", "raw"}
+    assert by_part["summary"][0]["cells"] == len(rehearsed.WORKLOADS)
+    for line in by_part["planned"]:
+        run = rehearsed.fused(line["workload"])
+        assert line["planned_bytes"] > 0
+        assert run is not None
+        assert line["kernels"][0].endswith("_0_narrow")
+
+
+def test_counted_bytes_are_read_from_ncus_table() -> None:
+    """Other lines before it, units, thousands, several launches of one kernel."""
+    text = """==PROF== Connected
+"ID","Process ID","Kernel Name","Metric Name","Metric Unit","Metric Value"
+"0","7","a_0_narrow","dram__bytes_read.sum","Gbyte","1.5"
+"0","7","a_0_narrow","dram__bytes_write.sum","Mbyte","1,000"
+"1","7","a_0_narrow","dram__bytes_read.sum","Kbyte","2"
+"2","7","b_0_narrow(Arguments0)","dram__bytes_read.sum","byte","16"
+"2","7","b_0_narrow(Arguments0)","gpu__time_duration.sum","nsecond","5"
+"""
+    found = device_run.counted_bytes(text)
+    assert found == {"a_0_narrow": 1.5e9 + 1e9 + 2e3, "b_0_narrow": 16.0}
+    assert device_run.counted_bytes("nothing") == {}
+
+
+def test_ratios_have_intervals() -> None:
+    """Above 1 where ours takes less time."""
+    random = np.random.default_rng(1)
+    low, ratio, high = device_run.ratio_interval([2.0, 2.1, 1.9] * 5, [1.0, 1.1, 0.9] * 5, random)
+    assert low <= ratio <= high
+    assert ratio == 2.0
