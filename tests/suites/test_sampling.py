@@ -26,7 +26,7 @@ def test_a_sample_makes_exactly_its_calls_and_gives_the_last_result(calls: int) 
 def test_a_sample_is_long_enough() -> None:
     """A fast function is called often, a slow one once."""
     calls, call_s = calls_per_sample(len, ((),), 0.001)
-    assert calls > 1000
+    assert calls >= 100
     assert calls * call_s >= 0.0009
     assert calls_per_sample(np.sum, (np.ones(1_000_000),), 1e-5)[0] == 1
 
