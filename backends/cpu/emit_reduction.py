@@ -5,7 +5,7 @@ needed. Row: the innermost loop in memory is reduced, see `row_reduction`, for p
 `row_places`. Column: elements beside each other belong to different results, see
 `column_reduction`.
 
-Forms of one nest, chosen by lengths alone (see `reduction_forms`):
+Forms of one nest, chosen by lengths and strides alone (see `reduction_forms`):
 plain: each row, or vector of columns, is computed as a whole.
 split: few, long rows or columns are computed in parts; each part's partial results are kept in
 the argument block, and whoever needs them waits until the block counts all parts, then joins them

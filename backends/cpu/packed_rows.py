@@ -1,8 +1,9 @@
-"""Short rows that come again for every outer iteration: turned once into scratch, then as columns.
+"""Short rows that are read several times: turned once into scratch memory, then as columns.
 
 Distances of all pairs, products of all pairs of rows: an operand is met anew for each turn of the
-loops outside. Tiles of it are packed so that elements of different results lie beside each other;
-then whole vectors of results are summed at once, and no lanes of one sum need joining.
+loops outside. Variances, correlations: each stage runs through its rows again. Tiles are packed so
+that elements of different results lie beside each other; then whole vectors of results are
+computed at once, and no lanes of one sum need joining.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ MOST_LANES = 64
 MOST_PACKED = 4
 #: A packed operand is met so often at least, and has so many rows at least.
 LEAST_OUTER, LEAST_INNER = 16, 64
+#: Lengths of rows that are only met again by other stages, and bytes of their packed operands, at
+#: most: beyond, turning a row costs as much as joining the lanes of its sums.
+STAGED, MOST_ROW_BYTES = range(5, 65), 512
 #: Elements in all, at least: smaller calls are served for all lengths at once (`entry_patterns`).
 LEAST = 1 << 17
 #: Columns of one chunk of work, and chunks that keep many threads busy.
@@ -52,27 +56,32 @@ def extent_of(
     *outside, inner, reduced = lengths
     outer = math.prod(outside)
     elements = outer * inner * reduced
-    if outer < LEAST_OUTER or inner < LEAST_INNER or elements < LEAST or not can_be_packed(nest):
+    if inner < LEAST_INNER or elements < LEAST or not can_be_packed(nest):
         return None
+    row_bytes = 0
     for desc, steps in zip(nest.loads, strides, strict=False):
         if not desc.picked:
             continue
+        own_bytes = reduced * conversion.bytes_of(desc.dtype)
         moves = any(s and n > 1 for s, n in zip(steps, outside, strict=False))
-        if moves or reduced * conversion.bytes_of(desc.dtype) * MOST_LANES > MOST_BYTES:
+        if moves or own_bytes * MOST_LANES > MOST_BYTES:
             return None
+        row_bytes += own_bytes
+    staged = reduced in STAGED and row_bytes <= MOST_ROW_BYTES and len(Stages(nest).loops) > 1
+    if outer < LEAST_OUTER and not staged:
+        return None
     across = -(-inner // COLUMNS)
     ochunk = max(LEAST_OUTER, -(-outer // -(-JOBS // across)))
     return Extent(outer, inner, elements, ochunk, COLUMNS, "packed")
 
 
 def can_be_packed(nest: LoopNest) -> bool:
-    """Whether a nest of turned rows has operands to pack, and one loop that only reduces."""
-    packed = sum(desc.picked for desc in nest.loads)
-    if nest.rank < 3 or not 0 < packed <= MOST_PACKED:
+    """Whether a nest of turned rows has operands to pack, and stores results only."""
+    if not 0 < sum(desc.picked for desc in nest.loads) <= MOST_PACKED:
         return False
     stages = Stages(nest)
-    places = any(a.places for a in stages.reductions_of(0))
-    return not places and stages.loops == [0] and not stages.stores_of(0)
+    places = any(a.places for stage in stages.loops for a in stages.reductions_of(stage))
+    return not places and not any(stages.stores_of(stage) for stage in stages.loops)
 
 
 def emit_packed(module: Module, nest: LoopNest, name: str) -> None:
