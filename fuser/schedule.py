@@ -392,7 +392,8 @@ class _Planner:
             in_order = sorted(zip(places, self.made, strict=True), key=lambda entry: entry[0])
             yield from (Group((section,)) for _, section in in_order)
             return
-        sizes = {buffer.name: nominal_bytes(buffer.node) for buffer in buffers}
+        # Single numbers count nothing: they are no reason to run nests one after another.
+        sizes = {b.name: nominal_bytes(b.node) if b.node.shape else 0 for b in buffers}
         kept = {name for name in sizes if name.startswith("o")}
         for sections in Ordering(self.made, places, sizes, kept, budget).kernels():
             yield Group(sections)

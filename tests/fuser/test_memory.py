@@ -18,6 +18,8 @@ from fuser.tracer import trace_call
 from tests.fuser.programs import random_program
 
 X = np.ones((64, 256), np.float32)
+#: Single numbers that wait between kernels, as results of whole sums do, are not held against them.
+NUMBERS_BYTES = 128
 
 
 def peaks(function: Any, args: tuple[Any, ...]) -> tuple[int, int] | None:
@@ -65,7 +67,7 @@ def test_random_programs_hold_no_more(seed: int, length: int) -> None:
         found = peaks(program, tuple(program.inputs))
     except fuser.errors.Unsupported:  # lengths that are only equal because they are 0
         return
-    assert found is None or found[0] <= found[1]
+    assert found is None or found[0] <= found[1] + NUMBERS_BYTES
 
 
 def joined(x: Any) -> Any:
@@ -103,7 +105,7 @@ def test_sharing_loops_does_not_keep_everything_alive(function: Any, factor: flo
     """What would be read together is freed one by one instead, and the result is NumPy's."""
     found = peaks(function, (X,))
     assert found is not None
-    assert found[0] <= found[1] * factor
+    assert found[0] <= found[1] * factor + NUMBERS_BYTES
     small = np.linspace(0.1, 1, 20 * 24).reshape(20, 24)
     fused = fuser.fuse(function, fallback="error")(small)
     np.testing.assert_allclose(fused, function(small), rtol=1e-12)

@@ -49,3 +49,14 @@ def test_memory_decides_which_nests_are_together() -> None:
     sizes = {buffer.name: 64 for buffer in found.outputs}
     alone = Ordering(group.sections, range(6), sizes, set(sizes), 0)
     assert [len(kernel) for kernel in alone.kernels()] == [1] * 6
+
+
+def test_numbers_held_meanwhile_separate_nothing() -> None:
+    """Gradients clipped by their common norm: both sums, then both arrays."""
+
+    def clip(x: Any) -> Any:
+        y = x[::-1, :4]
+        scale = np.minimum(1, 1 / np.sqrt((x * x).sum() + (y * y).sum()))
+        return x * scale, y * scale
+
+    assert [len(group.sections) for group in plan(clip).groups] == [2, 2]
