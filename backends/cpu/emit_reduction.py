@@ -24,6 +24,7 @@ from collections.abc import Callable, Sequence
 from fuser.backends.cpu import accumulators, conversion
 from fuser.backends.cpu.accumulators import Accumulator
 from fuser.backends.cpu.body import BITS, Value
+from fuser.backends.cpu.division import divide, is_shared
 from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.reduction_frame import Frame
 from fuser.backends.cpu.spelling import EXACT_IN_HALF, spell
@@ -151,6 +152,8 @@ class Reduction(Frame):
         if instruction.op == "cast":
             source = instruction.operand_dtype
             result = conversion.convert(b, operands[0], source, instruction.dtype)
+        elif self.divisors and is_shared(instruction, self.stages.levels):
+            result = divide(b, operands[0], self.divisors[instruction.operands[1]])
         else:
             result = spell(b, instruction.op, instruction.operand_dtype, operands)
             if instruction.dtype == "float16" and instruction.op not in EXACT_IN_HALF:

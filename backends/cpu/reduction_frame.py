@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import Body, Module, Value
+from fuser.backends.cpu.division import Divisor
 from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.reduction_stages import Stages, native_lanes
 from fuser.codegen import LoopNest
@@ -25,6 +26,8 @@ class Frame:
         self.operands: list[TensorDesc] = [*nest.loads, *(desc for _, desc in nest.stores)]
         self.column = nest.strategy == "column"
         self.values: dict[int, Value] = {}
+        self.divisors: dict[int, Divisor] = {}
+        """What divides elements of the loops that are being written."""
         self.stages = Stages(nest)
         self.first = self.stages.first
         self.scratch: list[str] = []

@@ -7,6 +7,7 @@ import numpy as np
 from fuser.backends.cpu import accumulators, conversion
 from fuser.backends.cpu.accumulators import Accumulator
 from fuser.backends.cpu.body import Module, Value
+from fuser.backends.cpu.division import is_served, is_shared, prepare
 from fuser.backends.cpu.emit_reduction import Reduction, deal
 from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.reduction_stages import ROW_UNROLL, unrolled
@@ -58,6 +59,7 @@ class RowReduction(Reduction):
     def _stage(self, stage: int, running: list[Accumulator]) -> None:
         """All reduced loops of one stage."""
         b = self.b
+        self._prepare_divisors(stage)
         for accumulator in running:
             accumulator.parts = accumulators.start(b, accumulator, self.lanes)
             if accumulator.exact:
@@ -71,6 +73,16 @@ class RowReduction(Reduction):
             accumulator.parts = accumulators.combine_lanes(
                 b, accumulator, self.begin, keep_error=self.split
             )
+
+    def _prepare_divisors(self, stage: int) -> None:
+        """Look at what divides the elements of a stage, before its loops."""
+        self.divisors = {}
+        for number in self.stages.computed(stage) if is_served(self.module.features) else []:
+            instruction = self.nest.body[number - self.first]
+            if is_shared(instruction, self.stages.levels):
+                divisor = instruction.operands[1]
+                if divisor not in self.divisors:
+                    self.divisors[divisor] = prepare(self.b, self.values[divisor], self.lanes)
 
     def _step(self, k: int) -> str:
         """The stride between elements of a row, in bytes."""

@@ -10,6 +10,7 @@ from dataclasses import field
 
 from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import Body, Features, Module, Value, vector_type
+from fuser.backends.cpu.division import Divisor, divide, is_served, is_shared, prepare
 from fuser.backends.cpu.spelling import EXACT_IN_HALF, spell
 from fuser.backends.cpu.vector_loop import VectorLoop
 from fuser.backends.cpu.vector_memory import position, positions
@@ -53,6 +54,7 @@ class Section:
     stream: bool = False
     values: dict[int, Value] = field(default_factory=dict)
     levels: dict[int, int] = field(default_factory=dict)
+    divisors: dict[int, Divisor] = field(default_factory=dict)
 
     def emit(self) -> None:
         """Append the section's function to the module."""
@@ -238,6 +240,8 @@ class Section:
         if instruction.op == "cast":
             source = instruction.operand_dtype
             result = conversion.convert(b, operands[0], source, instruction.dtype)
+        elif is_served(self.module.features) and is_shared(instruction, self.levels):
+            result = divide(b, operands[0], self._divisor(instruction.operands[1]))
         else:
             result = spell(b, instruction.op, instruction.operand_dtype, operands)
             if instruction.dtype == "float16" and instruction.op not in EXACT_IN_HALF:
@@ -245,6 +249,13 @@ class Section:
         if self.nest.checked:
             self._check(b, instruction, operands, result)
         self.values[number] = result
+
+    def _divisor(self, number: int) -> Divisor:
+        """What is known of a divisor outside of the loop over vectors."""
+        if number not in self.divisors:
+            body = self.bodies[self.levels[number]]
+            self.divisors[number] = prepare(body, self.values[number], self.lanes)
+        return self.divisors[number]
 
     def _check(
         self, b: Body, instruction: Instruction, operands: list[Value], result: Value
