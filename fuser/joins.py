@@ -74,7 +74,7 @@ class _Distribution:
 
     def _through(self, node: Node, args: tuple[Node, ...], joins: Sequence[bool]) -> Node | None:
         """The join of the parts of `node`; None where it stays as it is."""
-        if node.op.name == "concatenate":
+        if node.op.joins:
             return None
         if node.op.reduction:
             return self._reduced(node, args[0])

@@ -117,7 +117,10 @@ def plan(graph: Graph, mode: str = "fused") -> Plan:
     if mode == "unfused":
         return _plan(graph, mode, MAX_DISTANCE, 0)
     lengths = dict.fromkeys(_symbols(graph), NOMINAL_LENGTH)
-    budget = unfused_peak_bytes(graph, lengths)
+    # Joined parts are a few elements more or less than the operations hold, and what arguments are
+    # written with is held by the plan alone.
+    written = sum(nominal_bytes(node) for node in graph.outputs)
+    budget = max(unfused_peak_bytes(graph, lengths), written) + NOMINAL_LENGTH
     best: tuple[int, Plan] | None = None
     for distance, early in ATTEMPTS:
         found = _plan(graph, mode, distance, budget, early)

@@ -60,3 +60,16 @@ def test_numbers_held_meanwhile_separate_nothing() -> None:
         return x * scale, y * scale
 
     assert [len(group.sections) for group in plan(clip).groups] == [2, 2]
+
+
+def test_parts_of_joins_are_one_kernel() -> None:
+    """Their lengths differ by a few elements from what the operations hold."""
+
+    def write(x: Any) -> Any:
+        out = x.copy()
+        out[5::3] += 2
+        out[1:-1:4] = 3
+        return out
+
+    counts = [len(group.sections) for group in plan(write).groups]
+    assert len(counts) <= 3 < sum(counts)

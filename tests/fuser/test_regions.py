@@ -117,6 +117,14 @@ def channels(x: Any) -> Any:
     return out
 
 
+def over_a_column(x: Any) -> Any:
+    """Every second row over a column."""
+    out = np.zeros_like(x)
+    out[:, 0] = 3
+    out[::2] = x[::2]
+    return out
+
+
 def red_and_black(u: Any) -> Any:
     """A sweep over the odd places, then one over the even ones between."""
     u = u.copy()
@@ -138,6 +146,7 @@ ONE_KERNEL: dict[str, tuple[Any, Any]] = {
     "reversed source": (reflected, A[::-1, ::2]),
     "interleaved": (interleaved, V),
     "enlarged": (enlarged, A),
+    "over a column": (over_a_column, A),
     "channels": (channels, np.hstack([A, A, A])),
 }
 
