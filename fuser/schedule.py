@@ -52,10 +52,14 @@ __all__ = ["Buffer", "Group", "Plan", "Section", "Shape", "Step", "plan"]
 
 #: Plans made anew because a costly value turned out to be computed by several kernels.
 COSTLY_ROUNDS = 4
-#: How far apart in the graph values may be that are computed side by side, and whether values are
-#: stored early: tried in this order until no more is held at once than by the operations one by
-#: one; else that which holds least.
-ATTEMPTS = ((MAX_DISTANCE, False), (16, False), (0, False), (0, True))
+#: How far apart in the graph values may be that are computed side by side, whether values are
+#: stored early, and whether joined parts may be a few elements more than the operations hold: tried
+#: in this order until no more is held at once than by the operations one by one; else that which
+#: holds least.
+ATTEMPTS = (
+    (MAX_DISTANCE, False, True), (16, False, True), (0, False, True), (0, True, True),
+    (0, True, False),
+)  # fmt: skip
 #: ... times this: rows and columns that are kept to compute an array again are small beside it.
 PEAK_SLACK = 1.0625
 #: Where even the last attempt holds more than this many times as much, nothing is fused.
@@ -117,13 +121,13 @@ def plan(graph: Graph, mode: str = "fused") -> Plan:
     if mode == "unfused":
         return _plan(graph, mode, MAX_DISTANCE, 0)
     lengths = dict.fromkeys(_symbols(graph), NOMINAL_LENGTH)
-    # Joined parts are a few elements more or less than the operations hold, and what arguments are
-    # written with is held by the plan alone.
+    # What arguments are written with is held by the plan alone.
     written = sum(nominal_bytes(node) for node in graph.outputs)
-    budget = max(unfused_peak_bytes(graph, lengths), written) + NOMINAL_LENGTH
+    budget = max(unfused_peak_bytes(graph, lengths), written)
+    slack = max(NOMINAL_LENGTH, budget // 128)
     best: tuple[int, Plan] | None = None
-    for distance, early in ATTEMPTS:
-        found = _plan(graph, mode, distance, budget, early)
+    for distance, early, loose in ATTEMPTS:
+        found = _plan(graph, mode, distance, budget + slack * loose, early)
         peak = planned_peak_bytes(found, lengths)
         if best is None or peak < best[0]:
             best = peak, found
