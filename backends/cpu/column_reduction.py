@@ -9,7 +9,7 @@ from fuser.backends.cpu import accumulators, conversion
 from fuser.backends.cpu.accumulators import Accumulator
 from fuser.backends.cpu.body import Module, Value
 from fuser.backends.cpu.emit_reduction import Reduction, element_bytes
-from fuser.backends.cpu.loops import begin_loop
+from fuser.backends.cpu.loops import Loop, begin_loop
 from fuser.backends.cpu.reduction_stages import COLUMN_UNROLL, unrolled
 from fuser.backends.cpu.vector_memory import lane_mask, load, store
 from fuser.codegen import LoopNest
@@ -48,14 +48,7 @@ class ColumnReduction(Reduction):
         if self.postponed < 0:
             self._walk("%ibegin", "%iend", self._columns)
             return
-        b = self.b
-        count = self.number("sub i64 %iend, %ibegin")
-        tiles = self.number(f"udiv i64 {self.number(f'add i64 {count}, {TILE - 1}')}, {TILE}")
-        loop = begin_loop(b, "0", tiles)
-        begin = self.number(f"add i64 %ibegin, {self.number(f'mul i64 {loop.index}, {TILE}')}")
-        end = self.number(f"add i64 {begin}, {TILE}")
-        more = b.value(f"icmp ult i64 {end}, %iend", "i1", 1).text
-        end = self.number(f"select i1 {more}, i64 {end}, i64 %iend")
+        loop, begin, end = self._tile_loop()
         self.tile = begin
         self._walk(begin, end, self._columns)
 
@@ -64,6 +57,17 @@ class ColumnReduction(Reduction):
 
         self._nested(0, self.rows, [], inside, self.nest.reduced)
         loop.end()
+
+    def _tile_loop(self) -> tuple[Loop, str, str]:
+        """Begin the loop over tiles; the first column of each, and the one behind its last."""
+        b = self.b
+        count = self.number("sub i64 %iend, %ibegin")
+        tiles = self.number(f"udiv i64 {self.number(f'add i64 {count}, {TILE - 1}')}, {TILE}")
+        loop = begin_loop(b, "0", tiles)
+        begin = self.number(f"add i64 %ibegin, {self.number(f'mul i64 {loop.index}, {TILE}')}")
+        end = self.number(f"add i64 {begin}, {TILE}")
+        more = b.value(f"icmp ult i64 {end}, %iend", "i1", 1).text
+        return loop, begin, self.number(f"select i1 {more}, i64 {end}, i64 %iend")
 
     def _walk(self, first: str, end: str, visit: Callable[..., None]) -> None:
         """Columns [first, end): wide vectors, native ones, what is left over."""

@@ -72,14 +72,7 @@ class TiledColumns(ColumnReduction):
 
     def _results_of(self, place: str) -> None:
         """All columns of one outer iteration, tile by tile."""
-        b = self.b
-        count = self.number("sub i64 %iend, %ibegin")
-        tiles = self.number(f"udiv i64 {self.number(f'add i64 {count}, {TILE - 1}')}, {TILE}")
-        loop = begin_loop(b, "0", tiles)
-        begin = self.number(f"add i64 %ibegin, {self.number(f'mul i64 {loop.index}, {TILE}')}")
-        end = self.number(f"add i64 {begin}, {TILE}")
-        more = b.value(f"icmp ult i64 {end}, %iend", "i1", 1).text
-        self.tile, self.tile_end = begin, self.number(f"select i1 {more}, i64 {end}, i64 %iend")
+        loop, self.tile, self.tile_end = self._tile_loop()
         if self.split:
             self._part_of_tile()
         else:
