@@ -103,7 +103,7 @@ def load(machine: Any, text: str, imports: Sequence[str]) -> tuple[Any, Any]:
     builder.export_symbol("f")
     for symbol in imports:
         builder.import_symbol(symbol, address_of(symbol))
-    jit = llvm.create_lljit_compiler(machine)
+    jit = llvm.create_lljit_compiler(machine, use_jit_link=True)
     return jit, builder.link(jit, "elementary")
 
 

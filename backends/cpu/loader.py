@@ -108,7 +108,9 @@ def load(code: bytes, exports: Sequence[str], imports: Sequence[str]) -> tuple[A
         builder.export_symbol(name)
     with phase("load"), _lock:
         if _jit is None:
-            _jit = llvm.create_lljit_compiler(target.target_machine())
+            # JITLink gives a module one piece of memory. The older linker takes it section by
+            # section, and ends the process where they lie too far apart for the small code model.
+            _jit = llvm.create_lljit_compiler(target.target_machine(), use_jit_link=True)
         try:
             library = builder.link(_jit, f"fuser{next(_numbers)}")
         except RuntimeError as error:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import math
+import os
+import subprocess
+import sys
 
 import pytest
 
 from fuser.backend import CompileError
 from fuser.backends.cpu import loader, target
 from fuser.backends.cpu.backend import imports_of
+from tests.tree import ROOT
 
 CALLS_COS = """
 declare double @cos(double)
@@ -71,3 +75,14 @@ def test_runtime_symbols_are_on_this_machine() -> None:
     """Every symbol that code may call unasked is one of the C library's."""
     known = {name for name in loader.RUNTIME_SYMBOLS if target.address_of(name) is not None}
     assert set(loader.RUNTIME_SYMBOLS) - known <= {"roundeven", "roundevenf"}  # since C23
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="fills the address space as Linux lays it out")
+def test_memory_that_is_free_in_single_pages_far_apart() -> None:
+    """Code and its constants stay within reach of each other, whatever else is mapped."""
+    command = [sys.executable, "-m", "tests.backends.cpu.scattered_memory"]
+    done = subprocess.run(
+        command, cwd=ROOT, env=os.environ | {"FUSER_CACHE": "off"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout == "loaded\n", done.stderr
