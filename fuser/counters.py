@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping
 
 _lock = threading.Lock()
 _counts: Counter[str] = Counter()
+_pending: deque[Mapping[str, int]] = deque()
+_PENDING_LIMIT = 1000
 
 
 def count(name: str, by: int = 1) -> None:
@@ -23,18 +25,41 @@ def add(counts: Mapping[str, int]) -> None:
             _counts[name] += by
 
 
+def add_soon(counts: Mapping[str, int]) -> None:
+    """Add to several counters when one is next read: an append; safe from any thread.
+
+    Args:
+        counts: is kept, so must not change.
+    """
+    _pending.append(counts)
+    if len(_pending) > _PENDING_LIMIT:
+        with _lock:
+            _settle()
+
+
+def _settle() -> None:
+    """Add what waits; with the lock held."""
+    while _pending:
+        for name, by in _pending.popleft().items():
+            _counts[name] += by
+
+
 def value(name: str) -> int:
     """Read one counter."""
-    return _counts[name]
+    with _lock:
+        _settle()
+        return _counts[name]
 
 
 def snapshot() -> dict[str, int]:
     """Return a copy of all counters, sorted by name."""
     with _lock:
+        _settle()
         return dict(sorted(_counts.items()))
 
 
 def reset() -> None:
     """Set all counters to zero; for tests."""
     with _lock:
+        _settle()
         _counts.clear()

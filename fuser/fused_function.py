@@ -93,6 +93,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         self._keep: list[Any] = []
         self._native: Any = None
         self._ready: dict[Any, Any] = {}
+        self._latest: Any = None
         self._takes_out = "out" not in parameter_names(function)
         _all_functions.add(self)
 
@@ -119,6 +120,10 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the function, fused where it can be."""
         if not kwargs:
+            if self._latest is not None:
+                result = self._latest.try_again(args)
+                if result is not MISSED:
+                    return result
             key = exact_key(args)
             ready = self._ready.get(key) if key is not None else None
             if ready is not None and ready.holds():
@@ -155,6 +160,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         made = make_ready(call)
         if made is not None:
             self._ready[key] = made
+            self._latest = made if made.knows_its_arguments else None
 
     def _go_native(
         self, call: Call, leaves: Sequence[Any], names: tuple[str, ...], out: Any
@@ -380,7 +386,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
     def clear(self) -> None:
         """Forget every specialisation; running calls keep what they use."""
         self._signatures = {}
-        self._ready = {}
+        self._ready, self._latest = {}, None
         self._keep = []
         if self._native is not None:
             self._native.detach()

@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 
 
 class Prepared:
-    """What is known of calls with exactly these shapes and strides: only values differ."""
+    """What is known of calls with exactly these shapes and strides: only values differ.
+
+    Attributes:
+        knows_its_arguments: whether `try_again` may be asked with any arguments.
+    """
+
+    knows_its_arguments = False
 
     def __init__(
         self,

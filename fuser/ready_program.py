@@ -1,19 +1,21 @@
 """The short way of calls that run NumPy functions between kernels, for known shapes.
 
 Each stage becomes a function of its own, which the backend's native entry serves; between them the
-functions run as the user wrote them, and their results are compared with those of the first run.
+functions run as the user wrote them. The first run notes what their results are; after it all
+steps are one Python function, which compares them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fuser import counters, dims, externs, partition, scalars, trees, views
-from fuser.externs import Operand, PatternMiss
 from fuser.program import Program, Seam, Stage
 from fuser.ready import MISSED, Prepared
+from fuser.straight_line import StraightLine
 from fuser.trace_result import OutNode, Trace
 
 if TYPE_CHECKING:
@@ -36,9 +38,8 @@ class _StageStep:
         """Prepare it; the first call compiles its native entry."""
         from fuser.fused_function import FusedFunction
 
-        self._spec = stage.spec
+        self._step = stage
         self._names = tuple(p.name for p in stage.spec.graph.parameters)
-        self._stored = stage.stored
         self._function = FusedFunction(_unknown, mode=stage.spec.mode, fallback="allow")
 
     def teach(self, args: tuple[Any, ...]) -> None:
@@ -47,94 +48,59 @@ class _StageStep:
         from fuser.fused_function import _Signature
         from fuser.specialisation import specialise
 
-        graph = self._spec.graph
+        graph = self._step.spec.graph
         count = len(graph.outputs)
         structure, _ = trees.flatten(0 if count == 1 else tuple(range(count)))
         leaves = tuple(OutNode(place, False) for place in range(count))
         places = tuple(range(len(graph.parameters)))
-        known = specialise(Trace(graph, structure, leaves, (), (), places), self._spec, [], {})
+        known = specialise(Trace(graph, structure, leaves, (), (), places), self._step.spec, [], {})
         key = signature(*trees.flatten((args, {})), self._function._keep)
         self._function._signatures[key] = _Signature([known])
 
-    def run(self, values: dict[str, Any], numbers: dict[str, Any], first: bool) -> None:
-        """Add the stage's results to `values`.
-
-        Raises:
-            StageMissed: the arrays are of another kind than in the first run.
-        """
+    def first(self, values: dict[str, Any], numbers: dict[str, Any]) -> None:
+        """Add the stage's results to `values`."""
         args = [values[n] if n in values else numbers[n] for n in self._names]
-        if first:
-            self.teach(tuple(args))
+        self.teach(tuple(args))
         result = self._function(*args)
-        if len(self._stored) == 1:
-            values[self._stored[0]] = result
-        else:
-            values.update(zip(self._stored, result, strict=True))
+        found = (result,) if len(self._step.stored) == 1 else result
+        values.update(zip(self._step.stored, found, strict=True))
+
+    def write(self, line: StraightLine, values: Mapping[str, Any]) -> None:
+        """Add the step to the program's function; `values` are those of the first run."""
+        line.stage(self._step, self._function, self._names)
 
 
 class _SeamStep:
     """One NumPy function between kernels."""
 
     def __init__(self, seam: Seam) -> None:
-        """Look the function up."""
-        self._seam = seam
-        self._call = externs.read(seam.nodes[0].payload)
-        self._function = externs.resolve(self._call.name)
-        self._places = tuple(externs.read(node.payload).output for node in seam.nodes)
-        plain = [part.index for part in self._call.args if _is_plain(part)]
-        simple = len(plain) == len(self._call.args) and not self._call.kwargs
-        self._plain = tuple(plain) if simple else None
-        self._expected: list[tuple[Any, ...]] = []
+        """Keep what is to be called."""
+        self._step = seam
 
-    def run(self, values: dict[str, Any], numbers: dict[str, Any], first: bool) -> None:
-        """Add the function's results to `values`.
+    def first(self, values: dict[str, Any], numbers: dict[str, Any]) -> None:
+        """Add the function's results to `values`, and the lengths that they tell to `numbers`.
 
         Raises:
-            PatternMiss: a result is of another kind than in the first run.
-            Exception: what the function raises.
+            PatternMiss, CallFailed: as `externs.run` does.
         """
-        operands = []
-        for name, chain in self._seam.operands:
-            value = values[name]
-            if chain:
-                value = views.apply_views(np.asarray(value), chain, numbers, np)
-            operands.append(value)
-        if first:
-            results = externs.run(self._seam.nodes, operands, numbers)
-            self._expected = [_kind(value) for value in results]
-        else:
-            results = self._results(operands, numbers)
-            for value, expected in zip(results, self._expected, strict=True):
-                if _kind(value) != expected:
-                    raise PatternMiss(f"{self._call.short_name}: another kind of result")
-        values.update(zip(self._seam.stored, results, strict=True))
+        operands = [
+            views.apply_views(np.asarray(values[name]), chain, numbers, np)
+            if chain
+            else values[name]
+            for name, chain in self._step.operands
+        ]
+        results = externs.run(self._step.nodes, operands, numbers)
+        values.update(zip(self._step.stored, results, strict=True))
 
-    def _results(self, operands: list[Any], numbers: dict[str, Any]) -> list[Any]:
-        """The results that are used."""
-        if self._plain is not None:
-            result = self._function(*[operands[place] for place in self._plain])
-            if type(result) is np.ndarray:
-                return [result]
-            found = trees.flatten(result)[1]
-        else:
-            found = externs.invoke(self._call, operands, numbers)
-        return [found[place] for place in self._places]
-
-
-def _is_plain(part: Any) -> bool:
-    """Whether an argument is an array as it is."""
-    return type(part) is Operand and not part.scalar
-
-
-def _kind(value: Any) -> tuple[Any, ...]:
-    """What must be the same again: type, dtype, shape, strides, and whether it is a view."""
-    if type(value) is np.ndarray:
-        return np.ndarray, value.dtype, value.shape, value.strides, value.base is None
-    return type(value), getattr(value, "dtype", None), np.shape(value), (), True
+    def write(self, line: StraightLine, values: Mapping[str, Any]) -> None:
+        """Add the step to the program's function; `values` are those of the first run."""
+        line.seam(self._step, [values[name] for name in self._step.stored])
 
 
 class ReadyProgram(Prepared):
     """How such calls run where NumPy functions stand between kernels."""
+
+    knows_its_arguments = True
 
     def __init__(self, call: Call, program: Program) -> None:
         """Prepare every step."""
@@ -148,33 +114,56 @@ class ReadyProgram(Prepared):
             _SeamStep(step) if isinstance(step, Seam) else _StageStep(step)
             for step in program.steps
         )
+        self._count = len(self._arrays) + len(self._scalars)
         self._counts = partition.seam_counts(program)
-        self._first = True
+        self._line: Callable[[Sequence[Any]], Any] | None = None
 
     def run(self, args: tuple[Any, ...]) -> Any:
         """The outputs, or MISSED where the call has to be looked at again."""
-        numbers = self._numbers(args)
-        if numbers is None:
-            return MISSED
-        if self._first:
-            numbers = dict(numbers)  # lengths that functions tell are added
-        values = dict(self._program.constants)
-        for name, place in self._arrays:
-            values[name] = args[place]
         try:
-            for step in self._steps:
-                step.run(values, numbers, self._first)
-                if self._first and isinstance(step, _SeamStep):
-                    externs.check_guards(self._program.graph, numbers)
-                    self._specialisation.check_late(numbers)
+            if self._line is not None:
+                found = self._line(args)
+                if found is MISSED:
+                    return MISSED
+            elif (numbers := self._numbers(args)) is None:
+                return MISSED
+            else:
+                found = self._first(args, dict(numbers))
         except Exception:  # noqa: BLE001 - the long way meets it again, and says it as NumPy does
             return MISSED
-        if self._first:
-            scalar_names = {name for name, _ in self._scalars}
-            self._sizes = {k: v for k, v in numbers.items() if k not in scalar_names}
-            self._first = False
-        counters.add(self._counts)
-        return self._together(values)
+        counters.add_soon(self._counts)
+        return found[0] if self._structure is None else trees.unflatten(self._structure, found)
+
+    def try_again(self, args: tuple[Any, ...]) -> Any:
+        """`run` where arguments may be others than those that this was made for."""
+        if self._line is None or len(args) != self._count or not self.holds():
+            return MISSED
+        return self.run(args)
+
+    def _first(self, args: tuple[Any, ...], numbers: dict[str, Any]) -> list[Any]:
+        """The results, step by step; then the steps are written down."""
+        program = self._program
+        values = dict(program.constants)
+        for name, place in self._arrays:
+            values[name] = args[place]
+        for step in self._steps:
+            step.first(values, numbers)
+            if isinstance(step, _SeamStep):
+                externs.check_guards(program.graph, numbers)
+                self._specialisation.check_late(numbers)
+        scalar_names = {name for name, _ in self._scalars}
+        sizes = {name: size for name, size in numbers.items() if name not in scalar_names}
+        line = StraightLine(program, sizes, MISSED)
+        for name, place in (*self._arrays, *self._scalars):
+            line.argument(name, place, args[place])
+        if self._guards:
+            line.condition(lambda args: self._numbers(args) is not None)
+        kept = {name for name, _ in self._arrays} | set(program.constants)
+        for step, dropped in zip(self._steps, program.dropped, strict=True):
+            step.write(line, values)
+            line.forget([name for name in dropped if name not in kept])
+        self._line = line.function(self._outputs)
+        return [values[name][()] if generic else values[name] for name, generic in self._outputs]
 
 
 def make_ready_program(call: Call, program: Program) -> ReadyProgram | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fuser import dims, infer
@@ -200,26 +200,37 @@ def _reshape(layout: Layout, shape: tuple[int, ...], symbolic: tuple[Dim, ...]) 
     return Layout(layout.offset, shape, tuple(result), symbolic, repeated)
 
 
-def apply_views(array: Any, views: Sequence[View], sizes: Mapping[str, int], module: Any) -> Any:
-    """Apply views to a real array with its own module's functions; a reshape may copy.
+def calls_of(views: Sequence[View], sizes: Mapping[str, int]) -> Iterator[tuple[str, Any]]:
+    """What to do with a real array, view by view: a method's name and argument, or "[]" and index.
 
-    A broadcast view is made writeable never; parts are basic slices.
+    Parts are basic slices, so every step but "reshape" gives a view.
     """
     for name, payload in views:
         if name == "index":
-            array = array[(*infer.parse_index(payload), Ellipsis)]  # a 0-d array, never a scalar
+            yield "[]", (*infer.parse_index(payload), Ellipsis)  # a 0-d array, never a scalar
         elif name == "transpose":
-            array = array.transpose([int(a) for a in payload.split(",") if a.strip()])
+            yield "transpose", tuple(int(a) for a in payload.split(",") if a.strip())
         elif name == "part":
             axis, start, stop, step = infer.parse_part(payload)
             places = slice(dims.evaluate(start, sizes), dims.evaluate(stop, sizes), step)
-            array = array[(slice(None),) * axis + (places,)]
+            yield "[]", (slice(None),) * axis + (places,)
         else:
             shape = tuple(dims.evaluate(d, sizes) for d in infer.parse_shape(payload))
-            if name == "broadcast_to":
-                array = module.broadcast_to(array, shape)
-            else:
-                array = array.reshape(shape)
+            yield ("broadcast_to" if name == "broadcast_to" else "reshape"), shape
+
+
+def apply_views(array: Any, views: Sequence[View], sizes: Mapping[str, int], module: Any) -> Any:
+    """Apply views to a real array with its own module's functions; a reshape may copy.
+
+    A broadcast view is made writeable never.
+    """
+    for name, value in calls_of(views, sizes):
+        if name == "[]":
+            array = array[value]
+        elif name == "broadcast_to":
+            array = module.broadcast_to(array, value)
+        else:
+            array = getattr(array, name)(value)
     return array
 
 
