@@ -73,6 +73,9 @@ class Backend(ABC):
     #: whether reductions over axes that do not run on in memory come as several reduced loops;
     #: else operands are copied until one loop does
     nested_reductions: bool = False
+    #: whether a loop nest of several outputs reads an element of all inputs before it writes any
+    #: output there: then outputs may be inputs
+    stores_last: bool = False
 
     @property
     def extra_dtypes(self) -> frozenset[np.dtype[Any]]:

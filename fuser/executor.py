@@ -13,6 +13,7 @@ from fuser.dims import Dim, symbols
 from fuser.errors import ArgumentError, BackendError, DtypeError, Reason, ShapeError, Unsupported
 from fuser.graph import Graph
 from fuser.launch import Launch, bind
+from fuser.schedule import Buffer
 from fuser.specs import KernelSpec
 from fuser.timeline import phase
 
@@ -57,12 +58,9 @@ def execute(
         name: array if isinstance(array, np.ndarray) else _as_array(array)
         for name, array in arrays.items()
     }
-    copies: dict[int, Any] = {}
-    for place, target in (given or {}).items():
-        if may_write_directly(spec, buffers, target, given or {}, get_backend(backend_name)):
-            buffers[f"o{place}"] = target
-        else:
-            copies[place] = target
+    direct = direct_targets(spec, buffers, given or {}, get_backend(backend_name))
+    copies = {place: target for place, target in (given or {}).items() if place not in direct}
+    buffers.update((f"o{place}", target) for place, target in direct.items())
     launch = bound(spec, buffers, sizes, backend_name)
     with phase("launch", str(spec.key)):
         status = launch.run(buffers, numbers)
@@ -153,6 +151,24 @@ def check_shape(target: Any, shape: tuple[int, ...]) -> None:
         raise ShapeError(f"out has shape {target.shape}, the result has {shape}")
 
 
+def direct_targets(
+    spec: KernelSpec, arrays: Mapping[str, Any], given: Mapping[int, Any], backend: Backend
+) -> dict[int, Any]:
+    """The given arrays that kernels write into themselves; the others get copies of results.
+
+    Args:
+        spec: the prepared graph.
+        arrays: array arguments by parameter name.
+        given: arrays to write outputs into, by output number.
+        backend: where they live.
+    """
+    return {
+        place: target
+        for place, target in given.items()
+        if may_write_directly(spec, arrays, target, given, backend)
+    }
+
+
 def may_write_directly(
     spec: KernelSpec,
     buffers: Mapping[str, Any],
@@ -180,7 +196,10 @@ def may_write_directly(
     if not shared:
         return True
     groups = spec.plan.groups
-    if len(groups) != 1 or len(groups[0].sections) != 1 or len(spec.plan.outputs) != 1:
+    if len(groups) != 1 or len(groups[0].sections) != 1:
+        return False
+    outputs = spec.plan.outputs
+    if len(outputs) != 1 and not (backend.stores_last and _alike(outputs)):
         return False
     for load in groups[0].sections[0].loads:
         if load.buffer not in shared:
@@ -191,6 +210,11 @@ def may_write_directly(
         if load.views or not same or array.dtype.itemsize != target.dtype.itemsize:
             return False
     return True
+
+
+def _alike(outputs: Sequence[Buffer]) -> bool:
+    """Whether all outputs have one shape."""
+    return all(buffer.node.shape == outputs[0].node.shape for buffer in outputs)
 
 
 def _overlaps_itself(array: Any) -> bool:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fuser import captures, counters, executor, native_call, scalars, trees
+from fuser import captures, counters, executor, native_call, regions, scalars
+from fuser.assembly import NotAssembled, assemble
+from fuser.backend import get_backend
 from fuser.program import Program
 from fuser.specs import KernelSpec
-from fuser.trace_result import OutNode
 
 if TYPE_CHECKING:
     from fuser.ready_program import ReadyProgram
@@ -26,18 +27,12 @@ class Prepared:
 
     knows_its_arguments = False
 
-    def __init__(
-        self,
-        call: Call,
-        guards: Sequence[tuple[str, Any]],
-        outputs: tuple[tuple[str, bool], ...],
-    ) -> None:
+    def __init__(self, call: Call, guards: Sequence[tuple[str, Any]]) -> None:
         """Keep what does not change from call to call.
 
         Args:
             call: one that has been served.
             guards: (host expression, value) pairs; those of lengths alone hold for all such calls.
-            outputs: (name, whether NumPy gives a scalar) of each result.
         """
         specialisation = call.specialisation
         self._mode = native_call.MODE_WORD.value
@@ -47,9 +42,6 @@ class Prepared:
         self._sizes = dict(call.sizes)
         fixed = self._sizes.keys()
         self._guards = [each for each in guards if not scalars.symbols(each[0]) <= fixed]
-        self._outputs = outputs
-        structure = specialisation.trace.structure
-        self._structure = None if type(structure) is trees.Leaf else structure
 
     def holds(self) -> bool:
         """Whether settings and captured names are as they were."""
@@ -68,22 +60,18 @@ class Prepared:
                 return None
         return numbers
 
-    def _together(self, values: Mapping[str, Any]) -> Any:
-        """The results as the function returns them."""
-        found = [values[name][()] if generic else values[name] for name, generic in self._outputs]
-        return found[0] if self._structure is None else trees.unflatten(self._structure, found)
-
 
 class Ready(Prepared):
     """How such calls run where all is kernels."""
 
-    def __init__(self, call: Call, launch: Any) -> None:
+    def __init__(self, call: Call, launch: Any, writes: Writes) -> None:
         """Keep the bound launch, too."""
         trace = call.specialisation.trace
-        outputs = tuple((f"o{leaf.index}", leaf.generic) for leaf in trace.leaves)
-        super().__init__(call, trace.value_guards, outputs)
+        super().__init__(call, trace.value_guards)
+        self._assembly = assemble(trace, {}, writes.direct)
         self._run = launch.sequence.run
         self._kernels = launch.kernel_count
+        self._writes = writes if trace.writes else None
 
     def run(self, args: tuple[Any, ...]) -> Any:
         """The outputs, or MISSED where the call has to be looked at again."""
@@ -91,13 +79,65 @@ class Ready(Prepared):
         if numbers is None:
             return MISSED
         arrays = {name: args[place] for name, place in self._arrays}
+        if self._writes is not None and not self._writes.add_targets(arrays):
+            return MISSED
         try:
             if self._run(arrays, numbers):
                 return MISSED
         except OverflowError:
             return MISSED
         counters.count("launches", self._kernels)
-        return self._together(arrays)
+        made = self._assembly
+        results = [arrays[f"o{place}"] for place in made.results]
+        return made.function(*results, *[args[place] for place in made.leaves])
+
+
+class Writes:
+    """What a function writes into its arguments.
+
+    Attributes:
+        direct: graph outputs that kernels write there themselves; others are copied.
+        targets: those arrays, or parts of them, in the call that has been served.
+    """
+
+    def __init__(self, call: Call) -> None:
+        """Look at a call that has been served."""
+        trace, spec = call.specialisation.trace, call.specialisation.spec
+        assert isinstance(spec, KernelSpec)
+        names = [parameter.name for parameter in trace.graph.parameters]
+        backend = get_backend(executor.device_of(call.arrays.values()))
+        self._share = backend.array_module.may_share_memory
+        self._written = tuple(names[place] for place, _, _ in trace.writes)
+        self._apart = tuple((names[first], names[then]) for first, then in trace.hazards)
+        parts = {
+            output: (names[place], regions.slices(region, call.sizes) if region else None)
+            for place, output, region in trace.writes
+        }
+        given = {
+            output: call.arrays[name] if index is None else call.arrays[name][index]
+            for output, (name, index) in parts.items()
+        }
+        self.targets = executor.direct_targets(spec, call.arrays, given, backend)
+        self.direct = frozenset(self.targets)
+        self._parts = tuple((f"o{output}", *parts[output]) for output in self.targets)
+
+    def add_targets(self, arrays: dict[str, Any]) -> bool:
+        """Add the arrays to write into to those of a call; whether it may run so."""
+        share = self._share
+        for name in self._written:
+            if not arrays[name].flags.writeable:
+                return False
+        for first, then in self._apart:
+            if arrays[first] is arrays[then] or share(arrays[first], arrays[then]):
+                return False
+        targets = {}
+        for output, name, index in self._parts:
+            array = arrays[name]
+            targets[output] = target = array if index is None else array[index]
+            if any(share(target, other) for key, other in arrays.items() if key != name):
+                return False
+        arrays.update(targets)
+        return True
 
 
 MISSED = object()
@@ -128,22 +168,25 @@ def _is_cupy(kind: type[Any]) -> bool:
 
 
 def make_ready(call: Call) -> Ready | ReadyProgram | None:
-    """A short way for calls like this one, where every output is an array of its own."""
-    trace, spec = call.specialisation.trace, call.specialisation.spec
+    """A short way for calls like this one."""
+    spec = call.specialisation.spec
     if isinstance(spec, Program):
         from fuser.ready_program import make_ready_program
 
         return make_ready_program(call, spec)
-    if not isinstance(spec, KernelSpec) or trace.writes or not trace.leaves or spec.checked:
+    if not isinstance(spec, KernelSpec) or spec.checked:
         return None
     if call.specialisation.captured:
         return None  # a captured array may be given another shape in place
-    if any(type(leaf) is not OutNode for leaf in trace.leaves):
-        return None
-    launch = executor.known_launch(spec, call.arrays, {})
-    if launch is None or launch.sequence is None:
-        return None
     arrays = call.arrays.values()
     if any(type(array) is not np.ndarray and not _is_cupy(type(array)) for array in arrays):
         return None
-    return Ready(call, launch)
+    writes = Writes(call)
+    given = {f"o{place}": target for place, target in writes.targets.items()}
+    launch = executor.known_launch(spec, call.arrays, given)
+    if launch is None or launch.sequence is None:
+        return None
+    try:
+        return Ready(call, launch, writes)
+    except NotAssembled:
+        return None

@@ -106,8 +106,10 @@ class ReadyProgram(Prepared):
         """Prepare every step."""
         specialisation = call.specialisation
         leaves = specialisation.trace.leaves
-        outputs = tuple((program.outputs[leaf.index], leaf.generic) for leaf in leaves)
-        super().__init__(call, specialisation.early_guards, outputs)
+        super().__init__(call, specialisation.early_guards)
+        self._outputs = tuple((program.outputs[leaf.index], leaf.generic) for leaf in leaves)
+        structure = specialisation.trace.structure
+        self._structure = None if type(structure) is trees.Leaf else structure
         self._program = program
         self._specialisation = specialisation
         self._steps = tuple(

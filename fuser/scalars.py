@@ -17,7 +17,8 @@ from fuser.errors import Unsupported
 if TYPE_CHECKING:
     from fuser.tracer import Tracing
 
-_SCOPE = {
+#: What host expressions may name beside scalars and lengths.
+SCOPE = {
     "__builtins__": {},
     "max": max,
     "min": min,
@@ -41,7 +42,7 @@ def evaluate(text: str, names: Mapping[str, Any]) -> Any:
         text: an expression over scalar names (`s0`) and lengths (`n0`).
         names: their values.
     """
-    return eval(compiled(text), _SCOPE, dict(names))
+    return eval(compiled(text), SCOPE, dict(names))
 
 
 _SYMBOL = re.compile(r"\b[ns]\d+\b")

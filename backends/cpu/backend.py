@@ -31,6 +31,7 @@ class CpuBackend(Backend):
     """Runs fused kernels on this processor."""
 
     name = "cpu"
+    stores_last = True
     nested_reductions = True
 
     def __init__(self, features: Features | None = None) -> None:

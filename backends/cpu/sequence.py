@@ -280,6 +280,6 @@ def make(launch: Launch) -> Sequence | None:
     """A sequence for a bound launch, or None where it needs steps in Python."""
     if any(group.copies for group in launch.groups) or not native_call.supported():
         return None
-    if not launch.groups or not workers.supported():
+    if not workers.supported():
         return None
     return Sequence(launch)

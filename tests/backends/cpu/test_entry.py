@@ -80,10 +80,10 @@ EXACT = {
     "transposed": (TABLE.T, TABLE.T, TABLE.T),
     "columns": (TABLE[:, 1:4], TABLE[:, :3], TABLE[:, ::2][:, :3]),
     "reversed": (TABLE[::-1], TABLE[:, ::-1], TABLE),
+    "empty": (VECTOR[:0], VECTOR[:0], VECTOR[:0]),
     "repeated": (np.broadcast_to(VECTOR[:1], 37), VECTOR, VECTOR),
 }
 PYTHON = {
-    "empty": (VECTOR[:0], VECTOR[:0], VECTOR[:0]),
     "byte order": (VECTOR.astype(">f4"), VECTOR, VECTOR),
     "complex": (VECTOR, 2j, VECTOR),
 }
