@@ -124,39 +124,27 @@ class RowReduction(Reduction):
     def _innermost(self, stage: int, running: list[Accumulator], tops: list[str]) -> None:
         """Whole vectors and what is left over.
 
-        What is left over comes first, as the first addend of sums, except where places are
-        wanted: of equal values the first one counts.
+        What is left over comes last: memory is read from one end to the other, and of equal
+        values the first one's place counts.
         """
         b = self.b
-        exact = [a for a in running if a.exact]
-        places = any(a.places for a in running)
-        kept = [list(a.parts) for a in exact]
-        if not places:
-            for accumulator in exact:  # the vector that a block starts from
-                accumulator.parts = accumulators.start(b, accumulator, self.lanes)
-            self._left_over(stage, running, tops)
-        if exact:
-            if places:
-                seeds = [accumulators.zero(b, a, self.lanes) for a in exact]
-            else:
-                seeds = [a.parts[0] for a in exact]
-            for accumulator, parts in zip(exact, kept, strict=True):
-                accumulator.parts = parts
-            self._blocks(stage, running, tops, seeds)
-        else:
-            loop = begin_loop(b, "0", self.vectors)
-            for accumulator in running:
-                accumulator.parts = [loop.carry(part) for part in accumulator.parts]
-            self._take_vector(stage, running, tops, loop.index)
-            loop.end([part for accumulator in running for part in accumulator.parts])
-            deal(loop.results, running)
-        if places:
-            self._left_over(stage, running, tops)
-
-    def _left_over(self, stage: int, running: list[Accumulator], tops: list[str]) -> None:
-        """The elements after the last whole vector, if there are any."""
-        b = self.b
+        if any(a.exact for a in running):
+            self._blocks(stage, running, tops)
+            return
+        loop = begin_loop(b, "0", self.vectors)
+        for accumulator in running:
+            accumulator.parts = [loop.carry(part) for part in accumulator.parts]
+        self._take_vector(stage, running, tops, loop.index)
+        loop.end([part for accumulator in running for part in accumulator.parts])
+        deal(loop.results, running)
         some = b.value(f"icmp ne i64 {self.rest}, 0", "i1", 1).text
+        self._left_over(stage, running, tops, some)
+
+    def _left_over(
+        self, stage: int, running: list[Accumulator], tops: list[str], some: str
+    ) -> None:
+        """The elements after the last whole vector, if there are `some`."""
+        b = self.b
         before, tail, join = b.block, b.label("tail"), b.label("join")
         b.line(f"br i1 {some}, label %{tail}, label %{join}")
         b.start(tail)
@@ -175,9 +163,7 @@ class RowReduction(Reduction):
                 for was, new in zip(parts, accumulator.parts, strict=True)
             ]
 
-    def _blocks(
-        self, stage: int, running: list[Accumulator], tops: list[str], seeds: list[Value]
-    ) -> None:
+    def _blocks(self, stage: int, running: list[Accumulator], tops: list[str]) -> None:
         """Sum blocks of vectors; add the blocks with their rounding errors."""
         b = self.b
         exact, others = [a for a in running if a.exact], [a for a in running if not a.exact]
@@ -186,8 +172,8 @@ class RowReduction(Reduction):
         blocks = self.number(f"udiv i64 {up}, {BLOCK}")
         none = b.value(f"icmp eq i64 {blocks}, 0", "i1", 1).text
         blocks = self.number(f"select i1 {none}, i64 1, i64 {blocks}")
+        some = b.value(f"icmp ne i64 {self.rest}, 0", "i1", 1).text
         outer = begin_loop(b, "0", blocks)
-        starts = [outer.carry(seed) for seed in seeds]
         for accumulator in ordered:
             accumulator.parts = [outer.carry(part) for part in accumulator.parts]
         sums = [a.parts for a in exact]
@@ -195,18 +181,19 @@ class RowReduction(Reduction):
         ahead = self.number(f"add i64 {begin}, {BLOCK}")
         more = b.value(f"icmp ult i64 {ahead}, {self.vectors}", "i1", 1).text
         end = self.number(f"select i1 {more}, i64 {ahead}, i64 {self.vectors}")
-        for accumulator, first in zip(exact, starts, strict=True):
-            accumulator.parts = [first]
+        for accumulator in exact:
+            accumulator.parts = accumulators.start(b, accumulator, self.lanes)
         inner = begin_loop(b, begin, end)
         for accumulator in ordered:
             accumulator.parts = [inner.carry(part) for part in accumulator.parts]
         self._take_vector(stage, running, tops, inner.index)
         inner.end([part for accumulator in ordered for part in accumulator.parts])
         deal(inner.results, ordered)
+        last = b.value(f"icmp eq i64 {end}, {self.vectors}", "i1", 1).text
+        self._left_over(stage, running, tops, b.value(f"and i1 {last}, {some}", "i1", 1).text)
         self._add_blocks(outer.index, exact, sums)
-        zeros = [accumulators.zero(b, a, self.lanes) for a in exact]
-        outer.end([*zeros, *(part for a in ordered for part in a.parts)])
-        deal(outer.results[len(exact) :], ordered)
+        outer.end([part for accumulator in ordered for part in accumulator.parts])
+        deal(outer.results, ordered)
 
     def _add_blocks(
         self, block: str, exact: list[Accumulator], sums: list[list[Value]]
