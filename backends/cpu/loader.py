@@ -1,17 +1,22 @@
-"""LLVM IR text to machine code to callable functions, through LLJIT."""
+"""LLVM IR text to machine code to callable functions.
+
+Object files are linked here where they and the platform are known (`object_file`, `arena`); what
+is not understood goes through LLVM's own linker, LLJIT. The code is the same either way.
+"""
 
 from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import llvmlite.binding as llvm
 
 from fuser import counters
 from fuser.backend import CompileError
-from fuser.backends.cpu import disk_cache, packing, target
+from fuser.backends.cpu import arena, disk_cache, packing, target
+from fuser.backends.cpu.object_file import ObjectFile, UnknownObjectError
 from fuser.timeline import phase
 
 #: What the code generator may call without the text saying so (wide copies, missing
@@ -96,17 +101,65 @@ def load(code: bytes, exports: Sequence[str], imports: Sequence[str]) -> tuple[A
     Raises:
         CompileError: a symbol is missing on this machine.
     """
+    known = {symbol: _address(symbol) for symbol in imports}
+    with phase("load"):
+        return _placed(code, exports, known) or _linked(code, exports, known)
+
+
+def _address(symbol: str) -> int:
+    """Where a function of the C library, or of our own, is."""
+    found = packing.address_of(symbol) or target.address_of(symbol)
+    if found is None:
+        raise CompileError("missing-symbol", f"this machine's C library has no {symbol}")
+    return found
+
+
+def _placed(
+    code: bytes, exports: Sequence[str], known: Mapping[str, int]
+) -> tuple[Any, list[int]] | None:
+    """Link an object file into memory of our own; None where LLVM has to."""
+    memory = arena.arena()
+    if memory is None:
+        return None
+    try:
+        file = ObjectFile(code)
+        addresses = {symbol: _external(symbol, known) for symbol in file.externals}
+        missing = [name for name in exports if name not in file.exports]
+        if missing:
+            raise CompileError("missing-symbol", f"linking failed: no {', '.join(missing)}")
+        block = memory.take(file.size_bytes)
+        block.fill(file.linked_at(block.address, addresses), file.fixed_bytes)
+    except (UnknownObjectError, OSError):
+        return None
+    return block, [block.address + file.exports[name] for name in exports]
+
+
+def _external(symbol: str, known: Mapping[str, int]) -> int:
+    """The address of what a file needs from outside."""
+    address = known.get(symbol)
+    if address is None and symbol in RUNTIME_SYMBOLS:
+        address = target.address_of(symbol)
+    if address is None:
+        raise CompileError("missing-symbol", f"linking failed: {symbol} is nowhere")
+    return address
+
+
+def _linked(
+    code: bytes, exports: Sequence[str], known: Mapping[str, int]
+) -> tuple[Any, list[int]]:
+    """Link an object file by LLVM."""
+    import llvmlite.binding as llvm
+
     global _jit
+    counters.count("linked_by_llvm")
     builder = llvm.JITLibraryBuilder().add_object_img(code)
-    for symbol in (*imports, *RUNTIME_SYMBOLS):
-        address = packing.address_of(symbol) or target.address_of(symbol)
+    runtime = {symbol: target.address_of(symbol) for symbol in RUNTIME_SYMBOLS}
+    for symbol, address in {**runtime, **known}.items():
         if address is not None:
             builder.import_symbol(symbol, address)
-        elif symbol in imports:
-            raise CompileError("missing-symbol", f"this machine's C library has no {symbol}")
     for name in exports:
         builder.export_symbol(name)
-    with phase("load"), _lock:
+    with _lock:
         if _jit is None:
             # JITLink gives a module one piece of memory. The older linker takes it section by
             # section, and ends the process where they lie too far apart for the small code model.
@@ -115,4 +168,5 @@ def load(code: bytes, exports: Sequence[str], imports: Sequence[str]) -> tuple[A
             library = builder.link(_jit, f"fuser{next(_numbers)}")
         except RuntimeError as error:
             raise CompileError("missing-symbol", f"linking failed: {error}") from None
-        return library, [library[name] for name in exports]
+        # What is kept alive is the linker, then what it linked.
+        return (_jit, library), [library[name] for name in exports]

@@ -29,6 +29,5 @@ def load_forever(
     """
     library, addresses = loader.load(loader.to_object(text, quick), exports, imports_of(text))
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(loader._jit))
     _keep.append(library)
     return dict(zip(exports, addresses, strict=True))

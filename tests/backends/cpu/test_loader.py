@@ -10,9 +10,13 @@ import sys
 
 import pytest
 
+from fuser import counters
 from fuser.backend import CompileError
-from fuser.backends.cpu import loader, target
+from fuser.backends.cpu import arena, loader, target
+from fuser.backends.cpu.arena import Arena
 from fuser.backends.cpu.backend import imports_of
+from fuser.backends.cpu.object_file import UnknownObjectError
+from tests.backends.cpu.test_arena import mappings
 from tests.tree import ROOT
 
 CALLS_COS = """
@@ -63,6 +67,41 @@ def test_function_that_the_code_lacks() -> None:
     with pytest.raises(CompileError) as caught:
         loader.load(loader.compile_object(CALLS_COS), ["thrice"], ["cos"])
     assert caught.value.code == "missing-symbol"
+
+
+def test_what_is_not_understood_is_linked_by_llvm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And where the system gives no memory for code; both are counted, results are the same."""
+    code = loader.compile_object(CALLS_COS)
+
+    def refuse(*_: object) -> None:
+        raise UnknownObjectError("nothing is")
+
+    def fail(*_: object) -> None:
+        raise OSError("no memory")
+
+    for owner, name, problem in ((loader, "ObjectFile", refuse), (Arena, "take", fail)):
+        before = counters.value("linked_by_llvm")
+        with monkeypatch.context() as change:
+            change.setattr(owner, name, problem)
+            library, (address,) = loader.load(code, ["twice"], ["cos"])
+            assert counters.value("linked_by_llvm") == before + 1
+            with pytest.raises(CompileError, match="linking failed"):
+                loader.load(code, ["thrice"], ["cos"])
+        twice = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(address)
+        assert twice(0.5) == 2 * math.cos(0.5)
+        del library
+
+
+@pytest.mark.skipif(not arena.supported(), reason="LLVM links on this platform")
+def test_thousands_of_kernels_are_few_mappings() -> None:
+    """Loaded, some kept, some dropped: far from what a process may have."""
+    code, before = loader.compile_object(CALLS_COS), mappings()
+    kept = []
+    for number in range(4000):
+        library, _ = loader.load(code, ["twice"], ["cos"])
+        if number % 4:
+            kept.append(library)
+    assert mappings() - before < 16
 
 
 def test_assembly_shows_the_functions() -> None:
