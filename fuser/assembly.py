@@ -141,12 +141,21 @@ class _Text:
                 axis, start, stop, step = infer.parse_part(payload)
                 text += f"[{':, ' * axis}{self.dim(start)}:{self.dim(stop)}:{step}]"
             else:
-                shape = "".join(f"{self.dim(dim)}, " for dim in infer.parse_shape(payload))
+                shape = infer.parse_shape(payload)
                 if name == "broadcast_to":
-                    text = f"broadcast_to({text}, ({shape}))"
+                    text = f"broadcast_to({text}, {self.shape(shape)})"
                 else:
-                    text += f".reshape(({shape}))"
+                    text += f".reshape({self.rest(shape) or self.shape(shape)})"
         return text
+
+    def shape(self, shape: tuple[dims.Dim, ...]) -> str:
+        """Lengths."""
+        return "(" + "".join(f"{self.dim(dim)}, " for dim in shape) + ")"
+
+    def rest(self, shape: tuple[dims.Dim, ...]) -> str:
+        """Lengths of which NumPy finds the only one that is not fixed; "" where it cannot."""
+        fixed = [dim if isinstance(dim, int) else -1 for dim in shape]
+        return self.constant(tuple(fixed)) if fixed.count(-1) == 1 and 0 not in fixed else ""
 
     def leaf(self, leaf: Any) -> str:
         """One result of the function."""
@@ -165,7 +174,7 @@ class _Text:
         """Results in their structure."""
         kind = type(structure)
         if kind is Leaf:
-            return leaves[structure.index]
+            return str(leaves[structure.index])
         if kind is dict:
             pairs = [
                 f"{self.constant(key)}: {self.nested(part, leaves)}"

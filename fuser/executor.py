@@ -13,7 +13,7 @@ from fuser.dims import Dim, symbols
 from fuser.errors import ArgumentError, BackendError, DtypeError, Reason, ShapeError, Unsupported
 from fuser.graph import Graph
 from fuser.launch import Launch, bind
-from fuser.schedule import Buffer
+from fuser.schedule import Section
 from fuser.specs import KernelSpec
 from fuser.timeline import phase
 
@@ -195,13 +195,10 @@ def may_write_directly(
     }
     if not shared:
         return True
-    groups = spec.plan.groups
-    if len(groups) != 1 or len(groups[0].sections) != 1:
+    section = shared_nest(spec, backend)
+    if section is None:
         return False
-    outputs = spec.plan.outputs
-    if len(outputs) != 1 and not (backend.stores_last and _alike(outputs)):
-        return False
-    for load in groups[0].sections[0].loads:
+    for load in section.loads:
         if load.buffer not in shared:
             continue
         array = buffers[load.buffer]
@@ -212,9 +209,15 @@ def may_write_directly(
     return True
 
 
-def _alike(outputs: Sequence[Buffer]) -> bool:
-    """Whether all outputs have one shape."""
-    return all(buffer.node.shape == outputs[0].node.shape for buffer in outputs)
+def shared_nest(spec: KernelSpec, backend: Backend) -> Section | None:
+    """The only loop nest, if what it writes may be what it reads, element by element."""
+    groups, outputs = spec.plan.groups, spec.plan.outputs
+    if len(groups) != 1 or len(groups[0].sections) != 1:
+        return None
+    alike = all(buffer.node.shape == outputs[0].node.shape for buffer in outputs)
+    if len(outputs) != 1 and not (backend.stores_last and alike):
+        return None
+    return groups[0].sections[0]
 
 
 def _overlaps_itself(array: Any) -> bool:

@@ -22,7 +22,7 @@ from fuser.fallback import module_of
 from fuser.known_errors import KnownErrors
 from fuser.outputs import check_hazards, check_target, given_buffers, result_of, targets_of
 from fuser.purity import trace_purely
-from fuser.ready import MISSED, READY_LIMIT, exact_key, make_ready
+from fuser.ready import MISSED, READY_LIMIT, Writes, exact_key, make_ready
 from fuser.records import record
 from fuser.scalars import HostScalar
 from fuser.specialisation import Call, Specialisation, specialise
@@ -139,9 +139,9 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
             (args, kwargs), leaves = trees.unflatten(structure, taken), taken
         try:
             call, result = self._find_and_run(structure, leaves, out)
-            if len(args) + len(kwargs) == len(leaves) and not timeline.listening():
-                native = self._go_native(call, leaves, names, out)
-                if not native and not names:
+            if not timeline.listening():
+                native = self._go_native(call, structure, leaves, names, out)
+                if not native and not names and len(args) == len(leaves):
                     self._get_ready(call, args)
             return result
         except (CannotRun, Unsupported) as error:
@@ -163,7 +163,12 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
             self._latest = made if made.knows_its_arguments else None
 
     def _go_native(
-        self, call: Call, leaves: Sequence[Any], names: tuple[str, ...], out: Any
+        self,
+        call: Call,
+        structure: Any,
+        leaves: Sequence[Any],
+        names: tuple[str, ...],
+        out: Any,
     ) -> bool:
         """Have the backend serve calls like this one without Python; whether it will."""
         if self._native is not None and self._native.stale():
@@ -174,13 +179,20 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         if out is None and "out" in names and self._takes_out:
             return False
         given = given_buffers(out)
+        direct: Mapping[int, Any] = {}
+        if call.specialisation.trace.writes:
+            if given:
+                return False
+            direct = Writes(call).targets
+            given = {f"o{place}": target for place, target in direct.items()}
         launch = executor.known_launch(spec, call.arrays, given)
         if launch is None:
             return False
         arrays = {**call.arrays, **given}
         served = native_call.ServedCall(
-            call.specialisation, launch, arrays, call.sizes, leaves, names, out
-        )
+            call.specialisation, launch, arrays, call.sizes, leaves, names, out, structure,
+            frozenset(direct),
+        )  # fmt: skip
         return launch.backend.install_entry(self, served)
 
     def _find_and_run(self, structure: Any, leaves: list[Any], out: Any) -> tuple[Call, Any]:

@@ -140,11 +140,14 @@ class ServedCall:
     Attributes:
         specialisation: what it ran.
         launch: how it ran.
-        arrays: array arguments by parameter name, and `o0`, `o1` …, the arrays of `out=`.
+        arrays: array arguments by parameter name, and `o0`, `o1` …, the arrays of `out=`, or the
+            parts of arguments that kernels write results into.
         sizes: lengths by symbol.
         leaves: its arguments: positional ones, then keywords in their order but `out`.
         names: its keywords in their order, `out` too where it is the function's own.
         out: the array, or the tuple of arrays, of `out=`, or None.
+        structure: how positional arguments and keywords nest, see `trees.flatten`.
+        direct: outputs that kernels write into arguments.
     """
 
     specialisation: Any
@@ -154,3 +157,5 @@ class ServedCall:
     leaves: Sequence[Any]
     names: tuple[str, ...]
     out: Any
+    structure: Any
+    direct: frozenset[int] = frozenset()

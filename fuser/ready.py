@@ -49,7 +49,7 @@ class Prepared:
             return False
         return not self._names or all(guard.holds() for guard in self._names)
 
-    def _numbers(self, args: tuple[Any, ...]) -> dict[str, Any] | None:
+    def _numbers(self, args: Sequence[Any]) -> dict[str, Any] | None:
         """Values of lengths and scalars by name, or None where a guard does not hold."""
         numbers = self._sizes
         if not self._scalars:

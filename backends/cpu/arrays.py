@@ -34,6 +34,13 @@ def layout_is_known() -> bool:
         number = ctypes.c_int32.from_address(id(array.dtype) + 28).value
         if number != array.dtype.num or not flags & 0x400:
             return False
+    pair: list[Any] = ["first", "second"]
+    items = ctypes.c_int64.from_address(id(pair) + 24).value
+    if ctypes.c_int64.from_address(items + 8).value != id(pair[1]):
+        return False
+    for container in (pair, tuple(pair), dict.fromkeys(pair)):
+        if ctypes.c_int64.from_address(id(container) + 16).value != 2:
+            return False
     value = 1.5
     return ctypes.c_double.from_address(id(value) + 16).value == value
 

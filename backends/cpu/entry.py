@@ -24,6 +24,7 @@ from fuser.backends.cpu import (
     entry_match,
     entry_results,
     entry_serve,
+    entry_unpack,
     entry_values,
     pool,
     sequence,
@@ -35,12 +36,13 @@ from fuser.native_call import ServedCall
 #: Tables of one function; when there are more, all are made anew as they are wanted.
 TABLE_LIMIT = 512
 
+_PARTS = (entry_match, entry_unpack, entry_values, entry_results, entry_brief, entry_serve)
 TEXT = sequence.TEXT.replace("define i32 @sequence", "define internal i32 @sequence") + (
     fields.spell_out(
         entry_inline.paste(
             "".join(
                 part.TEXT
-                for part in (entry_match, entry_values, entry_results, entry_brief, entry_serve)
+                for part in _PARTS
             )
         )
     )
@@ -67,7 +69,7 @@ class _Entry:
                     "API", ndarray=id(np.ndarray), true=id(True),
                     tuple_items=tuple.__basicsize__, new_array=int(table[94]),
                     to_scalar=int(table[76]), set_handler=int(table[304]),
-                    pooled_bytes=pool.THRESHOLD,
+                    pooled_bytes=pool.THRESHOLD, text=id(str), vectorcall=self.vectorcall,
                     malloc=_address(library.malloc), free=_address(library.free), **python,
                 )
             ]
@@ -99,6 +101,7 @@ _PYTHON = {
     "get_attribute": "PyObject_GetAttr",
     "clear_error": "PyErr_Clear",
     "compare_text": "PyUnicode_Compare",
+    "dict_next": "PyDict_Next",
     "to_integer": "PyLong_AsLongLongAndOverflow",
     "release": "PyEval_SaveThread",
     "acquire": "PyEval_RestoreThread",
@@ -163,7 +166,7 @@ class Context:
             if type(array) is np.ndarray else type(array)
             for array in call.arrays.values()
         )  # fmt: skip
-        way = (id(call.specialisation), call.names, *map(type, call.leaves))
+        way = (id(call.specialisation), call.names, call.direct, *map(type, call.leaves))
         general = (way, kinds, forms(call), *call.launch.arg_specs)
         layouts = ((np.shape(a), getattr(a, "strides", ())) for a in call.arrays.values())
         with self._lock:

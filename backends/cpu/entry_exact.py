@@ -8,18 +8,17 @@ from typing import Any
 
 from fuser.backends.cpu import entry_fields as fields
 from fuser.backends.cpu import pool
+from fuser.backends.cpu.entry_composed import pairs_apart
 from fuser.backends.cpu.entry_tables import (
     PATIENCE_NS,
     Draft,
     arrays_of,
-    check_outputs,
     describe_arguments,
     describe_scalars,
     native,
     output,
     pack,
     product,
-    reads_in_place,
 )
 from fuser.backends.cpu.sequence import Table
 from fuser.native_call import ServedCall
@@ -31,7 +30,6 @@ def exact_table(call: ServedCall) -> tuple[Any, Draft]:
     Raises:
         NotServed: the dispatcher cannot serve such calls.
     """
-    check_outputs(call)
     draft = Draft(call, Table(call.launch))
     describe_arguments(draft)
     arrays = arrays_of(draft)
@@ -46,7 +44,7 @@ def exact_table(call: ServedCall) -> tuple[Any, Draft]:
     describe_scalars(draft, call.sizes)
     table = draft.table
     for at, name in table.places:
-        table.words[at] += table.offsets.get(name, 0)
+        table.words[at] += table.offsets.get(name, 0) + _shift(draft, name)
     draft.team = table.share_out()
     spent = sum(kernel.work_ns(number, extent) for kernel, number, extent in table.nests)
     size = table.workspace_bytes
@@ -67,7 +65,7 @@ def _exact_outputs(draft: Draft) -> list[list[int]]:
     """The arrays to allocate, with their lengths and strides."""
     fresh = {entry.name: entry for entry in draft.table.outputs}
     rows = []
-    for k, leaf in enumerate(draft.call.specialisation.trace.leaves):
+    for k, generic in enumerate(draft.generic):
         if f"o{k}" in draft.record_of:
             rows.append(fields.words("OUTPUT", given=draft.record_of[f"o{k}"]))
             continue
@@ -78,41 +76,41 @@ def _exact_outputs(draft: Draft) -> list[list[int]]:
             "strides": 0 if entry.order is None else native(draft, [entry.strides]),
             "pooled": int(size >= pool.THRESHOLD),
         }
-        rows.append(output(draft, entry, leaf.generic, **row))
+        rows.append(output(draft, entry, generic, **row))
     return rows
 
 
 def _exact_overlaps(draft: Draft, arrays: Mapping[str, Any]) -> list[list[int]]:
-    """What arrays of `out=` must not share memory with: arguments, and one another."""
-    names = [name for name, array in arrays.items() if array.size]
-    targets = [name for name in names if name in _targets(draft)]
+    """What arrays that are written must not share memory with: arguments, and one another."""
+    names = {name: array for name, array in arrays.items() if array.size}
+    everything = draft.call.arrays
     rows = []
-    for k, written in enumerate(targets):
-        target = arrays[written]
+    for written, read, in_place in pairs_apart(draft, names):
+        target, array = everything[written], everything[read]
+        if not target.size:
+            continue
+        same = array.strides == target.strides and array.shape == target.shape
+        same = same and array.dtype.itemsize == target.dtype.itemsize
         low_w, high_w = _reach(target)
-        for name in names:
-            if name in targets[: k + 1]:
-                continue
-            array = arrays[name]
-            same = array.strides == target.strides and array.shape == target.shape
-            same = same and array.dtype.itemsize == target.dtype.itemsize
-            low_r, high_r = _reach(array)
-            rows.append(
-                fields.words(
-                    "OVERLAP", written=draft.record_of[written], read=draft.record_of[name],
-                    same=int(same and reads_in_place(draft.call.specialisation.spec, name)),
-                    low_w=low_w, low_r=low_r, factor_w=high_w, factor_r=high_r,
-                )
-            )  # fmt: skip
+        low_r, high_r = _reach(array)
+        shift = _shift(draft, written)
+        rows.append(
+            fields.words(
+                "OVERLAP", written=draft.record_of[written], read=draft.record_of[read],
+                same=int(same and in_place and not shift),
+                low_w=low_w - shift, low_r=low_r, factor_w=high_w + shift, factor_r=high_r,
+            )
+        )  # fmt: skip
     return rows
 
 
-def _targets(draft: Draft) -> set[str]:
-    """Names of results that are written into arrays of `out=`."""
-    if draft.call.out is None:
-        return set()
-    count = len(draft.call.out) if type(draft.call.out) is tuple else 1
-    return {f"o{k}" for k in range(count)}
+def _shift(draft: Draft, name: str) -> int:
+    """How many bytes behind an argument's first element lies what is written of it."""
+    if name not in draft.written:
+        return 0
+    address = draft.call.launch.backend.address
+    whole = draft.call.arrays[draft.written[name]]
+    return int(address(draft.call.arrays[name])) - int(address(whole))
 
 
 def _reach(array: Any) -> tuple[int, int]:

@@ -26,12 +26,14 @@ FIELDS: dict[str, tuple[str, ...]] = {
         # one a process: types, functions of Python's and NumPy's C API, the team, the pool
         "API": "ndarray true tuple_items incref decref new_array to_scalar new_tuple "
         "get_item get_attribute clear_error compare_text to_integer release acquire set_handler "
-        "capsule no_memory team malloc free pool_malloc pool_free pooled_bytes",
+        "capsule no_memory team malloc free pool_malloc pool_free pooled_bytes "
+        "vectorcall dict_next text",
         # one a way to serve calls
         "TABLE": "nargs names name_list records record_list least guards guard_list words "
         "template products product_list scalars scalar_list work work_list overlaps overlap_list "
         "ranges range_list temporaries temporary_list outputs output_list operands operand_list "
-        "nests flags limit patience lines brief scratch handed into",
+        "nests flags limit patience lines brief scratch handed into unpacks unpack_list given held "
+        "leaves leaf_list assembled",
         # an argument: how it is compared
         "RECORD": "kind slot object expected rank axes flags type",
         # a name that the function reads: how, where, its name, the object
@@ -47,15 +49,24 @@ FIELDS: dict[str, tuple[str, ...]] = {
         "OUTPUT": "descr rank dims strides codes given pooled generic",
         # a word of the template: an address and another word, which is how far from there
         "OPERAND": "place base within",
+        # a tuple, list or dict whose items become arguments: where it is, its type and length,
+        # the keys of a dict, where its items are put
+        "UNPACK": "kind slot type length keys place",
+        # what a result is put together from: an output, an argument, an object
+        "LEAF": "kind index",
         # a product that must lie between two numbers: a kernel's form is for such lengths
         "RANGE": "factor a b c d low high",
     }.items()
 }
 #: Kinds of arguments: a C-contiguous array, a strided vector, an array of exactly these lengths
-#: and strides, a Python number, this very object, a NumPy scalar, a tuple of this length.
-CONTIGUOUS_ARRAY, STRIDED_VECTOR, EXACT_ARRAY, NUMBER, OBJECT, GENERIC, TUPLE_OF = range(7)
-#: Where an object is that is no argument: captured, or inside of a tuple.
-CAPTURED, INSIDE = -1, -2
+#: and strides, a Python number, this very object, a NumPy scalar.
+CONTIGUOUS_ARRAY, STRIDED_VECTOR, EXACT_ARRAY, NUMBER, OBJECT, GENERIC = range(6)
+#: Where an object is that is no argument, but captured.
+CAPTURED = -1
+#: Kinds of containers.
+OF_TUPLE, OF_LIST, OF_DICT = range(3)
+#: Where a result, or what it is put together from, is.
+MADE, GIVEN, CONSTANT = range(3)
 #: Flags of array structs.
 IS_CONTIGUOUS, IS_WRITEABLE = 0x1, 0x400
 #: Python types of run-time scalars, and what they become.
@@ -64,11 +75,12 @@ TO_SINGLE, TO_DOUBLE, TO_INTEGER, TO_HALF = range(4)
 #: Where a name is looked up.
 IN_DICT, IN_CELL, IN_OBJECT = range(3)
 #: Flags of a table: results in a tuple; a status means that Python has to look; the GIL is
-#: released whatever the lengths.
-TUPLE, STATUS, LONG = 1, 2, 4
+#: released whatever the lengths; results are more than the outputs one after another.
+TUPLE, STATUS, LONG, COMPOSED = 1, 2, 4, 8
 
 #: Bounds on what the dispatcher holds in its fixed places.
 MOST_BASES, MOST_SYMBOLS, MOST_RANK, MOST_WORDS, MOST_OUTPUTS = 128, 64, 16, 4096, 32
+MOST_ARGUMENTS, MOST_LEAVES = 256, 64
 
 
 def words(table: str, **values: int) -> list[int]:

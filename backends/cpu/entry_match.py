@@ -192,20 +192,8 @@ given:
   %argument = at ptr %args %slot
   ret ptr %argument
 elsewhere:
-  %is.inside = icmp eq i64 %slot, -2
-  br i1 %is.inside, label %inside, label %captured
-captured:
   %kept = get ptr %record RECORD.object
   ret ptr %kept
-inside:
-  %where = get i64 %record RECORD.object
-  %tuple.slot = lshr i64 %where, 16
-  %place = and i64 %where, 65535
-  %tuple = at ptr %args %tuple.slot
-  %first = get i64 %api API.tuple_items
-  %items = getelementptr i8, ptr %tuple, i64 %first
-  %item = at ptr %items %place
-  ret ptr %item
 }
 
 define inline i1 @matches(ptr %api, ptr %table, ptr %args, ptr %bases, ptr %symbols) {
@@ -234,12 +222,7 @@ kinds:
   br i1 %an.array, label %array, label %other
 other:
   switch i64 %kind, label %generic [ i64 3, label %number
-                                     i64 4, label %identity
-                                     i64 6, label %tuple ]
-tuple:
-  %length = get i64 %object 16
-  %wanted.length = icmp eq i64 %length, %expected
-  br i1 %wanted.length, label %next, label %no
+                                     i64 4, label %identity ]
 number:
   set ptr %object %bases %k
   br label %next

@@ -20,19 +20,18 @@ from fuser import dims, scalars
 from fuser.backends.cpu import costs, pool, reduction_forms
 from fuser.backends.cpu import entry_fields as fields
 from fuser.backends.cpu.costs import PARALLEL_NS
+from fuser.backends.cpu.entry_composed import pairs_apart
 from fuser.backends.cpu.entry_names import NotServed
 from fuser.backends.cpu.entry_tables import (
     PATIENCE_NS,
     SCALAR_NAME,
     Draft,
     arrays_of,
-    check_outputs,
     describe_arguments,
     number_scalar,
     output,
     pack,
     product,
-    reads_in_place,
     target_of,
 )
 from fuser.backends.cpu.sequence import HEAD_WORDS, Table
@@ -91,7 +90,7 @@ class Pattern:
         }
         if "o0" in self.arrays:
             self._shapes["o0"] = draft.call.specialisation.spec.plan.outputs[0].node.shape
-        if graph.guards or type(draft.call.out) is tuple:
+        if graph.guards or type(draft.call.out) is tuple or draft.in_part:
             raise NotServed
         for name, array in self.arrays.items():
             self._describe(name, array)
@@ -119,7 +118,7 @@ class Pattern:
                 codes.append(~self.symbols[text])
         kind, flags = fields.CONTIGUOUS_ARRAY, record.get("flags", 0) | fields.IS_CONTIGUOUS
         if not array.flags.c_contiguous:
-            if array.ndim != 1 or array.strides[0] == 0 or "o0" in self.arrays:
+            if array.ndim != 1 or array.strides[0] == 0 or self._written():
                 raise NotServed
             kind, flags = fields.STRIDED_VECTOR, 0
             self.strided[name] = fields.MOST_SYMBOLS - 1 - len(self.strided)
@@ -131,6 +130,12 @@ class Pattern:
             "axes": fields.address(axes), "flags": flags,
         }  # fmt: skip
 
+    def _written(self) -> bool:
+        """Whether anything but new arrays is written, whose reach has to be a product."""
+        call = self.draft.call
+        trace = call.specialisation.trace
+        return bool(self.draft.written or trace.hazards) or call.out is not None
+
     def _probe(self, primes: Sequence[int]) -> Probe:
         """Bind the spec to stand-ins."""
         call = self.draft.call
@@ -140,6 +145,8 @@ class Pattern:
         units = dict.fromkeys(self.symbols.values(), 1)
         stand_ins: dict[str, Any] = {}
         for name, array in call.arrays.items():
+            if name in self.draft.written:
+                continue
             if type(array) is not np.ndarray:
                 stand_ins[name] = np.asarray(array)
                 continue
@@ -153,6 +160,7 @@ class Pattern:
             stand_ins[name] = np.empty(shape, array.dtype)[::step] if shape else np.empty(
                 (), array.dtype
             )
+        stand_ins |= {result: stand_ins[name] for result, name in self.draft.written.items()}
         spec = call.specialisation.spec
         backend = call.launch.backend
         try:
@@ -206,7 +214,6 @@ def pattern_table(call: ServedCall) -> tuple[Any, Draft]:
     Raises:
         NotServed: the lengths do not enter as products, or arrays are not contiguous.
     """
-    check_outputs(call)
     for text, value in call.specialisation.trace.value_guards:
         if _LENGTH_NAME.search(text) and not (value is True and _POSITIVE.fullmatch(text)):
             raise NotServed
@@ -315,7 +322,7 @@ def _outputs(pattern: Pattern) -> list[list[int]]:
     draft = pattern.draft
     fresh = [{e.name: e for e in probe.table.outputs} for probe in pattern.probes]
     rows = []
-    for k, leaf in enumerate(draft.call.specialisation.trace.leaves):
+    for k, generic in enumerate(draft.generic):
         name = f"o{k}"
         if name in draft.record_of:
             rows.append(fields.words("OUTPUT", given=draft.record_of[name]))
@@ -331,7 +338,7 @@ def _outputs(pattern: Pattern) -> list[list[int]]:
             codes.append(symbol)
         listed = fields.array([codes])
         draft.keep.append(listed)
-        rows.append(output(draft, entries[0], leaf.generic, codes=fields.address(listed)))
+        rows.append(output(draft, entries[0], generic, codes=fields.address(listed)))
     return rows
 
 
@@ -389,23 +396,18 @@ def _ranges(pattern: Pattern) -> list[list[int]]:
 
 
 def _overlaps(pattern: Pattern) -> list[list[int]]:
-    """What an array of `out=` must not share memory with."""
+    """What arrays that are written must not share memory with."""
     draft = pattern.draft
-    target = pattern.arrays.get("o0")
-    if target is None:
-        return []
     rows = []
-    for name, array in pattern.arrays.items():
-        if name == "o0":
-            continue
-        symbols = [_extent(pattern, which) for which in ("o0", name)]
-        same = pattern._shapes[name] == pattern._shapes["o0"]
-        same = same and array.dtype.itemsize == target.dtype.itemsize
-        w, r = symbols
+    for written, read, in_place in pairs_apart(draft, pattern.arrays):
+        target = draft.written.get(written, written)
+        same = pattern._shapes[read] == pattern._shapes[target]
+        sizes = {pattern.arrays[name].dtype.itemsize for name in (read, target)}
+        w, r = _extent(pattern, target), _extent(pattern, read)
         rows.append(
             fields.words(
-                "OVERLAP", written=draft.record_of["o0"], read=draft.record_of[name],
-                same=int(same and reads_in_place(draft.call.specialisation.spec, name)),
+                "OVERLAP", written=draft.record_of[written], read=draft.record_of[read],
+                same=int(same and len(sizes) == 1 and in_place),
                 factor_w=w[0], aw=w[1], bw=w[2], cw=w[3], dw=w[4],
                 factor_r=r[0], ar=r[1], br=r[2], cr=r[3], dr=r[4],
             )

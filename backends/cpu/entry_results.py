@@ -136,14 +136,98 @@ failed:
   ret i1 false
 }
 
-define inline ptr @hand_over(ptr %api, ptr %table, ptr %args, ptr %made) {
+define internal ptr @compose(ptr %api, ptr %table, ptr %args, ptr %made) {
 entry:
-  %count = get i64 %table TABLE.outputs
-  %list = get ptr %table TABLE.output_list
-  %flags = get i64 %table TABLE.flags
+  %parts = alloca [64 x ptr]
+  %outputs = get i64 %table TABLE.outputs
+  %count = get i64 %table TABLE.leaves
+  %list = get ptr %table TABLE.leaf_list
   br label %loop
 loop:
   %k = phi i64 [ 0, %entry ], [ %k1, %next ]
+  %some = icmp ult i64 %k, %count
+  br i1 %some, label %one, label %all
+one:
+  %offset = mul i64 %k, LEAF.size
+  %leaf = getelementptr i8, ptr %list, i64 %offset
+  %kind = get i64 %leaf LEAF.kind
+  %index = get i64 %leaf LEAF.index
+  switch i64 %kind, label %constant [ i64 0, label %output
+                                      i64 1, label %argument ]
+output:
+  %result = at ptr %made %index
+  br label %next
+argument:
+  %given = at ptr %args %index
+  br label %next
+constant:
+  %object = inttoptr i64 %index to ptr
+  br label %next
+next:
+  %part = phi ptr [ %result, %output ], [ %given, %argument ], [ %object, %constant ]
+  set ptr %part %parts %k
+  %k1 = add i64 %k, 1
+  br label %loop
+all:
+  %function = get ptr %table TABLE.assembled
+  %is.plain = icmp eq ptr %function, null
+  br i1 %is.plain, label %plain, label %assemble
+assemble:
+  %vectorcall = get ptr %api API.vectorcall
+  %assembled = call ptr %vectorcall(ptr %function, ptr %parts, i64 %count, ptr null)
+  br label %finished
+plain:
+  %flags = get i64 %table TABLE.flags
+  %tuple.bit = and i64 %flags, 1
+  %is.tuple = icmp ne i64 %tuple.bit, 0
+  br i1 %is.tuple, label %tuple, label %single
+single:
+  %only = load ptr, ptr %parts
+  %incref.one = get ptr %api API.incref
+  call void %incref.one(ptr %only)
+  br label %finished
+tuple:
+  %new.tuple = get ptr %api API.new_tuple
+  %incref = get ptr %api API.incref
+  %first = get i64 %api API.tuple_items
+  %together = call ptr %new.tuple(i64 %count)
+  %none = icmp eq ptr %together, null
+  br i1 %none, label %finished, label %fill
+fill:
+  %items = getelementptr i8, ptr %together, i64 %first
+  br label %place
+place:
+  %f = phi i64 [ 0, %fill ], [ %f1, %put ]
+  %f.some = icmp ult i64 %f, %count
+  br i1 %f.some, label %put, label %finished
+put:
+  %item = at ptr %parts %f
+  call void %incref(ptr %item)
+  set ptr %item %items %f
+  %f1 = add i64 %f, 1
+  br label %place
+finished:
+  %answer = phi ptr [ %assembled, %assemble ], [ %only, %single ], [ null, %tuple ],
+                    [ %together, %place ]
+  call void @forget(ptr %api, ptr %table, ptr %made, i64 %outputs)
+  ret ptr %answer
+}
+
+define inline ptr @hand_over(ptr %api, ptr %table, ptr %args, ptr %made) {
+entry:
+  %flags = get i64 %table TABLE.flags
+  %composed.bit = and i64 %flags, 8
+  %is.composed = icmp ne i64 %composed.bit, 0
+  br i1 %is.composed, label %compose, label %simple
+compose:
+  %composed = call ptr @compose(ptr %api, ptr %table, ptr %args, ptr %made)
+  ret ptr %composed
+simple:
+  %count = get i64 %table TABLE.outputs
+  %list = get ptr %table TABLE.output_list
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %simple ], [ %k1, %next ]
   %some = icmp ult i64 %k, %count
   br i1 %some, label %one, label %all
 one:

@@ -209,6 +209,7 @@ define ptr @dispatch(ptr %self, ptr %args, i64 %nargsf, ptr %kwnames) {
 entry:
   %bases = alloca [128 x i64], align 16
   %symbols = alloca [64 x i64], align 16
+  %flat = alloca [256 x ptr], align 16
   %context = get ptr %self 24
   %api = get ptr %context CONTEXT.api
   %n = and i64 %nargsf, 9223372036854775807
@@ -242,13 +243,21 @@ try:
   br i1 %fits, label %keywords, label %next
 keywords:
   %no.names = icmp eq i64 %given, 0
-  br i1 %no.names, label %arguments, label %compare
+  br i1 %no.names, label %containers, label %compare
 compare:
   %wanted = get ptr %table TABLE.name_list
   %alike = call i1 @names_match(ptr %api, ptr %wanted, ptr %kwnames, i64 %given)
-  br i1 %alike, label %arguments, label %next
+  br i1 %alike, label %containers, label %next
+containers:
+  %unpacks = get i64 %table TABLE.unpacks
+  %is.flat = icmp eq i64 %unpacks, 0
+  br i1 %is.flat, label %arguments, label %unpack
+unpack:
+  %unpacked = call i1 @unpack(ptr %api, ptr %table, ptr %args, ptr %flat)
+  br i1 %unpacked, label %arguments, label %next
 arguments:
-  %matched = call i1 @matches(ptr %api, ptr %table, ptr %args, ptr %bases, ptr %symbols)
+  %values = phi ptr [ %args, %containers ], [ %flat, %unpack ]
+  %matched = call i1 @matches(ptr %api, ptr %table, ptr %values, ptr %bases, ptr %symbols)
   br i1 %matched, label %found, label %next
 next:
   %k1 = add i64 %k, 1
@@ -265,20 +274,32 @@ serve:
   %before = get i64 %context CONTEXT.running
   %more = add i64 %before, 1
   put i64 %more %context CONTEXT.running
+  %held = get i64 %table TABLE.held
+  %holds = icmp ne i64 %held, 0
+  br i1 %holds, label %hold, label %choose
+hold:
+  call void @hold(ptr %api, ptr %table, ptr %values, i1 true)
+  br label %choose
+choose:
   %work = call i64 @work(ptr %table, ptr %symbols)
   %brief = get i64 %table TABLE.brief
   %is.brief = icmp ult i64 %work, %brief
   br i1 %is.brief, label %briefly, label %fully
 briefly:
-  %soon = call ptr @brief(ptr %context, ptr %api, ptr %table, ptr %args, ptr %bases,
+  %soon = call ptr @brief(ptr %context, ptr %api, ptr %table, ptr %values, ptr %bases,
                           ptr %symbols)
   br label %served
 fully:
-  %late = call ptr @serve(ptr %context, ptr %api, ptr %table, ptr %args, ptr %bases,
+  %late = call ptr @serve(ptr %context, ptr %api, ptr %table, ptr %values, ptr %bases,
                           ptr %symbols)
   br label %served
 served:
   %result = phi ptr [ %soon, %briefly ], [ %late, %fully ]
+  br i1 %holds, label %let.go, label %leave
+let.go:
+  call void @hold(ptr %api, ptr %table, ptr %values, i1 false)
+  br label %leave
+leave:
   %during = get i64 %context CONTEXT.running
   %less = sub i64 %during, 1
   put i64 %less %context CONTEXT.running

@@ -11,17 +11,18 @@ import ctypes
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from fuser.backends.cpu import entry_fields as fields
+from fuser.backends.cpu.entry_composed import describe_results
+from fuser.backends.cpu.entry_containers import Places, out_slot, places_of
 from fuser.backends.cpu.entry_names import NotServed, describe_names
 from fuser.backends.cpu.sequence import Table
 from fuser.launch import Fresh, pack_scalars
 from fuser.native_call import ServedCall
-from fuser.specs import KernelSpec
-from fuser.trace_result import OutNode
 from fuser.trees import Leaf
 
 #: Integers up to this one are the same in float64.
@@ -30,6 +31,8 @@ EXACT_INTEGER = 1 << 53
 PATIENCE_NS = 20_000
 
 
+#: One of what rows are listed.
+_SINGULAR = {"work": "work", "temporaries": "temporary", "leaves": "leaf"}
 GENERIC, POOLED = fields.place("OUTPUT", "generic"), fields.place("OUTPUT", "pooled")
 SCALAR_NAME = re.compile(r"\bs\d+\b")
 _RANGE = re.compile(r"(-?\d+) <= \((s\d+)\) <= (-?\d+)")
@@ -51,40 +54,22 @@ class Draft:
     scratch: Any = None
     team: int = 0
     long: bool = False
+    generic: list[bool] = field(default_factory=list)
+    """Of each output: whether NumPy gives a scalar."""
+    composed: bool = False
+    """Whether results are more than the outputs one after another; then `leaves` tells."""
+    leaves: list[list[int]] = field(default_factory=list)
+    assembled: Any = None
+    """The Python function that puts the leaves together."""
+    written: dict[str, str] = field(default_factory=dict)
+    """Arguments that kernels write into, by the output's name."""
+    in_part: bool = False
+    """Whether one of them is written in a part of it."""
 
-
-def check_outputs(call: ServedCall) -> None:
-    """Refuse calls whose results are not simply new arrays, or one array of `out=`.
-
-    Raises:
-        NotServed: they are not.
-    """
-    trace, spec = call.specialisation.trace, call.specialisation.spec
-    leaves = trace.leaves
-    if trace.writes or trace.hazards or not leaves or len(leaves) > fields.MOST_OUTPUTS:
-        raise NotServed
-    if any(type(leaf) is not OutNode for leaf in leaves):
-        raise NotServed
-    if [leaf.index for leaf in leaves] != list(range(len(spec.plan.outputs))):
-        raise NotServed
-    structure = trace.structure
-    if type(structure) is not Leaf:
-        if type(structure) is not tuple or structure != tuple(map(Leaf, range(len(leaves)))):
-            raise NotServed
-        if call.out is not None and type(call.out) is not tuple:
-            raise NotServed
-    elif type(call.out) is tuple:
-        raise NotServed
-    targets = call.out if type(call.out) is tuple else () if call.out is None else (call.out,)
-    if (targets and spec.may_raise) or any(type(target) is not np.ndarray for target in targets):
-        raise NotServed
-
-
-def slots(call: ServedCall) -> list[int]:
-    """Where the interpreter puts each argument, in the order of the call's leaves."""
-    keywords = [k for k, name in enumerate(call.names) if name != "out" or call.out is None]
-    positional = len(call.leaves) - len(keywords)
-    return [*range(positional), *(positional + k for k in keywords)]
+    @cached_property
+    def places(self) -> Places:
+        """Where the arguments are."""
+        return places_of(self.call)
 
 
 def describe_arguments(draft: Draft) -> None:
@@ -97,7 +82,7 @@ def describe_arguments(draft: Draft) -> None:
     names = {place: name for name, place in call.specialisation.array_leaves}
     numbers = {place: name for name, place in call.specialisation.scalar_leaves}
     guarded = _guarded_scalars(draft, set(numbers.values()))
-    for place, (leaf, slot) in enumerate(zip(call.leaves, slots(call), strict=True)):
+    for place, (leaf, slot) in enumerate(zip(call.leaves, draft.places.slots, strict=True)):
         record = {"slot": slot, "type": id(type(leaf))}
         name = names.get(place) or numbers.get(place)
         if place in numbers and name not in guarded:
@@ -118,29 +103,11 @@ def describe_arguments(draft: Draft) -> None:
         record = {"slot": fields.CAPTURED, "object": id(array), "type": id(type(array))}
         draft.records.append(record)
         draft.keep.append(array)
-    if call.out is not None:
-        _describe_targets(draft)
-
-
-def out_slot(call: ServedCall) -> int:
-    """Where the interpreter puts the array, or the tuple of arrays, of `out=`."""
-    return len(call.leaves) + 1 - len(call.names) + call.names.index("out")
-
-
-def _describe_targets(draft: Draft) -> None:
-    """Records of the arrays of `out=`."""
-    call, slot = draft.call, out_slot(draft.call)
-    target = {"slot": slot, "type": id(np.ndarray), "flags": fields.IS_WRITEABLE}
-    if type(call.out) is not tuple:
-        draft.record_of["o0"] = len(draft.records)
-        draft.records.append(target)
-        return
-    length = len(call.out)
-    around = {"kind": fields.TUPLE_OF, "slot": slot, "type": id(tuple), "expected": length}
-    draft.records.append(around)
-    for k in range(length):
+    for k, slot in enumerate(draft.places.targets):
         draft.record_of[f"o{k}"] = len(draft.records)
-        draft.records.append(target | {"slot": fields.INSIDE, "object": slot << 16 | k})
+        target = {"slot": slot, "type": id(np.ndarray), "flags": fields.IS_WRITEABLE}
+        draft.records.append(target)
+    describe_results(draft)
 
 
 def _guarded_scalars(draft: Draft, numbers: set[str]) -> set[str]:
@@ -172,9 +139,15 @@ def _check_generic(scalar: Any) -> None:
 
 
 def arrays_of(draft: Draft) -> dict[str, Any]:
-    """Arrays among arguments, captured ones and `out=`, by buffer name."""
+    """Arrays among arguments, captured ones and `out=`, by buffer name.
+
+    Raises:
+        NotServed: one has too many axes.
+    """
     found = {
-        name: array for name, array in draft.call.arrays.items() if type(array) is np.ndarray
+        name: array
+        for name, array in draft.call.arrays.items()
+        if type(array) is np.ndarray and name not in draft.written
     }
     if any(array.ndim > fields.MOST_RANK for array in found.values()):
         raise NotServed
@@ -236,17 +209,6 @@ def target_of(dtype: np.dtype[Any]) -> tuple[int, int, int]:
     raise NotServed
 
 
-def reads_in_place(spec: KernelSpec, name: str) -> bool:
-    """Whether an argument is read at the very element that is written, and nowhere else."""
-    groups = spec.plan.groups
-    if len(groups) != 1 or len(groups[0].sections) != 1 or len(spec.plan.outputs) != 1:
-        return False
-    section = groups[0].sections[0]
-    if section.axes:
-        return False
-    return all(not load.views for load in section.loads if load.buffer == name)
-
-
 def pack(
     draft: Draft, rows: dict[str, list[list[int]]], base_of: Mapping[str, int], **values: int
 ) -> ctypes.Array[ctypes.c_int64]:
@@ -279,19 +241,26 @@ def pack(
         "products": draft.products,
         "scalars": draft.scalars,
         "operands": operands,
+        "unpacks": list(draft.places.rows),
+        "leaves": draft.leaves,
     }
     for name, part in rows.items():
-        singular = {"work": "work", "temporaries": "temporary"}.get(name, name[:-1])
+        singular = _SINGULAR.get(name, name[:-1])
         values |= {name: len(part), f"{singular}_list": native(draft, part)}
     draft.template, draft.scratch = fields.array([table.words]), fields.array([table.words])
-    draft.keep.extend([call.names, call.specialisation, call.launch])
+    draft.keep.extend([call.names, call.specialisation, call.launch, draft.places])
+    draft.keep.append(draft.assembled)
     flags = fields.TUPLE if type(trace.structure) is not Leaf else 0
     flags |= fields.STATUS if call.specialisation.spec.may_raise else 0
+    flags |= fields.COMPOSED if draft.composed else 0
     values["flags"] = values.get("flags", 0) | flags
     values["into"] = out_slot(call) + 1 if type(call.out) is tuple else 0
     values["brief"] = _brief(rows, values)
-    values["handed"] = int(flags & fields.TUPLE or any(row[GENERIC] for row in rows["outputs"]))
-    positional = len(call.leaves) + (call.out is not None) - len(call.names)
+    generic = any(row[GENERIC] for row in rows["outputs"])
+    values["handed"] = int(flags & (fields.TUPLE | fields.COMPOSED) != 0 or generic)
+    values["assembled"] = 0 if draft.assembled is None else id(draft.assembled)
+    values["given"], values["held"] = draft.places.given, draft.places.held
+    positional = draft.places.given - len(call.names)
     listed = native(draft, [[id(name) for name in call.names]])
     words = fields.words(
         "TABLE", nargs=positional, names=len(call.names), name_list=listed,

@@ -86,7 +86,7 @@ KINDS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "reshape": (lambda x, y: (x * y).reshape(-1), TABLES),
     "slice": (lambda x, y: (x * y)[1:, ::-2], TABLES),
     "new axis": (lambda x, y: (x * y)[:, None], TABLES),
-    "broadcast": (lambda x, y: np.broadcast_to(x * y, (4, 2, 3)), TABLES),
+    "broadcast": (lambda x, y: np.broadcast_to(x * y, (4, *x.shape)), TABLES),
     "views of arguments": (lambda x, y: (x[::2] * 1, x.reshape(-1, 1), y.T), TABLES),
     "argument": (lambda x, y: x, TABLES),
     "argument and value": (lambda x, y: (x, x * y, x), TABLES),

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 import fuser
+from tests.fuser import result_kinds
 
 Call = Callable[[], Any]
 VECTOR = np.linspace(-2, 2, 37, dtype=np.float32)
@@ -46,6 +47,16 @@ UNFUSED = fuser.fuse(lambda x: np.sqrt(x * x + 1) - x, mode="unfused")
 POWER = fuser.fuse(lambda a, b: a**b)
 MANY = fuser.fuse(lambda *arrays: sum(arrays))
 ROOT = fuser.fuse(lambda x: np.sqrt(np.abs(x)) * x + np.exp(x))
+OWN_OUT = fuser.fuse(result_kinds.own_out)
+UFUNC_OUT = fuser.fuse(result_kinds.ufunc_out)
+SILENT = fuser.fuse(result_kinds.silent_out)
+IN_PLACE = fuser.fuse(result_kinds.in_place)
+INSIDE = fuser.fuse(result_kinds.inside)
+STEP = fuser.fuse(result_kinds.step)
+VIEWS = fuser.fuse(lambda x: (z := x * x, z.T, x[::2]))
+SAME = fuser.fuse(lambda x, y: (x, x * y, SCALE, None))
+NEST = fuser.fuse(lambda x: {"a": [x + 1], "b": (x.sum(), x.shape)})
+INNER = fuser.fuse(lambda p, d: p[0] * d["x"] + d["y"][0])
 
 
 def _raise(function: Call, error: type[Exception]) -> None:
@@ -87,6 +98,18 @@ SERVED: dict[str, Call] = {
     "several kernels": lambda: UNFUSED(TABLE),
     "a status": lambda: POWER(BYTES, BYTES),
     "32 arguments": lambda: MANY(*(VECTOR,) * 32),
+    "an out of its own": lambda: OWN_OUT(VECTOR, VECTOR, OUT),
+    "an out of its own, by name": lambda: OWN_OUT(VECTOR, VECTOR, out=OUT),
+    "an out of its own, of ufuncs": lambda: UFUNC_OUT(VECTOR, VECTOR, OUT),
+    "an out that is not returned": lambda: SILENT(VECTOR, VECTOR, OUT),
+    "in place": lambda: IN_PLACE(OUT, VECTOR),
+    "a part in place": lambda: INSIDE(OUT, VECTOR),
+    "several in place": lambda: STEP(OUT, VECTOR, *PAIR, 1e-3),
+    "views of results and arguments": lambda: VIEWS(TABLE),
+    "an argument, a global and nothing": lambda: SAME(VECTOR, VECTOR),
+    "a nest of results": lambda: NEST(TABLE),
+    "a nest of arguments": lambda: INNER([VECTOR], {"x": VECTOR, "y": (VECTOR,)}),
+    "empty arrays": lambda: LINE(VECTOR[:0], VECTOR[:0], VECTOR[:0]),
     "threads": lambda: ROOT(LARGE),
 }
 #: What Python answers: they cost milliseconds, so fewer are made.
@@ -109,7 +132,8 @@ WATCHED: dict[str, Any] = {
 def native_hits() -> int:
     """Calls of these functions that were served natively."""
     functions = (LINE, BOTH, SCALED, SHIFTED, NAMED, SOFTMAX, TOTAL, ALONG, UNFUSED, POWER, MANY,
-                 ROOT)  # fmt: skip
+                 ROOT, OWN_OUT, UFUNC_OUT, SILENT, IN_PLACE, INSIDE, STEP, VIEWS, SAME, NEST,
+                 INNER)  # fmt: skip
     return sum(function._native.hits for function in functions if function._native)
 
 
