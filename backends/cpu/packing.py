@@ -3,7 +3,8 @@
 A kernel with strided operands works through its iteration space in tiles: each strided operand's
 part of a tile is packed, and the kernel's body, which knows contiguous operands only, runs on it.
 A transposed operand is read along its own memory, in square blocks that are turned round in
-registers; every other and reversed elements are picked by shuffles; other strides one by one.
+registers; strides of two to four elements and reversed ones are picked by shuffles, other strides
+one by one.
 
 One function for each size of element, `fuser_pack_<bytes>(ptr to, i64 to_row, ptr from,
 i64 from_row, i64 from_step, i64 rows, i64 columns)`; strides are in bytes. Each is compiled
@@ -13,8 +14,10 @@ once a process, when the first kernel that calls it is loaded.
 from __future__ import annotations
 
 import threading
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 
+from fuser.backends.cpu import spacing
 from fuser.backends.cpu.body import Body, Features, Module, Value, vector_type
 from fuser.backends.cpu.loops import begin_loop
 
@@ -104,13 +107,6 @@ class _Packer:
         """Write elements beside each other."""
         self.b.line(f"store {value.typed}, ptr {place}, align 1")
 
-    def pick(self, left: Value, right: Value | None, lanes: list[int]) -> Value:
-        """Lanes of one vector or of two."""
-        other = right.text if right is not None else "poison"
-        mask = ", ".join(f"i32 {lane}" for lane in lanes)
-        text = f"shufflevector {left.typed}, {left.type} {other}, <{len(lanes)} x i32> <{mask}>"
-        return self.b.value(text, self.scalar, len(lanes))
-
     def branch(self, condition: str) -> str:
         """Branch on a comparison; begins the first block and returns the other's label."""
         yes, no = self.b.label("yes"), self.b.label("no")
@@ -149,7 +145,7 @@ class _Packer:
         for _ in range(lanes.bit_length() - 1):
             pairs = zip(vectors[:half], vectors[half:], strict=True)
             vectors = [
-                self.pick(first, second, places)
+                spacing.shuffled(self.b, first, second, places)
                 for first, second in pairs
                 for places in (low, high)
             ]
@@ -181,38 +177,28 @@ class _Packer:
 
     # -- rows -------------------------------------------------------------------------------
 
-    def every_other(self) -> None:
-        """Rows of every other element: what two vectors hold, less the gaps.
+    def picked(self, step: int) -> None:
+        """Rows of elements at a known stride: the last vector ends with the row.
 
-        Their last gap may lie beyond the array: the last vector's elements are left for later.
+        It may repeat some elements. Rows shorter than a vector are left for later.
         """
-        lanes, size = self.lanes, str(self.size)
-        count = self.number("udiv", self.number("sub", "%columns", "1"), str(lanes))
-        down = begin_loop(self.b, "0", "%rows")
-        across = begin_loop(self.b, "0", count)
-        column = self.number("mul", across.index, str(lanes))
-        first = self.at("%from", (down.index, "%row"), (column, "%step"))
-        pair = [self.load(self.at(first, (str(k * lanes), size)), lanes) for k in range(2)]
-        found = self.pick(pair[0], pair[1], list(range(0, 2 * lanes, 2)))
-        self.store(found, self.at("%to", (down.index, "%to.row"), (column, size)))
-        across.end()
-        down.end()
-        self.rectangle("0", self.number("mul", count, str(lanes)), "%rows", "%columns")
-
-    def backwards(self) -> None:
-        """Rows of elements that lie beside each other, the last first."""
-        lanes, size = self.lanes, str(self.size)
+        b, lanes, size = self.b, self.lanes, str(self.size)
         count = self.number("udiv", "%columns", str(lanes))
-        down = begin_loop(self.b, "0", "%rows")
-        across = begin_loop(self.b, "0", count)
-        column = self.number("mul", across.index, str(lanes))
-        last = self.number("add", column, str(lanes - 1))
-        source = self.at("%from", (down.index, "%row"), (last, "%step"))
-        found = self.pick(self.load(source, lanes), None, list(range(lanes - 1, -1, -1)))
+        short = self.branch(f"ne i64 {count}, 0")
+        down = begin_loop(b, "0", "%rows")
+        ends = self.number("sub", "%columns", str(lanes))
+        padded = self.number("add", "%columns", str(lanes - 1))
+        across = begin_loop(b, "0", self.number("udiv", padded, str(lanes)))
+        along = self.number("mul", across.index, str(lanes))
+        column = b.intrinsic("llvm.umin", Value(along, "i64", 1), Value(ends, "i64", 1)).text
+        first = self.at("%from", (down.index, "%row"), (column, "%step"))
+        found = spacing.pick_vector(b, self.scalar, first, step, lanes)
         self.store(found, self.at("%to", (down.index, "%to.row"), (column, size)))
         across.end()
         down.end()
-        self.rectangle("0", self.number("mul", count, str(lanes)), "%rows", "%columns")
+        b.line("ret void")
+        b.start(short)
+        self.rectangle("0", "0", "%rows", "%columns")
 
 
 _ARGUMENTS = (
@@ -229,11 +215,11 @@ def _pack(module: Module, itemsize: int) -> None:
     """Append the function for one size of element."""
     packer = _Packer(module, itemsize)
     b = packer.b
-    cases = (
-        (f"eq i64 %row, {itemsize}", packer.transposed),
-        (f"eq i64 %step, {2 * itemsize}", packer.every_other),
-        (f"eq i64 %step, {-itemsize}", packer.backwards),
-    )
+    cases: list[tuple[str, Callable[[], None]]] = [
+        (f"eq i64 %row, {itemsize}", packer.transposed)
+    ]
+    for step in spacing.STEPS if spacing.served(packer.lanes) else ():
+        cases.append((f"eq i64 %step, {step * itemsize}", partial(packer.picked, step)))
     for condition, write in cases:
         otherwise = packer.branch(condition)
         write()

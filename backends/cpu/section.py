@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from fuser.backends.cpu import conversion
+from fuser.backends.cpu import conversion, spacing
 from fuser.backends.cpu.body import Body, Features, Module, Value, vector_type
 from fuser.backends.cpu.division import Divisor, divide, is_served, is_shared, prepare
 from fuser.backends.cpu.spelling import EXACT_IN_HALF, spell
@@ -172,7 +172,7 @@ class Section:
                 vector = vector_type(memory, self.lanes)
                 raw = b.value(f"load {vector}, ptr %q{k}, align 1", memory, self.lanes)
             else:
-                raw = self._gather(b, k, memory)
+                raw = spacing.picked(b, memory, f"%q{k}", f"%st{k}", self.lanes)
             self.values[k] = conversion.from_memory(b, raw, desc.dtype)
 
     def _position(self, k: int, desc: TensorDesc) -> Value:
@@ -181,21 +181,6 @@ class Section:
             return position(self.bodies[1], f"%row{k}")
         places = Value("%places", "i64", self.lanes)
         return positions(self.bodies[2], desc, f"%q{k}", places, f"%st{k}")
-
-    def _gather(self, b: Body, k: int, memory: str) -> Value:
-        """Read a strided operand lane by lane."""
-        vector = vector_type(memory, self.lanes)
-        gathered = "poison"
-        address = f"%q{k}"
-        for lane in range(self.lanes):
-            one = b.value(f"load {memory}, ptr {address}, align 1", memory, 1)
-            gathered = b.value(
-                f"insertelement {vector} {gathered}, {one.typed}, i64 {lane}", memory, self.lanes
-            ).text
-            if lane + 1 < self.lanes:
-                text = f"getelementptr i8, ptr {address}, i64 %st{k}"
-                address = b.value(text, "ptr", 1).text
-        return Value(gathered, memory, self.lanes)
 
     def _stores(self) -> None:
         """Write every destination."""
@@ -208,14 +193,7 @@ class Section:
                 past = f"align {whole}, !nontemporal !0" if self.stream else "align 1"
                 b.line(f"store {raw.typed}, ptr %q{k}, {past}")
                 continue
-            address = f"%q{k}"
-            for lane in range(self.lanes):
-                text = f"extractelement {raw.typed}, i64 {lane}"
-                one = b.value(text, raw.scalar, 1)
-                b.line(f"store {one.typed}, ptr {address}, align 1")
-                if lane + 1 < self.lanes:
-                    step = f"getelementptr i8, ptr {address}, i64 %st{k}"
-                    address = b.value(step, "ptr", 1).text
+            spacing.lay(b, raw, f"%q{k}", f"%st{k}")
 
     # -- computation ------------------------------------------------------------------------
 

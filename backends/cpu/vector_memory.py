@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fuser.backends.cpu import conversion
+from fuser.backends.cpu import conversion, spacing
 from fuser.backends.cpu.accumulators import iota
 from fuser.backends.cpu.body import Body, Value, mangled, vector_type
 from fuser.specs import CONTIGUOUS, INVARIANT, TensorDesc
@@ -54,7 +54,8 @@ def load(
         raw = b.value(f"load {vector}, ptr {address}, align 1", memory, lanes)
         return conversion.from_memory(b, raw, desc.dtype)
     if mask is None:
-        return conversion.from_memory(b, _picked(b, memory, address, step, lanes), desc.dtype)
+        raw = spacing.picked(b, memory, address, step, lanes)
+        return conversion.from_memory(b, raw, desc.dtype)
     first = b.value(f"load {memory}, ptr {address}, align 1", memory, 1)
     rest = b.splat(first, lanes)
     bits = f"<{lanes} x i1>"
@@ -91,19 +92,6 @@ def positions(b: Body, desc: TensorDesc, address: str, places: Value, step: str)
         whole = b.op("ashr", Value(step, "i64", 1), b.constant_bits("i64", 1, POSITION_SHIFT))
         places = b.op("mul", places, b.splat(whole, places.lanes))
     return b.op("add", first, places)
-
-
-def _picked(b: Body, memory: str, address: str, step: str, lanes: int) -> Value:
-    """Elements that lie apart, one after another: gather instructions are slower on many hosts."""
-    picked = Value("poison", memory, lanes)
-    for lane in range(lanes):
-        one = b.value(f"load {memory}, ptr {address}, align 1", memory, 1)
-        text = f"insertelement {picked.typed}, {one.typed}, i64 {lane}"
-        picked = b.value(text, memory, lanes)
-        if lane + 1 < lanes:
-            text = f"getelementptr i8, ptr {address}, i64 {step}"
-            address = b.value(text, "ptr", 1).text
-    return picked
 
 
 def store(
