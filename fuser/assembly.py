@@ -7,12 +7,12 @@ names only; what they stand for is in its globals.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from fuser import dims, infer, regions, scalars
+from fuser import captures, dims, infer, regions, scalars
 from fuser.records import record
 from fuser.trace_result import OutAlias, OutNode, OutScalar, OutView, Trace, View
 from fuser.trees import Leaf
@@ -53,6 +53,34 @@ def assemble(
     return _Text(trace, captured).finish(direct)
 
 
+def prepare(
+    trace: Trace, guards: Sequence[tuple[str, Any]], wanted: Sequence[tuple[str, type]]
+) -> Assembly:
+    """A function of arguments that computes numbers; None where a guard does not hold.
+
+    Args:
+        trace: what was found.
+        guards: (host expression, value that it must have) pairs.
+        wanted: (host expression, type that its value must have) pairs; their values are given.
+
+    Raises:
+        NotAssembled: a length cannot be told from the arguments.
+    """
+    text = _Text(trace, {})
+    lines = []
+    for expression, value in guards:
+        now = text.expression(expression)
+        if type(value) is bool:
+            lines.append(f"if {now} is not {value}: return None")
+        else:
+            lines.append(f"if not same_value({now}, {text.constant(value)}): return None")
+    for k, (expression, kind) in enumerate(wanted):
+        lines.append(f"v{k} = {text.expression(expression)}")
+        lines.append(f"if type(v{k}) is not {text.constant(kind)}: return None")
+    lines.append(f"return ({''.join(f'v{k}, ' for k in range(len(wanted)))})")
+    return text.function(lines)
+
+
 class _Text:
     """The function's text while it is written."""
 
@@ -60,6 +88,7 @@ class _Text:
         self.trace = trace
         self.captured = captured
         self.scope: dict[str, Any] = {**scalars.SCOPE, "broadcast_to": np.broadcast_to}
+        self.scope |= {"same_value": captures.same_value, "type": type}
         self.results: dict[int, None] = {}
         self.leaves: dict[int, None] = {}
         self.known: dict[str, str] = {}
@@ -73,6 +102,10 @@ class _Text:
         ]
         found = [self.leaf(leaf) for leaf in self.trace.leaves]
         lines.append(f"return {self.nested(self.trace.structure, found)}")
+        return self.function(lines)
+
+    def function(self, lines: Sequence[str]) -> Assembly:
+        """The function of these lines."""
         lengths = [f"{name} = {text}" for name, text in self.known.items()]
         names = [f"r{k}" for k in self.results] + [f"a{k}" for k in self.leaves]
         body = "".join(f"\n    {line}" for line in (*lengths, *lines))

@@ -214,10 +214,11 @@ def shared_nest(spec: KernelSpec, backend: Backend) -> Section | None:
     groups, outputs = spec.plan.groups, spec.plan.outputs
     if len(groups) != 1 or len(groups[0].sections) != 1:
         return None
+    section = groups[0].sections[0]
     alike = all(buffer.node.shape == outputs[0].node.shape for buffer in outputs)
-    if len(outputs) != 1 and not (backend.stores_last and alike):
+    if len(outputs) != 1 and (section.axes or not alike or not backend.stores_last):
         return None
-    return groups[0].sections[0]
+    return section
 
 
 def _overlaps_itself(array: Any) -> bool:

@@ -22,6 +22,7 @@ from fuser.backends.cpu import (
     entry_brief,
     entry_inline,
     entry_match,
+    entry_prologue,
     entry_results,
     entry_serve,
     entry_unpack,
@@ -36,7 +37,10 @@ from fuser.native_call import ServedCall
 #: Tables of one function; when there are more, all are made anew as they are wanted.
 TABLE_LIMIT = 512
 
-_PARTS = (entry_match, entry_unpack, entry_values, entry_results, entry_brief, entry_serve)
+_PARTS = (
+    entry_match, entry_unpack, entry_prologue, entry_values, entry_results, entry_brief,
+    entry_serve,
+)  # fmt: skip
 TEXT = sequence.TEXT.replace("define i32 @sequence", "define internal i32 @sequence") + (
     fields.spell_out(
         entry_inline.paste(
@@ -69,7 +73,8 @@ class _Entry:
                     "API", ndarray=id(np.ndarray), true=id(True),
                     tuple_items=tuple.__basicsize__, new_array=int(table[94]),
                     to_scalar=int(table[76]), set_handler=int(table[304]),
-                    pooled_bytes=pool.THRESHOLD, text=id(str), vectorcall=self.vectorcall,
+                    pooled_bytes=pool.THRESHOLD, text=id(str), none=id(None),
+                    vectorcall=self.vectorcall,
                     malloc=_address(library.malloc), free=_address(library.free), **python,
                 )
             ]

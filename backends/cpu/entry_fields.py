@@ -27,13 +27,13 @@ FIELDS: dict[str, tuple[str, ...]] = {
         "API": "ndarray true tuple_items incref decref new_array to_scalar new_tuple "
         "get_item get_attribute clear_error compare_text to_integer release acquire set_handler "
         "capsule no_memory team malloc free pool_malloc pool_free pooled_bytes "
-        "vectorcall dict_next text",
+        "vectorcall dict_next text none",
         # one a way to serve calls
         "TABLE": "nargs names name_list records record_list least guards guard_list words "
         "template products product_list scalars scalar_list work work_list overlaps overlap_list "
         "ranges range_list temporaries temporary_list outputs output_list operands operand_list "
         "nests flags limit patience lines brief scratch handed into unpacks unpack_list given held "
-        "leaves leaf_list assembled",
+        "leaves leaf_list assembled prologue numbers number_list computed computed_first",
         # an argument: how it is compared
         "RECORD": "kind slot object expected rank axes flags type",
         # a name that the function reads: how, where, its name, the object

@@ -27,6 +27,7 @@ from fuser.backends.cpu.entry_tables import (
     SCALAR_NAME,
     Draft,
     arrays_of,
+    computed_scalar,
     describe_arguments,
     number_scalar,
     output,
@@ -303,7 +304,8 @@ def _scalars(pattern: Pattern) -> None:
                 draft.scalars.append(number_scalar(draft, place, text, dtype))
                 continue
             if SCALAR_NAME.search(text):
-                raise NotServed
+                draft.scalars.append(computed_scalar(draft, place, text, dtype))
+                continue
             values = [scalars.evaluate(text, probe.sizes) for probe in pattern.probes]
             if any(type(value) is not int for value in values):
                 raise NotServed

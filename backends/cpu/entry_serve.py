@@ -281,6 +281,15 @@ hold:
   call void @hold(ptr %api, ptr %table, ptr %values, i1 true)
   br label %choose
 choose:
+  %prologue = get ptr %table TABLE.prologue
+  %no.prologue = icmp eq ptr %prologue, null
+  br i1 %no.prologue, label %begin, label %prepare
+prepare:
+  %computed = call ptr @prepare(ptr %api, ptr %table, ptr %values, ptr %bases)
+  %unready = icmp eq ptr %computed, null
+  br i1 %unready, label %served, label %begin
+begin:
+  %numbers = phi ptr [ null, %choose ], [ %computed, %prepare ]
   %work = call i64 @work(ptr %table, ptr %symbols)
   %brief = get i64 %table TABLE.brief
   %is.brief = icmp ult i64 %work, %brief
@@ -294,7 +303,16 @@ fully:
                           ptr %symbols)
   br label %served
 served:
-  %result = phi ptr [ %soon, %briefly ], [ %late, %fully ]
+  %result = phi ptr [ %soon, %briefly ], [ %late, %fully ],
+                    [ inttoptr (i64 1 to ptr), %prepare ]
+  %kept = phi ptr [ %numbers, %briefly ], [ %numbers, %fully ], [ null, %prepare ]
+  %has.numbers = icmp ne ptr %kept, null
+  br i1 %has.numbers, label %drop.numbers, label %release
+drop.numbers:
+  %decref = get ptr %api API.decref
+  call void %decref(ptr %kept)
+  br label %release
+release:
   br i1 %holds, label %let.go, label %leave
 let.go:
   call void @hold(ptr %api, ptr %table, ptr %values, i1 false)

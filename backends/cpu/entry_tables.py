@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from fuser import scalars
+from fuser.assembly import NotAssembled, prepare
 from fuser.backends.cpu import entry_fields as fields
 from fuser.backends.cpu.entry_composed import describe_results
 from fuser.backends.cpu.entry_containers import Places, out_slot, places_of
@@ -35,6 +37,8 @@ PATIENCE_NS = 20_000
 _SINGULAR = {"work": "work", "temporaries": "temporary", "leaves": "leaf"}
 GENERIC, POOLED = fields.place("OUTPUT", "generic"), fields.place("OUTPUT", "pooled")
 SCALAR_NAME = re.compile(r"\bs\d+\b")
+#: Integers of which there is one object each.
+_SMALL = range(-5, 257)
 _RANGE = re.compile(r"(-?\d+) <= \((s\d+)\) <= (-?\d+)")
 
 
@@ -63,6 +67,10 @@ class Draft:
     """The Python function that puts the leaves together."""
     written: dict[str, str] = field(default_factory=dict)
     """Arguments that kernels write into, by the output's name."""
+    guards: list[tuple[str, Any]] = field(default_factory=list)
+    """Expressions over scalars, and the values that they must have."""
+    computed: list[tuple[str, type]] = field(default_factory=list)
+    """Expressions over scalars that kernels take, and the types of their values."""
     in_part: bool = False
     """Whether one of them is written in a part of it."""
 
@@ -111,19 +119,15 @@ def describe_arguments(draft: Draft) -> None:
 
 
 def _guarded_scalars(draft: Draft, numbers: set[str]) -> set[str]:
-    """Scalars that must be the object that was seen; ranges of others are noted.
-
-    Raises:
-        NotServed: a guard that Python has to compute.
-    """
+    """Scalars that must be the object that was seen; ranges and guards of others are noted."""
     guarded = set()
     for text, value in draft.call.specialisation.trace.value_guards:
-        if text in numbers:
+        if text in numbers and (type(value) is bool or (type(value) is int and value in _SMALL)):
             guarded.add(text)
         elif (found := _RANGE.fullmatch(text)) and value is True:
             draft.ranges.append((found[2], int(found[1]), int(found[3])))
         elif SCALAR_NAME.search(text):
-            raise NotServed
+            draft.guards.append((text, value))
     return guarded
 
 
@@ -155,18 +159,14 @@ def arrays_of(draft: Draft) -> dict[str, Any]:
 
 
 def describe_scalars(draft: Draft, sizes: Mapping[str, int]) -> None:
-    """Run-time scalars: converted by the dispatcher, or known already from the lengths.
-
-    Raises:
-        NotServed: an expression that Python has to compute.
-    """
+    """Run-time scalars: converted by the dispatcher, or known already from the lengths."""
     numbers = dict(draft.call.specialisation.scalar_leaves)
     for first, wanted in draft.table.scalars:
         for place, (text, dtype) in enumerate(wanted, first):
             if text in numbers:
                 draft.scalars.append(number_scalar(draft, place, text, dtype))
             elif SCALAR_NAME.search(text):
-                raise NotServed
+                draft.scalars.append(computed_scalar(draft, place, text, dtype))
             else:
                 packed = pack_scalars([(text, dtype)], sizes)
                 draft.table.words[place] = int.from_bytes(packed, "little", signed=True)
@@ -178,14 +178,32 @@ def number_scalar(draft: Draft, place: int, text: str, dtype: np.dtype[Any]) -> 
     Raises:
         NotServed: a conversion that is left to Python.
     """
+    kind = type(draft.call.leaves[dict(draft.call.specialisation.scalar_leaves)[text]])
+    return _scalar(place, dtype, kind, draft.record_of[text])
+
+
+def computed_scalar(draft: Draft, place: int, text: str, dtype: np.dtype[Any]) -> list[int]:
+    """An expression's way into the template: Python computes it at each call.
+
+    Raises:
+        NotServed: a conversion that is left to Python.
+    """
+    call = draft.call
+    numbers = {name: call.leaves[leaf] for name, leaf in call.specialisation.scalar_leaves}
+    wanted = text, type(scalars.evaluate(text, {**call.sizes, **numbers}))
+    if wanted not in draft.computed:
+        draft.computed.append(wanted)
+    return _scalar(place, dtype, wanted[1], ~draft.computed.index(wanted))
+
+
+def _scalar(place: int, dtype: np.dtype[Any], kind: type, record: int) -> list[int]:
+    """A Python number's way into the template."""
     kinds = {float: fields.FROM_FLOAT, int: fields.FROM_INT, bool: fields.FROM_BOOL}
     target, low, high = target_of(dtype)
-    kind = type(draft.call.leaves[dict(draft.call.specialisation.scalar_leaves)[text]])
     if (kind is float and target == fields.TO_INTEGER) or (dtype.kind == "b" and kind is not bool):
         raise NotServed
     return fields.words(
-        "SCALAR", place=place, record=draft.record_of[text], source=kinds[kind], target=target,
-        low=low, high=high,
+        "SCALAR", place=place, record=record, source=kinds[kind], target=target, low=low, high=high,
     )  # fmt: skip
 
 
@@ -229,8 +247,10 @@ def pack(
     bases = {f"o{k}": first + k for k in range(len(rows["outputs"]))} | draft.record_of
     first += len(rows["outputs"])
     bases |= {name: first + k for name, k in base_of.items()}
-    if first + len(rows["temporaries"]) > fields.MOST_BASES:
+    computed_first = first + len(rows["temporaries"])
+    if computed_first + len(draft.computed) > fields.MOST_BASES:
         raise NotServed
+    numbers = _prologue(draft, computed_first, values)
     operands = _operands(draft, bases)
     if len(table.words) > fields.MOST_WORDS:
         raise NotServed
@@ -243,6 +263,7 @@ def pack(
         "operands": operands,
         "unpacks": list(draft.places.rows),
         "leaves": draft.leaves,
+        "numbers": numbers,
     }
     for name, part in rows.items():
         singular = _SINGULAR.get(name, name[:-1])
@@ -269,6 +290,36 @@ def pack(
         lines=sum(not _is_product(row) for row in draft.products), **values,
     )  # fmt: skip
     return fields.array([words])
+
+
+def _prologue(draft: Draft, first: int, values: dict[str, int]) -> list[list[int]]:
+    """Where the arguments are from which Python computes numbers, if it has to.
+
+    Args:
+        draft: the table; its scalars learn where those numbers will be.
+        first: place of the first one among addresses.
+        values: the table's words, to which some are added.
+
+    Raises:
+        NotServed: Python cannot know a length, or needs too many arguments.
+    """
+    if not draft.guards and not draft.computed:
+        return []
+    try:
+        made = prepare(draft.call.specialisation.trace, draft.guards, draft.computed)
+    except NotAssembled:
+        raise NotServed from None
+    if len(made.leaves) > fields.MOST_LEAVES:
+        raise NotServed
+    draft.keep.append(made.function)
+    values |= {
+        "prologue": id(made.function), "computed": len(draft.computed), "computed_first": first,
+    }  # fmt: skip
+    record = fields.place("SCALAR", "record")
+    for row in draft.scalars:
+        if row[record] < 0:
+            row[record] = first + ~row[record]
+    return [[draft.places.slots[leaf]] for leaf in made.leaves]
 
 
 def _is_product(row: Sequence[int]) -> bool:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fuser import trees
-from fuser.assembly import NotAssembled, assemble
+from fuser.assembly import NotAssembled, assemble, prepare
 from fuser.tracer import trace_call
 from fuser.views import apply_views
 from tests.fuser.result_kinds import inside, sizes_too
@@ -34,6 +34,21 @@ def test_lengths_and_numbers_come_from_arguments() -> None:
     made = assemble(_trace(sizes_too, x, 2.5), {})
     given = [(x, 2.5)[place] for place in made.leaves]
     assert made.function(x * 9, *given)[1:] == ((2, 3), 7, 5.0, 2)
+
+
+def test_numbers_are_computed_where_guards_hold() -> None:
+    """Types are compared too; a guard that fails gives None."""
+    def scaled(x: Any, a: float, n: int) -> Any:
+        return x * (1 - a) if n > 2 else x
+
+    trace = _trace(scaled, np.ones(3), 0.25, 5)
+    guards, wanted = list(trace.value_guards), [("1 - s0", float)]
+    made = prepare(trace, guards, wanted)
+    assert guards
+    assert [made.leaves, made.results] == [(2, 1), ()]
+    assert made.function(5, 0.25) == (0.75,)
+    assert made.function(1, 0.25) is None
+    assert made.function(5, 2) is None
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,7 @@ STEP = fuser.fuse(result_kinds.step)
 VIEWS = fuser.fuse(lambda x: (z := x * x, z.T, x[::2]))
 SAME = fuser.fuse(lambda x, y: (x, x * y, SCALE, None))
 NEST = fuser.fuse(lambda x: {"a": [x + 1], "b": (x.sum(), x.shape)})
+RATED = fuser.fuse(lambda x, a, n: x * (1 - a) if n > 2 else x + a)
 INNER = fuser.fuse(lambda p, d: p[0] * d["x"] + d["y"][0])
 
 
@@ -109,6 +110,7 @@ SERVED: dict[str, Call] = {
     "an argument, a global and nothing": lambda: SAME(VECTOR, VECTOR),
     "a nest of results": lambda: NEST(TABLE),
     "a nest of arguments": lambda: INNER([VECTOR], {"x": VECTOR, "y": (VECTOR,)}),
+    "an expression of numbers": lambda: RATED(VECTOR, 0.25, 3),
     "empty arrays": lambda: LINE(VECTOR[:0], VECTOR[:0], VECTOR[:0]),
     "threads": lambda: ROOT(LARGE),
 }
@@ -133,7 +135,7 @@ def native_hits() -> int:
     """Calls of these functions that were served natively."""
     functions = (LINE, BOTH, SCALED, SHIFTED, NAMED, SOFTMAX, TOTAL, ALONG, UNFUSED, POWER, MANY,
                  ROOT, OWN_OUT, UFUNC_OUT, SILENT, IN_PLACE, INSIDE, STEP, VIEWS, SAME, NEST,
-                 INNER)  # fmt: skip
+                 INNER, RATED)  # fmt: skip
     return sum(function._native.hits for function in functions if function._native)
 
 
