@@ -29,9 +29,11 @@ SIDE = 64
 #: packed row by row is soon read again, and should not fill the first cache.
 TILE, LINE = SIDE * SIDE, 512
 
-#: Rows and columns of a block that is turned in registers, at most; every shuffle costs a quarter
-#: of a millisecond to compile.
+#: Vectors of a block that is turned in registers, at most; every shuffle costs a quarter of a
+#: millisecond to compile.
 BLOCK = 8
+#: Blocks further on that are asked for.
+AHEAD = 2
 
 
 def symbol(itemsize: int) -> str:
@@ -118,41 +120,53 @@ class _Packer:
     # -- transposed -------------------------------------------------------------------------
 
     def transposed(self) -> None:
-        """Rows beside each other in memory: square blocks, then what is left over."""
-        b, side = self.b, str(self.side)
-        whole_rows = self.number("and", "%rows", str(-self.side))
+        """Rows beside each other in memory: blocks of whole vectors, then what is left over."""
+        b, side, lanes = self.b, str(self.side), str(self.lanes)
+        whole_rows = self.number("and", "%rows", str(-self.lanes))
         whole_columns = self.number("and", "%columns", str(-self.side))
         across = begin_loop(b, "0", self.number("udiv", "%columns", side))
         column = self.number("mul", across.index, side)
-        down = begin_loop(b, "0", self.number("udiv", "%rows", side))
-        self.block(self.number("mul", down.index, side), column)
+        down = begin_loop(b, "0", self.number("udiv", "%rows", lanes))
+        self.block(self.number("mul", down.index, lanes), column)
         down.end()
         across.end()
         self.rectangle("0", whole_columns, whole_rows, "%columns")
         self.rectangle(whole_rows, "0", "%rows", "%columns")
 
     def block(self, row: str, column: str) -> None:
-        """One square block: perfect shuffles of the vectors, log2 of their number times."""
-        size, lanes = str(self.size), self.side
+        """One block: perfect shuffles of the vectors, log2 of their number times.
+
+        Afterwards the vectors one after another hold the block's rows. What the memory's own rows
+        further on hold is asked for meanwhile: between them lie pages that no prefetcher crosses.
+        """
+        b, size, lanes, count = self.b, str(self.size), self.lanes, self.side
         corner = self.at("%from", (row, size), (column, "%step"))
-        vectors = [self.load(corner, lanes)]
-        for _ in range(lanes - 1):
-            corner = self.at(corner, ("1", "%step"))
+        ahead = self.at(corner, (str(AHEAD * count), "%step"))
+        b.module.declare("llvm.prefetch.p0", "void", ("ptr", "i32", "i32", "i32"))
+        vectors = []
+        for k in range(count):
+            if k:
+                corner, ahead = self.at(corner, ("1", "%step")), self.at(ahead, ("1", "%step"))
             vectors.append(self.load(corner, lanes))
-        half = lanes // 2
+            b.line(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 2, i32 1)")
+        half = count // 2
         low = [k // 2 + (k % 2) * lanes for k in range(lanes)]
-        high = [place + half for place in low]
-        for _ in range(lanes.bit_length() - 1):
+        high = [place + lanes // 2 for place in low]
+        for _ in range(count.bit_length() - 1):
             pairs = zip(vectors[:half], vectors[half:], strict=True)
             vectors = [
-                spacing.shuffled(self.b, first, second, places)
+                spacing.shuffled(b, first, second, places)
                 for first, second in pairs
                 for places in (low, high)
             ]
         corner = self.at("%to", (row, "%to.row"), (column, size))
         for vector in vectors:
-            self.store(vector, corner)
-            corner = self.at(corner, ("1", "%to.row"))
+            for start in range(0, lanes, count):
+                part = vector
+                if count < lanes:
+                    part = spacing.shuffled(b, vector, None, range(start, start + count))
+                self.store(part, corner)
+                corner = self.at(corner, ("1", "%to.row"))
 
     def rectangle(self, top: str, left: str, bottom: str, right: str) -> None:
         """One element at a time: [top, bottom) and [left, right)."""
