@@ -34,6 +34,7 @@ def draw(collection: Collection, layout: Layout) -> Figure | None:
         _panel(axes, rows, layout)
         note = str(rows.loc[rows["part"] == SUM, "closes"].iloc[0])
         between = "\nthe sum " if layout.is_narrow else ": the sum "
+        note = note.replace(" (", "\n(") if layout.is_narrow else note
         title = f"{TITLES.get(str(path), path)}\n{subject}{between}{note}"
         axes.set_title(title, fontsize=9 if layout.is_narrow else 10)
     return figure

@@ -48,6 +48,10 @@ class Anatomy:
     By `ablation` the parts are measured apart (an entry that does nothing, checks, allocation,
     kernel); by `stamps` they are read off a clock inside the call. The whole is measured by
     itself, so that what the parts leave unexplained is known. One number a process.
+
+    Attributes:
+        unexplained_s: the parts' sum less the whole: where its interval over the rounds of a
+            process begins, the number, where it ends. One such three a process.
     """
 
     subject: str  # what is called, on what
@@ -55,6 +59,7 @@ class Anatomy:
     method: Method
     parts_s: Mapping[str, Sequence[float]]  # in the order of the call
     whole_s: Sequence[float]
+    unexplained_s: Sequence[Sequence[float]] = ()
 
 
 @dataclass(frozen=True, slots=True)

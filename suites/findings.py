@@ -40,6 +40,7 @@ class Findings:
                 Anatomy(
                     found[0]["subject"], found[0]["path"], found[0]["method"],
                     _columns(found, "parts_s"), [each["whole_s"] for each in found],
+                    [each["unexplained_s"] for each in found],
                 )
                 for found in self._anatomy.values()
             ],

@@ -31,11 +31,13 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from fuser.reports.analysis import analyse
+from fuser.reports.call_tables import Unexplained, unexplained
 from fuser.reports.record import Record, Run, load, save
 from fuser.reports.statistics import paired_log_ratios, ratio_of
 from fuser.reports.verdicts import Verdict, noise_floor, verdict
 from fuser.suites import anatomy
 from fuser.suites.engine import Engine
+from fuser.suites.findings import Findings
 from fuser.suites.plan import CellPlan, Plan, variants_for
 from fuser.suites.reproduce import repeated
 from fuser.suites.runners import Runner
@@ -238,22 +240,21 @@ def exact_ledgers() -> Iterator[Claim]:
 
 def closed_anatomies() -> Iterator[Claim]:
     """Add up the parts of a call: native within 15 ns or 10%, stamped within 5%, at most 1 us."""
-    closed: dict[str, list[float]] = {}
-    failed: dict[str, int] = {}
+    found: dict[str, list[tuple[Unexplained, float]]] = {}
     for _ in range(ANATOMIES):
+        gathered = Findings()
         for each in anatomy.measure():
-            whole_s, rest_s = each["whole_s"], sum(each["parts_s"].values()) - each["whole_s"]
-            limit_s = max(15e-9, 0.1 * whole_s)
-            if each["method"] == "stamps":
-                limit_s = min(1e-6, 0.05 * whole_s)
-            closed.setdefault(each["path"], []).append(rest_s)
-            failed[each["path"]] = failed.get(each["path"], 0) + (abs(rest_s) > limit_s)
-    for path, rests_s in closed.items():
-        worst_s = max(rests_s, key=abs)
+            gathered.add({"event": "anatomy", **each})
+        for one in gathered.fields()["anatomy"]:
+            rest = unexplained(one)
+            found.setdefault(one.path, []).append((rest, rest.share * one.whole_s[0]))
+    for path, rests in found.items():
+        closed = sum(rest.closes for rest, _ in rests)
+        worst_s = max((seconds for _, seconds in rests), key=abs)
         yield Claim(
             f"the parts of a call add up: {path}",
-            f"{len(rests_s) - failed[path]} of {len(rests_s)} times; "
-            f"unexplained {worst_s * 1e9:+.0f} ns at most", failed[path] == 0,
+            f"{closed} of {len(rests)} times; unexplained {worst_s * 1e9:+.0f} ns at most",
+            closed == len(rests),
         )
 
 

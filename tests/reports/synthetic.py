@@ -233,7 +233,10 @@ def experiments(processes: int) -> dict[str, object]:
             for process in range(processes)
         ],
         "anatomy": [
-            Anatomy("a*b + c", "native", "ablation", spread(native), quick),
+            Anatomy(
+                "a*b + c", "native", "ablation", spread(native), quick,
+                [[-4e-9 * one, -2e-9 * one, 0.0] for one in each],
+            ),
             Anatomy("a*b + c", "python", "stamps", spread(python), slow),
         ],
         "first_calls": [

@@ -9,7 +9,7 @@ def test_processes_are_gathered_by_subject_and_path() -> None:
     for whole, parts in ((3.0, {"entry": 1.0, "kernel": 2.0}), (4.0, {"entry": 1.5})):
         findings.add({
             "event": "anatomy", "subject": "s", "path": "native", "method": "ablation",
-            "parts_s": parts, "whole_s": whole,
+            "parts_s": parts, "whole_s": whole, "unexplained_s": [-0.1, 0.0, 0.1],
         })
         findings.add({
             "event": "first_calls", "workload": "axpy", "state": "cold", "seconds": whole,
@@ -22,6 +22,7 @@ def test_processes_are_gathered_by_subject_and_path() -> None:
     fields = findings.fields()
     (anatomy,) = fields["anatomy"]
     assert (anatomy.parts_s, anatomy.whole_s) == ({"entry": [1.0, 1.5]}, [3.0, 4.0])
+    assert anatomy.unexplained_s == [[-0.1, 0.0, 0.1]] * 2
     (first,) = fields["first_calls"]
     assert (first.seconds, first.stages_s) == ([3.0, 4.0], {"trace": [0.5, 0.5]})
     assert fields["arithmetic"][0].operations == 8
