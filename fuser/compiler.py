@@ -8,6 +8,7 @@ from fuser import config, counters, kernel_cache, regions, schedule
 from fuser.backend import Backend, Kernel
 from fuser.codegen import LoopNest, loop_nests
 from fuser.decompose import decompose
+from fuser.digest import sha256
 from fuser.graph import Graph
 from fuser.joins import distribute
 from fuser.records import changed
@@ -110,8 +111,6 @@ def emit_text(
 ) -> tuple[str, str, tuple[LoopNest, ...]]:
     """A kernel's name, text and loop nests; the same graph always gives the same text."""
     nests = loop_nests(spec.plan.groups[group], arg_spec, checked=spec.checked)
-    from hashlib import sha256  # it loads a cryptography library: only when a kernel is made
-
     digest = sha256(repr(nests).encode()).hexdigest()[:12]
     name = f"fused_{digest}"
     return name, backend.emit(nests, name), nests

@@ -49,8 +49,10 @@ class CpuBackend(Backend):
 
     def unavailable(self) -> str | None:
         """None, or that llvmlite is missing."""
+        from fuser.backends.cpu.host import host
+
         try:
-            import llvmlite.binding  # noqa: F401 - is it there?
+            host()
         except ImportError as error:
             return f"llvmlite cannot be imported ({error}); install llvmlite"
         return None

@@ -5,23 +5,21 @@ processor and its features, how it is compiled, and the versions of LLVM and llv
 package the text is all that matters, and the entry's own form). It is written to
 a temporary file and renamed, starts with a checksum, and is read only when the file and its
 folder belong to this user and nobody else may write them. Whatever is wrong is a miss with a
-warning; machine code is never loaded from a file that fails a check.
+warning; machine code is never loaded from a file that fails a check. What LLVM says of the
+processor (`host`) is kept beside the code in the same way.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import stat
 import sys
-import tempfile
 import warnings
 from functools import cache
-from pathlib import Path
 
 from fuser import config
-from fuser.backends.cpu import target
+from fuser.digest import sha256
 
 #: All entries together; the least recently used go first.
 LIMIT_BYTES = 256 << 20
@@ -35,51 +33,48 @@ class CacheWarning(UserWarning):
     """An entry, or the folder, of the disk cache cannot be used."""
 
 
-def folder() -> Path:
+def folder() -> str:
     """Where entries are kept: $XDG_CACHE_HOME or ~/.cache, or the platform's own place."""
     if sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
+        base = os.environ.get("LOCALAPPDATA") or _home("AppData", "Local")
     elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
+        base = _home("Library", "Caches")
     else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "fuser-bench" / "objects"
+        base = os.environ.get("XDG_CACHE_HOME") or _home(".cache")
+    return os.path.join(base, "fuser-bench", "objects")
+
+
+def _home(*parts: str) -> str:
+    """A folder in the user's own."""
+    return os.path.join(os.path.expanduser("~"), *parts)
 
 
 @cache
 def _environment() -> bytes:
     """What machine code depends on besides its text."""
-    import llvmlite
-    import llvmlite.binding as llvm
+    from fuser.backends.cpu import target
+    from fuser.backends.cpu.host import host
 
-    parts = (
-        llvmlite.__version__,
-        str(llvm.llvm_version_info),
-        llvm.get_process_triple(),
-        llvm.get_host_cpu_name(),
-        llvm.get_host_cpu_features().flatten(),
-        target.CODE_MODEL,
-        target.RELOCATION,
-    )
-    return "\n".join(parts).encode()
+    return "\n".join((*host(), target.CODE_MODEL, target.RELOCATION)).encode()
 
 
 def key_of(text: str, quick: bool = False) -> str:
     """The name of the entry of a text that is compiled quickly or well."""
-    digest = hashlib.sha256(_MAGIC + _environment())
+    digest = sha256(_MAGIC + _environment())
     digest.update(b"\1" if quick else b"\0")
     digest.update(text.encode())
-    return digest.hexdigest()
+    return str(digest.hexdigest())
 
 
-def read(key: str) -> bytes | None:
-    """An entry's object code, or None."""
+def read(key: str, suffix: str = ".o") -> bytes | None:
+    """An entry's content, object code unless its suffix says otherwise, or None."""
     if not config.current().disk_cache:
         return None
-    path = folder() / f"{key}.o"
+    where = folder()
+    path = os.path.join(where, key + suffix)
     try:
         with open(path, "rb") as file:
-            if not _is_ours(os.fstat(file.fileno())) or not _is_ours(os.stat(path.parent)):
+            if not _is_ours(os.fstat(file.fileno())) or not _is_ours(os.stat(where)):
                 _warned(path, "somebody else may write it")
                 return None
             content = file.read()
@@ -101,7 +96,7 @@ def read(key: str) -> bytes | None:
 
 def _checksum(key: str, code: bytes) -> bytes:
     """The checksum of an entry; it covers the name, so that a renamed file is refused."""
-    return hashlib.sha256(key.encode() + code).digest()
+    return bytes(sha256(key.encode() + code).digest())
 
 
 def _is_ours(status: os.stat_result) -> bool:
@@ -111,7 +106,7 @@ def _is_ours(status: os.stat_result) -> bool:
     return status.st_uid == os.getuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
-def _warned(path: Path, problem: str) -> None:
+def _warned(path: str, problem: str) -> None:
     """Say why an entry is not used."""
     warnings.warn(
         f"{path} is not used: {problem}. Remove it with `fuser-bench cache clear`.",
@@ -120,45 +115,64 @@ def _warned(path: Path, problem: str) -> None:
     )
 
 
-def write(key: str, code: bytes) -> None:
-    """Keep object code; failing to is no error."""
+def write(key: str, content: bytes, suffix: str = ".o") -> None:
+    """Keep object code, or something else; failing to is no error."""
     if not config.current().disk_cache:
         return
-    target = folder() / f"{key}.o"
+    where = folder()
+    target = os.path.join(where, key + suffix)
     try:
-        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if not _is_ours(os.stat(target.parent)):
-            _warned(target.parent, "somebody else may write it")
+        os.makedirs(where, exist_ok=True, mode=0o700)
+        if not _is_ours(os.stat(where)):
+            _warned(where, "somebody else may write it")
             return
-        handle, temporary = tempfile.mkstemp(dir=target.parent, suffix=".tmp")
+        temporary = os.path.join(where, f"{os.urandom(8).hex()}.tmp")
+        # Never through a link, never over a file that is there.
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o600)
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(_MAGIC + _checksum(key, code) + code)
+                file.write(_MAGIC + _checksum(key, content) + content)
             os.replace(temporary, target)
         except OSError:
             os.unlink(temporary)
             raise
-        _evict(target.parent)
+        _evict()
     except OSError as error:
         _warned(target, str(error))
 
 
-def entries() -> list[tuple[Path, int, float]]:
+_BINARY = getattr(os, "O_BINARY", 0)  # Windows writes lines' ends otherwise
+
+
+def entries() -> list[tuple[str, int, float]]:
     """Every entry: path, bytes, time of last use."""
+    return sorted(_files(".o"), key=lambda entry: entry[2])
+
+
+def _files(*suffixes: str) -> list[tuple[str, int, float]]:
+    """Files with such a suffix: path, bytes, time of last use."""
     found = []
     try:
-        for path in folder().glob("*.o"):
-            status = path.stat()
-            found.append((path, status.st_size, status.st_mtime))
+        for name in os.listdir(folder()):
+            if name.endswith(suffixes):
+                path = os.path.join(folder(), name)
+                status = os.stat(path)
+                found.append((path, status.st_size, status.st_mtime))
     except OSError:
-        pass  # another process clears the folder meanwhile
-    return sorted(found, key=lambda entry: entry[2])
+        pass  # there is none, or another process clears the folder meanwhile
+    return found
+
+
+def _remove(path: str) -> None:
+    """Remove a file, if it is still there."""
+    with contextlib.suppress(OSError):
+        os.unlink(path)
 
 
 _writes = 0
 
 
-def _evict(where: Path) -> None:
+def _evict() -> None:
     """Drop the least recently used entries beyond the limit; looks at the folder now and then."""
     global _writes
     _writes += 1
@@ -166,23 +180,20 @@ def _evict(where: Path) -> None:
         return
     known = entries()
     newest = known[-1][2] if known else 0.0
-    for path in where.glob("*.tmp"):  # of a process that was ended while it wrote
-        with contextlib.suppress(OSError):  # it has been renamed meanwhile
-            if newest - path.stat().st_mtime > ABANDONED_S:
-                path.unlink()
+    for path, _, used in _files(".tmp"):  # of a process that was ended while it wrote
+        if newest - used > ABANDONED_S:
+            _remove(path)
     total = sum(size for _, size, _ in known)
     for path, size, _ in known:
         if total <= LIMIT_BYTES:
             return
-        path.unlink(missing_ok=True)
+        _remove(path)
         total -= size
 
 
 def clear() -> int:
     """Remove every entry; returns how many there were."""
     known = entries()
-    for path, _, _ in known:
-        path.unlink(missing_ok=True)
-    for path in folder().glob("*.tmp") if folder().exists() else ():
-        path.unlink(missing_ok=True)
+    for path, *_ in _files(".o", ".host", ".tmp"):
+        _remove(path)
     return len(known)

@@ -11,8 +11,6 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import llvmlite.binding as llvm
-
 from fuser import counters
 from fuser.backend import CompileError
 from fuser.backends.cpu import arena, disk_cache, packing, target
@@ -37,6 +35,8 @@ def parse(text: str) -> Any:
     Raises:
         CompileError: LLVM does not accept the text.
     """
+    import llvmlite.binding as llvm
+
     target.initialise()
     try:
         module = llvm.parse_assembly(text)
@@ -56,7 +56,6 @@ def to_object(text: str, quick: bool = False) -> bytes:
         quick: compile in a fifth of the time, to code that is slower.
     """
     with phase("disk"):
-        target.initialise()
         key = disk_cache.key_of(text, quick)
         known = disk_cache.read(key)
     if known is not None:

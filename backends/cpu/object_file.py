@@ -101,7 +101,7 @@ class ObjectFile:
         start, entry_bytes, count, names = rest[3], rest[8], rest[9], rest[10]
         if entry_bytes != _SECTION.size or not count:
             raise UnknownObjectError("section headers of another form")
-        self._headers = list(
+        self._headers: list[tuple[int, ...]] = list(
             _SECTION.iter_unpack(self._content[start : start + count * entry_bytes])
         )
         fixed, written = self._loaded(names)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
+from typing import TypeAlias
 
-GROUPS = Path("/proc/self/cgroup")
-MOUNT = Path("/sys/fs/cgroup")
+_Path: TypeAlias = str | os.PathLike[str]  # pathlib would cost milliseconds
+
+GROUPS = "/proc/self/cgroup"
+MOUNT = "/sys/fs/cgroup"
 #: Where version 1 mounts the controller of processor time.
 CONTROLLERS = ("cpu", "cpu,cpuacct", "cpuacct,cpu")
 
@@ -24,7 +26,7 @@ def machine_threads() -> int:
     return count if share is None else max(1, min(count, int(share)))
 
 
-def quota(groups: Path = GROUPS, mount: Path = MOUNT) -> float | None:
+def quota(groups: _Path = GROUPS, mount: _Path = MOUNT) -> float | None:
     """Processors' worth of time that control groups allow; None where they set no limit.
 
     A group's limit holds for all groups within it, so the least one on the way up counts. In a
@@ -36,21 +38,19 @@ def quota(groups: Path = GROUPS, mount: Path = MOUNT) -> float | None:
     """
     found = []
     for base, path in _homes(groups, mount):
-        inside = path.strip("/")
-        places = [base / inside, *(base / inside).parents] if inside else [base]
-        for folder in places:
+        parts = [part for part in path.split("/") if part]
+        for count in range(len(parts), -1, -1):
+            folder = os.path.join(base, *parts[:count])
             limit = _version_2(folder) or _version_1(folder)
             if limit is not None:
                 found.append(limit)
-            if folder == base:
-                break
     return min(found, default=None)
 
 
-def _homes(groups: Path, mount: Path) -> Iterator[tuple[Path, str]]:
+def _homes(groups: _Path, mount: _Path) -> Iterator[tuple[_Path, str]]:
     """Where groups that limit processor time are mounted, and this process's path within."""
     try:
-        lines = groups.read_text(encoding="utf-8").splitlines()
+        lines = _text(groups).splitlines()
     except (OSError, ValueError):
         lines = []
     yield mount, ""
@@ -60,23 +60,29 @@ def _homes(groups: Path, mount: Path) -> Iterator[tuple[Path, str]]:
             yield mount, path
         elif "cpu" in controllers.split(","):
             for name in CONTROLLERS:
-                yield mount / name, path
+                yield os.path.join(mount, name), path
 
 
-def _version_2(folder: Path) -> float | None:
+def _text(*parts: _Path) -> str:
+    """What a file says."""
+    with open(os.path.join(*parts), encoding="utf-8") as file:
+        return file.read()
+
+
+def _version_2(folder: str) -> float | None:
     """The limit in `cpu.max`: microseconds of each period, or `max`."""
     try:
-        allowed, period = (folder / "cpu.max").read_text(encoding="ascii").split()
+        allowed, period = _text(folder, "cpu.max").split()
         return None if allowed == "max" else int(allowed) / int(period)
     except (OSError, ValueError, ZeroDivisionError):
         return None
 
 
-def _version_1(folder: Path) -> float | None:
+def _version_1(folder: str) -> float | None:
     """The limit in `cpu.cfs_quota_us`; -1 is none."""
     try:
-        allowed = int((folder / "cpu.cfs_quota_us").read_text(encoding="ascii"))
-        period = int((folder / "cpu.cfs_period_us").read_text(encoding="ascii"))
+        allowed = int(_text(folder, "cpu.cfs_quota_us"))
+        period = int(_text(folder, "cpu.cfs_period_us"))
         return allowed / period if allowed > 0 else None
     except (OSError, ValueError, ZeroDivisionError):
         return None

@@ -7,9 +7,8 @@ import threading
 from functools import cache
 from typing import Any
 
-import llvmlite.binding as llvm
-
 from fuser.backends.cpu.body import Features
+from fuser.backends.cpu.host import host
 
 #: Processor names and features for cross-compiling in tests: (cpu, features, Features).
 KNOWN_TARGETS = {
@@ -32,6 +31,8 @@ _lock = threading.Lock()
 def initialise() -> None:
     """Prepare LLVM for this processor, once a process."""
     global _initialised
+    import llvmlite.binding as llvm
+
     with _lock:
         if not _initialised:
             llvm.initialize_native_target()
@@ -42,18 +43,17 @@ def initialise() -> None:
 @cache
 def host_features() -> Features:
     """What this processor can do."""
-    initialise()
-    if not llvm.get_process_triple().startswith("x86_64"):
+    known = host()
+    if not known.triple.startswith("x86_64"):
         return Features(vector_bytes=16, fma=True, f16c=False)
-    found = llvm.get_host_cpu_features()
-    wide = found.get("avx512vl") and found.get("avx512bw") and found.get("avx512dq")
-    size = 64 if wide else 32 if found.get("avx2") else 16
+    wide = {"avx512vl", "avx512bw", "avx512dq"} <= known.has
+    size = 64 if wide else 32 if "avx2" in known.has else 16
     return Features(
         vector_bytes=size,
-        fma=bool(found.get("fma")),
-        f16c=bool(found.get("f16c")),
-        sse41=bool(found.get("sse4.1")),
-        masked=bool(wide),
+        fma="fma" in known.has,
+        f16c="f16c" in known.has,
+        sse41="sse4.1" in known.has,
+        masked=wide,
     )
 
 
@@ -65,11 +65,13 @@ def target_machine(quick: bool = False) -> Any:
     name = "quick" if quick else "host"
     found = getattr(_machines, name, None)
     if found is None:
+        import llvmlite.binding as llvm
+
         initialise()
         target = llvm.Target.from_default_triple()
         found = target.create_target_machine(
-            cpu=llvm.get_host_cpu_name(),
-            features=llvm.get_host_cpu_features().flatten(),
+            cpu=host().cpu,
+            features=host().features,
             opt=0 if quick else 2,
             jit=True,
             # With the large model constants are spilled and loaded again, often across cache
@@ -83,6 +85,8 @@ def target_machine(quick: bool = False) -> Any:
 
 def cross_machine(name: str) -> Any:
     """A target machine for one of `KNOWN_TARGETS`; its code is looked at, not run."""
+    import llvmlite.binding as llvm
+
     initialise()
     cpu, features, _ = KNOWN_TARGETS[name]
     triple = "x86_64-unknown-linux-gnu"

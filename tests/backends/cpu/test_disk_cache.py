@@ -10,7 +10,7 @@ import pytest
 from llvmlite import binding as llvm
 
 from fuser import config
-from fuser.backends.cpu import disk_cache, loader
+from fuser.backends.cpu import disk_cache, host, loader
 
 TEXT = "define i32 @seven() {\n  ret i32 7\n}\n"
 
@@ -29,7 +29,7 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def _entry() -> Path:
     """Compile the text, and return its entry's path."""
     loader.to_object(TEXT)
-    return disk_cache.folder() / f"{disk_cache.key_of(TEXT)}.o"
+    return Path(disk_cache.folder(), f"{disk_cache.key_of(TEXT)}.o")
 
 
 def test_a_second_process_would_read_the_same_bytes() -> None:
@@ -69,6 +69,12 @@ def test_an_entry_under_another_name_is_refused() -> None:
         assert disk_cache.read("0" * 64) is None
 
 
+def forget() -> None:
+    """Ask LLVM again."""
+    host.host.cache_clear()
+    disk_cache._environment.cache_clear()
+
+
 def test_the_key_depends_on_what_compiles_and_for_what(monkeypatch: pytest.MonkeyPatch) -> None:
     """The processor, its features, LLVM's and llvmlite's versions, and how well it is compiled."""
     found = {disk_cache.key_of(TEXT), disk_cache.key_of(TEXT, quick=True)}
@@ -80,9 +86,9 @@ def test_the_key_depends_on_what_compiles_and_for_what(monkeypatch: pytest.Monke
     ):
         with monkeypatch.context() as change:
             change.setattr(module, name, other)
-            disk_cache._environment.cache_clear()
+            forget()
             found.add(disk_cache.key_of(TEXT))
-    disk_cache._environment.cache_clear()
+    forget()
     assert len(found) == 6
 
 
@@ -108,9 +114,9 @@ def test_files_of_ended_processes_are_removed() -> None:
     for each in (old, young):
         each.write_bytes(b"half")
     os.utime(old, (0, path.stat().st_mtime - 2 * disk_cache.ABANDONED_S))
-    disk_cache._evict(path.parent)
+    disk_cache._evict()
     disk_cache._writes = 0
-    disk_cache._evict(path.parent)
+    disk_cache._evict()
     assert not old.exists()
     assert young.exists()
 
@@ -136,7 +142,7 @@ def test_the_least_recently_used_entries_go_first(monkeypatch: pytest.MonkeyPatc
     keys = [f"{k:064d}" for k in range(3)]
     for age, key in enumerate(keys):
         disk_cache.write(key, b"c" * 800)
-        os.utime(disk_cache.folder() / f"{key}.o", (age, age))
+        os.utime(Path(disk_cache.folder(), f"{key}.o"), (age, age))
     assert disk_cache.read(keys[0]) is not None
     monkeypatch.setattr(disk_cache, "_writes", 0)
     disk_cache.write("9" * 64, b"c" * 800)
@@ -173,4 +179,4 @@ def test_many_processes_may_write_at_once(own_folder: Path) -> None:
     ]
     assert [process.wait(60) for process in running] == [0] * 4
     assert disk_cache.entries()
-    assert not list(disk_cache.folder().glob("*.tmp"))
+    assert not list(Path(disk_cache.folder()).glob("*.tmp"))
