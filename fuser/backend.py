@@ -76,6 +76,9 @@ class Backend(ABC):
     #: whether a loop nest of several outputs reads an element of all inputs before it writes any
     #: output there: then outputs may be inputs
     stores_last: bool = False
+    #: whether a nest may reduce its own results once more (`fuser.totals`); else graphs are
+    #: planned for it without that
+    totals: bool = False
 
     @property
     def extra_dtypes(self) -> frozenset[np.dtype[Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fuser.records import record
+from fuser.records import changed, record
 from fuser.schedule import Group, Section
 from fuser.specs import ArgSpec, SectionSpec, TensorDesc
 
@@ -45,6 +45,8 @@ class LoopNest:
             last kept one in a column.
         reduced: how many loops, the last ones, are reduced; more than one only for backends
             that say so.
+        totals: how many instructions, the last ones, are totals of all results or follow from
+            them: see `fuser.totals`. Their stores, of single values, come last.
     """
 
     rank: int
@@ -56,6 +58,17 @@ class LoopNest:
     checked: bool = False
     strategy: str = "map"
     reduced: int = 0
+    totals: int = 0
+
+    @property
+    def without_totals(self) -> LoopNest:
+        """The nest up to its results; values keep their numbers."""
+        if not self.totals:
+            return self
+        body = self.body[: -self.totals]
+        end = self.value_count - self.totals
+        stores = tuple(store for store in self.stores if store[0] < end)
+        return changed(self, body=body, stores=stores, totals=0)
 
     def dtype_of(self, value: int) -> str:
         """The dtype name of a numbered value."""
@@ -128,6 +141,7 @@ def loop_nest(section: Section, spec: SectionSpec, checked: bool = False) -> Loo
         checked,
         spec.strategy,
         spec.reduced,
+        section.totals,
     )
 
 

@@ -61,6 +61,21 @@ def _lowered(graph: Graph, mode: str, fastmath: bool) -> tuple[Graph, tuple[Appl
     return (distribute(lowered) if mode == "fused" else lowered), applied
 
 
+def served_by(spec: KernelSpec, backend: Backend) -> KernelSpec:
+    """A spec as a backend runs it: planned anew, once, where it has nests that it cannot spell."""
+    sections = (section for group in spec.plan.groups for section in group.sections)
+    if backend.totals or not any(section.totals for section in sections):
+        return spec
+    if spec.without_totals is None:
+        with phase("schedule"):
+            plan = schedule.plan(spec.plan.graph, spec.mode, with_totals=False)
+        spec.without_totals = KernelSpec(
+            spec.key, spec.text, spec.graph, spec.mode, spec.fastmath, plan, spec.applied,
+            spec.checked,
+        )  # fmt: skip
+    return spec.without_totals
+
+
 def in_terms_of(spec: KernelSpec, graph: Graph) -> KernelSpec:
     """A spec with the names and source lines of `graph`, to describe it by.
 

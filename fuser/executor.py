@@ -9,6 +9,7 @@ import numpy as np
 
 from fuser import config, counters, dims
 from fuser.backend import Backend, CompileError, available, backend_of, get_backend
+from fuser.compiler import served_by
 from fuser.dims import Dim, symbols
 from fuser.errors import ArgumentError, BackendError, DtypeError, Reason, ShapeError, Unsupported
 from fuser.graph import Graph
@@ -96,7 +97,8 @@ def bound(
         return found
     try:
         with phase("bind", str(spec.key)):
-            found = bind(spec, buffers, sizes, get_backend(backend_name))
+            backend = get_backend(backend_name)
+            found = bind(served_by(spec, backend), buffers, sizes, backend)
     except Unsupported as error:
         raise CannotRun(error.reason) from None
     except CompileError as error:
@@ -162,6 +164,7 @@ def direct_targets(
         given: arrays to write outputs into, by output number.
         backend: where they live.
     """
+    spec = served_by(spec, backend)
     return {
         place: target
         for place, target in given.items()

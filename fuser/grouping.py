@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fuser import dims
+from fuser import dims, totals
 from fuser.graph import Node
 from fuser.records import record
 from fuser.sections import Space, fit
@@ -56,6 +56,9 @@ class Unit:
         before, after: units whose results it needs, and that need its own.
         version: how many units it has taken in.
         merged_into: the unit that took it in.
+        only_totals: it stores nothing but totals of arrays of the loops' shape.
+        total_writes, totals: buffers, as bits, and values, by `id`, that it stores as totals of
+            its own reductions' results: see `fuser.totals`.
         first, origin: a value stored, and the place, before it took others in.
     """
 
@@ -70,6 +73,9 @@ class Unit:
     after: set[Unit] = field(default_factory=set)
     version: int = 0
     merged_into: Unit | None = None
+    only_totals: bool = False
+    total_writes: int = 0
+    totals: set[int] = field(default_factory=set)
     first: Node = field(init=False)
     origin: int = field(init=False)
 
@@ -294,6 +300,7 @@ class Grouping:
         """Make one unit of two: the earlier one takes the other's place."""
         second.merged_into = first
         first.version += 1
+        _merge_totals(first, second, space)
         first.space = space
         first.stores = [*first.stores, *second.stores]
         first.writes |= second.writes
@@ -344,12 +351,30 @@ def score_fusion(bytes_saved: float, kind: str, distance: int) -> float:
 
 def common_space(first: Unit, second: Unit) -> Space | None:
     """The loops that can compute both units: those of the one that reduces, or the same."""
+    if first.total_writes & second.reads or second.total_writes & first.reads:
+        return None  # a total is there when all loops are done
     if first.space == second.space:
         return first.space
     for one, other in ((first, second), (second, first)):
         if one.space[1] and not other.space[1] and fit(other.space[0], one.space) is not None:
             return one.space
+        if other.only_totals and not other.writes & one.reads:
+            if totals.can_hold(one.space, other.space[0]):
+                return one.space
     return None
+
+
+def _merge_totals(first: Unit, second: Unit, space: Space) -> None:
+    """What the unit that `first` becomes stores as totals."""
+    crossing = first.writes & second.reads | second.writes & first.reads
+    only = first.only_totals and second.only_totals and not crossing
+    for unit in (first, second):
+        if unit.only_totals and unit.space != space:
+            first.total_writes |= unit.writes
+            first.totals |= {id(node) for node, _ in unit.stores}
+    first.total_writes |= second.total_writes
+    first.totals |= second.totals
+    first.only_totals = only and first.space == second.space == space
 
 
 def bits(mask: int) -> Iterator[int]:

@@ -11,7 +11,7 @@ import numpy as np
 from fuser import config, counters, executor, externs, fallback, kernel_cache, trees
 from fuser.backend import available, available_backends, get_backend
 from fuser.canonical import whole_graph
-from fuser.compiler import compile_upfront, emit_text
+from fuser.compiler import compile_upfront, emit_text, served_by
 from fuser.errors import ArgumentError, FusionError, Reason, ShapeError
 from fuser.executor import CannotRun
 from fuser.fused_function import MODES, FusedFunction, clear_all
@@ -357,7 +357,7 @@ def generate_code(graph: Graph, backend: str = "cpu") -> dict[str, str]:
     prepared = partition.prepare(_graph(graph), "fused")
     specs = partition.specs_of(prepared)
     spelled: dict[str, str] = {}
-    for spec in specs:
+    for spec in (served_by(spec, get_backend(backend)) for spec in specs):
         for number, arg_spec in enumerate(contiguous_specs(spec, backend)):
             try:
                 name, text, _ = emit_text(spec, number, arg_spec, get_backend(backend))

@@ -412,7 +412,7 @@ def _bind_reduction(
     )
     rank = len(lengths) + len(reduced)
     spec = SectionSpec(rank, tensors, "row" if row else "column", len(reduced))
-    if 0 in lengths:
+    if 0 in lengths and not section.totals:  # a total of nothing has a value too
         return spec, None
     wanted = tuple(
         (section.leaves[k].payload, section.leaves[k].dtype) for k in scalar_nodes(section)

@@ -54,6 +54,7 @@ def _bare(section: Section, steady: set[int]) -> LoopNest:
 @lru_cache(maxsize=256)
 def _long_row(nest: LoopNest, steady: tuple[int, ...]) -> tuple[int, ...]:
     """Reads of each operand of a row that is longer than the cache."""
+    nest = nest.without_totals
     levels, stages = classify(nest, steady)
     first = nest.value_count - len(nest.body)
     reduced: dict[int, set[int]] = {}

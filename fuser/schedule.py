@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import field
 
-from fuser import dims
+from fuser import dims, totals
 from fuser.chains import Chain
 from fuser.dims import Dim
 from fuser.graph import Graph, Node
@@ -108,15 +108,16 @@ class Plan:
     pairs: tuple[Pair, ...] = ()
 
 
-def plan(graph: Graph, mode: str = "fused") -> Plan:
+def plan(graph: Graph, mode: str = "fused", *, with_totals: bool = True) -> Plan:
     """Divide a graph into kernels.
 
     Args:
         graph: rewritten and decomposed.
         mode: "fused": as few kernels as possible; "unfused": one a NumPy operation.
+        with_totals: whether a nest may reduce its own results once more: see `fuser.totals`.
 
     Returns:
-        The plan; it depends on the graph and the mode alone.
+        The plan; it depends on these alone.
     """
     if mode == "unfused":
         return _plan(graph, mode, MAX_DISTANCE, 0)
@@ -127,7 +128,7 @@ def plan(graph: Graph, mode: str = "fused") -> Plan:
     slack = max(NOMINAL_LENGTH, budget // 128)
     best: tuple[int, Plan] | None = None
     for distance, early, loose in ATTEMPTS:
-        found = _plan(graph, mode, distance, budget + slack * loose, early)
+        found = _plan(graph, mode, distance, budget + slack * loose, early, with_totals)
         peak = planned_peak_bytes(found, lengths)
         if best is None or peak < best[0]:
             best = peak, found
@@ -139,7 +140,14 @@ def plan(graph: Graph, mode: str = "fused") -> Plan:
     return best[1]
 
 
-def _plan(graph: Graph, mode: str, distance: int, budget: int, early: bool = False) -> Plan:
+def _plan(
+    graph: Graph,
+    mode: str,
+    distance: int,
+    budget: int,
+    early: bool = False,
+    with_totals: bool = False,
+) -> Plan:
     """One attempt.
 
     Args:
@@ -148,6 +156,7 @@ def _plan(graph: Graph, mode: str, distance: int, budget: int, early: bool = Fal
         distance: how far apart in the graph values may be that are computed side by side.
         budget: the bytes that the graph holds at once when its operations run one by one.
         early: what needs several stored values is stored as well, so that those can be freed.
+        with_totals: as for `plan`.
     """
     reasons = stored_values(graph, mode)
     if early:
@@ -156,6 +165,7 @@ def _plan(graph: Graph, mode: str, distance: int, budget: int, early: bool = Fal
     costly_rounds = 0 if mode == "unfused" else COSTLY_ROUNDS
     while True:
         planner = _Planner(graph, reasons, mode, apart, distance)
+        planner.with_totals = with_totals
         known = len(apart)
         wanted = planner.build(costly_rounds > 0)
         costly_rounds -= "costly-shared" in wanted.values()
@@ -186,6 +196,7 @@ class _Planner:
         self.distance = distance
         self.reasons = reasons
         self.mode = mode
+        self.with_totals = False
         self.names: dict[int, str] = {}
         self.bit: dict[int, int] = {}
         self.buffers: list[Node] = []
@@ -259,7 +270,7 @@ class _Planner:
             stores = [store for store in unit.stores if self._wanted(store, needed)]
             own = {id(n) for n, part in unit.stores if self.names.get(id(n)) == part.buffer}
             try:
-                self.made.append(self._section(unit.space, stores, own))
+                self.made.append(self._section(unit, stores, own))
             except RealiseError as wanted:
                 self.conflicts[id(wanted.node)] = wanted.reason
         return self.conflicts
@@ -300,7 +311,15 @@ class _Planner:
                     covers |= self.covers[id(part)]
             writes = 1 << self.bit[id(node)] if owned else 0
             place = max(self.place[id(part)] for part, _ in stores)
-            self.units.append(Unit(space, stores, reads, writes, covers, place))
+            unit = Unit(space, stores, reads, writes, covers, place)
+            unit.only_totals = self._only_totals(unit)
+            self.units.append(unit)
+
+    def _only_totals(self, unit: Unit) -> bool:
+        """Whether another nest's loops can make what a unit stores as totals of its results."""
+        if not self.with_totals or not unit.space[1]:
+            return False
+        return totals.are_totals([node for node, _ in unit.stores], unit.space[0], self.names)
 
     def _parts(self, node: Node, owned: bool) -> list[tuple[Node, Chain]]:
         """The pieces that a buffer is written in: one, or one an operand of a concatenation."""
@@ -325,23 +344,25 @@ class _Planner:
             stack.extend(reversed(pieces))
         return found
 
-    def _section(self, space: Space, stores: Sequence[Store], own: set[int]) -> Section:
+    def _section(self, unit: Unit, stores: Sequence[Store], own: set[int]) -> Section:
         """The loop nest of one unit.
 
         Args:
-            space: the loops.
+            unit: its loops, and which stores are totals.
             stores: what it writes.
             own: by `id`, stored values that it computes itself.
 
         Raises:
             RealiseError: a reduction is needed in other loops than its own.
         """
-        maker = SectionMaker({k: v for k, v in self.names.items() if k not in own}, space)
+        space, known = unit.space, {k: v for k, v in self.names.items() if k not in own}
+        maker = SectionMaker(known, space, totals.operand_chain if unit.totals else None)
         finished = []
         chains: dict[int, Chain] = {}
         try:
             for node, part in stores:
-                widen = chains[id(node)] = _widen(node, space)
+                widen = totals.widen(space[0]) if id(node) in unit.totals else _widen(node, space)
+                chains[id(node)] = widen
                 value = maker.value(node, widen)
                 finished.append((value, PartitionDesc(part.buffer, (*part.views, *widen))))
         except RealiseError as wanted:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from fuser import infer
@@ -44,6 +44,8 @@ class Section:
         leaves: scalar and constant nodes.
         steps: computations in order.
         stores: (value, part of a buffer) pairs.
+        totals: how many steps, the last ones, are totals of all results or follow from them: see
+            `fuser.totals`. Their stores come last.
     """
 
     shape: Shape
@@ -53,6 +55,7 @@ class Section:
     steps: tuple[Step, ...]
     stores: tuple[tuple[int, PartitionDesc], ...]
     axes: tuple[int, ...] = ()
+    totals: int = 0
 
     def node_of(self, value: int) -> Node:
         """The graph node behind a value's number."""
@@ -169,15 +172,25 @@ def nearest_reductions(
 class SectionMaker:
     """Collects what one loop nest needs, walking from its stores towards its loads."""
 
-    def __init__(self, buffers: Mapping[int, str], space: Space) -> None:
+    def __init__(
+        self,
+        buffers: Mapping[int, str],
+        space: Space,
+        total_chain: Callable[[Node, Space], Chain | None] | None = None,
+    ) -> None:
         """Prepare a nest.
 
         Args:
             buffers: names of the buffers that hold stored values, by `id(node)`.
             space: the loops.
+            total_chain: in a nest with totals, how the operand of one is met in its loops.
         """
         self.buffers = buffers
         self.shape, self.axes = space
+        self.total_chain = total_chain
+        self.totals: set[int] = set()
+        """Numbers of steps that are totals."""
+        self.reduced: dict[tuple[str, tuple[Any, ...], bool], Any] = {}
         self.loads: dict[PartitionDesc, int] = {}
         self.load_nodes: list[Node] = []
         self.leaves: dict[int, Node] = {}
@@ -221,11 +234,23 @@ class SectionMaker:
             return ()
         if node.op.reduction:
             operand = node.args[0]
-            ours = operand.shape == self.shape and infer.parse_axes(node.payload) == self.axes
-            if not ours or not spans(node.shape, views, self.shape, self.axes):
+            if not self._is_ours(node):
+                if (chain := self._total_chain(node)) is None:
+                    raise RealiseError(node, "reduction-elsewhere")
+                return [(operand, chain)]
+            if not spans(node.shape, views, self.shape, self.axes):
                 raise RealiseError(node, "reduction-elsewhere")
             return [(operand, ())]
         return operands_through(node, views)
+
+    def _is_ours(self, node: Node) -> bool:
+        """Whether a reduction is one of this nest's own loops."""
+        same = node.args[0].shape == self.shape
+        return same and infer.parse_axes(node.payload) == self.axes
+
+    def _total_chain(self, node: Node) -> Chain | None:
+        """How the operand of a total is met; None for what is none."""
+        return self.total_chain and self.total_chain(node, (self.shape, self.axes))
 
     def _make(self, node: Node, views: Chain, needed: Sequence[tuple[Node, Chain]]) -> Any:
         """Number the value: a load, a leaf or a step; views are their operand's value."""
@@ -242,25 +267,61 @@ class SectionMaker:
         operands = tuple(self.known[(id(arg), chain)] for arg, chain in needed)
         if node.op.structure:
             return operands[0]
-        self.steps.append((node, operands))
-        return ("step", len(self.steps) - 1)
+        if not node.op.reduction:
+            self.steps.append((node, operands))
+            return ("step", len(self.steps) - 1)
+        if self._is_ours(node):
+            return self._reduced(node, operands, total=False)
+        if node.args[0].shape == self.shape:  # a total of elements: those of each row first
+            operands = (self._reduced(node, operands, total=False),)
+        return self._reduced(node, operands, total=True)
+
+    def _reduced(self, node: Node, operands: tuple[Any, ...], *, total: bool) -> Any:
+        """The step of a reduction; a total may begin with one that is there already."""
+        key = (node.op.name, operands, total)
+        if key not in self.reduced:
+            self.reduced[key] = ("step", len(self.steps))
+            self.steps.append((node, operands))
+            if total:
+                self.totals.add(len(self.steps) - 1)
+        return self.reduced[key]
 
     def section(self, stores: Iterable[tuple[Any, PartitionDesc]]) -> Section:
         """The finished section with all values numbered."""
         base = {"load": 0, "leaf": len(self.loads), "step": len(self.loads) + len(self.leaves)}
+        late = self._late()
+        order = sorted(range(len(self.steps)), key=late.__contains__)
+        place = {old: new for new, old in enumerate(order)}
 
         def number(value: tuple[str, int]) -> int:
-            return base[value[0]] + value[1]
+            kind, which = value
+            return base[kind] + (place[which] if kind == "step" else which)
+
+        def is_late(store: tuple[Any, PartitionDesc]) -> bool:
+            return store[0][0] == "step" and store[0][1] in late
 
         return Section(
             self.shape,
             tuple(self.loads),
             tuple(self.load_nodes),
             tuple(self.leaves.values()),
-            tuple(Step(node, tuple(map(number, operands))) for node, operands in self.steps),
-            tuple((number(value), part) for value, part in stores),
+            tuple(
+                Step(node, tuple(map(number, operands)))
+                for node, operands in (self.steps[k] for k in order)
+            ),
+            tuple((number(value), part) for value, part in sorted(stores, key=is_late)),
             self.axes,
+            len(late),
         )
+
+    def _late(self) -> set[int]:
+        """Numbers of steps that are totals or follow from them."""
+        found: set[int] = set()
+        for number, (_, operands) in enumerate(self.steps):
+            known = any(kind == "step" and k in found for kind, k in operands)
+            if known or number in self.totals:
+                found.add(number)
+        return found
 
 
 def operands_through(node: Node, views: Chain) -> Sequence[tuple[Node, Chain]]:

@@ -112,6 +112,7 @@ class KernelSpec:
         applied: the rewrite rules that were used.
         checked: kernels note floating-point exceptions (`errstate=True`).
         launches: bound launches by layouts, see `fuser.launch`.
+        without_totals: the same graph for backends that spell none, see `fuser.totals`.
     """
 
     key: int
@@ -123,6 +124,7 @@ class KernelSpec:
     applied: tuple[Any, ...] = ()
     checked: bool = False
     launches: dict[Any, Any] = field(default_factory=dict)
+    without_totals: KernelSpec | None = None
     _kernels: dict[tuple[int, ArgSpec], Any] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _building: dict[tuple[int, ArgSpec], threading.Lock] = field(default_factory=dict)

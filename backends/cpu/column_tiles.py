@@ -107,9 +107,7 @@ class TiledColumns(ColumnReduction):
 
     def _store_all(self) -> None:
         """Store the results of one vector of columns."""
-        for place, (number, _) in enumerate(self.nest.stores):
-            if self.stages.store_level(place) == 1:
-                self._store_result(len(self.nest.loads) + place, number)
+        self._store_each_result()
 
     def _part_of_tile(self) -> None:
         """One stage of one part; the last stage's first part also stores results."""

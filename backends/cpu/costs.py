@@ -50,7 +50,7 @@ class Extent(NamedTuple):
         ochunk: outer iterations of one chunk.
         ichunk: inner elements of one chunk.
         form: "plain", "split", "beside", "packed", "along", "along split", "long split" or
-            "along long split".
+            "along long split"; with totals also "plain blocks" and "beside blocks".
     """
 
     outer: int
@@ -59,6 +59,11 @@ class Extent(NamedTuple):
     ochunk: int
     ichunk: int
     form: str = "plain"
+
+
+def counts_parts(extent: object) -> bool:
+    """Whether a loop nest counts its finished parts in its block of arguments."""
+    return getattr(extent, "form", "").endswith(("split", "blocks"))
 
 
 def cost_ns(nest: LoopNest) -> float:

@@ -60,6 +60,8 @@ class Reduction(Frame):
 
     postponed = -1
     """A stage that waits until all others are done for many results."""
+    skipped: frozenset[int] = frozenset()
+    """Values of a result's shape that are computed elsewhere."""
     past = False
     """Whether whole vectors of elements are stored past the caches: they are aligned then."""
 
@@ -125,12 +127,16 @@ class Reduction(Frame):
             both = b.value(f"and i1 {last}, {zeroth}", "i1", 1).text
             b.line(f"br i1 {both}, label %{write}, label %{done}")
             b.start(write)
-        for place, (number, _) in enumerate(self.nest.stores):
-            if self.stages.store_level(place) == 1:
-                self._store_result(len(self.nest.loads) + place, number)
+        self._store_each_result()
         if self.split:
             b.line(f"br label %{done}")
             b.start(done)
+
+    def _store_each_result(self) -> None:
+        """Store what has a result's shape."""
+        for place, (number, _) in enumerate(self.nest.stores):
+            if self.stages.store_level(place) == 1:
+                self._store_result(len(self.nest.loads) + place, number)
 
     def _finish(self, accumulator: Accumulator, parts: list[Value]) -> None:
         """Note a reduction's result."""
@@ -140,7 +146,9 @@ class Reduction(Frame):
         """Values of a result's shape that a stage makes computable."""
         for place, instruction in enumerate(self.nest.body):
             number = self.first + place
-            if number not in self.values and self.stages.is_plain_result(number, stage):
+            if number in self.values or number in self.skipped:
+                continue
+            if self.stages.is_plain_result(number, stage):
                 self._instruction(number, instruction, self.stages.levels[number])
 
     def _instruction(self, number: int, instruction: Instruction, level: int) -> None:

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from fuser.backends.cpu import costs, pool
 from fuser.backends.cpu import entry_fields as fields
-from fuser.backends.cpu import pool
 from fuser.backends.cpu.entry_composed import pairs_apart
 from fuser.backends.cpu.entry_tables import (
     PATIENCE_NS,
@@ -56,7 +56,9 @@ def exact_table(call: ServedCall) -> tuple[Any, Draft]:
         "ranges": [],
     }
     draft.long = spent >= PATIENCE_NS
-    flags = fields.LONG if draft.long else 0
+    # Parts are counted in the block, so each call needs a fresh one: none is brief.
+    counted = any(costs.counts_parts(extent) for _, _, extent in table.nests)
+    flags = fields.LONG if draft.long or counted else 0
     base_of = dict.fromkeys(table.temporaries, 0)
     return pack(draft, rows, base_of, limit=1, patience=1, flags=flags), draft
 

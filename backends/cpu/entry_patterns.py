@@ -97,7 +97,7 @@ class Pattern:
             self._describe(name, array)
         wanted = forms(draft.call)
         primes = _SMALL_PRIMES if "beside" in wanted else _PRIMES
-        exact = any(form.endswith(("split", "short", "packed")) for form in wanted)
+        exact = any(form.endswith(("split", "blocks", "short", "packed")) for form in wanted)
         if len(self.symbols) + len(self.strided) > len(primes[0]) or exact:
             raise NotServed
         self.probes = [self._probe(numbers) for numbers in primes]
@@ -381,9 +381,9 @@ def _ranges(pattern: Pattern) -> list[list[int]]:
         if not isinstance(extents[0], costs.Extent):
             continue
         elements = pattern.solve([extent.elements for extent in extents])
-        rows.append([*elements[:5], 0, 2 * reduction_forms.PART - 1])
         kernel, number, _ = pair[0]
         nest = kernel.nests[number]
+        rows.append([*elements[:5], 0, reduction_forms.longest_whole(nest)])
         if not reduction_forms.can_lie_beside(nest):
             continue
         lengths = [

@@ -85,6 +85,7 @@ class FusedKernelCPU(Kernel):
 
         It is the same kernel, and is not counted again.
         """
+        name = name.removesuffix("blocks").strip() or "plain"  # of the same text
         with self._lock:
             if name not in self._forms:
                 past = name == "stream"

@@ -59,7 +59,7 @@ class LongRowPart(RowReduction):
         """Prepare the function of one nest that belongs to another one's rows."""
         super().__init__(module, nest, name, split=True)
         self.operands = [*of.loads, *(desc for _, desc in of.stores)]
-        found = merging(of, Stages(of).steady)
+        found = merging(of.without_totals, Stages(of).steady)
         assert found is not None
         self.merged: Merged = found
         self.room = Room(of, self.merged)
@@ -253,9 +253,7 @@ class MergeRow(LongRowPart):
         """Note a row's results, for its elements' stores and in arrays of results."""
         for number in self.room.finals:
             self._put(self.values[number], self._final(number))
-        for place, (number, _) in enumerate(self.nest.stores):
-            if self.stages.store_level(place) == 1:
-                self._store_result(len(self.nest.loads) + place, number)
+        self._store_each_result()
 
     # -- from parts to the whole ------------------------------------------------------------
 

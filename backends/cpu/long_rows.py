@@ -15,6 +15,7 @@ from fuser.backends.cpu.body import Module, Value
 from fuser.backends.cpu.emit_reduction import AWAIT
 from fuser.backends.cpu.long_parts import LocalPart, LongRowPart, MergeRow, reductions_of
 from fuser.backends.cpu.reduction_stages import Stages
+from fuser.backends.cpu.totals import MergeTotals
 from fuser.backends.cpu.wrappers import CACHE_LINE
 from fuser.codegen import LoopNest
 from fuser.merging import Merged, merging
@@ -27,6 +28,7 @@ def find(nest: LoopNest) -> Merged | None:
     """
     if nest.strategy != "row" or nest.reduced != 1 or nest.checked:
         return None
+    nest = nest.without_totals
     stages = Stages(nest)
     stored = [s for s in stages.loops if stages.stores_of(s)]
     if stored and (stored != [stages.last] or not stages.ends_with_stores):
@@ -50,7 +52,8 @@ class LongRow(LongRowPart):
         self.stages.kept = {}  # elements are read twice rather than written twice
         self.parts_function, self.merge_function = f"{name}.local", f"{name}.merge"
         LocalPart(module, nest, self.parts_function, self.merged).emit()
-        MergeRow(module, nest, self.merge_function).emit()
+        merge = MergeTotals if nest.totals else MergeRow
+        merge(module, nest, self.merge_function).emit()
 
     def _part_of(self, item: str, kept: int) -> str:
         return self._cut(self.row, self.now)

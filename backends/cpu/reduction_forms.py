@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fuser.backends.cpu import long_parts, long_rows, packed_rows
+from fuser.backends.cpu import long_parts, long_rows, packed_rows, totals
 from fuser.backends.cpu.body import Module
 from fuser.backends.cpu.column_reduction import PADDING, TILE, ColumnReduction
 from fuser.backends.cpu.column_tiles import TiledColumns, can_be_tiled
@@ -57,6 +57,9 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
             from scratch memory; "long split": rows that are longer than the cache; with "along":
             columns as rows, where there are few beside each other.
     """
+    if nest.totals:
+        _emit_totals(module, nest, name, form)
+        return
     split = form.endswith("split")
     if form.startswith("along") and can_run_along(nest):
         nest = _lengthwise(nest)
@@ -72,6 +75,20 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
         TiledColumns(module, nest, name, split=split).emit()
     else:
         ColumnReduction(module, nest, name, split=split).emit()
+
+
+def _emit_totals(module: Module, nest: LoopNest, name: str, form: str) -> None:
+    """Append the function of a nest with totals."""
+    if form == "beside" and can_lie_beside(nest):
+        totals.ColumnTotals(module, _turned(nest), name).emit()
+    elif form == "long split" and long_rows.find(nest) is not None:
+        long_rows.LongRow(module, nest, name).emit()
+    elif form == "split" and nest.strategy == "row":
+        totals.SplitTotals(module, nest, name, split=True).emit()
+    elif nest.strategy == "row":
+        totals.RowTotals(module, nest, name).emit()
+    else:
+        totals.ColumnTotals(module, nest, name).emit()
 
 
 def can_lie_beside(nest: LoopNest) -> bool:
@@ -128,6 +145,8 @@ def lay_out(
         Words after the strides, and how to run it.
     """
     column = nest.strategy == "column"
+    if nest.totals:
+        return _lay_totals_out(nest, lengths)
     if strides and can_lie_beside(nest):
         packed = packed_rows.extent_of(_turned(nest), lengths, strides)
         if packed is not None:
@@ -162,6 +181,20 @@ def lay_out(
     return words, Extent(items, inner, elements, 1, ichunk, "split")
 
 
+def _lay_totals_out(nest: LoopNest, lengths: Sequence[int]) -> tuple[list[int], Extent]:
+    """Choose a form for a nest with totals: few, long rows are computed in parts."""
+    rows = math.prod(lengths[: nest.rank - nest.reduced])
+    if nest.strategy == "row":
+        words, extent = lay_out(nest.without_totals, lengths)
+        if extent.form in ("split", "long split"):
+            notes = totals.note_words(nest, rows)
+            words[2] += notes
+            return [*words, *[0] * notes], extent
+    reduced = math.prod(lengths[nest.rank - nest.reduced :])
+    short = can_lie_beside(nest) and reduced <= short_rows(nest)
+    return totals.lay_out(nest, lengths, beside=short)
+
+
 def _long(nest: LoopNest, rows: int, reduced: int) -> tuple[list[int], int] | None:
     """Words and items of rows that are longer than the cache; None where they are not.
 
@@ -186,6 +219,11 @@ def _long(nest: LoopNest, rows: int, reduced: int) -> tuple[list[int], int] | No
     stored = [d for _, d in nest.stores if d.access == CONTIGUOUS]
     past = rows * reduced * sum(np.dtype(d.dtype).itemsize for d in stored) >= stream_bytes()
     return [count, part, scratch, int(past), *[0] * (scratch - 1)], items
+
+
+def longest_whole(nest: LoopNest) -> int:
+    """The most elements of a nest that is never computed in parts."""
+    return 2 * (totals.BLOCK_ELEMENTS if nest.totals else PART) - 1
 
 
 def short_rows(nest: LoopNest) -> int:

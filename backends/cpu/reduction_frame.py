@@ -19,16 +19,17 @@ class Frame:
 
     def __init__(self, module: Module, nest: LoopNest, name: str, *, split: bool) -> None:
         """Prepare an empty function."""
-        self.module, self.nest, self.name, self.split = module, nest, name, split
+        self.module, self.name, self.split = module, name, split
+        self.whole, self.nest = nest, nest.without_totals
         self.b = Body(module)
-        self.native = native_lanes(nest, module.features.vector_bytes)
+        self.native = native_lanes(self.nest, module.features.vector_bytes)
         self.lanes = self.native
         self.operands: list[TensorDesc] = [*nest.loads, *(desc for _, desc in nest.stores)]
         self.column = nest.strategy == "column"
         self.values: dict[int, Value] = {}
         self.divisors: dict[int, Divisor] = {}
         """What divides elements of the loops that are being written."""
-        self.stages = Stages(nest)
+        self.stages = Stages(self.nest)
         self.first = self.stages.first
         self.scratch: list[str] = []
         """Lines that reserve memory on the stack, at the function's start."""
@@ -80,18 +81,11 @@ class Frame:
             [self._word(first + k * rank + d, "i64").text for d in range(rank)]
             for k in range(count)
         ]
-        place = first + count * rank
-        skipped = "0"
-        if self.split:
-            self.parts, self.part_length, skipped = (
-                self._word(place + k, "i64").text for k in range(3)
-            )
-            place += 3
-            self.counters = place
+        place, skipped = self._more_words(first + count * rank)
         number = len(nest.loads)
         for dtype in nest.scalars:
             at: int | str = place
-            if self.split:
+            if skipped:
                 at = self.number(f"add i64 {skipped}, {place}")
             raw = self._word(at, conversion.MEMORY[dtype])
             self.values[number] = conversion.from_memory(self.b, raw, dtype)
@@ -99,6 +93,16 @@ class Frame:
         for dtype, bits in nest.constants:
             self.values[number] = conversion.constant(dtype, bits)
             number += 1
+
+    def _more_words(self, place: int) -> tuple[int, str]:
+        """Words after the strides: where they end, and how many more lie before the scalars."""
+        if not self.split:
+            return place, ""
+        self.parts, self.part_length, skipped = (
+            self._word(place + k, "i64").text for k in range(3)
+        )
+        self.counters = place + 3
+        return self.counters, skipped
 
     def _item(self, item: str) -> None:
         """One outer iteration: a row, an outer iteration of columns, or a part of such."""
