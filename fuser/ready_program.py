@@ -118,7 +118,7 @@ class ReadyProgram(Prepared):
         )
         self._count = len(self._arrays) + len(self._scalars)
         self._counts = partition.seam_counts(program)
-        self._line: Callable[[Sequence[Any]], Any] | None = None
+        self._line: Callable[[tuple[Any, ...]], Any] | None = None
 
     def run(self, args: tuple[Any, ...]) -> Any:
         """The outputs, or MISSED where the call has to be looked at again."""

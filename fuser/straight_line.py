@@ -55,7 +55,7 @@ class StraightLine:
             self._numbers.append(name)
             self._miss([f"type({variable}) is not {self._object(type(value))}"])
 
-    def condition(self, holds: Callable[[Sequence[Any]], bool]) -> None:
+    def condition(self, holds: Callable[[tuple[Any, ...]], bool]) -> None:
         """Give up where a function of the arguments says so."""
         self._miss([f"not {self._object(holds)}(args)"])
 
@@ -196,7 +196,7 @@ class StraightLine:
 
     # -- the function -----------------------------------------------------------------------
 
-    def function(self, outputs: Sequence[tuple[str, bool]]) -> Callable[[Sequence[Any]], Any]:
+    def function(self, outputs: Sequence[tuple[str, bool]]) -> Callable[[tuple[Any, ...]], Any]:
         """The finished function of the arguments; it gives a list of results, or MISSED.
 
         Args:
@@ -207,5 +207,5 @@ class StraightLine:
         text = "def straight_line(args):\n" + "".join(f"    {line}\n" for line in lines)
         namespace = dict(self._objects)
         exec(compile(text, "<steps of a fused function>", "exec"), namespace)
-        made: Callable[[Sequence[Any]], Any] = namespace["straight_line"]
+        made: Callable[[tuple[Any, ...]], Any] = namespace["straight_line"]
         return made
