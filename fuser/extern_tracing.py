@@ -164,11 +164,16 @@ def call_named(
     out = kwargs.pop("out", None)
     operands = _Operands(tracing)
     text = _spelled(name, args, kwargs, operands)
-    types = tuple(node.type for node in operands.nodes)
-    record = tracing.replay.take(text, types)
-    if record is None:
-        record = _first_run(tracing, name, text, operands)
-    results = _wrapped(tracing, text, record, operands, like)
+    same = (text, *map(id, operands.nodes))
+    if like is not None or same not in tracing.repeatable:
+        types = tuple(node.type for node in operands.nodes)
+        record = tracing.replay.take(text, types) or _first_run(tracing, name, text, operands)
+        nodes = _nodes_of(tracing, text, record, operands, like)
+        if like is None and not any(record.shares):
+            tracing.repeatable[same] = record, nodes  # which keep their operands, so ids last
+    else:
+        record, nodes = tracing.repeatable[same]
+    results = _wrapped(tracing, text, record, nodes, operands)
     if out is not None:
         return _write_out(tracing, name, results, out)
     return trees.unflatten(record.structure, results)
@@ -240,17 +245,16 @@ def _read_only(value: Any) -> Any:
     return seen
 
 
-def _wrapped(
+def _nodes_of(
     tracing: Tracing, text: str, record: Record, operands: _Operands, like: Node | None
-) -> list[Any]:
-    """Stand-ins for the results of a call, whose lengths are symbols of their own."""
+) -> list[Node]:
+    """Nodes of the results of a call, whose lengths are symbols of their own."""
     number = tracing.extern_count
     tracing.extern_count += 1
     line = user_line()
     found = []
     for place, (value, shares) in enumerate(zip(record.values, record.shares, strict=True)):
-        scalar = isinstance(value, np.generic)
-        marks = ("view " if shares else "") + ("scalar " if scalar else "")
+        marks = ("view " if shares else "") + ("scalar " if isinstance(value, np.generic) else "")
         shape = tuple(map(tracing.new_length, value.shape)) if like is None else like.shape
         node = intern(
             TABLE["extern"],
@@ -261,11 +265,22 @@ def _wrapped(
         )
         tracing.externs[id(node)] = (node, value)
         tracing.lines.setdefault(id(node), line)
+        found.append(node)
+    return found
+
+
+def _wrapped(
+    tracing: Tracing, text: str, record: Record, nodes: Sequence[Node], operands: _Operands
+) -> list[Any]:
+    """Stand-ins for the results of a call."""
+    found = []
+    for node, value, shares in zip(nodes, record.values, record.shares, strict=True):
         storage = Storage(node)
         if shares:
             _link(storage, operands.arrays, text)
         known = node.dtype.kind in "biuf" or is_known(node.dtype)
-        found.append((TracedArray if known else ForeignArray)(tracing, storage, (), scalar))
+        kind = TracedArray if known else ForeignArray
+        found.append(kind(tracing, storage, (), isinstance(value, np.generic)))
     return found
 
 

@@ -7,7 +7,7 @@ steps are one Python function, which compares them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -145,7 +145,8 @@ class ReadyProgram(Prepared):
     def _first(self, args: tuple[Any, ...], numbers: dict[str, Any]) -> list[Any]:
         """The results, step by step; then the steps are written down."""
         program = self._program
-        values = dict(program.constants)
+        captured = self._specialisation.captured
+        values = {**program.constants, **captured}
         for name, place in self._arrays:
             values[name] = args[place]
         for step in self._steps:
@@ -155,25 +156,35 @@ class ReadyProgram(Prepared):
                 self._specialisation.check_late(numbers)
         scalar_names = {name for name, _ in self._scalars}
         sizes = {name: size for name, size in numbers.items() if name not in scalar_names}
+        late = {name for text, _ in self._specialisation.late_guards
+                for name in scalars.symbols(text)}  # fmt: skip
+        if late <= sizes.keys():  # which stay as they are now, or the line gives up
+            self._line = self._written(args, values, sizes)
+        return [values[name][()] if generic else values[name] for name, generic in self._outputs]
+
+    def _written(
+        self, args: tuple[Any, ...], values: Mapping[str, Any], sizes: Mapping[str, int]
+    ) -> Callable[[tuple[Any, ...]], Any]:
+        """The steps as one function, after they have given these values once."""
+        program, captured = self._program, self._specialisation.captured
         line = StraightLine(program, sizes, MISSED)
+        for name, array in captured.items():
+            line.captured(name, array)
         for name, place in (*self._arrays, *self._scalars):
             line.argument(name, place, args[place])
         if self._guards:
             line.condition(lambda args: self._numbers(args) is not None)
-        kept = {name for name, _ in self._arrays} | set(program.constants)
+        kept = {name for name, _ in self._arrays} | set(program.constants) | set(captured)
         for step, dropped in zip(self._steps, program.dropped, strict=True):
             step.write(line, values)
             line.forget([name for name in dropped if name not in kept])
-        self._line = line.function(self._outputs)
-        return [values[name][()] if generic else values[name] for name, generic in self._outputs]
+        return line.function(self._outputs)
 
 
 def make_ready_program(call: Call, program: Program) -> ReadyProgram | None:
     """A short way for calls like this one, where every output is an array of its own."""
     trace = call.specialisation.trace
     if trace.writes or trace.hazards or not trace.leaves or program.checked:
-        return None
-    if call.specialisation.captured or call.specialisation.late_guards:
         return None
     if any(type(leaf) is not OutNode for leaf in trace.leaves):
         return None

@@ -55,6 +55,11 @@ class StraightLine:
             self._numbers.append(name)
             self._miss([f"type({variable}) is not {self._object(type(value))}"])
 
+    def captured(self, name: str, array: Any) -> None:
+        """Take an array that is none of the arguments, if its layout was not changed in place."""
+        self._names[name] = self._object(array)
+        self._compare(self._names[name], array, owned=False)
+
     def condition(self, holds: Callable[[tuple[Any, ...]], bool]) -> None:
         """Give up where a function of the arguments says so."""
         self._miss([f"not {self._object(holds)}(args)"])
@@ -93,9 +98,9 @@ class StraightLine:
         args += [f"{key}={self._spell(part, operands)}" for key, part in call.kwargs.items()]
         self._lines.append(f"r = {self._called(call.name, args)}")
         places = [externs.read(node.payload).output for node in step.nodes]
-        flat, array = self._object(trees.flatten), self._object(np.ndarray)
+        flat, kind = self._object(trees.flatten), self._object(type(found[0]))
         if places == [0]:
-            self._lines.append(f"if type(r) is not {array}: r = {flat}(r)[1][0]")
+            self._lines.append(f"if type(r) is not {kind}: r = {flat}(r)[1][0]")
             results = ["r"]
         else:
             self._lines.append(f"r = {flat}(r)[1]")

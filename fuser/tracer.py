@@ -61,6 +61,8 @@ class Tracing(Lengths):
     replay: Any = None
     externs: dict[int, tuple[Node, Any]] = field(default_factory=dict)
     extern_count: int = 0
+    repeatable: dict[tuple[Any, ...], tuple[Any, list[Node]]] = field(default_factory=dict)
+    """Calls between kernels, by text and operands: what they gave, once."""
     failed: Unsupported | None = None
     kept: list[Node] = field(default_factory=list)
     """Nodes of which `lines` tells: what is thrown away must not lend its line to another."""

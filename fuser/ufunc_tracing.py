@@ -38,6 +38,8 @@ def fused_ufunc(
         return _outer(tracing, ufunc, inputs, options)
     if method != "__call__":
         raise Unsupported("unsupported-function", f"np.{name}.{method}", "a ufunc method")
+    if name in ("matmul", "vecdot"):
+        return _product_of_vectors(tracing, name, inputs, options)
     out = options.pop("out", None)
     where = options.pop("where", True)
     dtype = options.pop("dtype", None)
@@ -71,6 +73,23 @@ def _outer(
     if axes and isinstance(left, TracedArray):
         left = left[(..., *(None,) * axes)]
     return tracing.apply_ufunc(ufunc, "__call__", (left, right), options)
+
+
+def _product_of_vectors(
+    tracing: Tracing, name: str, inputs: Sequence[Any], options: dict[str, Any]
+) -> Any:
+    """`x @ y` of two vectors, and `np.vecdot`: products summed; libraries do matrices better."""
+    left, right = (tracing.operand(value) for value in inputs)
+    both = isinstance(left, TracedArray) and isinstance(right, TracedArray)
+    if not both or options or "b" in (left.dtype.kind, right.dtype.kind):
+        raise Unsupported("unsupported-function", f"np.{name}", "other operands than vectors")
+    if name == "matmul" and (left.ndim, right.ndim) != (1, 1):
+        raise Unsupported("unsupported-function", "np.matmul", "a product of matrices")
+    lengths = {tracing.size(array.dims[-1]) if array.dims else None for array in (left, right)}
+    if len(lengths) > 1 or None in lengths or "c" in (left.dtype.kind, right.dtype.kind):
+        raise Unsupported("unsupported-function", f"np.{name}", "vectors of different lengths")
+    product = left * right
+    return np.sum(product, axis=-1, dtype=product.dtype)
 
 
 def _results(

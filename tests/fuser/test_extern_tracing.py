@@ -172,3 +172,23 @@ def test_a_view_stays_a_view() -> None:
         diagonal, y, other, _ = fused(x)
         assert np.shares_memory(diagonal, x)
         assert np.shares_memory(other, y)
+
+
+def test_a_call_that_is_written_twice_runs_once() -> None:
+    """With the same operands; each result may be written into without changing the other."""
+
+    def function(x: Any, w: Any) -> Any:
+        first = x @ w
+        second = x @ w
+        first += 1
+        return first * 2, second, x @ w + 1
+
+    x = np.arange(6.0).reshape(2, 3)
+    w = x.T + 1
+    fused = fuser.fuse(function, fallback="allow")
+    for found, wanted in zip(fused(x, w), function(x, w), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    before = fuser.stats()["seams"]
+    results = fused(x, w)
+    assert fuser.stats()["seams"] == before + 1
+    assert not any(np.shares_memory(results[i], results[j]) for i, j in ((0, 1), (0, 2), (1, 2)))

@@ -19,7 +19,7 @@ REFUSED = {
     "isnat": (np.ones(3, "datetime64[s]"),),
     "matmul": (np.ones((3, 3)), np.ones((3, 3))),
     "matvec": (np.ones((3, 3)), np.ones(3)),
-    "vecdot": (np.ones(3), np.ones(3)),
+    "vecdot": (np.ones(3, bool), np.ones(3, bool)),
     "vecmat": (np.ones(3), np.ones((3, 3))),
 }
 TRACED = [ufunc for name, ufunc in UFUNCS.items() if name not in REFUSED]

@@ -66,6 +66,39 @@ def test_it_is_tried_before_anything_is_looked_up() -> None:
         np.testing.assert_array_equal(fused(*args), np.sort(args[0] * args[1]) + args[1])
 
 
+TABLE = np.arange(4.0)
+
+
+def test_arrays_of_the_functions_surroundings_are_read_anew() -> None:
+    """Their values may change, and their layout in place; what is made inside stays."""
+    global TABLE
+
+    def function(x: Any) -> Any:
+        return np.sort(x * TABLE) @ np.eye(4) + TABLE
+
+    fused, ready = ready_of(function, X)
+    TABLE[1] = 7.0
+    np.testing.assert_allclose(ready.try_again((X,)), function(X))
+    TABLE = np.arange(8.0)[::2]
+    assert ready.try_again((X,)) is MISSED
+    np.testing.assert_allclose(fused(X), function(X))
+
+
+def test_lengths_that_only_a_function_tells_are_compared() -> None:
+    """A division by a length that a result has."""
+
+    def function(x: Any) -> Any:
+        found = np.unique(x) * 2.0
+        return found / found.shape[0] if found.shape[0] > 2 else found
+
+    _, ready = ready_of(function, np.arange(4.0))
+    assert ready._line is not None
+    fused = fuser.fuse(function, fallback="allow")
+    for values in ([1, 2, 3, 4], [1, 1, 2, 2], [1, 1, 2, 3], [4, 3, 2, 1]):
+        x = np.array(values, np.float64)
+        np.testing.assert_allclose(fused(x), function(x))
+
+
 def test_settings_end_it() -> None:
     """A setting changes what runs: the function is looked at again."""
     fused, ready = ready_of(lambda x: np.sort(x * 2) + 1, X)

@@ -30,3 +30,25 @@ def test_options_of_ufuncs() -> None:
     assert_same(function, SIGNED * 0.5)
     with pytest.raises(fuser.FusionError, match="where-without-out"):
         fuser.fuse(lambda x: np.add(x, 1, where=x > 0), fallback="error")(SIGNED)
+
+
+VECTORS = np.random.default_rng(4).standard_normal((2, 3, 50))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int16", "uint8", "float16"])
+def test_products_of_vectors_are_sums(dtype: str) -> None:
+    """`x @ y` and `np.vecdot` of real vectors are reductions, joined with what is around them."""
+    x, y = (VECTORS * 4).astype(dtype)
+    if hasattr(np, "vecdot"):
+        fused = fuser.fuse(lambda a, b: np.vecdot(a, b) * 2, fallback="error")
+        tolerance = {"float16": 2e-2, "float32": 1e-5}.get(dtype, 1e-12)
+        np.testing.assert_allclose(
+            fused(x, y), np.vecdot(x, y) * 2, rtol=tolerance, atol=tolerance * 50
+        )
+    fused = fuser.fuse(lambda a, b: (a * 2) @ b, fallback="error")
+    wanted = (x[0] * 2) @ y[0]
+    found = fused(x[0], y[0])
+    assert type(found) is type(wanted)
+    np.testing.assert_allclose(float(found), float(wanted), rtol=2e-2, atol=1e-2 * 50)
+    with pytest.raises(ValueError, match="matmul"):
+        fuser.fuse(lambda a, b: a @ b, fallback="allow")(x[0], y[0][1:])
