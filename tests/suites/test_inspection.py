@@ -4,7 +4,9 @@ import time
 from typing import Any
 
 import numpy as np
+import pytest
 
+from fuser.suites import inspection
 from fuser.suites.inspection import (
     arrays_of,
     arrives_late,
@@ -13,6 +15,7 @@ from fuser.suites.inspection import (
     shortcut,
     written_later,
 )
+from fuser.suites.sampling import timed_calls
 from tests.suites.cheats import double
 
 
@@ -78,3 +81,18 @@ def test_rewriting_moves_values_or_keeps_them() -> None:
     assert (many[0], few[0]) == (0, 1.0)
     rewrite((many, few, 2.5), change=True)
     assert (many[0], few[0]) == (99, 0.999)
+
+
+def test_a_pause_that_makes_every_call_long_is_no_shortcut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On a busy machine the first call after a pause may take a hundred times as long."""
+
+    def after_a_pause(function: Any, arguments: Any, calls: int) -> tuple[float, Any]:
+        seconds, result = timed_calls(function, arguments, calls)
+        return seconds + (100e-6 if calls == 1 else 0.0), result
+
+    monkeypatch.setattr(inspection, "timed_calls", after_a_pause)
+    assert shortcut(double, (np.arange(100.0),), _same, 1e-6) is None
+    found = shortcut(lambda x: time.sleep(0.001), (np.arange(100.0),), _same, 1e-6)
+    assert found is not None
