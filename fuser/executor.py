@@ -25,10 +25,11 @@ BOUND_LIMIT = 512
 class CannotRun(Exception):  # noqa: N818 - a signal from the executor to the interface
     """The executor says no; the interface falls back with the reason."""
 
-    def __init__(self, reason: Reason) -> None:
-        """Carry the reason."""
+    def __init__(self, reason: Reason, lasting: bool = False) -> None:
+        """Carry the reason; a lasting one holds for all calls with such arguments."""
         super().__init__(str(reason))
         self.reason = reason
+        self.lasting = lasting
 
 
 def execute(

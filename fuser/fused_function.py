@@ -19,7 +19,7 @@ from fuser.errors import ArgumentError, Reason, ShapeError, Unsupported
 from fuser.executor import CannotRun
 from fuser.externs import CallFailed, PatternMiss
 from fuser.fallback import module_of
-from fuser.known_errors import KnownErrors
+from fuser.known_errors import KnownErrors, Unready
 from fuser.outputs import check_hazards, check_target, given_buffers, result_of, targets_of
 from fuser.purity import trace_purely
 from fuser.ready import MISSED, READY_LIMIT, Writes, exact_key, make_ready
@@ -127,9 +127,16 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
             key = exact_key(args)
             ready = self._ready.get(key) if key is not None else None
             if ready is not None and ready.holds():
-                result = ready.run(args)
-                if result is not MISSED:
+                if type(ready) is not Unready:
+                    result = ready.run(args)
+                    if result is not MISSED:
+                        return result
+                elif ready.refused is not None and self.fallback != "error":
+                    result = self.__wrapped__(*args)
+                    counters.add_soon(ready.counts)
                     return result
+                else:
+                    ready.raise_known(args)
         names = tuple(kwargs)
         out = kwargs.pop("out", None) if self._takes_out and "out" in kwargs else None
         structure, leaves = trees.flatten((args, kwargs))
@@ -145,10 +152,32 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
                     self._get_ready(call, args)
             return result
         except (CannotRun, Unsupported) as error:
+            if not names and type(error) is CannotRun and error.lasting:
+                self._note(args, None, error.reason)
             return self._fall_back(error.reason, args, kwargs, out)
+        except (ShapeError, OverflowError) as error:
+            if not names:
+                self._note(args, error, None)
+            raise
 
     #: Where native entries send what they do not know.
     _slow_call = __call__
+
+    def _note(
+        self, args: tuple[Any, ...], error: Exception | None, reason: Reason | None
+    ) -> None:
+        """Remember what exactly such calls lead to, so that they are not looked at again."""
+        key = exact_key(args)
+        if key is None or timeline.listening():
+            return
+        found = self._ready.get(key)
+        if found is None or not found.holds():
+            if len(self._ready) >= READY_LIMIT:
+                self._ready = {}
+            found = Unready(captures.find_guards(self.__wrapped__, ()), reason)
+            self._ready[key] = found
+        if error is not None and type(found) is Unready:
+            found.keep(args, error)
 
     def _get_ready(self, call: Call, args: tuple[Any, ...]) -> None:
         """Remember how calls with exactly these shapes and strides run."""
@@ -242,7 +271,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
     def _specialise(self, entry: _Signature, structure: Any, leaves: list[Any]) -> Call:
         """Trace and prepare a new specialisation."""
         if entry.refused is not None and all(guard.holds() for guard in entry.refused_names):
-            raise CannotRun(entry.refused)
+            raise CannotRun(entry.refused, lasting=not entry.found)
         objects = [leaf for leaf in leaves if not isinstance(leaf, (np.ndarray, np.generic))]
         entry.errors.raise_known(leaves)
         names = captures.find_guards(self.__wrapped__, objects)

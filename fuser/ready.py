@@ -81,10 +81,7 @@ class Ready(Prepared):
         arrays = {name: args[place] for name, place in self._arrays}
         if self._writes is not None and not self._writes.add_targets(arrays):
             return MISSED
-        try:
-            if self._run(arrays, numbers):
-                return MISSED
-        except OverflowError:
+        if self._run(arrays, numbers):
             return MISSED
         counters.count("launches", self._kernels)
         made = self._assembly
@@ -147,7 +144,7 @@ READY_LIMIT = 256
 
 
 def exact_key(args: tuple[Any, ...]) -> Any:
-    """Dtypes, shapes and strides of plain arrays and types of Python scalars; else None."""
+    """Dtypes, shapes and strides of arrays, types of numbers; None for other objects."""
     parts: list[Any] = []
     for arg in args:
         kind = type(arg)
@@ -157,6 +154,12 @@ def exact_key(args: tuple[Any, ...]) -> Any:
             parts.append(kind)
         elif _is_cupy(kind):
             parts.append((kind, arg.dtype, arg.shape, arg.strides))
+        elif issubclass(kind, np.ndarray):
+            parts.append((kind, arg.dtype, arg.shape, arg.strides))
+        elif issubclass(kind, np.generic):
+            parts.append((kind, arg.dtype))
+        elif kind is complex or kind is str or arg is None:
+            parts.append((kind, repr(arg)))
         else:
             return None
     return tuple(parts)

@@ -58,4 +58,5 @@ def test_other_shapes_have_ways_of_their_own() -> None:
     """The key holds dtypes, shapes and strides; of objects that are no arrays there is none."""
     x = np.ones((2, 3))
     assert exact_key((x, 2.0)) != exact_key((x.T, 2.0)) != exact_key((x.T, 2))
-    assert exact_key((x, None)) is None
+    assert exact_key((x, [])) is None
+    assert exact_key((x, 1j)) != exact_key((x, 2j))
