@@ -12,6 +12,7 @@ from fuser.backend import Kernel
 from fuser.executor import CannotRun
 from fuser.program import Program, Seam, Stage
 from fuser.specs import KernelSpec
+from fuser.timeline import phase
 
 
 def execute(
@@ -120,7 +121,8 @@ def _run_seam(seam: Seam, values: dict[str, Any], numbers: dict[str, Any]) -> No
             value = views.apply_views(np.asarray(value), chain, sizes, np)
         operands.append(value)
     try:
-        results = externs.run(seam.nodes, operands, numbers)
+        with phase("numpy", seam.reason.operation):
+            results = externs.run(seam.nodes, operands, numbers)
     except externs.CallFailed as error:
         raise CannotRun(error.reason) from None
     values.update(zip(seam.stored, results, strict=True))

@@ -45,3 +45,12 @@ def test_kernels_are_known_after_a_run() -> None:
         prepared(a, b), {"x0": a, "x1": b}, {"n0": 3, "n1": 3, "n2": 3}
     )
     assert len(kernels) == 2
+
+
+def test_functions_between_kernels_are_phases() -> None:
+    """A profile tells what NumPy took, by function."""
+    fused = fuser.fuse(solved, fallback="allow")
+    fused(np.eye(3), np.ones(3))
+    with fuser.profile() as seen:
+        fused(np.eye(3), np.ones(3))
+    assert ("numpy", "np.linalg.solve") in {(p.name, p.subject) for p in seen.phases}
