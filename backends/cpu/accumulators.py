@@ -227,20 +227,22 @@ def merge(
 
 
 def finish(b: Body, accumulator: Accumulator, parts: list[Value]) -> Value:
-    """The result. float16 sums and products are rounded once, at the end, as NumPy's.
-
-    The error of a sum that is not finite is not a number: the sum is the result then.
-    """
+    """The result. float16 sums and products are rounded once, at the end, as NumPy's."""
     if accumulator.places:
         return parts[1]
     value = parts[0]
     if len(parts) == 2:
-        size = b.intrinsic("llvm.fabs", parts[1])
-        finite = b.compare("fcmp olt", size, b.fconst(size, float("inf")))
-        value = b.select(finite, b.op("fadd", value, parts[1]), value)
+        value = with_error(b, value, parts[1])
     if accumulator.dtype == "float16" and accumulator.op in ("sum", "prod"):
         return conversion.round_half(b, value)
     return value
+
+
+def with_error(b: Body, total: Value, error: Value) -> Value:
+    """A sum and its error, which is not a number where the sum is not finite: the sum then."""
+    size = b.intrinsic("llvm.fabs", error)
+    finite = b.compare("fcmp olt", size, b.fconst(size, float("inf")))
+    return b.select(finite, b.op("fadd", total, error), total)
 
 
 def iota(lanes: int, scalar: str = "i64") -> Value:

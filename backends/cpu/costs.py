@@ -49,8 +49,9 @@ class Extent(NamedTuple):
         elements: elements that are computed.
         ochunk: outer iterations of one chunk.
         ichunk: inner elements of one chunk.
-        form: "plain", "split", "beside", "packed", "along", "along split", "long split" or
-            "along long split"; with totals also "plain blocks" and "beside blocks".
+        form: "plain", "split", "beside", "packed", "grouped", "along", "along split",
+            "long split" or "along long split"; with totals also "plain blocks" and
+            "beside blocks".
     """
 
     outer: int

@@ -36,7 +36,7 @@ MOST_PACKED = 4
 LEAST_OUTER, LEAST_INNER = 16, 64
 #: Lengths of rows that are only met again by other stages, and bytes of their packed operands, at
 #: most: beyond, turning a row costs as much as joining the lanes of its sums.
-STAGED, MOST_ROW_BYTES = range(5, 65), 512
+STAGED, MOST_ROW_BYTES = range(5, 33), 512
 #: Elements in all, at least: smaller calls are served for all lengths at once (`entry_patterns`).
 LEAST = 1 << 17
 #: Columns of one chunk of work, and chunks that keep many threads busy.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fuser.backends.cpu import long_parts, long_rows, packed_rows, totals
+from fuser.backends.cpu import grouped_rows, long_parts, long_rows, packed_rows, totals
 from fuser.backends.cpu.body import Module
 from fuser.backends.cpu.column_reduction import PADDING, TILE, ColumnReduction
 from fuser.backends.cpu.column_tiles import TiledColumns, can_be_tiled
@@ -54,8 +54,8 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
         nest: what.
         name: the function's.
         form: "plain", "split", "beside": rows as columns, where they are short; "packed": these
-            from scratch memory; "long split": rows that are longer than the cache; with "along":
-            columns as rows, where there are few beside each other.
+            from scratch memory; "grouped": some rows at a time; "long split": rows that are longer
+            than the cache; with "along": columns as rows, where there are few beside each other.
     """
     if nest.totals:
         _emit_totals(module, nest, name, form)
@@ -67,6 +67,8 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
         long_rows.LongRow(module, nest, name).emit()
     elif form == "packed" and can_lie_beside(nest) and packed_rows.can_be_packed(_turned(nest)):
         packed_rows.emit_packed(module, _turned(nest), name)
+    elif form == "grouped" and grouped_rows.can_be_grouped(nest):
+        grouped_rows.GroupedRows(module, nest, name).emit()
     elif form == "beside" and can_lie_beside(nest):
         ColumnReduction(module, _turned(nest), name, split=False, narrow=True).emit()
     elif nest.strategy == "row":
@@ -163,6 +165,8 @@ def lay_out(
     fair = max(1, CHUNK // max(reduced, 1))
     if can_lie_beside(nest) and reduced <= short_rows(nest):
         return [], _beside(kept, reduced, elements)
+    if (grouped := grouped_rows.extent_of(nest, lengths)) is not None:
+        return [], grouped
     wide = max(fair, min(TILE, inner // JOBS)) // COLUMNS * COLUMNS
     if tiled := can_be_tiled(nest) and elements >= TILED_ELEMENTS:
         wide = TILE

@@ -16,7 +16,7 @@ from fuser.codegen import LoopNest
 from fuser.specs import CONTIGUOUS
 
 #: Vectors that are added plainly before their sum is added with its rounding error.
-BLOCK = 16
+BLOCK = 8
 
 
 class RowReduction(Reduction):
@@ -32,12 +32,16 @@ class RowReduction(Reduction):
 
     def _results_of(self, place: str) -> None:
         """All stages over one row."""
-        b, lanes = self.b, self.lanes
         self.tops = self.rows
+        self._count_vectors()
+        self._all_stages()
+
+    def _count_vectors(self) -> None:
+        """How many vectors a row has, and what is left over."""
+        b, lanes = self.b, self.lanes
         self.vectors = self.number(f"udiv i64 {self.counts[-1]}, {lanes}")
         self.rest = self.number(f"urem i64 {self.counts[-1]}, {lanes}")
         self.mask = lane_mask(b, self.rest, lanes)
-        self._all_stages()
 
     def _edge(self, k: int) -> Value:
         return load_one(self.b, self.operands[k], self.rows[k])
@@ -58,6 +62,14 @@ class RowReduction(Reduction):
 
     def _stage(self, stage: int, running: list[Accumulator]) -> None:
         """All reduced loops of one stage."""
+        self._take_row(stage, running)
+        for accumulator in running:
+            accumulator.parts = accumulators.combine_lanes(
+                self.b, accumulator, self.begin, keep_error=self.split
+            )
+
+    def _take_row(self, stage: int, running: list[Accumulator]) -> None:
+        """All reduced loops of one stage; leaves lanes of partial results."""
         b = self.b
         self._prepare_divisors(stage)
         for accumulator in running:
@@ -69,10 +81,6 @@ class RowReduction(Reduction):
             self._innermost(stage, running, tops)
 
         self._nested(0, self.tops, running, inside, self.nest.reduced - 1)
-        for accumulator in running:
-            accumulator.parts = accumulators.combine_lanes(
-                b, accumulator, self.begin, keep_error=self.split
-            )
 
     def _prepare_divisors(self, stage: int) -> None:
         """Look at what divides the elements of a stage, before its loops."""
@@ -106,6 +114,9 @@ class RowReduction(Reduction):
 
         return self._vector(stage, running, address, self._step, mask)
 
+    def _fetch(self, stage: int, tops: list[str], done: str) -> None:
+        """Ask for memory that will be read later."""
+
     def _take_vector(
         self,
         stage: int,
@@ -116,6 +127,7 @@ class RowReduction(Reduction):
     ) -> None:
         """One vector of a row."""
         done = self.number(f"mul i64 {vector}, {self.lanes}")
+        self._fetch(stage, tops, done)
         operands = self._operands_of(stage, running, tops, done, mask)
         for accumulator, value in zip(running, operands, strict=True):
             index = self._index(accumulator, vector)

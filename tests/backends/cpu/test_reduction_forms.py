@@ -23,11 +23,11 @@ def _nest(strategy: str, rank: int, reduced: int = 1) -> LoopNest:
 
 
 def test_forms_follow_from_lengths() -> None:
-    """Short rows lie side by side; few long rows and columns are cut; the rest is plain."""
+    """Short rows lie side by side, more by groups; few long rows and columns are cut."""
     row, column = _nest("row", 2), _nest("column", 2)
     cases = [
         (row, (1000, 3), "beside"), (row, (1000, 32), "beside"), (row, (1000, 33), "plain"),
-        (row, (1000, 700), "plain"), (row, (2, 1 << 20), "split"),
+        (row, (1000, 700), "grouped"), (row, (1000, 7000), "plain"), (row, (2, 1 << 20), "split"),
         (_nest("row", 1), (1 << 20,), "split"), (_nest("row", 1), (3,), "plain"),
         (column, (64, 1 << 16), "split"), (column, (1 << 16, 64), "plain"),
         (column, (3, 1 << 18), "along split"), (column, (3, 1 << 16), "along"),
