@@ -36,6 +36,18 @@ def sum_and_difference(a: Array, b: Array) -> Any:
     return a + b, a - b
 
 
+def multiply_add_own_out(a: Array, b: Array, c: Array, out: Array) -> Any:
+    """a b + c, written into an array that the function takes for it, and returned."""
+    out[...] = a * b + c
+    return out
+
+
+def product_and_transpose(a: Array, b: Array) -> Any:
+    """a b, and the same memory seen as its transpose."""
+    product = a * b
+    return product, product.T
+
+
 def row_bias(x: Array, b: Array) -> Any:
     """max(2 x + b, 0), where b is added to each of sixteen rows."""
     return np.maximum(x * 2 + b, 0)
@@ -105,6 +117,14 @@ WORKLOADS = (
     Workload(
         "sum_and_difference", FAMILY, "two results of tiny arrays", sum_and_difference, _vectors(2),
         sizes=SIZES, small_into=True,
+    ),
+    Workload(
+        "multiply_add_own_out", FAMILY, "a b + c into an array of the function's own parameters",
+        multiply_add_own_out, _vectors(4), sizes=SIZES,
+    ),
+    Workload(
+        "product_and_transpose", FAMILY, "a product and a view of it", product_and_transpose,
+        _vectors(2, (SMALLEST_SIDE,)), sizes=SIZES,
     ),
     Workload(
         "row_bias", FAMILY, "a bias added to sixteen short rows", row_bias, _with_bias, sizes=SIZES,
