@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import random
 import select
 import subprocess
@@ -54,6 +55,8 @@ LOADING_S = 60.0
 """A server loads its runner within this time."""
 PAUSE_S = 0.003
 """Between two runners: the first one's threads stop spinning."""
+ENVIRONMENT = {"OPENBLAS_THREAD_TIMEOUT": "20"}
+"""Idle threads of OpenBLAS would spin for 2^26 cycles, far beyond the pause, on others' time."""
 
 
 class Client:
@@ -69,7 +72,7 @@ class Client:
     def _start(self) -> None:
         self.process = subprocess.Popen(
             self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, text=True,
+            stderr=subprocess.DEVNULL, text=True, env={**os.environ, **ENVIRONMENT},
         )  # fmt: skip
         self._read(max(self._timeout_s, LOADING_S))
 

@@ -50,8 +50,8 @@ class Extent(NamedTuple):
         ochunk: outer iterations of one chunk.
         ichunk: inner elements of one chunk.
         form: "plain", "split", "beside", "packed", "grouped", "along", "along split",
-            "long split" or "along long split"; with totals also "plain blocks" and
-            "beside blocks".
+            "joined split", "along joined split", "long split" or "along long split"; with totals
+            also "plain blocks" and "beside blocks".
     """
 
     outer: int
@@ -65,6 +65,12 @@ class Extent(NamedTuple):
 def counts_parts(extent: object) -> bool:
     """Whether a loop nest counts its finished parts in its block of arguments."""
     return getattr(extent, "form", "").endswith(("split", "blocks"))
+
+
+def in_order(extent: object) -> bool:
+    """Whether later chunks of a loop nest wait for earlier ones."""
+    form = getattr(extent, "form", "")
+    return form.endswith("split") and not form.endswith("joined split")
 
 
 def cost_ns(nest: LoopNest) -> float:

@@ -10,6 +10,8 @@ plain: each row, or vector of columns, is computed as a whole.
 split: few, long rows or columns are computed in parts; each part's partial results are kept in
 the argument block, and whoever needs them waits until the block counts all parts, then joins them
 in order. Parts depend on lengths, so the bits are the same whatever the number of threads.
+joined split: as split, of rows with one stage: who finishes the last part joins all of them, so
+that nobody waits, and parts may be computed in any order.
 long: rows that are longer than the cache, see `long_rows`.
 
 The function's arguments are those of `emit`; words of the block are addresses, lengths of all
@@ -286,8 +288,8 @@ class Reduction(Frame):
         base = self.moved("%block", self.number(f"shl i64 {first}, 3"))
         return self.moved(base, offset), lanes
 
-    def _keep(self, stage: int, running: list[Accumulator]) -> None:
-        """Write a part's partial results, and count them."""
+    def _keep(self, stage: int, running: list[Accumulator]) -> str:
+        """Write a part's partial results, and count them; how many were counted before."""
         b = self.b
         place = 0
         for accumulator in running:
@@ -298,9 +300,10 @@ class Reduction(Frame):
                 raw = b.cast("zext", value, "i8") if scalar == "i1" else value
                 b.line(f"store {raw.typed}, ptr {address}, align 1")
                 place += 1
-        if running:
-            b.line(f"%{b.label('count')} = atomicrmw add ptr {self._counter(stage)}, "
-                   f"i64 {self._amount()} acq_rel")  # fmt: skip
+        if not running:
+            return "0"
+        text = f"atomicrmw add ptr {self._counter(stage)}, i64 {self._amount()} acq_rel"
+        return self.number(text)
 
     def _load_parts(self, stage: int, part: str, running: Sequence[Accumulator]) -> None:
         """Read a part's partial results."""

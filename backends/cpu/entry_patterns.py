@@ -97,7 +97,8 @@ class Pattern:
             self._describe(name, array)
         wanted = forms(draft.call)
         primes = _SMALL_PRIMES if "beside" in wanted else _PRIMES
-        exact = any(form.endswith(("split", "blocks", "short", "packed")) for form in wanted)
+        others = ("split", "blocks", "short", "packed", "grouped")
+        exact = any(form.endswith(others) for form in wanted)
         if len(self.symbols) + len(self.strided) > len(primes[0]) or exact:
             raise NotServed
         self.probes = [self._probe(numbers) for numbers in primes]

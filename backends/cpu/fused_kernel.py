@@ -135,7 +135,7 @@ class FusedKernelCPU(Kernel):
         iparts = -(-inner // ichunk)
         total = -(-outer // ochunk) * iparts
         helpers = costs.helpers(self.work_ns(section, extent), total, threads)
-        if helpers and getattr(extent, "form", "").endswith("split"):
+        if helpers and costs.in_order(extent):
             helpers |= workers.ORDERED
         return [address, outer, inner, ochunk, ichunk, iparts, total, helpers]
 

@@ -13,6 +13,7 @@ from fuser.backends.cpu.column_reduction import PADDING, TILE, ColumnReduction
 from fuser.backends.cpu.column_tiles import TiledColumns, can_be_tiled
 from fuser.backends.cpu.costs import Extent
 from fuser.backends.cpu.reduction_stages import Stages
+from fuser.backends.cpu.row_parts import JoinedParts
 from fuser.backends.cpu.row_places import RowPlaces
 from fuser.backends.cpu.target import stream_bytes
 from fuser.codegen import LoopNest
@@ -26,8 +27,8 @@ CHUNK = 1 << 14
 COLUMNS = 256
 #: Chunks that keep many threads busy; with fewer, rows and columns are computed in parts.
 JOBS = 16
-#: Elements of one part, at least, and parts of one row, at most.
-PART, PARTS = 1 << 16, 64
+#: Elements of one part, at least, fewer where they have so many bytes; parts of one row, at most.
+PART, PART_BYTES, PARTS = 1 << 16, 1 << 18, 64
 #: Bytes of operands of one part of a row that is longer than the cache.
 LONG_PART_BYTES = 1 << 18
 #: Rows are cut at multiples of this many elements.
@@ -54,8 +55,9 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
         nest: what.
         name: the function's.
         form: "plain", "split", "beside": rows as columns, where they are short; "packed": these
-            from scratch memory; "grouped": some rows at a time; "long split": rows that are longer
-            than the cache; with "along": columns as rows, where there are few beside each other.
+            from scratch memory; "grouped": some rows at a time; "joined split": parts that nobody
+            waits for; "long split": rows that are longer than the cache; with "along": columns as
+            rows, where there are few beside each other.
     """
     if nest.totals:
         _emit_totals(module, nest, name, form)
@@ -71,6 +73,8 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
         grouped_rows.GroupedRows(module, nest, name).emit()
     elif form == "beside" and can_lie_beside(nest):
         ColumnReduction(module, _turned(nest), name, split=False, narrow=True).emit()
+    elif form.endswith("joined split") and can_be_joined(nest):
+        JoinedParts(module, nest, name, split=True).emit()
     elif nest.strategy == "row":
         RowPlaces(module, nest, name, split=split).emit()
     elif can_be_tiled(nest):
@@ -113,6 +117,13 @@ def _turned(nest: LoopNest) -> LoopNest:
     )
 
 
+def can_be_joined(nest: LoopNest) -> bool:
+    """Whether whoever finishes a row's last part can do all that is left."""
+    stages = Stages(nest)
+    once = nest.strategy == "row" and len(stages.loops) == 1 and stages.final == 1
+    return once and not nest.totals
+
+
 def can_run_along(nest: LoopNest) -> bool:
     """Whether columns of a nest can be computed one after another."""
     return nest.strategy == "column" and nest.reduced == 1
@@ -134,7 +145,11 @@ def _lengthwise(nest: LoopNest) -> LoopNest:
 
 
 def lay_out(
-    nest: LoopNest, lengths: Sequence[int], strides: Sequence[Sequence[int]] = ()
+    nest: LoopNest,
+    lengths: Sequence[int],
+    strides: Sequence[Sequence[int]] = (),
+    *,
+    waited: bool = False,
 ) -> tuple[list[int], Extent]:
     """Choose a form for these lengths.
 
@@ -142,6 +157,7 @@ def lay_out(
         nest: what is computed.
         lengths: of all loops.
         strides: of loads, then of stores, in bytes; without them nothing is packed.
+        waited: whether something has to wait for all parts of a row.
 
     Returns:
         Words after the strides, and how to run it.
@@ -180,8 +196,10 @@ def lay_out(
     stages = Stages(nest)
     loops, slots = len(stages.loops), stages.slots(column=column)
     scratch = rows * loops + rows * slots * parts * _width(nest, inner)
-    items = rows * (parts * loops + int(stages.final == loops))
     words = [parts, length, scratch, *[0] * scratch]
+    if not waited and can_be_joined(nest):
+        return words, Extent(rows * parts, inner, elements, 1, ichunk, "joined split")
+    items = rows * (parts * loops + int(stages.final == loops))
     return words, Extent(items, inner, elements, 1, ichunk, "split")
 
 
@@ -189,7 +207,7 @@ def _lay_totals_out(nest: LoopNest, lengths: Sequence[int]) -> tuple[list[int], 
     """Choose a form for a nest with totals: few, long rows are computed in parts."""
     rows = math.prod(lengths[: nest.rank - nest.reduced])
     if nest.strategy == "row":
-        words, extent = lay_out(nest.without_totals, lengths)
+        words, extent = lay_out(nest.without_totals, lengths, waited=True)
         if extent.form in ("split", "long split"):
             notes = totals.note_words(nest, rows)
             words[2] += notes
@@ -249,6 +267,14 @@ def _width(nest: LoopNest, inner: int) -> int:
     return inner + PADDING if nest.strategy == "column" else 1
 
 
+def _part(nest: LoopNest) -> int:
+    """Elements of one part of a row or column, at least."""
+    if nest.strategy == "column":
+        return PART
+    loads = [np.dtype(desc.dtype).itemsize for desc in nest.loads if desc.access == CONTIGUOUS]
+    return min(PART, PART_BYTES // max(1, sum(loads)))
+
+
 def _parts(
     nest: LoopNest, rows: int, inner: int, length: int, elements: int, *, tiled: bool
 ) -> tuple[int, int]:
@@ -264,7 +290,7 @@ def _parts(
         words = max(1, rows * slots * _width(nest, inner))  # of one part
         most = elements // WORD_ELEMENTS if tiled else SCRATCH_WORDS
         room = (most - rows * len(stages.loops)) // words
-        wanted = max(least, min(elements // PART // jobs, PARTS // jobs, room))
+        wanted = max(least, min(elements // _part(nest) // jobs, PARTS // jobs, room))
     if wanted < 2:
         return 1, length
     cut = CUT if nest.strategy == "row" and nest.reduced == 1 else 1
