@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import field
 
 from fuser.errors import ConfigurationError
 from fuser.native_call import bump_mode
-from fuser.records import changed, record
+from fuser.records import changed, field, record
 
 #: name -> (default, meaning). README tables these.
 SWITCHES: dict[str, tuple[str, str]] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from fuser.admitted import is_known
 from fuser.errors import GraphError, Unsupported, user_line
 from fuser.graph import Node, intern, make_constant
 from fuser.ops import TABLE
-from fuser.records import record
+from fuser.records import field, record
 from fuser.scalars import HostScalar
 from fuser.traced_array import TracedArray
 from fuser.traced_memory import Storage, TracedMemory

@@ -147,10 +147,10 @@ def named_dtype(dtype: np.dtype[Any]) -> bool:
 
 def rename(payload: str, names: Mapping[str, Any]) -> str:
     """Replace symbols in a payload's numbers and view lengths."""
-    return _HOST.sub(lambda found: f"host({scalars.rename(found[1], names)!r})", payload)
+    return re.sub(_HOST, lambda found: f"host({scalars.rename(found[1], names)!r})", payload)
 
 
-_HOST = re.compile(r"host\('([^']*)'\)")
+_HOST = r"host\('([^']*)'\)"
 
 
 # -- reading --------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ import functools
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
 from types import MethodType
 from typing import Any
 
@@ -23,7 +22,7 @@ from fuser.known_errors import KnownErrors, Unready
 from fuser.outputs import check_hazards, check_target, given_buffers, result_of, targets_of
 from fuser.purity import trace_purely
 from fuser.ready import MISSED, READY_LIMIT, Writes, exact_key, make_ready
-from fuser.records import record
+from fuser.records import field, record
 from fuser.scalars import HostScalar
 from fuser.specialisation import Call, Specialisation, specialise
 from fuser.specs import KernelSpec

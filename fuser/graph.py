@@ -6,7 +6,6 @@ import re
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +15,7 @@ from fuser import dims, infer
 from fuser.dims import Dim
 from fuser.errors import GraphError
 from fuser.ops import Op, op
-from fuser.records import record
+from fuser.records import field, record
 
 Shape = tuple[Dim, ...]
 
@@ -248,8 +247,8 @@ class Graph:
         )
 
 
-_HEADER = re.compile(r"graph\((.*)\):")
-_ROW = re.compile(r"(%\d+) = (\w+)(?:\{(.*?)\})?((?: [%\w]+)*) : (\w+)\[(.*)\]")
+_HEADER = r"graph\((.*)\):"
+_ROW = r"(%\d+) = (\w+)(?:\{(.*?)\})?((?: [%\w]+)*) : (\w+)\[(.*)\]"
 
 
 def parse(text: str) -> Graph:
@@ -263,7 +262,7 @@ def parse(text: str) -> Graph:
             operation gives.
     """
     lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
-    if not lines or not (header := _HEADER.fullmatch(lines[0])):
+    if not lines or not (header := re.fullmatch(_HEADER, lines[0])):
         raise GraphError("a graph's text starts with 'graph(…):'")
     parameters = tuple(_parse_parameter(part) for part in _split(header[1]))
     values: dict[str, Node] = {
@@ -317,7 +316,7 @@ def _dtype(name: str) -> np.dtype[Any]:
 
 def _parse_row(line: str, values: dict[str, Node], equal: Mapping[str, Dim]) -> None:
     """Read one operation into `values`."""
-    found = _ROW.fullmatch(line)
+    found = re.fullmatch(_ROW, line)
     if not found:
         raise GraphError(f"this line of a graph is not understood: {line!r}")
     label, name, payload, operands, dtype, shape = found.groups(default="")

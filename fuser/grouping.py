@@ -8,11 +8,10 @@ into one nest, which reads once what both read; nests of one level share a launc
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from fuser import dims, totals
 from fuser.graph import Node
-from fuser.records import record
+from fuser.records import field, record
 from fuser.sections import Space, fit
 from fuser.specs import PartitionDesc
 
@@ -42,7 +41,7 @@ NOMINAL_LENGTH = 1024
 Store = tuple[Node, PartitionDesc]
 
 
-@dataclass(eq=False)
+@record(frozen=False, eq=False)
 class Unit:
     """What one loop nest stores.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +22,7 @@ from fuser.errors import Unsupported
 from fuser.graph import Node
 from fuser.memory_order import all_c_order, memory_orders
 from fuser.operands import convert_scalar
-from fuser.records import record
+from fuser.records import field, record
 from fuser.schedule import Section
 from fuser.specs import (
     ArgSpec,

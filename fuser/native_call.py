@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import sys
-import sysconfig
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -35,9 +34,9 @@ def bump_mode() -> None:
 def supported() -> bool:
     """Whether this interpreter has the object layout that native entries rely on."""
     known = (3, 11) <= sys.version_info[:2] <= (3, 14)
-    gil = not sysconfig.get_config_var("Py_GIL_DISABLED")
+    gil = "free-threading" not in sys.version  # `sysconfig` would know, at the cost of milliseconds
     wide = ctypes.sizeof(ctypes.c_void_p) == 8 and sys.byteorder == "little"
-    release = not sysconfig.get_config_var("Py_TRACE_REFS")
+    release = not hasattr(sys, "getobjects")
     return bool(sys.implementation.name == "cpython" and known and gil and wide and release)
 
 

@@ -31,7 +31,7 @@ Chain = tuple[tuple[str, str], ...]
 
 #: Views that an operand is seen through without a copy; anything else is computed as it is seen.
 _SEEN = ("transpose", "broadcast_to", "reshape")
-_NUMBERED = re.compile(r"\bn\d+\b")
+_NUMBERED = r"\bn\d+\b"
 
 
 def prepare(
@@ -302,7 +302,7 @@ def _symbols(inside: Iterable[Node], taken: Iterable[Node]) -> list[str]:
         for dim in node.shape:
             found.update(dict.fromkeys(dims.symbols(dim)))
         if node.op.name not in ("input", "extern"):
-            found.update(dict.fromkeys(_NUMBERED.findall(node.payload)))
+            found.update(dict.fromkeys(re.findall(_NUMBERED, node.payload)))
     return list(found)
 
 

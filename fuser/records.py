@@ -2,19 +2,47 @@
 
 The standard decorator writes and compiles up to eight methods for each class when its module is
 imported, half a millisecond a class: with fifty classes that is most of the time of `import
-fuser`. Here a class's `__init__` is compiled when its first instance is made, and the other
-methods are shared.
+fuser`. Here a class's `__init__` is compiled when it has made some instances (most classes have few
+in a process that calls one function), and the other methods are shared.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import MISSING, Field, FrozenInstanceError, field
 from operator import attrgetter
 from typing import Any, TypeVar, dataclass_transform, overload
 
 Record = TypeVar("Record")
 _Class = TypeVar("_Class", bound=type[Any])
+
+
+#: Instances of a class that are made before its `__init__` is compiled.
+FEW = 8
+
+
+class FrozenRecordError(AttributeError):
+    """A frozen record was to be changed."""
+
+
+class Field:
+    """A default that is no constant, or a field that is no argument."""
+
+    __slots__ = ("default_factory", "init")
+
+    def __init__(self, default_factory: Callable[[], Any] | None, init: bool) -> None:
+        """See `field`."""
+        self.default_factory: Any = default_factory
+        self.init = init
+
+
+def field(*, default_factory: Callable[[], Any] | None = None, init: bool = True) -> Any:
+    """Describe a field.
+
+    Args:
+        default_factory: makes its default anew for each instance.
+        init: it is an argument; if not, `__post_init__` sets it.
+    """
+    return Field(default_factory, init)
 
 
 @overload
@@ -96,23 +124,61 @@ def _made(cls: Any, frozen: bool, slots: bool, eq: bool, weakref_slot: bool) -> 
 def _initialiser(
     cls: Any, names: tuple[str, ...], defaults: dict[str, Any], frozen: bool
 ) -> Callable[..., None]:
-    """An `__init__` that compiles the real one, puts it in its place and calls it."""
+    """An `__init__` that compiles the real one after a while, and puts it in its place."""
+    arguments = _arguments(names, defaults)
+    follow = hasattr(cls, "__post_init__")
+    made = 0
 
     def first_init(self: Any, *args: Any, **kwargs: Any) -> None:
-        if cls.__init__ is first_init:
-            cls.__init__ = _compiled(cls, names, defaults, frozen)
-        cls.__init__(self, *args, **kwargs)
+        nonlocal made
+        made += 1
+        values = None if made > FEW else _values(arguments, defaults, args, kwargs)
+        if values is None:
+            real = _compiled(cls, names, defaults, frozen)
+            real(self, *args, **kwargs)  # refuses wrong arguments with Python's own words
+            cls.__init__ = real
+            return
+        for name in arguments:
+            object.__setattr__(self, name, values[name])
+        if follow:
+            self.__post_init__()
 
     return first_init
+
+
+def _arguments(names: tuple[str, ...], defaults: dict[str, Any]) -> tuple[str, ...]:
+    """The fields that are arguments."""
+    fields = {name: found for name, found in defaults.items() if isinstance(found, Field)}
+    return tuple(name for name in names if name not in fields or fields[name].init)
+
+
+def _values(
+    arguments: tuple[str, ...],
+    defaults: dict[str, Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> dict[str, Any] | None:
+    """Every argument's value; None where they are wrong."""
+    values = dict(zip(arguments, args, strict=False))
+    if len(args) > len(arguments) or values.keys() & kwargs.keys():
+        return None
+    values.update(kwargs)
+    for name in arguments:
+        if name not in values:
+            if name not in defaults:
+                return None
+            found = defaults[name]
+            values[name] = found.default_factory() if isinstance(found, Field) else found
+    return values if len(values) == len(arguments) else None
 
 
 def _compiled(
     cls: Any, names: tuple[str, ...], defaults: dict[str, Any], frozen: bool
 ) -> Callable[..., None]:
     """The real `__init__`: one assignment a field."""
-    scope: dict[str, Any] = {"set_field": object.__setattr__, "MISSING": MISSING}
+    scope: dict[str, Any] = {"set_field": object.__setattr__, "MISSING": Field}
     head, lines = ["self"], []
-    for name in names:
+    for name in _arguments(names, defaults):
         value = name
         if name not in defaults:
             head.append(name)
@@ -168,9 +234,9 @@ def _compared(names: tuple[str, ...]) -> tuple[Callable[..., Any], Callable[...,
 
 def _refuse_setting(self: Any, name: str, value: Any) -> None:
     """Refuse a change."""
-    raise FrozenInstanceError(f"cannot assign to field {name!r}")
+    raise FrozenRecordError(f"cannot assign to field {name!r}")
 
 
 def _refuse_deleting(self: Any, name: str) -> None:
     """Refuse a change."""
-    raise FrozenInstanceError(f"cannot delete field {name!r}")
+    raise FrozenRecordError(f"cannot delete field {name!r}")

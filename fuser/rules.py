@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
 
 import numpy as np
 
 from fuser.dims import Dim
 from fuser.errors import FuserError
 from fuser.graph import Node, constant_value, make, make_constant
-from fuser.records import record
+from fuser.records import field, record
 
 Equal = Mapping[str, Dim]
 Apply = Callable[[Node, Equal], Node | None]

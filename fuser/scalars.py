@@ -45,12 +45,12 @@ def evaluate(text: str, names: Mapping[str, Any]) -> Any:
     return eval(compiled(text), SCOPE, dict(names))
 
 
-_SYMBOL = re.compile(r"\b[ns]\d+\b")
+_SYMBOL = r"\b[ns]\d+\b"
 
 
 def symbols(text: str) -> set[str]:
     """The scalars and lengths in a host expression."""
-    return set(_SYMBOL.findall(text))
+    return set(re.findall(_SYMBOL, text))
 
 
 def rename(text: str, names: Mapping[str, Dim | str]) -> str:
@@ -58,9 +58,9 @@ def rename(text: str, names: Mapping[str, Dim | str]) -> str:
 
     def replace(found: re.Match[str]) -> str:
         new = names.get(found[0], found[0])
-        return str(new) if isinstance(new, int) or _SYMBOL.fullmatch(str(new)) else f"({new})"
+        return str(new) if isinstance(new, int) or re.fullmatch(_SYMBOL, str(new)) else f"({new})"
 
-    return _SYMBOL.sub(replace, text)
+    return re.sub(_SYMBOL, replace, text)
 
 
 def _spell(value: Any) -> str:

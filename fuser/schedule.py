@@ -8,7 +8,6 @@ need nothing of each other are one kernel.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field
 
 from fuser import dims, totals
 from fuser.chains import Chain
@@ -35,7 +34,7 @@ from fuser.inlining import (
 )
 from fuser.memory import planned_peak_bytes, unfused_peak_bytes
 from fuser.ordering import Ordering
-from fuser.records import record
+from fuser.records import field, record
 from fuser.sections import (
     RealiseError,
     Section,

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from fuser import captures, dims, executor, scalars
 from fuser.externs import PatternMiss
-from fuser.records import record
+from fuser.records import field, record
 from fuser.specs import KernelSpec
 from fuser.trace_result import Trace
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fuser.records import record
+from fuser.records import field, record
 
 if TYPE_CHECKING:
     from fuser.graph import Graph

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Any
 
 from fuser.graph import Graph
-from fuser.records import record
+from fuser.records import field, record
 
 View = tuple[str, str]
 #: A parameter, a graph output, and where in the parameter's array it is written back.

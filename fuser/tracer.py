@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from fuser.graph import (
 from fuser.graph import intern as intern_node
 from fuser.operands import check_array, check_dtype, convert_scalar
 from fuser.ops import TABLE, component
-from fuser.records import record
+from fuser.records import field, record
 from fuser.scalars import HostScalar
 from fuser.trace_result import OutAlias, OutNode, OutScalar, OutStatic, OutView, Trace, Write
 from fuser.traced_array import TracedArray

@@ -8,14 +8,13 @@ Comput. 26(6), 2005), so that the error does not grow with the row's length.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
 
 import numpy as np
 
 from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import BITS, Body, Value
 from fuser.backends.cpu.spelling import spell
-from fuser.records import record
+from fuser.records import field, record
 
 #: row -> the elementwise row that combines two partial results
 COMBINE = {

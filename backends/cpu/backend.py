@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import struct
 import sys
 from collections.abc import Callable, Sequence
@@ -138,10 +137,9 @@ class CpuBackend(Backend):
         return np
 
 
-_DECLARED = re.compile(r"^declare [^@]*@([\w.]+)\(", re.MULTILINE)
-
-
 @cache
 def imports_of(text: str) -> tuple[str, ...]:
     """External symbols that a module declares, intrinsics aside."""
-    return tuple(name for name in _DECLARED.findall(text) if not name.startswith("llvm."))
+    declared = (part.partition("@")[2] for part in f"\n{text}".split("\ndeclare ")[1:])
+    names = (part.partition("(")[0] for part in declared)
+    return tuple(name for name in names if not name.startswith("llvm."))

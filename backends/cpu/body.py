@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import field
 from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
-from fuser.records import record
+from fuser.records import field, record
 
 BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "half": 16, "float": 32, "double": 64}
 

@@ -101,4 +101,4 @@ def _key() -> str | None:
         "1", llvmlite.__version__, folder, f"{library.st_size} {library.st_mtime_ns}",
         system.sysname, system.release, system.version, system.machine, *identity,
     ]  # fmt: skip
-    return sha256("\n".join(parts).encode()).hexdigest()
+    return str(sha256("\n".join(parts).encode()).hexdigest())

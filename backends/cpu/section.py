@@ -6,8 +6,6 @@ around them are put together in `vector_loop.py`.
 
 from __future__ import annotations
 
-from dataclasses import field
-
 from fuser.backends.cpu import conversion, spacing
 from fuser.backends.cpu.body import Body, Features, Module, Value, vector_type
 from fuser.backends.cpu.division import Divisor, divide, is_served, is_shared, prepare
@@ -16,7 +14,7 @@ from fuser.backends.cpu.vector_loop import VectorLoop
 from fuser.backends.cpu.vector_memory import position, positions
 from fuser.codegen import Instruction, LoopNest
 from fuser.ops import TABLE
-from fuser.records import record
+from fuser.records import field, record
 from fuser.specs import CONTIGUOUS, INVARIANT, TensorDesc
 
 #: Bodies of at most this many light operations take two native vectors at a time.

@@ -2,12 +2,11 @@
 
 import copy
 import pickle
-from dataclasses import FrozenInstanceError, field
 from typing import Any
 
 import pytest
 
-from fuser.records import changed, record
+from fuser.records import FEW, FrozenRecordError, changed, field, record
 
 
 @record
@@ -50,9 +49,9 @@ def test_equal_fields_are_equal_records() -> None:
 
 def test_a_frozen_record_cannot_be_changed() -> None:
     """Nor can a field be deleted or an attribute added."""
-    with pytest.raises(FrozenInstanceError):
+    with pytest.raises(FrozenRecordError):
         Point(1).x = 2  # type: ignore[misc] # that is what is tested
-    with pytest.raises(FrozenInstanceError):
+    with pytest.raises(FrozenRecordError):
         del Point(1).x
     assert not hasattr(Point(1), "__dict__")
 
@@ -70,3 +69,43 @@ def test_copies_and_pickles_are_equal() -> None:
     assert pickle.loads(pickle.dumps(point)) == copy.deepcopy(point) == point
     assert changed(point, x=2) == Point(2, "a")
     assert changed(changed(point, x=2), x=1) == point
+
+
+def test_the_first_instances_are_as_those_after_them() -> None:
+    """Its `__init__` is compiled after some; until then arguments are bound one by one."""
+
+    @record(frozen=False)
+    class Triple:
+        """Each kind of field."""
+
+        first: int
+        second: int = 2
+        many: list[int] = field(default_factory=list)
+        total: int = field(init=False)
+
+        def __post_init__(self) -> None:
+            """Add up."""
+            self.total = self.first + self.second
+
+    for _ in range(2 * FEW):
+        found = Triple(1), Triple(1, second=5), Triple(second=3, first=4, many=[1])
+        assert [each.total for each in found] == [3, 6, 7]
+        assert (found[0].many, found[2].many) == ([], [1])
+        assert found[0].many is not found[1].many
+
+    @record
+    class Pair:
+        """Made wrongly from the beginning."""
+
+        left: int
+        right: int
+
+    wrong: list[tuple[tuple[int, ...], dict[str, int]]] = [
+        ((), {}), ((1,), {}), ((1, 2, 3), {}), ((1,), {"left": 2}), ((1, 2), {"top": 3}),
+        ((1, 2), {"right": 2}), ((1,), {"top": 3}),
+    ]  # fmt: skip
+    for _ in range(2):
+        for args, kwargs in wrong:
+            with pytest.raises(TypeError, match=r"Pair\.__init__\(\)"):
+                Pair(*args, **kwargs)
+        assert Pair(1, right=2) == Pair(1, 2)
