@@ -167,9 +167,11 @@ class _Text:
         """An array seen through views, as `views.apply_views` does it."""
         for name, payload in views:
             if name == "index":
-                text += f"[{self.constant((*infer.parse_index(payload), Ellipsis))}]"
+                text += f"[{self.index(infer.parse_index(payload))}]"
             elif name == "transpose":
-                text += f".transpose({self.constant(list(infer.parse_axes(payload)))})"
+                axes = infer.parse_axes(payload)
+                backwards = axes == tuple(reversed(range(len(axes))))
+                text += ".T" if backwards else f".transpose({self.constant(axes)})"
             elif name == "part":
                 axis, start, stop, step = infer.parse_part(payload)
                 text += f"[{':, ' * axis}{self.dim(start)}:{self.dim(stop)}:{step}]"
@@ -180,6 +182,12 @@ class _Text:
                 else:
                     text += f".reshape({self.rest(shape) or self.shape(shape)})"
         return text
+
+    def index(self, parts: Sequence[infer.IndexPart]) -> str:
+        """An index that gives an array, never a scalar: short where it can be."""
+        if all(isinstance(part, int) for part in parts):
+            return self.constant((*parts, Ellipsis))
+        return self.constant(parts[0] if len(parts) == 1 else tuple(parts))
 
     def shape(self, shape: tuple[dims.Dim, ...]) -> str:
         """Lengths."""
