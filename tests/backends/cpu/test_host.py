@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fuser import config
 from fuser.backends.cpu import disk_cache, host
 from tests.tree import ROOT
 
@@ -38,6 +39,7 @@ def run(cache: Path, cpuinfo: str = host.PROCESSORS) -> list[str]:
     """Run the calls in a process of their own; what it prints."""
     code = f"import fuser.backends.cpu.host as h; h.PROCESSORS = {cpuinfo!r}\n" + CALLS
     environment = {**os.environ, "XDG_CACHE_HOME": str(cache), "PYTHONPATH": str(ROOT)}
+    environment["FUSER_CACHE"] = "on"
     environment.pop("FUSER_CHECK", None)
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, check=True, text=True, capture_output=True
@@ -86,7 +88,8 @@ def test_what_is_remembered_is_what_llvm_says(
     if (key := host._key()) is None:
         pytest.skip("this machine's processor has no description")
     monkeypatch.setattr(disk_cache, "folder", lambda: str(tmp_path))
-    monkeypatch.delitem(sys.modules, "llvmlite.binding")
+    monkeypatch.setattr(config, "current", lambda: config.Config(disk_cache=True))
+    monkeypatch.delitem(sys.modules, "llvmlite.binding", raising=False)
     monkeypatch.setattr(host, "asked", lambda: host.Host("1", "2", "3", "4", "+5"))
     assert host.host.__wrapped__().cpu == "4"
     path = tmp_path / f"{key}.host"
