@@ -23,6 +23,7 @@ from llvmlite import binding as llvm
 from fuser.backends.cpu.accuracy_samples import BINARY, DTYPES, Array
 from fuser.backends.cpu.body import BITS, Body, Features, Module, Value, vector_type
 from fuser.backends.cpu.elementary.table import ELEMENTARY
+from fuser.backends.cpu.shared_functions import module_text
 
 C_NAMES = {
     "arcsin": "asin",
@@ -95,14 +96,23 @@ def address_of(symbol: str) -> int:
     return found
 
 
-def load(machine: Any, text: str, imports: Sequence[str]) -> tuple[Any, Any]:
-    """Compile a module that exports `f`; return what must be kept alive, and the library."""
+def load(
+    machine: Any, text: str, imports: Sequence[str], features: Features | None = None
+) -> tuple[Any, Any]:
+    """Compile a module that exports `f`; return what must be kept alive, and the library.
+
+    With features given, functions that kernels share are compiled for these, beside it.
+    """
     parsed = llvm.parse_assembly(text)
     parsed.verify()
     builder = llvm.JITLibraryBuilder().add_object_img(machine.emit_object(parsed))
     builder.export_symbol("f")
     for symbol in imports:
-        builder.import_symbol(symbol, address_of(symbol))
+        shared = module_text(symbol, features) if features else None
+        if shared:
+            builder.add_object_img(machine.emit_object(llvm.parse_assembly(shared)))
+        else:
+            builder.import_symbol(symbol, address_of(symbol))
     jit = llvm.create_lljit_compiler(machine, use_jit_link=True)
     return jit, builder.link(jit, "elementary")
 
@@ -155,6 +165,7 @@ class Kernel:
         module = loop_module(build or ELEMENTARY[name], scalar, target, self.lanes, self.arity)
         self.text = module.text()
         self.imports = module.imports
+        self._features = target.features
         self._machine = target_machine(target)
         self._entry: Any = None
 
@@ -164,7 +175,7 @@ class Kernel:
 
     def _load(self) -> None:
         """Compile to machine code and find its entry."""
-        self._jit, self._library = load(self._machine, self.text, self.imports)
+        self._jit, self._library = load(self._machine, self.text, self.imports, self._features)
         kinds = [ctypes.c_void_p] * (self.arity + 1) + [ctypes.c_int64]
         self._entry = ctypes.CFUNCTYPE(None, *kinds)(self._library["f"])
 

@@ -171,9 +171,9 @@ Written by `python -m fuser.backends.cpu.accuracy_table`.
 - *NumPy*: NumPy {np.__version__} on the same machine and the same sample.
 - *target*: at most 2, and 3 for power, tan and erfc.
 
-Beyond |x| = 1.2e5 float32's sin, cos and tan are the C library's, and have its error; float64's are
-our own everywhere. The worst double for argument reduction, 6381956970095103 x 2^797, is left out
-of the sample, because the 80-bit references are wrong there; the tests have it.
+Beyond |x| = 1.2e5 float32's sin, cos and tan are computed in double, with as many digits of pi as
+it takes, and rounded once. The worst double for argument reduction, 6381956970095103 x 2^797, is
+left out of the sample, because the 80-bit references are wrong there; the tests have it.
 """
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from fuser import counters
 from fuser.backend import CompileError
-from fuser.backends.cpu import arena, disk_cache, packing, target
+from fuser.backends.cpu import arena, disk_cache, shared_functions, target
 from fuser.backends.cpu.object_file import ObjectFile, UnknownObjectError
 from fuser.timeline import phase
 
@@ -107,7 +107,7 @@ def load(code: bytes, exports: Sequence[str], imports: Sequence[str]) -> tuple[A
 
 def _address(symbol: str) -> int:
     """Where a function of the C library, or of our own, is."""
-    found = packing.address_of(symbol) or target.address_of(symbol)
+    found = shared_functions.address_of(symbol) or target.address_of(symbol)
     if found is None:
         raise CompileError("missing-symbol", f"this machine's C library has no {symbol}")
     return found

@@ -7,21 +7,19 @@ registers; strides of two to four elements and reversed ones are picked by shuff
 one by one.
 
 One function for each size of element, `fuser_pack_<bytes>(ptr to, i64 to_row, ptr from,
-i64 from_row, i64 from_step, i64 rows, i64 columns)`; strides are in bytes. Each is compiled
-once a process, when the first kernel that calls it is loaded.
+i64 from_row, i64 from_step, i64 rows, i64 columns)`; strides are in bytes.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 
 from fuser.backends.cpu import spacing
 from fuser.backends.cpu.body import Body, Features, Module, Value, vector_type
 from fuser.backends.cpu.loops import begin_loop
+from fuser.backends.cpu.shared_functions import PACK
 
-PREFIX = "fuser_pack_"
 SIZES = (1, 2, 4, 8)
 #: Columns of a tile where some operand is transposed; it has as many rows.
 SIDE = 64
@@ -38,7 +36,7 @@ AHEAD = 2
 
 def symbol(itemsize: int) -> str:
     """The function for elements of this many bytes."""
-    return f"{PREFIX}{itemsize}"
+    return f"{PACK}{itemsize}"
 
 
 def declare(module: Module, itemsize: int) -> str:
@@ -53,27 +51,6 @@ def module_text(itemsize: int, features: Features) -> str:
     module = Module(features)
     _pack(module, itemsize)
     return module.text()
-
-
-_lock = threading.Lock()
-
-
-@cache
-def _address(name: str) -> int:
-    """Compile and load one of the functions for this processor."""
-    from fuser.backends.cpu.native import load_forever
-    from fuser.backends.cpu.target import host_features
-
-    itemsize = int(name.removeprefix(PREFIX))
-    return load_forever(module_text(itemsize, host_features()), (name,))[name]
-
-
-def address_of(name: str) -> int | None:
-    """The address of one of the functions; None for other symbols."""
-    if not name.startswith(PREFIX):
-        return None
-    with _lock:
-        return _address(name)
 
 
 class _Packer:

@@ -1,16 +1,16 @@
-"""sin, cos and tan of huge doubles, as scalar helper functions of the module.
+"""sin, cos and tan of huge numbers, vector by vector, in functions that all kernels share.
 
 Method: x = m 2^e with an integer m; the product of m and those 192 bits of 2/pi that matter for e,
 modulo 4, is the quadrant and the fraction, to 128 bits (Payne and Hanek, ACM SIGNUM Newsletter 18,
-1983; Muller, Elementary Functions, 3rd edition, 2016, section 11.4). C libraries do the same, but
-one in common use is 8 ulp off for the double that is closest to a multiple of pi/2.
+1983; Muller, Elementary Functions, 3rd edition, 2016, section 11.4). Every lane takes its own six
+words of 32 bits from a table, and multiplies them by the two halves of m with instructions that
+give 64 bits. C libraries do the same number by number, but one in common use is 8 ulp off for the
+double that is closest to a multiple of pi/2. Floats are computed in double, and rounded once.
 """
 
 from __future__ import annotations
 
-from itertools import pairwise
-
-from fuser.backends.cpu.body import Body, Module, Value
+from fuser.backends.cpu.body import Body, Features, Module, Value, vector_type
 from fuser.backends.cpu.elementary.kit import (
     Coefficients,
     absolute,
@@ -24,6 +24,8 @@ from fuser.backends.cpu.elementary.kit import (
     quick_two_sum,
     two_product,
 )
+from fuser.backends.cpu.loops import begin_loop
+from fuser.backends.cpu.shared_functions import HUGE
 
 TWO_OVER_PI = (
     0x0000000000000000,
@@ -51,25 +53,115 @@ TWO_OVER_PI = (
 HALF_PI = (1.5707963267948966, 6.123233995736766e-17)
 
 
-def helper(module: Module, name: str, tables: dict[str, Coefficients]) -> str:
-    """Define `name` ("sin", "cos" or "tan") for finite |x| > 2^24, once a module.
+WORD_BITS, WORDS = 32, 6
+MOST_LANES = 8
+"""Doubles of the widest register."""
+_LOW = (1 << WORD_BITS) - 1
+
+
+def patched(b: Body, x: Value, fast: Value, bound: float, name: str) -> Value:
+    """`fast`, but in lanes with |x| above the bound the function by as many digits as it takes.
+
+    Costs one branch for each vector while no lane is beyond.
 
     Args:
-        module: where the function goes.
-        name: which function.
-        tables: the polynomials on |r| <= pi/4, by field name.
-
-    Returns:
-        The function's symbol.
+        b: where to append.
+        x: the arguments, float or double.
+        fast: the value of the other lanes.
+        bound: see above, 2^16 or more.
+        name: "sin", "cos" or "tan".
     """
-    symbol = f"huge.{name}"
+    beyond = b.any(b.compare("fcmp ogt", absolute(b, x), b.fconst(x, bound)))
+    slow, join = b.label("slow"), b.label("join")
+    before = b.block
+    b.line(f"br i1 {beyond.text}, label %{slow}, label %{join}")
+    b.start(slow)
+    symbol = _helper(b, x, bound, name)
+    found = b.value(f"call {x.type} @{symbol}({fast.typed}, {x.typed})", x.scalar, x.lanes)
+    b.line(f"br label %{join}")
+    b.start(join)
+    text = f"phi {fast.type} [ {fast.text}, %{before} ], [ {found.text}, %{slow} ]"
+    return b.value(text, fast.scalar, fast.lanes)
+
+
+def _helper(caller: Body, x: Value, bound: float, name: str) -> str:
+    """Define, once a module, what gives the shared function its lanes in memory; its symbol."""
+    module, lanes = caller.module, x.lanes
+    symbol = f"patch.huge.{name}.{x.scalar}.{lanes}"
     if symbol in module.helpers:
         return symbol
-    words = ", ".join(f"i64 {word - (word >> 63 << 64)}" for word in TWO_OVER_PI)
-    size = len(TWO_OVER_PI)
-    module.helpers["huge.table"] = f"@huge.table = internal constant [{size} x i64] [{words}]"
+    shared = f"{HUGE}{name}"
+    module.declare(shared, "void", ("ptr", "ptr", "i64", "double"))
     b = Body(module)
-    x = Value("%x", "double", 1)
+    wide = vector_type("double", lanes)
+    for operand in ("x", "fast"):
+        value = Value(f"%{operand}", x.scalar, lanes)
+        if x.scalar != "double":
+            value = b.cast("fpext", value, "double")
+        b.line(f"%at.{operand} = alloca [{max(lanes, MOST_LANES)} x double], align 64")
+        b.line(f"store {wide} {value.text}, ptr %at.{operand}, align 64")
+    limit = b.fconst(Value("", "double", 1), bound).text
+    b.line(f"call void @{shared}(ptr %at.x, ptr %at.fast, i64 {lanes}, double {limit})")
+    result = b.value(f"load {wide}, ptr %at.fast, align 64", "double", lanes)
+    if x.scalar != "double":
+        result = b.cast("fptrunc", result, x.scalar)
+    head = f"define internal {x.type} @{symbol}({x.type} %fast, {x.type} %x) noinline #0 {{\nentry:"
+    module.helpers[symbol] = "\n".join([head, *b.lines, f"  ret {result.typed}", "}"])
+    return symbol
+
+
+def module_text(name: str, features: Features, tables: dict[str, Coefficients]) -> str:
+    """The shared function of "sin", "cos" or "tan", by one register of doubles at a time.
+
+    It is `void(ptr x, ptr y, i64 count, double bound)`, and replaces what y holds where |x| is
+    above the bound. Both have room for `MOST_LANES` doubles: behind the count all may change.
+
+    Args:
+        name: which function.
+        features: what the processor can do.
+        tables: the polynomials on |r| <= pi/4, by field name.
+    """
+    module = Module(features)
+    words = ", ".join(f"i64 {word - (word >> 63 << 64)}" for word in _windows())
+    size = len(_windows())
+    module.helpers["huge.table"] = f"@huge.table = internal constant [{size} x i64] [{words}]"
+    lanes = features.vector_bytes // 8
+    b = Body(module)
+    part = vector_type("double", lanes)
+    limit = b.splat(Value("%bound", "double", 1), lanes)
+    parts = b.value(f"add i64 %count, {lanes - 1}", "i64", 1).text
+    loop = begin_loop(b, "0", b.value(f"udiv i64 {parts}, {lanes}", "i64", 1).text)
+    at = [
+        b.value(f"getelementptr {part}, ptr {start}, i64 {loop.index}", "ptr", 1).text
+        for start in ("%x", "%y")
+    ]
+    mine, kept = (b.value(f"load {part}, ptr {p}, align 8", "double", lanes) for p in at)
+    beyond = b.compare("fcmp ogt", absolute(b, mine), limit)
+    some, past = b.label("some"), b.label("past")
+    b.line(f"br i1 {b.any(beyond).text}, label %{some}, label %{past}")
+    b.start(some)
+    value = _function(b, mine, name, tables)
+    b.line(f"store {b.select(beyond, value, kept).typed}, ptr {at[1]}, align 8")
+    b.line(f"br label %{past}")
+    b.start(past)
+    loop.end()
+    b.line("ret void")
+    head = f"define void @{HUGE}{name}(ptr %x, ptr %y, i64 %count, double %bound) #0 {{\nentry:"
+    module.functions.append("\n".join([head, *b.lines, "}"]))
+    return module.text()
+
+
+def _windows() -> list[int]:
+    """Every two neighbouring words of 32 bits of the table, as one of 64."""
+    whole = 0
+    for word in TWO_OVER_PI:
+        whole = whole << 64 | word
+    count = len(TWO_OVER_PI) * 2
+    return [whole >> WORD_BITS * (count - 2 - k) & ((1 << 64) - 1) for k in range(count - 1)]
+
+
+def _function(b: Body, x: Value, name: str, tables: dict[str, Coefficients]) -> Value:
+    """The function of finite doubles |x| >= 2^16; NaN elsewhere or anything that is of no use."""
     quadrant, r, low = fraction_times_half_pi(b, *significand(b, x))
     if name == "cos":
         quadrant = b.op("add", quadrant, b.iconst(x, 1))
@@ -92,11 +184,7 @@ def helper(module: Module, name: str, tables: dict[str, Coefficients]) -> str:
         if name == "sin":
             value = signed(b, value, x)
     finite = b.compare("fcmp olt", absolute(b, x), b.fconst(x, float("inf")))
-    value = b.select(finite, value, b.fconst(x, float("nan")))
-    # Rarely run, so compiled in the quickest way.
-    head = f"define internal double @{symbol}(double %x) noinline optnone #0 {{\nentry:"
-    module.helpers[symbol] = "\n".join([head, *b.lines, f"  ret {value.typed}", "}"])
-    return symbol
+    return b.select(finite, value, b.fconst(x, float("nan")))
 
 
 def signed(b: Body, value: Value, x: Value) -> Value:
@@ -106,24 +194,33 @@ def signed(b: Body, value: Value, x: Value) -> Value:
 
 
 def significand(b: Body, x: Value) -> tuple[Value, list[Value]]:
-    """The integer m of |x| = m 2^e, and the three words of 2/pi that start with the weight 2."""
+    """The integer m of |x| = m 2^e, and the six words of 2/pi that start with the weight 2."""
     bits = b.as_integer(x)
     field = b.op("and", b.op("lshr", bits, b.iconst(x, 52)), b.iconst(x, 0x7FF))
     m = b.op("and", bits, b.iconst(x, (1 << 52) - 1))
     m = b.op("or", m, b.iconst(x, 1 << 52))
     place = b.op("sub", field, b.iconst(x, 1075 - 62))
-    # Infinity and NaN, whose result is replaced, must not read beyond the table.
+    # Infinity, NaN and small numbers, whose results are replaced, must not read beyond the table.
     place = b.intrinsic("llvm.umin", place, b.iconst(x, 62 + 971))
-    first = b.op("lshr", place, b.iconst(x, 6))
-    shift = b.op("and", place, b.iconst(x, 63))
+    first = b.op("lshr", place, b.iconst(x, 5))
+    shift = b.op("sub", b.iconst(x, WORD_BITS), b.op("and", place, b.iconst(x, WORD_BITS - 1)))
     words = []
-    for k in range(4):
-        index = b.op("add", first, b.iconst(x, k))
-        pointer = b.fresh()
-        b.line(f"{pointer} = getelementptr i64, ptr @huge.table, i64 {index.text}")
-        words.append(b.value(f"load i64, ptr {pointer}, align 8", "i64", 1))
-    pairs = pairwise(words)
-    return m, [b.intrinsic("llvm.fshl", left, right, shift) for left, right in pairs]
+    for k in range(WORDS):
+        window = _gathered(b, b.op("add", first, b.iconst(x, k)))
+        words.append(b.op("and", b.op("lshr", window, shift), b.iconst(x, _LOW)))
+    return m, words
+
+
+def _gathered(b: Body, index: Value) -> Value:
+    """Entries of the table."""
+    pointers = b.value(f"getelementptr i64, ptr @huge.table, {index.typed}", "ptr", index.lanes)
+    if index.lanes == 1:
+        return b.value(f"load i64, ptr {pointers.text}, align 8", "i64", 1)
+    lanes = index.lanes
+    symbol, mask = f"llvm.masked.gather.v{lanes}i64.v{lanes}p0", f"<{lanes} x i1>"
+    b.module.declare(symbol, index.type, (pointers.type, "i32", mask, index.type))
+    text = f"call {index.type} @{symbol}({pointers.typed}, i32 8, {mask} splat (i1 true), "
+    return b.value(f"{text}{index.type} poison)", "i64", lanes)
 
 
 def fraction_times_half_pi(b: Body, m: Value, words: list[Value]) -> tuple[Value, Value, Value]:
@@ -153,18 +250,32 @@ def fraction_times_half_pi(b: Body, m: Value, words: list[Value]) -> tuple[Value
 
 
 def product(b: Body, m: Value, words: list[Value]) -> tuple[Value, Value, Value]:
-    """The lowest 192 bits of m times the three words, highest first."""
-
-    def wide(text: str) -> str:
-        return b.value(text, "i128", 1).text
-
-    def narrow(text: str) -> Value:
-        return b.value(f"trunc i128 {text} to i64", "i64", 1)
-
-    factor = wide(f"zext i64 {m.text} to i128")
-    last = wide(f"mul i128 {wide(f'zext i64 {words[2].text} to i128')}, {factor}")
-    middle = wide(f"mul i128 {wide(f'zext i64 {words[1].text} to i128')}, {factor}")
-    middle = wide(f"add i128 {middle}, {wide(f'lshr i128 {last}, 64')}")
-    first = b.op("mul", words[0], m)
-    first = b.op("add", first, narrow(wide(f"lshr i128 {middle}, 64")))
-    return first, narrow(middle), narrow(last)
+    """The lowest 192 bits of m times the six words, as words of 64 bits, highest first."""
+    bits = b.iconst(m, WORD_BITS)
+    mask = b.iconst(m, _LOW)
+    halves = [b.op("and", m, mask), b.op("lshr", m, bits)]
+    # Sums of what belongs to each word of the result, lowest word last: no sum has 36 bits.
+    columns: list[list[Value]] = [[] for _ in range(WORDS)]
+    for number, word in enumerate(words):
+        for up, half in enumerate(halves):
+            column = number - up
+            if column < 0:
+                continue
+            found = b.op("mul", half, word)
+            columns[column].append(b.op("and", found, mask))
+            if column > 0:
+                columns[column - 1].append(b.op("lshr", found, bits))
+    carried: Value | None = None
+    result = []
+    for terms in reversed(columns):
+        total = terms[0]
+        for term in terms[1:]:
+            total = b.op("add", total, term)
+        if carried is not None:
+            total = b.op("add", total, carried)
+        carried = b.op("lshr", total, bits)
+        result.append(b.op("and", total, mask))
+    third, second, first = (
+        b.op("or", b.op("shl", result[k + 1], bits), result[k]) for k in range(0, WORDS, 2)
+    )
+    return first, second, third

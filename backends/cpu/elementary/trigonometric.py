@@ -3,13 +3,13 @@
 Method: r = x - n pi/2 with pi in parts (Cody and Waite, Software Manual for the Elementary
 Functions, 1980, chapter 8; Muller, Elementary Functions, 3rd edition, 2016, chapter 11), then
 minimax polynomials in r^2. With FMA every product is exact; without it the parts
-are short, so that n times each is. Beyond a bound `huge`, or for float the C library, reduces with
-as many digits of pi as it takes. The coefficients are our own (tools/elementary_fits.py).
+are short, so that n times each is. Beyond a bound `huge` reduces with as many digits of pi as it
+takes. The coefficients are our own (tools/elementary_fits.py).
 """
 
 from __future__ import annotations
 
-from fuser.backends.cpu.body import BITS, Body, Value
+from fuser.backends.cpu.body import BITS, Body, Features, Value
 from fuser.backends.cpu.elementary import huge
 from fuser.backends.cpu.elementary.kit import (
     Coefficients,
@@ -155,18 +155,16 @@ def cosine_tail(b: Body, square: Value, coefficients: Coefficients) -> Value:
     return mad_const_term(b, horner(b, square, coefficients), square, -0.5)
 
 
-def patched(b: Body, x: Value, size: Value, fast: Value, name: str) -> Value:
-    """`fast`, or where |x| is beyond the bound, the C library's float or our double."""
-    table = TABLES[x.scalar]
-    bound = table.bound if b.features.fma else SHORT_BOUND
-    beyond = b.compare("fcmp ogt", size, b.fconst(x, bound))
-    if x.scalar == "float":
-        return b.slow_lanes(beyond, fast, name + "f", x)
+def patched(b: Body, x: Value, fast: Value, name: str) -> Value:
+    """`fast`, or where |x| is beyond the bound, what `huge` finds."""
+    return huge.patched(b, x, fast, bound_of(b, x), name)
+
+
+def huge_module_text(name: str, features: Features) -> str:
+    """The module of the shared function for huge arguments of "sin", "cos" or "tan"."""
+    table = TABLES["double"]
     fields = {"sine": table.sine, "cosine": table.cosine, "tangent": table.tangent}
-    symbol = huge.helper(b.module, name, fields)
-    value = b.slow_lanes(beyond, fast, symbol, x)
-    del b.module.declarations[symbol]  # it is defined in the module
-    return value
+    return huge.module_text(name, features, fields)
 
 
 def sine_or_cosine(b: Body, x: Value, name: str) -> Value:
@@ -189,7 +187,7 @@ def sine_or_cosine(b: Body, x: Value, name: str) -> Value:
         sign = b.op("xor", sign, b.as_integer(x))
     sign = b.op("and", sign, b.iconst(x, 1 << (width - 1)))
     signed = b.as_float(b.op("xor", sign, b.as_integer(value)))
-    return patched(b, x, size, signed, name)
+    return patched(b, x, signed, name)
 
 
 @fma_or_double
@@ -220,4 +218,4 @@ def tan(b: Body, x: Value) -> Value:
     width = BITS[x.scalar]
     sign = b.op("shl", rounded.bits, b.iconst(x, width - 1))
     sign = b.op("xor", sign, b.op("and", b.as_integer(x), b.iconst(x, 1 << (width - 1))))
-    return patched(b, x, size, b.as_float(b.op("xor", sign, b.as_integer(value))), "tan")
+    return patched(b, x, b.as_float(b.op("xor", sign, b.as_integer(value))), "tan")

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Callable
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
@@ -14,9 +15,11 @@ from fuser.backends.cpu.accuracy import (
     Kernel,
     Target,
     host_target,
+    target_machine,
 )
 from fuser.backends.cpu.accuracy_samples import BINARY, DTYPES, SPECIALS, Array
 from fuser.backends.cpu.elementary.table import ELEMENTARY
+from fuser.backends.cpu.shared_functions import HUGE, module_text
 
 WITH_SLOW_BLOCK = {"sin", "cos", "tan", "arctan2"}
 TARGETS = {"avx2": AVX2_TARGET, "avx512": AVX512_TARGET}
@@ -96,7 +99,24 @@ def test_every_function_compiles_for_the_baseline(name: str, scalar: str) -> Non
     """Nothing asks for instructions that the oldest x86-64 lacks, nor for other C functions."""
     kernel = Kernel(name, scalar, BASELINE_TARGET)
     assert "ymm" not in kernel.assembly()
-    assert kernel.imports == (["atan2"] if name == "arctan2" else [])
+    wanted = {"arctan2": ["atan2"], **{name: [f"{HUGE}{name}"] for name in ("sin", "cos", "tan")}}
+    assert kernel.imports == wanted.get(name, [])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
+def test_huge_arguments_are_served_by_vectors_too(name: str, target: str) -> None:
+    """The shared function takes a register of doubles at a time, and calls nothing."""
+    chosen = TARGETS[target]
+    text = module_text(f"{HUGE}{name}", chosen.features)
+    assert text is not None
+    machine = target_machine(chosen)
+    assembly = str(machine.emit_assembly(llvm.parse_assembly(text)))
+    assert "call" not in assembly
+    register = "zmm" if target == "avx512" else "ymm"
+    assert len(re.findall(rf"vpmuludq.*{register}", assembly)) >= 10
+    if target == "avx512":  # others load lane by lane: gathering is slow on some of them
+        assert "vpgatherqq" in assembly
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fuser.backends.cpu import packing
+from fuser.backends.cpu import packing, shared_functions
 from fuser.backends.cpu.target import KNOWN_TARGETS, cross_machine
 from tests.backends.cpu.test_emit import fenced_memory
 
@@ -17,7 +17,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 def packed(source: Array) -> Array:
     """A matrix through the function for elements of its size."""
-    address = packing.address_of(packing.symbol(source.itemsize))
+    address = shared_functions.address_of(packing.symbol(source.itemsize))
     assert address is not None
     integer, pointer = ctypes.c_int64, ctypes.c_void_p
     kind = ctypes.CFUNCTYPE(None, pointer, integer, pointer, *[integer] * 4)
@@ -66,8 +66,3 @@ def test_blocks_are_turned_in_registers() -> None:
         code = loader.assembly(packing.module_text(4, features), cross_machine(name))
         shuffles = [line for line in code.split("\n") if "perm" in line or "unpck" in line]
         assert sum(register in line for line in shuffles) >= 24, name
-
-
-def test_other_symbols_are_not_ours() -> None:
-    """The C library's functions are looked for elsewhere."""
-    assert packing.address_of("expf") is None

@@ -1,0 +1,34 @@
+"""Functions that all kernels share are compiled once; other names are not ours."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import fuser
+from fuser.backends.cpu import shared_functions
+from fuser.backends.cpu.body import Features
+
+
+def test_a_function_has_one_address() -> None:
+    """It is compiled when it is first asked for, and stays."""
+    for name in ("fuser_pack_4", "fuser_huge_sin"):
+        address = shared_functions.address_of(name)
+        assert address is not None
+        assert shared_functions.address_of(name) == address
+
+
+def test_other_symbols_are_not_ours() -> None:
+    """The C library's functions are looked for elsewhere."""
+    assert shared_functions.address_of("expf") is None
+    assert shared_functions.module_text("expf", Features()) is None
+
+
+def test_kernels_with_sines_share_their_slow_block() -> None:
+    """Two kernels declare the function; neither has its table in its own text."""
+    x = np.array([0.5, 1e9, -1e300])
+    for function in (lambda x: np.sin(x) + 1, lambda x: np.sin(x) * 2):
+        fused = fuser.fuse(function, fallback="error")
+        np.testing.assert_allclose(fused(x), function(x), rtol=1e-14)
+        (text,) = fused.source(x).values()
+        assert "declare void @fuser_huge_sin(" in text
+        assert "huge.table" not in text
