@@ -74,6 +74,27 @@ def test_a_processor_without_a_description_is_asked_about(
         assert host._key() is None
 
 
+@pytest.mark.skipif(host.cpuid() is None, reason="this processor has no CPUID")
+def test_the_processor_says_itself_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same each time; bits that LLVM names are as it says; an emulator's are another key."""
+    words = host.cpuid()
+    assert words is not None
+    assert words == host.cpuid()
+    assert words[:2] == (0, 0)
+    vendor = b"".join(words[k].to_bytes(4, "little") for k in (3, 5, 4)).decode("ascii")
+    at = words.index(1, 6)
+    assert words[at : at + 2] == (1, 0)
+    has = host.asked().has
+    assert vendor.isprintable()
+    assert bool(words[at + 3] >> 19 & 1) == ("sse4.1" in has)
+    assert bool(words[at + 3] >> 12 & 1) >= ("fma" in has)
+    before = host._key()
+    monkeypatch.setattr(host, "cpuid", lambda: (*words[:-1], words[-1] ^ 1))
+    assert host._key() != before or before is None
+    monkeypatch.setattr(host, "cpuid", lambda: None)
+    assert host._key() is None
+
+
 def test_features_are_those_with_a_plus() -> None:
     """As LLVM writes them."""
     found = host.Host("0", "1", "t", "c", "+avx,-avx512f,+sse4.1").has
