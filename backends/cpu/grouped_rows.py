@@ -29,8 +29,8 @@ from fuser.codegen import LoopNest
 from fuser.records import changed
 from fuser.specs import CONTIGUOUS, INVARIANT, TensorDesc
 
-#: Rows of one group.
-GROUP = 8
+#: Bytes of one value of every row of a group, and lanes of partial results that a row leaves.
+GROUP_BYTES, LANES = 64, 8
 #: Lanes of a sum that are joined with their rounding errors: the last additions err most.
 EXACT_LANES = 4
 #: Bytes of a group's operands, at most: where they are read once, and where later stages are to
@@ -40,6 +40,11 @@ MOST_ONCE_BYTES, MOST_BYTES = 1 << 17, 1 << 15
 LEAST = 1 << 17
 #: Elements of one chunk, about, and groups that keep many threads busy.
 CHUNK, JOBS = 1 << 14, 32
+
+
+def group_of(nest: LoopNest) -> int:
+    """Rows of one group."""
+    return GROUP_BYTES // max(4, nest.itemsize)
 
 
 def can_be_grouped(nest: LoopNest) -> bool:
@@ -62,16 +67,17 @@ def extent_of(nest: LoopNest, lengths: Sequence[int]) -> Extent | None:
     if len(lengths) < 2 or not (elements := math.prod(lengths)):
         return None
     *outside, rows, reduced = lengths
-    if elements < LEAST or rows < GROUP or elements // reduced < JOBS * GROUP:
+    group = group_of(nest)
+    if elements < LEAST or rows < group or elements // reduced < JOBS * group:
         return None
     if not can_be_grouped(nest):
         return None
     loads = [np.dtype(d.dtype).itemsize for d in nest.loads if d.access != INVARIANT]
     once = len(Stages(nest).loops) == 1
-    if GROUP * reduced * sum(loads) > (MOST_ONCE_BYTES if once else MOST_BYTES):
+    if group * reduced * sum(loads) > (MOST_ONCE_BYTES if once else MOST_BYTES):
         return None
-    fair = max(1, CHUNK // (reduced * GROUP)) * GROUP
-    fair = min(fair, max(1, rows // JOBS // GROUP) * GROUP) if len(outside) == 0 else fair
+    fair = max(1, CHUNK // (reduced * group)) * group
+    fair = min(fair, max(1, rows // JOBS // group) * group) if len(outside) == 0 else fair
     return Extent(math.prod(outside), rows, elements, 1, fair, "grouped")
 
 
@@ -85,32 +91,35 @@ class GroupedRows(RowReduction):
         self.across = nest.rank - 2
         """The loop over rows."""
         self.row_lanes = self.lanes
+        self.group = group_of(nest)
         stages = self.stages
         running = [a for stage in stages.loops for a in stages.reductions_of(stage)]
-        self.room = max(self._vector_lanes(a) * element_bytes(a.register) for a in running) * GROUP
+        widest = max(self._vector_lanes(a) * element_bytes(a.register) for a in running)
+        self.room = widest * self.group
         most = max(len(stages.reductions_of(stage)) for stage in stages.loops)
         wanted = {number for stage in stages.loops for number in stages.edge(stage)}
-        self.slots = {number: 8 * GROUP * place for place, number in enumerate(sorted(wanted))}
+        size = 8 * self.group
+        self.slots = {number: size * place for place, number in enumerate(sorted(wanted))}
         self.scratch = [
             f"  %lanes = alloca [{self.room * most} x i8], align 64",
             f"  %turned = alloca [{self.room} x i8], align 64",
-            f"  %slots = alloca [{max(1, len(wanted)) * 8 * GROUP} x i8], align 64",
+            f"  %slots = alloca [{max(1, len(wanted)) * size} x i8], align 64",
         ]
         self.lanes_bytes = self.room * most
 
     def _vector_lanes(self, accumulator: Accumulator) -> int:
         """Lanes of one row's partial results, as they are turned."""
         size = element_bytes(accumulator.register)
-        return min(self.row_lanes, GROUP, max(1, self.module.features.vector_bytes // size))
+        return min(self.row_lanes, 8, max(1, self.module.features.vector_bytes // size))
 
     def _header(self) -> None:
         super()._header()
         self.counts = self.lengths[-1:]
         self._count_vectors()
-        step = GROUP * 8
+        step = 64  # bytes; every accumulator has a multiple of them
         loop = begin_loop(self.b, "0", str(self.lanes_bytes // step))  # a last group may be small
         place = self.moved("%lanes", self.number(f"mul i64 {loop.index}, {step}"))
-        self.b.line(f"store <{GROUP} x i64> zeroinitializer, ptr {place}, align {step}")
+        self.b.line(f"store <8 x i64> zeroinitializer, ptr {place}, align {step}")
         loop.end()
 
     # -- groups -----------------------------------------------------------------------------
@@ -118,13 +127,13 @@ class GroupedRows(RowReduction):
     def _results_of(self, place: str) -> None:
         """All groups of one outer iteration."""
         count = self.number("sub i64 %iend, %ibegin")
-        up = self.number(f"add i64 {count}, {GROUP - 1}")
-        groups = begin_loop(self.b, "0", self.number(f"udiv i64 {up}, {GROUP}"))
-        first = self.number(f"mul i64 {groups.index}, {GROUP}")
+        up = self.number(f"add i64 {count}, {self.group - 1}")
+        groups = begin_loop(self.b, "0", self.number(f"udiv i64 {up}, {self.group}"))
+        first = self.number(f"mul i64 {groups.index}, {self.group}")
         left = self.number(f"sub i64 {count}, {first}")
-        few = self.b.value(f"icmp ult i64 {left}, {GROUP}", "i1", 1).text
-        self.size = self.number(f"select i1 {few}, i64 {left}, i64 {GROUP}")
-        self.lane_mask = lane_mask(self.b, self.size, GROUP)
+        few = self.b.value(f"icmp ult i64 {left}, {self.group}", "i1", 1).text
+        self.size = self.number(f"select i1 {few}, i64 {left}, i64 {self.group}")
+        self.lane_mask = lane_mask(self.b, self.size, self.group)
         self.group_rows = self._moved_rows(self.rows, self.number(f"add i64 {first}, %ibegin"))
         self._group()
         groups.end()
@@ -139,7 +148,7 @@ class GroupedRows(RowReduction):
     def _group(self) -> None:
         """All stages of one group."""
         stages, saved = self.stages, dict(self.values)
-        self.lanes = GROUP
+        self.lanes = self.group
         for k in range(len(self.nest.loads)):
             if stages.levels[k] == 1:
                 self.values[k] = self._of_rows(k)
@@ -164,12 +173,12 @@ class GroupedRows(RowReduction):
     def _of_rows(self, k: int) -> Value:
         """Load an operand that is one for a row."""
         desc, step = self._beside(k), self.strides[k][self.across]
-        return load(self.b, desc, self.group_rows[k], self.lane_mask, step, GROUP)
+        return load(self.b, desc, self.group_rows[k], self.lane_mask, step, self.group)
 
     def _store_rows(self, k: int, number: int) -> None:
         """Store a value that is one for a row."""
         desc, step = self._beside(k), self.strides[k][self.across]
-        value = self._operand(number, GROUP)
+        value = self._operand(number, self.group)
         store(self.b, desc, value, self.group_rows[k], self.lane_mask, step)
 
     # -- rows of a group --------------------------------------------------------------------
@@ -179,7 +188,7 @@ class GroupedRows(RowReduction):
         b, of_group = self.b, dict(self.values)
         wanted = self.stages.edge(stage)
         for number in wanted:
-            value = self._operand(number, GROUP)
+            value = self._operand(number, self.group)
             raw = b.cast("zext", value, "i8") if value.scalar == "i1" else value
             b.line(f"store {raw.typed}, ptr {self.moved('%slots', str(self.slots[number]))}")
         self.lanes = self.row_lanes
@@ -191,7 +200,7 @@ class GroupedRows(RowReduction):
         for place, accumulator in enumerate(running):
             self._leave_lanes(accumulator, place, loop.index)
         loop.end()
-        self.values, self.lanes = of_group, GROUP
+        self.values, self.lanes = of_group, self.group
 
     def _fetch(self, stage: int, tops: list[str], done: str) -> None:
         """The first stage asks for the next group's rows: turning the lanes reads nothing."""
@@ -202,7 +211,7 @@ class GroupedRows(RowReduction):
             if k >= len(self.nest.loads) or self.operands[k].access != CONTIGUOUS:
                 continue
             size = conversion.bytes_of(self.operands[k].dtype)
-            ahead = self.number(f"mul i64 {self.strides[k][self.across]}, {GROUP}")
+            ahead = self.number(f"mul i64 {self.strides[k][self.across]}, {self.group}")
             along = self.number(f"add i64 {ahead}, {self.number(f'mul i64 {done}, {size}')}")
             for line in range(0, self.lanes * size, CACHE_LINE):
                 place = self.moved(tops[k], self.number(f"add i64 {along}, {line}"))
@@ -234,21 +243,21 @@ class GroupedRows(RowReduction):
         size, lanes = element_bytes(register), self._vector_lanes(accumulator)
         source = self.moved("%lanes", str(place * self.room))
         b.line(
-            f"call void @{packing.declare(b.module, size)}(ptr %turned, i64 {GROUP * size}, "
-            f"ptr {source}, i64 {size}, i64 {lanes * size}, i64 {lanes}, i64 {GROUP})"
+            f"call void @{packing.declare(b.module, size)}(ptr %turned, i64 {self.group * size}, "
+            f"ptr {source}, i64 {size}, i64 {lanes * size}, i64 {lanes}, i64 {self.group})"
         )
-        kind = Value("", register, GROUP).type
+        kind = Value("", register, self.group).type
         found = []
         for lane in range(lanes):
-            address = self.moved("%turned", str(lane * GROUP * size))
-            found.append(b.value(f"load {kind}, ptr {address}, align 1", register, GROUP))
+            address = self.moved("%turned", str(lane * self.group * size))
+            found.append(b.value(f"load {kind}, ptr {address}, align 1", register, self.group))
         while len(found) > (EXACT_LANES if accumulator.exact else 1):
             few = len(found) // 2
             pairs = zip(found[:few], found[few:], strict=True)
             found = [_joined(b, accumulator, old, new) for old, new in pairs]
         if not accumulator.exact:
             return found
-        parts = [[each, accumulators.zero(b, accumulator, GROUP)] for each in found]
+        parts = [[each, accumulators.zero(b, accumulator, self.group)] for each in found]
         while len(parts) > 1:
             few = len(parts) // 2
             both = zip(parts[:few], parts[few:], strict=True)
