@@ -25,6 +25,8 @@ from fuser.operands import convert_scalar
 from fuser.records import field, record
 from fuser.schedule import Section
 from fuser.specs import (
+    CONTIGUOUS,
+    STRIDED,
     ArgSpec,
     KernelSpec,
     PartitionDesc,
@@ -404,7 +406,9 @@ def _bind_reduction(
             node.dtype.name,
             access_class((inner if row else kept)[-1], node.dtype.itemsize),
             (not row or len(reduced) > 1) and not any(inner),
-            access_class(kept[-1], node.dtype.itemsize) if row and kept else "",
+            _beside(kept[-1], node.dtype.itemsize, inner if reduced == [1] else ())
+            if row and kept
+            else "",
             is_counted(name),
         )
         for node, kept, inner, (name, _) in zip(nodes, rows, along, found, strict=True)
@@ -419,6 +423,19 @@ def _bind_reduction(
     places = tuple((name, layout.offset) for name, layout in found)
     all_strides = [[*kept, *inner] for kept, inner in zip(rows, along, strict=True)]
     return spec, _Loops(places, wanted, [*lengths, *reduced], all_strides)
+
+
+def _beside(stride: int, itemsize: int, single: Sequence[int]) -> str:
+    """The class of an operand's stride from row to row.
+
+    Args:
+        stride: in bytes.
+        itemsize: of the operand.
+        single: its strides along rows of one element. Such rows lie beside each other for this
+            length alone, so that is no class of its own.
+    """
+    found = access_class(stride, itemsize)
+    return STRIDED if found == CONTIGUOUS and any(single) else found
 
 
 def _leading(
