@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from fuser.ops import TABLE
 from fuser.records import changed, record
 from fuser.schedule import Group, Section
-from fuser.specs import ArgSpec, SectionSpec, TensorDesc
+from fuser.specs import CONTIGUOUS, ArgSpec, SectionSpec, TensorDesc
 
 
 @record
@@ -46,7 +47,8 @@ class LoopNest:
         reduced: how many loops, the last ones, are reduced; more than one only for backends
             that say so.
         totals: how many instructions, the last ones, are totals of all results or follow from
-            them: see `fuser.totals`. Their stores, of single values, come last.
+            them: see `fuser.totals`. Their stores come last.
+        across: the totals are sums across rows.
     """
 
     rank: int
@@ -59,16 +61,26 @@ class LoopNest:
     strategy: str = "map"
     reduced: int = 0
     totals: int = 0
+    across: bool = False
 
     @property
     def without_totals(self) -> LoopNest:
-        """The nest up to its results; values keep their numbers."""
+        """The nest up to its results; values keep their numbers.
+
+        What is summed across rows is stored here: where, is the backend's affair.
+        """
         if not self.totals:
             return self
         body = self.body[: -self.totals]
         end = self.value_count - self.totals
         stores = tuple(store for store in self.stores if store[0] < end)
-        return changed(self, body=body, stores=stores, totals=0)
+        if self.across:
+            stores += tuple(
+                (i.operands[0], TensorDesc(i.operand_dtype, CONTIGUOUS))
+                for i in self.body[-self.totals :]
+                if TABLE[i.op].reduction
+            )
+        return changed(self, body=body, stores=stores, totals=0, across=False)
 
     def dtype_of(self, value: int) -> str:
         """The dtype name of a numbered value."""
@@ -142,6 +154,7 @@ def loop_nest(section: Section, spec: SectionSpec, checked: bool = False) -> Loo
         spec.strategy,
         spec.reduced,
         section.totals,
+        section.across,
     )
 
 

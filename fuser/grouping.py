@@ -56,6 +56,8 @@ class Unit:
         version: how many units it has taken in.
         merged_into: the unit that took it in.
         only_totals: it stores nothing but totals of arrays of the loops' shape.
+        only_across: it stores nothing but sums across rows of the loops.
+        across: the totals that it stores are sums across rows.
         total_writes, totals: buffers, as bits, and values, by `id`, that it stores as totals of
             its own reductions' results: see `fuser.totals`.
         first, origin: a value stored, and the place, before it took others in.
@@ -73,6 +75,8 @@ class Unit:
     version: int = 0
     merged_into: Unit | None = None
     only_totals: bool = False
+    only_across: bool = False
+    across: bool = False
     total_writes: int = 0
     totals: set[int] = field(default_factory=set)
     first: Node = field(init=False)
@@ -352,28 +356,52 @@ def common_space(first: Unit, second: Unit) -> Space | None:
     """The loops that can compute both units: those of the one that reduces, or the same."""
     if first.total_writes & second.reads or second.total_writes & first.reads:
         return None  # a total is there when all loops are done
+    if first.totals and second.totals and first.across != second.across:
+        return None
     if first.space == second.space:
         return first.space
     for one, other in ((first, second), (second, first)):
         if one.space[1] and not other.space[1] and fit(other.space[0], one.space) is not None:
             return one.space
-        if other.only_totals and not other.writes & one.reads:
-            if totals.can_hold(one.space, other.space[0]):
-                return one.space
+        if _takes_totals(one, other):
+            return one.space
     return None
+
+
+def _takes_totals(one: Unit, other: Unit) -> bool:
+    """Whether the loops of `one` can make what `other` stores as totals.
+
+    Sums across rows are taken where they need what the rows have reduced, and rows are stored, as
+    with gradients of a layer norm. Measured on 2 cores with float32, one nest is then 1.0 to 1.9
+    times as fast from 16 x 64 to 4096 x 1024, 0.9 at 8 x 100,000; where no rows are stored it is
+    0.7 to 0.9 in the cache.
+    """
+    if other.writes & one.reads:
+        return False
+    rows = any(node.shape == one.space[0] for node, _ in one.stores)
+    fits = rows and other.reads & one.writes and (one.across or not one.totals)
+    if other.only_across and fits:
+        return totals.can_hold_across(one.space, other.space)
+    if other.only_totals and not one.across:
+        return totals.can_hold(one.space, other.space[0])
+    return False
 
 
 def _merge_totals(first: Unit, second: Unit, space: Space) -> None:
     """What the unit that `first` becomes stores as totals."""
     crossing = first.writes & second.reads | second.writes & first.reads
     only = first.only_totals and second.only_totals and not crossing
+    across = first.only_across and second.only_across and not crossing
     for unit in (first, second):
-        if unit.only_totals and unit.space != space:
+        if (unit.only_totals or unit.only_across) and unit.space != space:
             first.total_writes |= unit.writes
             first.totals |= {id(node) for node, _ in unit.stores}
+            first.across |= unit.only_across
+    first.across |= second.across
     first.total_writes |= second.total_writes
     first.totals |= second.totals
-    first.only_totals = only and first.space == second.space == space
+    same = first.space == second.space == space
+    first.only_totals, first.only_across = only and same, across and same
 
 
 def bits(mask: int) -> Iterator[int]:

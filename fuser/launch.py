@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -206,15 +206,26 @@ def bind(
             continue
         kernel = kernel_for(spec, number, arg_spec, backend)
         kept = tuple(
-            (k, BoundSection(loops.operands, rest, loops.scalars, extent))
+            (k, BoundSection(operands, rest, loops.scalars, extent))
             for k, (_, loops) in enumerate(bound)
             if loops is not None
             for rest, extent in (kernel.lay_out(k, loops.lengths, loops.strides),)
+            for operands in ((*loops.operands, *_scratch(launch, extent, f"{number}.{k}")),)
         )
         launch.groups.append(BoundGroup(kernel, kept, layouts.take_copies()))
         launch.kernel_count += bool(kept)
     launch.sequence = None if only else backend.sequence(launch)
     return launch
+
+
+def _scratch(launch: Launch, extent: Any, where: str) -> Iterator[tuple[str, int]]:
+    """The operand of the memory that a loop nest wants beside its arrays, if it does."""
+    size = getattr(extent, "scratch_bytes", 0)
+    if size:
+        name = f"t.{where}"
+        launch.fresh.append(Fresh(name, (size,), np.dtype(np.uint8), None))
+        launch.temporary_bytes += size
+        yield name, 0
 
 
 def contiguous_specs(spec: KernelSpec, backend_name: str) -> list[ArgSpec]:
@@ -394,6 +405,9 @@ def _bind_reduction(
     operands = [layout for _, layout in found]
     strides = [run_strides(o, i, shape) for o, i in zip(operands, itemsizes, strict=True)]
     order = reduction_order(*_leading(section, found, itemsizes))
+    if section.across:  # rows whatever the memory: sums across them lie side by side
+        order = [axis for axis in range(len(shape)) if axis not in section.axes]
+        order += section.axes
     lengths, rows = merge_axes([a for a in order if a not in section.axes], shape, strides)
     reduced, along = merge_axes([a for a in order if a in section.axes], shape, strides)
     if len(reduced) > 1 and not layouts.nested:

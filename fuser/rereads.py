@@ -54,7 +54,7 @@ def _bare(section: Section, steady: set[int]) -> LoopNest:
 @lru_cache(maxsize=256)
 def _long_row(nest: LoopNest, steady: tuple[int, ...]) -> tuple[int, ...]:
     """Reads of each operand of a row that is longer than the cache."""
-    nest = nest.without_totals
+    across, nest = nest.across, nest.without_totals
     levels, stages = classify(nest, steady)
     first = nest.value_count - len(nest.body)
     reduced: dict[int, set[int]] = {}
@@ -68,7 +68,8 @@ def _long_row(nest: LoopNest, steady: tuple[int, ...]) -> tuple[int, ...]:
             stored.setdefault(stages[number], set()).update(_loads(nest, levels, number))
     last = max(reduced, default=-1)
     after = {stage for stage in stored if stage > last}
-    if len(reduced) > 1 and stored.keys() <= after and merging(nest, steady) is not None:
+    late = stored.keys() <= after and not across
+    if len(reduced) > 1 and late and merging(nest, steady) is not None:
         reduced = {0: set().union(*reduced.values())}
     found = [reduced.get(s, set()) | stored.get(s, set()) for s in reduced.keys() | stored.keys()]
     return tuple(max(1, sum(k in loads for loads in found)) for k in range(len(nest.loads)))

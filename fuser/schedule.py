@@ -311,14 +311,15 @@ class _Planner:
             writes = 1 << self.bit[id(node)] if owned else 0
             place = max(self.place[id(part)] for part, _ in stores)
             unit = Unit(space, stores, reads, writes, covers, place)
-            unit.only_totals = self._only_totals(unit)
+            self._mark_totals(unit)
             self.units.append(unit)
 
-    def _only_totals(self, unit: Unit) -> bool:
-        """Whether another nest's loops can make what a unit stores as totals of its results."""
-        if not self.with_totals or not unit.space[1]:
-            return False
-        return totals.are_totals([node for node, _ in unit.stores], unit.space[0], self.names)
+    def _mark_totals(self, unit: Unit) -> None:
+        """Note whether another nest's loops can make what a unit stores as totals."""
+        if self.with_totals and unit.space[1]:
+            values = [node for node, _ in unit.stores]
+            unit.only_totals = totals.are_totals(values, unit.space[0], self.names)
+            unit.only_across = totals.are_across(values, unit.space, self.names)
 
     def _parts(self, node: Node, owned: bool) -> list[tuple[Node, Chain]]:
         """The pieces that a buffer is written in: one, or one an operand of a concatenation."""
@@ -355,13 +356,13 @@ class _Planner:
             RealiseError: a reduction is needed in other loops than its own.
         """
         space, known = unit.space, {k: v for k, v in self.names.items() if k not in own}
-        maker = SectionMaker(known, space, totals.operand_chain if unit.totals else None)
+        chain = totals.across_chain if unit.across else totals.operand_chain
+        maker = SectionMaker(known, space, chain if unit.totals else None, across=unit.across)
         finished = []
         chains: dict[int, Chain] = {}
         try:
             for node, part in stores:
-                widen = totals.widen(space[0]) if id(node) in unit.totals else _widen(node, space)
-                chains[id(node)] = widen
+                widen = chains[id(node)] = _widen_store(node, unit)
                 value = maker.value(node, widen)
                 finished.append((value, PartitionDesc(part.buffer, (*part.views, *widen))))
         except RealiseError as wanted:
@@ -430,6 +431,15 @@ def _symbols(graph: Graph) -> set[str]:
     """The lengths that a graph's values are spelled with."""
     shapes = {node.shape for node in graph.nodes}
     return {symbol for shape in shapes for dim in shape for symbol in dims.symbols(dim)}
+
+
+def _widen_store(node: Node, unit: Unit) -> Chain:
+    """The views that widen a stored value to its nest's shape."""
+    if id(node) not in unit.totals:
+        return _widen(node, unit.space)
+    if unit.across:
+        return totals.widen_across(node.shape, unit.space)
+    return totals.widen(unit.space[0])
 
 
 def _widen(node: Node, space: Space) -> Chain:

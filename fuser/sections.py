@@ -46,6 +46,7 @@ class Section:
         stores: (value, part of a buffer) pairs.
         totals: how many steps, the last ones, are totals of all results or follow from them: see
             `fuser.totals`. Their stores come last.
+        across: totals are sums across rows, one for each element of a row.
     """
 
     shape: Shape
@@ -56,6 +57,7 @@ class Section:
     stores: tuple[tuple[int, PartitionDesc], ...]
     axes: tuple[int, ...] = ()
     totals: int = 0
+    across: bool = False
 
     def node_of(self, value: int) -> Node:
         """The graph node behind a value's number."""
@@ -177,6 +179,8 @@ class SectionMaker:
         buffers: Mapping[int, str],
         space: Space,
         total_chain: Callable[[Node, Space], Chain | None] | None = None,
+        *,
+        across: bool = False,
     ) -> None:
         """Prepare a nest.
 
@@ -184,10 +188,11 @@ class SectionMaker:
             buffers: names of the buffers that hold stored values, by `id(node)`.
             space: the loops.
             total_chain: in a nest with totals, how the operand of one is met in its loops.
+            across: its totals are sums across rows.
         """
         self.buffers = buffers
         self.shape, self.axes = space
-        self.total_chain = total_chain
+        self.total_chain, self.across = total_chain, across
         self.totals: set[int] = set()
         """Numbers of steps that are totals."""
         self.reduced: dict[tuple[str, tuple[Any, ...], bool], Any] = {}
@@ -272,7 +277,7 @@ class SectionMaker:
             return ("step", len(self.steps) - 1)
         if self._is_ours(node):
             return self._reduced(node, operands, total=False)
-        if node.args[0].shape == self.shape:  # a total of elements: those of each row first
+        if node.args[0].shape == self.shape and not self.across:  # those of each row first
             operands = (self._reduced(node, operands, total=False),)
         return self._reduced(node, operands, total=True)
 
@@ -312,6 +317,7 @@ class SectionMaker:
             tuple((number(value), part) for value, part in sorted(stores, key=is_late)),
             self.axes,
             len(late),
+            self.across,
         )
 
     def _late(self) -> set[int]:

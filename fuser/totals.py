@@ -3,6 +3,9 @@
 A loss is a reduction of each row, then a mean over the rows. The mean's loops are those that the
 row's reduction keeps, so one nest can do both: each result is taken into a total as soon as it is
 there, and need not be stored for that. Totals of elements are totals of each row's.
+
+Sums across rows (gradients of weights beside those of rows) are another kind: one for each element
+of a row. A nest has totals of one kind.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from fuser import infer
 from fuser.chains import Chain
 from fuser.dims import Dim
 from fuser.graph import Node
-from fuser.sections import Shape, Space, fit, nearest_reductions
+from fuser.sections import Shape, Space, fit, is_leaf, nearest_reductions
 
 #: Reductions whose partial results combine in the same way as elements do.
 COMBINING = ("sum", "prod", "max", "min")
@@ -82,6 +85,62 @@ def can_hold(space: Space, shape: Shape) -> bool:
     whole, axes = space
     inner = bool(axes) and len(axes) < len(whole) and len(whole) - 1 in axes
     return inner and fit(shape, space) is not None
+
+
+def are_across(values: Iterable[Node], space: Space, stored: Mapping[int, Any]) -> bool:
+    """Whether values follow from nothing but sums over all axes but the last, in one stage.
+
+    Args:
+        values: what a unit stores.
+        space: its loops.
+        stored: by `id`, values that are read and not computed.
+    """
+    whole, axes = space
+    if axes != tuple(range(len(whole) - 1)) or not axes:
+        return False
+    stack, seen = list(values), set()
+    first = {id(node) for node in stack}
+    while stack:
+        node = stack.pop()
+        if id(node) in seen or is_leaf(node):
+            continue
+        seen.add(id(node))
+        if node.op.joins or node.shape == whole or fit(node.shape, space) is None:
+            return False
+        if (id(node) in stored and id(node) not in first) or not node.args:
+            continue
+        if node.op.reduction:
+            if across_chain(node, (whole, (len(whole) - 1,))) is None:
+                return False
+            if id(node.args[0]) not in stored and nearest_reductions(node.args[0], stored)[0]:
+                return False
+            continue
+        stack.extend(node.args)
+    return True
+
+
+def across_chain(node: Node, space: Space) -> Chain | None:
+    """How the operand of a sum across rows is met in the rows' loops; None if it is no such."""
+    whole, axes = space
+    kept = tuple(axis for axis in range(len(whole)) if axis not in axes)
+    (arg,) = node.args
+    ours = node.op.name == "sum" and infer.parse_axes(node.payload) == kept
+    plain = arg.shape == whole and arg.dtype == node.dtype and node.dtype.name != "float16"
+    return () if ours and plain else None
+
+
+def can_hold_across(space: Space, other: Space) -> bool:
+    """Whether a nest that reduces rows may also sum across them, in the other loops' stead."""
+    whole, axes = space
+    return other[0] == whole and axes == (len(whole) - 1,) and len(whole) > 1
+
+
+def widen_across(shape: Shape, space: Space) -> Chain:
+    """The views that repeat what is computed across rows in the rows' loops."""
+    whole, axes = space
+    found = fit(shape, (whole, tuple(axis for axis in range(len(whole)) if axis not in axes)))
+    assert found is not None
+    return found
 
 
 def _is_single(shape: tuple[Dim, ...]) -> bool:

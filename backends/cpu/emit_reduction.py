@@ -195,9 +195,7 @@ class Reduction(Frame):
         kept = dict(self.values)
 
         def put(place: int, number: int) -> None:
-            k = len(self.nest.loads) + place
-            value = self._operand(number)
-            store(b, self.operands[k], value, address(k), mask, step(k), past=self.past)
+            self._store_vector(place, self._operand(number), address, step, mask)
 
         for number in stages.needed(stage):
             if number < len(self.nest.loads) or stages.is_kept(number, stage):
@@ -215,6 +213,18 @@ class Reduction(Frame):
             put(place, self.nest.stores[place][0])
         self.values = kept
         return operands
+
+    def _store_vector(
+        self,
+        place: int,
+        value: Value,
+        address: Callable[[int], str],
+        step: Callable[[int], str],
+        mask: Value | None,
+    ) -> None:
+        """Store one vector of elements."""
+        k = len(self.nest.loads) + place
+        store(self.b, self.operands[k], value, address(k), mask, step(k), past=self.past)
 
     def _index(self, accumulator: Accumulator, turn: str) -> Value | None:
         """A loop's turn in every lane, where places are wanted."""

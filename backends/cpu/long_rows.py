@@ -15,7 +15,7 @@ from fuser.backends.cpu.body import Module, Value
 from fuser.backends.cpu.emit_reduction import AWAIT
 from fuser.backends.cpu.long_parts import LocalPart, LongRowPart, MergeRow, reductions_of
 from fuser.backends.cpu.reduction_stages import Stages
-from fuser.backends.cpu.totals import MergeTotals
+from fuser.backends.cpu.split_totals import MergeTotals
 from fuser.backends.cpu.wrappers import CACHE_LINE
 from fuser.codegen import LoopNest
 from fuser.merging import Merged, merging

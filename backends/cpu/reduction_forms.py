@@ -7,7 +7,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fuser.backends.cpu import grouped_rows, long_parts, long_rows, packed_rows, totals
+from fuser.backends.cpu import (
+    across,
+    grouped_rows,
+    long_parts,
+    long_rows,
+    packed_rows,
+    split_totals,
+    totals,
+)
 from fuser.backends.cpu.body import Module
 from fuser.backends.cpu.column_reduction import PADDING, TILE, ColumnReduction
 from fuser.backends.cpu.column_tiles import TiledColumns, can_be_tiled
@@ -85,12 +93,14 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
 
 def _emit_totals(module: Module, nest: LoopNest, name: str, form: str) -> None:
     """Append the function of a nest with totals."""
-    if form == "beside" and can_lie_beside(nest):
+    if nest.across:
+        across.RowsAcross(module, nest, name).emit()
+    elif form == "beside" and can_lie_beside(nest):
         totals.ColumnTotals(module, _turned(nest), name).emit()
     elif form == "long split" and long_rows.find(nest) is not None:
         long_rows.LongRow(module, nest, name).emit()
     elif form == "split" and nest.strategy == "row":
-        totals.SplitTotals(module, nest, name, split=True).emit()
+        split_totals.SplitTotals(module, nest, name, split=True).emit()
     elif nest.strategy == "row":
         totals.RowTotals(module, nest, name).emit()
     else:
@@ -206,10 +216,12 @@ def lay_out(
 def _lay_totals_out(nest: LoopNest, lengths: Sequence[int]) -> tuple[list[int], Extent]:
     """Choose a form for a nest with totals: few, long rows are computed in parts."""
     rows = math.prod(lengths[: nest.rank - nest.reduced])
+    if nest.across:
+        return across.lay_out(nest, lengths)
     if nest.strategy == "row":
         words, extent = lay_out(nest.without_totals, lengths, waited=True)
         if extent.form in ("split", "long split"):
-            notes = totals.note_words(nest, rows)
+            notes = split_totals.note_words(nest, rows)
             words[2] += notes
             return [*words, *[0] * notes], extent
     reduced = math.prod(lengths[nest.rank - nest.reduced :])

@@ -17,6 +17,9 @@ class Frame:
     linkage = ""
     """"internal " where only this module calls it."""
 
+    extra_operands = 0
+    """Addresses in the block after those of operands."""
+
     def __init__(self, module: Module, nest: LoopNest, name: str, *, split: bool) -> None:
         """Prepare an empty function."""
         self.module, self.name, self.split = module, name, split
@@ -75,13 +78,14 @@ class Frame:
         """Addresses, lengths, strides, scalars and constants."""
         nest, count, rank = self.nest, len(self.operands), self.nest.rank
         self.pointers = [self._word(k, "ptr").text for k in range(count)]
+        count += self.extra_operands
         self.lengths = [self._word(count + d, "i64").text for d in range(rank)]
         first = count + rank
         self.strides = [
             [self._word(first + k * rank + d, "i64").text for d in range(rank)]
-            for k in range(count)
+            for k in range(len(self.operands))
         ]
-        place, skipped = self._more_words(first + count * rank)
+        place, skipped = self._more_words(first + len(self.operands) * rank)
         number = len(nest.loads)
         for dtype in nest.scalars:
             at: int | str = place

@@ -108,6 +108,7 @@ class RowReduction(Reduction):
         mask: Value | None,
     ) -> list[Value]:
         """Load, compute and store a vector after `done` elements; what accumulators take in."""
+        self.done = done
 
         def address(k: int) -> str:
             return self.moved(tops[k], self.number(f"mul i64 {done}, {self._step(k)}"))

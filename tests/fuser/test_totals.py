@@ -264,3 +264,19 @@ def test_random_reductions_of_reductions() -> None:
         shape = random.choice([(7, 5, 33), (40, 3, 4), (2, 3, 500)])
         arrays = [laid_out(random, GENERATOR.uniform(-1, 1, shape)) for _ in range(2)]
         _check(function, *arrays)
+
+
+def test_sums_across_rows_where_no_row_is_stored() -> None:
+    """Two nests: in the cache they are faster; and totals of both kinds are no one nest."""
+
+    def centred(x: Any) -> Any:
+        return (x - x.mean(-1, keepdims=True)).sum(0)
+
+    def both(x: Any) -> Any:
+        rest = x - x.mean(-1, keepdims=True)
+        return rest, rest.sum(0), np.abs(rest).sum(-1).mean()
+
+    x = GENERATOR.normal(size=(37, 41))
+    assert _nests(centred, x) == _nests(both, x) == 2
+    _check(centred, x)
+    _check(both, x)
