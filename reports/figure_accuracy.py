@@ -4,7 +4,9 @@ import math
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
 from fuser.reports.collection import Collection
@@ -44,7 +46,8 @@ def draw_accuracy(collection: Collection, layout: Layout) -> Figure | None:
     order = worst.groupby("row")["error"].max().sort_values(ascending=False, kind="stable")
     names = [str(name) for name in order.index]
     axes = panels(layout, 1, 1.1 + ROW_HEIGHT_IN * len(names))[0]
-    largest = max(4.0, float(worst["error"].max()))
+    admitted = _admitted(rows.assign(row=name_rows(rows)))
+    largest = max(4.0, float(worst["error"].max()), *admitted.values())
     is_wide_range = largest > 50
     if is_wide_range:
         axes.set_xscale("symlog", linthresh=1.0)
@@ -56,6 +59,7 @@ def draw_accuracy(collection: Collection, layout: Layout) -> Figure | None:
         y = [names.index(row) + 0.22 * (shown.index(str(kind)) - 1) for row in group["row"]]
         points = pd.DataFrame({"x": group["error"], "y": y, "low": math.nan, "high": math.nan})
         dots(axes, points, str(kind), str(variant), collection.peers())
+    handles = _draw_admitted(axes, names, admitted)
     workload_axis(axes, names)
     axes.set_xlim(0, largest * (2.0 if is_wide_range else 1.1))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
@@ -64,8 +68,34 @@ def draw_accuracy(collection: Collection, layout: Layout) -> Figure | None:
     axes.set_xlabel("largest error, ulp" if layout.is_narrow else whole)
     pairs = worst[["variant", "kind"]].drop_duplicates().itertuples(index=False)
     known = [(str(variant), str(kind)) for variant, kind in pairs if kind in shown]
-    variant_legend(figure_of(axes), known, collection.peers(), layout)
+    variant_legend(figure_of(axes), known, collection.peers(), layout, handles)
     return figure_of(axes)
+
+
+def _admitted(rows: pd.DataFrame) -> dict[str, float]:
+    """Give the error that is still right in each row of the figure, ulp: the least of its sizes.
+
+    A tolerance is a share of the result; one ulp is at most the dtype's epsilon of it.
+    """
+    found: dict[str, float] = {}
+    for row, dtype, tolerance in zip(rows["row"], rows["dtype"], rows["tolerance"], strict=True):
+        is_float = str(dtype).startswith("float")
+        if tolerance is None or not is_float or not 0 < float(tolerance) < math.inf:
+            continue
+        ulp = float(tolerance) / float(np.finfo(str(dtype)).eps)
+        found[str(row)] = min(ulp, found.get(str(row), math.inf))
+    return found
+
+
+def _draw_admitted(axes: Axes, names: list[str], admitted: dict[str, float]) -> list[Line2D]:
+    """Draw a mark in each row at the error from which on a result is wrong."""
+    if not admitted:
+        return []
+    places = [names.index(row) for row in admitted]
+    return axes.plot(
+        list(admitted.values()), places, linestyle="none", marker="|", markersize=11,
+        markeredgewidth=1.8, color=INK, label="admitted",
+    )  # fmt: skip
 
 
 def draw_noise(collection: Collection, layout: Layout) -> Figure | None:

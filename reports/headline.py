@@ -4,6 +4,8 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 
+import pandas as pd
+
 from fuser.reports.collection import Collection
 from fuser.reports.labels import is_expected
 from fuser.reports.marks import SIZE_TITLES, rows_of
@@ -20,6 +22,10 @@ class Card:
     interval: str
     rows: str
     second: str
+
+    def __str__(self) -> str:
+        """All of it in one line, for a terminal."""
+        return f"{self.what}: {self.value} ({self.interval}), {self.rows}; {self.second}"
 
 
 def machine_line(record: Record) -> str:
@@ -49,10 +55,14 @@ def run_line(record: Record) -> str:
     return ", ".join(words)
 
 
-def cards_of(collection: Collection) -> list[Card]:
-    """Give one card a size for fused against eager, and for fused against unfused."""
-    summary = collection.tables["summary"]
-    kinds = {each.name: each.kind for each in collection.analysis.record.variants}
+def cards_of(record: Record, summary: pd.DataFrame) -> list[Card]:
+    """Give one card a size for fused against eager, and for fused against unfused.
+
+    Args:
+        record: the run.
+        summary: its table of that name.
+    """
+    kinds = {each.name: each.kind for each in record.variants}
     cards = []
     for line in rows_of(summary):
         if kinds.get(str(line.variant)) != "fused":

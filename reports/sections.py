@@ -106,9 +106,13 @@ def sections_of(collection: Collection, drawn: Sequence[Drawn]) -> list[Section]
             blocks += [Block(**each) for each in evidence_blocks(collection)]
         paragraphs = paragraphs_of(collection, name)
         if blocks or (name == "compare" and paragraphs):
-            cards = cards_of(collection) if name == "overview" else []
+            cards = _cards(collection) if name == "overview" else []
             sections.append(Section(name, title, paragraphs, cards, blocks))
     return sections
+
+
+def _cards(collection: Collection) -> list[Card]:
+    return cards_of(collection.analysis.record, collection.tables["summary"])
 
 
 def paragraphs_of(collection: Collection, section: str) -> list[str]:

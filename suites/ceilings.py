@@ -24,11 +24,15 @@ MOST_BYTES = 256 << 20
 SCALAR = np.float32(3.0)
 
 
-def working_sets(caches: Mapping[str, int]) -> tuple[int, int]:
-    """Return a working set inside one core's cache and one well beyond the last level, in bytes."""
-    inside = caches.get("L2", DEFAULT_L2_BYTES) // 2
-    beyond = 4 * caches.get("L3", DEFAULT_L3_BYTES)
-    return inside, min(beyond, MOST_BYTES)
+def working_sets(caches: Mapping[str, int]) -> list[int]:
+    """Return bytes inside one core's cache, in the shared one, and well beyond it.
+
+    In the shared cache there are two: just more than a core's own, where several cores together
+    still have all of it in theirs, and a quarter of it. Nothing between is faster than the first.
+    """
+    own, shared = caches.get("L2", DEFAULT_L2_BYTES), caches.get("L3", DEFAULT_L3_BYTES)
+    between = [size for size in (own + own // 4, shared // 4) if own < size < shared]
+    return [own // 2, *sorted(between), min(4 * shared, MOST_BYTES)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +50,14 @@ class Pass:
 def measure(
     caches: Mapping[str, int], cores: int, process: int, samples: int, fused: bool = False
 ) -> Iterator[dict[str, Any]]:
-    """Yield the ceilings as fields of the record: each at both sizes, on one and on all cores.
+    """Yield the ceilings as fields of the record: at each size, on one and on all cores.
 
     `fused` measures with the fuser's kernels too.
     """
-    inside, beyond = working_sets(caches)
-    for working_set_bytes in (inside, beyond):
-        # waking threads costs more than an in-cache pass: all cores only beyond the cache
-        for threads in sorted({1, cores}) if working_set_bytes == beyond else [1]:
+    inside, *others = working_sets(caches)
+    for working_set_bytes in (inside, *others):
+        # waking threads costs more than a pass inside a core's cache: all cores only beyond it
+        for threads in sorted({1, cores}) if working_set_bytes != inside else [1]:
             for by, passes in (("numpy", PASSES), ("fuser", fused_passes() if fused else ())):
                 for each in passes:
                     elements = working_set_bytes // each.arrays // 4

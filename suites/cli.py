@@ -262,6 +262,17 @@ def _repeats(record: Record, output: Path, base: Record | None) -> "list[Repeate
     return [] if base is None else list(repeated(base, record))
 
 
+def _means(record: Record) -> list[str]:
+    """Return the geometric means in the words of the report's head; both where they differ."""
+    try:
+        from fuser.reports.analysis import analyse
+        from fuser.reports.headline import cards_of
+        from fuser.reports.tables import summary_table
+    except ImportError:  # what the report needs is not installed: there are no means without it
+        return []
+    return [str(each) for each in cards_of(record, summary_table(analyse(record)))]
+
+
 def _print_summary(
     record: Record,
     folder: Path,
@@ -275,7 +286,7 @@ def _print_summary(
         click.echo(json.dumps({
             "run_id": record.run_id, "finished": record.finished, "rows": found,
             "record": str(folder / RECORD), "report": str(report) if report else None,
-            "notes": list(record.notes),
+            "notes": list(record.notes), "means": _means(record),
             "repeated": [asdict(each) | {"inside": each.inside} for each in repeats],
         }))
         return
@@ -284,6 +295,8 @@ def _print_summary(
     others = ", ".join(f"{count} {name}" for name, count in found.items() if name != "ok")
     others = f"; {others}" if others else ""
     click.echo(f"{found.get('ok', 0)} of {rows} rows measured{others}{ending}")
+    for line in _means(record):
+        click.echo(f"  {line}")
     for cell in record.cells:
         for each in cell.runs:
             if is_finding(each):
@@ -361,7 +374,8 @@ def cache(context: click.Context, as_json: bool) -> None:
         return
     click.echo(f"path     {found['path']}")
     click.echo(f"entries  {found['entries']}")
-    click.echo(f"bytes    {found['bytes']} of at most {found['limit_bytes']}")
+    sizes = [f"{found[name] / 2**20:,.1f} MiB" for name in ("bytes", "limit_bytes")]
+    click.echo(f"size     {sizes[0]} of at most {sizes[1]}")
 
 
 @cache.command()

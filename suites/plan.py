@@ -26,7 +26,7 @@ SCALING_OPERATIONS = (10, 40, 160, 640)
 
 # For the estimate of a run's length only; from runs on a machine with two cores.
 PROCESS_START_S = 1.0
-CEILINGS_S = 2.0
+CEILINGS_S = 2.5
 SCALING_S = 0.001  # an operation
 REFERENCES = 3  # evaluations in float64: before, during and after timing
 CHECKED_S = 2e-8  # an element of a result compared three times

@@ -155,7 +155,7 @@ def cell(
                 [seconds + sum(STAGES.values()) * scale * 1.04] * processes if compiled else [],
                 stages if compiled else {},
                 max_error_ulp=(0.5 + 0.4 * workload.operations**0.5) if timed else None,
-                tolerance=4.0 + workload.operations if timed else None,
+                tolerance=(4 + workload.operations) * 2.0**-23 if timed else None,
                 checked_calls=3 if timed else 0,
                 fallback_reasons=[reason] if status == "fell_back" else [],
                 kernels=(1 if variant.kind == "fused" else workload.operations)

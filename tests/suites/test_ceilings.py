@@ -3,14 +3,19 @@
 import numpy as np
 import pytest
 
+from fuser.reports.ceilings import working_set_class
 from fuser.suites import ceilings
 
 
-def test_working_sets_are_inside_and_beyond() -> None:
-    """Half of a core's cache, four times the last level, and bounded."""
-    assert ceilings.working_sets({"L2": 1 << 20, "L3": 8 << 20}) == (512 << 10, 32 << 20)
-    assert ceilings.working_sets({})[1] <= ceilings.MOST_BYTES
-    assert ceilings.working_sets({"L3": 1 << 30})[1] == ceilings.MOST_BYTES
+def test_working_sets_are_in_every_class() -> None:
+    """Half of a core's cache, two in the shared one, four times that one, and bounded."""
+    caches = {"L2": 1 << 20, "L3": 8 << 20}
+    assert ceilings.working_sets(caches) == [512 << 10, 1280 << 10, 2 << 20, 32 << 20]
+    classes = [working_set_class(each, caches) for each in ceilings.working_sets(caches)]
+    assert classes == ["L2", "L3", "L3", "memory"]
+    assert ceilings.working_sets({})[-1] <= ceilings.MOST_BYTES
+    assert ceilings.working_sets({"L3": 1 << 30})[-1] == ceilings.MOST_BYTES
+    assert ceilings.working_sets({"L2": 1 << 20, "L3": 1 << 20}) == [512 << 10, 4 << 20]
 
 
 @pytest.mark.parametrize("fused", [False, True])
@@ -19,14 +24,15 @@ def test_every_pass_counts_its_bytes(fused: bool) -> None:
     caches = {"L2": 64 << 10, "L3": 1 << 20}
     found = list(ceilings.measure(caches, 2, process=4, samples=2, fused=fused))
     kinds = {
-        (each["by"], each["name"], each["threads"], each["working_set_bytes"] > 1 << 20)
+        (each["by"], each["name"], each["threads"],
+         working_set_class(each["working_set_bytes"], caches))
         for each in found
     }
     assert kinds == {
-        (by, name, threads, beyond)
+        (by, name, threads, level)
         for by in (("numpy", "fuser") if fused else ("numpy",))
         for name in ("copy", "triad", "read")
-        for threads, beyond in ((1, False), (1, True), (2, True))
+        for threads, level in ((1, "L2"), (1, "L3"), (2, "L3"), (1, "memory"), (2, "memory"))
     }
     shares = {"copy": (2, 2), "read": (1, 1)}
     for each in found:

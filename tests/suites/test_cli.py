@@ -14,6 +14,7 @@ from fuser.reports.record import Cell, Machine, Record, Run, Samples, load
 from fuser.suites import cli
 from fuser.suites.exit_codes import ExitCode
 from fuser.suites.plan import Plan
+from tests.reports import synthetic
 from tests.suites import cheats
 from tests.tree import ROOT
 
@@ -257,3 +258,20 @@ def test_the_cache_is_shown_and_cleared(tmp_path: Path, monkeypatch: pytest.Monk
     cleared = CliRunner().invoke(cli.main, ["cache", "clear"])
     assert cleared.output == f"1 entries removed from {tmp_path}\n"
     assert [path.name for path in tmp_path.iterdir()] == ["kept.txt"]
+
+
+def test_both_means_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    """A row that compiled while it was timed is left out of the first mean, not of the second."""
+    known = [each for each in synthetic.WORKLOADS if each.name in ("axpy", "gelu_bias")]
+    record = synthetic.record(processes=2, blocks=2, workloads=known)
+    small = [cell for cell in record.cells if cell.size == "S"]
+    spoilt = replace(small[0], runs=[
+        replace(run, status="compiled_inside", reason="it compiled")
+        if run.variant == "fused" else run
+        for run in small[0].runs
+    ])
+    cli._print_summary(replace(record, cells=[spoilt, *small[1:]]), Path("run"), None, False)
+    shown = capsys.readouterr().out
+    (line,) = [each for each in shown.splitlines() if "Fused against eager" in each]
+    assert f"{len(small) - 1} of {len(small)} rows" in line
+    assert f"over {len(small)} rows, those left out at their measured time" in line
