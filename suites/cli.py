@@ -365,17 +365,18 @@ def cache(context: click.Context, as_json: bool) -> None:
     from fuser.backends.cpu import disk_cache
 
     known = disk_cache.entries()
+    size_bytes = sum(size for _, size, _ in known)
     found = {
         "path": str(disk_cache.folder()), "entries": len(known),
-        "bytes": sum(size for _, size, _ in known), "limit_bytes": disk_cache.LIMIT_BYTES,
+        "bytes": size_bytes, "limit_bytes": disk_cache.LIMIT_BYTES,
     }
     if as_json:
         click.echo(json.dumps(found))
         return
     click.echo(f"path     {found['path']}")
     click.echo(f"entries  {found['entries']}")
-    sizes = [f"{found[name] / 2**20:,.1f} MiB" for name in ("bytes", "limit_bytes")]
-    click.echo(f"size     {sizes[0]} of at most {sizes[1]}")
+    size, most = (each / 2**20 for each in (size_bytes, disk_cache.LIMIT_BYTES))
+    click.echo(f"size     {size:,.1f} MiB of at most {most:,.0f} MiB")
 
 
 @cache.command()
