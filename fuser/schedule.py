@@ -356,8 +356,8 @@ class _Planner:
             RealiseError: a reduction is needed in other loops than its own.
         """
         space, known = unit.space, {k: v for k, v in self.names.items() if k not in own}
-        chain = totals.across_chain if unit.across else totals.operand_chain
-        maker = SectionMaker(known, space, chain if unit.totals else None, across=unit.across)
+        of_total = totals.across_chain if unit.across else totals.operand_chain
+        maker = SectionMaker(known, space, of_total if unit.totals else None, across=unit.across)
         finished = []
         chains: dict[int, Chain] = {}
         try:
