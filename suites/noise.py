@@ -117,6 +117,11 @@ def unlike_before(record: Record, past: Sequence[Past]) -> list[str]:
     floor = usual_floor(past)
     if floor is not None and now.floor is not None and now.floor - 1 > 2 * (floor - 1):
         notes.append(
-            f"noise: equal things differed by {now.floor - 1:.1%}, usually by {floor - 1:.1%}"
+            f"noise: equal things differed by {apart(now.floor)}, usually by {apart(floor)}"
         )
     return notes
+
+
+def apart(ratio: float) -> str:
+    """Say how far equal things were from each other: 1.008 is 0.8%, 30 a factor of 30."""
+    return f"{ratio - 1:.1%}" if ratio < 2 else f"a factor of {ratio:,.3g}"
