@@ -219,8 +219,8 @@ def bind(
 
 
 def _scratch(launch: Launch, extent: Any, where: str) -> Iterator[tuple[str, int]]:
-    """The operand of the memory that a loop nest wants beside its arrays, if it does."""
-    size = getattr(extent, "scratch_bytes", 0)
+    """The operand of the memory that a backend wants from us for a loop nest, if it does."""
+    size = getattr(extent, "room_bytes", 0)
     if size:
         name = f"t.{where}"
         launch.fresh.append(Fresh(name, (size,), np.dtype(np.uint8), None))

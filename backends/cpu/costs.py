@@ -52,7 +52,7 @@ class Extent(NamedTuple):
         form: "plain", "split", "beside", "packed", "grouped", "along", "along split",
             "joined split", "along joined split", "long split" or "along long split"; with totals
             also "plain blocks" and "beside blocks".
-        scratch_bytes: memory that it wants for one call, at the last address in the block.
+        room_bytes: memory that it wants for one call, at the last address in the block.
     """
 
     outer: int
@@ -61,7 +61,7 @@ class Extent(NamedTuple):
     ochunk: int
     ichunk: int
     form: str = "plain"
-    scratch_bytes: int = 0
+    room_bytes: int = 0
 
 
 def counts_parts(extent: object) -> bool:

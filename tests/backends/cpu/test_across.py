@@ -136,6 +136,6 @@ def test_blocks_have_rows_enough() -> None:
     nest = launch.groups[0].kernel.nests[0]
     words, extent = across.lay_out(nest, [10_000, 700])
     assert words == [64, 157, 0]
-    assert extent.scratch_bytes == 64 * 2 * 8 * (700 + across.PADDING)
+    assert extent.room_bytes == 64 * 2 * 8 * (700 + across.PADDING)
     assert across.lay_out(nest, [8, 100_000])[0] == [1, 8, 0]
     assert across.lay_out(nest, [0, 7])[0] == [1, 0, 0]
