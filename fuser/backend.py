@@ -260,11 +260,15 @@ def adopted_leaves(leaves: list[Any]) -> list[Any]:
 def backend_of(arrays: Iterable[Any]) -> str:
     """The name of the backend that owns the arrays; "cpu" when there are none.
 
+    NumPy's scalars go where the arrays are.
+
     Raises:
         BackendError: no backend owns one of them, or two backends do.
     """
     names: list[str] = []
     for array in arrays:
+        if isinstance(array, np.generic):
+            continue
         module = type(array).__module__.partition(".")[0]
         name = "cpu" if module == "numpy" else "gpu" if module == "cupy" else _owner(array)
         if name not in names:

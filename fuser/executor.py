@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,11 +56,12 @@ def execute(
         OverflowError: a Python integer does not fit the dtype that it meets.
     """
     backend_name = device_of(arrays.values(), given)
+    backend = get_backend(backend_name)
     buffers = {
-        name: array if isinstance(array, np.ndarray) else _as_array(array)
+        name: array if isinstance(array, np.ndarray) else _as_array(array, backend)
         for name, array in arrays.items()
     }
-    direct = direct_targets(spec, buffers, given or {}, get_backend(backend_name))
+    direct = direct_targets(spec, buffers, given or {}, backend)
     copies = {place: target for place, target in (given or {}).items() if place not in direct}
     buffers.update((f"o{place}", target) for place, target in direct.items())
     launch = bound(spec, buffers, sizes, backend_name)
@@ -72,16 +73,15 @@ def execute(
         )
     outputs = [buffers[buffer.name] for buffer in spec.plan.outputs]
     for place, target in copies.items():
-        np_like = get_backend(backend_name).array_module
-        np_like.copyto(target, outputs[place])
+        backend.array_module.copyto(target, outputs[place])
         outputs[place] = target
     counters.count("launches", launch.kernel_count)
     return outputs
 
 
-def _as_array(value: Any) -> Any:
-    """A 0-d array for a NumPy scalar; other arrays as they are."""
-    return np.asarray(value) if isinstance(value, np.generic) else value
+def _as_array(value: Any, backend: Backend) -> Any:
+    """A 0-d array of the backend's for a NumPy scalar; other arrays as they are."""
+    return backend.array_module.asarray(value) if isinstance(value, np.generic) else value
 
 
 def bound(
@@ -119,7 +119,7 @@ def known_launch(
         return None
     key = (
         device_of(buffers.values()),
-        *((k, np.shape(a), getattr(a, "strides", ())) for k, a in buffers.items()),
+        *((k, a.shape, a.strides) for k, a in buffers.items()),
     )
     return spec.launches.get(key)
 
@@ -144,6 +144,14 @@ def device_of(arrays: Any, given: Mapping[int, Any] | None = None) -> str:
     return name
 
 
+def planned_for(arrays: Iterable[Any]) -> Backend:
+    """The backend that a call is planned for, whether it can run here or not."""
+    try:
+        return get_backend(config.current().backend or backend_of(arrays))
+    except BackendError:  # arrays on several devices: running them says so
+        return get_backend("cpu")
+
+
 def check_shape(target: Any, shape: tuple[int, ...]) -> None:
     """Check an array of `out=` against the shape of its result.
 
@@ -152,6 +160,11 @@ def check_shape(target: Any, shape: tuple[int, ...]) -> None:
     """
     if target.shape != shape:
         raise ShapeError(f"out has shape {target.shape}, the result has {shape}")
+
+
+def is_read_only(array: Any) -> bool:
+    """Whether an array says that it must not be written into; CuPy's arrays never do."""
+    return not getattr(array.flags, "writeable", True)
 
 
 def direct_targets(

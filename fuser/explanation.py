@@ -198,7 +198,8 @@ def explain_call(function: FusedFunction, args: Any, kwargs: Any) -> Explanation
     if spec is None:
         found._sizes = call.sizes
         return found
-    spec = partition.in_terms_of(spec, trace.graph)
+    backend = executor.planned_for(call.arrays.values())
+    spec = partition.served_by(partition.in_terms_of(spec, trace.graph), backend)
     found._spec, found._sizes = spec, {**trace.hints, **call.sizes}
     specs = partition.specs_of(spec)
     applied = Counter(f"{a.table}: {a.equation}  {a.line}" for one in specs for a in one.applied)

@@ -80,7 +80,7 @@ class _Operands:
             return f"host({value.text!r})"
         if isinstance(value, np.generic) and externs.named_dtype(value.dtype):
             return self._add(value, make_constant(value, value.dtype), True)
-        if isinstance(value, np.ndarray):
+        if isinstance(value, np.ndarray) or hasattr(value, "__cuda_array_interface__"):
             array = self.tracing.capture(value)
             return self._add(array, array.node, False)
         return None

@@ -235,7 +235,7 @@ def resolve(name: str) -> Callable[..., Any]:
 
 def updated(array: Any, chain: Sequence[tuple[str, str]], index: Any, value: Any) -> Any:
     """A copy of an array after `array[views][index] = value`."""
-    new = array.copy("K") if isinstance(array, np.ndarray) else array.copy()
+    new = array.copy("K") if views.is_array(array) else array.copy()
     seen = new
     for name, payload in chain:
         seen = views.apply_views(seen, [(name, payload)], {}, np)
@@ -329,11 +329,9 @@ def _check(node: Node, call: Call, value: Any, operands: Sequence[Any]) -> None:
 
 def shares_memory(value: Any, operands: Sequence[Any]) -> bool:
     """Whether a result may look at an operand's memory."""
-    if type(value) is not np.ndarray:
+    if not views.is_array(value):
         return False
-    return any(
-        isinstance(array, np.ndarray) and np.may_share_memory(value, array) for array in operands
-    )
+    return any(views.is_array(array) and np.may_share_memory(value, array) for array in operands)
 
 
 def _bind(node: Node, shape: Sequence[int], numbers: dict[str, Any]) -> None:

@@ -166,7 +166,7 @@ def _value(
     if name == "concatenate":
         return module.concatenate(operands, axis=int(node.payload))
     if name == "update":
-        new = operands[0].copy("K") if isinstance(operands[0], np.ndarray) else operands[0].copy()
+        new = operands[0].copy("K") if views.is_array(operands[0]) else operands[0].copy()
         new[regions.slices(node.payload, numbers)] = operands[1]
         return new
     if node.op.structure:

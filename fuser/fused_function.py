@@ -332,7 +332,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         names = [p.name for p in trace.graph.parameters]
         for parameter, output, region in trace.writes:
             array = call.arrays[names[parameter]]
-            if not array.flags.writeable:
+            if executor.is_read_only(array):
                 raise ValueError("output array is read-only")
             given[output] = array[regions.slices(region, call.sizes)] if region else array
         if spec is None:

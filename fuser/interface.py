@@ -425,12 +425,15 @@ def set_num_threads(count: int) -> None:
     config.change(num_threads=count)
 
 
-def fusion_candidates(graph: Graph, sizes: dict[str, int] | None = None) -> Any:
+def fusion_candidates(
+    graph: Graph, sizes: dict[str, int] | None = None, backend: str = "cpu"
+) -> Any:
     """Every pair of operations that was considered for fusing.
 
     Args:
         graph: the graph.
         sizes: lengths by symbol, for bytes; 1024 for each symbol by default.
+        backend: "cpu", "gpu", or a registered backend: they may fuse differently.
 
     Returns:
         A DataFrame: first, second, kind, score, bytes_saved, fused, reason.
@@ -439,4 +442,5 @@ def fusion_candidates(graph: Graph, sizes: dict[str, int] | None = None) -> Any:
     from fuser.candidates import candidates
 
     prepared = partition.prepare(_graph(graph), "fused")
-    return candidates(partition.in_terms_of(prepared, graph), sizes)
+    described = partition.in_terms_of(prepared, graph)
+    return candidates(partition.served_by(described, get_backend(backend)), sizes)

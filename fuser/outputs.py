@@ -52,7 +52,7 @@ def targets_of(trace: Trace, out: Any, sizes: Mapping[str, int]) -> dict[int, An
             raise Unsupported("unsupported-argument", "out=", f"dtype {target.dtype}", "")
         if all(symbol in sizes for dim in node.shape for symbol in dims.symbols(dim)):
             executor.check_shape(target, tuple(dims.evaluate(dim, sizes) for dim in node.shape))
-        if not target.flags.writeable:
+        if executor.is_read_only(target):
             raise ValueError("output array is read-only")
         targets[leaf.index] = target
     return targets

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fuser import compiler, counters, dims, externs, kernel_cache
+from fuser.backend import Backend
 from fuser.compiler import compile_upfront
 from fuser.errors import Reason
 from fuser.graph import (
@@ -25,6 +26,7 @@ from fuser.graph import (
 )
 from fuser.labels import labels_of
 from fuser.program import Program, Seam, Stage
+from fuser.records import changed
 from fuser.specs import KernelSpec
 
 Chain = tuple[tuple[str, str], ...]
@@ -59,6 +61,19 @@ def in_terms_of(prepared: KernelSpec | Program, graph: Graph) -> KernelSpec | Pr
         return compiler.in_terms_of(prepared, graph)
     options = (prepared.mode, prepared.fastmath, prepared.checked)
     return _Splitter(graph, options, describing=True).program(prepared.key)
+
+
+def served_by(prepared: KernelSpec | Program, backend: Backend) -> KernelSpec | Program:
+    """What was prepared, as a backend runs it: see `compiler.served_by`."""
+    if isinstance(prepared, KernelSpec):
+        return compiler.served_by(prepared, backend)
+    steps = tuple(
+        Stage(compiler.served_by(step.spec, backend), step.stored)
+        if isinstance(step, Stage)
+        else step
+        for step in prepared.steps
+    )
+    return changed(prepared, steps=steps)
 
 
 class _Splitter:

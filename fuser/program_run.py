@@ -118,7 +118,8 @@ def _run_seam(seam: Seam, values: dict[str, Any], numbers: dict[str, Any]) -> No
         value = values[name]
         if chain:
             sizes = {key: n for key, n in numbers.items() if key.startswith("n")}
-            value = views.apply_views(np.asarray(value), chain, sizes, np)
+            value = value if views.is_array(value) else np.asarray(value)
+            value = views.apply_views(value, chain, sizes, np)
         operands.append(value)
     try:
         with phase("numpy", seam.reason.operation):
@@ -141,7 +142,7 @@ def _outputs(
         if place in given and given[place] is not value:
             np.copyto(given[place], value, casting="same_kind")
             value = given[place]
-        elif name in taken and isinstance(value, np.ndarray):
+        elif name in taken and views.is_array(value):
             value = value.copy("K")
         taken.add(name)
         results.append(value)

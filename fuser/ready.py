@@ -122,7 +122,7 @@ class Writes:
         """Add the arrays to write into to those of a call; whether it may run so."""
         share = self._share
         for name in self._written:
-            if not arrays[name].flags.writeable:
+            if executor.is_read_only(arrays[name]):
                 return False
         for first, then in self._apart:
             if arrays[first] is arrays[then] or share(arrays[first], arrays[then]):

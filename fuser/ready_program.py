@@ -70,6 +70,11 @@ class _StageStep:
         line.stage(self._step, self._function, self._names)
 
 
+def _array(value: Any) -> Any:
+    """An array for a scalar."""
+    return value if views.is_array(value) else np.asarray(value)
+
+
 class _SeamStep:
     """One NumPy function between kernels."""
 
@@ -84,9 +89,7 @@ class _SeamStep:
             PatternMiss, CallFailed: as `externs.run` does.
         """
         operands = [
-            views.apply_views(np.asarray(values[name]), chain, numbers, np)
-            if chain
-            else values[name]
+            views.apply_views(_array(values[name]), chain, numbers, np) if chain else values[name]
             for name, chain in self._step.operands
         ]
         results = externs.run(self._step.nodes, operands, numbers)
@@ -191,7 +194,7 @@ def make_ready_program(call: Call, program: Program) -> ReadyProgram | None:
     made = [name for step in program.steps for name in step.stored]
     if len(set(program.outputs)) < len(program.outputs) or not set(program.outputs) <= set(made):
         return None
-    if any(not isinstance(array, np.ndarray) for array in call.arrays.values()):
+    if not all(map(views.is_array, call.arrays.values())):
         return None
     if any(node for seam in program.seams for node in seam.nodes if _shares(node)):
         return None

@@ -42,14 +42,14 @@ class StraightLine:
         self._program = program
         for name, value in program.constants.items():
             self._names[name] = self._object(value)
-            if not isinstance(value, np.ndarray):
+            if not views.is_array(value):
                 self._generic.add(name)
 
     def argument(self, name: str, place: int, value: Any) -> None:
         """Take an argument if its kind, and an array's layout, are those of `value`."""
         variable = self._name(name)
         self._lines.append(f"{variable} = args[{place}]")
-        if isinstance(value, np.ndarray):
+        if views.is_array(value):
             self._compare(variable, value, owned=False)
         else:
             self._numbers.append(name)
@@ -107,10 +107,10 @@ class StraightLine:
             results = [f"r[{place}]" for place in places]
         for value, result, stored in zip(found, results, step.stored, strict=True):
             name = self._name(stored)
-            if not isinstance(value, np.ndarray):
+            if not views.is_array(value):
                 self._generic.add(stored)
             self._lines.append(f"{name} = {result}")
-            if isinstance(value, np.ndarray) and self._is_internal(stored):
+            if views.is_array(value) and self._is_internal(stored):
                 self._miss(self._changed(name, value, "shape"))  # kernels look at all the rest
             else:
                 self._compare(name, value)
@@ -135,7 +135,7 @@ class StraightLine:
         tests = [f"type({name}) is not {self._object(type(value))}"]
         dtype = self._object(value.dtype)
         tests.append(f"({name}.dtype is not {dtype} and {name}.dtype != {dtype})")
-        if isinstance(value, np.ndarray):
+        if views.is_array(value):
             tests += self._changed(name, value, "shape", "strides")
             if owned:
                 tests.append(f"{name}.base {'is not' if value.base is None else 'is'} None")

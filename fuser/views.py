@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from fuser import dims, infer
 from fuser.dims import Dim
 from fuser.records import record
@@ -198,6 +200,11 @@ def _reshape(layout: Layout, shape: tuple[int, ...], symbolic: tuple[Dim, ...]) 
         result[k] = tail
     repeated = tuple(n != 1 and s == 0 for n, s in zip(shape, result, strict=True))
     return Layout(layout.offset, shape, tuple(result), symbolic, repeated)
+
+
+def is_array(value: Any) -> bool:
+    """Whether a value is an array, NumPy's or CuPy's, and no scalar."""
+    return hasattr(value, "strides") and not isinstance(value, np.generic)
 
 
 def calls_of(views: Sequence[View], sizes: Mapping[str, int]) -> Iterator[tuple[str, Any]]:

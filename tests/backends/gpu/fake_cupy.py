@@ -59,6 +59,15 @@ class _Memory:
         return _Memory(self.ptr + offset, self.device_id, self.owner)
 
 
+class Flags:
+    """As cupy.ndarray.flags: nothing says whether an array may be written into."""
+
+    def __init__(self, host: Any) -> None:
+        self.c_contiguous, self.f_contiguous = host.c_contiguous, host.f_contiguous
+        self.owndata = host.owndata
+        self.fnc, self.forc = host.fnc, host.forc
+
+
 class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801 - CuPy's name
     """An array of the double: a NumPy array that nobody else sees."""
 
@@ -85,6 +94,16 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801 - CuPy's name
     def data(self) -> _Memory:
         """Where it begins."""
         return _Memory(self._host.__array_interface__["data"][0], self.device_id, self._host)
+
+    @property
+    def flags(self) -> Flags:
+        """Of its memory's order."""
+        return Flags(self._host.flags)
+
+    @property
+    def base(self) -> Any:
+        """The array that this one is a view of."""
+        return None if self._host.base is None else wrap(self._host.base)
 
     @property
     def T(self) -> Any:
