@@ -11,6 +11,7 @@ from fuser import dims, infer
 from fuser.errors import Unsupported
 from fuser.graph import Node, make_constant
 from fuser.reductions import NO_VALUE, as_traced, axes_of, given, reduce
+from fuser.scalars import HostScalar
 from fuser.traced_array import TracedArray
 from fuser.tracer import Tracing
 
@@ -111,13 +112,16 @@ def _var_node(
         return tracing.cast(tracing.node("divide", [total.node, rest]), outer)
     count = _count_of(tracing, x, axes_of(x, axis))
     if freedom:
-        count = count - freedom
-    if tracing.size_of(count) <= 0:
-        raise Unsupported("unsupported-argument", "np.var", "no degrees of freedom")
-    if not isinstance(count, (int, float)):
-        tracing.guard_value(f"({count.text}) > 0", True)
+        count = _at_least_none(tracing, count - freedom)
     divisor = tracing.operand_node(count, inner)
     return tracing.cast(tracing.node("divide", [total.node, divisor]), outer)
+
+
+def _at_least_none(tracing: Tracing, count: Any) -> Any:
+    """Degrees of freedom, of which there are never fewer than 0: then NaN or infinity comes out."""
+    if type(count) is not HostScalar:
+        return max(count, 0)
+    return HostScalar(tracing, f"max({count.text}, 0)", max(count.hint, 0))
 
 
 def std(

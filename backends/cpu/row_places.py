@@ -81,7 +81,7 @@ class RowPlaces(RowReduction):
     def _wide_lanes(self, stage: int) -> int:
         """Elements of a turn; places are wider than many elements, but there is one a row."""
         names = [self.nest.dtype_of(number) for number in self.stages.needed(stage)]
-        size = max(4, *(np.dtype(name).itemsize for name in names))
+        size = max([4, *(np.dtype(name).itemsize for name in names)])
         return VECTORS * max(1, self.module.features.vector_bytes // size)
 
     def _by_blocks(self, stage: int, running: list[Accumulator]) -> bool:

@@ -1,5 +1,6 @@
 """Reductions give what NumPy gives, alone and among pointwise work, in one kernel if they can."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -306,6 +307,33 @@ def test_norms_of_every_order(dtype: str) -> None:
         fused = fuser.fuse(lambda x, o=options: np.linalg.norm(x, **o), fallback="error")
         _same(fused(x), np.linalg.norm(x, **options), 1e-5 if dtype == "f4" else 1e-12)
         assert len(fused.explain(x).groups) == 1
+
+
+@pytest.mark.parametrize("ddof", [0, 1, 1.5, 3])
+def test_no_degrees_of_freedom_are_left(ddof: float) -> None:
+    """One kernel for any length: none left gives NaN or infinity, whatever came before."""
+    fused = fuser.fuse(lambda x: (np.var(x, axis=0, ddof=ddof), x.std(ddof=ddof)), fallback="error")
+    for rows in (5, 1, 0, 2):
+        x = GENERATOR.normal(size=(rows, 4))
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            expected = np.var(x, axis=0, ddof=ddof), x.std(ddof=ddof)
+        for one, other in zip(fused(x), expected, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def test_the_place_of_an_extreme_among_places() -> None:
+    """Of what a nest reduces along its rows, in those very rows: nothing is loaded for it."""
+    x = GENERATOR.normal(size=(3, 3)).astype("f4")
+
+    def both(x: Any) -> Any:
+        twice = np.append(x, x, axis=0)
+        twice[::-1, -3:-1] = 1
+        first = twice[2:, -3:-1].argmin(axis=1, keepdims=True)
+        return np.minimum(first, first), first * first.argmin(axis=-1, keepdims=True)
+
+    for one, other in zip(fuser.fuse(both, fallback="error")(x), both(x), strict=True):
+        _same(one, other)
 
 
 def test_counts_lie_in_memory_as_numpys() -> None:
