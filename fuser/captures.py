@@ -114,12 +114,19 @@ def find_guards(function: Callable[..., Any], objects: Iterable[Any] = ()) -> li
         function: a Python function or method.
         objects: further objects whose attributes the function may read (`self` …).
     """
+    return look_around(function, objects)[0]
+
+
+def look_around(
+    function: Callable[..., Any], objects: Iterable[Any] = ()
+) -> tuple[list[NameGuard], list[Any]]:
+    """What `find_guards` finds, and the objects that were met."""
     collector = _Collector()
     collector.callable(function)
     for thing in objects:
         collector.contents(thing)
     collector.settle()
-    return collector.guards
+    return collector.guards, collector.objects
 
 
 class _Collector:
@@ -129,7 +136,7 @@ class _Collector:
         self.guards: list[NameGuard] = []
         self.names: set[str] = set()
         self._seen: set[int] = set()
-        self._objects: list[Any] = []
+        self.objects: list[Any] = []
         self._guarded: set[tuple[int, str]] = set()
 
     def callable(self, thing: Any) -> None:
@@ -167,9 +174,9 @@ class _Collector:
     def settle(self) -> None:
         """Look at objects again until the methods found there name nothing new."""
         before = -1
-        while before != len(self.names) + len(self._objects):
-            before = len(self.names) + len(self._objects)
-            for thing in list(self._objects):
+        while before != len(self.names) + len(self.objects):
+            before = len(self.names) + len(self.objects)
+            for thing in list(self.objects):
                 self.attributes(thing)
 
     def value(self, scope: Any, name: str, value: Any, owner: Any = None) -> None:
@@ -180,7 +187,7 @@ class _Collector:
         self._guarded.add(key)
         if isinstance(value, ModuleType):
             if value.__name__.partition(".")[0] not in _STABLE:
-                self._objects.append(value)
+                self.objects.append(value)
             return
         if isinstance(value, _SCALARS):
             self._add(NameGuard(scope, name, value, True))
@@ -199,7 +206,7 @@ class _Collector:
         self.callable(value)
         if not isinstance(value, FunctionType):
             self._seen.add(id(value))
-            self._objects.append(value)
+            self.objects.append(value)
 
     def attributes(self, thing: Any) -> None:
         """Guard the attributes of an object that the code names, and follow its methods."""

@@ -14,6 +14,7 @@ import numpy as np
 from fuser import captures, counters, executor, fallback, native_call, regions, timeline, trees
 from fuser.backend import adopted_leaves
 from fuser.call_keys import parameter_names, signature
+from fuser.effects import Surroundings
 from fuser.errors import ArgumentError, Reason, ShapeError, Unsupported
 from fuser.executor import CannotRun
 from fuser.externs import CallFailed, PatternMiss
@@ -273,13 +274,16 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
             raise CannotRun(entry.refused, lasting=not entry.found)
         objects = [leaf for leaf in leaves if not isinstance(leaf, (np.ndarray, np.generic))]
         entry.errors.raise_known(leaves)
-        names = captures.find_guards(self.__wrapped__, objects)
+        names, met = captures.look_around(self.__wrapped__, objects)
+        around = Surroundings(names, met)
         guarded = sum(bool(s.trace.value_guards or s.trace.hints) for s in entry.found)
         try:
             if guarded >= VALUE_LIMIT:
                 raise Unsupported("value-guards", self._name, f"{guarded} values so far", "")
             with phase("trace", self._name):
-                trace, constants = trace_purely(self.__wrapped__, structure, leaves, self._name)
+                trace, constants = trace_purely(
+                    self.__wrapped__, structure, leaves, self._name, around
+                )
         except Unsupported as error:
             if error.reason.code not in ("scalar-range", "runtime-check"):  # of these values only
                 entry.refused, entry.refused_names = error.reason, names

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from fuser.effects import Surroundings
 from fuser.errors import FuserError, Unsupported
-from fuser.trace_result import Trace
+from fuser.trace_result import OutStatic, Trace
 from fuser.tracer import trace_call
 
 #: Functions whose code is looked at; one that needs more is traced twice.
@@ -39,9 +40,17 @@ _NUMPY = frozenset("linalg fft array asarray zeros ones full arange eye finfo ii
 
 
 def trace_purely(
-    function: Callable[..., Any], structure: Any, leaves: list[Any], name: str
-) -> tuple[Trace, dict[str, Any]]:
+    function: Callable[..., Any], structure: Any, leaves: list[Any], name: str,
+    around: Surroundings | None = None,
+) -> tuple[Trace, dict[str, Any]]:  # fmt: skip
     """Trace, and trace again where the code does not show that the function is pure.
+
+    Args:
+        function: what is traced.
+        structure: how its arguments nest.
+        leaves: the arguments.
+        name: what the function is called, for messages.
+        around: what it may change, which is put back.
 
     Returns:
         The first trace, and captured arrays that the function makes anew each time.
@@ -52,18 +61,45 @@ def trace_purely(
     from fuser.extern_tracing import Replay
 
     replay = Replay()
+    around = Surroundings((), ()) if around is None else around
+
+    def trace() -> Trace:
+        try:
+            found = trace_call(function, structure, leaves, replay)
+        except BaseException:
+            around.undo()
+            raise
+        if changed := around.undo():
+            raise Unsupported("impure", name, f"it changes {changed}", "")
+        return found
+
     try:
-        first = trace_call(function, structure, leaves, replay)
-        alone = not first.graph.captured and not first.graph.has_externs
+        first = trace()
+        objects = [leaf for leaf in first.leaves if _is_object(leaf, leaves)]
+        alone = not first.graph.captured and not first.graph.has_externs and not objects
         if alone and is_evident(function, leaves):
             return first, {}
-        second = trace_call(function, structure, leaves, replay)
+        second = trace()
     except (FuserError, OverflowError):  # a Python int that does not fit: as at later calls
         raise
     except Exception as error:
         found = f"{type(error).__name__}: {error}"
         raise Unsupported("not-traceable", name, found) from error
-    return first, compare(first, second, name)
+    fresh = compare(first, second, name)
+    for one, other in zip(first.leaves, second.leaves, strict=True):
+        if _is_object(one, leaves) and other.value is not one.value:
+            kind = type(one.value).__name__
+            raise Unsupported("array-conversion", name, f"it returns a {kind}, made anew")
+    return first, fresh
+
+
+def _is_object(leaf: Any, arguments: Iterable[Any]) -> bool:
+    """Whether an output may hold stand-ins for arrays: an object of which no more is known."""
+    if not isinstance(leaf, OutStatic) or type(leaf.value) is np.ndarray:
+        return False
+    value = leaf.value
+    known = _is_plain(value) or isinstance(value, (type, bytes, range, slice, type(Ellipsis)))
+    return not known and not any(value is argument for argument in arguments)
 
 
 def compare(first: Trace, second: Trace, name: str) -> dict[str, Any]:

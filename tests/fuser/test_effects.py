@@ -1,0 +1,129 @@
+"""What a function changes outside of itself: such a call runs as NumPy would run it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuser
+
+X = np.linspace(-1, 1, 5)
+SEEN: list[Any] = []
+
+
+class Optimiser:
+    """State in attributes."""
+
+    def __init__(self) -> None:
+        self.momentum = np.zeros(5)
+        self.steps = 0
+        self.history: list[Any] = []
+
+    def step(self, weights: Any, gradient: Any) -> Any:
+        """Rebinds attributes."""
+        self.steps += 1
+        self.momentum = 0.9 * self.momentum + 0.1 * gradient
+        return weights - self.momentum / (1 - 0.9**self.steps)
+
+    def note(self, weights: Any, gradient: Any) -> Any:
+        """Appends to a list."""
+        self.history.append((gradient * gradient).sum())
+        return weights - gradient
+
+    def keep(self, weights: Any, gradient: Any) -> Any:
+        """Makes a new attribute."""
+        self.last = np.exp(gradient)
+        return weights - self.last
+
+    def remember(self, weights: Any, gradient: Any) -> Any:
+        """Stores in a global list."""
+        SEEN.append(gradient + 1)
+        return weights * 2
+
+
+@dataclass
+class State:
+    """Arrays as fields."""
+
+    place: Any
+    speed: Any
+
+
+def state_of(thing: Any) -> Any:
+    """All that an optimiser, or the list, holds."""
+    return repr((vars(thing), SEEN))
+
+
+@pytest.mark.parametrize("name", ["step", "note", "keep", "remember"])
+def test_attributes_and_lists_hold_what_the_plain_function_leaves(name: str) -> None:
+    """Three calls in a row: the same results, and the same state after each."""
+    found: list[list[Any]] = []
+    for fused in (False, True):
+        SEEN.clear()
+        thing = Optimiser()
+        method = getattr(thing, name)
+        call = fuser.fuse(method, fallback="allow") if fused else method
+        log: list[Any] = []
+        for turn in range(3):
+            log += [call(X * turn, X + turn), state_of(thing)]
+        found.append(log)
+    for one, other in zip(*found, strict=True):
+        assert type(one) is type(other)
+        np.testing.assert_array_equal(one, other)
+
+
+def test_the_reason_names_what_is_changed() -> None:
+    """Under `fallback="error"`; the attribute is as it was."""
+    thing = Optimiser()
+    with pytest.raises(fuser.FusionError, match="momentum"):
+        fuser.fuse(thing.step, fallback="error")(X, X)
+    assert thing.steps == 0
+    assert type(thing.momentum) is np.ndarray
+    assert not thing.momentum.any()
+
+
+def test_a_cache_that_is_full_is_no_change() -> None:
+    """The call that fills it runs in NumPy, the next ones are fused."""
+    cache: dict[str, Any] = {}
+
+    def windowed(x: Any) -> Any:
+        if "window" not in cache:
+            cache["window"] = np.hanning(5)
+        return x * cache["window"] + 1
+
+    fused = fuser.fuse(windowed, fallback="allow")
+    np.testing.assert_array_equal(fused(X), X * np.hanning(5) + 1)
+    np.testing.assert_array_equal(fused(X), X * np.hanning(5) + 1)
+    assert type(cache["window"]) is np.ndarray
+    assert not fused.explain(X).fallbacks
+
+
+def test_objects_made_by_the_function_hold_arrays() -> None:
+    """An instance, a generator, a function: none of them keeps a stand-in."""
+
+    def advance(x: Any) -> Any:
+        return State(x + 1, x * 2)
+
+    def lazily(x: Any) -> Any:
+        return (part * 2 for part in [x, x + 1])
+
+    def later(x: Any) -> Any:
+        doubled = x * 2
+        return lambda: doubled
+
+    state = fuser.fuse(advance, fallback="allow")(X)
+    np.testing.assert_array_equal(state.place, X + 1)
+    np.testing.assert_array_equal(state.speed, X * 2)
+    for part, wanted in zip(fuser.fuse(lazily, fallback="allow")(X), lazily(X), strict=True):
+        np.testing.assert_array_equal(part, wanted)
+    np.testing.assert_array_equal(fuser.fuse(later, fallback="allow")(X)(), X * 2)
+
+
+def test_an_argument_that_is_an_object_may_be_returned() -> None:
+    """The very object."""
+    state = State(X, X)
+    fused = fuser.fuse(lambda s, x: (s, x + s.place), fallback="error")
+    same, total = fused(state, X)
+    assert same is state
+    np.testing.assert_array_equal(total, X + X)
