@@ -56,20 +56,28 @@ class Section:
         """Whether an operand has no memory: its elements are their own places."""
         return self.operands[k].counted
 
-    def may_alias(self, k: int) -> bool:
-        """Whether an output may be this very input: `out=` one array, read where it is written.
+    def may_be(self, k: int) -> list[int]:
+        """The outputs that may be this very input: `out=` one array, read where it is written.
 
-        The executor allows no other overlap, and this one only for a kernel's only output.
+        The executor allows no other overlap, and this one only where the nest is a plan's only
+        one; several outputs only where nothing is reduced.
         """
-        if self.several or len(self.nest.stores) != 1 or self.is_counted(k):
-            return False
-        load, store = self.operands[k], self.operands[-1]
-        same_size = cxx.itemsize(load.dtype) == cxx.itemsize(store.dtype)
-        return same_size and load.access == store.access
+        stores = range(len(self.nest.loads), len(self.operands))
+        reduces = self.nest.strategy != "map"
+        if self.several or (reduces and len(stores) != 1) or self.is_counted(k):
+            return []
+        load = self.operands[k]
+        size = cxx.itemsize(load.dtype)
+        return [
+            place
+            for place in stores
+            if cxx.itemsize(self.operands[place].dtype) == size
+            and self.operands[place].access == load.access
+        ]
 
     def alone(self, k: int) -> str:
         """Whether an input can be read through the read-only path."""
-        return f"alone{k}" if self.may_alias(k) else "true"
+        return f"alone{k}" if self.may_be(k) else "true"
 
     def fetch(self, k: int, address: str) -> str:
         """Read one element."""
@@ -91,10 +99,10 @@ class Section:
                 lines.append(
                     f"const bool aligned{k} = (({' | '.join(parts)}) & {size - 1}) == 0;"
                 )
-        last = len(self.operands) - 1
         for k in range(len(self.nest.loads)):
-            if self.may_alias(k):
-                lines.append(f"const bool alone{k} = a.p{k} != a.p{last};")
+            others = " && ".join(f"a.p{k} != a.p{place}" for place in self.may_be(k))
+            if others:
+                lines.append(f"const bool alone{k} = {others};")
         if self.flagged:
             lines.append("bool bad = false;")
         return lines

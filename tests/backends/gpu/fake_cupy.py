@@ -23,204 +23,41 @@ from fuser.backend import CompileError
 from fuser.backends.gpu import device
 from fuser.backends.gpu.arguments import Arguments
 from fuser.backends.gpu.variants import Variant
+from tests.backends.gpu.fake_arrays import (
+    CUDARuntimeError,
+    Memory,
+    check,
+    current,
+    ndarray,
+    state,
+    unwrap,
+    wrap,
+)
 from tests.backends.gpu.host import host_library, host_unit
 from tests.requirements import find
 
 #: What the double says it is: two devices of compute capability 9.0.
 ATTRIBUTES = {"MultiProcessorCount": 1, "MaxSharedMemoryPerBlockOptin": 227 << 10}
 DEVICES = 2
-_current = [0]
-#: What tests change: whether work is being captured; whether anything but launches and the pool is
-#: an error meanwhile; whether the thread has a context.
-state: dict[str, Any] = {"capturing": False, "strict": False, "context": 1}
-
-
-def _check(what: str) -> None:
-    """Refuse what a CUDA graph cannot capture."""
-    if state["strict"]:
-        raise CUDARuntimeError(f"cudaErrorStreamCaptureUnsupported: {what}")
-
-
-class CUDARuntimeError(RuntimeError):
-    """As cupy.cuda.runtime.CUDARuntimeError."""
-
-
 class NVRTCError(RuntimeError):
     """As cupy.cuda.nvrtc.NVRTCError."""
-
-
-class _Memory:
-    """Where an array begins, and on which device."""
-
-    def __init__(self, ptr: int, device_id: int, owner: Any) -> None:
-        self.ptr, self.device_id, self.owner = ptr, device_id, owner
-
-    def __add__(self, offset: int) -> _Memory:
-        return _Memory(self.ptr + offset, self.device_id, self.owner)
-
-
-class Flags:
-    """As cupy.ndarray.flags: nothing says whether an array may be written into."""
-
-    def __init__(self, host: Any) -> None:
-        self.c_contiguous, self.f_contiguous = host.c_contiguous, host.f_contiguous
-        self.owndata = host.owndata
-        self.fnc, self.forc = host.fnc, host.forc
-
-
-class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801 - CuPy's name
-    """An array of the double: a NumPy array that nobody else sees."""
-
-    __array_priority__ = 100
-
-    def __init__(
-        self, shape: Any, dtype: Any = float, memptr: Any = None, strides: Any = None
-    ) -> None:
-        self.device_id = _current[0]
-        if memptr is None:
-            self._host = np.empty(shape, dtype)
-            return
-        kind = np.dtype(dtype)
-        steps = strides or np.empty(shape, kind).strides
-        interface = {
-            "data": (memptr.ptr, False), "shape": tuple(shape), "strides": steps,
-            "typestr": kind.str, "version": 3,
-        }  # fmt: skip
-        holder = type("Holder", (), {"__array_interface__": interface})()
-        holder.owner = memptr.owner
-        self._host = np.asarray(holder)
-
-    @property
-    def data(self) -> _Memory:
-        """Where it begins."""
-        return _Memory(self._host.__array_interface__["data"][0], self.device_id, self._host)
-
-    @property
-    def flags(self) -> Flags:
-        """Of its memory's order."""
-        return Flags(self._host.flags)
-
-    @property
-    def base(self) -> Any:
-        """The array that this one is a view of."""
-        return None if self._host.base is None else wrap(self._host.base)
-
-    @property
-    def T(self) -> Any:
-        """The transpose."""
-        return wrap(self._host.T)
-
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        return {**self._host.__array_interface__, "version": 3}
-
-    def get(self) -> Any:
-        """A copy in the host's memory."""
-        _check("a copy to the host")
-        return self._host.copy()
-
-    def __array__(self, *_: Any, **__: Any) -> Any:
-        raise TypeError("Implicit conversion to a NumPy array is not allowed.")
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
-        if any(getattr(value, "__array_priority__", 0) > 100 for value in inputs):
-            return NotImplemented
-        out = options.get("out")
-        found = getattr(ufunc, method)(*map(unwrap, inputs), **unwrap(options))
-        return out[0] if isinstance(out, tuple) and len(out) == 1 else wrap(found)
-
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return wrap(function(*unwrap(args), **unwrap(kwargs)))
-
-    def __getitem__(self, key: Any) -> Any:
-        if isinstance(key, tuple) and not key:  # CuPy has no scalars: the same memory
-            return wrap(self._host.view())
-        found = self._host[unwrap(key)]
-        return wrap(np.asarray(found))
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        self._host[unwrap(key)] = unwrap(value)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "_host":
-            raise AttributeError(name)
-        found = getattr(self._host, name)
-        if not callable(found):
-            return found
-        if name in ("tolist", "item"):
-            return found
-
-        def method(*args: Any, **kwargs: Any) -> Any:
-            return wrap(found(*unwrap(args), **unwrap(kwargs)))
-
-        return method
-
-    def __len__(self) -> int:
-        return len(self._host)
-
-    def __bool__(self) -> bool:
-        _check("a copy to the host")
-        return bool(self._host)
-
-    def __int__(self) -> int:
-        _check("a copy to the host")
-        return int(self._host)
-
-    def __float__(self) -> float:
-        _check("a copy to the host")
-        return float(self._host)
-
-    def __repr__(self) -> str:
-        return repr(self._host)
-
-    def __hash__(self) -> int:
-        raise TypeError("unhashable type: 'ndarray'")
-
-
-ndarray.__module__ = "cupy"
-
-
-def wrap(value: Any) -> Any:
-    """NumPy arrays and scalars as the double's arrays: CuPy has no scalars of its own."""
-    if isinstance(value, tuple):
-        return tuple(map(wrap, value))
-    if isinstance(value, list):
-        return list(map(wrap, value))
-    if not isinstance(value, (np.ndarray, np.generic)):
-        return value
-    array = ndarray.__new__(ndarray)
-    array._host, array.device_id = np.asarray(value), _current[0]
-    return array
-
-
-def unwrap(value: Any) -> Any:
-    """The double's arrays as NumPy's; NumPy's own arrays are refused, as CuPy does."""
-    if isinstance(value, ndarray):
-        return value._host
-    if isinstance(value, np.ndarray):
-        raise TypeError(f"Unsupported type {type(value)}")
-    if isinstance(value, (tuple, list)):
-        return type(value)(map(unwrap, value))
-    if isinstance(value, dict):
-        return {key: unwrap(entry) for key, entry in value.items()}
-    return value
 
 
 class Device:
     """As cupy.cuda.Device."""
 
     def __init__(self, number: int | None = None) -> None:
-        self.id = _current[0] if number is None else number
+        self.id = current[0] if number is None else number
         self.compute_capability = "90"
         self.attributes = dict(ATTRIBUTES)
         self.mem_info = (0, 0)
 
     def __enter__(self) -> Device:
-        self._before, _current[0] = _current[0], self.id
+        self._before, current[0] = current[0], self.id
         return self
 
     def __exit__(self, *_: Any) -> None:
-        _current[0] = self._before
+        current[0] = self._before
 
 
 class _Program:
@@ -307,10 +144,10 @@ class Module:
         return Function(self.library, name)
 
 
-def _alloc(size_bytes: int) -> _Memory:
+def _alloc(size_bytes: int) -> Memory:
     """As cupy.cuda.alloc; what is read before it is written is NaN."""
     memory = np.full(size_bytes + 16, 0xFF, np.uint8)
-    return _Memory(-(-memory.ctypes.data // 16) * 16, _current[0], memory)
+    return Memory(-(-memory.ctypes.data // 16) * 16, current[0], memory)
 
 
 class _Stream:
@@ -341,7 +178,7 @@ class _Stream:
 
     def synchronize(self) -> None:
         """Nothing is under way."""
-        _check("synchronize")
+        check("synchronize")
 
 
 class _Graph:
@@ -366,13 +203,17 @@ class Event:
 
     def synchronize(self) -> None:
         """Nothing is under way."""
-        _check("synchronize")
+        check("synchronize")
 
 
 def _module(name: str, **contents: Any) -> ModuleType:
     made = ModuleType(name)
     made.__dict__.update(contents)
     return made
+
+
+#: What looks at addresses, shapes and strides alone.
+_HOST_ONLY = frozenset("may_share_memory broadcast_to shape result_type".split())
 
 
 def _array_function(name: str) -> Callable[..., Any]:
@@ -384,7 +225,8 @@ def _array_function(name: str) -> Callable[..., Any]:
         return found  # type: ignore[no-any-return] # a dtype or a constant
 
     def function(*args: Any, **kwargs: Any) -> Any:
-        _check(name)
+        if name not in _HOST_ONLY:
+            check(name)
         return wrap(found(*unwrap(args), **unwrap(kwargs)))
 
     return function
@@ -394,7 +236,7 @@ def _asarray(value: Any, *args: Any, **kwargs: Any) -> Any:
     """As cupy.asarray: NumPy arrays are copied to the device."""
     if isinstance(value, ndarray) and not args and not kwargs:
         return value
-    _check("a copy to the device")
+    check("a copy to the device")
     host = value._host if isinstance(value, ndarray) else np.array(value)
     return wrap(np.asarray(host, *args, **kwargs))
 
@@ -407,8 +249,8 @@ def _from_dlpack(value: Any) -> Any:
 def _modules() -> dict[str, ModuleType]:
     """Everything that can be imported."""
     runtime = _module(
-        "cupy.cuda.runtime", getDevice=lambda: _current[0], getDeviceCount=lambda: DEVICES,
-        CUDARuntimeError=CUDARuntimeError, deviceSynchronize=lambda: _check("synchronize"),
+        "cupy.cuda.runtime", getDevice=lambda: current[0], getDeviceCount=lambda: DEVICES,
+        CUDARuntimeError=CUDARuntimeError, deviceSynchronize=lambda: check("synchronize"),
         memGetInfo=lambda: state.update(context=1),
     )  # fmt: skip
     nvrtc = _module(

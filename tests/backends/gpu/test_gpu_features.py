@@ -128,6 +128,30 @@ def _slices(x: Any, y: Any) -> Any:
     return out
 
 
+def _adam(weights: Any, mean: Any, square: Any, slope: Any, rate: float) -> None:
+    mean *= 0.9
+    mean += 0.1 * slope
+    square *= 0.99
+    square += 0.01 * slope * slope
+    weights -= rate * mean / (np.sqrt(square) + 1e-8)
+
+
+def test_a_step_that_updates_several_arrays_is_one_kernel_and_no_copy(
+    cupy: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of them are read before one is written, so a CUDA graph takes it, too."""
+    wanted = [ROWS.copy(), ROWS * 0.5, ROWS * ROWS, ROWS[::-1].copy()]
+    arrays = [cupy.asarray(a) for a in wanted]
+    fused = fuser.fuse(_adam, fallback="error")
+    for strict in (False, False, True):
+        monkeypatch.setitem(fake_cupy.state, "strict", strict)
+        assert fused(*arrays, 0.1) is None
+        _adam(*wanted, 0.1)
+    monkeypatch.setitem(fake_cupy.state, "strict", False)
+    for one, other in zip(arrays, wanted, strict=True):
+        np.testing.assert_allclose(one.get(), other, rtol=1e-5, atol=1e-6)
+
+
 #: name -> (function, number of arguments): those with functions that CuPy runs between kernels last
 SHORT: dict[str, tuple[Function, int]] = {
     "in place": (_in_place, 2),

@@ -10,11 +10,13 @@ from tests.backends.gpu.units import nests_of
 
 
 def test_an_input_is_read_only_unless_it_may_be_the_output() -> None:
-    """One output of the same size and layout may be the input itself."""
+    """Outputs of the same size and layout may be the input itself."""
     (nest,) = nests_of(lambda x, y: x * y, np.ones(8, np.float32), np.ones(8))
     alone = Section(nest, 0, several=False)
-    assert [alone.may_alias(k) for k in (0, 1)] == [False, True]
-    assert not Section(nest, 0, several=True).may_alias(1)
+    assert [alone.may_be(k) for k in (0, 1)] == [[], [2]]
+    assert not Section(nest, 0, several=True).may_be(1)
+    (nest,) = nests_of(lambda x, y: (x * y, x - y, x > y), np.ones(8), np.ones(8))
+    assert [Section(nest, 0, several=False).may_be(k) for k in (0, 1)] == [[2, 3], [2, 3]]
 
 
 def test_checks_are_made_where_numpy_warns() -> None:

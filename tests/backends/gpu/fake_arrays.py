@@ -1,0 +1,190 @@
+"""The double's arrays: NumPy arrays that nobody else sees, with what CuPy's have and no more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+#: The current device's number.
+current = [0]
+#: What tests change: whether work is being captured; whether anything but launches and the pool is
+#: an error meanwhile; whether the thread has a context.
+state: dict[str, Any] = {"capturing": False, "strict": False, "context": 1}
+
+
+def check(what: str) -> None:
+    """Refuse what a CUDA graph cannot capture."""
+    if state["strict"]:
+        raise CUDARuntimeError(f"cudaErrorStreamCaptureUnsupported: {what}")
+
+
+class CUDARuntimeError(RuntimeError):
+    """As cupy.cuda.runtime.CUDARuntimeError."""
+
+
+class Memory:
+    """Where an array begins, and on which device."""
+
+    def __init__(self, ptr: int, device_id: int, owner: Any) -> None:
+        self.ptr, self.device_id, self.owner = ptr, device_id, owner
+
+    def __add__(self, offset: int) -> Memory:
+        return Memory(self.ptr + offset, self.device_id, self.owner)
+
+
+#: What CuPy's arrays have (CuPy 14), beyond what is written out here.
+_ATTRIBUTES = frozenset(
+    "all any argmax argmin argpartition argsort astype byteswap choose clip compress conj "
+    "conjugate copy cumprod cumsum diagonal dot dtype fill flatten imag item itemsize max mean "
+    "min nbytes ndim nonzero partition prod ptp put ravel real repeat reshape round searchsorted "
+    "shape size sort squeeze std strides sum swapaxes take tobytes tolist trace transpose var "
+    "view".split()
+)
+
+
+class Flags:
+    """As cupy.ndarray.flags: nothing says whether an array may be written into."""
+
+    def __init__(self, host: Any) -> None:
+        self.c_contiguous, self.f_contiguous = host.c_contiguous, host.f_contiguous
+        self.owndata = host.owndata
+        self.fnc, self.forc = host.fnc, host.forc
+
+
+class ndarray(np.lib.mixins.NDArrayOperatorsMixin):  # noqa: N801 - CuPy's name
+    """An array of the double: a NumPy array that nobody else sees."""
+
+    __array_priority__ = 100
+
+    def __init__(
+        self, shape: Any, dtype: Any = float, memptr: Any = None, strides: Any = None
+    ) -> None:
+        self.device_id = current[0]
+        if memptr is None:
+            self._host = np.empty(shape, dtype)
+            return
+        kind = np.dtype(dtype)
+        steps = strides or np.empty(shape, kind).strides
+        interface = {
+            "data": (memptr.ptr, False), "shape": tuple(shape), "strides": steps,
+            "typestr": kind.str, "version": 3,
+        }  # fmt: skip
+        holder = type("Holder", (), {"__array_interface__": interface})()
+        holder.owner = memptr.owner
+        self._host = np.asarray(holder)
+
+    @property
+    def data(self) -> Memory:
+        """Where it begins."""
+        return Memory(self._host.__array_interface__["data"][0], self.device_id, self._host)
+
+    @property
+    def flags(self) -> Flags:
+        """Of its memory's order."""
+        return Flags(self._host.flags)
+
+    @property
+    def base(self) -> Any:
+        """The array that this one is a view of."""
+        return None if self._host.base is None else wrap(self._host.base)
+
+    @property
+    def T(self) -> Any:
+        """The transpose."""
+        return wrap(self._host.T)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {**self._host.__array_interface__, "version": 3}
+
+    def get(self) -> Any:
+        """A copy in the host's memory."""
+        check("a copy to the host")
+        return self._host.copy()
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise TypeError("Implicit conversion to a NumPy array is not allowed.")
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        if any(getattr(value, "__array_priority__", 0) > 100 for value in inputs):
+            return NotImplemented
+        out = options.get("out")
+        found = getattr(ufunc, method)(*map(unwrap, inputs), **unwrap(options))
+        return out[0] if isinstance(out, tuple) and len(out) == 1 else wrap(found)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return wrap(function(*unwrap(args), **unwrap(kwargs)))
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, tuple) and not key:  # CuPy has no scalars: the same memory
+            return wrap(self._host.view())
+        found = self._host[unwrap(key)]
+        return wrap(np.asarray(found))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._host[unwrap(key)] = unwrap(value)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _ATTRIBUTES:
+            raise AttributeError(f"'ndarray' object has no attribute {name!r}")
+        found = getattr(self._host, name)
+        if not callable(found):
+            return found
+        if name in ("tolist", "item"):
+            return found
+
+        def method(*args: Any, **kwargs: Any) -> Any:
+            return wrap(found(*unwrap(args), **unwrap(kwargs)))
+
+        return method
+
+    def __len__(self) -> int:
+        return len(self._host)
+
+    def __bool__(self) -> bool:
+        check("a copy to the host")
+        return bool(self._host)
+
+    def __int__(self) -> int:
+        check("a copy to the host")
+        return int(self._host)
+
+    def __float__(self) -> float:
+        check("a copy to the host")
+        return float(self._host)
+
+    def __repr__(self) -> str:
+        return repr(self._host)
+
+    def __hash__(self) -> int:
+        raise TypeError("unhashable type: 'ndarray'")
+
+
+ndarray.__module__ = "cupy"
+
+
+def wrap(value: Any) -> Any:
+    """NumPy arrays and scalars as the double's arrays: CuPy has no scalars of its own."""
+    if isinstance(value, tuple):
+        return tuple(map(wrap, value))
+    if isinstance(value, list):
+        return list(map(wrap, value))
+    if not isinstance(value, (np.ndarray, np.generic)):
+        return value
+    array = ndarray.__new__(ndarray)
+    array._host, array.device_id = np.asarray(value), current[0]
+    return array
+
+
+def unwrap(value: Any) -> Any:
+    """The double's arrays as NumPy's; NumPy's own arrays are refused, as CuPy does."""
+    if isinstance(value, ndarray):
+        return value._host
+    if isinstance(value, np.ndarray):
+        raise TypeError(f"Unsupported type {type(value)}")
+    if isinstance(value, (tuple, list)):
+        return type(value)(map(unwrap, value))
+    if isinstance(value, dict):
+        return {key: unwrap(entry) for key, entry in value.items()}
+    return value
