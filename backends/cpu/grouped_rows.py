@@ -14,25 +14,22 @@ from functools import partial
 
 import numpy as np
 
-from fuser.backends.cpu import accumulators, conversion, packing
+from fuser.backends.cpu import accumulators, conversion, turning
 from fuser.backends.cpu.accumulators import Accumulator
 from fuser.backends.cpu.body import Body, Module, Value
 from fuser.backends.cpu.costs import Extent
-from fuser.backends.cpu.emit_reduction import element_bytes
+from fuser.backends.cpu.emit_reduction import deal, element_bytes
 from fuser.backends.cpu.loops import begin_loop
-from fuser.backends.cpu.reduction_stages import Stages
-from fuser.backends.cpu.row_reduction import RowReduction
+from fuser.backends.cpu.reduction_stages import ROW_UNROLL, Stages, unrolled
+from fuser.backends.cpu.row_reduction import BLOCK, RowReduction
 from fuser.backends.cpu.spelling import spell
 from fuser.backends.cpu.vector_memory import lane_mask, load, store
-from fuser.backends.cpu.wrappers import CACHE_LINE
 from fuser.codegen import LoopNest
 from fuser.records import changed
-from fuser.specs import CONTIGUOUS, INVARIANT, TensorDesc
+from fuser.specs import INVARIANT, TensorDesc
 
 #: Bytes of one value of every row of a group, and lanes of partial results that a row leaves.
 GROUP_BYTES, LANES = 64, 8
-#: Lanes of a sum that are joined with their rounding errors: the last additions err most.
-EXACT_LANES = 4
 #: Bytes of a group's operands, at most: where they are read once, and where later stages are to
 #: find them in the first cache.
 MOST_ONCE_BYTES, MOST_BYTES = 1 << 17, 1 << 15
@@ -90,19 +87,18 @@ class GroupedRows(RowReduction):
         self.column = True  # what belongs to a result has a lane for each row
         self.across = nest.rank - 2
         """The loop over rows."""
-        self.row_lanes = self.lanes
+        self.lanes = self.row_lanes = self.native * unrolled(self.nest, ROW_UNROLL)
         self.group = group_of(nest)
         stages = self.stages
         running = [a for stage in stages.loops for a in stages.reductions_of(stage)]
         widest = max(self._vector_lanes(a) * element_bytes(a.register) for a in running)
-        self.room = widest * self.group
+        self.room = -(-widest * self.group // 64) * 64
         most = max(len(stages.reductions_of(stage)) for stage in stages.loops)
         wanted = {number for stage in stages.loops for number in stages.edge(stage)}
         size = 8 * self.group
         self.slots = {number: size * place for place, number in enumerate(sorted(wanted))}
         self.scratch = [
             f"  %lanes = alloca [{self.room * most} x i8], align 64",
-            f"  %turned = alloca [{self.room} x i8], align 64",
             f"  %slots = alloca [{max(1, len(wanted)) * size} x i8], align 64",
         ]
         self.lanes_bytes = self.room * most
@@ -110,12 +106,16 @@ class GroupedRows(RowReduction):
     def _vector_lanes(self, accumulator: Accumulator) -> int:
         """Lanes of one row's partial results, as they are turned."""
         size = element_bytes(accumulator.register)
-        return min(self.row_lanes, 8, max(1, self.module.features.vector_bytes // size))
+        return min(self.native, self.group, self.module.features.vector_bytes // size)
 
     def _header(self) -> None:
         super()._header()
         self.counts = self.lengths[-1:]
         self._count_vectors()
+        up = self.number(f"add i64 {self.vectors}, {BLOCK - 1}")
+        blocks = self.number(f"udiv i64 {up}, {BLOCK}")
+        least = Value("1", "i64", 1)
+        self.blocks = self.b.intrinsic("llvm.umax", Value(blocks, "i64", 1), least).text
         step = 64  # bytes; every accumulator has a multiple of them
         loop = begin_loop(self.b, "0", str(self.lanes_bytes // step))  # a last group may be small
         place = self.moved("%lanes", self.number(f"mul i64 {loop.index}, {step}"))
@@ -202,20 +202,41 @@ class GroupedRows(RowReduction):
         loop.end()
         self.values, self.lanes = of_group, self.group
 
-    def _fetch(self, stage: int, tops: list[str], done: str) -> None:
-        """The first stage asks for the next group's rows: turning the lanes reads nothing."""
-        if stage != self.stages.loops[0]:
-            return
-        self.module.declare("llvm.prefetch.p0", "void", ("ptr", "i32", "i32", "i32"))
-        for k in self.stages.needed(stage):
-            if k >= len(self.nest.loads) or self.operands[k].access != CONTIGUOUS:
-                continue
-            size = conversion.bytes_of(self.operands[k].dtype)
-            ahead = self.number(f"mul i64 {self.strides[k][self.across]}, {self.group}")
-            along = self.number(f"add i64 {ahead}, {self.number(f'mul i64 {done}, {size}')}")
-            for line in range(0, self.lanes * size, CACHE_LINE):
-                place = self.moved(tops[k], self.number(f"add i64 {along}, {line}"))
-                self.b.line(f"call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 3, i32 1)")
+    def _blocks(self, stage: int, running: list[Accumulator], tops: list[str]) -> None:
+        """Sum blocks of vectors; add one vector of each block with its rounding errors.
+
+        Most rows are one block: nothing is added then.
+        """
+        b = self.b
+        exact, others = [a for a in running if a.exact], [a for a in running if not a.exact]
+        ordered = [*others, *exact]
+        some = b.value(f"icmp ne i64 {self.rest}, 0", "i1", 1).text
+        outer = begin_loop(b, "0", self.blocks)
+        for accumulator in others:
+            accumulator.parts = [outer.carry(part) for part in accumulator.parts]
+        sums = []
+        for accumulator in exact:
+            none = accumulators.zero(b, accumulator, self._vector_lanes(accumulator))
+            sums.append((outer.carry(none), outer.carry(none)))
+        begin = self.number(f"mul i64 {outer.index}, {BLOCK}")
+        ahead = Value(self.number(f"add i64 {begin}, {BLOCK}"), "i64", 1)
+        end = b.intrinsic("llvm.umin", ahead, Value(self.vectors, "i64", 1)).text
+        for accumulator in exact:
+            accumulator.parts = accumulators.start(b, accumulator, self.lanes)
+        inner = begin_loop(b, begin, end)
+        for accumulator in ordered:
+            accumulator.parts = [inner.carry(part) for part in accumulator.parts]
+        self._take_vector(stage, running, tops, inner.index)
+        inner.end([part for accumulator in ordered for part in accumulator.parts])
+        deal(inner.results, ordered)
+        last = b.value(f"icmp eq i64 {end}, {self.vectors}", "i1", 1).text
+        self._left_over(stage, running, tops, b.value(f"and i1 {last}, {some}", "i1", 1).text)
+        for accumulator in exact:
+            join, lanes = partial(_joined, b, accumulator), self._vector_lanes(accumulator)
+            accumulator.parts = [accumulators.halved(b, accumulator.parts[0], join, lanes)]
+        self._add_blocks(outer.index, exact, [list(both) for both in sums])
+        outer.end([part for accumulator in ordered for part in accumulator.parts])
+        deal(outer.results, ordered)
 
     def _of_row(self, number: int, row: str) -> Value:
         """What is one for a row, for one of them."""
@@ -239,30 +260,17 @@ class GroupedRows(RowReduction):
 
     def _turned(self, accumulator: Accumulator, place: int) -> list[Value]:
         """Join the lanes of all rows; a lane for each row."""
-        b, register = self.b, accumulator.register
-        size, lanes = element_bytes(register), self._vector_lanes(accumulator)
-        source = self.moved("%lanes", str(place * self.room))
-        b.line(
-            f"call void @{packing.declare(b.module, size)}(ptr %turned, i64 {self.group * size}, "
-            f"ptr {source}, i64 {size}, i64 {lanes * size}, i64 {lanes}, i64 {self.group})"
-        )
-        kind = Value("", register, self.group).type
-        found = []
-        for lane in range(lanes):
-            address = self.moved("%turned", str(lane * self.group * size))
-            found.append(b.value(f"load {kind}, ptr {address}, align 1", register, self.group))
-        while len(found) > (EXACT_LANES if accumulator.exact else 1):
-            few = len(found) // 2
-            pairs = zip(found[:few], found[few:], strict=True)
-            found = [_joined(b, accumulator, old, new) for old, new in pairs]
-        if not accumulator.exact:
-            return found
-        parts = [[each, accumulators.zero(b, accumulator, self.group)] for each in found]
-        while len(parts) > 1:
-            few = len(parts) // 2
-            both = zip(parts[:few], parts[few:], strict=True)
-            parts = [accumulators.merge(b, accumulator, old, new) for old, new in both]
-        return parts[0]
+        b, register, lanes = self.b, accumulator.register, self._vector_lanes(accumulator)
+        kind, size = Value("", register, lanes).type, lanes * element_bytes(register)
+        squares = []
+        for first in range(0, self.group, lanes):
+            rows = []
+            for row in range(first, first + lanes):
+                address = self.moved("%lanes", str(place * self.room + row * size))
+                text = f"load {kind}, ptr {address}, align {min(size, 64)}"
+                rows.append(b.value(text, register, lanes))
+            squares.append(turning.join(b, accumulator, rows))
+        return [turning.beside(b, list(part)) for part in zip(*squares, strict=True)]
 
 
 def _joined(b: Body, accumulator: Accumulator, old: Value, new: Value) -> Value:

@@ -115,9 +115,6 @@ class RowReduction(Reduction):
 
         return self._vector(stage, running, address, self._step, mask)
 
-    def _fetch(self, stage: int, tops: list[str], done: str) -> None:
-        """Ask for memory that will be read later."""
-
     def _take_vector(
         self,
         stage: int,
@@ -128,7 +125,6 @@ class RowReduction(Reduction):
     ) -> None:
         """One vector of a row."""
         done = self.number(f"mul i64 {vector}, {self.lanes}")
-        self._fetch(stage, tops, done)
         operands = self._operands_of(stage, running, tops, done, mask)
         for accumulator, value in zip(running, operands, strict=True):
             index = self._index(accumulator, vector)
