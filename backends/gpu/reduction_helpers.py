@@ -82,17 +82,17 @@ template <class S> INLINE void combine_row(S& s, unsigned int team, S* room) {
 }"""
 
 REDUCTION_HELPERS["combine_column"] = """\
-// The states of the threads of a block that share a column: those `across` apart.
+// The states of the threads of a block that share a column: those `across` apart, a power of two.
 template <class S> INLINE void combine_column(S& s, unsigned int across, S* room) {
     __syncthreads();  // the room may still be read
     room[threadIdx.x] = s;
     for (unsigned int apart = across; apart < blockDim.x; apart *= 2) {
         __syncthreads();
-        if (threadIdx.x % (2 * apart) < across) {
+        if ((threadIdx.x & (2 * apart - 1)) < across) {
             s.merge(room[threadIdx.x + apart]);
             room[threadIdx.x] = s;
         }
     }
     __syncthreads();
-    s = room[threadIdx.x % across];
+    s = room[threadIdx.x & (across - 1)];
 }"""

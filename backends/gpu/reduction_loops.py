@@ -7,7 +7,8 @@ def row_head(width: int) -> list[str]:
     """Open the loop over rows: a team for each, or for a part of it; a warp stays together."""
     return [
         "const unsigned int team = (unsigned int)a.team, lane = threadIdx.x & (team - 1);",
-        "const unsigned int teams = blockDim.x / team, mine = threadIdx.x / team;",
+        "const unsigned int shift = __popc(team - 1);  // of a power of two",
+        "const unsigned int teams = blockDim.x >> shift, mine = threadIdx.x >> shift;",
         f"const Index vectors = length / {width} + (length % {width} != 0);",
         "const Index work = (Index)a.rows * chunks;",
         "for (Index next = (Index)blockIdx.x * teams; next < work;",
@@ -25,10 +26,11 @@ def column_head(width: int) -> list[str]:
     """Open the loop over tables: a block takes `across` vectors of columns, or part of them."""
     return [
         "const unsigned int across = (unsigned int)a.team, lane = threadIdx.x & (across - 1);",
-        "const unsigned int down = blockDim.x / across, mine = threadIdx.x / across;",
+        "const unsigned int shift = __popc(across - 1);  // of a power of two",
+        "const unsigned int down = blockDim.x >> shift, mine = threadIdx.x >> shift;",
         "const Index columns = (Index)a.columns;",
         f"const Index vectors = columns / {width} + (columns % {width} != 0);",
-        "const Index tables = (vectors + across - 1) / across;",
+        "const Index tables = (vectors + across - 1) >> shift;",
         "const Index work = (Index)a.rows * tables * chunks;",
         "for (Index item = blockIdx.x; item < work; item += gridDim.x) {",
         "    const Index unit = item / chunks, part = item - unit * chunks;",

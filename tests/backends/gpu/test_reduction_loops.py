@@ -13,6 +13,12 @@ def test_rows_are_found_by_multiplication() -> None:
     assert len(places(3)) == 5
 
 
+def test_threads_are_divided_by_shifts() -> None:
+    """Teams are powers of two."""
+    lines = row_head(4) + column_head(4)
+    assert not any(f"/ {name}" in line for name in ("team", "across") for line in lines)
+
+
 def test_threads_without_work_stay_with_their_warp() -> None:
     """They do the last row again and store nothing: `active` says so."""
     for head in (row_head(4), column_head(4)):
