@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fuser.array_functions import _array, _handles, _options
+from fuser.array_parts import ordered_like
 from fuser.errors import Unsupported
 from fuser.graph import make_constant
 from fuser.indices import normal_axis
@@ -184,7 +185,8 @@ def _repeat(tracing: Tracing, a: Any, repeats: Any, axis: Any = None) -> Any:
     apart = np.stack([x] * repeats, axis=place + 1)
     if any(tracing.size(dim) == 0 for dim in x.dims):
         raise Unsupported("unsupported-argument", "np.repeat", "nothing")
-    return apart.reshape(tuple(lengths))
+    joined: Any = apart.reshape(tuple(lengths))
+    return joined if x.ndim < 2 else tracing.wrap(tracing.own(joined.node, x.dtype, "C"))
 
 
 def _pad_widths(pad_width: Any, rank: int) -> list[tuple[int, int]]:
@@ -199,10 +201,7 @@ def _pad_widths(pad_width: Any, rank: int) -> list[tuple[int, int]]:
 
 @_handles(np.pad)
 def _pad(tracing: Tracing, array: Any, pad_width: Any, mode: Any = "constant", **kw: Any) -> Any:
-    """np.pad with constants or with the array's own values; always in C order.
-
-    NumPy pads an array in Fortran order in Fortran order.
-    """
+    """np.pad with constants or with the array's own values."""
     x: Any = _array(tracing, array)
     fill = kw.pop("constant_values", 0)
     modes = ("constant", "edge", "reflect", "symmetric", "wrap")
@@ -210,6 +209,7 @@ def _pad(tracing: Tracing, array: Any, pad_width: Any, mode: Any = "constant", *
         raise Unsupported("unsupported-argument", "np.pad", f"mode={mode!r} with these options")
     widths = _pad_widths(pad_width, x.ndim)
     constant = np.asarray(fill).astype(x.dtype)[()]
+    path: list[str] = []
     for place, (before, after) in enumerate(widths):
         if not before and not after:
             continue
@@ -224,9 +224,10 @@ def _pad(tracing: Tracing, array: Any, pad_width: Any, mode: Any = "constant", *
             elif width:
                 parts.insert(0 if first else 2, _edge(x, place, mode, width, first))
         x = np.concatenate(parts, axis=place)
-    if x is array:
+        path.insert(0, str(int(before > 0)))
+    if not path:
         return tracing.wrap(tracing.own(x.node, x.dtype, "K"))
-    return x
+    return ordered_like(tracing, x, ".".join(("A", "0", *path)))
 
 
 def _edge(x: Any, place: int, mode: str, width: int, first: bool) -> Any:
@@ -304,7 +305,8 @@ def _slope(tracing: Tracing, x: Any, place: int, step: Any) -> Any:
 
     inner = (part(2, None) - part(None, -2)) / (2.0 * step)
     first, last = (part(1, 2) - part(0, 1)) / step, (part(-1, None) - part(-2, -1)) / step
-    return np.concatenate([first, inner, last], axis=place)
+    joined: Any = np.concatenate([first, inner, last], axis=place)
+    return ordered_like(tracing, joined, "K.0.0.0.0.0")
 
 
 # -- axes -----------------------------------------------------------------------------------

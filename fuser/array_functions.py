@@ -198,6 +198,8 @@ def _round(tracing: Tracing, a: Any, decimals: Any = 0, out: Any = None) -> Any:
         first, last = ("multiply", "divide") if digits > 0 else ("divide", "multiply")
         node = tracing.node("rint", [tracing.node(first, [x.node, scale])])
         node = tracing.node(last, [node, scale])
+        if len(node.shape) > 1:
+            node = tracing.own(node, x.dtype, "A.0.0.0.0")
     if out is not None:
         return tracing.write(out, node, True, "same_kind", "round")
     return tracing.wrap(node, not node.shape)
@@ -241,7 +243,7 @@ def _select(tracing: Tracing, condlist: Any, choicelist: Any, default: Any = 0) 
         if mask.dtype != np.dtype(bool):
             raise TypeError("invalid entry in condlist: should be boolean ndarray")
         node = tracing.node("where", [mask.node, tracing.operand_node(choice, dtype), node])
-    return tracing.wrap(node)
+    return tracing.wrap(tracing.own(node, dtype, "C") if len(node.shape) > 1 else node)
 
 
 @_handles(np.sinc)
@@ -276,7 +278,10 @@ def _real(tracing: Tracing, val: Any) -> Any:
 def _imag(tracing: Tracing, val: Any) -> Any:
     """Imaginary parts; zeros of a real array."""
     array = _array(tracing, val)
-    return array.imag if array.dtype.kind == "c" else _zeros_like(tracing, val)
+    if array.dtype.kind == "c":
+        return array.imag
+    none = _zeros_like(tracing, val)
+    return none if array.ndim < 2 else tracing.wrap(tracing.own(none.node, none.dtype, "A.0.2.0"))
 
 
 # -- new arrays -----------------------------------------------------------------------------

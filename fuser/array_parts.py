@@ -172,6 +172,11 @@ def _pairs(shift: Any, axis: Any) -> list[tuple[Any, Any]]:
     return list(zip(shifts, axes if len(axes) == count else axes * count, strict=True))
 
 
+def ordered_like(tracing: Tracing, x: TracedArray, order: str) -> TracedArray:
+    """The same array in another one's memory order: see `infer.copy_order`."""
+    return x if x.ndim < 2 else tracing.wrap(tracing.own(x.node, x.dtype, order))
+
+
 def _roll_axis(tracing: Tracing, x: TracedArray, shift: Any, place: int) -> TracedArray:
     """Roll along one axis: the last elements, then the others."""
     if isinstance(shift, (np.ndarray, TracedArray)):
@@ -192,7 +197,7 @@ def _roll_axis(tracing: Tracing, x: TracedArray, shift: Any, place: int) -> Trac
     lead = (slice(None),) * place
     halves = [x[(*lead, slice(-by, None))], x[(*lead, slice(None, -by))]]
     joined: TracedArray = _concatenate(tracing, halves, place)
-    return joined
+    return ordered_like(tracing, joined, "K.0.0.0")
 
 
 @_handles(np.diff)

@@ -162,7 +162,7 @@ def _value(
         order = infer.copy_order(node.payload)
         if not order:
             return _converted(operands[0], node.dtype, module)
-        return operands[0].astype(node.dtype, order=order)
+        return operands[0].astype(node.dtype, order=order[0])
     if name == "concatenate":
         return module.concatenate(operands, axis=int(node.payload))
     if name == "update":

@@ -105,9 +105,15 @@ def copy_order(payload: str) -> str:
 
     Returns:
         "" for the conversion of an operand, as ufuncs do it in passing; "K" or "C" for an array
-        of its own in that memory order (astype, copy).
+        of its own in that memory order (astype, copy). "K.0.1", "A.0": in the order of what is
+        met by taking these operands one after another, from the cast on: no copy, only an order.
     """
     return payload.partition(" ")[2]
+
+
+def only_orders(payload: str) -> bool:
+    """Whether a cast does nothing but to say in whose memory order its operand is."""
+    return "." in copy_order(payload)
 
 
 def spell_shape(shape: Shape) -> str:

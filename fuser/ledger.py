@@ -95,9 +95,14 @@ def _operand_casts(graph: Graph) -> set[int]:
         id(node)
         for node in graph.nodes
         if node.op.name == "cast"
-        and not infer.copy_order(node.payload)
-        and uses.get(id(node), 0) == 1
-        and id(node) not in outputs
+        and (
+            infer.only_orders(node.payload)
+            or (
+                not infer.copy_order(node.payload)
+                and uses.get(id(node), 0) == 1
+                and id(node) not in outputs
+            )
+        )
     }
 
 

@@ -48,7 +48,9 @@ def memory_orders(
             operands = [_without(operands[0], infer.parse_axes(node.payload), node)]
         given = [(layout.shape, layout.strides) for layout in operands]
         copied = infer.copy_order(node.payload) if name == "cast" else ""
-        if copied == "C" or name in ("argmax", "argmin"):
+        if infer.only_orders(node.payload) and copied:
+            order = _order_like(node, copied, layouts)
+        elif copied == "C" or name in ("argmax", "argmin"):
             order = list(range(len(shape)))
         elif copied or node.op.joins:
             order = views.sorted_order(given)
@@ -61,6 +63,38 @@ def memory_orders(
         strides = views.ordered_strides(shape, order, 1)
         layouts[id(node)] = Layout(0, shape, strides, node.shape, (False,) * len(shape))
     return orders
+
+
+def _order_like(node: Node, copied: str, layouts: Mapping[int, Layout]) -> list[int]:
+    """The order of another array than the one that a cast converts, as the cast's payload says."""
+    letter, *path = copied.split(".")
+    like = node
+    for place in path:
+        like = like.args[int(place)] if like.args else like
+    layout = layouts[id(like)]
+    if len(layout.shape) != len(node.shape):  # a stage of a program knows no more of it
+        return list(range(len(node.shape)))
+    if letter == "K":
+        return views.sorted_order([(layout.shape, layout.strides)])
+    return _fortran_or_c(layout, like)
+
+
+def _fortran_or_c(layout: Layout, node: Node) -> list[int]:
+    """Fortran order for an array that is contiguous in that order alone, else C order."""
+    source = node
+    while source.op.structure and not source.op.joins and source.args:
+        source = source.args[0]
+    unit = source.dtype.itemsize if source.op.name == "input" else 1
+    axes = list(range(len(layout.shape)))
+    forms = [
+        views.ordered_strides(layout.shape, order, unit) for order in (axes, axes[::-1])
+    ]
+    same = [
+        all(n == 1 or s == wanted for n, s, wanted in zip(layout.shape, layout.strides, form,
+                                                          strict=True))
+        for form in forms
+    ]
+    return axes[::-1] if same == [False, True] and 0 not in layout.shape else axes
 
 
 def _without(layout: Layout, axes: Sequence[int], node: Node) -> Layout:

@@ -268,7 +268,10 @@ def _contiguous(tracing: Tracing, a: Any, dtype: Any = None, **options: Any) -> 
         return np.ascontiguousarray(a, dtype=dtype, **options)
     wanted = a.dtype if dtype is None else infer.dtype_of(dtype)
     whole = tracing.wrap(a.node) if a.ndim else a[None]
-    return tracing.wrap(tracing.own(whole.node, wanted, "C"))
+    made = tracing.wrap(tracing.own(whole.node, wanted, "C"))
+    if wanted == a.dtype:  # of memory in C order it is a view
+        a.storage.shared = made.storage.shared = True
+    return made
 
 
 _MAKERS: dict[str, Callable[..., Any]] = {

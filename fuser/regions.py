@@ -247,8 +247,11 @@ def _indexed(tracing: Tracing, value: Node, parts: Sequence[infer.IndexPart]) ->
 
 
 def lower(graph: Graph) -> Graph:
-    """Replace updates by joins of parts; the same graph where there are none."""
-    if not any(node.op.name == "update" for node in graph.nodes):
+    """Replace updates by joins of parts; the same graph where there is nothing to do.
+
+    What only says in which memory order an array is goes, too: it says so in the traced graph.
+    """
+    if not any(node.op.name == "update" or _only_orders(node) for node in graph.nodes):
         return graph
     bounds = facts.lower_bounds(graph.guards)
     lines = dict(graph.lines)
@@ -257,12 +260,19 @@ def lower(graph: Graph) -> Graph:
         args = tuple(new[id(arg)] for arg in node.args)
         if node.op.name == "update":
             made = _joined(node, args[0], args[1], bounds)
+        elif _only_orders(node):
+            made = args[0]
         else:
             made = intern(node.op, args, node.shape, node.dtype, node.payload)
         new[id(node)] = made
         if line := graph.line_of(node):
             note_line(lines, made, args, line)
     return graph.with_outputs([new[id(node)] for node in graph.outputs], lines)
+
+
+def _only_orders(node: Node) -> bool:
+    """Whether a node computes nothing and copies nothing."""
+    return node.op.name == "cast" and infer.only_orders(node.payload)
 
 
 def note_line(

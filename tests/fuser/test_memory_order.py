@@ -1,0 +1,55 @@
+"""Results lie in memory as NumPy's do, whatever order their operands are in."""
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.fuser.comparing import assert_same, compare
+
+#: What decides the order by other rules than elementwise functions and joins.
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "roll first": lambda x: np.roll(x, 1, 0),
+    "roll last": lambda x: np.roll(x, -1, -1),
+    "roll two": lambda x: np.roll(x, (1, 1), (0, 1)),
+    "concatenate": lambda x: np.concatenate([x[-1:], x[:-1]]),
+    "gradient": lambda x: np.gradient(x, axis=-1) if x.shape[-1] > 1 else x + 0,
+    "select": lambda x: np.select([x > 0, x < -1], [x, -x], 0.5),
+    "pad": lambda x: np.pad(x, 1),
+    "pad edge": lambda x: np.pad(x, 1, mode="edge"),
+    "pad wrap": lambda x: np.pad(x, ((1, 0),) * x.ndim, mode="wrap"),
+    "round": lambda x: np.round(x, 1),
+    "imag": lambda x: np.imag(x),
+    "repeat": lambda x: np.repeat(x, 2, axis=0),
+    "out=": lambda x: np.divide(1.0, x, out=np.zeros_like(x), where=x > 0),
+}
+SHAPES = [(2, 5), (5, 2), (1, 4), (4, 1), (2, 3, 4), (3, 1, 2), (2, 2, 2)]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_results_lie_in_memory_as_numpys(name: str) -> None:
+    """Every order of axes, of shapes with ones and twos, and strided ones."""
+    random = np.random.default_rng(3)
+    for shape in SHAPES:
+        for order in itertools.permutations(range(len(shape))):
+            there = tuple(shape[axis] for axis in order)
+            x = random.normal(size=there).transpose(np.argsort(order))
+            assert_same(FUNCTIONS[name], x)
+        assert_same(FUNCTIONS[name], random.normal(size=shape[::-1]).T[::-1])
+        assert_same(FUNCTIONS[name], random.normal(size=(*shape[:0:-1], 2 * shape[0])).T[::2])
+
+
+def test_a_contiguous_copy_may_be_no_copy() -> None:
+    """What is written into it, the argument has to show, if that lies in C order."""
+
+    def centred(x: Any) -> Any:
+        y = np.ascontiguousarray(x)
+        y -= 1
+        return y * 2
+
+    x = np.arange(12.0).reshape(3, 4)
+    for each in (x, x.T, x[:, ::2]):
+        assert not compare(centred, each, fallback="allow")
+    assert_same(lambda x: np.ascontiguousarray(x) + 1, x.T)
