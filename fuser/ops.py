@@ -74,6 +74,9 @@ _COMPLEX = frozenset(
     "add subtract multiply divide negative positive absolute square reciprocal exp log sqrt sin "
     "cos power equal not_equal isnan isinf isfinite where cast".split()
 )
+#: What float16's nextafter gives of equal numbers, which zeros of two signs are: the first before
+#: NumPy 2.5, and the second from there on, as the other dtypes' and C's always did.
+HALF_NEXTAFTER_GIVES_FIRST = not bool(np.signbit(np.nextafter(np.float16(0.0), np.float16(-0.0))))
 #: Rows that look at the bits of a float, or that bfloat16 has no meaning for.
 _BITS = frozenset(
     "nextafter spacing ldexp frexp_mantissa frexp_exponent modf_fraction modf_integral".split()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fuser.backends.cpu.body import BITS, Body, Value, float_bits, literal
+from fuser.ops import HALF_NEXTAFTER_GIVES_FIRST
 
 #: NumPy dtype name -> the scalar LLVM type that a register holds it in.
 REGISTER = {
@@ -187,7 +188,7 @@ def _soft_half(b: Body, x: Value) -> Value:
 
 
 def nextafter(b: Body, dtype: str, x: Value, y: Value) -> Value:
-    """The next number from x towards y in x's own precision; of equals x in float16, else y."""
+    """The next number from x towards y in x's own precision; of equals what this NumPy gives."""
     half = dtype == "float16"
     if half:
         step = _next_bits(b, store_half(b, x), b.compare("fcmp ogt", y, x))
@@ -199,7 +200,8 @@ def nextafter(b: Body, dtype: str, x: Value, y: Value) -> Value:
     zero = b.fconst(x, 0.0)
     from_zero = b.intrinsic("llvm.copysign", smallest, y)
     moved = b.select(b.compare("fcmp oeq", x, zero), from_zero, moved)
-    moved = b.select(b.compare("fcmp oeq", x, y), x if half else y, moved)
+    equal = x if half and HALF_NEXTAFTER_GIVES_FIRST else y
+    moved = b.select(b.compare("fcmp oeq", x, y), equal, moved)
     return b.select(b.compare("fcmp uno", x, y), b.op("fadd", x, y), moved)
 
 

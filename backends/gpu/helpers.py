@@ -13,6 +13,7 @@ from fuser import philox
 from fuser.backends.gpu import special
 from fuser.backends.gpu.complex_helpers import COMPLEX_HELPERS
 from fuser.backends.gpu.reduction_helpers import REDUCTION_HELPERS
+from fuser.ops import HALF_NEXTAFTER_GIVES_FIRST
 
 #: name -> definition; a function is defined after those that it calls.
 HELPERS: dict[str, str] = {}
@@ -346,12 +347,12 @@ INLINE $T towards$f($T x, $T y) {
 _add("half_towards", """
 INLINE float half_towards(float x, float y) {
     if (x != x || y != y) return x + y;
-    if (x == y) return x;
+    if (x == y) return $equal;
     if (x == 0) return copysignf(0x1p-24f, y);
     const int bits = half_from_float(x);
     return half_to_float((unsigned short)((y > x) == (x > 0) ? bits + 1 : bits - 1));
 }
-""")
+""".replace("$equal", "x" if HALF_NEXTAFTER_GIVES_FIRST else "y"))
 
 _both("distance", """
 // To the neighbour away from zero, with x's sign, but positive for both zeros.
