@@ -3,6 +3,11 @@
 A tile is some columns beside each other. For each stage its rows are taken block by block, and in
 a block one vector of columns after another; running values wait in memory that stays in the first
 cache. Results of a stage are written down there too, for the stages after it.
+
+Prefetchers follow a few streams of memory, and lose their way in rows shorter than a page where
+these are visited in turn. So where a tile is as wide as the rows, a block's rows lie far apart:
+each is where one long stream has got to. Stages that also store go row by row: as many streams
+of writes would be too many.
 """
 
 from __future__ import annotations
@@ -20,7 +25,7 @@ from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.reduction_stages import Stages
 from fuser.codegen import LoopNest
 
-#: Rows of one block.
+#: Rows of one block, but where a stage stores whole rows.
 ROWS = 8
 #: Marks a value's result among the parts of its running value.
 RESULT = -1
@@ -180,50 +185,86 @@ class TiledColumns(ColumnReduction):
         self.widths = widths
 
     def _blocks(self, stage: int) -> None:
-        """All rows of a stage, block by block."""
+        """All rows of a stage, block by block; the last block has what is left over."""
         b, count = self.b, self.counts[0]
-        up = self.number(f"add i64 {count}, {ROWS - 1}")
-        loop = begin_loop(b, "0", self.number(f"udiv i64 {up}, {ROWS}"))
-        first = self.number(f"mul i64 {loop.index}, {ROWS}")
-        end = self.number(f"add i64 {first}, {ROWS}")
-        more = b.value(f"icmp ult i64 {end}, {count}", "i1", 1).text
-        end = self.number(f"select i1 {more}, i64 {end}, i64 {count}")
+        size, whole, apart, step = self._pattern(stage)
+        done = self.number(f"mul i64 {whole}, {size}")
+        rest = self.number(f"sub i64 {count}, {done}")
+        more = b.value(f"icmp ne i64 {rest}, 0", "i1", 1)
+        blocks = self.number(f"add i64 {whole}, {b.cast('zext', more, 'i64').text}")
+        loop = begin_loop(b, "0", blocks)
+        full = b.value(f"icmp ult i64 {loop.index}, {whole}", "i1", 1).text
+        first = self.number(f"mul i64 {loop.index}, {step}")
+        first = self.number(f"select i1 {full}, i64 {first}, i64 {done}")
+        apart = self.number(f"select i1 {full}, i64 {apart}, i64 1")
+        rows = self.number(f"select i1 {full}, i64 {size}, i64 {rest}")
 
         def visit(column: str, mask: Value | None, amount: str) -> None:
             self._at_columns(column, mask, amount)
             saved = dict(self.values)
-            self._block(stage, first, end)
+            self._block(stage, first, apart, rows)
             self.values = saved
 
         self._walk(self.tile, self.tile_end, visit)
         loop.end()
 
-    def _block(self, stage: int, first: str, end: str) -> None:
-        """One block of rows in one vector of columns."""
+    def _pattern(self, stage: int) -> tuple[str, str, str, str]:
+        """Rows of a block, such blocks, from row to row of one, and from block to block."""
+        b, count = self.b, self.counts[0]
+        narrow = b.value(f"icmp ule i64 {self.lengths[self.beside]}, {TILE}", "i1", 1).text
+        if self.stages.stores_of(stage) or self.stages.left_by(stage):
+            size = self.number(f"select i1 {narrow}, i64 1, i64 {ROWS}")
+            return size, self.number(f"udiv i64 {count}, {size}"), "1", size
+        whole = self.number(f"udiv i64 {count}, {ROWS}")
+        if any(accumulator.places for accumulator in self.stages.reductions_of(stage)):
+            return str(ROWS), whole, "1", str(ROWS)  # of equals the first one is wanted
+        # An odd number apart, so that rows of a power of two share no sets of a cache.
+        some = b.value(f"icmp ne i64 {whole}, 0", "i1", 1).text
+        less = self.number(f"and i64 {self.number(f'xor i64 {whole}, 1')}, 1")
+        less = self.number(f"select i1 {some}, i64 {less}, i64 0")
+        odd = self.number(f"sub i64 {whole}, {less}")
+        whole = self.number(f"select i1 {narrow}, i64 {odd}, i64 {whole}")
+        apart = self.number(f"select i1 {narrow}, i64 {whole}, i64 1")
+        return str(ROWS), whole, apart, self.number(f"select i1 {narrow}, i64 1, i64 {ROWS}")
+
+    def _block(self, stage: int, first: str, apart: str, rows: str) -> None:
+        """Some rows, each so many after the one before, in one vector of columns.
+
+        They are added to each other, and then to the running sum: its rounding errors are fewer.
+        """
         b, running = self.b, self.stages.reductions_of(stage)
         for accumulator in running:
-            accumulator.parts = [
-                self._read((accumulator.number, part)) for part in range(_part_count(accumulator))
-            ]
+            accumulator.parts = accumulators.start(b, accumulator, self.lanes)
+            if accumulator.places:
+                accumulator.parts = self._waiting(accumulator)
         for number in self.stages.edge(stage):
             self.values[number] = self._operand(number)
-        loop = begin_loop(b, first, end)
+        loop = begin_loop(b, "0", rows)
         for accumulator in running:
             accumulator.parts = [loop.carry(part) for part in accumulator.parts]
+        row = self.number(f"add i64 {first}, {self.number(f'mul i64 {loop.index}, {apart}')}")
         along = self.nest.rank - self.nest.reduced
         places = [
-            self.moved(top, self.number(f"mul i64 {loop.index}, {self.strides[k][along]}"))
+            self.moved(top, self.number(f"mul i64 {row}, {self.strides[k][along]}"))
             for k, top in enumerate(self.tops)
         ]
         operands = self._vector(stage, running, lambda k: places[k], self._step, self.mask)
         for accumulator, value in zip(running, operands, strict=True):
-            index = self._index(accumulator, loop.index)
+            index = self._index(accumulator, row)
             accumulators.take(b, accumulator, value, None, index)
         loop.end([part for accumulator in running for part in accumulator.parts])
         deal(loop.results, running)
         for accumulator in running:
+            if not accumulator.places:
+                (value,), accumulator.parts = accumulator.parts, self._waiting(accumulator)
+                accumulators.take(b, accumulator, value, None, None)
             for part, value in enumerate(accumulator.parts):
                 self._write((accumulator.number, part), value)
+
+    def _waiting(self, accumulator: Accumulator) -> list[Value]:
+        """What was written down of a running value."""
+        parts = range(_part_count(accumulator))
+        return [self._read((accumulator.number, part)) for part in parts]
 
     # -- what is written down ---------------------------------------------------------------
 

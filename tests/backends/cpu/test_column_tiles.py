@@ -44,6 +44,25 @@ def test_columns_give_numpys_results(shape: tuple[int, int], dtype: str) -> None
         np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.parametrize("columns", [1, 70, column_tiles.TILE, column_tiles.TILE + 1])
+def test_every_row_is_taken_once(columns: int) -> None:
+    """Blocks of rows far apart and beside each other, and all numbers of rows left over."""
+    fused = fuser.fuse(lambda x: (x.sum(0), x - x.max(0), x.argmin(0)), fallback="error")
+    for rows in range(1, 50):
+        x = np.random.default_rng(rows).integers(-9, 9, size=(rows, columns))
+        for ours, theirs in zip(fused(x), (x.sum(0), x - x.max(0), x.argmin(0)), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_blocks_of_rows_lose_less_than_numpys_sums(dtype: str) -> None:
+    """A running sum meets one addition, and so one rounding error, for each block."""
+    x = (np.random.default_rng(3).normal(size=(500, 300)) + 0.5).astype(dtype)
+    exact = x.astype(np.longdouble).sum(0)
+    ours = np.square(fuser.fuse(lambda x: x.sum(0))(x) - exact).sum()
+    assert ours <= 0.5 * np.square(x.sum(0) - exact).sum()
+
+
 def test_parts_and_tiles_give_the_same_bits_with_one_thread() -> None:
     """Four million elements are computed by tiles in parts, whoever computes them."""
     x = np.random.default_rng(0).normal(size=(4100, 1025)).astype("float32")
