@@ -16,6 +16,14 @@ SENTENCES = {
 NOT_SHOWN = "same"
 
 
+def one_line(text: str) -> str:
+    """Return a text without line breaks and control characters, which XML and tables forbid.
+
+    Reasons are whatever a fuser's error said.
+    """
+    return " ".join("".join(each if each.isprintable() else " " for each in text).split())
+
+
 def ratio_text(ratio: Estimate | None) -> str:
     """Spell a ratio with its interval: `1.052 [1.01, 1.09]`."""
     return "-" if ratio is None else ratio.as_text(4)
@@ -35,11 +43,11 @@ def headline(comparison: Comparison) -> str:
 
 def _findings(comparison: Comparison) -> list[tuple[str, str, str, str]]:
     """Return what a person should see as (kind, cell, variant, text), gravest first."""
-    rows = [("wrong", *each) for each in comparison.wrong]
-    rows += [("missing", *each) for each in comparison.missing]
+    rows = [("wrong", cell, name, one_line(why)) for cell, name, why in comparison.wrong]
+    rows += [("missing", cell, name, one_line(why)) for cell, name, why in comparison.missing]
     order = ("regression", "changed", "improvement")
     for each in sorted(comparison.changes, key=lambda change: order.index(change.kind)):
-        text = f"{each.what}: {each.base} -> {each.head}"
+        text = one_line(f"{each.what}: {each.base} -> {each.head}")
         rows.append((each.kind, each.cell, each.variant, text))
     for row in comparison.timed:
         if row.verdict != NOT_SHOWN:
@@ -91,7 +99,7 @@ def as_junit(comparison: Comparison) -> str:
     def case(name: str, cell: str, tag: str, message: str) -> None:
         element = ElementTree.SubElement(suite, "testcase", classname=cell, name=name)
         if tag:
-            ElementTree.SubElement(element, tag, message=message)
+            ElementTree.SubElement(element, tag, message=one_line(message))
             tally[{"failure": "failures", "error": "errors", "skipped": "skipped"}[tag]] += 1
 
     for cell, variant, reason in comparison.wrong:

@@ -200,12 +200,23 @@ def load(path: str | os.PathLike[str]) -> Record:
     """Read and check a `record.json`.
 
     Raises:
-        RecordError: the file is not JSON, has another schema version, or a field is wrong.
-        OSError: the file cannot be read.
+        RecordError: the file cannot be read, is not JSON, has another schema version, or a field
+            is wrong.
     """
-    text = Path(path).read_text(encoding="utf-8")
     try:
-        document = json.loads(text)
+        document = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RecordError(f"{path}: {error.strerror or error}. Name a file to be read.") from error
+    except UnicodeDecodeError as error:
+        raise RecordError(
+            f"{path}: not text at byte {error.start}: this is not a record of fuser-bench. "
+            "Give the record.json of a folder in bench-results."
+        ) from error
+    except RecursionError as error:
+        raise RecordError(
+            f"{path}: nested too deeply to be a record of fuser-bench. "
+            "Give the record.json of a folder in bench-results."
+        ) from error
     except json.JSONDecodeError as error:
         raise RecordError(
             f"{path}: not JSON at line {error.lineno}, column {error.colno}: {error.msg}. "

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fuser.reports.record import Record, RecordError, Run, load
+from fuser.reports.record import Record, RecordError, Run
 from fuser.suites import noise, progress, runners, selection
 from fuser.suites import plan as plans
 from fuser.suites.compare_command import compare
@@ -24,7 +24,7 @@ from fuser.suites.exit_codes import ExitCode
 from fuser.suites.machine import command_line
 from fuser.suites.plan import Plan
 from fuser.suites.pytest_command import pytest_command
-from fuser.suites.saved_runs import RECORD, RESULTS, find_run, keep, not_writable
+from fuser.suites.saved_runs import RECORD, RESULTS, keep, not_writable, open_run
 
 if TYPE_CHECKING:
     from fuser.suites.reproduce import Repeated
@@ -189,13 +189,8 @@ def _placed(record: Record) -> Record:
 
 def _saved(text: str) -> tuple[Path, Record]:
     """Return the folder and the record of a saved run; of a record by another name, its file."""
-    folder = find_run(text)
-    if folder is None and Path(text).suffix == ".json" and Path(text).is_file():
-        folder = Path(text)
-    if folder is None:
-        raise click.UsageError(f"{text}: no {RECORD} there or in {RESULTS}/{text}")
     try:
-        return folder, load(folder if folder.is_file() else folder / RECORD)
+        return open_run(text)
     except RecordError as error:
         raise click.UsageError(str(error)) from None
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from fuser.reports.record import Record, RecordError, load
-from fuser.suites.saved_runs import RECORD, RESULTS, find_run
+from fuser.reports.record import RecordError
+from fuser.suites.saved_runs import open_run
 
 
 @click.command()
@@ -45,29 +45,23 @@ def compare(
     from fuser.reports import comparison_output as output
     from fuser.reports.comparison import compare_records
 
-    found = compare_records(
-        _record(base), _record(head), timed=not no_clock, same_text=same_text, margin=margin
-    )
-    for path, write in ((markdown, output.as_markdown), (junit, output.as_junit)):
-        if path is not None:
-            Path(path).write_text(write(found), encoding="utf-8")
-    if html is not None:
-        from fuser.reports.page import render
-
-        render(_folder(head), _folder(base), Path(html))
-    click.echo(json.dumps(output.as_data(found)) if as_json else output.as_text(found))
-    sys.exit(int(found.outcome()) if gate else 0)
-
-
-def _folder(text: str) -> Path:
-    folder = find_run(text)
-    if folder is None:
-        raise click.UsageError(f"{text}: no {RECORD} there or in {RESULTS}/{text}")
-    return folder
-
-
-def _record(text: str) -> Record:
     try:
-        return load(_folder(text) / RECORD)
+        base_path, base_record = open_run(base)
+        head_path, head_record = open_run(head)
     except RecordError as error:
         raise click.UsageError(str(error)) from None
+    found = compare_records(
+        base_record, head_record, timed=not no_clock, same_text=same_text, margin=margin
+    )
+    click.echo(json.dumps(output.as_data(found)) if as_json else output.as_text(found))
+    try:
+        for path, write in ((markdown, output.as_markdown), (junit, output.as_junit)):
+            if path is not None:
+                Path(path).write_text(write(found), encoding="utf-8")
+        if html is not None:
+            from fuser.reports.page import render
+
+            render(head_path, base_path, Path(html))
+    except OSError as error:
+        raise click.UsageError(f"{error}: name a file that can be written") from None
+    sys.exit(int(found.outcome()) if gate else 0)

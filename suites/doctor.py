@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from ctypes.util import find_library
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
 import fuser
@@ -10,11 +11,11 @@ from fuser.suites import counters, machine, noise, runners
 from fuser.suites.sampling import clock_resolution_s
 
 OPTIONAL = {
-    "pytest_benchmark": "compare and store results through pytest: pip install pytest-benchmark",
-    "matplotlib": "figures and the real-data workloads: pip install matplotlib",
-    "pandas": "tables of the reports: pip install pandas",
-    "scipy": "intervals of the reports: pip install scipy",
-    "rich": "the progress bar: pip install rich",
+    "pytest_benchmark": "compares and stores results through pytest",
+    "matplotlib": "figures, and the real-data workloads",
+    "pandas": "tables of the reports",
+    "scipy": "intervals of the reports",
+    "rich": "the progress bar",
 }
 NOISY = 1.05
 """A noise floor beyond which most differences cannot be told."""
@@ -42,8 +43,10 @@ def findings() -> Iterator[tuple[str, str, str]]:
     for name, spec in runners.specs().items():
         yield f"runner {name}", *_runner(spec)
     for module, purpose in OPTIONAL.items():
+        package = module.replace("_", "-")
         present = find_spec(module) is not None
-        yield module, "ok" if present else "absent", "" if present else purpose
+        text = f"{_version(package)}: {purpose}" if present else f"{purpose}: pip install {package}"
+        yield module, "ok" if present else "absent", text
 
 
 def _noise(facts: Machine) -> Iterator[tuple[str, str, str]]:
@@ -78,7 +81,7 @@ def _fuser() -> Iterator[tuple[str, str, str]]:
         yield "backends", "absent", f"{error}: install fuser-bench again"
         return
     for name, reason in backends.items():
-        yield f"backend {name}", "absent" if reason else "ok", str(reason or "")
+        yield f"backend {name}", "absent" if reason else "ok", str(reason or "ready to fuse")
 
 
 def _runner(spec: str) -> tuple[str, str]:
@@ -87,4 +90,11 @@ def _runner(spec: str) -> tuple[str, str]:
         reason = runner.unavailable()
     except Exception as error:  # noqa: BLE001  (a third party's import may raise anything)
         return "absent", f"{type(error).__name__}: {error}"
-    return ("absent", reason) if reason else ("ok", runner.description)
+    return ("absent", reason) if reason else ("ok", runner.description or f"ready: {spec}")
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # importable all the same: from a checkout, perhaps
+        return "installed"

@@ -3,14 +3,17 @@
 import json
 import tempfile
 from dataclasses import dataclass, fields, is_dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from fuser.reports.record import (
     Cell,
     Record,
+    RecordError,
     Run,
     Variant,
+    load,
     save,
     to_document,
     validate,
@@ -20,6 +23,8 @@ RESULTS = "bench-results"
 RECORD = "record.json"
 REJECTED = "record.rejected.json"
 """Everything that was measured, as it was, where the record has no form for a part of it."""
+NEAREST = 3
+"""Saved runs that are named where the one asked for is not there."""
 OPTIONAL = (
     "notes", "ceilings", "compile_scaling", "call_overhead", "arithmetic", "anatomy",
     "first_calls", "coverage", "texts", "settings", "packages", "command",
@@ -34,6 +39,33 @@ def find_run(text: str) -> Path | None:
         if named and (folder / RECORD).is_file():
             return folder
     return None
+
+
+def open_run(text: str) -> tuple[Path, Record]:
+    """Return a saved run's folder and its record; of a record by another name, its file.
+
+    Raises:
+        RecordError: no run is called so, or its record cannot be read.
+    """
+    folder = find_run(text)
+    if folder is None and Path(text).suffix == ".json" and Path(text).is_file():
+        folder = Path(text)
+    if folder is None:
+        raise RecordError(_not_found(text))
+    return folder, load(folder if folder.is_file() else folder / RECORD)
+
+
+def _not_found(text: str) -> str:
+    """Say that no run is called so, and which saved runs are nearest: by name, else the newest."""
+    where = f"{text}: no {RECORD} there or in {RESULTS}/{text}"
+    saved = sorted((each.parent.name for each in Path(RESULTS).glob(f"*/{RECORD}")), reverse=True)
+    if not saved:
+        return f"{where}; {RESULTS} holds no saved run: `fuser-bench run` makes one"
+    near = get_close_matches(Path(text).name, saved, n=NEAREST)
+    if near:
+        return f"{where}; near it: {', '.join(near)}"
+    more = f" and {len(saved) - NEAREST} more" if len(saved) > NEAREST else ""
+    return f"{where}; the latest saved runs: {', '.join(saved[:NEAREST])}{more}"
 
 
 def not_writable(folder: Path) -> str | None:

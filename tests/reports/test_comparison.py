@@ -221,3 +221,13 @@ def test_junit_counts_failures(base: Record) -> None:
     suite = ElementTree.fromstring(output.as_junit(missing))[0]
     assert suite.get("errors") == "1"
     assert output.as_data(missing)["exit_code"] == 3
+
+
+def test_a_reason_of_several_lines_stays_one_line(base: Record) -> None:
+    """An error's own text may hold line breaks and control characters, which XML forbids."""
+    bad = counted(status="wrong", reason="off\nby \x1b[31mone\x00", samples=Samples())
+    found = compare_records(base, changed(base, bad))
+    assert "off by [31mone" in output.as_text(found)
+    assert f"| wrong | `{NAME}` | fused | off by [31mone |" in output.as_markdown(found)
+    suite = ElementTree.fromstring(output.as_junit(found))[0]
+    assert suite.get("errors") == "1"

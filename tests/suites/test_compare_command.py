@@ -66,6 +66,21 @@ def test_usage_errors_end_with_two(tmp_path: Path) -> None:
     assert result.exit_code == 2
 
 
+def test_a_file_that_cannot_be_written_is_a_usage_error(tmp_path: Path) -> None:
+    """Said after what was found, without a traceback."""
+    base = quiet(processes=1)
+    done = compare(tmp_path, base, base, "--junit", str(tmp_path / "nosuch" / "a.xml"))
+    assert done.exit_code == 2
+    assert "-> " in done.stdout
+    assert "name a file that can be written" in done.stderr
+
+
+def test_records_by_other_names_are_compared(tmp_path: Path) -> None:
+    """As they are kept from other machines."""
+    path = str(save(quiet(processes=1), tmp_path / "quiet.json"))
+    assert CliRunner().invoke(main, ["compare", path, path]).exit_code == 0
+
+
 def test_files_for_ci_are_written(tmp_path: Path) -> None:
     """Markdown, JUnit XML, and JSON on the terminal."""
     base = quiet()

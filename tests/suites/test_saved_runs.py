@@ -8,8 +8,25 @@ from typing import Any
 
 import pytest
 
-from fuser.reports.record import Cell, Machine, Record, Run, Samples, Variant, load
-from fuser.suites.saved_runs import RECORD, REJECTED, find_run, keep, not_writable
+from fuser.reports.record import (
+    Cell,
+    Machine,
+    Record,
+    RecordError,
+    Run,
+    Samples,
+    Variant,
+    load,
+)
+from fuser.suites.saved_runs import (
+    RECORD,
+    REJECTED,
+    RESULTS,
+    find_run,
+    keep,
+    not_writable,
+    open_run,
+)
 
 GOOD = Run("eager", "ok", samples=Samples([0], [0], [1], [1], [1.0]))
 CELL = Cell("a-float32-1", "a", "f", "float32", "S", 1, runs=[GOOD])
@@ -26,6 +43,23 @@ def test_a_run_is_found_by_folder_record_or_name(tmp_path: Path) -> None:
     assert find_run(str(folder)) == folder
     assert find_run(str(folder / RECORD)) == folder
     assert find_run(str(folder / "other.json")) is None
+
+
+def test_a_run_that_is_not_there_names_the_nearest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name mistyped; a name of nothing; no saved run at all."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RecordError, match="holds no saved run: `fuser-bench run` makes one"):
+        open_run("nosuch")
+    names = [f"2026010{day}T000000Z-{day}abcde" for day in range(1, 6)]
+    for name in names:
+        keep(replace(WHOLE, run_id=name), tmp_path / RESULTS / name)
+    with pytest.raises(RecordError, match=f"near it: {names[3]}"):
+        open_run("20260104T000000Z-4abcd")
+    with pytest.raises(RecordError, match=f"latest saved runs: {names[4]}, .* and 2 more"):
+        open_run("nosuch")
+    assert open_run(names[0])[1].run_id == names[0]
 
 
 @pytest.mark.parametrize(
