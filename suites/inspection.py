@@ -4,8 +4,11 @@ Right results are not enough: they may have been computed before the clock start
 an earlier call on the same values) or after it stopped (in the background, or when somebody looks).
 """
 
+import itertools
 import math
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -22,12 +25,18 @@ LATE_SHARE = 0.25
 COPY_SLACK = 4.0
 SHORTCUT_RATIO = 8.0
 SHORTCUT_S = 10e-6
+VALUES_RATIO = 2.5
+VALUES_S = 5e-6
+"""Calls on the same and on other values meet the same pauses: less is granted between them."""
 PAUSE_S = 2e-3
 PAUSE_SLACK = 4.0
 CONTROLS = 8
 TRIALS = 4
+MOST_TRIALS = 32
+LONGEST_DOUBT_S = 2.0
 SHORT_CALL_S = 1e-3
 FEW_ELEMENTS = 64
+MOST_MOVED_BYTES = 1 << 22
 
 
 def glance(arrays: Sequence[Array]) -> list[Array]:
@@ -92,38 +101,73 @@ def shortcut(
     """Return what makes calls quick beside quick work, or None.
 
     A call on other values that takes far longer than one on the same values: results are
-    remembered. A call by itself that takes far longer than one of many in a loop, `call_s`: the
-    loop is recognised. Between the calls every array is written again, with its elements moved or
-    as they were, so that the caches hold the same, and some time passes.
+    remembered. One on the same values in other arrays: work is remembered by their addresses. A
+    call by itself that takes far longer than one of many in a loop, `call_s`: the loop is
+    recognised. Between the calls every array is written again, with its elements moved or as they
+    were, so that the caches hold the same, and some time passes.
 
     Every first call after a pause takes longer, on a busy machine many times: what copies of the
-    arguments lose by it, measured beside, is granted several times over.
+    arguments lose by it, measured beside, is granted several times over, and who is doubted is
+    tried again many times. The shortest times count.
     """
-    shortest = {False: math.inf, True: math.inf}
-    control_s, looped_s = math.inf, math.inf
-    for trials in (TRIALS if call_s < SHORT_CALL_S else 1, 2 * TRIALS):
-        call(*accept(arguments))
-        for _ in range(trials):
-            for change in shortest:
-                rewrite(arguments, change)
-                given = accept(arguments)
-                _wait(PAUSE_S)
-                with collector_off():
-                    seconds, _result = timed_calls(call, given, 1)
-                shortest[change] = min(shortest[change], seconds)
+    shortest = dict.fromkeys(("same", "other values", "other arrays"), math.inf)
+    if moved(arguments) is None:
+        del shortest["other arrays"]
+    alive: list[Arguments | None] = []  # so that no address comes again
+    control_s, looped_s, began_s = math.inf, math.inf, now_s()
+    call(*accept(arguments))
+    for trial in itertools.count(1):
+        for change in shortest:
+            rewrite(arguments, change == "other values")
+            others = moved(arguments) if change == "other arrays" else None
+            alive.append(others)
+            given = accept(arguments if others is None else others)
             _wait(PAUSE_S)
             with collector_off():
-                control_s = min(control_s, timed_calls(_copies, arguments, 1)[0])
-                looped_s = min(looped_s, timed_calls(_copies, arguments, CONTROLS)[0] / CONTROLS)
-        slack_s = SHORTCUT_S + PAUSE_SLACK * max(0.0, control_s - looped_s)
-        problem = None
-        if shortest[True] > SHORTCUT_RATIO * shortest[False] + slack_s:
-            problem = "a call on other values takes far longer: results are remembered"
-        elif shortest[False] > SHORTCUT_RATIO * call_s + slack_s:
-            problem = "a call by itself takes far longer than one in a loop: work is skipped"
-        if problem is None:
-            return None
-    return problem
+                seconds, _result = timed_calls(call, given, 1)
+            shortest[change] = min(shortest[change], seconds)
+        _wait(PAUSE_S)
+        with collector_off():
+            control_s = min(control_s, timed_calls(_copies, arguments, 1)[0])
+            looped_s = min(looped_s, timed_calls(_copies, arguments, CONTROLS)[0] / CONTROLS)
+        if trial < (TRIALS if call_s < SHORT_CALL_S else 1):
+            continue
+        problem = _suspicion(shortest, call_s, PAUSE_SLACK * max(0.0, control_s - looped_s))
+        enough = trial >= 2 * TRIALS and now_s() - began_s > LONGEST_DOUBT_S
+        if problem is None or enough or trial >= MOST_TRIALS:
+            return problem
+    raise AssertionError("the count of trials ends")
+
+
+def _suspicion(shortest: Mapping[str, float], call_s: float, pause_s: float) -> str | None:
+    """Return what the shortest times so far look like; a busy machine's become shorter yet."""
+    same_s = shortest["same"]
+    if shortest["other values"] > VALUES_RATIO * same_s + VALUES_S:
+        return "a call on other values takes far longer: results are remembered"
+    if shortest.get("other arrays", 0.0) > SHORTCUT_RATIO * same_s + SHORTCUT_S + pause_s:
+        return "a call on other arrays takes far longer: work is remembered by address"
+    if same_s > SHORTCUT_RATIO * call_s + SHORTCUT_S + pause_s:
+        return "a call by itself takes far longer than one in a loop: work is skipped"
+    return None
+
+
+def runs_itself(
+    call: Callable[..., Any], given: Arguments, function: Callable[..., Any]
+) -> bool:
+    """Return whether a call runs the workload's own Python code: NumPy, operation by operation."""
+    code, found = getattr(function, "__code__", None), False
+
+    def watch(frame: FrameType, event: str, _argument: Any) -> None:
+        nonlocal found
+        found = found or (event == "call" and frame.f_code is code)
+
+    before = sys.getprofile()
+    sys.setprofile(watch)
+    try:
+        call(*given)
+    finally:
+        sys.setprofile(before)
+    return found
 
 
 def _copies(*given: Any) -> list[Any]:
@@ -136,6 +180,27 @@ def _wait(seconds: float) -> None:
     end_s = now_s() + seconds
     while now_s() < end_s:
         pass
+
+
+def moved(arguments: Arguments) -> Arguments | None:
+    """Return the same values in other arrays of the same layout, or None where that is much work.
+
+    An array that is passed twice stays one; of arrays that share memory there are no copies.
+    """
+    arrays = {id(each): each for each in arguments if isinstance(each, np.ndarray)}
+    if sum(each.nbytes for each in arrays.values()) > MOST_MOVED_BYTES:
+        return None
+    found = {at: each.copy("K") for at, each in arrays.items()}
+    if any(found[at].strides != each.strides or _shares(each, arrays)
+           for at, each in arrays.items()):
+        return None
+    return tuple(found.get(id(each), each) for each in arguments)
+
+
+def _shares(array: Array, arrays: Mapping[int, Array]) -> bool:
+    return any(
+        each is not array and np.may_share_memory(each, array) for each in arrays.values()
+    )
 
 
 def rewrite(arguments: Arguments, change: bool) -> None:

@@ -8,15 +8,17 @@ from typing import Any
 import numpy as np
 
 from fuser.suites.cell_state import CellState, Limits, Row
+from fuser.suites.edge_values import Edges, edges_of
 from fuser.suites.inspection import (
     SHORT_CALL_S,
     arrays_of,
     arrives_late,
     glance,
+    runs_itself,
     shortcut,
     written_later,
 )
-from fuser.suites.memory_checks import PROBED_ELEMENTS, change_one, problem_of
+from fuser.suites.memory_checks import PROBED_ELEMENTS, change_one, overlap, problem_of
 from fuser.suites.plan import blocks_within
 from fuser.suites.preparing import Emit, Event, Preparation, message, weight_of, with_rest
 from fuser.suites.runners import EagerRunner
@@ -26,9 +28,12 @@ from fuser.suites.verify import (
     Expected,
     compare_or_recall,
     copies,
+    flatten,
     poison,
     poison_buffers,
     refill,
+    some_of,
+    unchanged,
 )
 from fuser.suites.workload import Arguments, Array
 
@@ -132,7 +137,7 @@ class Measurement(Preparation):
                 seconds, result = timed_calls(row.call, given, row.calls)
                 found = None
                 if check is not None:
-                    found = self._look(row, given, seconds, result, check)
+                    found = self._look(state, row, given, seconds, result, check)
         except Exception as error:  # noqa: BLE001  (see _first_call)
             self._fail(state, row, message(error))
             return
@@ -165,28 +170,51 @@ class Measurement(Preparation):
         return row.arguments(state)
 
     def _look(
-        self, row: Row, given: Arguments, seconds: float, result: Any, check: "Check"
+        self, state: CellState, row: Row, given: Arguments, seconds: float, result: Any,
+        check: "Check",
     ) -> "Found":
-        """Look at the last timed result at once, and at one in memory that held no result."""
+        """Look at the last timed result at once, and at one in memory that held no result.
+
+        The other values come back before anybody looks at that one: what is computed later than
+        the call returns is of those.
+        """
         arrays, look_s = arrays_of(row.found(result), row.runner.fetch)
         again, before = arrays, glance(arrays)
+        changed = not _unchanged(state, check)
         if check.old is not None:  # not where clearing memory takes longer than the calls
             poison(check.expected)
             poison_buffers(row.buffers)
-            again, _ = arrays_of(row.found(row.call(*given)), row.runner.fetch)
-            before = glance(again)
+            made = row.found(row.call(*given))
+            seen = glance(flatten(made)) if _is_plain(made) else None
+            refill(state.arguments, check.old)
+            again, _ = arrays_of(made, row.runner.fetch)
+            refill(state.arguments, check.fresh)
+            before = glance(again) if seen is None else seen
         call_s = seconds / row.calls
         late = arrives_late(row.call, given, row.runner.fetch, call_s, look_s)
-        return Found(arrays, again, before, late)
+        return Found(arrays, again, before, late, changed)
 
     def _judged(
         self, state: CellState, check: "Check", found: "Found", ulps: bool
     ) -> Accuracy:
+        if found.changed:
+            return Accuracy(np.inf, None, "the calls changed their input arrays")
         accuracy = check.expected.judge(tuple(found.arrays), state.tolerance(), ulps)
-        if found.late or written_later(found.again, found.before):
+        if accuracy.problem:
+            return accuracy
+        late = found.late or written_later(found.again, found.before)
+        if late or not self._is_of_the_call(state, check, found):
             text = "the result was not there when the call returned: work is left for later"
-            return accuracy.merged(Accuracy(np.inf, None, text))
+            return Accuracy(np.inf, None, text)
         return accuracy
+
+    def _is_of_the_call(self, state: CellState, check: "Check", found: "Found") -> bool:
+        """Whether the result that was looked at later is that of the values that were passed."""
+        if found.again is found.arrays or all(map(np.array_equal, found.arrays, found.again)):
+            return True
+        if any(overlap(each, state.arguments) for each in found.again):
+            return True  # a view shows what the arguments hold, as NumPy's does
+        return not check.expected.judge(tuple(found.again), state.tolerance()).problem
 
     def _counted(
         self, state: CellState, row: Row, what: str, before: int | None, after: int | None
@@ -205,6 +233,7 @@ class Measurement(Preparation):
         self._find_shortcuts(state)
         if not state.large:
             self._look_at_memory(state)
+            self._look_at_edges(state)
         seed = state.seed(2, self.limits.seed)
         if state.large and _all_contiguous(state.arguments):
             arguments = tuple(_reversed(each) for each in state.arguments)
@@ -242,6 +271,20 @@ class Measurement(Preparation):
         for row in self._doubted(state):
             self._try(state, row, partial(_probed, state, row, right, expected))
 
+    def _look_at_edges(self, state: CellState) -> None:
+        """Verify what rows make of values that are too rare to be among those drawn."""
+        rows = self._doubted(state)
+        if not rows:
+            return
+        edges = edges_of(
+            state.workload, state.arguments, state.plan.dtype, self.random.randrange
+        )
+        if edges is None:
+            return
+        right = copies(state.arguments)
+        for row in rows:
+            self._try(state, row, partial(_at_edges, state, row, right, edges))
+
     def _doubted(self, state: CellState) -> list[Row]:
         """Return the rows that still have a speed and are not NumPy itself."""
         return [row for row in state.rows if row.alive and type(row.runner) is not EagerRunner]
@@ -258,13 +301,12 @@ class Measurement(Preparation):
 
     def _find_shortcuts(self, state: CellState) -> None:
         """Look for rows whose calls are quick without doing their work."""
-        for row in () if state.large else state.rows:
-            if not row.alive or type(row.runner) is EagerRunner:
-                continue
+        for row in () if state.large else self._doubted(state):
             if row.call_s > SHORT_CALL_S and self.random.random() > LONG_CALLS_TRIED:
                 continue
             self.mark(state.index, row.variant)
             try:
+                self._look_at_name(state, row)
                 found = shortcut(row.call, state.arguments, row.runner.accept, row.call_s)
             except Exception as error:  # noqa: BLE001  (see _first_call)
                 self._fail(state, row, message(error))
@@ -272,6 +314,15 @@ class Measurement(Preparation):
             if found is not None:
                 accuracy = Accuracy(np.inf, None, found)
                 row.alive = self._passes(state, row.variant, "after timing", accuracy)
+
+    def _look_at_name(self, state: CellState, row: Row) -> None:
+        """Note where a runner that counts no fallbacks runs NumPy under the name of a fuser."""
+        if row.runner.kind not in ("fused", "unfused") or row.runner.fallbacks() is not None:
+            return
+        if runs_itself(row.call, row.arguments(state), state.workload.function):
+            text = "calls the workloads' own functions: NumPy's work under a fuser's name"
+            self.emit({"event": "note", "text": f"{row.runner.name} {text}"})
+
 
 @dataclass(frozen=True, slots=True)
 class Check:
@@ -290,6 +341,20 @@ class Found:
     again: Sequence[Array]
     before: Sequence[Array]
     late: bool
+    changed: bool
+
+
+def _unchanged(state: CellState, check: Check) -> bool:
+    """Whether the arguments are as they were passed; of very many elements some are looked at."""
+    now, before = state.arguments, check.fresh
+    if state.large:
+        now, before = some_of(now), some_of(before)
+    return unchanged(now, before)
+
+
+def _is_plain(result: Any) -> bool:
+    """Whether a result is there in NumPy's own arrays, so that looking at it computes nothing."""
+    return all(type(each) is np.ndarray for each in flatten(result))
 
 
 def _memory_of(state: CellState, row: Row) -> Accuracy:
@@ -316,6 +381,17 @@ def _probed(state: CellState, row: Row, right: Arguments, expected: Expected) ->
     if not accuracy.problem:
         return accuracy
     return Accuracy(np.inf, None, f"one element of the arguments changed: {accuracy.problem}")
+
+
+def _at_edges(state: CellState, row: Row, right: Arguments, edges: Edges) -> Accuracy:
+    """Judge the result for arguments that hold rare values."""
+    refill(state.arguments, right)  # a neighbour may have written into them
+    row.given = None
+    poison_buffers(row.buffers)
+    with np.errstate(all="ignore"):
+        result = row.runner.fetch(row.found(row.call(*row.arguments(state))))
+    found = edges.problem(result, state.tolerance())
+    return Accuracy(np.inf, None, found) if found else Accuracy()
 
 
 def _all_contiguous(arguments: Arguments) -> bool:

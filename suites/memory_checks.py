@@ -9,9 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from fuser.suites.sampling import now_s
 from fuser.suites.verify import flatten
 from fuser.suites.workload import Arguments, Array
 
+LATER_CALLS = 64
+LATER_S = 0.01
+"""So many more calls, or for so long, an earlier result has to stay what it is."""
 PROBED_ELEMENTS = 1 << 18
 """Of larger arrays a forgotten element would show in the time of calls on other values."""
 
@@ -38,14 +42,35 @@ def problem_of(
     second = arrays_in(call(*given))
     taken = [each for each in given if isinstance(each, np.ndarray)]
     for index, (one, two, known) in enumerate(zip(first, second, right, strict=False)):
-        shared = _overlap(known, arguments)
-        if not shared and _overlap(one, taken):
+        shared = overlap(known, arguments)
+        if not shared and overlap(one, taken):
             return f"output {index} lies in the memory of an argument; NumPy makes a new array"
         if not shared and np.may_share_memory(one, two):
             return f"output {index} lies where the call before left it: that result is lost"
         if layout(one) == layout(known) or (free_order and one.flags.c_contiguous):
             continue
         return f"output {index} lies in memory as {_spelt(one)}, NumPy's as {_spelt(known)}"
+    return _lost(call, given, [
+        None if overlap(known, arguments) else one
+        for one, known in zip(first, right, strict=False)
+    ])
+
+
+def _lost(
+    call: Callable[..., Any], given: Arguments, first: Sequence[Array | None]
+) -> str | None:
+    """Return which result a later call writes over, as buffers given out in turn are, or None."""
+    end_s = now_s() + LATER_S
+    for number in range(3, 3 + LATER_CALLS):
+        later = arrays_in(call(*given))
+        for index, (one, another) in enumerate(zip(first, later, strict=False)):
+            if one is not None and one.size and np.may_share_memory(one, another):
+                return (
+                    f"output {index} lies where call {number} leaves its own: buffers are given "
+                    "out in turn, and that result is lost"
+                )
+        if now_s() > end_s:
+            break
     return None
 
 
@@ -71,7 +96,8 @@ def _spelt(array: Array) -> str:
     return f"axes {order}{'' if dense else ' with gaps'}"
 
 
-def _overlap(array: Array, others: Sequence[Any]) -> bool:
+def overlap(array: Array, others: Sequence[Any]) -> bool:
+    """Return whether an array may share memory with one of others."""
     return array.size > 0 and any(
         isinstance(each, np.ndarray) and np.may_share_memory(array, each) for each in others
     )

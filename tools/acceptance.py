@@ -56,7 +56,8 @@ CHEATS = (
 )
 MORE_CHEATS = (
     "StaleBuffer", "InPlace", "LowerPrecision", "JustWithin", "LazyArray", "ViewOfInput",
-    "OtherDtype", "OtherShape", "OtherOrder", "SameBuffer", "HalfLater",
+    "OtherDtype", "OtherShape", "OtherOrder", "SameBuffer", "HalfLater", "Ring", "Restless",
+    "RareNan", "ByAddress", "Promised", "ComparingAll",
 )
 LARGE = CellPlan("axpy", "float32", 1 << 24, "L")
 ANATOMIES = 6

@@ -1,5 +1,6 @@
 """More ways of being wrong: results that are views, buffers, other dtypes, orders or precisions."""
 
+import itertools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -100,6 +101,24 @@ class LazyArray(Honest):
             return made
 
         return lazy
+
+
+class Promised(Honest):
+    """Returns at once what computes as quickly as any when somebody looks at it."""
+
+    name = "promised"
+
+    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
+        """Return a function of promises too short to be seen by a clock."""
+
+        class Promise:
+            def __init__(self, given: Any) -> None:
+                self.given = given
+
+            def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+                return np.asarray(function(*self.given))
+
+        return lambda *given: Promise(given)
 
 
 class ViewOfInput(Honest):
@@ -214,7 +233,99 @@ class Resident(Honest):
         return resident
 
 
+class Ring(Honest):
+    """Computes every time, into one of eight buffers in turn."""
+
+    name = "ring"
+
+    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
+        """Return a function whose results are lost eight calls later."""
+        kept = [np.array(function(*arguments)) for _ in range(8)]
+        turns = itertools.cycle(kept)
+
+        def ring(*given: Any) -> Any:
+            buffer = next(turns)
+            np.copyto(buffer, function(*given))
+            return buffer
+
+        return ring
+
+
+class Restless(Honest):
+    """Right, and from its fifth call on writes what it finds at the end to the front."""
+
+    name = "restless"
+
+    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
+        """Return a function that changes its argument when the result is there."""
+        calls = iter(range(10**9))
+
+        def restless(*given: Any) -> Any:
+            result = function(*given)
+            if next(calls) > 4:
+                given[0].reshape(-1)[0] = given[0].reshape(-1)[-1]
+            return result
+
+        return restless
+
+
+class RareNan(Honest):
+    """Gives NaN for values that normal numbers do not reach."""
+
+    name = "rare_nan"
+
+    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
+        """Return a function that is wrong beyond 7."""
+
+        def rare(*given: Any) -> Any:
+            return np.where(np.abs(given[0]) > 7, np.float32(np.nan), function(*given))
+
+        return rare
+
+
+class ByAddress(Honest):
+    """Takes long for arrays that it has not seen before, as if it compiled for each."""
+
+    name = "by_address"
+
+    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
+        """Return a function that knows arrays by where they lie."""
+        known: set[int] = set()
+
+        def by_address(*given: Any) -> Any:
+            if given[0].ctypes.data not in known:
+                known.add(given[0].ctypes.data)
+                time.sleep(0.002)
+            return function(*given)
+
+        return by_address
+
+
+class ComparingAll(Honest):
+    """Compares its arguments with the last ones, which takes a third of the work."""
+
+    name = "comparing_all"
+
+    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
+        """Return a function that is right for all values and quick for those of before."""
+        last: list[Any] = []
+
+        def comparing(*given: Any) -> Any:
+            quick_s = 15e-6
+            start_s = time.perf_counter()
+            known = bool(last) and all(map(np.array_equal, last[0], given))
+            if not known:
+                last[:] = [[each.copy() for each in given], function(*given)]
+            end_s = start_s + (quick_s if known else 4 * quick_s)
+            while time.perf_counter() < end_s:
+                pass
+            return last[1].copy()
+
+        return comparing
+
+
 MORE = (
     StaleBuffer, InPlace, LowerPrecision, JustWithin, LazyArray, ViewOfInput, OtherDtype,
-    OtherShape, OtherOrder, SameBuffer, HalfLater,
+    OtherShape, OtherOrder, SameBuffer, HalfLater, Ring, Restless, RareNan, ByAddress,
+    Promised, ComparingAll,
 )

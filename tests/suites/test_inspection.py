@@ -11,7 +11,9 @@ from fuser.suites.inspection import (
     arrays_of,
     arrives_late,
     glance,
+    moved,
     rewrite,
+    runs_itself,
     shortcut,
     written_later,
 )
@@ -96,3 +98,39 @@ def test_a_pause_that_makes_every_call_long_is_no_shortcut(
     assert shortcut(double, (np.arange(100.0),), _same, 1e-6) is None
     found = shortcut(lambda x: time.sleep(0.001), (np.arange(100.0),), _same, 1e-6)
     assert found is not None
+
+
+def test_arrays_move_and_keep_their_layout() -> None:
+    """One passed twice stays one; where layouts would change, or memory is shared, none move."""
+    x, frozen = np.arange(6.0).reshape(2, 3), np.arange(3.0)
+    found = moved((x.T, x, 2.5, frozen, frozen))
+    assert found is None  # x.T shares the memory of x
+    found = moved((x.T, 2.5, frozen, frozen))
+    assert found is not None
+    assert (found[0].strides, found[1]) == (x.T.strides, 2.5)
+    assert found[2] is found[3]
+    assert found[2] is not frozen
+    assert moved((x[:, ::2],)) is None
+
+
+def test_work_remembered_by_address_is_found() -> None:
+    """A call on other arrays then takes far longer."""
+    known: set[int] = set()
+
+    def by_address(x: Any) -> Any:
+        if x.ctypes.data not in known:
+            known.add(x.ctypes.data)
+            time.sleep(0.001)
+        return x + x
+
+    found = shortcut(by_address, (np.arange(100.0),), _same, 1e-5)
+    assert found is not None
+    assert "by address" in found
+
+
+def test_a_runner_that_runs_the_function_itself_is_seen() -> None:
+    """And one that computes the same in another way is not; nor is a function without code."""
+    given = (np.arange(3.0),)
+    assert runs_itself(lambda x: double(x), given, double)
+    assert not runs_itself(lambda x: 2 * x, given, double)
+    assert not runs_itself(np.sqrt, given, np.sqrt)
