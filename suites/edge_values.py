@@ -17,8 +17,8 @@ from fuser.suites.workload import Arguments, Array, Workload
 
 MOST_ELEMENTS = 1 << 18
 """Of more elements only workloads are tried whose results for some rows need no other rows."""
-FAR = 4.0
-"""Of the largest value that was drawn: far enough to be rare, too near for most overflows."""
+FAR, FARTHER = 4.0, 64.0
+"""Of the largest value that was drawn: the one too near for most overflows, the other not."""
 SLACK = 8.0
 """Of the tolerance: an array with values far out has another scale."""
 FINITE, NAN, ABOVE, BELOW = range(4)
@@ -53,7 +53,8 @@ class Edges:
 
 
 def edges_of(
-    workload: Workload, arguments: Arguments, dtype: str, random: Callable[[int], int]
+    workload: Workload, arguments: Arguments, dtype: str, random: Callable[[int], int],
+    finite: bool = False,
 ) -> Edges | None:
     """Write rare values into the arguments; return the right results, or None where untried.
 
@@ -63,6 +64,7 @@ def edges_of(
         arguments: the arrays, changed in place.
         dtype: the cell's.
         random: an index below a number.
+        finite: neither NaN nor infinities.
     """
     if workload.must_refuse or "while " in workload.formula():
         return None
@@ -74,7 +76,8 @@ def edges_of(
             return None
         rows = max(1, PART_ELEMENTS * row_count(arguments) // largest)
         part = rows_between(arguments, 0, rows)
-    if not sum(_spoil(each, random) for each in part if isinstance(each, np.ndarray)):
+    spoilt = [each for each in part if isinstance(each, np.ndarray)]
+    if not sum(_spoil(each, random, finite) for each in spoilt):
         return None
     with np.errstate(all="ignore"):
         plain = [np.asarray(each) for each in flatten(workload.function(*part))]
@@ -82,14 +85,17 @@ def edges_of(
     return Edges(rows, plain, wide)
 
 
-def _spoil(array: Array, random: Callable[[int], int]) -> int:
+def _spoil(array: Array, random: Callable[[int], int], finite: bool) -> int:
     """Write rare values into an array of floats, each at its own place; return how many."""
     if array.dtype.kind != "f" or not array.flags.writeable or array.size < 2:
         return 0
-    far = FAR * float(np.max(np.abs(array), initial=0.0))
-    values = [0.0, far, np.nan, np.inf, -0.0, -far, -np.inf]
+    most = float(np.max(np.abs(array), initial=0.0))
+    far, farther = FAR * most, FARTHER * most
+    values = [0.0, far, np.nan, farther, np.inf, -0.0, -far, -np.inf, -farther]
     if array.min() >= 0:  # what has no sign is a root's, a logarithm's or a count's argument
-        values = [0.0, far, np.nan, np.inf]
+        values = [0.0, far, np.nan, farther, np.inf]
+    if finite:
+        values = [each for each in values if np.isfinite(each)]
     count = min(len(values), array.size // 2)
     for value in values[:count]:
         array.flat[random(array.size)] = value

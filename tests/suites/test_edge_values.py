@@ -45,6 +45,14 @@ def test_what_is_lost_is_found(kept: Any) -> None:
     assert "values far out, NaN or infinities: 1.0, NumPy gives" in found
 
 
+def test_libraries_of_others_get_finite_values_alone() -> None:
+    """What they make of NaN is theirs to say."""
+    arguments = LOGISTIC.inputs(4096, "float32", 1)
+    assert edges_of(LOGISTIC, arguments, "float32", random.Random(1).randrange, finite=True)
+    assert all(np.isfinite(each).all() for each in arguments)
+    assert max(np.abs(each).max() for each in arguments) > 64
+
+
 def test_of_very_many_elements_the_first_rows_are_judged() -> None:
     """The rare values are there."""
     edges, (x, y) = _edges(LOGISTIC, 1 << 20)

@@ -60,7 +60,7 @@ def test_an_honest_row_is_measured_in_every_process(crowd: Record) -> None:
     assert set(run.samples.process) == {0, 2}, "the peer has processes 1 and 3"
     assert len(run.first_call_s) == 2
     assert run.compile_stages_s == {"trace": [0.0, 0.0], "rest": run.first_call_s}
-    assert run.checked_calls in range(8, 13), "before, during, up to four times after, twice"
+    assert run.checked_calls in range(8, 15), "before, during, up to five times after, twice"
     assert run.max_relative_error == 0.0
     assert max(run.samples.seconds) >= 0.5e-4, "a busy machine misleads the calibration at times"
 
