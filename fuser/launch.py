@@ -39,7 +39,8 @@ from fuser.specs import (
 )
 from fuser.views import Layout
 
-_FORMATS = {
+#: How a scalar of each dtype is packed into 8 bytes.
+FORMATS = {
     "bool": "=?7x", "int8": "=b7x", "uint8": "=B7x", "int16": "=h6x", "uint16": "=H6x",
     "int32": "=i4x", "uint32": "=I4x", "int64": "=q", "uint64": "=Q", "float16": "=e6x",
     "float32": "=f4x", "float64": "=d",
@@ -169,7 +170,7 @@ def pack_scalars(
         if dtype.name == "float32" or dtype.name == "float16":
             packed += value.tobytes().ljust(8, b"\0")
         else:
-            packed += struct.pack(_FORMATS[dtype.name], value)
+            packed += struct.pack(FORMATS[dtype.name], value)
     return packed
 
 

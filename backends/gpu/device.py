@@ -134,13 +134,13 @@ class CudaFunction:
         self, grid: int, block: int, shared: int, stream: int, arguments: Arguments
     ) -> None:
         """Enqueue it on a stream."""
-        words = (grid, 1, 1, block, 1, 1, shared, stream, arguments.list_address, 0)
+        launch, at = self._launch, arguments.list_address
         try:
-            self._launch(self.handle, *words)
+            launch(self.handle, grid, 1, 1, block, 1, 1, shared, stream, at, 0)
         except RuntimeError:  # a thread that has done nothing with CUDA yet has no context
             if not _made_context():
                 raise
-            self._launch(self.handle, *words)
+            launch(self.handle, grid, 1, 1, block, 1, 1, shared, stream, at, 0)
 
 
 def _made_context() -> bool:

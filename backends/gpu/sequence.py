@@ -8,15 +8,25 @@ comes from CuPy's pool alone, so a call can be captured in a CUDA graph.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Sequence as Sequence_
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fuser.launch import Launch, pack_scalars
 from fuser.specs import is_counted
 
+if TYPE_CHECKING:
+    from fuser.backends.gpu.straight_call import Line
 
-class _Step:
-    """One loop nest: its operands, its scalars, and how it is launched."""
+
+class Step:
+    """One loop nest: its operands, its scalars, and how it is launched.
+
+    Attributes:
+        operands: names, None for what has no memory, and byte offsets.
+        prepared: a launch that wants addresses and scalars alone, where there is one.
+        scalars: (host expression, dtype) pairs.
+    """
 
     __slots__ = ("_kernel", "extent", "number", "operands", "prepared", "rest", "scalars")
 
@@ -52,13 +62,13 @@ class Sequence:
             for e in launch.fresh
         ]  # fmt: skip
         self._scalars = any(s.scalars for group in launch.groups for _, s in group.sections)
-        self._devices: dict[int, list[_Step]] = {}
+        self._devices: dict[int, list[Step]] = {}
         self._steps_on(self._device.number())
 
-    def _steps_on(self, number: int) -> list[_Step]:
+    def _steps_on(self, number: int) -> list[Step]:
         """The loop nests with the kernels of the current device."""
         found = self._devices[number] = [
-            _Step(group.kernel, place, section)
+            Step(group.kernel, place, section)
             for group in self._launch.groups
             for place, section in group.sections
         ]
@@ -98,6 +108,30 @@ class Sequence:
             else:
                 status |= step.launch(backend, pointers, scalars)
         return status
+
+    def straight(
+        self,
+        arrays: Mapping[str, tuple[int, Any]],
+        numbers: Mapping[str, tuple[int, Any]],
+        wanted: Sequence_[str],
+        missed: Any,
+    ) -> Line | None:
+        """All of a call as one function of its arguments, where that can be written.
+
+        Args:
+            arrays: by name, the place of each array among the arguments, and one like it.
+            numbers: likewise for Python numbers.
+            wanted: names of the arrays that the function gives.
+            missed: what it gives for other arguments.
+        """
+        from fuser.backends.gpu.straight_call import write
+
+        device = self._device
+        number = device.number()
+        steps = self._devices.get(number) or self._steps_on(number)
+        functions = (number, device.number, device.stream)
+        sizes = self._launch.sizes
+        return write(steps, self._fresh, arrays, numbers, sizes, wanted, functions, missed)
 
 
 def make(launch: Launch) -> Sequence | None:

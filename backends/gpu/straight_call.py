@@ -1,0 +1,148 @@
+"""A known call as one Python function, for arguments of known kinds, shapes and strides.
+
+It compares the arguments with those that it was made for, allocates results, and launches: nothing
+is looked up in between. What it does not know it leaves to the longer ways.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from fuser.launch import FORMATS, pack_scalars
+from fuser.scalars import symbols
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from fuser.backends.gpu.sequence import Step
+
+#: Python integers up to here are floats without rounding.
+_EXACT = 2**53
+
+Line = Callable[[tuple[Any, ...]], Any]
+
+
+def write(
+    steps: Sequence[Step],
+    fresh: Sequence[tuple[str, Callable[[], Any]]],
+    arrays: Mapping[str, tuple[int, Any]],
+    numbers: Mapping[str, tuple[int, Any]],
+    sizes: Mapping[str, int],
+    wanted: Sequence[str],
+    device: tuple[int, Callable[[], int], Callable[[int], int]],
+    missed: Any,
+) -> Line | None:
+    """Write the function of a call's arguments; None for what it has no lines for.
+
+    Args:
+        steps: loop nests, prepared for the device.
+        fresh: names of the arrays that a call makes, and how.
+        arrays: by name, the place of each array among the arguments, and one like it.
+        numbers: likewise for Python numbers.
+        sizes: lengths by name: those of all such calls.
+        wanted: names of the arrays that the function gives.
+        device: its number; functions that give the current one's, and its stream.
+        missed: what the function gives for other arguments.
+    """
+    if not wanted:
+        return None
+    here, current, stream = device
+    known: dict[str, Any] = {"MISSED": missed, "current": current, "stream_of": stream}
+    lines: list[str] = []
+    for name, (place, array) in arrays.items():
+        if not hasattr(array.data, "device_id"):
+            return None
+        lines.append(f"{name} = args[{place}]")
+        lines.append(_unlike(name, array, known))
+    for name, (place, value) in numbers.items():
+        kind = _known(known, f"{name}_kind", type(value))
+        lines += [f"{name} = args[{place}]", f"if type({name}) is not {kind}: return MISSED"]
+    for number, step in enumerate(steps):
+        if step.prepared is None:
+            return None
+        packed = _packed(step.scalars, numbers, sizes, known, number)
+        if packed is None:
+            return None
+        lines += packed
+    lines.append(f"if current() != {here}: return MISSED")
+    for name, (_, array) in arrays.items():
+        odd = f" or {name}_at % {array.itemsize}" if array.itemsize > 1 else ""
+        lines += [f"memory = {name}.data", f"{name}_at = memory.ptr",
+                  f"if memory.device_id != {here}{odd}: return MISSED"]  # fmt: skip
+    for name, make in fresh:
+        maker = _known(known, f"{name}_make", make)
+        lines += [f"{name} = {maker}()", f"{name}_at = {name}.data.ptr"]
+    lines.append(f"stream = stream_of({here})")
+    for number, step in enumerate(steps):
+        assert step.prepared is not None
+        places = [f"{name or 'NOWHERE'}_at + {offset}" if offset else f"{name or 'NOWHERE'}_at"
+                  for name, offset in step.operands]  # fmt: skip
+        enqueue = _known(known, f"enqueue_{number}", step.prepared.enqueue)
+        scalars = f"packed_{number}" if step.scalars else "b''"
+        lines.append(f"{enqueue}(stream, [{', '.join(places)}], {scalars})")
+    known["NOWHERE_at"] = 0
+    lines.append(f"return ({', '.join(wanted)},)")
+    text = "def straight_call(args):\n" + "".join(f"    {line}\n" for line in lines)
+    exec(compile(text, "<a known call>", "exec"), known)
+    made: Line = known["straight_call"]
+    return made
+
+
+def _known(known: dict[str, Any], name: str, value: Any) -> str:
+    """Have the function know something by a name."""
+    found = name.replace(".", "_")
+    known[found] = value
+    return found
+
+
+def _unlike(name: str, array: Any, known: dict[str, Any]) -> str:
+    """Give up for an array of another kind, dtype, shape or layout."""
+    kind = _known(known, f"{name}_kind", type(array))
+    dtype = _known(known, f"{name}_dtype", array.dtype)
+    shape = _known(known, f"{name}_shape", tuple(array.shape))
+    strides = _known(known, f"{name}_strides", tuple(array.strides))
+    tests = [
+        f"type({name}) is not {kind}",
+        f"{name}.shape != {shape}",
+        f"{name}.strides != {strides}",
+        f"({name}.dtype is not {dtype} and {name}.dtype != {dtype})",
+    ]
+    return f"if {' or '.join(tests)}: return MISSED"
+
+
+def _packed(
+    scalars: Sequence[tuple[str, np.dtype[Any]]],
+    numbers: Mapping[str, tuple[int, Any]],
+    sizes: Mapping[str, int],
+    known: dict[str, Any],
+    number: int,
+) -> list[str] | None:
+    """Pack the scalars of a loop nest: arguments as they are, and what lengths tell.
+
+    None for other expressions, and for numbers that a dtype takes in another way than Python.
+    """
+    lines, parts = [], []
+    for place, (text, dtype) in enumerate(scalars):
+        name = f"scalar_{number}_{place}"
+        if symbols(text) <= sizes.keys():
+            parts.append(_known(known, name, pack_scalars([(text, dtype)], sizes)))
+            continue
+        if text not in numbers or dtype.name not in FORMATS:
+            return None
+        kind = type(numbers[text][1])
+        if kind is not (int if dtype.kind in "iu" else bool if dtype.kind == "b" else float):
+            if kind is not int or dtype.kind != "f":
+                return None
+            lines.append(f"if not -{_EXACT} <= {text} <= {_EXACT}: return MISSED")
+        pack = _known(known, name, struct.Struct(FORMATS[dtype.name]).pack)
+        parts.append(f"{pack}({text})")
+    if not parts:
+        return []
+    known["Refused"] = (OverflowError, struct.error)
+    return [
+        *lines,
+        f"try: packed_{number} = {' + '.join(parts)}",
+        "except Refused: return MISSED",
+    ]

@@ -1,0 +1,108 @@
+"""Known calls as one function: they give what the longer ways give, or leave it to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuser
+from fuser.errors import BackendError
+from tests.backends.gpu import fake_cupy
+
+X = np.random.default_rng(3).normal(size=(9, 40)).astype(np.float32)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cupy() -> Iterator[Any]:
+    """The double, for as long as this file's tests run."""
+    if reason := fake_cupy.reason_to_skip():
+        pytest.skip(reason)
+    with fake_cupy.installed() as double:
+        yield double
+
+
+def _all(found: Any) -> list[Any]:
+    return list(found) if isinstance(found, tuple) else [found]
+
+
+#: name -> (function, arguments, whether a known call is one function)
+CALLS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], bool]] = {
+    "arrays": (lambda x, y: x * 2 + y, (X, X), True),
+    "repeated": (lambda x, y: x * y, (X, X[:1]), True),
+    "numbers": (lambda x, a, b, c: np.where(c, x * a, x + b), (X, 2.5, 3, True), True),
+    "of integers": (lambda x, n: x % n, (np.arange(-9, 9), 5), True),
+    "half": (lambda x, s: x * s, (X.astype(np.float16), 2.5), True),
+    "double": (lambda x, s: x * s, (X.astype(np.float64), 0.1), True),
+    "complex": (lambda x: x * 1j, (X.astype(np.complex64),), True),
+    "complex by a number": (lambda x, s: x * s, (X.astype(np.complex64), 2.5), True),
+    "several results": (lambda x, y: (x + y, x.sum(-1), y), (X, X), True),
+    "several kernels": (lambda x: x.var(-1).max(), (X,), True),
+    "an expression": (lambda x, s: x * (1 - s), (X, 0.25), False),
+    "another order": (lambda x, y: x + y, (X.T, X.T), True),
+    "one argument back": (lambda x, y: (x + 1, y), (X, X), True),
+    "a branch": (lambda x, n: x + 1 if n > 2 else x - 1, (X, 3), False),
+    "no array": (lambda x: (x, 3), (X,), False),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_results_are_those_of_the_longer_way(cupy: Any, name: str) -> None:
+    """Values, dtypes, memory order; every further call is counted once."""
+    function, arguments, straight = CALLS[name]
+    fused = fuser.fuse(function, fallback="error")
+    given = [cupy.asarray(a) if isinstance(a, np.ndarray) else a for a in arguments]
+    first = _all(fused(*given))
+    assert (fused._latest is not None) is straight
+    before = fuser.stats()["launches"]
+    second = _all(fused(*given))
+    launched = fuser.stats()["launches"] - before
+    assert launched == len(fused.explain(*given).groups)
+    for one, other in zip(first, second, strict=True):
+        if not hasattr(one, "get"):
+            assert one == other
+            continue
+        assert (one.dtype, one.shape, one.strides) == (other.dtype, other.shape, other.strides)
+        np.testing.assert_array_equal(one.get(), other.get())
+
+
+def test_other_arguments_take_other_ways(cupy: Any) -> None:
+    """Other lengths, layouts, dtypes, kinds of numbers: right whatever was called before."""
+    fused = fuser.fuse(lambda x, s: x * s, fallback="error")
+    strided = np.ones((9, 80), np.float32)[:, ::2]
+    for x in (X, X[:3], X.T, X.astype(np.float64), strided, X[:0], X):
+        for number in (2.5, 3, 2.5):
+            found = fused(cupy.asarray(x), number)
+            np.testing.assert_array_equal(found.get(), x * number)
+            assert found.dtype == (x * number).dtype
+
+
+def test_numbers_out_of_range_are_what_numpy_makes_of_them(cupy: Any) -> None:
+    """Infinity for floats, an error for integers; large integers are rounded once."""
+    fused = fuser.fuse(lambda x, s: x * s, fallback="error")
+    x, k = cupy.asarray(X), cupy.asarray(np.arange(5, dtype=np.int32))
+    for number in (2.5, 1e300, float("nan"), -0.0, 2**60 + 1, 1e-45):
+        with np.errstate(all="ignore"):
+            wanted = X * number
+        np.testing.assert_array_equal(fused(x, number).get(), wanted)
+        np.testing.assert_array_equal(fused(x, number).get(), wanted)
+    np.testing.assert_array_equal(fused(k, 3).get(), np.arange(5) * 3)
+    for _ in range(2):
+        with pytest.raises(OverflowError):
+            fused(k, 2**40)
+
+
+def test_what_is_wrong_with_an_array_is_said(cupy: Any) -> None:
+    """Another device than the current one, and addresses between elements."""
+    fused = fuser.fuse(lambda x: x + 1, fallback="error")
+    x = cupy.asarray(X[0])
+    fused(x)
+    assert fused._latest is not None
+    with cupy.cuda.Device(1), pytest.raises(BackendError, match="current device is 1"):
+        fused(x)
+    raw = cupy.zeros(161, np.uint8)
+    odd = cupy.ndarray((40,), np.float32, raw.data + 1)
+    with pytest.raises(BackendError, match="aligned"):
+        fused(odd)
