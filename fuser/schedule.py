@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from fuser import dims, totals
 from fuser.chains import Chain
 from fuser.dims import Dim
+from fuser.errors import Unsupported
 from fuser.graph import Graph, Node
 from fuser.grouping import (
     MAX_DISTANCE,
@@ -42,7 +43,7 @@ from fuser.sections import (
     Shape,
     Space,
     Step,
-    fit,
+    fit_node,
     space_of,
 )
 from fuser.specs import PartitionDesc
@@ -172,6 +173,8 @@ def _plan(
             continue  # what is seen in two ways is not computed where it is needed
         if not wanted:
             return planner.plan(budget)
+        if wanted.keys() <= reasons.keys():
+            raise Unsupported("not-traceable", "planning", "a value fits no loops", "")
         reasons.update(wanted)
 
 
@@ -444,5 +447,5 @@ def _widen_store(node: Node, unit: Unit) -> Chain:
 
 def _widen(node: Node, space: Space) -> Chain:
     """The views that widen a value to its nest's shape."""
-    widen = fit(node.shape, space)
+    widen = fit_node(node, space)
     return (("reshape", ", ".join(map(str, space[0]))),) if widen is None else widen

@@ -103,7 +103,7 @@ def space_of(node: Node, stored: Mapping[int, Any]) -> tuple[Space, Chain]:
         if node.shape == space[0]:
             return space, ()
     for space in spaces:
-        if (widen := fit(node.shape, space)) is not None:
+        if (widen := fit_node(node, space)) is not None:
             return space, widen
     for space in spaces:
         if (space[0], node.shape) in reshaped and splits_one_axis(node.shape, space[0]):
@@ -129,6 +129,17 @@ def fit(shape: Shape, space: Space) -> Chain | None:
     if shape == tuple(dim for axis, dim in enumerate(whole) if axis not in axes):
         return (insert_axes(len(whole), axes), widen)
     return None
+
+
+def fit_node(node: Node, space: Space) -> Chain | None:
+    """As `fit`; what the loops themselves reduce fits them, however its lengths are spelled."""
+    found = fit(node.shape, space)
+    if found is not None or not node.op.reduction:
+        return found
+    whole, axes = space
+    if node.args[0].shape != whole or infer.parse_axes(node.payload) != axes:
+        return None
+    return (insert_axes(len(whole), axes), ("broadcast_to", ", ".join(map(str, whole))))
 
 
 def splits_one_axis(shape: Shape, target: Shape) -> bool:

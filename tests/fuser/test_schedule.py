@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fuser
-from tests.fuser.comparing import compare
+from tests.fuser.comparing import assert_same, compare
 
 X = np.arange(48, dtype=np.float64).reshape(6, 8) - 20
 V = np.arange(24, dtype=np.float64) - 9
@@ -102,3 +102,16 @@ def test_the_plan_depends_on_the_graph_alone() -> None:
     other = fuser.trace(laplacian, np.ones((50, 60)))
     assert graph == other
     assert fuser.generate_code(graph, backend="cpu") == fuser.generate_code(other, backend="cpu")
+
+
+@pytest.mark.parametrize("mode", ["fused", "unfused"])
+def test_a_reduction_of_parts_whose_lengths_are_spelled_in_two_ways(mode: str) -> None:
+    """A plan is found: the window's length is told by the slice, and by where it lies."""
+
+    def window(x: Any) -> Any:
+        seen = x[..., -3:-1, ::-1]
+        x[-3:-1, :-1] = x[-3:-1, :-1] + 1
+        return seen.min(axis=-1, keepdims=True), seen.max(1), seen - seen.sum(-1, keepdims=True)
+
+    for rows in (9, 3, 2, 1):
+        assert_same(window, np.arange(5.0 * rows).reshape(rows, 5), mode=mode)
