@@ -16,13 +16,12 @@ import numpy as np
 
 from fuser.backends.cpu import accumulators, conversion, turning
 from fuser.backends.cpu.accumulators import Accumulator
-from fuser.backends.cpu.body import Body, Module, Value
+from fuser.backends.cpu.body import Module, Value
 from fuser.backends.cpu.costs import Extent
-from fuser.backends.cpu.emit_reduction import deal, element_bytes
+from fuser.backends.cpu.emit_reduction import element_bytes
 from fuser.backends.cpu.loops import begin_loop
-from fuser.backends.cpu.reduction_stages import ROW_UNROLL, Stages, unrolled
-from fuser.backends.cpu.row_reduction import BLOCK, RowReduction
-from fuser.backends.cpu.spelling import spell
+from fuser.backends.cpu.reduction_stages import Stages
+from fuser.backends.cpu.row_reduction import RowReduction, joined
 from fuser.backends.cpu.vector_memory import lane_mask, load, store
 from fuser.codegen import LoopNest
 from fuser.records import changed
@@ -87,11 +86,11 @@ class GroupedRows(RowReduction):
         self.column = True  # what belongs to a result has a lane for each row
         self.across = nest.rank - 2
         """The loop over rows."""
-        self.lanes = self.row_lanes = self.native * unrolled(self.nest, ROW_UNROLL)
+        self.row_lanes = self.lanes
         self.group = group_of(nest)
         stages = self.stages
         running = [a for stage in stages.loops for a in stages.reductions_of(stage)]
-        widest = max(self._vector_lanes(a) * element_bytes(a.register) for a in running)
+        widest = self.native * max(element_bytes(a.register) for a in running)
         self.room = -(-widest * self.group // 64) * 64
         most = max(len(stages.reductions_of(stage)) for stage in stages.loops)
         wanted = {number for stage in stages.loops for number in stages.edge(stage)}
@@ -103,19 +102,10 @@ class GroupedRows(RowReduction):
         ]
         self.lanes_bytes = self.room * most
 
-    def _vector_lanes(self, accumulator: Accumulator) -> int:
-        """Lanes of one row's partial results, as they are turned."""
-        size = element_bytes(accumulator.register)
-        return min(self.native, self.group, self.module.features.vector_bytes // size)
-
     def _header(self) -> None:
         super()._header()
         self.counts = self.lengths[-1:]
         self._count_vectors()
-        up = self.number(f"add i64 {self.vectors}, {BLOCK - 1}")
-        blocks = self.number(f"udiv i64 {up}, {BLOCK}")
-        least = Value("1", "i64", 1)
-        self.blocks = self.b.intrinsic("llvm.umax", Value(blocks, "i64", 1), least).text
         step = 64  # bytes; every accumulator has a multiple of them
         loop = begin_loop(self.b, "0", str(self.lanes_bytes // step))  # a last group may be small
         place = self.moved("%lanes", self.number(f"mul i64 {loop.index}, {step}"))
@@ -202,42 +192,6 @@ class GroupedRows(RowReduction):
         loop.end()
         self.values, self.lanes = of_group, self.group
 
-    def _blocks(self, stage: int, running: list[Accumulator], tops: list[str]) -> None:
-        """Sum blocks of vectors; add one vector of each block with its rounding errors.
-
-        Most rows are one block: nothing is added then.
-        """
-        b = self.b
-        exact, others = [a for a in running if a.exact], [a for a in running if not a.exact]
-        ordered = [*others, *exact]
-        some = b.value(f"icmp ne i64 {self.rest}, 0", "i1", 1).text
-        outer = begin_loop(b, "0", self.blocks)
-        for accumulator in others:
-            accumulator.parts = [outer.carry(part) for part in accumulator.parts]
-        sums = []
-        for accumulator in exact:
-            none = accumulators.zero(b, accumulator, self._vector_lanes(accumulator))
-            sums.append((outer.carry(none), outer.carry(none)))
-        begin = self.number(f"mul i64 {outer.index}, {BLOCK}")
-        ahead = Value(self.number(f"add i64 {begin}, {BLOCK}"), "i64", 1)
-        end = b.intrinsic("llvm.umin", ahead, Value(self.vectors, "i64", 1)).text
-        for accumulator in exact:
-            accumulator.parts = accumulators.start(b, accumulator, self.lanes)
-        inner = begin_loop(b, begin, end)
-        for accumulator in ordered:
-            accumulator.parts = [inner.carry(part) for part in accumulator.parts]
-        self._take_vector(stage, running, tops, inner.index)
-        inner.end([part for accumulator in ordered for part in accumulator.parts])
-        deal(inner.results, ordered)
-        last = b.value(f"icmp eq i64 {end}, {self.vectors}", "i1", 1).text
-        self._left_over(stage, running, tops, b.value(f"and i1 {last}, {some}", "i1", 1).text)
-        for accumulator in exact:
-            join, lanes = partial(_joined, b, accumulator), self._vector_lanes(accumulator)
-            accumulator.parts = [accumulators.halved(b, accumulator.parts[0], join, lanes)]
-        self._add_blocks(outer.index, exact, [list(both) for both in sums])
-        outer.end([part for accumulator in ordered for part in accumulator.parts])
-        deal(outer.results, ordered)
-
     def _of_row(self, number: int, row: str) -> Value:
         """What is one for a row, for one of them."""
         b, register = self.b, conversion.REGISTER[self.nest.dtype_of(number)]
@@ -249,9 +203,8 @@ class GroupedRows(RowReduction):
 
     def _leave_lanes(self, accumulator: Accumulator, place: int, row: str) -> None:
         """Join the vectors of one row's partial results to one, and write that down."""
-        b, parts = self.b, accumulator.parts
-        lanes = self._vector_lanes(accumulator)
-        join = partial(_joined, b, accumulator)
+        b, parts, lanes = self.b, accumulator.parts, self.native
+        join = partial(joined, b, accumulator)
         parts = [accumulators.halved(b, part, join, lanes) for part in parts]
         value = parts[0] if len(parts) == 1 else accumulators.with_error(b, *parts)
         offset = self.number(f"mul i64 {row}, {lanes * element_bytes(accumulator.register)}")
@@ -260,7 +213,7 @@ class GroupedRows(RowReduction):
 
     def _turned(self, accumulator: Accumulator, place: int) -> list[Value]:
         """Join the lanes of all rows; a lane for each row."""
-        b, register, lanes = self.b, accumulator.register, self._vector_lanes(accumulator)
+        b, register, lanes = self.b, accumulator.register, self.native
         kind, size = Value("", register, lanes).type, lanes * element_bytes(register)
         squares = []
         for first in range(0, self.group, lanes):
@@ -271,9 +224,3 @@ class GroupedRows(RowReduction):
                 rows.append(b.value(text, register, lanes))
             squares.append(turning.join(b, accumulator, rows))
         return [turning.beside(b, list(part)) for part in zip(*squares, strict=True)]
-
-
-def _joined(b: Body, accumulator: Accumulator, old: Value, new: Value) -> Value:
-    """Two partial results as one, rounded."""
-    name = accumulators.COMBINE[accumulator.op]
-    return spell(b, name, accumulator.dtype, [old, new])

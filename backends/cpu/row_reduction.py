@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from fuser.backends.cpu import accumulators, conversion
 from fuser.backends.cpu.accumulators import Accumulator
-from fuser.backends.cpu.body import Module, Value
+from fuser.backends.cpu.body import Body, Module, Value
 from fuser.backends.cpu.division import is_served, is_shared, prepare
 from fuser.backends.cpu.emit_reduction import Reduction, deal
 from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.reduction_stages import ROW_UNROLL, unrolled
+from fuser.backends.cpu.spelling import spell
 from fuser.backends.cpu.vector_memory import lane_mask, load_one
 from fuser.codegen import LoopNest
 from fuser.specs import CONTIGUOUS
@@ -26,8 +29,10 @@ class RowReduction(Reduction):
         """Choose how many elements are computed at a time."""
         super().__init__(module, nest, name, split=split)
         vectors = unrolled(nest, ROW_UNROLL)
-        if any(a.exact for stage in self.stages.loops for a in self.stages.reductions_of(stage)):
-            vectors = min(vectors, 2)  # joining lanes exactly costs short rows more than it gains
+        if is_served(module.features) and any(
+            is_shared(instruction, self.stages.levels) for instruction in nest.body
+        ):
+            vectors = min(vectors, 2)  # a quotient's steps take registers
         self.lanes = self.native * vectors
 
     def _results_of(self, place: str) -> None:
@@ -42,6 +47,9 @@ class RowReduction(Reduction):
         self.vectors = self.number(f"udiv i64 {self.counts[-1]}, {lanes}")
         self.rest = self.number(f"urem i64 {self.counts[-1]}, {lanes}")
         self.mask = lane_mask(b, self.rest, lanes)
+        up = self.number(f"add i64 {self.vectors}, {BLOCK - 1}")
+        blocks = Value(self.number(f"udiv i64 {up}, {BLOCK}"), "i64", 1)
+        self.blocks_of_row = b.intrinsic("llvm.umax", blocks, Value("1", "i64", 1)).text
 
     def _edge(self, k: int) -> Value:
         return load_one(self.b, self.operands[k], self.rows[k])
@@ -75,7 +83,7 @@ class RowReduction(Reduction):
         for accumulator in running:
             accumulator.parts = accumulators.start(b, accumulator, self.lanes)
             if accumulator.exact:
-                accumulator.parts.append(accumulators.zero(b, accumulator, self.lanes))
+                accumulator.parts = [accumulators.zero(b, accumulator, self.native)] * 2
 
         def inside(tops: list[str]) -> None:
             self._innermost(stage, running, tops)
@@ -173,23 +181,18 @@ class RowReduction(Reduction):
             ]
 
     def _blocks(self, stage: int, running: list[Accumulator], tops: list[str]) -> None:
-        """Sum blocks of vectors; add the blocks with their rounding errors."""
+        """Sum blocks of vectors; add what a block comes to with its rounding errors."""
         b = self.b
         exact, others = [a for a in running if a.exact], [a for a in running if not a.exact]
         ordered = [*exact, *others]
-        up = self.number(f"add i64 {self.vectors}, {BLOCK - 1}")
-        blocks = self.number(f"udiv i64 {up}, {BLOCK}")
-        none = b.value(f"icmp eq i64 {blocks}, 0", "i1", 1).text
-        blocks = self.number(f"select i1 {none}, i64 1, i64 {blocks}")
         some = b.value(f"icmp ne i64 {self.rest}, 0", "i1", 1).text
-        outer = begin_loop(b, "0", blocks)
+        outer = begin_loop(b, "0", self.blocks_of_row)
         for accumulator in ordered:
             accumulator.parts = [outer.carry(part) for part in accumulator.parts]
         sums = [a.parts for a in exact]
         begin = self.number(f"mul i64 {outer.index}, {BLOCK}")
-        ahead = self.number(f"add i64 {begin}, {BLOCK}")
-        more = b.value(f"icmp ult i64 {ahead}, {self.vectors}", "i1", 1).text
-        end = self.number(f"select i1 {more}, i64 {ahead}, i64 {self.vectors}")
+        ahead = Value(self.number(f"add i64 {begin}, {BLOCK}"), "i64", 1)
+        end = b.intrinsic("llvm.umin", ahead, Value(self.vectors, "i64", 1)).text
         for accumulator in exact:
             accumulator.parts = accumulators.start(b, accumulator, self.lanes)
         inner = begin_loop(b, begin, end)
@@ -200,6 +203,10 @@ class RowReduction(Reduction):
         deal(inner.results, ordered)
         last = b.value(f"icmp eq i64 {end}, {self.vectors}", "i1", 1).text
         self._left_over(stage, running, tops, b.value(f"and i1 {last}, {some}", "i1", 1).text)
+        for accumulator in exact:
+            join = partial(joined, b, accumulator)
+            whole = accumulators.halved(b, accumulator.parts[0], join, self.native)
+            accumulator.parts = [whole]
         self._add_blocks(outer.index, exact, sums)
         outer.end([part for accumulator in ordered for part in accumulator.parts])
         deal(outer.results, ordered)
@@ -232,3 +239,9 @@ class RowReduction(Reduction):
                 )
                 for was, new in zip([value, low], accumulator.parts, strict=True)
             ]
+
+
+def joined(b: Body, accumulator: Accumulator, old: Value, new: Value) -> Value:
+    """Two partial results as one, rounded."""
+    name = accumulators.COMBINE[accumulator.op]
+    return spell(b, name, accumulator.dtype, [old, new])
