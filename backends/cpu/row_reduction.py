@@ -30,7 +30,7 @@ class RowReduction(Reduction):
         super().__init__(module, nest, name, split=split)
         vectors = unrolled(nest, ROW_UNROLL)
         if is_served(module.features) and any(
-            is_shared(instruction, self.stages.levels) for instruction in nest.body
+            is_shared(instruction, self.stages.levels) for instruction in self.nest.body
         ):
             vectors = min(vectors, 2)  # a quotient's steps take registers
         self.lanes = self.native * vectors
