@@ -22,7 +22,7 @@ from fuser.fallback import module_of
 from fuser.known_errors import KnownErrors, Unready
 from fuser.outputs import check_hazards, check_target, given_buffers, result_of, targets_of
 from fuser.purity import trace_purely
-from fuser.ready import MISSED, READY_LIMIT, Writes, exact_key, make_ready
+from fuser.ready import MISSED, READY_LIMIT, Writes, exact_key, make_ready, make_ready_out
 from fuser.records import field, record
 from fuser.scalars import HostScalar
 from fuser.specialisation import Call, Specialisation, specialise
@@ -34,6 +34,7 @@ from fuser.traced_array import TracedArray
 MODES = ("fused", "unfused", "fallback")
 POLICIES = ("warn", "allow", "error")
 
+_OUT = {"out"}
 #: Value guards may make this many specialisations of one signature before it falls back.
 VALUE_LIMIT = 8
 #: Different signatures (dtypes, ranks, static values) that one function remembers.
@@ -94,6 +95,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         self._native: Any = None
         self._ready: dict[Any, Any] = {}
         self._latest: Any = None
+        self._latest_out: Any = None
         self._takes_out = "out" not in parameter_names(function)
         _all_functions.add(self)
 
@@ -137,6 +139,10 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
                     return result
                 else:
                     ready.raise_known(args)
+        elif self._latest_out is not None and kwargs.keys() == _OUT:
+            result = self._latest_out.run(args, kwargs["out"])
+            if result is not MISSED:
+                return result
         names = tuple(kwargs)
         out = kwargs.pop("out", None) if self._takes_out and "out" in kwargs else None
         structure, leaves = trees.flatten((args, kwargs))
@@ -148,8 +154,8 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
             call, result = self._find_and_run(structure, leaves, out)
             if not timeline.listening():
                 native = self._go_native(call, structure, leaves, names, out)
-                if not native and not names and len(args) == len(leaves):
-                    self._get_ready(call, args)
+                if not native and len(args) == len(leaves):
+                    self._get_ready(call, args, names, out)
             return result
         except (CannotRun, Unsupported) as error:
             if not names and type(error) is CannotRun and error.lasting:
@@ -179,13 +185,20 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         if error is not None and type(found) is Unready:
             found.keep(args, error)
 
-    def _get_ready(self, call: Call, args: tuple[Any, ...]) -> None:
+    def _get_ready(
+        self, call: Call, args: tuple[Any, ...], names: tuple[str, ...], out: Any
+    ) -> None:
         """Remember how calls with exactly these shapes and strides run."""
-        key = exact_key(args)
-        if key is None:
+        key = exact_key(args if out is None else (*args, out))
+        if key is None or (names and out is None):
             return
         if len(self._ready) >= READY_LIMIT:
             self._ready = {}
+        if out is not None:
+            if ("out", key) not in self._ready:
+                self._ready["out", key] = make_ready_out(call, out)
+            self._latest_out = self._ready["out", key]
+            return
         made = make_ready(call)
         if made is not None:
             self._ready[key] = made
@@ -430,7 +443,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
     def clear(self) -> None:
         """Forget every specialisation; running calls keep what they use."""
         self._signatures = {}
-        self._ready, self._latest = {}, None
+        self._ready, self._latest, self._latest_out = {}, None, None
         self._keep = []
         if self._native is not None:
             self._native.detach()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from fuser.assembly import NotAssembled, assemble
 from fuser.backend import get_backend
 from fuser.program import Program
 from fuser.specs import KernelSpec
+from fuser.trace_result import OutNode
 
 if TYPE_CHECKING:
     from fuser.ready_program import ReadyProgram
@@ -42,6 +43,7 @@ class Prepared:
         self._sizes = dict(call.sizes)
         fixed = self._sizes.keys()
         self._guards = [each for each in guards if not scalars.symbols(each[0]) <= fixed]
+        self._count = len(self._arrays) + len(self._scalars)
 
     def holds(self) -> bool:
         """Whether settings and captured names are as they were."""
@@ -61,6 +63,26 @@ class Prepared:
         return numbers
 
 
+    def _one_function(
+        self, call: Call, launch: Any, wanted: Sequence[str], given: Mapping[str, Any]
+    ) -> Any:
+        """All of it as one function of the arguments, where the backend writes that.
+
+        Args:
+            call: one that has been served.
+            launch: what it ran.
+            wanted: names of the results.
+            given: by name, an array to write into: it comes after the arguments.
+        """
+        write = getattr(launch.sequence, "straight", None)
+        if write is None or self._guards:
+            return None
+        arrays = {name: (place, call.arrays[name]) for name, place in self._arrays}
+        numbers = {name: (place, call.numbers[name]) for name, place in self._scalars}
+        targets = {name: (self._count, array) for name, array in given.items()}
+        return write(arrays, numbers, wanted, MISSED, targets)
+
+
 class Ready(Prepared):
     """How such calls run where all is kernels."""
 
@@ -72,21 +94,12 @@ class Ready(Prepared):
         self._run = launch.sequence.run
         self._kernels = launch.kernel_count
         self._writes = writes if trace.writes else None
-        self._count = len(self._arrays) + len(self._scalars)
         self._counts = {"launches": launch.kernel_count}
         self._straight: Any = None
-        if not self._writes and not self._guards:
-            self._straight = self._written(call, launch)
+        if not self._writes:
+            wanted = [f"o{k}" for k in self._assembly.results]
+            self._straight = self._one_function(call, launch, wanted, {})
         self.knows_its_arguments = self._straight is not None
-
-    def _written(self, call: Call, launch: Any) -> Any:
-        """All of it as one function of the arguments, where the backend writes that."""
-        write = getattr(launch.sequence, "straight", None)
-        if write is None:
-            return None
-        arrays = {name: (place, call.arrays[name]) for name, place in self._arrays}
-        numbers = {name: (place, call.numbers[name]) for name, place in self._scalars}
-        return write(arrays, numbers, [f"o{k}" for k in self._assembly.results], MISSED)
 
     def try_again(self, args: tuple[Any, ...]) -> Any:
         """`run` where arguments may be others than those that this was made for."""
@@ -113,6 +126,31 @@ class Ready(Prepared):
         made = self._assembly
         results = [arrays[f"o{place}"] for place in made.results]
         return made.function(*results, *[args[place] for place in made.leaves])
+
+
+class ReadyOut(Prepared):
+    """How such calls with `out=` one array run, where one function does all."""
+
+    def __init__(self, call: Call, launch: Any, name: str, out: Any) -> None:
+        """Write that function.
+
+        Raises:
+            NotAssembled: it cannot be written.
+        """
+        super().__init__(call, call.specialisation.trace.value_guards)
+        self._counts = {"launches": launch.kernel_count}
+        self._straight = self._one_function(call, launch, [name], {name: out})
+        if self._straight is None:
+            raise NotAssembled
+
+    def run(self, args: tuple[Any, ...], out: Any) -> Any:
+        """`out`, written; or MISSED where the call has to be looked at again."""
+        if len(args) != self._count or not self.holds():
+            return MISSED
+        if self._straight((*args, out)) is MISSED:
+            return MISSED
+        counters.add_soon(self._counts)
+        return out
 
 
 class Writes:
@@ -217,5 +255,28 @@ def make_ready(call: Call) -> Ready | ReadyProgram | None:
         return None
     try:
         return Ready(call, launch, writes)
+    except NotAssembled:
+        return None
+
+
+def make_ready_out(call: Call, out: Any) -> ReadyOut | None:
+    """A short way for calls like this one with `out=` one array, which kernels write into."""
+    spec, trace = call.specialisation.spec, call.specialisation.trace
+    if not isinstance(spec, KernelSpec) or spec.checked or trace.writes:
+        return None
+    if call.specialisation.captured or len(trace.leaves) != 1:
+        return None
+    leaf = trace.leaves[0]
+    if type(leaf) is not OutNode or not _is_cupy(type(out)):
+        return None
+    backend = get_backend(executor.device_of(call.arrays.values()))
+    if not executor.direct_targets(spec, call.arrays, {leaf.index: out}, backend):
+        return None
+    name = f"o{leaf.index}"
+    launch = executor.known_launch(spec, call.arrays, {name: out})
+    if launch is None or launch.sequence is None:
+        return None
+    try:
+        return ReadyOut(call, launch, name, out)
     except NotAssembled:
         return None

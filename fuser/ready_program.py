@@ -119,7 +119,6 @@ class ReadyProgram(Prepared):
             _SeamStep(step) if isinstance(step, Seam) else _StageStep(step)
             for step in program.steps
         )
-        self._count = len(self._arrays) + len(self._scalars)
         self._counts = partition.seam_counts(program)
         self._line: Callable[[tuple[Any, ...]], Any] | None = None
 

@@ -115,6 +115,7 @@ class Sequence:
         numbers: Mapping[str, tuple[int, Any]],
         wanted: Sequence_[str],
         missed: Any,
+        given: Mapping[str, tuple[int, Any]] | None = None,
     ) -> Line | None:
         """All of a call as one function of its arguments, where that can be written.
 
@@ -123,6 +124,7 @@ class Sequence:
             numbers: likewise for Python numbers.
             wanted: names of the arrays that the function gives.
             missed: what it gives for other arguments.
+            given: like `arrays`, for arrays to write into.
         """
         from fuser.backends.gpu.straight_call import write
 
@@ -131,7 +133,9 @@ class Sequence:
         steps = self._devices.get(number) or self._steps_on(number)
         functions = (number, device.number, device.stream)
         sizes = self._launch.sizes
-        return write(steps, self._fresh, arrays, numbers, sizes, wanted, functions, missed)
+        return write(
+            steps, self._fresh, arrays, numbers, sizes, wanted, functions, missed, given or {}
+        )
 
 
 def make(launch: Launch) -> Sequence | None:

@@ -33,6 +33,7 @@ def write(
     wanted: Sequence[str],
     device: tuple[int, Callable[[], int], Callable[[int], int]],
     missed: Any,
+    given: Mapping[str, tuple[int, Any]],
 ) -> Line | None:
     """Write the function of a call's arguments; None for what it has no lines for.
 
@@ -45,13 +46,15 @@ def write(
         wanted: names of the arrays that the function gives.
         device: its number; functions that give the current one's, and its stream.
         missed: what the function gives for other arguments.
+        given: like `arrays`, for arrays to write into, which may be arguments only where they are
+            in this call.
     """
     if not wanted:
         return None
     here, current, stream = device
     known: dict[str, Any] = {"MISSED": missed, "current": current, "stream_of": stream}
     lines: list[str] = []
-    for name, (place, array) in arrays.items():
+    for name, (place, array) in (*arrays.items(), *given.items()):
         if not hasattr(array.data, "device_id"):
             return None
         lines.append(f"{name} = args[{place}]")
@@ -67,11 +70,16 @@ def write(
             return None
         lines += packed
     lines.append(f"if current() != {here}: return MISSED")
-    for name, (_, array) in arrays.items():
+    for name, (_, array) in (*arrays.items(), *given.items()):
         odd = f" or {name}_at % {array.itemsize}" if array.itemsize > 1 else ""
         lines += [f"memory = {name}.data", f"{name}_at = memory.ptr",
                   f"if memory.device_id != {here}{odd}: return MISSED"]  # fmt: skip
+    for name, (_, target) in given.items():
+        for other, (_, array) in arrays.items():
+            lines.append(_apart(name, target, other, array))
     for name, make in fresh:
+        if name in given:
+            continue
         maker = _known(known, f"{name}_make", make)
         lines += [f"{name} = {maker}()", f"{name}_at = {name}.data.ptr"]
     lines.append(f"stream = stream_of({here})")
@@ -110,6 +118,21 @@ def _unlike(name: str, array: Any, known: dict[str, Any]) -> str:
         f"({name}.dtype is not {dtype} and {name}.dtype != {dtype})",
     ]
     return f"if {' or '.join(tests)}: return MISSED"
+
+
+def _apart(name: str, target: Any, other: str, array: Any) -> str:
+    """Give up where an array to write into shares memory with one that is read in another way."""
+    if target.data.ptr == array.data.ptr and target.strides == array.strides:
+        return f"if {name}_at != {other}_at: return MISSED"
+    (first, last), (begin, end) = _reach(target), _reach(array)
+    return f"if {begin - last} < {name}_at - {other}_at < {end - first}: return MISSED"
+
+
+def _reach(array: Any) -> tuple[int, int]:
+    """The bytes that an array's elements lie in, from the address of the first one."""
+    steps = [(n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)]
+    lowest = sum(step for step in steps if step < 0)
+    return lowest, sum(step for step in steps if step > 0) + array.itemsize
 
 
 def _packed(

@@ -106,3 +106,37 @@ def test_what_is_wrong_with_an_array_is_said(cupy: Any) -> None:
     odd = cupy.ndarray((40,), np.float32, raw.data + 1)
     with pytest.raises(BackendError, match="aligned"):
         fused(odd)
+
+
+def test_given_arrays_are_written_in_a_short_way(cupy: Any) -> None:
+    """Apart from the arguments, as one of them, or across them: right whatever came before."""
+    fused = fuser.fuse(lambda x, y: x * 2 + y, fallback="error")
+    memory, y = cupy.asarray(np.arange(100, dtype=np.float32)), cupy.asarray(X[0])
+    x, after, across = memory[:40], memory[40:80], memory[20:60]
+    assert fused(x, y, out=after) is after
+    short = fused._latest_out
+    assert short is not None
+    for out in (after, x, across, after, memory[60:], x, cupy.empty(40, np.float32), after[::-1]):
+        wanted = x.get() * 2 + X[0]
+        assert fused(x, y, out=out) is out
+        np.testing.assert_array_equal(out.get(), wanted)
+    before = fuser.stats()["launches"]
+    fused(x, y, out=after)
+    assert short.run((x, y), after) is after
+    assert short.run((x, y), across) is not across
+    assert short.run((x, y), x) is not x
+    assert fuser.stats()["launches"] == before + 2
+    with pytest.raises(fuser.ShapeError):
+        fused(x, y, out=memory)
+    with pytest.raises(fuser.FusionError):
+        fused(x, y, out=cupy.empty(40, np.float64))
+
+
+def test_an_array_that_is_argument_and_output_stays_that(cupy: Any) -> None:
+    """Known in place, a call with two arrays looks again; and the other way round."""
+    fused = fuser.fuse(lambda x: x * 2, fallback="error")
+    x, other = cupy.asarray(X), cupy.empty_like(cupy.asarray(X))
+    for out in (x, x, other, other, x, other):
+        wanted = x.get() * 2
+        assert fused(x, out=out) is out
+        np.testing.assert_array_equal(out.get(), wanted)
