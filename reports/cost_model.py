@@ -4,13 +4,14 @@ The time of a compiled call is modelled as
 
     seconds = e + a x kernels + b x bytes + c x operations + d x elementary functions
 
-with coefficients of at least 0, fitted on every unfused and fused row of one class: working sets
-that a core's own cache holds, that the shared one holds, and those beyond, where bytes cost more
-and more threads work. What fusing saves is then split: kernels that are no longer launched, bytes
-that no longer move, and a rest that the model does not explain, which is shown and not hidden.
+with coefficients of at least 0, a and e at most what a launch can take, fitted on every unfused
+and fused row of one class: working sets that a core's own cache holds, that the shared one holds,
+and those beyond, where bytes cost more and more threads work. What fusing saves is then split:
+kernels that are no longer launched, bytes that no longer move, and a rest that the model does not
+explain, which is shown and not hidden.
 
 Sources:
-    Lawson and Hanson, "Solving Least Squares Problems", 1974, ch. 23 (coefficients >= 0).
+    Stark and Parker, "Bounded-variable least-squares", Computational Statistics 10, 1995.
     Quenouille, "Notes on bias in estimation", Biometrika 43, 1956, pp. 353-360 (jackknife).
 """
 
@@ -22,7 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy.optimize import nnls
+from scipy.optimize import lsq_linear
 
 from fuser.reports.analysis import Analysis, Row, working_set_bytes
 from fuser.reports.ceilings import OUTERMOST, working_set_class
@@ -33,6 +34,10 @@ PLACES = {
 }  # fmt: skip
 """Cache level -> class; every other level is shared by the cores."""
 TERMS = ("kernel", "byte", "operation", "elementary function", "call")
+LONGEST_LAUNCH_S = 50e-6
+"""More than any launch takes, also one that wakes sleeping threads."""
+STAYS = 0.75
+"""The share of a cache that the arrays of calls in a loop find theirs: the rest is others'."""
 LEAST_WORKLOADS = 5
 """Fewer say nothing about five coefficients."""
 
@@ -79,7 +84,8 @@ def observations(analysis: Analysis) -> list[Observation]:
         if row.seconds is None or any(each is None for each in known):
             continue
         caches = analysis.record.machine.caches
-        level = working_set_class(working_set_bytes(row.cell), caches)
+        # what fills a cache to the brim does not stay there
+        level = working_set_class(int(working_set_bytes(row.cell) / STAYS), caches)
         place = PLACES.get(level, "in the shared cache")
         counts = np.asarray([*known, 1], dtype=np.float64)
         found.append(Observation(row, counts, row.seconds.value, place))
@@ -89,6 +95,9 @@ def observations(analysis: Analysis) -> list[Observation]:
 def solve(chosen: Sequence[Observation]) -> Vector:
     """Fit the coefficients by least squares of the relative error, none below 0.
 
+    Kernels of large arrays come with new memory each; without a bound what that costs would be
+    taken for milliseconds a launch.
+
     Args:
         chosen: at least one observation with a positive time.
 
@@ -97,7 +106,10 @@ def solve(chosen: Sequence[Observation]) -> Vector:
     """
     counts = np.stack([each.counts / each.seconds for each in chosen])
     scale = np.maximum(counts.max(axis=0), 1e-300)  # columns differ by ten orders of magnitude
-    found: Vector = nnls(counts / scale, np.ones(len(chosen)))[0] / scale
+    most = np.asarray([LONGEST_LAUNCH_S, math.inf, math.inf, math.inf, LONGEST_LAUNCH_S])
+    found: Vector = lsq_linear(
+        counts / scale, np.ones(len(chosen)), bounds=(0.0, most * scale), method="bvls"
+    ).x / scale
     return found
 
 
@@ -139,7 +151,7 @@ def model_table(analysis: Analysis) -> pd.DataFrame:
             "cost_s_low": fit.low[k],
             "cost_s_high": fit.high[k],
             "error": fit.error,
-            "note": _note(term, float(fit.costs[k])),
+            "note": _note(term, float(fit.costs[k]), float(fit.low[k])),
         }
         for fit in fits(analysis)
         for k, term in enumerate(TERMS)
@@ -147,9 +159,13 @@ def model_table(analysis: Analysis) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=MODEL)
 
 
-def _note(term: str, cost_s: float) -> str:
+def _note(term: str, cost_s: float, low_s: float) -> str:
     if cost_s == 0:
         return "not seen beside the others"
+    if term in ("kernel", "call") and cost_s >= 0.999 * LONGEST_LAUNCH_S:
+        return "the most that a launch can take: what new memory costs is among the unexplained"
+    if low_s == 0:
+        return "its interval holds 0: not told from the others"
     if term == "byte":
         return f"{1 / cost_s / 1e9:.3g} GB/s"
     return "" if term in ("kernel", "call") else f"{1 / cost_s / 1e9:.3g} G/s"

@@ -39,14 +39,14 @@ def draw_accuracy(collection: Collection, layout: Layout) -> Figure | None:
     rows = table[table["max_error_ulp"].notna()]
     if not len(rows):
         return None
-    keys = ["workload", "dtype", "variant", "kind"]
+    rows = _nearest_to_wrong(rows.assign(row=name_rows(rows)))
+    keys = ["row", "variant", "kind"]
     worst = rows.assign(error=rows["max_error_ulp"].astype(float))
     worst = worst.groupby(keys, sort=False)["error"].max().reset_index()
-    worst = worst.assign(row=name_rows(worst))
     order = worst.groupby("row")["error"].max().sort_values(ascending=False, kind="stable")
     names = [str(name) for name in order.index]
     axes = panels(layout, 1, 1.1 + ROW_HEIGHT_IN * len(names))[0]
-    admitted = _admitted(rows.assign(row=name_rows(rows)))
+    admitted = _admitted(rows)
     largest = max(4.0, float(worst["error"].max()), *admitted.values())
     is_wide_range = largest > 50
     if is_wide_range:
@@ -72,8 +72,22 @@ def draw_accuracy(collection: Collection, layout: Layout) -> Figure | None:
     return figure_of(axes)
 
 
+def _nearest_to_wrong(rows: pd.DataFrame) -> pd.DataFrame:
+    """Keep of each row of the figure the size whose largest error is the most of what is admitted.
+
+    What is admitted grows with the terms of a sum: errors and bounds of different sizes do not
+    belong beside one another.
+    """
+    bound = rows["tolerance"].astype(float)
+    share = rows["max_error_ulp"].astype(float) / bound.where(bound > 0, 1.0)
+    largest = share.groupby([rows["row"], rows["elements"]]).transform("max")
+    elements = rows["elements"].where(largest == largest.groupby(rows["row"]).transform("max"))
+    kept = elements.groupby(rows["row"]).transform("max")
+    return rows[rows["elements"] == kept]
+
+
 def _admitted(rows: pd.DataFrame) -> dict[str, float]:
-    """Give the error that is still right in each row of the figure, ulp: the least of its sizes.
+    """Give the error that is still right in each row of the figure, ulp.
 
     A tolerance is a share of the result; one ulp is at most the dtype's epsilon of it.
     """

@@ -8,7 +8,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from fuser.reports.call_tables import SUM, WHOLE
 from fuser.reports.collection import Collection
 from fuser.reports.marks import ROW_HEIGHT_IN, rows_of, workload_axis
-from fuser.reports.style import INK, KIND_COLORS, Layout, new_figure, seconds_text
+from fuser.reports.style import INK, KIND_COLORS, Layout, new_figure, seconds_text, text_box
 
 TITLES = {
     "native": "Served in native code, by ablation",
@@ -52,7 +52,7 @@ def _panel(axes: Axes, rows: pd.DataFrame, layout: Layout) -> None:
         axes.plot([low, high], [y, y], color=INK, linewidth=1.4, solid_capstyle="butt")
         axes.annotate(
             seconds_text(width), (max(high, start + width), y), xytext=(5, 0), va="center",
-            textcoords="offset points", fontsize=8.5,
+            textcoords="offset points", fontsize=8.5, bbox=text_box(),
         )  # fmt: skip
         left += width if is_part else 0.0
     workload_axis(axes, [NAMES.get(str(part), str(part)) for part in rows["part"]])

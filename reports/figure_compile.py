@@ -10,7 +10,16 @@ from fuser.reports.collection import Collection
 from fuser.reports.detail_tables import fitted_growth
 from fuser.reports.marks import ROW_HEIGHT_IN, above, name_rows, workload_axis
 from fuser.reports.scaling import Growth
-from fuser.reports.style import INK, Layout, count_text, figure_of, log_ticks, panels, seconds_text
+from fuser.reports.style import (
+    INK,
+    Layout,
+    count_text,
+    figure_of,
+    log_ticks,
+    panels,
+    seconds_text,
+    text_box,
+)
 
 STAGE_COLORS = (
     "#009E73", "#56B4E9", "#E69F00", "#CC79A7", "#D55E00", "#0072B2", "#B8A800", "#8c8c8c",
@@ -78,15 +87,18 @@ def draw_stages(collection: Collection, layout: Layout) -> Figure | None:
     whole = [value * 1e3 for value in rows["first_call_s"]]
     if not any(left):
         axes.barh(range(len(names)), whole, height=0.66, color=STAGE_COLORS[0], label="first call")
+    most = 1.8 * max(*whole, *left)  # one slow process's range runs off the edge
     for y, value in enumerate(whole):
         ends = [1e3 * float(rows[f"first_call_s_{end}"].iloc[y]) for end in ("low", "high")]
         axes.plot(ends, [y, y], color=INK, linewidth=1.4, solid_capstyle="butt")
+        place = (min(max(value, left[y], ends[1]), most), y)
         axes.annotate(
-            seconds_text(value / 1e3), (max(value, left[y], ends[1]), y), xytext=(5, 0),
-            textcoords="offset points", va="center", fontsize=8.5,
+            seconds_text(value / 1e3), place, xytext=(5, 0),
+            textcoords="offset points", va="center", fontsize=8.5, bbox=text_box(),
         )  # fmt: skip
     workload_axis(axes, names)
-    axes.set_xlim(0, max(*whole, *left, 1e3 * float(rows["first_call_s_high"].max())) * 1.18)
+    longest = max(*whole, *left, 1e3 * float(rows["first_call_s_high"].max()))
+    axes.set_xlim(0, most if longest > most else 1.18 * longest)
     axes.set_xlabel("first call, milliseconds (left is sooner)")
     above(figure_of(axes), axes.get_legend_handles_labels()[0], 3 if layout.is_narrow else 7)
     return figure_of(axes)

@@ -27,6 +27,7 @@ from fuser.reports.style import (
     log_ticks,
     panels,
     seconds_text,
+    text_box,
 )
 
 WHOLE = "first call"
@@ -41,6 +42,7 @@ def draw_states(collection: Collection, layout: Layout) -> Figure | None:
     if not len(table):
         return None
     stages = table[table["stage"] != WHOLE]
+    stages = stages.assign(stage_s=_adding_up(table, stages))
     spent = stages.groupby("stage", sort=False)["stage_s"].sum().sort_values(ascending=False)
     longest = [str(each) for each in spent.index if each != REST][: len(STAGE_COLORS) - 1]
     shown = [each for each in dict.fromkeys(stages["stage"]) if each in longest]
@@ -64,7 +66,7 @@ def draw_states(collection: Collection, layout: Layout) -> Figure | None:
             axes.plot([low, high], [y, y], color=INK, linewidth=1.4, solid_capstyle="butt")
         axes.annotate(
             seconds_text(float(each["stage_s"])), (max(left[y], high), y), xytext=(6, 0),
-            textcoords="offset points", va="center", fontsize=8.5,
+            textcoords="offset points", va="center", fontsize=8.5, bbox=text_box(),
         )  # fmt: skip
     workload_axis(axes, [f"{workload}, {state}" for workload, state in keys])
     axes.set_xlim(0, most)
@@ -72,6 +74,20 @@ def draw_states(collection: Collection, layout: Layout) -> Figure | None:
     axes.set_xlabel("first call, milliseconds (left is sooner)")
     above(figure_of(axes), axes.get_legend_handles_labels()[0], 3 if layout.is_narrow else 8)
     return figure_of(axes)
+
+
+def _adding_up(table: pd.DataFrame, stages: pd.DataFrame) -> "pd.Series[float]":
+    """Scale the stages of each call so that they fill its bar: medians do not add up to a median.
+
+    The table has them as they are.
+    """
+    keys = ["workload", "state"]
+    whole = table[table["stage"] == WHOLE].set_index(keys)["stage_s"]
+    known = pd.Series([whole[key] for key in zip(*(stages[k] for k in keys), strict=True)],
+                      index=stages.index, dtype=float)  # fmt: skip
+    sums = stages.groupby(keys)["stage_s"].transform("sum")
+    scaled: pd.Series[float] = stages["stage_s"] * (known / sums.where(sums > 0, 1.0))
+    return scaled
 
 
 def draw_repay(collection: Collection, layout: Layout) -> Figure | None:

@@ -50,7 +50,7 @@ def draw(collection: Collection, layout: Layout) -> Figure | None:
         untimed = runs[compared & runs["speedup"].isna()]
         _untimed(axes, untimed, names, chunk)
         _eager_column(axes, eager[eager["size"] == size], names, len(chunk))
-        axes.set_title(size_title(sized, size), pad=32)
+        axes.set_title(size_title(sized, size, layout), pad=32)
         axes.set_xticks(range(len(chunk) + 1), [*chunk, "eager\ntakes"])
         axes.tick_params(
             axis="x", top=True, labeltop=True, bottom=False, labelbottom=False, length=0

@@ -16,7 +16,16 @@ from fuser.reports.marks import (
     size_title,
     workload_axis,
 )
-from fuser.reports.style import INK, MUTED, Layout, figure_of, log_ticks, panels, seconds_text
+from fuser.reports.style import (
+    INK,
+    MUTED,
+    Layout,
+    figure_of,
+    log_ticks,
+    panels,
+    seconds_text,
+    text_box,
+)
 from fuser.reports.tables import SUMMARY_SIZES
 
 NOT_FITTED = "not fitted: too few rows of this cache level, or left out"
@@ -38,7 +47,7 @@ def draw_split(collection: Collection, layout: Layout) -> Figure | None:
     for axes, size in zip(drawn, sizes, strict=True):
         sized = rows[rows["size"] == size]
         _panel(axes, sized, names, layout)
-        axes.set_title(size_title(sized, size))
+        axes.set_title(size_title(sized, size, layout))
     handles: list[Patch | Line2D] = [
         Patch(color=LAUNCHES, label="launches, by the model"),
         Patch(facecolor=BYTES, hatch="//", edgecolor="white", label="bytes, by the model"),
@@ -66,7 +75,7 @@ def _panel(axes: Axes, rows: pd.DataFrame, names: list[str], layout: Layout) -> 
             axes.annotate(
                 "not fitted" if layout.is_narrow else NOT_FITTED,
                 (0, names.index(name)), xytext=(5, 0), textcoords="offset points", va="center",
-                fontsize=8, color=MUTED, fontstyle="italic",
+                fontsize=8, color=MUTED, fontstyle="italic", bbox=text_box(),
             )  # fmt: skip
     axes.axvline(0, color=INK, linewidth=1.0)
     workload_axis(axes, names)

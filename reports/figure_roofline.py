@@ -27,6 +27,7 @@ from fuser.reports.style import (
     log_ticks,
     panels,
     rate_text,
+    text_box,
 )
 from fuser.reports.traffic_tables import arithmetic_roof, largest_cells
 
@@ -148,6 +149,7 @@ def _name(axes: Axes, row: Any, offset: tuple[float, float]) -> None:
         str(row.row), (row.intensity_fused, row.operations_per_s_fused / GIGA), xytext=offset,
         textcoords="offset points", fontsize=NAME_SIZE_PT, color=INK, va="center",
         ha="left" if offset[0] > 0 else "right", arrowprops=line if is_far else None,
+        bbox=text_box(),
     )  # fmt: skip
     name.set_in_layout(False)  # the places hold only while the layout stays as it is
 

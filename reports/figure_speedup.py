@@ -30,6 +30,7 @@ from fuser.reports.style import (
     panels,
     ratio_text,
     ratio_tick,
+    text_box,
 )
 from fuser.reports.tables import SIZE_ORDER
 
@@ -83,7 +84,7 @@ def draw(collection: Collection, layout: Layout) -> Figure | None:
         axes.set_xscale("log")
         axes.set_xlim(low, high)
         _panel(axes, sized, names, variants, collection.peers())
-        axes.set_title(size_title(sized, size))
+        axes.set_title(size_title(sized, size, layout))
         label = "times as fast as eager"
         axes.set_xlabel(f"{label} (log)" if layout.is_narrow else f"{label} (log; right is faster)")
     extra = [hollow_handle("left out of summaries")] if (rows["label"] != "").any() else []
@@ -126,6 +127,6 @@ def _remarks(axes: Axes, rows: pd.DataFrame, position: Mapping[str, int]) -> Non
             (1.0 if meets_edge else right[each.row], position[each.row]),
             xycoords=("axes fraction", "data") if meets_edge else "data",
             xytext=(4 if meets_edge else 7, 0), textcoords="offset points", va="center",
-            fontsize=8.5, color=MUTED if each.label else INK,
+            fontsize=8.5, color=MUTED if each.label else INK, bbox=text_box(),
             fontstyle="italic" if each.label else "normal",
         )  # fmt: skip

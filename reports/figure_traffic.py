@@ -20,6 +20,7 @@ from fuser.reports.style import (
     log_ticks,
     panels,
     ratio_text,
+    text_box,
 )
 
 MARKS = (
@@ -98,4 +99,5 @@ def _remark(axes: Axes, y: int, row: object, right: float, layout: Layout) -> No
         va="center",
         fontsize=8.5,
         color=MUTED,
+        bbox=text_box(),
     )

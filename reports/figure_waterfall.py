@@ -19,6 +19,7 @@ from fuser.reports.style import (
     figure_of,
     panels,
     seconds_text,
+    text_box,
 )
 from fuser.reports.traffic_tables import largest_cells
 
@@ -123,6 +124,6 @@ def _bars(axes: Axes, bars: list[tuple[float, float, str, str]], layout: Layout)
             place = {"xy": (start + width, y), "xytext": (5, 0), "va": "center"}
         axes.annotate(
             text, textcoords="offset points", fontsize=8, linespacing=1.05,
-            color=INK if color == LEAST_COLOR else MUTED, **place,
+            color=INK if color == LEAST_COLOR else MUTED, bbox=text_box(), **place,
         )  # fmt: skip
     axes.set_xlim(0, right * (1.05 if layout.is_narrow else 1.9))

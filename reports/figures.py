@@ -20,7 +20,7 @@ from matplotlib.image import imsave
 from fuser.reports import charts
 from fuser.reports.charts import Chart
 from fuser.reports.collection import Collection
-from fuser.reports.style import GRID, INK, MUTED, NARROW, WIDE, Layout, drawing, new_figure
+from fuser.reports.style import GRID, INK, MUTED, NARROW, PAPER, WIDE, Layout, drawing, new_figure
 
 PNG_DOTS_PER_INCH = 150
 
@@ -111,7 +111,8 @@ def to_svg(figure: Figure, name: str, title: str) -> str:
     text = re.sub(r'href="#([^"]+)"', rf'href="#{name}-\1"', text)
     text = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", text)
     text = re.sub(r"<[^>]+>", lambda tag: re.sub(r"(\d+\.\d\d)\d+", r"\1", tag.group()), text)
-    for ink, css in ((INK, "currentColor"), (GRID, "var(--rule)"), (MUTED, "var(--muted)")):
+    for ink, css in ((INK, "currentColor"), (GRID, "var(--rule)"), (MUTED, "var(--muted)"),
+                     (PAPER, "var(--page)")):
         text = text.replace(ink, css).replace(ink.upper(), css)
     text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)
     text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1)

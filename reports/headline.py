@@ -12,6 +12,8 @@ from fuser.reports.marks import SIZE_TITLES, rows_of
 from fuser.reports.record import Record
 from fuser.reports.style import bytes_text, ratio_text
 
+NUMBER = "impossible number"
+
 
 @dataclass(frozen=True, slots=True)
 class Card:
@@ -67,6 +69,8 @@ def cards_of(record: Record, summary: pd.DataFrame) -> list[Card]:
     for line in rows_of(summary):
         if kinds.get(str(line.variant)) != "fused":
             continue
+        if line.baseline == "unfused" and "unfused" not in kinds.values():
+            continue
         size = SIZE_TITLES[str(line.size)].lower()
         subject = str(line.variant).capitalize()
         what = f"{subject} against eager, {size} sizes"
@@ -111,6 +115,9 @@ def left_out_sentence(collection: Collection) -> str:
     if refused:
         text += f" {refused} were refused, as their workloads are there to show."
     if labels:
-        text += " Left out: " + ", ".join(f"{count} {name}" for name, count in labels.items())
+        text += " Left out: " + ", ".join(
+            f"{count} {name}{'s' if name == NUMBER and count > 1 else ''}"
+            for name, count in labels.items()
+        )
         text += "; all are listed with their reasons."
     return text

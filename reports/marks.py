@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from fuser.reports.style import GRID, INK, Layout, color_of, count_text, marker_of
+from fuser.reports.style import GRID, INK, Layout, color_of, marker_of
 
 SIZE_TITLES = {"S": "Small", "M": "Medium", "L": "Large", "sweep": "Sweep"}
 ROW_HEIGHT_IN = 0.25
@@ -28,12 +28,12 @@ def name_rows(table: pd.DataFrame) -> "pd.Series[str]":
     return table["workload"].where(~several, table["workload"] + " " + table["dtype"])
 
 
-def size_title(table: pd.DataFrame, size: str) -> str:
-    """Title a panel by its size class and the range of elements in it."""
+def size_title(table: pd.DataFrame, size: str, layout: Layout) -> str:
+    """Title a panel by its size class and the range of elements in it, short where it is narrow."""
     elements = table["elements"]
-    low, high = count_text(elements.min()), count_text(elements.max())
+    low, high = f"{elements.min():,.0f}", f"{elements.max():,.0f}"
     span = low if low == high else f"{low} to {high}"
-    return f"{SIZE_TITLES.get(size, size)}: {span} elements"
+    return f"{SIZE_TITLES.get(size, size)}: {span}{'' if layout.is_narrow else ' elements'}"
 
 
 def dots(

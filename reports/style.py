@@ -26,6 +26,7 @@ from matplotlib.ticker import (
 INK = "#1f2329"  # text and axes; becomes the page's own text colour in an inlined SVG
 GRID = "#c9ced6"  # grid lines; becomes the page's own rule colour
 MUTED = "#6b7280"  # secondary text; becomes the page's own muted colour
+PAPER = "#fefefe"  # behind text on lines; becomes the page's own background
 
 KIND_COLORS = {
     "eager": "#8c8c8c",
@@ -141,6 +142,11 @@ def figure_of(axes: Axes) -> Figure:
     if not isinstance(figure, Figure):
         raise ValueError("the axes stands in no figure of its own")
     return figure
+
+
+def text_box() -> dict[str, Any]:
+    """Give what keeps the lines of a grid from striking a text through."""
+    return {"boxstyle": "square,pad=0.12", "facecolor": PAPER, "edgecolor": "none"}
 
 
 def color_of(kind: str, name: str, peers: list[str]) -> str:

@@ -108,7 +108,7 @@ def uses(workload: Workload, dtype: str) -> set[Key]:
     for node in graph.nodes:
         if not node.op.structure and node.args:
             kind = node.args[0 if node.op.result == "first" else -1].dtype.name
-            found |= {(node.op.name, kind, _operand_layout(arg, layouts)) for arg in node.args}
+            found |= {(node.op.name, kind, _layout_in(node, arg, layouts)) for arg in node.args}
     return found
 
 
@@ -119,6 +119,13 @@ def layout_of(array: "np.ndarray[Any, Any]") -> str:
     if array.flags.c_contiguous:
         return "contiguous"
     return "transposed" if array.flags.f_contiguous else "strided"
+
+
+def _layout_in(node: Any, operand: Any, layouts: Mapping[str, str]) -> str:
+    """Return an operand's layout; an array of another shape than the result's is broadcast."""
+    found = _operand_layout(operand, layouts)
+    stretched = not node.op.reduction and operand.shape and operand.shape != node.shape
+    return "broadcast" if stretched and found != "inside" else found
 
 
 def _operand_layout(node: Any, layouts: Mapping[str, str]) -> str:

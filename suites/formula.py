@@ -5,6 +5,7 @@ or how a number is spelled.
 """
 
 import ast
+import dis
 import inspect
 import textwrap
 import types
@@ -45,6 +46,7 @@ class Rebuilding:
     finish: Callable[[Function], Function] = lambda function: function
     extra: Mapping[str, Any] = field(default_factory=dict)
     done: dict[int, Function] = field(default_factory=dict)
+    open: set[int] = field(default_factory=set)  # whose copies are being made
 
     def copy(self, function: Function, finish: Callable[[Function], Function]) -> Function:
         """Return the copy of one function, and of those it calls.
@@ -55,6 +57,9 @@ class Rebuilding:
         plain = _plain(function)
         if id(plain) in self.done:
             return self.done[id(plain)]
+        if id(plain) in self.open:
+            raise NotExpressibleError(f"{plain.__name__} calls itself")
+        self.open.add(id(plain))
         source = plain if self.change is None else _edited(plain, self.change(), self.extra)
         names = _names(source.__code__)
         known = {
@@ -88,7 +93,10 @@ def _plain(function: Function) -> types.FunctionType:
 
 def _names(code: types.CodeType) -> set[str]:
     """Return the global names that a code object and those inside it use."""
-    found = set(code.co_names)
+    found = {
+        each.argval for each in dis.get_instructions(code)
+        if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")  # attributes are names of a code object too
+    }
     for each in code.co_consts:
         if isinstance(each, types.CodeType):
             found |= _names(each)

@@ -43,7 +43,7 @@ class JaxRunner(Runner):
         jitted: Any = Rebuilding(swap=_on_jax).copy(function, jax.jit)
         try:
             jitted.lower(*self.accept(arguments))
-        except (errors.JAXTypeError, errors.JAXIndexError, AttributeError) as error:
+        except (TypeError, errors.JAXIndexError, AttributeError) as error:
             raise NotExpressibleError(f"jax.jit: {first_line(error)}") from error
         self.compiled.append(jitted)
         wait = jax.block_until_ready

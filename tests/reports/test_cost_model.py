@@ -56,6 +56,21 @@ def test_a_saving_is_launches_and_bytes_and_a_rest() -> None:
     assert (real["rest"].abs() > 1e-3).any()
 
 
+def test_no_launch_takes_milliseconds() -> None:
+    """Where every kernel brings new memory, its cost is not called a launch's."""
+    found = analyse(obeying())
+    seen = [
+        cost_model.Observation(
+            each.row, each.counts, 1e-3 * float(each.counts[0]) + 1e-9, "beyond the caches"
+        )
+        for each in cost_model.observations(found)
+    ]
+    costs = cost_model.solve(seen)
+    assert costs[0] <= cost_model.LONGEST_LAUNCH_S
+    assert costs[4] <= cost_model.LONGEST_LAUNCH_S
+    assert costs[1] > 0
+
+
 def test_few_workloads_are_not_fitted() -> None:
     """Five coefficients from two workloads would say nothing."""
     few = analyse(synthetic.record(processes=2, blocks=2, workloads=synthetic.WORKLOADS[:2]))

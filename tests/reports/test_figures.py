@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.image import imread
 
-from fuser.reports import figures, style
+from fuser.reports import figure_accuracy, figure_first_calls, figures, style
 from fuser.reports.analysis import analyse
 from fuser.reports.charts import CHARTS, Chart
 from fuser.reports.collection import COMPARED, TABLES, Collection, collect
@@ -140,3 +141,31 @@ def test_many_sweeps_are_capped() -> None:
     assert figure is not None
     assert len(figure.axes) == figure_sweep.MOST_PANELS
     assert many.tables["break_even"]["workload"].nunique() == 12
+
+
+def test_no_right_result_lies_beyond_what_is_admitted() -> None:
+    """Errors and bounds are those of one size: what is admitted grows with the terms of a sum."""
+    rows = pd.DataFrame({
+        "row": ["sum"] * 4 + ["axpy"], "elements": [16, 16, 4096, 4096, 16],
+        "max_error_ulp": [4.0, 2.0, 27.0, 3.0, 1.0], "tolerance": [19.0, 19.0, 79.0, 79.0, 16.0],
+    })
+    kept = figure_accuracy._nearest_to_wrong(rows)
+    assert list(kept["elements"]) == [4096, 4096, 16]
+    assert (kept["max_error_ulp"] <= kept["tolerance"]).all()
+
+
+def test_stages_fill_the_bar_of_their_call() -> None:
+    """Medians of the parts do not add up to the median of the whole."""
+    table = pd.DataFrame({
+        "workload": ["axpy"] * 3, "state": ["cold"] * 3, "stage": ["first call", "trace", "llvm"],
+        "stage_s": [16e-3, 2e-3, 6e-3],
+    })
+    found = figure_first_calls._adding_up(table, table[table["stage"] != "first call"])
+    assert list(found) == pytest.approx([4e-3, 12e-3])
+
+
+def test_texts_on_lines_stand_on_the_page(drawn: Sequence[Drawn]) -> None:
+    """Their boxes have the page's colour, light or dark."""
+    traffic = next(each for each in drawn if each.chart.name == "traffic")
+    assert "var(--page)" in traffic.wide_svg
+    assert not any(style.PAPER in each.wide_svg for each in drawn)

@@ -53,6 +53,20 @@ def test_layouts_are_those_of_the_operands() -> None:
     assert {layout for op, _, layout in found if op == "add"} == {"strided", "inside"}
 
 
+def test_a_row_added_to_a_matrix_is_broadcast() -> None:
+    """NumPy's rules stretch it without an operation of its own; reductions stretch nothing."""
+
+    def function(x: np.ndarray, row: np.ndarray) -> np.ndarray:
+        return np.sum(x + row, axis=0)
+
+    def inputs(*_: object) -> tuple[np.ndarray, ...]:
+        return np.ones((6, 8), np.float32), np.ones(8, np.float32)
+
+    found = coverage.uses(Workload("mine", "mine", "mine", function, inputs), "float32")
+    assert {layout for op, _, layout in found if op == "add"} == {"contiguous", "broadcast"}
+    assert {layout for op, _, layout in found if op == "sum"} == {"inside"}
+
+
 def test_a_timed_operation_names_its_workloads() -> None:
     """Once each, whatever the number of sizes; a workload that must be refused times nothing."""
     mine = Workload("mine", "mine", "mine", lambda x: np.tanh(x), normals(1))

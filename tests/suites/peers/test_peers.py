@@ -11,8 +11,10 @@ import fuser
 from fuser.suites import runners
 from fuser.suites.families.elementwise import axpy
 from fuser.suites.families.must_refuse import newton_until_converged
+from fuser.suites.formula import Rebuilding
 from fuser.suites.peers import missing, numba_runner, numexpr_runner
 from fuser.suites.registry import resolve
+from fuser.suites.runners import NotExpressibleError
 from fuser.suites.verify import compare, other_dtypes, reference
 from tests.suites import cheats
 
@@ -57,6 +59,24 @@ def test_what_a_peer_cannot_take_is_said(peer: runners.Runner) -> None:
     arguments = (np.ones(10, np.float32),)
     with pytest.raises(runners.NotExpressibleError, match="bool"):
         peer.prepare(newton_until_converged, arguments)
+
+
+def dot(x: Any, y: Any) -> Any:
+    """Bears the name of NumPy's function that it calls, as a workload does."""
+    return np.dot(x, y)
+
+
+def down(x: Any) -> Any:
+    """Calls itself."""
+    return down(x - 1) if np.max(x) > 0 else x
+
+
+def test_a_function_is_copied_whatever_its_name() -> None:
+    """An attribute of that name is no call of itself; a real one is refused with the reason."""
+    x = np.arange(3.0)
+    assert Rebuilding().copy(dot, lambda same: same)(x, x) == 5.0
+    with pytest.raises(NotExpressibleError, match="down calls itself"):
+        Rebuilding().copy(down, lambda same: same)
 
 
 def test_an_absent_peer_says_what_to_install() -> None:
