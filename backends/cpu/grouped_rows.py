@@ -22,6 +22,7 @@ from fuser.backends.cpu.emit_reduction import element_bytes
 from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.reduction_stages import Stages
 from fuser.backends.cpu.row_reduction import RowReduction, joined
+from fuser.backends.cpu.target import stream_bytes
 from fuser.backends.cpu.vector_memory import lane_mask, load, store
 from fuser.codegen import LoopNest
 from fuser.records import changed
@@ -29,9 +30,9 @@ from fuser.specs import INVARIANT, TensorDesc
 
 #: Bytes of one value of every row of a group, and lanes of partial results that a row leaves.
 GROUP_BYTES, LANES = 64, 8
-#: Bytes of a group's operands, at most: where they are read once, and where later stages are to
-#: find them in the first cache.
-MOST_ONCE_BYTES, MOST_BYTES = 1 << 17, 1 << 15
+#: Bytes of a group's operands, at most: where they are read once, where later stages are to find
+#: them in the first cache, and where they come from memory, which waits during later stages.
+MOST_ONCE_BYTES, MOST_BYTES, MOST_FAR_BYTES = 1 << 17, 1 << 15, 10 << 10
 #: Elements in all, at least: smaller calls are served for all lengths at once (`entry_patterns`).
 LEAST = 1 << 17
 #: Elements of one chunk, about, and groups that keep many threads busy.
@@ -69,8 +70,10 @@ def extent_of(nest: LoopNest, lengths: Sequence[int]) -> Extent | None:
     if not can_be_grouped(nest):
         return None
     loads = [np.dtype(d.dtype).itemsize for d in nest.loads if d.access != INVARIANT]
-    once = len(Stages(nest).loops) == 1
-    if group * reduced * sum(loads) > (MOST_ONCE_BYTES if once else MOST_BYTES):
+    most = MOST_ONCE_BYTES
+    if len(Stages(nest).loops) > 1:
+        most = MOST_FAR_BYTES if elements * sum(loads) > stream_bytes() else MOST_BYTES
+    if group * reduced * sum(loads) > most:
         return None
     fair = max(1, CHUNK // (reduced * group)) * group
     fair = min(fair, max(1, rows // JOBS // group) * group) if len(outside) == 0 else fair

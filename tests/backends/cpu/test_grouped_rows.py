@@ -150,3 +150,21 @@ def test_which_nests_and_lengths() -> None:
         ((0, 64), "plain"), ((4096, 0), "beside"),
     ):  # fmt: skip
         assert reduction_forms.lay_out(total, lengths)[1].form == form, lengths
+
+
+def test_rows_from_memory_that_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few bytes are a group there, since memory waits while they are read from the cache."""
+    load = TensorDesc("float32", CONTIGUOUS, False, STRIDED)
+    store = TensorDesc("float32", INVARIANT, False, CONTIGUOUS)
+    body = (
+        Instruction("sum", (0,), "float32", "float32"),
+        Instruction("subtract", (0, 1), "float32", "float32"),
+        Instruction("sum", (2,), "float32", "float32"),
+    )
+    nest = LoopNest(2, (load,), (), (), body, ((3, store),), False, "row", 1)
+    monkeypatch.setattr(grouped_rows, "stream_bytes", lambda: 1 << 24)
+    for rows, length, form in (
+        (8192, 257, "grouped"), (32_768, 64, "grouped"), (32_768, 257, "plain"),
+        (32_768, 129, "grouped"), (4096, 1023, "plain"),
+    ):  # fmt: skip
+        assert reduction_forms.lay_out(nest, (rows, length))[1].form == form, (rows, length)
