@@ -62,6 +62,8 @@ WORKLOADS: dict[str, tuple[Formula, int, int, bool]] = {
     "column_means": (column_means, 1, 4, True),
 }
 HIDDEN = (768, 4096, 16_384, 65_536)
+#: Ways that take seconds to compile each workload.
+COSTLY = ("jax", "torch.compile")
 #: Workloads without reductions: cupy.fuse takes these.
 POINTWISE = ("axpy", "gelu")
 
@@ -118,20 +120,20 @@ def ways(name: str) -> Iterator[tuple[str, Callable[[], Callable[..., Any]]]]:
     yield "eager", lambda: functools.partial(formula, cupy)
     if name in POINTWISE:
         yield "cupy.fuse", lambda: cupy.fuse()(functools.partial(formula, cupy))
-        yield "raw", lambda: _raw(name)
+        yield "raw", lambda: raw(name)
     yield "jax", lambda: _jax(name)
     yield "torch.compile", lambda: _torch(name)
 
 
-def _raw(name: str) -> Callable[..., Any]:
-    """A kernel as one writes it by hand."""
+def raw(name: str, given: Any = None) -> Callable[..., Any]:
+    """A kernel as one writes it by hand, into a new array or a given one."""
     import cupy
 
     kernel = cupy.RawKernel(_RAW[name], name)
     blocks = 8 * cupy.cuda.Device().attributes["MultiProcessorCount"]
 
     def run(*arrays: Any) -> Any:
-        out = cupy.empty_like(arrays[0])
+        out = cupy.empty_like(arrays[0]) if given is None else given
         kernel((blocks,), (256,), (*arrays, out, np.int64(out.size // 4)))
         return out
 
