@@ -14,7 +14,7 @@ from fuser.backends.cpu.reduction_stages import COLUMN_UNROLL, unrolled
 from fuser.backends.cpu.vector_memory import lane_mask, load, store
 from fuser.codegen import LoopNest
 
-#: Words after the partial results of a part: the last vector is kept whole.
+#: Elements after the partial results of a part: the last vector is kept whole.
 PADDING = 16
 #: Columns whose results are written down for a last stage that runs through rows.
 TILE = 1024
@@ -156,7 +156,7 @@ class ColumnReduction(Reduction):
     def _slot(self, scalar: str, place: str) -> tuple[str, int]:
         columns = self.number(f"add i64 {self.lengths[self.beside]}, {PADDING}")
         row = self.number(f"mul i64 {place}, {columns}")
-        row = self.number(f"shl i64 {row}, 3")
+        row = self.number(f"mul i64 {row}, {self.stages.slot_bytes}")
         beside = self.number(f"mul i64 {self.current}, {element_bytes(scalar)}")
         return self.number(f"add i64 {row}, {beside}"), self.lanes
 

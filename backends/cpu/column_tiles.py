@@ -212,7 +212,7 @@ class TiledColumns(ColumnReduction):
         """Rows of a block, such blocks, from row to row of one, and from block to block."""
         b, count = self.b, self.counts[0]
         narrow = b.value(f"icmp ule i64 {self.lengths[self.beside]}, {TILE}", "i1", 1).text
-        if self.stages.stores_of(stage) or self.stages.left_by(stage):
+        if self.stages.stores_of(stage):
             size = self.number(f"select i1 {narrow}, i64 1, i64 {ROWS}")
             return size, self.number(f"udiv i64 {count}, {size}"), "1", size
         whole = self.number(f"udiv i64 {count}, {ROWS}")

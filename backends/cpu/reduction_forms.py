@@ -46,6 +46,9 @@ SCRATCH_WORDS = 1024
 #: With so many elements columns are cut into tiles and those into parts, for the memory's sake;
 #: then there may be a word for so many elements.
 TILED_ELEMENTS, WORD_ELEMENTS = 1 << 22, 256
+#: With fewer elements parts of whole rows have at most so many words, which the native entry
+#: holds, and one for so many elements: each is written, read and joined.
+FEW_WORDS, FEW_WORD_ELEMENTS = 7 << 10, 300
 #: Places are counted in 32 bits within one part.
 LONGEST_PLACES = 1 << 30
 #: Rows of at most this many elements are computed side by side: where each element is picked up
@@ -201,6 +204,11 @@ def lay_out(
     parts, length = _parts(nest, rows, inner, length, elements, tiled=tiled)
     if (cut := _long(nest, rows, reduced)) is not None:
         return cut[0], Extent(cut[1], 1, elements, 1, 1, "long split")
+    few = _few_parts(nest, rows, inner, elements) if column and not tiled else 1
+    if few > 1:
+        whole = lengths[nest.rank - nest.reduced]
+        length = -(-whole // few)
+        parts, ichunk = -(-whole // length), inner
     if parts < 2:
         return [], Extent(rows, inner, elements, ochunk, ichunk)
     stages = Stages(nest)
@@ -276,7 +284,9 @@ def _beside(kept: list[int], reduced: int, elements: int) -> Extent:
 
 def _width(nest: LoopNest, inner: int) -> int:
     """Words that one partial result of one part takes."""
-    return inner + PADDING if nest.strategy == "column" else 1
+    if nest.strategy != "column":
+        return 1
+    return -(-(inner + PADDING) * Stages(nest).slot_bytes // 8)
 
 
 def _part(nest: LoopNest) -> int:
@@ -285,6 +295,21 @@ def _part(nest: LoopNest) -> int:
         return PART
     loads = [np.dtype(desc.dtype).itemsize for desc in nest.loads if desc.access == CONTIGUOUS]
     return min(PART, PART_BYTES // max(1, sum(loads)))
+
+
+def _few_parts(nest: LoopNest, rows: int, inner: int, elements: int) -> int:
+    """Parts of whole rows, where threads would share these otherwise: 1, 2, 4 ….
+
+    Where two threads write parts of each row, their prefetchers take lines from each other.
+    """
+    if not can_be_tiled(nest) or not rows or not COLUMNS < inner <= TILE:
+        return 1
+    stages = Stages(nest)
+    words = max(1, rows * stages.slots(column=True) * _width(nest, inner))  # of one part
+    room = (FEW_WORDS - rows * len(stages.loops)) // words
+    worth = FEW_WORD_ELEMENTS // 2 if stages.ends_with_stores else FEW_WORD_ELEMENTS
+    wanted = round(elements / max(rows * 2 * PART, worth * words))
+    return 1 << max(0, min(wanted, room, JOBS).bit_length() - 1)
 
 
 def _parts(

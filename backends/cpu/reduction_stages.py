@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fuser.backends.cpu.accumulators import Accumulator
+from fuser.backends.cpu.body import BITS
 from fuser.codegen import LoopNest
 from fuser.ops import TABLE
 from fuser.passes import classify
@@ -219,6 +220,12 @@ class Stages:
             if before < stage
             for accumulator in self.reductions_of(before)
         )
+
+    @property
+    def slot_bytes(self) -> int:
+        """Bytes of the widest partial result that is kept of a column."""
+        kept = [a.saved(column=True) for stage in self.loops for a in self.reductions_of(stage)]
+        return max((BITS[scalar] // 8 for scalars in kept for scalar in scalars), default=1) or 1
 
     def slots(self, *, column: bool) -> int:
         """Partial results that all stages keep of one part."""

@@ -63,10 +63,11 @@ def test_blocks_of_rows_lose_less_than_numpys_sums(dtype: str) -> None:
     assert ours <= 0.5 * np.square(x.sum(0) - exact).sum()
 
 
-def test_parts_and_tiles_give_the_same_bits_with_one_thread() -> None:
-    """Four million elements are computed by tiles in parts, whoever computes them."""
-    x = np.random.default_rng(0).normal(size=(4100, 1025)).astype("float32")
-    y = np.zeros(1025, "float32")
+@pytest.mark.parametrize("shape", [(4100, 1025), (1025, 1023), (2100, 257)], ids=str)
+def test_parts_and_tiles_give_the_same_bits_with_one_thread(shape: tuple[int, int]) -> None:
+    """Many elements are computed by tiles in parts, whoever computes them."""
+    x = np.random.default_rng(0).normal(size=shape).astype("float32")
+    y = np.zeros(shape[1], "float32")
     many = FUSED(x, y)
     before = config.change(num_threads=1)
     try:
@@ -75,6 +76,20 @@ def test_parts_and_tiles_give_the_same_bits_with_one_thread() -> None:
         config.restore(before)
     for ours, theirs in zip(many, one, strict=True):
         assert ours.tobytes() == theirs.tobytes()
+
+
+def test_rows_of_middling_arrays_are_not_divided() -> None:
+    """Threads take whole rows where partial results fit what the native entry holds."""
+    load = TensorDesc("float32", CONTIGUOUS, False, "")
+    store = TensorDesc("float32", INVARIANT, True, CONTIGUOUS)
+    total = Instruction("sum", (0,), "float32", "float32")
+    nest = LoopNest(2, (load,), (), (), (total,), ((1, store),), False, "column", 1)
+    for columns in (257, 1023, 1024):
+        words, extent = reduction_forms.lay_out(nest, (columns, (1 << 20) // columns))
+        assert (extent.form, extent.ichunk) == ("split", columns)
+        assert words[0] >= 4
+        assert len(words) <= reduction_forms.FEW_WORDS + 16
+    assert reduction_forms.lay_out(nest, (1023, 64))[1].form == "plain"
 
 
 def test_much_that_is_kept_for_a_column_is_not_kept_by_tiles() -> None:
