@@ -309,7 +309,11 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         spec = None
         if self.mode != "fallback":
             self._note_seams(entry, trace, names)
-            spec = partition.prepare(trace.graph, self.mode, self.fastmath, self.errstate)
+            try:
+                spec = partition.prepare(trace.graph, self.mode, self.fastmath, self.errstate)
+            except Unsupported as error:
+                entry.refused, entry.refused_names = error.reason, names
+                raise
         specialisation = specialise(trace, spec, names, constants)
         call = specialisation.match(leaves)
         if call is None:

@@ -6,7 +6,7 @@ by each of them, unless that costs more than to write it once and to read it bac
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from fuser import infer
 from fuser.chains import Chain
@@ -108,6 +108,10 @@ def _broadcast_heavy(graph: Graph) -> dict[int, str]:
     cost: dict[int, bool] = {}
     found: dict[int, str] = {}
     after: set[int] = set()  # values that belong to a reduction's loops
+    users: dict[int, list[Node]] = {id(node): [node] for node in graph.outputs}
+    for node in graph.nodes:
+        for arg in {id(a): a for a in node.args}.values():
+            users.setdefault(id(arg), []).append(node)
     for node in graph.nodes:
         if node.op.reduction or any(id(arg) in after for arg in node.args):
             after.add(id(node))
@@ -117,7 +121,10 @@ def _broadcast_heavy(graph: Graph) -> dict[int, str]:
         cost[id(node)] = (node.op.heavy or below) and node.op.name not in ("input",)
         for arg in node.args:
             repeated = _repeats_rows(arg.shape, node.shape) or node.op.name == "broadcast_to"
-            repeated = repeated and not node.op.joins  # each part is computed once
+            if node.op.joins:
+                repeated = False  # each part is computed once
+            elif node.op.structure and node.op.name != "broadcast_to":
+                repeated = not _apart(users[id(arg)])
             if repeated and cost[id(arg)] and arg.shape and arg.shape != node.shape:
                 found[id(through_views(arg))] = "heavy-broadcast"
                 cost[id(arg)] = False
@@ -128,7 +135,40 @@ def _broadcast_heavy(graph: Graph) -> dict[int, str]:
 
 def _repeats_rows(small: Shape, large: Shape) -> bool:
     """Whether broadcasting repeats whole rows, not elements within a row."""
-    return bool(small) and small[-1] != 1 and len(large) > 0 and small != large
+    if not small or small[-1] == 1:
+        return False
+    if len(small) != len(large):
+        return len(small) < len(large)
+    return any(one == 1 != other for one, other in zip(small, large, strict=True))
+
+
+def _apart(users: Sequence[Node]) -> bool:
+    """Whether no two users of a value need the same element of it."""
+    if len(users) == 1:
+        return True
+    if any(user.op.name != "index" for user in users):
+        return False
+    seen = [[p for p in infer.parse_index(user.payload) if p is not None] for user in users]
+    return all(_disjoint(one, two) for k, one in enumerate(seen) for two in seen[:k])
+
+
+def _disjoint(one: Sequence[slice | int | None], two: Sequence[slice | int | None]) -> bool:
+    """Whether two indices surely show no element in common."""
+    for left, right in zip(one, two, strict=False):
+        if type(left) is int and type(right) is int:
+            if left != right and (left < 0) == (right < 0):
+                return True
+        elif isinstance(left, slice) and isinstance(right, slice):
+            steps = left.step or 1, right.step or 1
+            if steps == (1, 1):
+                ends = ((left.stop, right.start), (right.stop, left.start))
+                if any(stop is not None and stop == start for stop, start in ends):
+                    return True
+            elif steps[0] == steps[1] > 1:
+                starts = left.start or 0, right.start or 0
+                if min(starts) >= 0 and (starts[0] - starts[1]) % steps[0]:
+                    return True
+    return False
 
 
 # -- joining --------------------------------------------------------------------------------

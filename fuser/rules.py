@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from fuser import infer
 from fuser.dims import Dim
 from fuser.errors import FuserError
 from fuser.graph import Node, constant_value, make, make_constant
@@ -168,6 +169,71 @@ def drop_decided_choice(node: Node, equal: Equal) -> Node | None:
 def drop_full_index(node: Node, equal: Equal) -> Node | None:
     """Exact."""
     return node.args[0] if not node.payload else None
+
+
+@EXACT.rule("x[i][j] -> x[k]", "index")
+def join_indices(node: Node, equal: Equal) -> Node | None:
+    """Exact: where one of them does nothing to an axis that the other one cuts."""
+    (inner,) = node.args
+    if inner.op.name != "index":
+        return None
+    (x,) = inner.args
+    parts = _joined_index(inner, infer.parse_index(node.payload))
+    if parts is None:
+        return None
+    while parts and parts[-1] == slice(None):
+        parts.pop()
+    made = make("index", x, payload=infer.spell_index(parts)) if parts else x
+    return made if made.shape == node.shape else None
+
+
+def _joined_index(inner: Node, outer: Sequence[infer.IndexPart]) -> list[infer.IndexPart] | None:
+    """One index that does what two do, if there is one."""
+    parts = list(infer.parse_index(inner.payload))
+    parts += [slice(None)] * (len(inner.args[0].shape) - sum(p is not None for p in parts))
+    place = 0
+    for part in outer:
+        if part is None:
+            parts.insert(place, None)
+            place += 1
+            continue
+        while isinstance(parts[place], int):  # an axis that the outer index does not see
+            place += 1
+        if parts[place] is None:
+            if part in (0, -1):
+                del parts[place]
+                continue
+            if part != slice(None):
+                return None
+        elif parts[place] == slice(None):
+            parts[place] = part
+        elif part != slice(None):
+            return None
+        place += 1
+    return parts
+
+
+@EXACT.rule("reshape that adds or drops ones -> index", "reshape")
+def index_ones(node: Node, equal: Equal) -> Node | None:
+    """Exact: the same elements, in the same order."""
+    (x,) = node.args
+    longer = [[dim for dim in shape if dim != 1] for shape in (x.shape, node.shape)]
+    if longer[0] != longer[1] or x.shape == node.shape:
+        return None
+    parts: list[infer.IndexPart] = []
+    wanted = list(node.shape)
+    for dim in x.shape:
+        while dim != 1 and wanted[0] == 1:
+            parts.append(None)
+            wanted.pop(0)
+        parts.append(0 if dim == 1 else slice(None))
+        if dim != 1:
+            wanted.pop(0)
+    parts += [None] * len(wanted)
+    while parts and parts[-1] == slice(None):
+        parts.pop()
+    made = make("index", x, payload=infer.spell_index(parts))
+    return made if made.shape == node.shape else None
 
 
 @EXACT.rule("broadcast_to(x, shape of x) -> x; reshape the same", "broadcast_to", "reshape")

@@ -296,3 +296,20 @@ def test_random_writes(writes: list[tuple[Any, Any, int]]) -> None:
         x = RNG.integers(-8, 8, shape) * 0.5
         assert compare(fused, x, ulp=4, fallback="allow") == ""
     assert fused.fallbacks == []
+
+
+def test_a_place_in_an_axis_that_is_found_to_have_one_element() -> None:
+    """Its length is spelled in another way than 1: such parts are not written side by side."""
+
+    def program(x: Any, y: Any) -> Any:
+        seen = np.any(x, axis=1, keepdims=True)
+        z = x * seen
+        z[::2] = z[..., :]
+        turned = np.swapaxes(y | seen, 0, -1)
+        turned[0, -1] *= 1
+        flat = z.ravel() * turned
+        less = turned - np.sum(turned, axis=0, keepdims=True, initial=2)
+        return np.array(less), flat * np.sum(flat, axis=0, keepdims=True)
+
+    x = np.arange(3, dtype=np.uint8)[None] + 1
+    assert not compare(program, x, x + 4, fallback="allow")

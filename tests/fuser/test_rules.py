@@ -76,6 +76,23 @@ EXAMPLES: dict[str, tuple[tuple[str, ...], Any]] = {
             and not (d in FLOATS and middle in INTEGERS)
         ],
     ),
+    "x[i][j] -> x[k]": (
+        EVERY,
+        lambda x, d: [
+            make("index", make("index", x, payload=one), payload=other)
+            for one, other in ((":, None", ":, 0"), ("None", "0, ::-1"), ("1:", ":, None"),
+                               (":, None", ":, None"), (":, None, None", "2:, 0"))
+        ],
+    ),
+    "reshape that adds or drops ones -> index": (
+        EVERY,
+        lambda x, d: [
+            make("reshape", x, payload="n0, 1"),
+            make("reshape", x, payload="1, n0, 1"),
+            make("reshape", make("index", x, payload="None, :, None"), payload="n0"),
+            make("reshape", make("index", x, payload="None, :, None"), payload="n0, 1, 1"),
+        ],
+    ),
     "where(c, x, x) -> x": (EVERY, lambda x, d: [make("where", make("isnan", x), x, x)]),
     "where(True, x, y) -> x; where(False, x, y) -> y": (
         EVERY,
