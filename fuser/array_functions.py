@@ -86,6 +86,10 @@ def _sequence(value: Any) -> Sequence[Any]:
     return value if isinstance(value, (tuple, list)) else (value,)
 
 
+#: Whether this NumPy squares truth values for `** 2`, giving int8, where power gives int64.
+_SQUARES_BOOL = (np.ones(1, bool) ** 2).dtype == np.int8
+
+
 def scalar_power(base: TracedArray, exponent: Any) -> Any:
     """NumPy's shortcuts for `array ** scalar`; None where there is none.
 
@@ -96,8 +100,8 @@ def scalar_power(base: TracedArray, exponent: Any) -> Any:
         return None
     if isinstance(exponent, HostScalar):
         two: Any = 2
-        if base.dtype.kind == "b" and exponent.kind is int and exponent == two:
-            return np.square(base)  # int8, where power gives int64
+        if base.dtype.kind == "b" and exponent.kind is int and _SQUARES_BOOL and exponent == two:
+            return np.square(base)
         if exponent.kind is not float or base.dtype.kind != "f":
             return None
         tracing = base.tracing
@@ -112,7 +116,8 @@ def scalar_power(base: TracedArray, exponent: Any) -> Any:
         found = shortcuts.get(float(exponent))
         if found is not None:
             return found(base)
-    if base.dtype.kind in "biu" and type(exponent) is int and exponent == 2:
+    squares = "biu" if _SQUARES_BOOL else "iu"
+    if base.dtype.kind in squares and type(exponent) is int and exponent == 2:
         return np.square(base)
     return None
 
