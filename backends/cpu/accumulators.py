@@ -94,7 +94,13 @@ def zero(b: Body, accumulator: Accumulator, lanes: int) -> Value:
 
 
 def take(
-    b: Body, accumulator: Accumulator, value: Value, mask: Value | None, index: Value | None
+    b: Body,
+    accumulator: Accumulator,
+    value: Value,
+    mask: Value | None,
+    index: Value | None,
+    *,
+    squared: bool = False,
 ) -> None:
     """Take one vector in; lanes outside the mask change nothing.
 
@@ -104,6 +110,7 @@ def take(
         value: the vector.
         mask: None for all lanes.
         index: for places, the number of the turn in every lane.
+        squared: the value's square is added, with one rounding; its processor has FMA.
     """
     if mask is not None:
         value = b.select(mask, value, start(b, accumulator, value.lanes)[0])
@@ -115,6 +122,8 @@ def take(
     elif len(old) == 2:
         total, error = two_sum(b, old[0], value)
         accumulator.parts = [total, b.op("fadd", old[1], error)]
+    elif squared:
+        accumulator.parts = [b.fma(value, value, old[0])]
     else:
         accumulator.parts = [_pair(b, accumulator, old[0], value)]
 

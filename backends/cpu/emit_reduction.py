@@ -206,13 +206,17 @@ class Reduction(Frame):
                 self.values[number] = load(b, desc, address(k), mask, step(k), self.lanes)
             else:
                 self._instruction(number, self.nest.body[number - self.first], 2)
-        operands = [self._operand(a.operand) for a in running]
+        operands = [self._addend(a) for a in running]
         for number, place in stages.left_by(stage):
             put(place, number)
         for place in stages.stores_of(stage):
             put(place, self.nest.stores[place][0])
         self.values = kept
         return operands
+
+    def _addend(self, accumulator: Accumulator) -> Value:
+        """What a reduction takes in."""
+        return self._operand(accumulator.operand)
 
     def _store_vector(
         self,

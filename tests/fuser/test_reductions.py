@@ -246,6 +246,33 @@ def test_sums_are_at_least_as_accurate_as_numpys(dtype: Any, shape: tuple[int, i
         assert np.square(found - exact).sum() <= np.square(numpys - exact).sum()
 
 
+@pytest.mark.parametrize("shape", [(2400, 64), (600, 257), (40, 4097)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sums_of_squares_by_rows(dtype: Any, shape: tuple[int, int]) -> None:
+    """At least as accurate as NumPy's; overflow, infinities and NaN are where NumPy has them."""
+    import math
+
+    rows = (GENERATOR.normal(size=shape) + 0.5).astype(dtype)
+    squares = rows.astype(np.longdouble) ** 2
+    high = squares.astype(np.float64)
+    parts = np.concatenate([high, (squares - high).astype(np.float64)], axis=1)
+    exact = np.array([math.fsum(row.tolist()) for row in parts])
+    for plain in (lambda x: (x * x).sum(1), lambda x: np.square(x).sum(1)):
+        found, numpys = fuser.fuse(plain, fallback="error")(rows), plain(rows)
+        assert np.square(found - exact).sum() <= np.square(numpys - exact).sum()
+        special = rows.copy()
+        special[0, 3], special[1, -1], special[2, 5] = np.inf, np.nan, -np.inf
+        special[3, 0] = np.finfo(dtype).max
+        special[4] = np.sqrt(np.finfo(dtype).max)
+        special[5], special[6] = -0.0, np.finfo(dtype).smallest_subnormal
+        with np.errstate(over="ignore", invalid="ignore"):
+            numpys = plain(special)
+            np.testing.assert_allclose(
+                fuser.fuse(plain, fallback="error")(special), numpys, rtol=1e-5
+            )
+        assert not np.signbit(fuser.fuse(plain)(special)[5])
+
+
 def test_the_same_bits_whatever_the_number_of_threads() -> None:
     """Rows and columns are shared out; each is computed by one thread."""
     from fuser import config
