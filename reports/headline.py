@@ -27,6 +27,8 @@ class Card:
 
     def __str__(self) -> str:
         """All of it in one line, for a terminal."""
+        if not self.interval:
+            return f"{self.what}: {self.value}, {self.rows}"
         return f"{self.what}: {self.value} ({self.interval}), {self.rows}; {self.second}"
 
 
@@ -80,7 +82,8 @@ def cards_of(record: Record, summary: pd.DataFrame) -> list[Card]:
             Card(
                 what,
                 "no row" if math.isnan(line.speedup) else ratio_text(line.speedup),
-                _interval(line.speedup_low, line.speedup_high),
+                "" if math.isnan(line.speedup)
+                else _interval(line.speedup_low, line.speedup_high),
                 f"{line.counted} of {line.rows} rows",
                 _second(line.speedup_all, int(line.counted_all), int(line.counted)),
             )

@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
@@ -90,7 +91,11 @@ def run(
     base = _saved(against)[1] if against else None
     record, folder = _measure(plan, Path(output))
     repeats = _repeats(record, Path(output), base) if ids or base else []
-    report = None if no_report else _report(folder)
+    try:
+        report = None if no_report else _report(folder)
+    except KeyboardInterrupt:
+        click.echo(f"no report: interrupted; `fuser-bench report {folder}` draws it", err=True)
+        report, record = None, replace(record, finished=False)
     _print_summary(record, folder, report, as_json, repeats)
     missing = list(missing_rows(record, require))
     for each in missing:
@@ -115,8 +120,11 @@ def _plan(ids: Sequence[str], preset: str, full: bool, **options: Any) -> Plan:
             selection.parse_axes(options["axes"]),
         )
     except KeyError as error:
-        known = ", ".join(runners.specs())
-        raise click.UsageError(f"unknown runner {error}; known: {known}") from None
+        known = runners.specs()
+        near = get_close_matches(str(error.args[0]), known, n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        text = f"unknown runner {error}; {hint}known: {', '.join(known)}"
+        raise click.UsageError(text) from None
     except (ValueError, ImportError) as error:
         raise click.UsageError(str(error)) from None
     # each peer is measured in processes of its own: it gets as much time as ours together

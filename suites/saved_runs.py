@@ -57,8 +57,11 @@ def open_run(text: str) -> tuple[Path, Record]:
 
 def _not_found(text: str) -> str:
     """Say that no run is called so, and which saved runs are nearest: by name, else the newest."""
-    where = f"{text}: no {RECORD} there or in {RESULTS}/{text}"
-    saved = sorted((each.parent.name for each in Path(RESULTS).glob(f"*/{RECORD}")), reverse=True)
+    where = f"{text}: no {RECORD} there"
+    if not Path(text).is_absolute():
+        where += f" or in {RESULTS}/{text}"
+    records = sorted(Path(RESULTS).glob(f"*/{RECORD}"), key=lambda each: -each.stat().st_mtime)
+    saved = [each.parent.name for each in records]
     if not saved:
         return f"{where}; {RESULTS} holds no saved run: `fuser-bench run` makes one"
     near = get_close_matches(Path(text).name, saved, n=NEAREST)

@@ -57,8 +57,9 @@ def _axes_of(identifier: str, workload: Workload, parts: Sequence[str]) -> Axes:
     for part in parts:
         name = part.rstrip("0123456789")
         if name not in workload.axes or not part[len(name) :]:
-            known = ", ".join(workload.axes) or "none"
-            raise UnknownSelectionError(f"{identifier}: axis {part!r}; its axes: {known}")
+            known = ", ".join(f"{each}1000" for each in workload.axes)
+            hint = f"as in {known}" if known else f"{workload.name} has no axes"
+            raise UnknownSelectionError(f"{identifier}: {part!r} is no axis with a value; {hint}")
         found[name] = int(part[len(name) :])
     return set_axes(workload, found)
 
@@ -123,6 +124,13 @@ def restrict(
             for cell in cells
             for size in sizes
         )
+    for axis in axes:
+        if not any(axis in resolve(cell.workload).axes for cell in cells):
+            having = [name for name, each in workloads().items() if axis in each.axes]
+            raise UnknownSelectionError(
+                f"--axis {axis}: none of the workloads chosen has it; these have: "
+                f"{', '.join(having)}"
+            )
     if axes:
         cells = unique(each for cell in cells for each in _with_axes(cell, axes))
     return replace(plan, cells=cells, preset="custom", scaling=())
@@ -161,10 +169,12 @@ def parse_axes(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
     for text in texts:
         name, _, values = text.partition("=")
         numbers = [number_of(each.strip()) for each in values.split(",")]
-        if name not in known or None in numbers:
+        if name not in known:
             names = ", ".join(sorted(known))
+            raise UnknownSelectionError(f"--axis {text}: no axis {name!r}; the axes are {names}")
+        if None in numbers:
             raise UnknownSelectionError(
-                f"{text!r}: an axis is given as name=64,1000; the axes are {names}"
+                f"--axis {text}: values are whole numbers from 1 on: {name}=64,1000"
             )
         found[name] = tuple(each for each in numbers if each is not None)
     return found

@@ -89,6 +89,22 @@ def test_a_report_that_fails_leaves_the_record(
     assert done.stdout.strip().endswith("record.json")
 
 
+def test_ctrl_c_while_the_report_is_drawn_leaves_the_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command that draws it is said, and the exit code is an interruption's."""
+
+    def render(folder: Path, base: Path | None = None) -> Path:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fuser.reports.page.render", render)
+    arguments = ["run", "axpy-float32-64", "--variants", "eager", "--output", str(tmp_path)]
+    done = command(*arguments, *FAST[:-1])
+    assert done.exit_code == ExitCode.INTERRUPTED
+    assert "no report: interrupted; `fuser-bench report" in done.stderr
+    assert done.stdout.strip().endswith("record.json")
+
+
 def test_a_row_measured_again_is_held_against_its_record(tmp_path: Path) -> None:
     """With the one that is named; the latest that has it is found without."""
     again = [

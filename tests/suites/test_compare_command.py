@@ -58,7 +58,8 @@ def test_one_process_is_inconclusive(tmp_path: Path) -> None:
 def test_usage_errors_end_with_two(tmp_path: Path) -> None:
     """A run that is not there, a record that is none, a margin of nothing."""
     base = quiet()
-    assert compare(tmp_path, base, base, "--margin", "0").exit_code == 2
+    for margin in ("0", "nan", "-1"):
+        assert compare(tmp_path, base, base, "--margin", margin).exit_code == 2
     result = CliRunner().invoke(main, ["compare", str(tmp_path / "base"), "nosuchrun"])
     assert (result.exit_code, "nosuchrun" in result.output) == (2, True)
     (tmp_path / "head" / "record.json").write_text("{}", encoding="utf-8")

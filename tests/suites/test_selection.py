@@ -40,8 +40,8 @@ def test_ids_name_cells(identifier: str, ids: list[str]) -> None:
         ("axpy-nosuch", "has dtypes"),
         ("axpy-float32-0", "from 1 on"),
         ("axpy-float32-XL", "S, M, L"),
-        ("axpy-float32-S-hidden7", "its axes: none"),
-        ("softmax-float32-S-depth7", "its axes: hidden"),
+        ("axpy-float32-S-hidden7", "has no axes"),
+        ("softmax-float32-S-depth7", "as in hidden1000"),
     ],
 )
 def test_unknown_parts_say_what_there_is(identifier: str, hint: str) -> None:
@@ -67,9 +67,13 @@ def test_further_axes_are_overridden() -> None:
     assert [cell.id for cell in plan.cells] == [
         "softmax-float32-16384-hidden64", "softmax-float32-16384", "axpy-float32-16384",
     ]
-    for wrong in ("hidden", "hidden=", "hidden=0", "hidden=x", "nosuch=1"):
-        with pytest.raises(UnknownSelectionError, match="the axes are dimensions, hidden"):
+    for wrong in ("hidden", "hidden=", "hidden=0", "hidden=x"):
+        with pytest.raises(UnknownSelectionError, match="whole numbers from 1 on: hidden=64,1000"):
             parse_axes([wrong])
+    with pytest.raises(UnknownSelectionError, match="no axis 'nosuch'; the axes are dimensions, h"):
+        parse_axes(["nosuch=1"])
+    with pytest.raises(UnknownSelectionError, match="none of the workloads chosen has it; these"):
+        restrict(quick_plan(), ["axpy"], axes=axes)
 
 
 def test_nothing_named_changes_nothing() -> None:
