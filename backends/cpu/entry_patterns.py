@@ -375,8 +375,10 @@ def _ranges(pattern: Pattern) -> list[list[int]]:
     """Lengths for which reductions stay in their forms: see `reduction_forms`."""
     draft = pattern.draft
     spec, rows = draft.call.specialisation.spec, []
-    nests = zip(*(probe.table.nests for probe in pattern.probes), strict=True)
+    nests = [*zip(*(probe.table.nests for probe in pattern.probes), strict=True)]
     places = [(g, s) for g in spec.plan.groups for s in g.sections]
+    if len(nests) != len(places):  # one of no elements, whatever the lengths, is not launched
+        raise NotServed
     for pair, (_, section) in zip(nests, places, strict=True):
         extents = [extent for _, _, extent in pair]
         if not isinstance(extents[0], costs.Extent):

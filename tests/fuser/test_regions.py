@@ -313,3 +313,17 @@ def test_a_place_in_an_axis_that_is_found_to_have_one_element() -> None:
 
     x = np.arange(3, dtype=np.uint8)[None] + 1
     assert not compare(program, x, x + 4, fallback="allow")
+
+
+def test_a_write_of_nothing_beside_reductions() -> None:
+    """Into what has one element, whatever the arguments' lengths: no nest is launched for it."""
+
+    def program(x: Any) -> Any:
+        top = np.max(x, axis=0, initial=2)
+        total = (top[:, None] - top[None, :]).sum(0).sum(axis=-1, keepdims=True)
+        total[:-1] = total[0]
+        return x * 3, np.minimum(total <= 1, total <= 1)
+
+    fused = fuser.fuse(program, fallback="error")
+    for rows, columns in ((7, 4), (7, 4), (8, 5), (9, 6)):
+        assert_same(fused, np.ones((rows, columns)))
