@@ -85,8 +85,9 @@ class CudaDevice:
         """How many blocks of a kernel a multiprocessor runs at once; lets it have the memory."""
         from cupy.cuda import driver
 
-        if shared > _SHARED_FREE:
+        if shared > function.allowed:  # never less than another plan has been promised
             driver.funcSetAttribute(function.handle, _MAX_DYNAMIC_SHARED, shared)
+            function.allowed = shared
         return int(
             driver.occupancyMaxActiveBlocksPerMultiprocessor(function.handle, block, shared)
         )
@@ -120,15 +121,17 @@ class CudaFunction:
 
     Attributes:
         handle: the driver's.
+        allowed: bytes of shared memory that a launch may ask for.
     """
 
-    __slots__ = ("_kept", "_launch", "handle")
+    __slots__ = ("_kept", "_launch", "allowed", "handle")
 
     def __init__(self, found: Any) -> None:
         """Take CuPy's function, which keeps the loaded unit."""
         from cupy.cuda import driver
 
         self._kept, self._launch, self.handle = found, driver.launchKernel, int(found.ptr)
+        self.allowed = _SHARED_FREE
 
     def __call__(
         self, grid: int, block: int, shared: int, stream: int, arguments: Arguments

@@ -79,7 +79,7 @@ class FusedKernelCUDA(Kernel):
         Only a kernel that may note a value for which NumPy raises waits for its end.
         """
         plan: geometry.LaunchPlan = extent
-        function = self._function(section, Variant(plan.wide, plan.split))
+        function = self._planned(section, plan)
         prefix, read = b"", None
         if self._flagged[section]:
             if self._device.is_capturing():
@@ -123,7 +123,7 @@ class FusedKernelCUDA(Kernel):
         if self._flagged[section] or plan.scratch_bytes or plan.phases != 1:
             return None
         prefix = b"" if self._stages[section] is None else struct.pack("=QQ", 0, 0)
-        function = self._function(section, Variant(plan.wide, plan.split))
+        function = self._planned(section, plan)
         sizes = (plan.grid, plan.block, plan.shared)
         return Prepared(function, sizes, prefix, pointers, rest, scalars)
 
@@ -134,6 +134,13 @@ class FusedKernelCUDA(Kernel):
         if kind in ("ptx", "optimized"):
             return self._device.ptx(self._text, self.name)
         raise ValueError(f"the GPU backend has no {kind!r} text; use source or ptx")
+
+    def _planned(self, section: int, plan: geometry.LaunchPlan) -> Function:
+        """The kernel of a plan, which may have been made on another device than the current one."""
+        function = self._function(section, Variant(plan.wide, plan.split))
+        if plan.shared > getattr(function, "allowed", plan.shared):
+            self._device.blocks_each(function, plan.block, plan.shared)
+        return function
 
     def _function(self, section: int, variant: Variant) -> Function:
         """The kernel of one section on the current device."""

@@ -195,3 +195,22 @@ def test_what_looks_at_an_arguments_memory_is_known_to(cupy: Any) -> None:
     x = cupy.asarray(ROWS[:, :41].copy())
     found = fuser.fuse(shown, fallback="allow")(x)
     np.testing.assert_array_equal(found.get(), (np.diagonal(ROWS) + 1) * 2)
+
+
+def test_another_device_lets_kernels_have_their_memory_too(cupy: Any) -> None:
+    """A plan made on one device wants more shared memory than any kernel has without asking."""
+    rows = numbers(2, 16_384)
+    wanted = rows - rows.max(-1, keepdims=True)
+    fused = fuser.fuse(lambda x: x - x.max(-1, keepdims=True), fallback="error")
+    for number in (0, 1, 1, 0):
+        with cupy.cuda.Device(number):
+            np.testing.assert_array_equal(fused(cupy.asarray(rows)).get(), wanted)
+
+
+def test_a_short_row_takes_no_memory_from_a_long_one(cupy: Any) -> None:
+    """What one plan needs more than others stays allowed, in whatever order lengths come."""
+    fused = fuser.fuse(lambda x: x - x.max(-1, keepdims=True), fallback="error")
+    for length in (32_768, 16_384, 32_768, 40, 32_768):
+        rows = numbers(2, length)
+        wanted = rows - rows.max(-1, keepdims=True)
+        np.testing.assert_array_equal(fused(cupy.asarray(rows)).get(), wanted)
