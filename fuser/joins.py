@@ -175,6 +175,8 @@ class _Distribution:
             return None
         rank = len(node.shape)
         axis = int(lead.payload) + rank - len(lead.shape)
+        if lead.shape[int(lead.payload)] == 1 != node.shape[axis]:
+            return None  # its one element is repeated: no part of the result is its part's
         edges = parts.edges(lead, self.bounds)
         pieces = []
         for place, part in enumerate(lead.args):

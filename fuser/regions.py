@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from fuser import dims, facts, infer, parts
 from fuser.dims import Dim
-from fuser.errors import Unsupported
 from fuser.graph import Graph, Node, intern
 from fuser.ops import op
 from fuser.records import record
@@ -297,10 +296,6 @@ def _joined(node: Node, base: Node, value: Node, known: facts.Bounds) -> Node:
         (facts.simplify(start, known), facts.simplify(stop, known), step)
         for start, stop, step in parse(node.payload)
     ]
-    for dim, (start, stop, _) in zip(whole, region, strict=True):
-        if dim == 1 and not (isinstance(start, int) and isinstance(stop, int)):
-            # Parts around it would be empty, but for what they are spelled with: they broadcast.
-            raise Unsupported("write-into-view", "assignment", "a place in an axis of one element")
     inner = _relabelled(value, [dims.steps(*span) for span in region])
     for axis in reversed(range(len(whole))):
         start, stop, step = region[axis]

@@ -100,3 +100,14 @@ def test_sums_of_rolls(moves: list[tuple[int, int, bool]], shape: tuple[int, int
 
     numbers = np.arange(shape[0] * shape[1], dtype=np.int32).reshape(shape)
     assert_same(function, numbers)
+
+
+def test_a_join_whose_one_element_is_repeated() -> None:
+    """Written into beside nothing: its parts are not the parts of what it is broadcast to."""
+
+    def program(x: Any, y: Any) -> Any:
+        x[..., 2:, :-1] = 0
+        return np.where(y > 0, y * 2, x), x - y
+
+    for rows in (1, 7):
+        assert_same(program, np.ones((1, 13)), np.arange(13.0 * rows).reshape(1, rows, 13) - 20)
