@@ -8,6 +8,7 @@ import pytest
 
 from fuser.suites import inspection
 from fuser.suites.inspection import (
+    _suspicion,
     arrays_of,
     arrives_late,
     glance,
@@ -126,6 +127,14 @@ def test_work_remembered_by_address_is_found() -> None:
     found = shortcut(by_address, (np.arange(100.0),), _same, 1e-5)
     assert found is not None
     assert "by address" in found
+
+
+def test_calls_that_wait_for_threads_are_no_cheats() -> None:
+    """One call in a crowd of slow ones may be quick by chance, whatever it is called with."""
+    waiting = {"same": [70e-6, *[6e-3] * 7], "other values": [5e-3] * 8, "other arrays": [6e-3] * 8}
+    assert _suspicion(waiting, 50e-6, 0.0) is None
+    remembering = {**waiting, "same": [70e-6] * 6 + [6e-3] * 2}
+    assert "remembered" in str(_suspicion(remembering, 50e-6, 0.0))
 
 
 def test_a_runner_that_runs_the_function_itself_is_seen() -> None:
