@@ -136,7 +136,8 @@ def locate(
             if cut is None:
                 return None
             reach += reach_of(part)
-            empty = empty or cut[1]
+            none_of_new = entry.axis is None and cut[0].start == cut[0].stop
+            empty = empty or cut[1] or none_of_new
             (after if isinstance(part, slice) else fixed).append(cut[0])
         seen = [*after, *given]
     bounds: list[Span] = [(0, 0, 1)] * len(shape)

@@ -84,6 +84,8 @@ def can_hold(space: Space, shape: Shape) -> bool:
     """
     whole, axes = space
     inner = bool(axes) and len(axes) < len(whole) and len(whole) - 1 in axes
+    if all(whole[axis] == 1 for axis in axes):
+        return False  # of a row's one element it is not seen whether it is a result
     return inner and fit(shape, space) is not None
 
 
@@ -132,7 +134,8 @@ def across_chain(node: Node, space: Space) -> Chain | None:
 def can_hold_across(space: Space, other: Space) -> bool:
     """Whether a nest that reduces rows may also sum across them, in the other loops' stead."""
     whole, axes = space
-    return other[0] == whole and axes == (len(whole) - 1,) and len(whole) > 1
+    rows = axes == (len(whole) - 1,) and len(whole) > 1 and whole[-1] != 1
+    return other[0] == whole and rows
 
 
 def widen_across(shape: Shape, space: Space) -> Chain:

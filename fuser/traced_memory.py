@@ -109,6 +109,8 @@ class TracedMemory:
             node = tracing.node("broadcast_to", [node], shape)
         self.storage.check_writable()
         in_place = strict and any(arg is self.storage.node for arg in node.args)
+        # Where other operands lie in another order, the result of the same operation would, too.
+        in_place = in_place and all(a is self.storage.node or not a.shape for a in node.args)
         order_matters = len(self._shape) > 1 and not in_place
         if self.views or order_matters or node.op.name == "extern":
             self._update(node)

@@ -53,3 +53,18 @@ def test_a_contiguous_copy_may_be_no_copy() -> None:
     for each in (x, x.T, x[:, ::2]):
         assert not compare(centred, each, fallback="allow")
     assert_same(lambda x: np.ascontiguousarray(x) + 1, x.T)
+
+
+def test_what_is_written_into_stays_as_it_lies() -> None:
+    """Whatever the order of what is added to it."""
+    x, y = np.asfortranarray(np.ones((3, 4))), np.ones((3, 4))
+
+    def added(x: Any, y: Any) -> Any:
+        z = x * 1
+        z += y
+        w = x * 2
+        np.subtract(x, y, out=w, where=x > y)
+        return z, w
+
+    for one, other in ((x, y), (y, x), (x, x), (y[::-1], x)):
+        assert_same(added, one, other)

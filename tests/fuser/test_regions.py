@@ -327,3 +327,15 @@ def test_a_write_of_nothing_beside_reductions() -> None:
     fused = fuser.fuse(program, fallback="error")
     for rows, columns in ((7, 4), (7, 4), (8, 5), (9, 6)):
         assert_same(fused, np.ones((rows, columns)))
+
+
+def test_a_write_into_nothing_of_a_new_axis() -> None:
+    """It has one place, and the slice begins behind it."""
+
+    def program(x: Any) -> Any:
+        y = x * 2
+        y[None, 2:][1::2, 1::2, 1:] += 1
+        y[None, 2:][:, 1::2, 1:] += 1
+        return y
+
+    assert_same(program, np.ones((5, 5)))

@@ -280,3 +280,17 @@ def test_sums_across_rows_where_no_row_is_stored() -> None:
     assert _nests(centred, x) == _nests(both, x) == 2
     _check(centred, x)
     _check(both, x)
+
+
+def test_a_total_beside_rows_of_one_element() -> None:
+    """Of one variance: nothing says whether an operand is a row's element or its result."""
+
+    def program(x: Any) -> Any:
+        one = np.var(x, axis=0, keepdims=True)
+        less = one - np.sum(one, axis=0, keepdims=True)
+        return np.minimum(one, one) + less, (one[:, None] - one[None, :]).sum(1), one
+
+    x = np.arange(40, dtype=np.float32)
+    found = fuser.fuse(program, fallback="error")(x)
+    for wanted, each in zip(program(x), found, strict=True):
+        np.testing.assert_allclose(each, wanted, rtol=1e-6)
