@@ -25,6 +25,7 @@ class Limits:
     memory_bytes: int
     seed: int
     longest_call_s: float = 60.0
+    turn: int | None = None  # which of a group's processes this is; None: there is no other
 
 
 @dataclass(slots=True)

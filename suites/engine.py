@@ -203,6 +203,7 @@ class Engine:
                 least_blocks=plan.least_blocks, most_blocks=plan.most_blocks,
                 memory_bytes=plan.memory_bytes, seed=plan.seed * 1000 + process,
                 longest_call_s=plan.longest_call_s,
+                turn=process // len(plan.groups()) if plan.processes > 1 else None,
             ),
             cells=cells, rows=[rows for rows in wanted if rows],
             variants={index: spec for index, spec in variants.items() if index in used},

@@ -41,8 +41,8 @@ __all__ = ["Emit", "Event", "Limits", "Measurement", "with_rest"]
 
 LONG_CALL_S = 0.25
 """Longer calls need no warm-up of their own before each sample."""
-LONG_CALLS_TRIED = 0.4
-"""The share of rows of long calls that a process looks at for shortcuts: chosen at random."""
+LONG_CALLS_TURNS = 2
+"""Of rows of long calls every second one is looked at for shortcuts, the others by the next."""
 OVERRUN = 1.25
 """Past this multiple of its time a batch stops after the blocks that every cell needs."""
 
@@ -306,7 +306,10 @@ class Measurement(Preparation):
     def _find_shortcuts(self, state: CellState) -> None:
         """Look for rows whose calls are quick without doing their work."""
         for row in () if state.large else self._doubted(state):
-            if row.call_s > SHORT_CALL_S and self.random.random() > LONG_CALLS_TRIED:
+            turn = self.limits.turn
+            if row.call_s > SHORT_CALL_S and turn is not None and (
+                (state.index + row.variant + turn) % LONG_CALLS_TURNS
+            ):
                 continue
             self.mark(state.index, row.variant)
             try:
