@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from fuser import config
 from fuser.errors import BackendError, Unsupported
 from fuser.ops import DTYPES, TABLE, admits
 
@@ -48,10 +47,10 @@ def traced_for(leaves: Sequence[Any]) -> Iterator[None]:
 
 def _extra_dtypes(leaves: Sequence[Any]) -> frozenset[np.dtype[Any]]:
     """What the backend of the arguments has beyond the op table's dtypes."""
-    from fuser.backend import backend_of, get_backend  # they need what is traced
+    from fuser.backend import backend_of, chosen_name, get_backend  # they need what is traced
 
     arrays = [leaf for leaf in leaves if hasattr(type(leaf), "__cuda_array_interface__")]
-    name = config.current().backend
+    name = chosen_name()
     if not name and not arrays:
         return frozenset()
     try:

@@ -9,11 +9,14 @@ import struct
 import sys
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 
+from fuser import config
 from fuser.codegen import LoopNest
 from fuser.errors import BackendError
 from fuser.native_call import ServedCall
@@ -255,6 +258,48 @@ def adopted_leaves(leaves: list[Any]) -> list[Any]:
     """Each leaf as `adopted`; the same list where none changes."""
     taken = [adopted(leaf) for leaf in leaves]
     return leaves if all(map(operator.is_, taken, leaves)) else taken
+
+
+_chosen: ContextVar[str] = ContextVar("chosen backend", default="")
+
+
+def chosen_name() -> str:
+    """The backend that this context's function, or the settings, name; "" where none is named."""
+    return _chosen.get() or config.current().backend
+
+
+@contextmanager
+def chosen(name: str | None) -> Iterator[None]:
+    """Have calls in this context run on a backend, if one is named, whatever the settings say."""
+    token = _chosen.set(name or _chosen.get())
+    try:
+        yield
+    finally:
+        _chosen.reset(token)
+
+
+def backend_for(arrays: Iterable[Any]) -> str:
+    """The name of the backend for a call: the function's, else the settings', else the owner.
+
+    Raises:
+        BackendError: no backend owns an array, two backends do, or one that is not the function's.
+    """
+    name = _chosen.get()
+    if not name:
+        return config.current().backend or backend_of(arrays)
+    owned = [array for array in arrays if not isinstance(array, np.generic)]
+    if name in _OWNERS and owned:
+        owner = backend_of(owned)
+        if owner != name:
+            raise BackendError(
+                f"the function is for backend {name!r}, its arguments are arrays of backend "
+                f"{owner!r}. Move them there first, or fuse the function without backend=."
+            )
+    return name
+
+
+#: Backends that take none but arrays of their own module.
+_OWNERS = ("cpu", "gpu")
 
 
 def backend_of(arrays: Iterable[Any]) -> str:

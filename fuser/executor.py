@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fuser import config, counters, dims
-from fuser.backend import Backend, CompileError, available, backend_of, get_backend
+from fuser.backend import Backend, CompileError, available, backend_for, get_backend
 from fuser.compiler import served_by
 from fuser.dims import Dim, symbols
 from fuser.errors import ArgumentError, BackendError, DtypeError, Reason, ShapeError, Unsupported
@@ -130,10 +130,9 @@ def device_of(arrays: Any, given: Mapping[int, Any] | None = None) -> str:
     Raises:
         CannotRun: arrays on several devices, a backend that cannot run, or one switched off.
     """
-    forced = config.current().backend
     everything = [*arrays, *(given or {}).values()]
     try:
-        name = forced or backend_of(everything)
+        name = backend_for(everything)
     except BackendError as error:
         raise CannotRun(Reason("mixed-devices", "arguments", str(error))) from None
     if not config.current().can_fuse.get(name, True):
@@ -147,7 +146,7 @@ def device_of(arrays: Any, given: Mapping[int, Any] | None = None) -> str:
 def planned_for(arrays: Iterable[Any]) -> Backend:
     """The backend that a call is planned for, whether it can run here or not."""
     try:
-        return get_backend(config.current().backend or backend_of(arrays))
+        return get_backend(backend_for(arrays))
     except BackendError:  # arrays on several devices: running them says so
         return get_backend("cpu")
 

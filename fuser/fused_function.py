@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fuser import captures, counters, executor, fallback, native_call, regions, timeline, trees
-from fuser.backend import adopted_leaves
+from fuser.backend import adopted_leaves, chosen, get_backend
 from fuser.call_keys import parameter_names, signature
 from fuser.effects import Surroundings
 from fuser.errors import ArgumentError, Reason, ShapeError, Unsupported
@@ -35,6 +35,8 @@ MODES = ("fused", "unfused", "fallback")
 POLICIES = ("warn", "allow", "error")
 
 _OUT = {"out"}
+#: Backends that arrays lead to by themselves: later calls need not say which.
+_OWN_ARRAYS = (None, "", "cpu", "gpu")
 #: Value guards may make this many specialisations of one signature before it falls back.
 VALUE_LIMIT = 8
 #: Different signatures (dtypes, ranks, static values) that one function remembers.
@@ -82,6 +84,8 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
             raise ArgumentError(f"fallback is {fallback!r}; use {', '.join(POLICIES)}")
         if not callable(function):
             raise ArgumentError(f"fuse takes a function, found {type(function).__name__}")
+        if backend:
+            get_backend(backend)  # an unknown name is an error here
         functools.update_wrapper(self, function)
         self.__wrapped__: Callable[..., Any] = function
         self.backend = backend
@@ -151,8 +155,9 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         if (taken := adopted_leaves(leaves)) is not leaves:
             (args, kwargs), leaves = trees.unflatten(structure, taken), taken
         try:
-            call, result = self._find_and_run(structure, leaves, out)
-            if not timeline.listening():
+            with chosen(self.backend):
+                call, result = self._find_and_run(structure, leaves, out)
+            if self.backend in _OWN_ARRAYS and not timeline.listening():
                 native = self._go_native(call, structure, leaves, names, out)
                 if not native and len(args) == len(leaves):
                     self._get_ready(call, args, names, out)
@@ -427,7 +432,8 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         """
         from fuser.explanation import explain_call
 
-        return explain_call(self, args, kwargs)
+        with chosen(self.backend):
+            return explain_call(self, args, kwargs)
 
     def source(self, *args: Any, kind: str = "source", **kwargs: Any) -> dict[str, str]:
         """The generated text of each kernel that these arguments run.
@@ -442,7 +448,9 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         """
         from fuser.explanation import kernels_of_call
 
-        return {kernel.name: kernel.text(kind) for kernel in kernels_of_call(self, args, kwargs)}
+        with chosen(self.backend):
+            kernels = kernels_of_call(self, args, kwargs)
+        return {kernel.name: kernel.text(kind) for kernel in kernels}
 
     def clear(self) -> None:
         """Forget every specialisation; running calls keep what they use."""

@@ -57,7 +57,8 @@ def fuse(
 
     Args:
         function: ordinary NumPy code; without it `fuse(...)` is a decorator with options.
-        backend: run on this backend whatever the arguments are.
+        backend: run on this backend only. A call with arrays that it does not own falls back, with
+            the reason: nothing is copied between devices. By default the arrays decide.
         mode: "fused"; "unfused" (our kernels, one an operation); "fallback" (NumPy or CuPy).
         fallback: what cannot be fused runs unfused: "warn" (once for each reason), "allow"
             (silently, but counted), or "error" (raise FusionError).

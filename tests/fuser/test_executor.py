@@ -71,6 +71,6 @@ def test_arrays_on_several_devices(monkeypatch: pytest.MonkeyPatch) -> None:
         raise fuser.BackendError("cpu and gpu")
 
     fused = fuser.fuse(lambda x: x * 1.75, fallback="allow")
-    monkeypatch.setattr(executor, "backend_of", several)
+    monkeypatch.setattr(executor, "backend_for", several)
     np.testing.assert_array_equal(fused(np.ones(3)), 1.75)
     assert [reason.code for reason in fused.fallbacks] == ["mixed-devices"]
