@@ -23,6 +23,8 @@ TILE = 1024
 class ColumnReduction(Reduction):
     """Emits one nest by columns."""
 
+    fused_squares = False  # waits for memory, not for sums: a few rows have NumPy's bits
+
     def __init__(
         self, module: Module, nest: LoopNest, name: str, *, split: bool, narrow: bool = False
     ) -> None:

@@ -64,6 +64,8 @@ class Reduction(Frame):
     """A stage that waits until all others are done for many results."""
     skipped: frozenset[int] = frozenset()
     """Values of a result's shape that are computed elsewhere."""
+    fused_squares = True
+    """Whether squares may be added with one rounding."""
     past = False
     """Whether whole vectors of elements are stored past the caches: they are aligned then."""
 
@@ -215,8 +217,23 @@ class Reduction(Frame):
         return operands
 
     def _addend(self, accumulator: Accumulator) -> Value:
-        """What a reduction takes in."""
-        return self._operand(accumulator.operand)
+        """What a reduction takes in: of a square, what is squared."""
+        factor = self._squared(accumulator)
+        return self._operand(accumulator.operand if factor is None else factor)
+
+    def _squared(self, accumulator: Accumulator) -> int | None:
+        """What is squared before it is added: it need not be rounded in between.
+
+        Squares are added to sums of squares, so nothing is finite that was not without that.
+        """
+        place = accumulator.operand - self.first
+        served = accumulator.dtype in ("float32", "float64") and self.module.features.fma
+        if not accumulator.exact or place < 0 or not served or not self.fused_squares:
+            return None
+        instruction = self.nest.body[place]
+        factors = set(instruction.operands)
+        square = instruction.op in ("multiply", "square") and len(factors) == 1
+        return factors.pop() if square and accumulator.operand not in self.stages.kept else None
 
     def _store_vector(
         self,

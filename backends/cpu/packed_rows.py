@@ -96,6 +96,7 @@ class PackedColumns(ColumnReduction):
     """Sums down packed columns: blocks, which are added to each other with the error kept."""
 
     linkage = "internal "
+    fused_squares = True
 
     def _stage(self, stage: int, running: list[Accumulator]) -> None:
         b = self.b
@@ -146,7 +147,8 @@ class PackedColumns(ColumnReduction):
         ]
         operands = self._vector(stage, running, lambda k: places[k], self._step, self.mask)
         for accumulator, value in zip(running, operands, strict=True):
-            accumulators.take(b, accumulator, value, None, None)
+            squared = self._squared(accumulator) is not None
+            accumulators.take(b, accumulator, value, None, None, squared=squared)
         loop.end([part for accumulator in ordered for part in accumulator.parts])
         deal(loop.results, ordered)
 

@@ -123,25 +123,6 @@ class RowReduction(Reduction):
 
         return self._vector(stage, running, address, self._step, mask)
 
-    def _addend(self, accumulator: Accumulator) -> Value:
-        """What a reduction takes in: of a square, what is squared."""
-        factor = self._squared(accumulator)
-        return self._operand(accumulator.operand if factor is None else factor)
-
-    def _squared(self, accumulator: Accumulator) -> int | None:
-        """What is squared before it is added: it need not be rounded in between.
-
-        Squares are added to sums of squares, so nothing is finite that was not without that.
-        """
-        place = accumulator.operand - self.first
-        served = accumulator.dtype in ("float32", "float64") and self.module.features.fma
-        if not accumulator.exact or place < 0 or not served:
-            return None
-        instruction = self.nest.body[place]
-        factors = set(instruction.operands)
-        square = instruction.op in ("multiply", "square") and len(factors) == 1
-        return factors.pop() if square and accumulator.operand not in self.stages.kept else None
-
     def _take_vector(
         self,
         stage: int,

@@ -135,3 +135,16 @@ def test_rows_that_move_with_outer_loops_are_not_packed() -> None:
     with np.errstate(all="ignore"):
         expected = np.sum(x[:, None].astype("float64") * y, -1)
     np.testing.assert_allclose(function(x, y), expected, rtol=2e-6, atol=2e-3)
+
+
+@pytest.mark.parametrize("coordinates", [37, 64])
+def test_squared_distances_are_at_least_as_accurate_as_numpys(coordinates: int) -> None:
+    """Squares are added with one rounding; what overflows is what overflows in NumPy."""
+    x, y = (_numbers(n, coordinates, bad=False) for n in (150, 170))
+    fused = fuser.fuse(lambda x, y: np.sum((x[:, None] - y) ** 2, -1), fallback="error")
+    exact = np.square((x[:, None] - y).astype("float64")).sum(-1)
+    numpys = np.sum((x[:, None] - y) ** 2, -1)
+    assert np.square(fused(x, y) - exact).sum() <= np.square(numpys - exact).sum()
+    x[3, 1], x[4] = 1e30, np.sqrt(np.finfo("float32").max / coordinates / 4)
+    with np.errstate(over="ignore"):
+        np.testing.assert_allclose(fused(x, y), np.sum((x[:, None] - y) ** 2, -1), rtol=1e-5)
