@@ -1,11 +1,12 @@
 """The clock: calls are counted, samples are long enough, results are released."""
 
 import gc
-import time
+from typing import Any
 
 import numpy as np
 import pytest
 
+from fuser.suites import sampling
 from fuser.suites.sampling import (
     call_overhead,
     calls_per_sample,
@@ -32,14 +33,18 @@ def test_a_sample_is_long_enough() -> None:
     assert calls_per_sample(np.sum, (np.ones(1_000_000),), 1e-5)[0] == 1
 
 
-def test_one_call_that_was_kept_waiting_is_no_sample() -> None:
+def test_one_call_that_was_kept_waiting_is_no_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine the first may take as long as a sample; it is timed again."""
     waits = iter([0.002])
 
-    def now_and_then() -> None:
-        time.sleep(next(waits, 0.0))
+    def now_and_then(*call: Any) -> tuple[float, None]:
+        """Calls of 1 us, of which the very first waits for others."""
+        return next(waits, 0.0) + 1e-6 * call[2], None
 
-    assert calls_per_sample(now_and_then, (), 0.001)[0] > 2
+    monkeypatch.setattr(sampling, "timed_calls", now_and_then)
+    calls, call_s = calls_per_sample(len, ((),), 0.001)
+    assert 1000 <= calls <= 1200
+    assert call_s == pytest.approx(1e-6)
 
 
 def test_the_collector_is_off_only_inside() -> None:
