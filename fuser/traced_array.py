@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
@@ -15,12 +15,10 @@ from fuser.indices import divide_exactly, integer, is_fancy, length_of, normal_a
 from fuser.scalars import HostScalar
 from fuser.traced_memory import TracedMemory
 
-if TYPE_CHECKING:
-    pass
-
-
 #: An array of more parts is not unpacked into them.
 UNPACKED = 32
+#: The same, of axes whose length a call decides: each length is a specialisation of its own.
+COORDINATES = 6
 #: Methods that NumPy runs between kernels.
 _CALLED = frozenset(
     "argpartition argsort choose compress cumprod cumsum diagonal nonzero repeat searchsorted "
@@ -64,10 +62,16 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
         return int(self._refuse("array-conversion", "index"))
 
     def __iter__(self) -> Any:
-        """Parts along a first axis of known length; refused for all others."""
-        first = self.node.shape[0] if self.node.shape else None
-        if type(first) is int and first <= UNPACKED:
-            return iter([self[place] for place in range(first)])
+        """Parts along a first axis of known or small length; refused for all others.
+
+        A small one, as of points unpacked into coordinates, holds for this specialisation only.
+        """
+        if self.node.shape:
+            first = self.tracing.resolve(self.node.shape[0])
+            if type(first) is not int and self.tracing.size(first) <= COORDINATES:
+                first = self.tracing.hold_exactly(first)
+            if type(first) is int and first <= UNPACKED:
+                return iter([self[place] for place in range(first)])
         return self._refuse("control-flow", "iteration")
 
     def __contains__(self, item: object) -> bool:

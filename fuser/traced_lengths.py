@@ -78,6 +78,12 @@ class Lengths:
             if pair[0] != pair[1] and pair not in self.guards:
                 self.guards.append(pair)
 
+    def hold_exactly(self, length: Dim) -> int:
+        """Note that this trace holds only where a length is what it is in this call."""
+        here = self.size(length)
+        self._hold(length, here)
+        return here
+
     def _hold(self, left: Dim, right: Dim) -> None:
         """Record `left == right`, as a substitution where one side is a plain symbol."""
         pairs = [(right, left), (left, right)]

@@ -143,7 +143,7 @@ REFUSED: dict[str, tuple[Any, tuple[Any, ...], str]] = {
     "F order": (lambda x: x.reshape(-1, order="F"), (X,), "unsupported-argument"),
     "where=": (lambda x: (np.add(x, 1, where=x > 0) > 0) & False, (X,), "where-without-out"),
     "bool()": (lambda x: x if x[0, 0] > 0 else -x, (X,), "control-flow"),
-    "iteration": (lambda x: [row * 2 for row in x], (X,), "control-flow"),
+    "iteration": (lambda x: [row * 2 for row in x], (np.ones((7, 2)),), "control-flow"),
     "any": (lambda x: x if any(x[0] > 100) else -x, (X,), "control-flow"),
     "float()": (lambda x: x * float(x[0, 0]), (X,), "array-conversion"),
     "asarray": (lambda x: np.asarray(x, order="F") * 2, (X,), "array-conversion"),

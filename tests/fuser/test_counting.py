@@ -135,9 +135,50 @@ def test_other_arguments_are_numpys_own() -> None:
     np.testing.assert_array_equal(single(np.ones(5)), np.arange(1, 5, dtype="f4") + 1)
 
 
-def test_unpacking_needs_a_known_length() -> None:
+def test_unpacking_needs_a_known_or_small_length() -> None:
     """Parts along an axis that a trace knows; others are control flow on lengths."""
     stacked = fuser.fuse(lambda x: sum(np.stack([x, x * 2])), fallback="error")
     np.testing.assert_array_equal(stacked(np.ones(3)), np.full(3, 3.0))
     with pytest.raises(fuser.FusionError, match="iteration"):
-        fuser.fuse(lambda x: sum(x), fallback="error")(np.ones(3))
+        fuser.fuse(lambda x: sum(x), fallback="error")(np.ones(7))
+
+
+def _distance(points: Any) -> Any:
+    x, y, z = points.T
+    return np.sqrt(x * x + y * y + z * z)
+
+
+def test_points_are_unpacked_into_coordinates() -> None:
+    """One kernel whatever their number; other dimensions are Python's own error."""
+    fused = fuser.fuse(_distance, fallback="error")
+    rng = np.random.default_rng(3)
+    fused(rng.random((4, 3)))
+    before = fuser.stats()["kernels"]
+    for number in (5, 300, 3, 2, 7):
+        points = rng.random((number, 3))
+        np.testing.assert_array_equal(fused(points), _distance(points))
+    assert fuser.stats()["kernels"] == before
+    assert fused(np.empty((0, 3))).shape == (0,)
+    for wrong in (np.ones((5, 4)), np.ones((5, 2)), np.ones(5), np.ones((9, 9))):
+        with pytest.raises(ValueError, match="values to unpack"):
+            fused(wrong)
+    np.testing.assert_array_equal(fused(points), _distance(points))
+
+
+def test_small_arrays_are_iterated_as_numpy_does() -> None:
+    """Each length by itself, entries of one dimension as NumPy's scalars; long ones fall back."""
+
+    def total(rows: Any) -> Any:
+        result = 0
+        for row in rows:
+            result = result + row * 2
+        return result
+
+    fused = fuser.fuse(total, fallback="allow")
+    for length in (5, 3, 1, 0, 6, 7, 40, 3, 0, 2, 1):
+        for shape in ((length,), (length, 9), (length, 1)):
+            values = np.linspace(-1, 1, length * shape[-1] if len(shape) > 1 else length)
+            found, wanted = fused(values.reshape(shape)), total(values.reshape(shape))
+            np.testing.assert_array_equal(found, wanted)
+            assert type(found) is type(wanted)
+    assert {reason.code for reason in fused.fallbacks} == {"control-flow"}
