@@ -46,6 +46,33 @@ def _vdot(tracing: Tracing, a: Any, b: Any, /) -> Any:
     return np.dot(_array(tracing, a).ravel(), _array(tracing, b).ravel())
 
 
+@_handles(np.cross)
+def _cross(
+    tracing: Tracing, a: Any, b: Any, axisa: Any = -1, axisb: Any = -1, axisc: Any = -1,
+    axis: Any = None,
+) -> Any:  # fmt: skip
+    """np.cross of vectors of three numbers."""
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    vectors: list[Any] = []
+    for value, place in ((a, axisa), (b, axisb)):
+        found: Any = _array(tracing, value)
+        found = np.moveaxis(found, normal_axis(place, found.ndim), -1)
+        length = tracing.resolve(found.dims[-1])
+        if tracing.size(length) != 3 or found.dtype.kind not in "fiu":
+            raise Unsupported("unsupported-argument", "np.cross", "vectors of another form")
+        if not isinstance(length, int):
+            tracing.guard_value(str(length), 3)
+        vectors.append(found)
+    dtype = np.promote_types(vectors[0].dtype, vectors[1].dtype)
+    (a0, a1, a2), (b0, b1, b2) = (
+        [vector[..., place].astype(dtype, copy=False) for place in range(3)] for vector in vectors
+    )
+    joined: Any = np.stack([a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0], axis=-1)
+    whole: Any = tracing.wrap(tracing.own(joined.node, dtype, "C"))
+    return np.moveaxis(whole, -1, axisc)
+
+
 @_handles(np.polyval)
 def _polyval(tracing: Tracing, p: Any, x: Any) -> Any:
     """np.polyval of a sequence of coefficients, by Horner's rule as NumPy has it."""

@@ -26,9 +26,9 @@ def handlers() -> dict[Any, Callable[..., Any]]:
 
     They need this module and the tracer, which loads them with the first such function.
     """
-    from fuser import array_formulas, array_parts, array_views, nan_reductions, reductions
+    from fuser import array_formulas, array_parts, array_views, grids, nan_reductions, reductions
 
-    del array_formulas, array_parts, array_views, nan_reductions
+    del array_formulas, array_parts, array_views, grids, nan_reductions
     reductions.register()
     return HANDLERS
 

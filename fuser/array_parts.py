@@ -138,6 +138,13 @@ def _vstack(tracing: Tracing, tup: Any, **options: Any) -> Any:
     return _concatenate(tracing, [at_least_2d(tracing, a) for a in tup], 0, **options)
 
 
+@_handles(np.dstack)
+def _dstack(tracing: Tracing, tup: Any) -> Any:
+    """np.dstack."""
+    at_least_3d = HANDLERS[np.atleast_3d]
+    return _concatenate(tracing, [at_least_3d(tracing, a) for a in tup], 2)
+
+
 @_handles(np.column_stack)
 def _column_stack(tracing: Tracing, tup: Any) -> Any:
     """np.column_stack."""
@@ -202,15 +209,33 @@ def _roll_axis(tracing: Tracing, x: TracedArray, shift: Any, place: int) -> Trac
 
 @_handles(np.diff)
 def _diff(
-    tracing: Tracing, a: Any, n: Any = 1, axis: Any = -1, prepend: Any = None, append: Any = None
-) -> Any:
-    """np.diff without prepend and append."""
-    if prepend not in (None, np._NoValue) or append not in (None, np._NoValue):
-        raise Unsupported("unsupported-argument", "np.diff", "prepend or append")
+    tracing: Tracing, a: Any, n: Any = 1, axis: Any = -1, prepend: Any = np._NoValue,
+    append: Any = np._NoValue,
+) -> Any:  # fmt: skip
+    """np.diff."""
+    if int(n) < 0:
+        raise ValueError(f"order must be non-negative but got {n!r}")
+    if not n:
+        return a
     x = _array(tracing, a)
     place = normal_axis(axis, x.ndim)
+    parts = [x]
+    for position, given in ((0, prepend), (2, append)):
+        if given is not np._NoValue:
+            parts.insert(position, _beside(tracing, x, given, place))
+    x = x if len(parts) == 1 else _concatenate(tracing, parts, place)
     lead = (slice(None),) * place
     step: Any = np.not_equal if x.dtype.kind == "b" else np.subtract
     for _ in range(int(n)):
         x = step(x[(*lead, slice(1, None))], x[(*lead, slice(None, -1))])
     return x
+
+
+def _beside(tracing: Tracing, x: TracedArray, given: Any, place: int) -> TracedArray:
+    """What np.diff joins to an array: an array, or one value all along the other axes."""
+    value = _array(tracing, given if isinstance(given, TracedArray) else np.asarray(given)[()])
+    if value.dims:
+        return value
+    shape = [str(dim) for dim in x.dims]
+    shape[place] = "1"
+    return tracing.wrap(tracing.node("broadcast_to", [value.node], ", ".join(shape)))

@@ -132,3 +132,12 @@ def _at_least(rank: int) -> Callable[..., Any]:
 
 HANDLERS[np.atleast_1d] = _at_least(1)
 HANDLERS[np.atleast_2d] = _at_least(2)
+
+
+@_handles(np.atleast_3d)
+def _atleast_3d(tracing: Tracing, *arys: Any) -> Any:
+    """np.atleast_3d: a row lies along the middle axis, a matrix along the first two."""
+    around = ((None,) * 3, (None, slice(None), None), (..., None))
+    arrays = [_array(tracing, value) for value in arys]
+    found = [x if x.ndim > 2 else x[around[x.ndim]] for x in arrays]
+    return found[0] if len(found) == 1 else tuple(found)

@@ -123,6 +123,8 @@ class _Names(dict[str, Any]):
 
     def __missing__(self, key: str) -> Any:
         """A global of the module, replaced where it is NumPy's."""
+        if key == "len" and key not in self._original:
+            return _len
         return self._substitution.value(self._original[key])
 
 
@@ -136,6 +138,11 @@ class _Module:
         """NumPy's own, or a maker of this trace."""
         maker = _MAKERS.get(name)
         return getattr(np, name) if maker is None else partial(maker, self._tracing)
+
+
+def _len(value: Any, /) -> Any:
+    """`len`, which of a traced array stays symbolic, as `x.shape[0]` does."""
+    return value.shape[0] if isinstance(value, TracedArray) and value.ndim else len(value)
 
 
 # -- makers ---------------------------------------------------------------------------------

@@ -34,6 +34,15 @@ FUSED: dict[str, tuple[Any, tuple[Any, ...]]] = {
         (X, Y, V),
     ),
     "einsum integers": (lambda n: np.einsum("i,i->", n, n), (NUMBERS,)),
+    "cross": (
+        lambda x, y: (
+            np.cross(x[:, :3], y[:, 1:]), np.cross(x[:3], y[3:], axis=0),
+            np.cross(x[0, 1:], [1, 2, 3]), np.cross(x[:3], y[:, :3][0], axisa=0, axisc=0),
+            np.cross(x.T[1:].T, y.T[1:].T) * 2, np.cross(x[:0, :3], y[:1, 1:]),
+        ),
+        (X, Y),
+    ),
+    "cross of integers": (lambda n: np.cross(n.reshape(4, 3), n[3:6]), (NUMBERS,)),
     "inner": (lambda v: np.inner(v, v) + 1, (V,)),
     "vdot": (lambda x, v: (np.vdot(x, x), np.vdot(v, v) + 1, np.vdot(x.T, x)), (X, V)),
     "polyval": (lambda x: (np.polyval([1.0, -2, 3], x), np.polyval((2, 3), x)), (X.T,)),
@@ -117,7 +126,7 @@ def test_formulas_are_fused_and_right(name: str, mode: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("name", ["tile", "isclose", "gradient"])
+@pytest.mark.parametrize("name", ["tile", "isclose", "gradient", "cross"])
 def test_formulas_take_arrays_of_every_order(name: str) -> None:
     """Fortran order, strides and negative strides: the same values and the same memory order."""
     function, args = FUSED[name]
@@ -127,6 +136,7 @@ def test_formulas_take_arrays_of_every_order(name: str) -> None:
 
 REFUSED: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "inner of matrices": (lambda x: np.inner(x, x), (X,)),
+    "cross of pairs": (lambda x: np.cross(x[:, :2], x[:, 2:]), (X,)),
     "einsum of matrices": (lambda x: np.einsum("ij,kj->ik", x, x), (X,)),
     "einsum in two axes": (lambda x: np.einsum("ij->ji", x), (X,)),
     "piecewise functions": (lambda x: np.piecewise(x, [x < 0], [lambda s: s * 2]), (X,)),

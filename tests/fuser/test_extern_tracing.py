@@ -73,7 +73,7 @@ CASES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "captured array": (lambda x: np.interp(x, np.linspace(0, 1, 5), np.arange(5.0)) * 2, (A,)),
     "data-dependent length": (lambda x: (np.unique(np.round(x)) * 2, x[x > 0].mean()), (V,)),
     "length as number": (lambda x: x * np.unique(np.round(x)).size, (V,)),
-    "length as structure": (lambda x: len(np.unique(np.round(x))) * x, (V,)),
+    "length as structure": (lambda x: int(np.unique(np.round(x)).size) * x, (V,)),
     "methods": (lambda x: (x.argsort() * 2, x.cumsum() + 1, x.repeat(2) * x.take(0)), (V,)),
     "element by position": (lambda x: x[np.argmax(x[:, 0])] * 2, (A,)),
     "ufunc methods": (lambda x: (np.add.outer(x, x) * 2, np.multiply.accumulate(x) + 1), (V,)),

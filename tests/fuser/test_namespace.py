@@ -62,6 +62,8 @@ FUSED: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "empty": (lambda x: (lambda o: (np.add(x, 1, out=o), o)[1])(np.empty(x.shape, x.dtype)), (X,)),
     "returned": (lambda x: (np.zeros(x.shape), np.ones(x.shape[::-1], np.int8), x + 1), (X,)),
     "sizes computed": (lambda x: np.zeros(x.shape[0] * 2 + 1) + 1 + x[0, 0], (X,)),
+    "zeros of len": (lambda x: (lambda o: (o.__setitem__(slice(1, -1), x[2:, 0]), o)[1])(
+        np.zeros(len(x))), (X,)),
     "asarray": (lambda x: np.asarray(x) * np.asarray(x, np.float64), (X,)),
     "array": (lambda x: np.array(x) + np.array(x, np.float64) + np.array(x, copy=True), (X,)),
     "array of rows": (lambda x: np.array([x[0], x[1] * 2]), (X,)),
@@ -87,6 +89,19 @@ def test_lengths_stay_symbolic() -> None:
     for size in range(2, 20):
         np.testing.assert_array_equal(fused(np.ones((size, 3), np.float32)), np.full(size, 3))
     assert fuser.n_compiled_kernels() == before
+
+
+def test_len_stays_symbolic() -> None:
+    """As `x.shape[0]` does; of what is not traced it is Python's."""
+    fused = fuser.fuse(lambda x: x.sum() / len(x) + len([1, 2]) + len("abc"), fallback="error")
+    fused(np.ones(7))
+    before = fuser.n_compiled_kernels()
+    for size in range(2, 20):
+        assert fused(np.ones(size)) == 6
+    assert fuser.n_compiled_kernels() == before
+    assert_same(lambda x: [len(x), range(len(x)), len(x) // 2, isinstance(len(x), int)], X)
+    assert_same(lambda x: len(x[0, 0]), X, fallback="allow")
+    assert_same(lambda x: len(x.sum()), X, fallback="allow")
 
 
 def test_what_is_made_without_arguments_is_numpys() -> None:
