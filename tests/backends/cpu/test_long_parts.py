@@ -1,6 +1,5 @@
 """Parts of long rows: what is not finite, where the sums of parts say nothing."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -8,38 +7,17 @@ import pytest
 
 import fuser
 from fuser import functional
-from fuser.backends.cpu import costs, reduction_forms
+from tests.backends.cpu.long_rows import (  # noqa: F401 - a fixture is found by its name
+    LENGTH,
+    attention,
+    small_cache,
+    softmax,
+    spread,
+)
 
 GENERATOR = np.random.default_rng(12)
-LENGTH = 2 * 4096 + 300
 
-
-@pytest.fixture(autouse=True)
-def _small_cache(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Every row is longer than the cache, parts have 1024 float32, threads are always used."""
-    monkeypatch.setattr(reduction_forms, "ROW_CACHE_BYTES", 0)
-    monkeypatch.setattr(reduction_forms, "PART", 1 << 10)
-    monkeypatch.setattr(reduction_forms, "CUT", 1 << 8)
-    monkeypatch.setattr(reduction_forms, "LONG_PART_BYTES", 1 << 12)
-    monkeypatch.setattr(costs, "THREAD_NS", 1)
-    fuser.clear_caches()
-    yield
-    fuser.clear_caches()
-
-
-def _softmax(x: Any) -> Any:
-    e = np.exp(x - x.max(-1, keepdims=True))
-    return e / e.sum(-1, keepdims=True)
-
-
-def _spread(x: Any) -> Any:
-    """Several results, none an array of elements."""
-    return x.var(-1, ddof=1), x.mean(-1), x.max(-1), np.ptp(x, -1)
-
-
-def _attention(x: Any, y: Any) -> Any:
-    e = np.exp(x - x.max(-1, keepdims=True))
-    return (e * y).sum(-1) / e.sum(-1)
+pytestmark = pytest.mark.usefixtures("small_cache")
 
 
 def _all(found: Any) -> list[Any]:
@@ -67,8 +45,8 @@ def test_what_is_not_finite_is_as_numpy_has_it(kind: str) -> None:
         x[1, where] = value
     y = GENERATOR.random((2, LENGTH)).astype(np.float32)
     for function, args in (
-        (_softmax, (x,)), (functional.log_softmax, (x,)), (_spread, (x,)),
-        (functional.cross_entropy, (x, y)), (functional.correlation, (x, y)), (_attention, (x, y)),
+        (softmax, (x,)), (functional.log_softmax, (x,)), (spread, (x,)),
+        (functional.cross_entropy, (x, y)), (functional.correlation, (x, y)), (attention, (x, y)),
     ):  # fmt: skip
         expected = function(*args)
         found = fuser.fuse(function, fallback="error")(*args)

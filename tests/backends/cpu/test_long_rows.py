@@ -1,6 +1,6 @@
 """Rows longer than the cache: read once for all reductions, once more for what is stored."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,48 +8,28 @@ import pytest
 
 import fuser
 from fuser import config, functional
-from fuser.backends.cpu import costs, reduction_forms
+from fuser.backends.cpu import reduction_forms
+from tests.backends.cpu.long_rows import (  # noqa: F401 - a fixture is found by its name
+    LENGTH,
+    attention,
+    small_cache,
+    softmax,
+    spread,
+)
 
 GENERATOR = np.random.default_rng(11)
-LENGTH = 2 * 4096 + 300
 
-
-@pytest.fixture(autouse=True)
-def _small_cache(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Every row is longer than the cache, parts have 1024 float32, threads are always used."""
-    monkeypatch.setattr(reduction_forms, "ROW_CACHE_BYTES", 0)
-    monkeypatch.setattr(reduction_forms, "PART", 1 << 10)
-    monkeypatch.setattr(reduction_forms, "CUT", 1 << 8)
-    monkeypatch.setattr(reduction_forms, "LONG_PART_BYTES", 1 << 12)
-    monkeypatch.setattr(costs, "THREAD_NS", 1)
-    fuser.clear_caches()
-    yield
-    fuser.clear_caches()
-
-
-def _softmax(x: Any) -> Any:
-    e = np.exp(x - x.max(-1, keepdims=True))
-    return e / e.sum(-1, keepdims=True)
-
-
-def _spread(x: Any) -> Any:
-    """Several results, none an array of elements."""
-    return x.var(-1, ddof=1), x.mean(-1), x.max(-1), np.ptp(x, -1)
-
-
-def _attention(x: Any, y: Any) -> Any:
-    e = np.exp(x - x.max(-1, keepdims=True))
-    return (e * y).sum(-1) / e.sum(-1)
+pytestmark = pytest.mark.usefixtures("small_cache")
 
 
 Function = Callable[..., Any]
 ONE: dict[str, Function] = {
-    "softmax": _softmax, "log_softmax": functional.log_softmax, "logsumexp": functional.logsumexp,
-    "layer_norm": functional.layer_norm, "standardise": functional.standardise, "spread": _spread,
+    "softmax": softmax, "log_softmax": functional.log_softmax, "logsumexp": functional.logsumexp,
+    "layer_norm": functional.layer_norm, "standardise": functional.standardise, "spread": spread,
 }  # fmt: skip
 TWO: dict[str, Function] = {
     "correlation": functional.correlation, "cross_entropy": functional.cross_entropy,
-    "layer_norm_backward": functional.layer_norm_backward, "attention": _attention,
+    "layer_norm_backward": functional.layer_norm_backward, "attention": attention,
 }  # fmt: skip
 CASES = [*((name, f, 1) for name, f in ONE.items()), *((name, f, 2) for name, f in TWO.items())]
 
@@ -104,11 +84,11 @@ def test_a_form_of_its_own_for_long_rows() -> None:
     """Items: each part once, and once more where elements are stored; odd layouts too."""
     x = GENERATOR.standard_normal((2, LENGTH)).astype(np.float32)
     out = np.empty((2, LENGTH + 16), np.float32)[:, 3:-13]  # no vector is aligned
-    expected = _softmax(x)
-    fused = fuser.fuse(_softmax, fallback="error")
+    expected = softmax(x)
+    fused = fuser.fuse(softmax, fallback="error")
     np.testing.assert_allclose(fused(x, out=out), expected, 1e-6)
     np.testing.assert_allclose(fused(x[:, ::-1]), expected[:, ::-1], 1e-6)
-    np.testing.assert_allclose(fused(np.tile(x, 2)[:, ::2]), _softmax(np.tile(x, 2)[:, ::2]), 1e-6)
+    np.testing.assert_allclose(fused(np.tile(x, 2)[:, ::2]), softmax(np.tile(x, 2)[:, ::2]), 1e-6)
     again = x.copy()
     np.testing.assert_allclose(fused(again, out=again), expected, 1e-6)
 
