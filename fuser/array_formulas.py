@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from fuser import selections
 from fuser.array_functions import _array, _handles, _options
 from fuser.array_parts import ordered_like
 from fuser.errors import Unsupported
@@ -146,9 +147,7 @@ def _isclose(
 def _piecewise(
     tracing: Tracing, x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any
 ) -> Any:
-    """np.piecewise of constants; functions see a selection, which has no fused form."""
-    if any(callable(function) for function in funclist) or args or kw:
-        raise Unsupported("unsupported-argument", "np.piecewise", "functions of a selection")
+    """np.piecewise of constants, and of functions of what a condition selects."""
     value: Any = _array(tracing, x)
     masks: list[Any] = [_array(tracing, condition) for condition in condlist]
     if any(mask.dtype != np.dtype(bool) or mask.dims != value.dims for mask in masks):
@@ -162,9 +161,21 @@ def _piecewise(
             "are expected"
         )
     result: Any = np.zeros_like(value)
-    for mask, constant in zip(masks, funclist, strict=True):
-        result = np.where(mask, value.dtype.type(constant), result)
+    for mask, function in zip(masks, funclist, strict=True):
+        if callable(function):
+            result = _piece(tracing, value, mask, result, function(value[mask], *args, **kw))
+        else:
+            result = np.where(mask, value.dtype.type(function), result)
     return result
+
+
+def _piece(tracing: Tracing, value: Any, mask: Any, result: Any, piece: Any) -> Any:
+    """A result into which what a function made of a selection is written."""
+    found = _array(tracing, piece)
+    node = selections.whole(tracing, mask.node, found.node)
+    if node is None:
+        raise Unsupported("unsupported-argument", "np.piecewise", "no function of elements")
+    return np.where(mask, tracing.wrap(tracing.cast(node, value.dtype)), result)
 
 
 def _any_of(masks: Sequence[Any]) -> Any:

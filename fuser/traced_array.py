@@ -193,17 +193,23 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
                 )
 
     def _assign_fancy(self, index: Any, value: Any) -> None:
-        """`x[mask] = scalar` is a choice between the scalar and the old value; else NumPy's."""
+        """`x[mask] = scalar`, or values of x[mask], is a choice for each element; else NumPy's."""
+        from fuser import selections
         from fuser.extern_tracing import update
 
         tracing = self.tracing
-        scalar = not isinstance(value, (np.ndarray, TracedArray, list, tuple))
-        scalar = scalar or (isinstance(value, TracedArray) and not value.dims)
-        mask = isinstance(index, TracedArray) and index.dtype == np.dtype(bool)
-        if not mask or index.ndim != self.ndim or not scalar:
+        if not selections.is_mask(index, self):
             update(self, index, value)
             return
-        new = tracing.operand_node(tracing.operand(value), self.dtype)
+        new: Any = None
+        if isinstance(value, TracedArray) and value.dims:
+            new = selections.whole(tracing, index.node, value.node)
+        elif not isinstance(value, (np.ndarray, list, tuple)) or isinstance(value, TracedArray):
+            new = tracing.operand_node(tracing.operand(value), self.dtype)
+        if new is None:
+            update(self, index, value)
+            return
+        new = tracing.cast(new, self.dtype)
         self.assign(tracing.node("where", [index.node, new, self.node]))
 
     # -- methods ----------------------------------------------------------------------------

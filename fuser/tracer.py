@@ -62,6 +62,8 @@ class Tracing(Lengths):
     extern_count: int = 0
     repeatable: dict[tuple[Any, ...], tuple[Any, list[Node]]] = field(default_factory=dict)
     """Calls between kernels, by text and operands: what they gave, once."""
+    optional: dict[int, Node] = field(default_factory=dict)
+    """Selections that cannot raise: they need not run where nothing reads them."""
     failed: Unsupported | None = None
     kept: list[Node] = field(default_factory=list)
     """Nodes of which `lines` tells: what is thrown away must not lend its line to another."""
@@ -275,6 +277,10 @@ class Tracing(Lengths):
                 for region, node in written(argument):
                     writes.append((place, len(nodes), region))
                     nodes.append(node)
+        if self.optional:
+            from fuser.selections import drop_unneeded
+
+            drop_unneeded(self, nodes)
         nodes.extend(self._unused(nodes))
         return canonical(self, structure, leaves, nodes, writes)
 

@@ -60,6 +60,15 @@ FUSED: dict[str, tuple[Any, tuple[Any, ...]]] = {
         ),
         (X,),
     ),
+    "piecewise functions": (
+        lambda x, y: (
+            np.piecewise(x, [x < 0], [lambda s: s * 2 + 1]),
+            np.piecewise(y, [x < 0, x > 2], [lambda s, by: by - s, lambda s, by: s / by, 5], 3.0),
+            np.piecewise(x[0], [y[0] < 0], [np.square, np.negative]),
+        ),
+        (X, Y),
+    ),
+    "piecewise integers": (lambda n: np.piecewise(n, [n < 2], [lambda s: s * 0.7, 1]), (NUMBERS,)),
     "tile": (
         lambda x, v: (
             np.tile(x, 2), np.tile(x, (2, 1)), np.tile(x, (2, 1, 3)), np.tile(v, (3, 2)),
@@ -139,7 +148,7 @@ REFUSED: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "cross of pairs": (lambda x: np.cross(x[:, :2], x[:, 2:]), (X,)),
     "einsum of matrices": (lambda x: np.einsum("ij,kj->ik", x, x), (X,)),
     "einsum in two axes": (lambda x: np.einsum("ij->ji", x), (X,)),
-    "piecewise functions": (lambda x: np.piecewise(x, [x < 0], [lambda s: s * 2]), (X,)),
+    "piecewise maximum": (lambda x: np.piecewise(x, [x < 0], [lambda s: s - s.max()]), (X,)),
     "pad reflect twice": (lambda x: np.pad(x, 5, mode="reflect"), (X,)),
     "pad mean": (lambda x: np.pad(x, 1, mode="mean"), (X,)),
     "repeat each": (lambda v: np.repeat(v, [1, 2] * 6), (V,)),

@@ -1,0 +1,145 @@
+"""What a mask selects, computed with and written back: one kernel, and NumPy's results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuser
+from tests.fuser.comparing import assert_same, compare
+
+CHANCE = np.random.default_rng(8)
+X = CHANCE.integers(-5, 6, (6, 4)).astype(np.float32)
+X[0, 1], X[2, 2], X[4] = np.nan, np.inf, -0.0
+Y = CHANCE.integers(-5, 6, (6, 4)).astype(np.float64)
+N = CHANCE.integers(-9, 9, (6, 4))
+
+
+def doubled(x: Any, y: Any) -> Any:
+    """In place."""
+    x = x * 1
+    x[y > 0] *= 2
+    x[x < -2] += 10
+    return x + y
+
+
+def clipped(x: Any, y: Any) -> Any:
+    """Values of one array into another one, of another dtype."""
+    x, mask = x.copy(), np.isnan(x) | (y == 0)
+    x[mask] = np.sqrt(np.abs(y[mask])) + y[mask] * 2
+    return x
+
+
+def swapped(x: Any, y: Any) -> Any:
+    """What is read is what was there before."""
+    x, y = x.copy(), y.copy()
+    mask = x > y
+    kept = x[mask]
+    x[mask] = y[mask]
+    y[mask] = kept
+    return x, y
+
+
+def argument(x: Any, y: Any) -> None:
+    """Into an argument."""
+    x[y < 0] *= -1
+    y[y < 0] = 0
+
+
+def counted(x: Any, y: Any) -> Any:
+    """Integers in place, a scalar from elsewhere."""
+    count = np.zeros(x.shape, int)
+    for _ in range(3):
+        count[x > y] += 1
+        count[y > 1] //= 2
+    total = y * 1
+    total[x > 0] -= total.sum()
+    return count, total
+
+
+def of_a_view(x: Any, y: Any) -> Any:
+    """The mask of a part."""
+    x = x + 1
+    x[1:-1][y[1:-1] > 0] *= 3
+    return x
+
+
+def conditional(x: Any, y: Any) -> Any:
+    """A mask that is a view of another one, and one of a constant array."""
+    mask = (x.T > 0).T
+    out = np.empty_like(y)
+    out[mask] = np.where(x[mask] > 2, x[mask], y[mask])
+    out[~mask] = y[~mask].astype(np.float32)
+    return out
+
+
+FUSED = {f.__name__: f for f in
+         (doubled, clipped, swapped, argument, counted, of_a_view, conditional)}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", FUSED)
+def test_one_kernel(name: str) -> None:
+    """No fallback, of every order and size."""
+    turns: Any = (
+        lambda a: a, np.asfortranarray, lambda a: a[::-1, ::2], lambda a: a[:0], lambda a: a[:1],
+        lambda a: a[:, :1],
+    )
+    for turn in turns:
+        assert_same(FUSED[name], turn(X), turn(Y))
+    fused = fuser.fuse(FUSED[name], fallback="error")
+    fused(X.copy(), Y.copy())
+    before = fuser.n_compiled_kernels()
+    for size in (3, 9, 40):  # how many are selected is no part of it
+        ones = np.ones((size, size + 1))
+        fused(ones.astype(np.float32), ones)
+    assert fuser.n_compiled_kernels() == before
+    assert not fused.fallbacks
+
+
+def _asked(array: Any, mask: Any) -> Any:
+    """How many there are decides."""
+    found = array[mask]
+    return found if found.size > 3 else found * 2
+
+
+LEFT: dict[str, Any] = {
+    "mean": lambda x, y, n: _in(y * 1, y > 0, lambda a, m: a[m] - a[m].mean()),
+    "count": lambda x, y, n: _in(y * 1, y > 0, lambda a, m: a[m] * a[m].shape[0]),
+    "other mask": lambda x, y, n: _in(y * 1, y > 0, lambda a, m: a[m] * a[y <= 0][:1]),
+    "order": lambda x, y, n: _in(y * 1, y > 0, lambda a, m: a[m][::-1]),
+    "places": lambda x, y, n: _in(y * 1, y > 0, lambda a, m: a[m] + np.arange(a[m].shape[0])),
+    "integer power": lambda x, y, n: _in(n * 1, n >= 0, lambda a, m: 3 ** a[m]),
+    "sorted": lambda x, y, n: _in(y * 1, y > 0, lambda a, m: np.sort(a[m])),
+    "rows": lambda x, y, n: _in(y * 1, y[:, 0] > 0, lambda a, m: a[m] * 2),
+    "asked for": lambda x, y, n: _in(y * 1, y > 0, _asked),
+    "another length": lambda x, y, n: _in(y * 1, y > 0, lambda a, m: a[y < -9]),
+    "casting": lambda x, y, n: _added(n * 1, n > 0),
+    "mask too short": lambda x, y, n: _in(y * 1, y[:1] > 0, lambda a, m: 3),
+    "mask of ones": lambda x, y, n: _in(y * 1, y[:1, :1] < 9, lambda a, m: 3),
+    "kept": lambda x, y, n: (lambda a, s: (_in(a, a > 0, lambda b, m: b[m] * 2), s * 2))(
+        y * 1, y[y > 0]),
+}
+
+
+def _in(array: Any, mask: Any, make: Any) -> Any:
+    """The array after a write."""
+    array[mask] = make(array, mask)
+    return array + 1
+
+
+def _added(array: Any, mask: Any) -> Any:
+    """A float into integers, in place, which NumPy refuses."""
+    array[mask] += 0.5
+    return array
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", LEFT)
+def test_what_is_no_choice_is_left_to_numpy(name: str) -> None:
+    """Right all the same, or the same error, also where nothing is selected."""
+    fused = fuser.fuse(LEFT[name], fallback="allow")
+    for y in (Y, Y[::-1] * 2, -abs(Y), abs(Y) + 1, np.where(Y.max() == Y, Y, -1)):
+        assert compare(fused, X, y, N, fallback="allow") == ""
