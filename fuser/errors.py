@@ -102,6 +102,10 @@ REASONS: dict[str, tuple[str, str]] = {
         "two traces of the function differ",
         "Pass random numbers, clocks and counters in as arguments.",
     ),
+    "side-effect": (
+        "the function changes something beside its arguments, which a fused call would not",
+        "Return what it changes, or change it outside of the fused function.",
+    ),
     "value-guards": (
         "too many different values of arguments that decide structure",
         "Pass a value that decides structure through few different values.",

@@ -56,7 +56,7 @@ def trace_purely(
         The first trace, and captured arrays that the function makes anew each time.
 
     Raises:
-        Unsupported: the function cannot be traced, or is impure.
+        Unsupported: the function cannot be traced, is impure, or changes more than its arguments.
     """
     from fuser.extern_tracing import Replay
 
@@ -70,7 +70,7 @@ def trace_purely(
             around.undo()
             raise
         if changed := around.undo():
-            raise Unsupported("impure", name, f"it changes {changed}", "")
+            raise Unsupported("side-effect", name, changed, "")
         return found
 
     try:
