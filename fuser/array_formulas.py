@@ -150,7 +150,7 @@ def _piecewise(
     """np.piecewise of constants, and of functions of what a condition selects."""
     value: Any = _array(tracing, x)
     masks: list[Any] = [_array(tracing, condition) for condition in condlist]
-    if any(mask.dtype != np.dtype(bool) or mask.dims != value.dims for mask in masks):
+    if not all(selections.is_mask(mask, value) for mask in masks):
         raise Unsupported("unsupported-argument", "np.piecewise", "conditions of another form")
     if len(funclist) == len(masks) + 1:
         masks = [~_any_of(masks), *masks]

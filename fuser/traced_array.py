@@ -202,9 +202,10 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
             update(self, index, value)
             return
         new: Any = None
-        if isinstance(value, TracedArray) and value.dims:
-            new = selections.whole(tracing, index.node, value.node)
-        elif not isinstance(value, (np.ndarray, list, tuple)) or isinstance(value, TracedArray):
+        if isinstance(value, TracedArray):
+            mask, made = index.node, value.node
+            new = selections.whole(tracing, mask, made) if made.shape else made
+        elif not isinstance(value, (np.ndarray, list, tuple)):
             new = tracing.operand_node(tracing.operand(value), self.dtype)
         if new is None:
             update(self, index, value)
