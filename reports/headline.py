@@ -28,7 +28,7 @@ class Card:
     def __str__(self) -> str:
         """All of it in one line, for a terminal."""
         if not self.interval:
-            return f"{self.what}: {self.value}, {self.rows}"
+            return f"{self.what}: {self.value}, {self.rows}; {self.second}"
         return f"{self.what}: {self.value} ({self.interval}), {self.rows}; {self.second}"
 
 

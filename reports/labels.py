@@ -16,6 +16,8 @@ STATUS_LABELS = {
     "absent": "absent",
     "not_run": "not run",
 }
+OWN_FUNCTION = "ran NumPy itself"
+"""A row called a fuser's that calls the workload's function: its time is shown, and no gain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,8 @@ def label_of(cell: Cell, run: Run, variant: Variant) -> Label:
         return Label(STATUS_LABELS[run.status], reason, False, True, False)
     if run.status == "fell_back":
         return _fallback_label(cell, run, variant, reason)
+    if run.reason and variant.kind in FUSING_KINDS:
+        return Label(OWN_FUNCTION, reason, counts=False, timed=True, fuses=False)
     if cell.must_refuse and variant.kind in FUSING_KINDS:
         text = "fused, though it must be refused"
         return Label(text, reason or "expected a fallback, found compiled kernels", False)

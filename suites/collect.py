@@ -43,6 +43,7 @@ class RowFindings:
     ulp: float | None = None
     checked_calls: int = 0
     problem: str = ""
+    remark: str = ""  # what a person should know of a row that keeps its time
     dropped: tuple[str, str] | None = None  # status, reason
     inside: dict[str, int] = field(default_factory=dict)  # status -> how often
     facts: Event = field(default_factory=dict)
@@ -132,6 +133,9 @@ class Collector:
 
     def _add_dropped(self, process: int, event: Event) -> None:
         self._row(event).dropped = (event["status"], event["reason"])
+
+    def _add_own_function(self, process: int, event: Event) -> None:
+        self._row(event).remark = event["text"]
 
     def _add_ceiling(self, process: int, event: Event) -> None:
         self.ceilings.append(Ceiling(**{k: v for k, v in event.items() if k != "event"}))
@@ -256,4 +260,4 @@ class Collector:
             return "fell_back", "; ".join(reasons)
         if count := row.inside.get("fell_back"):
             return "fell_back", f"fell back {count} times while it was timed"
-        return "ok", ""
+        return "ok", row.remark

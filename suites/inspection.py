@@ -162,12 +162,17 @@ def _suspicion(
 def runs_itself(
     call: Callable[..., Any], given: Arguments, function: Callable[..., Any]
 ) -> bool:
-    """Return whether a call runs the workload's own Python code: NumPy, operation by operation."""
+    """Return whether a call runs the workload's own Python code on arrays of NumPy.
+
+    That is NumPy, operation by operation. A fuser that passes arrays of its own kind through the
+    function at each call, to see what it does, is none.
+    """
     code, found = getattr(function, "__code__", None), False
 
     def watch(frame: FrameType, event: str, _argument: Any) -> None:
         nonlocal found
-        found = found or (event == "call" and frame.f_code is code)
+        if event == "call" and frame.f_code is code:
+            found = found or any(type(each) is np.ndarray for each in frame.f_locals.values())
 
     before = sys.getprofile()
     sys.setprofile(watch)

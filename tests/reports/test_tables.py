@@ -196,11 +196,29 @@ def test_a_must_refuse_workload_that_was_fused_is_left_out() -> None:
     """Compiling what must be refused is not a success."""
     record = synthetic.record(noise=1e-4)
     cell = next(each for each in record.cells if each.id == "sort_rows-float32-4096")
-    run = replace(cell.runs[3], status="ok", expected_fallback=False)
+    run = replace(cell.runs[3], status="ok", reason="", expected_fallback=False)
     analysis = analyse(with_runs(record, cell.id, {"fused": run}))
     row = row_of(tables.runs_table(analysis), cell=cell.id, variant="fused")
     assert row["label"] == "fused, though it must be refused"
     assert math.isnan(row["fusion_gain"])
+
+
+def test_numpy_under_the_name_of_a_fuser_enters_no_first_mean() -> None:
+    """Its row says so, is listed with the reason, and counts in the second mean alone."""
+    record = synthetic.record(noise=1e-4)
+    cell = next(each for each in record.cells if each.workload == "axpy" and each.size == "S")
+    named = replace(cell.runs[3], reason="calls the workload's own function")
+    analysis = analyse(with_runs(record, cell.id, {"fused": named}))
+    row = row_of(tables.runs_table(analysis), cell=cell.id, variant="fused")
+    assert (row["label"], row["reason"]) == ("ran NumPy itself", named.reason)
+    assert math.isnan(row["fusion_gain"])
+    assert cell.id in set(tables.left_out_table(analysis)["cell"])
+    wanted = {"size": cell.size, "variant": "fused", "baseline": "eager"}
+    before = row_of(tables.summary_table(analyse(record)), **wanted)
+    after = row_of(tables.summary_table(analysis), **wanted)
+    assert (after["counted"], after["counted_all"]) == (
+        before["counted"] - 1, before["counted_all"],
+    )
 
 
 def test_a_run_that_is_missing_is_a_row() -> None:

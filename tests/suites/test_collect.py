@@ -52,6 +52,14 @@ def test_the_worst_finding_is_the_status(events: list[dict[str, Any]], status: s
     assert run_of(*events).status == status
 
 
+def test_a_row_that_runs_numpy_itself_says_so_and_keeps_its_time() -> None:
+    """Its reason stands in the record; a wrong result stays the graver finding."""
+    own = {"event": "own_function", **ROW, "text": "NumPy's work"}
+    run = run_of(FIRST, CHECK, SAMPLE, own)
+    assert (run.status, run.reason, run.samples.seconds) == ("ok", "NumPy's work", [0.5])
+    assert run_of(FIRST, CHECK, SAMPLE, own, WRONG).status == "wrong"
+
+
 def test_falling_back_is_what_mode_fallback_does() -> None:
     """There it is no finding."""
     run = run_of(FELL, CHECK, SAMPLE, variant=FALLBACK)

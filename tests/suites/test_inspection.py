@@ -143,3 +143,19 @@ def test_a_runner_that_runs_the_function_itself_is_seen() -> None:
     assert runs_itself(lambda x: double(x), given, double)
     assert not runs_itself(lambda x: 2 * x, given, double)
     assert not runs_itself(np.sqrt, given, np.sqrt)
+
+
+class Recorded:
+    """An array of a fuser that looks at each call through the function itself."""
+
+    def __init__(self, x: Any) -> None:
+        self.x = x
+
+    def __add__(self, other: "Recorded") -> "Recorded":
+        """Note an addition; it is done later, with others."""
+        return self
+
+
+def test_a_fuser_that_traces_at_each_call_is_not_numpy() -> None:
+    """The function's own code runs, but on no array of NumPy."""
+    assert not runs_itself(lambda x: double(Recorded(x)), (np.arange(3.0),), double)

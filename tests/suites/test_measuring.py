@@ -86,6 +86,38 @@ class RaisingLater(cheats.Honest):
         return lambda *given: next(results)
 
 
+class CountingNone(cheats.Honest):
+    """NumPy under a fuser's name that has a count of fallbacks, and never moves it."""
+
+    def fallbacks(self) -> int:
+        """Return nothing, whatever was called."""
+        return 0
+
+
+class CountingEach(CountingNone):
+    """The same, with every call counted."""
+
+    count = 0
+
+    def fallbacks(self) -> int:
+        """Return a number that has grown since it was asked for last."""
+        self.count += 1
+        return self.count
+
+
+@pytest.mark.parametrize(
+    ("runner", "said"),
+    [(cheats.Honest, True), (CountingNone, True), (CountingEach, False), (EagerRunner, False)],
+)
+def test_numpy_under_the_name_of_a_fuser_is_said(runner: type[Runner], said: bool) -> None:
+    """Of the row, and once of the run; not of one that counts its fallbacks."""
+    events = measured(1, SHORT, runner())
+    rows = [each for each in events if each["event"] == "own_function"]
+    notes = [each["text"] for each in events if each["event"] == "note"]
+    assert [(each["cell"], each["variant"]) for each in rows] == [(0, 0)] * said
+    assert [each.endswith("left out of the means") for each in notes] == [True] * said
+
+
 def test_an_error_while_timed_is_a_failed_row() -> None:
     """Its text is kept, and nothing else of the run is lost."""
     events = measured(1, SHORT, RaisingLater())
