@@ -324,7 +324,7 @@ def _with_fused(record: Record, **changes: Any) -> Record:
 
 def _code(*arguments: str, interrupt: Path | None = None) -> int:
     """Run the command; return its exit code. Ctrl-C comes when the folder `interrupt` has a run."""
-    command = [sys.executable, "-m", "fuser.suites.cli", *arguments]
+    command = [sys.executable, "-m", "fuser.suites.command", *arguments]
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     process = subprocess.Popen(
         command, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, stdin=subprocess.DEVNULL,

@@ -233,8 +233,9 @@ def test_an_interruption_keeps_what_was_measured() -> None:
 def test_sigint_to_the_command_alone_ends_the_worker_and_writes_the_record(tmp_path: Path) -> None:
     """As tox sends it: only the parent gets the signal."""
     command = [
-        sys.executable, "-m", "fuser.suites.cli", "run", "axpy-float32-1024", "--variants", "eager",
-        "--budget-s", "20", "--processes", "9", "--output", str(tmp_path), "--no-report",
+        sys.executable, "-m", "fuser.suites.command", "run", "axpy-float32-1024",
+        "--variants", "eager", "--budget-s", "20", "--processes", "9", "--output", str(tmp_path),
+        "--no-report",
     ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen(

@@ -43,7 +43,7 @@ def test_each_code_has_its_cause(
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     text = TEST.replace("CONDITION", condition)
     pytester.makepyfile(test_it=text + (SPOILT + spoilt if spoilt else ""))
-    command = (sys.executable, "-m", "fuser.suites.cli", "pytest", *OURS, "test_it.py")
+    command = (sys.executable, "-m", "fuser.suites.command", "pytest", *OURS, "test_it.py")
     done = pytester.run(*command)
     assert done.ret == code, (name, done.outlines)
     assert done.outlines[-1].endswith(f"({code}), pytest's own code {raw}")
@@ -55,7 +55,7 @@ def test_errors_of_usage_and_of_collecting(
     """2; a file without tests measures nothing: 3."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     pytester.makepyfile(test_broken="raise SyntaxError", test_empty="")
-    command = (sys.executable, "-m", "fuser.suites.cli", "pytest", *OURS)
+    command = (sys.executable, "-m", "fuser.suites.command", "pytest", *OURS)
     assert pytester.run(*command, "test_broken.py").ret == 2
     assert pytester.run(*command, "test_empty.py").ret == 3
 
