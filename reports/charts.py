@@ -191,8 +191,8 @@ CHARTS: Sequence[Chart] = (
         "What became faster or slower since the base?",
         "Each row's time relative to eager in the same processes, head over base, with its "
         "95% interval (Welch). Shaded: what equal things differ by on this machine; between the "
-        "dashed lines a change is too small to matter. Of more than 40 rows those farthest "
-        "from 1.",
+        "dashed lines a change is too small to matter. A bar that meets the edge goes on. Of more "
+        "than 40 rows those farthest from 1.",
         "compare_times",
         figure_compare.draw,
     ),

@@ -31,6 +31,8 @@ COUNTS = ("kernels", "launches", "planned_bytes", "allocations", "compilations")
 """Fields of a run that are better when lower."""
 PORTABLE = ("gpu",)
 """Targets whose text does not depend on the machine that emits it."""
+CIRCUMSTANCES = ("switches", "disk_cache", "threads")
+"""Settings of a run that change how fast the same code is."""
 UNUSABLE = ("failed", "absent", "not_run")
 
 ChangeKind = Literal["regression", "improvement", "changed"]
@@ -216,6 +218,11 @@ def _notes(base: Record, head: Record, comparable: bool) -> list[str]:
         f"{name}: {base.packages.get(name)} in the base, {head.packages.get(name)} in the head"
         for name in sorted({*base.packages, *head.packages})
         if base.packages.get(name) != head.packages.get(name)
+    ]
+    notes += [
+        f"{name.replace('_', ' ')}: {before} in the base, {after} in the head"
+        for name in CIRCUMSTANCES
+        if (before := base.settings.get(name, "none")) != (after := head.settings.get(name, "none"))
     ]
     notes += [f"{each.run_id} was interrupted" for each in (base, head) if not each.finished]
     return notes

@@ -1,5 +1,7 @@
 """A comparison as text for a terminal, as Markdown for CI, as JUnit XML, and as plain data."""
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 from xml.etree import ElementTree
 
@@ -14,6 +16,7 @@ SENTENCES = {
     Outcome.INCONCLUSIVE: "inconclusive: measure with more processes",
 }
 NOT_SHOWN = "same"
+VERDICTS = ("slower", "faster", "same", "inconclusive", "not measured")
 
 
 def one_line(text: str) -> str:
@@ -31,14 +34,20 @@ def ratio_text(ratio: Estimate | None) -> str:
 
 def headline(comparison: Comparison) -> str:
     """Return one sentence: the answer, and how many rows it is from."""
-    verdicts = [row.verdict for row in comparison.timed]
-    found = ", ".join(
-        f"{verdicts.count(each)} {each}" for each in dict.fromkeys(verdicts)
-    ) or "no times compared"  # fmt: skip
+    ours = _tally([row for row in comparison.timed if row.gated])
+    others = _tally([row for row in comparison.timed if not row.gated])
+    rest = f"; of rows that are not gated: {others}" if others else ""
     return (
         f"{SENTENCES[comparison.outcome()]}: {comparison.counted} rows of ours in both runs, "
-        f"{len(comparison.changes)} counts differ; times: {found}"
+        f"{len(comparison.changes)} counts differ; times: {ours or 'not compared'}{rest}"
     )
+
+
+def _tally(rows: Sequence[TimedRow]) -> str:
+    """Count the verdicts, what a person looks for first."""
+    found = Counter(row.verdict for row in rows)
+    order = sorted(found, key=VERDICTS.index)
+    return ", ".join(f"{found[each]} {each}" for each in order)
 
 
 def _findings(comparison: Comparison) -> list[tuple[str, str, str, str]]:

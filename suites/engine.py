@@ -340,4 +340,13 @@ def _settings(plan: Plan) -> Mapping[str, Any]:
         "longest_call_s": plan.longest_call_s, "reuse_compiled": plan.reuse_compiled,
         "disk_cache": _environment()["FUSER_CACHE"],
         "threads": machine.usable_cores(),
+        **({"switches": switches} if (switches := _switches()) else {}),
     }
+
+
+def _switches() -> str:
+    """Return the fuser's switches in the environment, which may explain a run's speed."""
+    return " ".join(
+        f"{name}={value}" for name, value in sorted(os.environ.items())
+        if name.startswith("FUSER_") and name != "FUSER_REQUIRE"
+    )

@@ -212,6 +212,21 @@ def test_markdown_and_text_name_every_finding(base: Record) -> None:
     assert output.as_markdown(compare_records(base, base)).startswith("### fuser-bench: no regr")
 
 
+def test_the_answer_counts_our_rows_apart_and_names_what_slowed_first(base: Record) -> None:
+    """A row that is not gated is no part of the answer."""
+    text = output.headline(_all_findings(base))
+    times, others = text.split("; times: ")[1].split("; of rows that are not gated: ")
+    assert times.startswith("1 slower, ")
+    assert "slower" not in others
+
+
+def test_runs_under_other_circumstances_are_noted(base: Record) -> None:
+    """Switches and threads change the speed of the same code; a budget does not."""
+    settings = {**base.settings, "switches": "FUSER_NUM_THREADS=1", "budget_s": 7.0}
+    notes = compare_records(base, replace(base, settings=settings)).notes
+    assert notes == ["switches: none in the base, FUSER_NUM_THREADS=1 in the head"]
+
+
 def test_junit_counts_failures(base: Record) -> None:
     """A CI system shows what failed: two failures here, and the rows that passed."""
     suite = ElementTree.fromstring(output.as_junit(_all_findings(base)))[0]
