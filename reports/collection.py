@@ -17,6 +17,7 @@ from fuser.reports import (
 )
 from fuser.reports.analysis import Analysis
 from fuser.reports.comparison import Comparison
+from fuser.reports.style import KIND_COLORS
 
 TABLES = {
     "summary": tables.summary_table,
@@ -62,8 +63,18 @@ class Collection:
     comparison: Comparison | None = None  # of this run, the head, with a base
 
     def peers(self) -> list[str]:
-        """Name the variants that are other fusers, in recorded order: they share the palette."""
-        return [each.name for each in self.analysis.record.variants if each.kind == "peer"]
+        """Name the variants that are other fusers, in recorded order: they share the palette.
+
+        So does a second variant of one kind, as a third party's beside our own.
+        """
+        first: dict[str, str] = {}
+        variants = self.analysis.record.variants
+        for each in variants:
+            first.setdefault(each.kind, each.name)
+        return [
+            each.name for each in variants
+            if each.kind == "peer" or (each.kind in KIND_COLORS and first[each.kind] != each.name)
+        ]
 
 
 def collect(analysis: Analysis, comparison: Comparison | None = None) -> Collection:

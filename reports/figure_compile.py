@@ -1,6 +1,7 @@
 """The figures of compile time: the first call by stages, and growth with the graph."""
 
 import math
+from collections.abc import Sequence
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -12,6 +13,7 @@ from fuser.reports.marks import ROW_HEIGHT_IN, above, name_rows, workload_axis
 from fuser.reports.scaling import Growth
 from fuser.reports.style import (
     INK,
+    MUTED,
     Layout,
     count_text,
     figure_of,
@@ -21,16 +23,26 @@ from fuser.reports.style import (
     text_box,
 )
 
-STAGE_COLORS = (
-    "#009E73", "#56B4E9", "#E69F00", "#CC79A7", "#D55E00", "#0072B2", "#B8A800", "#8c8c8c",
-)  # fmt: skip
-"""Okabe and Ito's colours, stage by stage in recorded order; the last is for the rest."""
-
-
-MOST_BARS = len(STAGE_COLORS)
+STAGE_COLORS = {
+    "trace": "#009E73", "schedule": "#56B4E9", "bind": "#E69F00", "emit": "#CC79A7",
+    "parse": "#D55E00", "llvm": "#0072B2", "disk": "#B8A800",
+}  # fmt: skip
+"""Okabe and Ito's colours: a stage has the same one in every figure."""
+SHORTER, OTHER = "shorter stages", "the rest, with the run itself"
+GREYS = {SHORTER: "#bdbdbd", OTHER: "#8c8c8c"}
+MOST_BARS = len(STAGE_COLORS) + 1
 MOST_LINES = 7
 REST = ("rest_s", "other_s")
 """Columns of the compile table that name no stage."""
+
+
+def stage_colors(labels: Sequence[str]) -> list[str]:
+    """Give each stage its colour; those without one take what the others leave, in order."""
+    left = [color for name, color in STAGE_COLORS.items() if name not in labels]
+    own = STAGE_COLORS | GREYS
+    unknown = [label for label in labels if label not in own]
+    taken = dict(zip(unknown, [*left, *[MUTED] * len(unknown)], strict=False))
+    return [own.get(label) or taken[label] for label in labels]
 
 
 def stages_of(table: pd.DataFrame) -> list[str]:
@@ -53,8 +65,8 @@ def bars_of(rows: pd.DataFrame) -> list[tuple[str, list[float]]]:
     named = sorted(stages, key=lambda name: -sums[name])[: MOST_BARS - 2]
     bars = [(name.removesuffix("_s"), name) for name in stages if name in named]
     groups = [(label, [name]) for label, name in bars]
-    groups.append(("shorter stages", [name for name in stages if name not in named]))
-    groups.append(("the rest, with the run itself", [name for name in REST if name in rows]))
+    groups.append((SHORTER, [name for name in stages if name not in named]))
+    groups.append((OTHER, [name for name in REST if name in rows]))
     return [
         (label, list(rows[columns].fillna(0.0).sum(axis=1)))
         for label, columns in groups
@@ -80,13 +92,15 @@ def draw_stages(collection: Collection, layout: Layout) -> Figure | None:
     names = list(name_rows(rows))
     axes = panels(layout, 1, 1.2 + ROW_HEIGHT_IN * len(names))[0]
     left = [0.0] * len(names)
-    for (label, seconds), color in zip(bars_of(rows), STAGE_COLORS, strict=False):
+    bars = bars_of(rows)
+    colors = stage_colors([label for label, _ in bars])
+    for (label, seconds), color in zip(bars, colors, strict=True):
         widths = [1e3 * value for value in seconds]
         axes.barh(range(len(names)), widths, left=left, height=0.66, color=color, label=label)
         left = [start + width for start, width in zip(left, widths, strict=True)]
     whole = [value * 1e3 for value in rows["first_call_s"]]
     if not any(left):
-        axes.barh(range(len(names)), whole, height=0.66, color=STAGE_COLORS[0], label="first call")
+        axes.barh(range(len(names)), whole, height=0.66, color=MUTED, label="first call")
     most = 1.8 * max(*whole, *left)  # one slow process's range runs off the edge
     for y, value in enumerate(whole):
         ends = [1e3 * float(rows[f"first_call_s_{end}"].iloc[y]) for end in ("low", "high")]
@@ -115,8 +129,9 @@ def draw_scaling(collection: Collection, layout: Layout) -> Figure | None:
     table = table[table["stage"].isin(longest.iloc[:MOST_LINES])]
     axes = panels(layout, 1, 4.6 if layout.is_narrow else 3.8)[0]
     axes.set(xscale="log", yscale="log")
+    stages = [str(each) for each in table["stage"].unique()]
     for index, (stage, group) in enumerate(table.groupby("stage", sort=False)):
-        color = STAGE_COLORS[index % len(STAGE_COLORS)]
+        color = stage_colors(stages)[index]
         fit = fits.get(str(stage))
         axes.plot(
             group["operations"], group["compile_s"], color=color, linewidth=1.6,

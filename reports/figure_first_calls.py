@@ -8,7 +8,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
 from fuser.reports.collection import Collection
-from fuser.reports.figure_compile import STAGE_COLORS
+from fuser.reports.figure_compile import SHORTER, STAGE_COLORS, stage_colors
 from fuser.reports.marks import (
     ROW_HEIGHT_IN,
     SIZE_TITLES,
@@ -44,12 +44,13 @@ def draw_states(collection: Collection, layout: Layout) -> Figure | None:
     stages = table[table["stage"] != WHOLE]
     stages = stages.assign(stage_s=_adding_up(table, stages))
     spent = stages.groupby("stage", sort=False)["stage_s"].sum().sort_values(ascending=False)
-    longest = [str(each) for each in spent.index if each != REST][: len(STAGE_COLORS) - 1]
+    longest = [str(each) for each in spent.index if each != REST][: len(STAGE_COLORS)]
     shown = [each for each in dict.fromkeys(stages["stage"]) if each in longest]
     keys = list(dict.fromkeys(zip(table["workload"], table["state"], strict=True)))
     axes = panels(layout, 1, 1.3 + 1.3 * ROW_HEIGHT_IN * len(keys))[0]
     left = [0.0] * len(keys)
-    for name, color in zip([*shown, "shorter stages"], STAGE_COLORS, strict=False):
+    names = [*shown, SHORTER]
+    for name, color in zip(names, stage_colors(names), strict=True):
         same = ~stages["stage"].isin(shown) if name not in shown else stages["stage"] == name
         chosen = stages[same]
         sums = chosen.groupby(["workload", "state"])["stage_s"].sum().to_dict()

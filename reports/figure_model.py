@@ -42,12 +42,15 @@ def draw_split(collection: Collection, layout: Layout) -> Figure | None:
     sizes = [size for size in SUMMARY_SIZES if (rows["size"] == size).any()]
     last = rows[rows["size"] == sizes[-1]].sort_values("saved", ascending=False, kind="stable")
     names = list(dict.fromkeys([*last["row"], *rows["row"]]))
+    every = collection.tables["runs"]
+    every = every[every["workload"].isin(rows["workload"])]
     height = 1.0 + ROW_HEIGHT_IN * len(names)
     drawn = panels(layout, len(sizes), height, share_y=not layout.is_narrow)
     for axes, size in zip(drawn, sizes, strict=True):
         sized = rows[rows["size"] == size]
         _panel(axes, sized, names, layout)
-        axes.set_title(size_title(sized, size, layout))
+        whole = every[every["size"] == size]  # what is not fitted has its row, too
+        axes.set_title(size_title(whole, size, layout))
     handles: list[Patch | Line2D] = [
         Patch(color=LAUNCHES, label="launches, by the model"),
         Patch(facecolor=BYTES, hatch="//", edgecolor="white", label="bytes, by the model"),

@@ -50,7 +50,7 @@ def draw(collection: Collection, layout: Layout) -> Figure | None:
         _lines(axes, panel, collection.peers())
         # Values set the limits: a band over decades runs off the edge.
         axes.set_ylim(panel["call_s"].min() / 2.5, panel["call_s"].max() * 2.5)
-        _call_overhead(axes, panel)
+        _call_overhead(axes, panel[~panel["variant"].isin(collection.peers())])
         first = panel.iloc[0]
         same = (crossings["workload"] == first["workload"]) & (crossings["dtype"] == first["dtype"])
         axes.set_title(name, pad=16)

@@ -34,7 +34,7 @@ TABLE_TITLES = {
     "extremes": "Best and worst: where fusing wins most and least",
     "runs": "Every row",
     "left_out": "What was left out of the speed-ups, and why",
-    "fresh_into": "Large results: in a new array (fresh), and in one that is there (into)",
+    "fresh_into": "Results in a new array (fresh), and in one that is there (into)",
     "traffic": "Bytes a call, counted from the graph",
     "boundaries": "Arrays that cross kernels, and why",
     "memory": "Memory held during a call, beside its arguments",

@@ -151,14 +151,14 @@ def text_box() -> dict[str, Any]:
 
 def color_of(kind: str, name: str, peers: list[str]) -> str:
     """Give a variant's colour; peers take theirs in the order in which they are listed."""
-    if kind in KIND_COLORS:
+    if kind in KIND_COLORS and name not in peers:
         return KIND_COLORS[kind]
     return PEER_COLORS[peers.index(name) % len(PEER_COLORS)] if name in peers else PEER_COLORS[0]
 
 
 def marker_of(kind: str, name: str, peers: list[str]) -> str:
     """Give a variant's marker, so that colour is never the only difference."""
-    if kind in KIND_MARKERS:
+    if kind in KIND_MARKERS and name not in peers:
         return KIND_MARKERS[kind]
     return PEER_MARKERS[peers.index(name) % len(PEER_MARKERS)] if name in peers else "^"
 

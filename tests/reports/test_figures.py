@@ -9,11 +9,12 @@ import pandas as pd
 import pytest
 from matplotlib.image import imread
 
-from fuser.reports import figure_accuracy, figure_first_calls, figures, style
+from fuser.reports import figure_accuracy, figure_compile, figure_first_calls, figures, style
 from fuser.reports.analysis import analyse
 from fuser.reports.charts import CHARTS, Chart
 from fuser.reports.collection import COMPARED, TABLES, Collection, collect
 from fuser.reports.figures import Drawn
+from fuser.reports.record import Variant
 from tests.reports import synthetic
 from tests.reports.conftest import Rendered
 
@@ -162,6 +163,27 @@ def test_stages_fill_the_bar_of_their_call() -> None:
     })
     found = figure_first_calls._adding_up(table, table[table["stage"] != "first call"])
     assert list(found) == pytest.approx([4e-3, 12e-3])
+
+
+def test_a_stage_has_one_colour_in_every_figure() -> None:
+    """Whatever stands beside it; unknown stages take colours that are free."""
+    own = figure_compile.STAGE_COLORS
+    assert figure_compile.stage_colors(["trace", "llvm"]) == [own["trace"], own["llvm"]]
+    labels = ["trace", "nvrtc", "load", "llvm", figure_compile.SHORTER]
+    found = figure_compile.stage_colors(labels)
+    assert (found[0], found[3]) == (own["trace"], own["llvm"])
+    assert len(set(found)) == len(labels)
+
+
+def test_two_variants_of_a_kind_look_different(collection: Collection) -> None:
+    """A third party's fuser beside ours is drawn with the peers' colours and marks."""
+    variants = [*collection.analysis.record.variants, Variant("theirs", "fused", "another")]
+    record = replace(collection.analysis.record, variants=variants)
+    both = replace(collection, analysis=replace(collection.analysis, record=record))
+    assert "theirs" in both.peers()
+    assert "fused" not in both.peers()
+    for look in (style.color_of, style.marker_of):
+        assert look("fused", "theirs", both.peers()) != look("fused", "fused", both.peers())
 
 
 def test_texts_on_lines_stand_on_the_page(drawn: Sequence[Drawn]) -> None:
