@@ -33,6 +33,23 @@ FUSED: dict[str, tuple[Any, tuple[Any, ...]]] = {
         ),
         (X, Y, V),
     ),
+    "einsum in several axes": (
+        lambda x, y, v: (
+            np.einsum("bij,bj->bi", x.reshape(3, 2, 4), y[:3]), np.einsum("ij,i->ij", x, v[:6]),
+            np.einsum("i,j->ji", v, x[0]), np.einsum("ij,ij", x, y), np.einsum("ij,ji->ij", x, y.T),
+            np.einsum("...i,...i->...", x.reshape(2, 3, 4), y[3:]),
+            np.einsum("i...,i->...", y, v[:6]),
+        ),
+        (X, Y, V),
+    ),
+    "einsum of zeros": (
+        lambda x, y: (np.einsum("ij,ij->i", x * 0, y), np.einsum("ij,j->ij", -x * 0, y[0])),
+        (X, Y),
+    ),
+    "einsum of halves": (
+        lambda h: (np.einsum("i,i->", h, h), np.einsum("i,j->ij", h, h)),
+        (np.full(8, 181, np.float16),),
+    ),
     "einsum integers": (lambda n: np.einsum("i,i->", n, n), (NUMBERS,)),
     "cross": (
         lambda x, y: (
@@ -135,7 +152,7 @@ def test_formulas_are_fused_and_right(name: str, mode: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("name", ["tile", "isclose", "gradient", "cross"])
+@pytest.mark.parametrize("name", ["tile", "isclose", "gradient", "cross", "einsum in several axes"])
 def test_formulas_take_arrays_of_every_order(name: str) -> None:
     """Fortran order, strides and negative strides: the same values and the same memory order."""
     function, args = FUSED[name]
@@ -145,6 +162,9 @@ def test_formulas_take_arrays_of_every_order(name: str) -> None:
 
 REFUSED: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "inner of matrices": (lambda x: np.inner(x, x), (X,)),
+    "einsum of unlike lengths": (lambda x: np.einsum("ij,ij->ij", x, x[:1]), (X,)),
+    "einsum in another order": (lambda x, v: np.einsum("ijk,k->ji", x[:, :, None], v[:1]), (X, V)),
+    "einsum of one": (lambda x: np.einsum("...", x), (X,)),
     "cross of pairs": (lambda x: np.cross(x[:, :2], x[:, 2:]), (X,)),
     "einsum of matrices": (lambda x: np.einsum("ij,kj->ik", x, x), (X,)),
     "einsum in two axes": (lambda x: np.einsum("ij->ji", x), (X,)),
