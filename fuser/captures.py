@@ -7,26 +7,33 @@ the next call.
 from __future__ import annotations
 
 import builtins
+import dis
+import functools
+import threading
 from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
 from types import (
+    BuiltinMethodType,
     CellType,
     CodeType,
     FunctionType,
     MemberDescriptorType,
     MethodType,
+    MethodWrapperType,
     ModuleType,
 )
 from typing import Any
 
 import numpy as np
 
+from fuser.contents import CONTAINERS, Contents, is_other, parts_of, snapshot
+from fuser.drawn import shared_generators
 from fuser.errors import Unsupported
 from fuser.records import record
 
 #: Stands for a name that is not there.
 ABSENT = object()
 _SCALARS = (int, float, complex, bool, str, bytes, type(None), np.generic)
-_CONTAINERS = (tuple, list, dict, set)
 _STABLE = frozenset(
     "numpy math cmath fuser cupy scipy builtins typing functools itertools operator".split()
 )
@@ -35,6 +42,7 @@ _MAKERS = frozenset(
     "__reduce__ __reduce_ex__ __getstate__ __setstate__ __replace__".split()
 )
 _LIMIT = 1000
+_STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
 
 
 @record
@@ -46,12 +54,14 @@ class NameGuard:
         name: the name, for messages too.
         expected: what was seen while tracing.
         by_value: compare values; else identity.
+        owner: the class, where the scope is a view of its names.
     """
 
     scope: Any
     name: str
     expected: Any
     by_value: bool
+    owner: Any = None
 
     def holds(self) -> bool:
         """Whether nothing has changed."""
@@ -78,23 +88,18 @@ class Slots:
         return getattr(self.thing, name, default)
 
 
-def _snapshot(value: Any) -> Any:
-    """A container with copies of the containers in it; what they hold is not copied."""
-    if type(value) is dict:
-        return {key: _snapshot(part) for key, part in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)(_snapshot(part) for part in value)
-    return set(value) if type(value) is set else value
-
-
 def same_value(now: Any, expected: Any) -> bool:
     """Same type and value; NaN equals NaN, 0.0 is not -0.0. Arrays and objects by identity."""
+    if type(expected) is Contents:
+        if now is not expected.thing:
+            return False
+        now, expected = parts_of(now), expected.parts
     if type(now) is not type(expected):
         return False
     if type(now) in (list, tuple):
         return len(now) == len(expected) and all(map(same_value, now, expected))
     if type(now) is dict:
-        return list(now) == list(expected) and all(map(same_value, now.values(), expected.values()))
+        return _same_keys(now, expected) and all(map(same_value, now.values(), expected.values()))
     if now is expected:
         return True
     if not isinstance(now, _SCALARS) and type(now) not in (set, frozenset):
@@ -103,6 +108,14 @@ def same_value(now: Any, expected: Any) -> bool:
         return repr(now) == repr(expected)
     try:
         return bool(now == expected)
+    except Exception:  # noqa: BLE001 - a foreign __eq__ may raise anything: then not equal
+        return False
+
+
+def _same_keys(now: dict[Any, Any], expected: dict[Any, Any]) -> bool:
+    """Whether two mappings have the same keys in the same order."""
+    try:
+        return list(now) == list(expected)
     except Exception:  # noqa: BLE001 - a foreign __eq__ may raise anything: then not equal
         return False
 
@@ -122,11 +135,12 @@ def look_around(
 ) -> tuple[list[NameGuard], list[Any]]:
     """What `find_guards` finds, and the objects that were met."""
     collector = _Collector()
-    collector.callable(function)
+    collector.contents(function)
     for thing in objects:
         collector.contents(thing)
     collector.settle()
-    return collector.guards, collector.objects
+    drawn = shared_generators() if "random" in collector.names else ()
+    return collector.guards, [*collector.objects, *collector.functions, *drawn]
 
 
 class _Collector:
@@ -137,11 +151,16 @@ class _Collector:
         self.names: set[str] = set()
         self._seen: set[int] = set()
         self.objects: list[Any] = []
+        self.functions: list[FunctionType] = []
         self._guarded: set[tuple[int, str]] = set()
 
     def callable(self, thing: Any) -> None:
         """Guard what a callable reads; other objects are left alone."""
-        wrapped = getattr(thing, "__wrapped__", None)
+        if isinstance(thing, functools.partial):
+            self.contents(thing.func)
+            for name in ("args", "keywords"):
+                self.value(Slots(thing), name, getattr(thing, name), thing)
+            return
         if isinstance(thing, MethodType):
             self.callable(thing.__func__)
             self.contents(thing.__self__)
@@ -150,12 +169,14 @@ class _Collector:
             self.callable(thing.fget)
             return
         if not isinstance(thing, FunctionType):  # classmethod and staticmethod among others
+            wrapped = _attribute(thing, "__wrapped__")
             if wrapped is not None and not isinstance(thing, type):
                 self.callable(wrapped)
             return
         if id(thing.__code__) in self._seen:
             return
         self._seen.add(id(thing.__code__))
+        self.functions.append(thing)
         names = _names(thing.__code__)
         self.names |= names
         for name in sorted(names):
@@ -165,8 +186,11 @@ class _Collector:
             try:
                 content = cell.cell_contents
             except ValueError:
+                self._absent(cell, name, cell)
                 continue
             self.value(cell, name, content)
+        for name in sorted(_stored(thing.__code__) - thing.__globals__.keys()):
+            self._absent(thing.__globals__, name, thing.__globals__)
         for name in ("__defaults__", "__kwdefaults__"):
             if getattr(thing, name):
                 self.value(Slots(thing), name, getattr(thing, name), thing)
@@ -178,6 +202,9 @@ class _Collector:
             before = len(self.names) + len(self.objects)
             for thing in list(self.objects):
                 self.attributes(thing)
+            for function in list(self.functions):
+                for name in sorted(self.names & vars(function).keys()):
+                    self.value(vars(function), name, vars(function)[name])
 
     def value(self, scope: Any, name: str, value: Any, owner: Any = None) -> None:
         """Guard one name; `owner` stands for a scope that is made anew at each look."""
@@ -188,25 +215,52 @@ class _Collector:
         if isinstance(value, ModuleType):
             if value.__name__.partition(".")[0] not in _STABLE:
                 self.objects.append(value)
+            elif value.__name__.startswith("numpy.random"):
+                self.names.add("random")
             return
+        holder = owner if isinstance(owner, type) else None
         if isinstance(value, _SCALARS):
-            self._add(NameGuard(scope, name, value, True))
-        elif type(value) in _CONTAINERS:
-            self._add(NameGuard(scope, name, _snapshot(value), True))
+            self._add(NameGuard(scope, name, value, True, holder))
+        elif type(value) in CONTAINERS or is_other(value):
+            self._add(NameGuard(scope, name, snapshot(value, name), True, holder))
             for part in _leaves(value):
                 self.contents(part)
+            if type(value) not in CONTAINERS:
+                self._object(value)
         else:
-            self._add(NameGuard(scope, name, value, False))
+            self._add(NameGuard(scope, name, value, False, holder))
             self.contents(value)
 
     def contents(self, value: Any) -> None:
         """Guard what an object leads to: a function's names, an object's attributes."""
         if isinstance(value, (*_SCALARS, np.ndarray)) or id(value) in self._seen:
             return
+        if isinstance(value, (BuiltinMethodType, MethodWrapperType)):
+            if not isinstance(value.__self__, (ModuleType, type)):
+                self.contents(value.__self__)
+            return
+        if is_other(value):
+            self.value(CellType(value), type(value).__name__, value, value)
+            return
         self.callable(value)
         if not isinstance(value, FunctionType):
-            self._seen.add(id(value))
-            self.objects.append(value)
+            self._object(value)
+
+    def _object(self, value: Any) -> None:
+        """Note an object.
+
+        Raises:
+            Unsupported: what it gives depends on more than could be looked at again.
+        """
+        kind = type(value)
+        if isinstance(value, (ContextVar, threading.local)):
+            raise Unsupported("impure", kind.__name__, f"it reads a {kind.__name__}", "")
+        taking = getattr(kind, "__next__", None)
+        if taking is not None and not isinstance(taking, FunctionType):
+            if not hasattr(kind, "seek"):  # a file can be put back
+                raise Unsupported("impure", kind.__name__, f"it takes from a {kind.__name__}", "")
+        self._seen.add(id(value))
+        self.objects.append(value)
 
     def attributes(self, thing: Any) -> None:
         """Guard the attributes of an object that the code names, and follow its methods."""
@@ -214,7 +268,7 @@ class _Collector:
         kind = thing if isinstance(thing, type) else type(thing)
         if kind is not ModuleType and kind.__module__.partition(".")[0] in _STABLE:
             return
-        namespace = getattr(thing, "__dict__", None)
+        namespace = _attribute(thing, "__dict__")
         own = namespace if isinstance(namespace, Mapping) and kind is not thing else None
         for name in sorted(names & set(own or ())):
             self.value(own, name, own[name])  # type: ignore[index] # it is in there
@@ -239,7 +293,8 @@ class _Collector:
         """Guard that a name is not there, where it would hide another."""
         if (id(owner), name) not in self._guarded:
             self._guarded.add((id(owner), name))
-            self._add(NameGuard(scope, name, ABSENT, False))
+            holder = owner if isinstance(owner, type) else None
+            self._add(NameGuard(scope, name, ABSENT, False, holder))
 
     def _add(self, guard: NameGuard) -> None:
         """Add a guard.
@@ -250,6 +305,25 @@ class _Collector:
         if len(self.guards) >= _LIMIT:
             raise Unsupported("not-traceable", guard.name, f"more than {_LIMIT} names in use")
         self.guards.append(guard)
+
+
+def _attribute(thing: Any, name: str) -> Any:
+    """An attribute, or None where there is none or an object's own look-up fails."""
+    try:
+        return getattr(thing, name, None)
+    except Exception:  # noqa: BLE001 - a foreign __getattr__ may raise anything
+        return None
+
+
+def _stored(code: CodeType) -> set[str]:
+    """Global names that a code object and the ones nested in it bind."""
+    found: set[str] = set()
+    if _STORE_GLOBAL in code.co_code[::2]:
+        found |= {i.argval for i in dis.get_instructions(code) if i.opcode == _STORE_GLOBAL}
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            found |= _stored(constant)
+    return found
 
 
 def _names(code: CodeType) -> set[str]:
@@ -273,8 +347,10 @@ def _leaves(value: Any) -> Iterable[Any]:
     stack, seen = [value], set()
     while stack:
         part = stack.pop()
-        if type(part) not in _CONTAINERS:
+        if type(part) not in CONTAINERS and not is_other(part):
             yield part
         elif id(part) not in seen:
             seen.add(id(part))
-            stack.extend(part.values() if type(part) is dict else part)
+            held = parts_of(part)
+            if type(held) is not bytes:
+                stack.extend(held.values() if type(held) is dict else held)

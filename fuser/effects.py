@@ -7,10 +7,12 @@ hold stand-ins from then on, and a fused call would not store it again.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from types import CellType, ModuleType
+from types import CellType, MappingProxyType, ModuleType
 from typing import Any
 
 from fuser.captures import ABSENT, NameGuard, Slots
+from fuser.contents import CONTAINERS, is_other, parts_of, put_back, same_parts
+from fuser.drawn import State, state_of
 
 
 class Surroundings:
@@ -23,18 +25,25 @@ class Surroundings:
             guards: the names, see `captures.find_guards`.
             objects: whose attributes it may read or set.
         """
-        self._names: list[tuple[Any, str, Any]] = []
+        self._names: list[tuple[NameGuard, Any]] = []
         self._containers: list[tuple[Any, Any, str]] = []
+        self._states: list[State] = []
+        self.drawn = ""
         self._seen: set[int] = set()
         for guard in guards:
             value = _value(guard.scope, guard.name)
-            self._names.append((guard.scope, guard.name, value))
+            self._names.append((guard, value))
             self._keep(value, guard.name)
         for thing in objects:
-            space = getattr(thing, "__dict__", None)
+            if (state := state_of(thing)) is not None:
+                self._states.append(state)
+            try:
+                space = getattr(thing, "__dict__", None)
+            except Exception:  # noqa: BLE001 - a foreign __getattr__ may raise anything
+                continue
             if type(space) is dict and type(thing) is not ModuleType:
                 self._keep(space, type(thing).__name__, deep=False)
-            elif type(thing) in (list, dict, set):
+            elif type(thing) in CONTAINERS:
                 self._keep(thing, "an argument")
 
     def _keep(self, value: Any, name: str, deep: bool = True) -> None:
@@ -42,29 +51,30 @@ class Surroundings:
         waiting = [value]
         while waiting:
             each = waiting.pop()
-            if type(each) not in (list, dict, set, tuple) or id(each) in self._seen:
+            if id(each) in self._seen or not (type(each) in CONTAINERS or is_other(each)):
                 continue
             self._seen.add(id(each))
-            if type(each) is not tuple:
-                self._containers.append((each, each.copy(), name))
-            if deep and type(each) is not set:
-                waiting += each.values() if type(each) is dict else each
+            parts = parts_of(each)
+            if not isinstance(each, (tuple, MappingProxyType)):
+                self._containers.append((each, parts.copy() if parts is each else parts, name))
+            if deep and type(parts) not in (set, bytes):
+                waiting += parts.values() if type(parts) is dict else parts
 
     def undo(self) -> str:
-        """Put everything back; what was changed, or nothing."""
+        """Put everything back; what was changed, or nothing. `drawn`: what was drawn from."""
         changed = ""
-        for scope, name, before in self._names:
-            if _value(scope, name) is not before:
-                changed = changed or name
-                _restore(scope, name, before)
+        for guard, before in self._names:
+            if _value(guard.scope, guard.name) is not before:
+                changed = changed or guard.name
+                _restore(guard, before)
         for container, before, name in self._containers:
-            if not _same(container, before):
-                changed = changed or _changed_part(container, before, name)
-                if type(container) is list:
-                    container[:] = before
-                else:
-                    container.clear()
-                    container.update(before)
+            now = parts_of(container)
+            if not same_parts(now, before):
+                changed = changed or _changed_part(now, before, name)
+                put_back(container, before)
+        for state in self._states:
+            if state.undo():
+                self.drawn = state.name
         return changed
 
 
@@ -78,8 +88,9 @@ def _value(scope: Any, name: str) -> Any:
         return ABSENT
 
 
-def _restore(scope: Any, name: str, value: Any) -> None:
+def _restore(guard: NameGuard, value: Any) -> None:
     """Give a name its value again."""
+    scope, name = guard.scope, guard.name
     if type(scope) is CellType:
         if value is ABSENT:
             del scope.cell_contents
@@ -90,22 +101,16 @@ def _restore(scope: Any, name: str, value: Any) -> None:
             delattr(scope.thing, name)
         else:
             setattr(scope.thing, name, value)
+    elif guard.owner is not None:
+        if value is ABSENT:
+            type.__delattr__(guard.owner, name)
+        else:
+            type.__setattr__(guard.owner, name, value)
     elif type(scope) is dict:
         if value is ABSENT:
             scope.pop(name, None)
         else:
             scope[name] = value
-
-
-def _same(now: Any, before: Any) -> bool:
-    """Whether a container holds the very objects that it held."""
-    if len(now) != len(before):
-        return False
-    if type(now) is set:
-        return bool(now == before)
-    if type(now) is dict:
-        return all(key in now and now[key] is value for key, value in before.items())
-    return all(one is other for one, other in zip(now, before, strict=True))
 
 
 def _changed_part(now: Any, before: Any, name: str) -> str:

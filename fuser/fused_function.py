@@ -185,7 +185,10 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         if found is None or not found.holds():
             if len(self._ready) >= READY_LIMIT:
                 self._ready = {}
-            found = Unready(captures.find_guards(self.__wrapped__, ()), reason)
+            try:
+                found = Unready(captures.find_guards(self.__wrapped__, ()), reason)
+            except Unsupported:
+                return
             self._ready[key] = found
         if error is not None and type(found) is Unready:
             found.keep(args, error)
@@ -292,7 +295,11 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
             raise CannotRun(entry.refused, lasting=not entry.found)
         objects = [leaf for leaf in leaves if not isinstance(leaf, (np.ndarray, np.generic))]
         entry.errors.raise_known(leaves)
-        names, met = captures.look_around(self.__wrapped__, objects)
+        try:
+            names, met = captures.look_around(self.__wrapped__, objects)
+        except Unsupported as error:
+            entry.refused, entry.refused_names = error.reason, []
+            raise
         around = Surroundings(names, met)
         guarded = sum(bool(s.trace.value_guards or s.trace.hints) for s in entry.found)
         try:

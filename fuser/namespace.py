@@ -74,7 +74,7 @@ class _Substitution:
             function.__code__, names, function.__name__, function.__defaults__, closure
         )
         copy.__kwdefaults__ = function.__kwdefaults__
-        copy.__dict__.update(function.__dict__)
+        copy.__dict__ = function.__dict__  # what is set on it shows, and is put back
         copy.__qualname__, copy.__module__ = function.__qualname__, function.__module__
         return copy
 

@@ -71,6 +71,8 @@ def trace_purely(
             raise
         if changed := around.undo():
             raise Unsupported("side-effect", name, changed, "")
+        if around.drawn:
+            raise Unsupported("impure", name, f"it takes from {around.drawn}", "")
         return found
 
     try:

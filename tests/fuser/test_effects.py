@@ -127,3 +127,86 @@ def test_an_argument_that_is_an_object_may_be_returned() -> None:
     same, total = fused(state, X)
     assert same is state
     np.testing.assert_array_equal(total, X + X)
+
+
+class Scaled:
+    """An object that is called."""
+
+    count = 0
+
+    def __init__(self) -> None:
+        self.scale = 2.0
+        self.last: Any = None
+
+    def __call__(self, x: Any) -> Any:
+        """Read and set attributes."""
+        self.last = x * self.scale
+        return self.last + 1
+
+
+def test_an_object_that_is_called() -> None:
+    """What it keeps is an array, and a change of its attributes is noticed."""
+    thing = Scaled()
+    fused = fuser.fuse(thing, fallback="allow")
+    for scale in (2.0, 3.0, 4.0):
+        thing.scale = scale
+        np.testing.assert_array_equal(fused(X), X * scale + 1)
+        np.testing.assert_array_equal(thing.last, X * scale)
+
+
+def test_attributes_of_classes_and_functions() -> None:
+    """Each call counts once."""
+
+    def count(x: Any) -> Any:
+        Scaled.count += 1
+        note.calls = getattr(note, "calls", 0) + 1  # type: ignore[attr-defined]
+        return x * Scaled.count + note.calls  # type: ignore[attr-defined]
+
+    def note() -> None:
+        pass
+
+    Scaled.count = 0
+    fused = fuser.fuse(count, fallback="allow")
+    for turn in (1, 2, 3):
+        np.testing.assert_array_equal(fused(X), X * turn + turn)
+
+
+def test_a_global_name_that_was_not_there() -> None:
+    """It holds an array afterwards."""
+
+    def keep(x: Any) -> Any:
+        global MADE
+        MADE = x * 2  # type: ignore[name-defined]
+        return x + 1
+
+    globals().pop("MADE", None)
+    np.testing.assert_array_equal(fuser.fuse(keep, fallback="allow")(X), X + 1)
+    np.testing.assert_array_equal(globals().pop("MADE"), X * 2)
+
+
+def test_an_attribute_of_a_function_is_noticed() -> None:
+    """At the next call."""
+
+    def scaled(x: Any) -> Any:
+        return x * scaled.scale  # type: ignore[attr-defined]
+
+    scaled.scale = 2.0  # type: ignore[attr-defined]
+    fused = fuser.fuse(scaled, fallback="allow")
+    np.testing.assert_array_equal(fused(X), X * 2)
+    scaled.scale = 3.0  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(fused(X), X * 3)
+
+
+def test_an_object_whose_look_up_fails() -> None:
+    """Its own error of a missing attribute is no error of the call."""
+
+    class Strict:
+        def __init__(self) -> None:
+            self.scale = 2.0
+
+        def __getattr__(self, name: str) -> Any:
+            raise KeyError(name)
+
+    thing = Strict()
+    fused = fuser.fuse(lambda x: x * thing.scale, fallback="allow")
+    np.testing.assert_array_equal(fused(X), X * 2)
