@@ -36,7 +36,7 @@ def headline(comparison: Comparison) -> str:
     """Return one sentence: the answer, and how many rows it is from."""
     ours = _tally([row for row in comparison.timed if row.gated])
     others = _tally([row for row in comparison.timed if not row.gated])
-    rest = f"; of rows that are not gated: {others}" if others else ""
+    rest = f"; of NumPy's rows and other fusers': {others}" if others else ""
     return (
         f"{SENTENCES[comparison.outcome()]}: {comparison.counted} rows of ours in both runs, "
         f"{len(comparison.changes)} counts differ; times: {ours or 'not compared'}{rest}"

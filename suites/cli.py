@@ -45,7 +45,7 @@ def main() -> None:
     "--preset", type=click.Choice(["quick", "full", "peers"]), default="quick", show_default=True,
     help="peers: pointwise work on 16 k to 64 M elements, fused beside every other fuser.",
 )
-@click.option("--full", is_flag=True, help="The same as --preset full: everything, about an hour.")
+@click.option("--full", is_flag=True, help="--preset full: everything, about an hour and a half.")
 @click.option("--processes", type=click.IntRange(1, 100), help="Worker processes (quick: 3).")
 @click.option("--budget-s", type=click.FloatRange(1), help="Seconds for measuring (quick: 200).")
 @click.option("--variants", help="Runners to compare, by comma: eager,unfused,fused.")

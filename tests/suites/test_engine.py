@@ -187,7 +187,7 @@ def test_only_the_selected_pairs_are_measured() -> None:
 
 def test_ceilings_overhead_and_compile_scaling_are_recorded() -> None:
     """Copy, triad and read inside and beyond the cache, the clock, and chains of two lengths."""
-    plan = plan_of(cheats.Honest, ceilings=True, scaling=(10, 40), budget_s=4.0)
+    plan = plan_of(cheats.Honest, ceilings=True, scaling=(10, 40), budget_s=2.0)
     record = Engine(plan).run()
     assert {each.name for each in record.ceilings} == {"copy", "triad", "read"}
     assert len({each.working_set_bytes > 8 << 20 for each in record.ceilings}) == 2
