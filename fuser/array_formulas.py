@@ -72,7 +72,8 @@ def _cross(
     )
     joined: Any = np.stack([a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0], axis=-1)
     whole: Any = tracing.wrap(tracing.own(joined.node, dtype, "C"))
-    return np.moveaxis(whole, -1, axisc)
+    last = normal_axis(axisc, whole.ndim) == whole.ndim - 1
+    return whole if last else np.moveaxis(whole, -1, axisc)
 
 
 @_handles(np.polyval)

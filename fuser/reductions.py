@@ -14,6 +14,7 @@ from fuser import dims, infer
 from fuser.errors import Unsupported
 from fuser.graph import Node, make_constant
 from fuser.indices import normal_axis
+from fuser.layers import layers
 from fuser.traced_array import TracedArray
 from fuser.tracer import Tracing
 
@@ -112,6 +113,10 @@ def reduce(
             parts = [tracing.node(part, [node]) for part in ("real", "imag")]
             sums = [tracing.node("sum", [part], payload) for part in parts]
             result = tracing.node("join_complex", sums)
+        elif (few := layers(tracing, node, axes) if name == "sum" else None) is not None:
+            result = few[0]
+            for layer in few[1:]:
+                result = tracing.node("add", [result, layer])
         else:
             result = tracing.node(name, [node], payload)
     if initial is not NO_VALUE and initial is not None:
