@@ -6,13 +6,30 @@ hold stand-ins from then on, and a fused call would not store it again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from types import CellType, MappingProxyType, ModuleType
 from typing import Any
 
 from fuser.captures import ABSENT, NameGuard, Slots
 from fuser.contents import CONTAINERS, is_other, parts_of, put_back, same_parts
 from fuser.drawn import State, state_of
+
+_tracing = threading.RLock()
+#: Seconds to wait for other threads' traces; a traced function may itself wait for a thread.
+_LONGEST = 1.0
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Keep other threads from looking around while stand-ins may be stored there."""
+    taken = _tracing.acquire(timeout=_LONGEST)
+    try:
+        yield
+    finally:
+        if taken:
+            _tracing.release()
 
 
 class Surroundings:
@@ -35,6 +52,8 @@ class Surroundings:
             self._names.append((guard, value))
             self._keep(value, guard.name)
         for thing in objects:
+            if type(thing).__module__.partition(".")[0] == "fuser":
+                continue  # a fused function, which may be compiled meanwhile
             if (state := state_of(thing)) is not None:
                 self._states.append(state)
             try:

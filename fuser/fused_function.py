@@ -14,7 +14,7 @@ import numpy as np
 from fuser import captures, counters, executor, fallback, native_call, regions, timeline, trees
 from fuser.backend import adopted_leaves, chosen, get_backend
 from fuser.call_keys import parameter_names, signature
-from fuser.effects import Surroundings
+from fuser.effects import Surroundings, alone
 from fuser.errors import ArgumentError, Reason, ShapeError, Unsupported
 from fuser.executor import CannotRun
 from fuser.externs import CallFailed, PatternMiss
@@ -300,12 +300,12 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         except Unsupported as error:
             entry.refused, entry.refused_names = error.reason, []
             raise
-        around = Surroundings(names, met)
         guarded = sum(bool(s.trace.value_guards or s.trace.hints) for s in entry.found)
         try:
             if guarded >= VALUE_LIMIT:
                 raise Unsupported("value-guards", self._name, f"{guarded} values so far", "")
-            with phase("trace", self._name):
+            with phase("trace", self._name), alone():
+                around = Surroundings(names, met)
                 trace, constants = trace_purely(
                     self.__wrapped__, structure, leaves, self._name, around
                 )

@@ -1,5 +1,6 @@
 """What a function changes outside of itself: such a call runs as NumPy would run it."""
 
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -210,3 +211,47 @@ def test_an_object_whose_look_up_fails() -> None:
     thing = Strict()
     fused = fuser.fuse(lambda x: x * thing.scale, fallback="allow")
     np.testing.assert_array_equal(fused(X), X * 2)
+
+
+def test_threads_do_not_see_each_others_stand_ins() -> None:
+    """A second trace looks around when the first has put everything back."""
+    held: list[Any] = []
+    inside, going = threading.Event(), threading.Event()
+
+    def keep(x: Any) -> Any:
+        held.append(x * 2)
+        if x.ndim == 1 and not inside.is_set():
+            inside.set()
+            going.wait(0.2)
+        return x + 1
+
+    fused = fuser.fuse(keep, fallback="allow")
+    first = threading.Thread(target=fused, args=(X,))
+    first.start()
+    inside.wait(10)
+    fused(X.reshape(1, 5))
+    first.join()
+    assert held
+    assert all(type(each) is np.ndarray for each in held)
+
+
+def test_a_trace_that_waits_for_a_thread_that_traces() -> None:
+    """It ends."""
+    other = fuser.fuse(lambda x: x * 3, fallback="allow")
+
+    def wait(x: Any) -> Any:
+        worker = threading.Thread(target=other, args=(X,))
+        worker.start()
+        worker.join()
+        return x + 1
+
+    np.testing.assert_array_equal(fuser.fuse(wait, fallback="allow")(X), X + 1)
+
+
+def test_a_fused_function_compiled_during_a_trace_stays_compiled() -> None:
+    """Its machine code is not let go of with the attributes that hold it."""
+    inner = fuser.fuse(lambda x: x * 3, fallback="allow")
+    outer = fuser.fuse(lambda x: x + inner(X), fallback="allow")
+    for _ in range(3):
+        np.testing.assert_array_equal(outer(X), X + X * 3)
+        np.testing.assert_array_equal(inner(X), X * 3)
