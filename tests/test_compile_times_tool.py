@@ -1,5 +1,8 @@
 """tools/compile_times.py: the compile times beside their aims."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from tests.tree import tool
@@ -20,3 +23,13 @@ def test_every_figure_is_measured_in_new_processes() -> None:
 def test_the_exponent_is_the_slope_in_logarithms() -> None:
     """Times that grow with the square have exponent 2."""
     assert tool("compile_times").exponent((1, 2, 4), (3.0, 12.0, 48.0)) == pytest.approx(2)
+
+
+def test_figures_are_kept_with_the_machine(tmp_path: Path) -> None:
+    """As they were measured, and what NumPy took."""
+    tools = tool("compile_times")
+    tools.keep(tmp_path / "compile.json", [tools.Figure("gelu, cold", 29.5, 30, "ms")], 0.06)
+    kept = json.loads((tmp_path / "compile.json").read_text())
+    assert kept["figures"] == [{"name": "gelu, cold", "value": 29.5, "aim": 30, "unit": "ms"}]
+    assert kept["import_numpy_s"] == 0.06
+    assert kept["machine"]["cpu"]

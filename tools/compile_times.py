@@ -1,4 +1,4 @@
-"""Compile times beside their aims: `python tools/compile_times.py [--runs N]`.
+"""Compile times beside their aims: `python tools/compile_times.py [--runs N] [FILE]`.
 
 Four figures, each from processes of its own that begin with nothing kept, medians of the runs:
 
@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import log
 from pathlib import Path
 from statistics import linear_regression, median
@@ -155,10 +155,23 @@ def measure(runs: int, lengths: Sequence[int] = LENGTHS) -> list[Figure]:
     ]
 
 
+def keep(record: Path, figures: Sequence[Figure], numpy_s: float) -> None:
+    """Write the figures and what they were measured on."""
+    sys.path.insert(0, str(ROOT))
+    from fuser.suites import machine  # a process that measures loads nothing of it
+
+    found = {
+        "machine": asdict(machine.describe_machine()), "packages": machine.package_versions(),
+        "import_numpy_s": numpy_s, "figures": [asdict(figure) for figure in figures],
+    }  # fmt: skip
+    record.write_text(json.dumps(found, indent=1) + "\n")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the figures beside their aims; 1 if one is missed."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--runs", type=int, default=7, help="processes for each figure")
+    parser.add_argument("record", nargs="?", type=Path, help="keeps the figures, as JSON")
     options = parser.parse_args(arguments)
     figures = measure(options.runs)
     with tempfile.TemporaryDirectory() as folder:
@@ -167,6 +180,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"{'':<42} {'measured':>8} {'':<9} {'at most':>8}")
     for figure in figures:
         print(figure)
+    if options.record:
+        keep(options.record, figures, numpy_s)
     return 0 if all(figure.value <= figure.aim for figure in figures) else 1
 
 
