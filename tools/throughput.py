@@ -1,7 +1,7 @@
 """How fast large arrays are computed: the fuser, its peers and the machine's ceilings, in one run.
 
-    python tools/throughput.py reports/recorded/throughput.json --budget-s 1200
-    python tools/throughput.py reports/recorded/reductions.json --set rows --budget-s 1500
+    python tools/throughput.py record.json --budget-s 1200
+    python tools/throughput.py record.json --set rows --budget-s 1500
 
 Every runner lives in a process of its own and holds the same inputs. What a runner wants converted
 is converted beforehand, but for arrays with gaps: a copy of those is part of its call. For each
