@@ -7,21 +7,16 @@ import pytest
 
 import fuser
 from fuser import config
-from fuser.backends.cpu import costs, reduction_forms
+from tests.backends.cpu.long_rows import small_cache  # noqa: F401 - a fixture is found by its name
 from tests.backends.cpu.test_totals import form_of
 
 GENERATOR = np.random.default_rng(6)
 
 
+@pytest.mark.usefixtures("small_cache")
 @pytest.mark.parametrize("rows", [1, 3, 70])
-def test_rows_longer_than_the_cache(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_longer_than_the_cache(rows: int) -> None:
     """Merged from parts, whose results are noted for the totals; whatever the threads."""
-    monkeypatch.setattr(reduction_forms, "ROW_CACHE_BYTES", 0)
-    monkeypatch.setattr(reduction_forms, "PART", 1 << 10)
-    monkeypatch.setattr(reduction_forms, "CUT", 1 << 8)
-    monkeypatch.setattr(reduction_forms, "LONG_PART_BYTES", 1 << 12)
-    monkeypatch.setattr(costs, "THREAD_NS", 1)
-    fuser.clear_caches()
 
     def losses(x: Any, y: Any) -> Any:
         m = x.max(-1, keepdims=True)
@@ -43,4 +38,3 @@ def test_rows_longer_than_the_cache(rows: int, monkeypatch: pytest.MonkeyPatch) 
             np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-5)
     assert len(found) == 1
     assert form_of(fused, x, y) == "long split"
-    fuser.clear_caches()

@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+import pytest
 
 import fuser
 from fuser import backend
@@ -312,3 +313,16 @@ def _forget() -> None:
 def reason_to_skip() -> str | None:
     """The double needs a C++ compiler."""
     return None if find("cxx") else "no C++ compiler on the PATH: apt install g++"
+
+
+def for_a_file() -> Any:
+    """A fixture for a file of tests: the double is installed for as long as they run."""
+
+    @pytest.fixture(scope="module", autouse=True)
+    def cupy() -> Iterator[Any]:
+        if reason := reason_to_skip():
+            pytest.skip(reason)
+        with installed() as double:
+            yield double
+
+    return cupy

@@ -6,7 +6,6 @@ The host compiles and executes the kernels; the shared suite and the tests for d
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -30,14 +29,7 @@ from tests.backends.gpu.test_gpu_device import (
     test_programs_mean_what_numpy_means as test_programs_mean_what_numpy_means,
 )
 
-
-@pytest.fixture(scope="module", autouse=True)
-def cupy() -> Iterator[Any]:
-    """The double, for as long as this file's tests run."""
-    if reason := fake_cupy.reason_to_skip():
-        pytest.skip(reason)
-    with fake_cupy.installed() as double:
-        yield double
+cupy = fake_cupy.for_a_file()
 
 
 class TestGPUFusionOnTheHost(_OnDevice):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,14 +14,7 @@ from tests.backends.gpu import fake_cupy
 
 Function = Callable[..., Any]
 
-
-@pytest.fixture(scope="module", autouse=True)
-def cupy() -> Iterator[Any]:
-    """The double, for as long as this file's tests run."""
-    if reason := fake_cupy.reason_to_skip():
-        pytest.skip(reason)
-    with fake_cupy.installed() as double:
-        yield double
+cupy = fake_cupy.for_a_file()
 
 
 def numbers(*shape: int, seed: int = 0) -> Any:
