@@ -3,6 +3,7 @@
 import ctypes
 import os
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -70,6 +71,44 @@ def test_a_forked_child_makes_workers_of_its_own() -> None:
     if child == 0:
         good = np.array_equal(_call(2, x, x), expected)
         os._exit(0 if good else 1)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+def test_workers_leave_the_processor_of_a_caller() -> None:
+    """They get what the caller may use but for its processor; nothing where that is all it has."""
+    x = np.random.default_rng(4).normal(size=400_000)
+    _call(2, x, x)
+    team = workers.workers()
+    assert team is not None
+    deadline_s = time.monotonic() + 60
+    while not (tasks := team.tasks()) and time.monotonic() < deadline_s:
+        time.sleep(0.001)  # a worker tells its number when it begins
+    assert tasks
+    allowed = os.sched_getaffinity(0)
+    try:
+        for processor in sorted(allowed):
+            team.leave(processor)
+            expected = allowed - {processor} or allowed
+            assert all(os.sched_getaffinity(task) == expected for task in tasks)
+            team.leave(-1)
+            assert all(os.sched_getaffinity(task) == expected for task in tasks)
+            assert np.array_equal(_call(2, x, x), _cubic(x, x))
+    finally:
+        for task in team.tasks():
+            os.sched_setaffinity(task, allowed)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
+def test_a_forked_child_moves_no_worker_of_its_parent() -> None:
+    """It knows no workers until it has its own."""
+    x = np.random.default_rng(5).normal(size=400_000)
+    _call(2, x, x)
+    team = workers.workers()
+    assert team is not None
+    child = os.fork()
+    if child == 0:
+        os._exit(len(team.tasks()))
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0
 
