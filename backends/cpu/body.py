@@ -85,6 +85,17 @@ def literal(scalar: str, bits: int) -> str:
     return str(signed)
 
 
+def constant_of(value: Value) -> float | None:
+    """The number that every lane of a float or double is known to be, or None."""
+    if value.scalar not in ("float", "double"):
+        return None
+    digits = value.text.removeprefix(f"splat ({value.scalar} ").removesuffix(")")
+    if not digits.startswith("0x"):
+        return None
+    (number,) = struct.unpack("<d", struct.pack("<Q", int(digits, 16)))
+    return float(number)
+
+
 def float_bits(scalar: str, value: float) -> int:
     """Return the bits of `value` rounded once to the floating type `scalar`."""
     with np.errstate(over="ignore", under="ignore"):

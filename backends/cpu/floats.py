@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from fuser.backends.cpu.body import Body, Value
+from fuser.backends.cpu.body import Body, Value, constant_of
 from fuser.backends.cpu.elementary.table import ELEMENTARY
 
 #: (body, dtype name of the operands, operands) -> result
@@ -123,6 +123,10 @@ def scaled(factor: float) -> Spelling:
     return lambda b, dtype, x: b.op("fmul", x, b.fconst(x, factor))
 
 
+#: Divisors whose quotients do not overflow.
+_POWERS = {2.0**k for k in range(11)}
+
+
 def fmod(b: Body, dtype: str, x: Value, y: Value) -> Value:
     """C's fmod: exact. Small quotients in the vector, others by the C library.
 
@@ -151,8 +155,14 @@ def fmod(b: Body, dtype: str, x: Value, y: Value) -> Value:
 
 def remainder(b: Body, dtype: str, x: Value, y: Value) -> Value:
     """Python's remainder: the sign of the divisor; as NumPy's npy_divmod."""
-    mod = fmod(b, dtype, x, y)
     zero = b.fconst(x, 0.0)
+    if b.features.fma and (known := constant_of(y)) in _POWERS:
+        # The quotient is exact, and so is all but the last sum, which NumPy rounds likewise.
+        # Only that of the least negative numbers is not: it is rounded up to zero.
+        quotient = b.intrinsic("llvm.floor", b.op("fmul", x, b.fconst(x, 1.0 / known)))
+        rest = b.fma(b.op("fneg", quotient), y, x)
+        return b.select(b.compare("fcmp olt", rest, zero), b.op("fadd", rest, y), rest)
+    mod = fmod(b, dtype, x, y)
     signs = b.op("xor", b.compare("fcmp olt", y, zero), b.compare("fcmp olt", mod, zero))
     fixed = b.select(signs, b.op("fadd", mod, y), mod)
     exact = b.intrinsic("llvm.copysign", zero, y)

@@ -138,11 +138,11 @@ done:
 define void @spread(i32 %here) {{
 entry:
   %set = alloca [{set_bytes} x i8], align 8
-  %last = load i32, ptr @apart
+  %last = load atomic i32, ptr @apart monotonic, align 4
   %known = icmp eq i32 %here, %last
   br i1 %known, label %done, label %ask
 ask:
-  store i32 %here, ptr @apart
+  store atomic i32 %here, ptr @apart monotonic, align 4
   %bytes = call i64 (i64, ...) @syscall(i64 {getaffinity}, i32 0, i64 {set_bytes}, ptr %set)
   %byte = lshr i32 %here, 3
   %wide = zext i32 %byte to i64
@@ -183,6 +183,7 @@ entry:
   %row = sub i64 %number, 1
   %entry.place = getelementptr i32, ptr @tasks, i64 %row
   store atomic i32 %task.number, ptr %entry.place release, align 4
+  store atomic i32 -1, ptr @apart seq_cst, align 4  ; it is to leave, too
   br label %loop
 loop:
   %seen = phi i32 [ %first, %entry ], [ %now, %next ]

@@ -7,23 +7,12 @@ C library.
 
 from __future__ import annotations
 
-import struct
-
-from fuser.backends.cpu.body import Body, Value
+from fuser.backends.cpu.body import Body, Value, constant_of
 from fuser.backends.cpu.elementary.kit import absolute
 
 GREATEST = 2.5
 RANGE = {"float": 120.0, "double": 1000.0}
 """Powers whose exponents of two are below this are computed here."""
-
-
-def constant_of(value: Value) -> float | None:
-    """The number that a floating constant stands for, or None."""
-    text = value.text.removeprefix(f"splat ({value.scalar} ").removesuffix(")")
-    if value.scalar not in RANGE or not text.startswith("0x"):
-        return None
-    (number,) = struct.unpack("<d", struct.pack("<Q", int(text, 16)))
-    return float(number)
 
 
 def half_of(b: Body, value: Value) -> float | None:

@@ -7,8 +7,8 @@ import pytest
 
 import fuser
 from fuser.backends.cpu.accuracy import ulp_errors
-from fuser.backends.cpu.body import BASELINE, Body, Features, Module, Value
-from fuser.backends.cpu.elementary.half_powers import constant_of, half_of
+from fuser.backends.cpu.body import BASELINE, Body, Features, Module, Value, constant_of
+from fuser.backends.cpu.elementary.half_powers import half_of
 
 ENDS = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, -2.5, 1e-30, 1e30, 5e-324, 1e-310, 1e300]
 
