@@ -103,7 +103,7 @@ REASONS: dict[str, tuple[str, str]] = {
         "Pass random numbers, clocks and counters in as arguments.",
     ),
     "side-effect": (
-        "the function changes something beside its arguments, which a fused call would not",
+        "the function changes something beside its arrays, which a fused call would not",
         "Return what it changes, or change it outside of the fused function.",
     ),
     "value-guards": (
@@ -115,8 +115,8 @@ REASONS: dict[str, tuple[str, str]] = {
         "Write before other arrays look at the same memory, or into a copy.",
     ),
     "write-into-constant": (
-        "the function writes results into an array that no argument gave",
-        "Make the array with np.zeros_like, np.empty_like or np.full_like of an argument.",
+        "the function writes results into an array that is no argument, and no result of one",
+        "Pass it as an argument, or make it with np.zeros_like or np.full_like of an argument.",
     ),
     "where-without-out": (
         "where= without out= leaves elements unset",

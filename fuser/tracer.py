@@ -9,7 +9,7 @@ import numpy as np
 
 from fuser import externs, infer
 from fuser.admitted import check_row, is_known, traced_for
-from fuser.call_keys import leaf_names
+from fuser.call_keys import changed_argument, leaf_names
 from fuser.canonical import canonical, written
 from fuser.dims import Dim
 from fuser.errors import Unsupported, user_line
@@ -222,6 +222,8 @@ class Tracing(Lengths):
             # The function may go on with the array itself, which nothing has been written to.
             raise Unsupported("write-into-constant", f"np.{name}", "an array made by NumPy alone")
         array = target if isinstance(target, TracedArray) else self.operand(target)
+        if isinstance(target, np.generic) or (isinstance(array, TracedArray) and array.generic):
+            raise TypeError("return arrays must be of ArrayType")
         if not isinstance(array, TracedArray):
             raise Unsupported("unsupported-argument", f"np.{name}", "out= is not an array")
         old = array.node
@@ -367,4 +369,7 @@ def _trace(function: Callable[..., Any], tree: Any, leaves: Sequence[Any], repla
     result = traced(function, tracing)(*args, **kwargs)
     if tracing.failed is not None:  # the function has caught it: control flow by values
         raise tracing.failed
+    if (changed := changed_argument(function, tree, (args, kwargs), stand_ins)) is not None:
+        name = str(getattr(function, "__name__", "function"))
+        raise Unsupported("side-effect", name, f"what {changed} holds", "")
     return tracing.finish(result)

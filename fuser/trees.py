@@ -59,6 +59,30 @@ def spell(structure: Any) -> Any:
     return (kind.__name__, *(spell(part) for part in structure))
 
 
+def changed_part(structure: Any, tree: Any, leaves: Sequence[Any], name: str = "") -> str | None:
+    """Which list or dict no longer holds what `unflatten` put into it; None where all do.
+
+    Args:
+        structure: how the leaves nest.
+        tree: what `unflatten` made, and a function may have changed.
+        leaves: what it was made of.
+        name: of the whole, see `names`.
+    """
+    if type(structure) is Leaf:
+        return None if tree is leaves[structure.index] else name
+    if type(structure) is not type(tree) or len(structure) != len(tree):
+        return name
+    if type(structure) is dict:
+        if list(structure) != list(tree):
+            return name
+        pairs = [(structure[key], tree[key], f"{name}[{key!r}]") for key in structure]
+    else:
+        both = zip(structure, tree, strict=True)
+        pairs = [(one, other, f"{name}[{place}]") for place, (one, other) in enumerate(both)]
+    found = (changed_part(one, other, leaves, part) for one, other, part in pairs)
+    return next((part for part in found if part is not None), None)
+
+
 def names(structure: Any, prefix: str = "") -> Iterator[str]:
     """A readable name for each leaf, in order: `args[0].weights`."""
     kind = type(structure)

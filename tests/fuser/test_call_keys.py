@@ -27,3 +27,14 @@ def test_names_of_parameters() -> None:
     """None where they cannot be known."""
     assert parameter_names(lambda x, out: x) == ("x", "out")
     assert parameter_names(np.add.__call__) == () or parameter_names(np.add.__call__)
+
+
+def test_values_that_cannot_be_hashed_are_keys_by_identity() -> None:
+    """A buffer's hash raises another error than a list's."""
+    keep: list[Any] = []
+    buffer = memoryview(bytearray(8))
+    structure, leaves = trees.flatten((buffer, {1, 2}))
+    one = signature(structure, leaves, keep)
+    assert one == signature(structure, leaves, keep)
+    assert one != signature(structure, [memoryview(bytearray(8)), leaves[1]], keep)
+    assert keep[0] is buffer

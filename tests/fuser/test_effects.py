@@ -1,5 +1,6 @@
 """What a function changes outside of itself: such a call runs as NumPy would run it."""
 
+import copy
 import threading
 from dataclasses import dataclass
 from typing import Any
@@ -255,3 +256,61 @@ def test_a_fused_function_compiled_during_a_trace_stays_compiled() -> None:
     for _ in range(3):
         np.testing.assert_array_equal(outer(X), X + X * 3)
         np.testing.assert_array_equal(inner(X), X * 3)
+
+
+def _set(weights: Any, gradients: Any) -> None:
+    for name in weights:
+        weights[name] = weights[name] - gradients[name]
+
+
+def _append(arrays: Any) -> Any:
+    arrays.append(arrays[0] * 2)
+    return [array + 1 for array in arrays]
+
+
+def _pop(arrays: Any, *, options: Any) -> Any:
+    return arrays[0] * options.pop("scale", 3.0)
+
+
+def _swap(pair: Any) -> Any:
+    pair[0], pair[1] = pair[1], pair[0]
+    return pair[0] - pair[1]
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "options", "found"),
+    [
+        (_set, ({"w": X, "b": X[:2]}, {"w": X + 1, "b": X[:2] * 3}), {}, "what weights['w'] holds"),
+        (_append, ([X, X * X],), {}, "what arrays holds"),
+        (_pop, ((X,),), {"options": {"scale": 2.0}}, "what options holds"),
+        (_swap, ([X, X * X],), {}, "what pair[0] holds"),
+    ],
+)
+def test_lists_and_dicts_of_arguments_hold_what_the_plain_function_leaves(
+    function: Any, arguments: Any, options: Any, found: str
+) -> None:
+    """Entries set, added and taken away; such calls run as NumPy runs them."""
+    fused = fuser.fuse(function, fallback="allow")
+    wanted = copy.deepcopy((arguments, options))
+    expected = function(*wanted[0], **wanted[1])
+    for _ in range(2):
+        given = copy.deepcopy((arguments, options))
+        assert repr(fused(*given[0], **given[1])) == repr(expected)
+        assert repr(given) == repr(wanted)
+    assert [(r.code, r.found) for r in fused.fallbacks] == [("side-effect", found)]
+
+
+def test_entries_of_dicts_are_changed_in_place_by_kernels() -> None:
+    """`weights[name] -= …` stores the same array again: nothing but arrays change."""
+
+    def step(weights: Any, gradients: Any) -> None:
+        for name in weights:
+            weights[name] -= 0.5 * gradients[name]
+
+    fused = fuser.fuse(step, fallback="error")
+    for _ in range(2):
+        weights = {"w": X.copy(), "b": X[:2].copy()}
+        arrays = list(weights.values())
+        assert fused(weights, {"w": X, "b": X[:2]}) is None
+        np.testing.assert_array_equal(weights["w"], X * 0.5)
+        assert next(iter(weights.values())) is arrays[0]

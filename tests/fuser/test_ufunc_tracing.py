@@ -52,3 +52,11 @@ def test_products_of_vectors_are_sums(dtype: str) -> None:
     np.testing.assert_allclose(float(found), float(wanted), rtol=2e-2, atol=1e-2 * 50)
     with pytest.raises(ValueError, match="matmul"):
         fuser.fuse(lambda a, b: a @ b, fallback="allow")(x[0], y[0][1:])
+
+
+def test_a_numpy_scalar_is_no_place_for_results() -> None:
+    """`out=` of a NumPy scalar, which is no array: NumPy's own error."""
+    fused = fuser.fuse(lambda x, y: np.multiply(x, y, out=y), fallback="allow")
+    with pytest.raises(TypeError, match="must be of ArrayType"):
+        fused(np.float64(3), np.float64(4))
+    assert fused(np.float64(3), np.full((), 4.0)) == 12.0
