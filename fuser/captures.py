@@ -35,7 +35,9 @@ from fuser.records import record
 ABSENT = object()
 _SCALARS = (int, float, complex, bool, str, bytes, type(None), np.generic)
 _STABLE = frozenset(
-    "numpy math cmath fuser cupy scipy builtins typing functools itertools operator".split()
+    "numpy math cmath fuser cupy scipy builtins typing functools itertools operator "
+    "abc bisect collections contextlib copy dataclasses enum heapq inspect numbers re statistics "
+    "string types".split()
 )
 _MAKERS = frozenset(
     "__init__ __new__ __post_init__ __init_subclass__ __del__ __repr__ __str__ __format__ "
@@ -43,6 +45,17 @@ _MAKERS = frozenset(
 )
 _LIMIT = 1000
 _STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
+#: Instructions that name globals -> by how much their argument is shifted.
+_GLOBAL_NAMES = {
+    dis.opmap[name]: shift
+    for name, shift in {
+        "LOAD_GLOBAL": 1, "LOAD_NAME": 0, "STORE_GLOBAL": 0, "DELETE_GLOBAL": 0,
+        "LOAD_FROM_DICT_OR_GLOBALS": 0,
+    }.items()
+    if name in dis.opmap
+}  # fmt: skip
+#: Built-in functions that look up names which the code has as text.
+_BY_TEXT = frozenset("globals vars eval exec __builtins__".split())
 
 
 @record
@@ -176,9 +189,13 @@ class _Collector:
         if id(thing.__code__) in self._seen:
             return
         self._seen.add(id(thing.__code__))
+        if _root(thing.__module__) in _STABLE and _root(thing.__globals__) in _STABLE:
+            return
         self.functions.append(thing)
         names = _names(thing.__code__)
         self.names |= names
+        if _BY_TEXT.isdisjoint(names):
+            names = _global_names(thing.__code__)
         for name in sorted(names):
             if name in thing.__globals__ and not hasattr(builtins, name):
                 self.value(thing.__globals__, name, thing.__globals__[name])
@@ -323,6 +340,27 @@ def _stored(code: CodeType) -> set[str]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             found |= _stored(constant)
+    return found
+
+
+def _root(place: Any) -> str:
+    """The package that a module's name, or its namespace, belongs to."""
+    name = place.get("__name__") if isinstance(place, dict) else place
+    return str(name).partition(".")[0]
+
+
+def _global_names(code: CodeType) -> set[str]:
+    """Names of globals alone: `x.copy()` reads no global that is called `copy`."""
+    found: set[str] = set()
+    text, above = code.co_code, 0
+    for place in range(0, len(text), 2):
+        operation, argument = text[place], text[place + 1] | above
+        above = argument << 8 if operation == dis.EXTENDED_ARG else 0
+        if (shift := _GLOBAL_NAMES.get(operation)) is not None:
+            found.add(code.co_names[argument >> shift])
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            found |= _global_names(constant)
     return found
 
 

@@ -3,6 +3,8 @@
 import dataclasses
 import enum
 import random
+import re
+import sys
 import time
 import types
 from collections.abc import Callable
@@ -12,6 +14,7 @@ import numpy as np
 import pytest
 
 import fuser
+from fuser.captures import find_guards
 from tests.fuser.comparing import compare
 
 ONES = np.ones(3)
@@ -292,3 +295,34 @@ def test_functions_that_change_their_surroundings_are_refused(function: Any, cha
     assert [reason.code for reason in fused.fallbacks] == ["side-effect"]
     assert fused.fallbacks[0].found == changed
     assert (first != second).all()
+
+
+def test_methods_of_arrays_are_no_globals() -> None:
+    """`x.copy()` reads nothing of a module `copy` that the file imports, nor of what that names."""
+    space = {"copy": sys.modules["copy"], "sum": None, "np": np, "size": [1]}
+    exec("def function(x):\n    return x.copy().sum() + x.size\n", space)
+    assert find_guards(space["function"]) == []  # type: ignore[arg-type]
+    exec("def function(x):\n    return copy.copy(x) * size[0]\n", space)
+    assert [guard.name for guard in find_guards(space["function"])] == ["size"]  # type: ignore[arg-type]
+    check(eval("lambda x: x * globals()['size'][0]", space), lambda: space.update(size=[3]))
+
+
+def test_globals_beyond_the_256th_name() -> None:
+    """Instructions whose argument takes two bytes."""
+    space: dict[str, Any] = {f"g{place}": float(place) for place in range(300)}
+    total = " + ".join(space)
+    exec(f"def function(x):\n    return x * ({total})\n", space)
+    check(space["function"], lambda: space.update(g299=0.5))
+
+
+def test_what_the_fuser_itself_stores_is_no_change_of_the_function() -> None:
+    """A function that uses `re`, whose cache is used while it is traced."""
+
+    def function(x: Any, name: str) -> Any:
+        y = x.copy()
+        y[1:] = y[1:] * len(re.findall("a", name))
+        return y[:-1] + x[1:]
+
+    re.purge()
+    fused = fuser.fuse(function, fallback="error")
+    np.testing.assert_array_equal(fused(ONES, "banana"), function(ONES, "banana"))
