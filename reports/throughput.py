@@ -6,7 +6,9 @@
 A ratio is a peer's time over ours, paired round by round; its interval is Student's t over the
 rounds of one run, so it covers the noise of that run and not differences between runs. The share
 is that of the ceiling: the C loop's time where that is well above what moving the bytes takes,
-else the bytes over the memory's measured speed; over ours into an array that is there.
+else the bytes over the memory's measured speed, sampled beside ours in every round and paired like
+a peer's; over ours into an array that is there. A ceiling's threads have a processor each; peers
+run as they come.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import pandas as pd
 
 from fuser.reports.statistics import geometric_mean, t_interval
 
-OURS, CEILING, INTO = "fused", "c", "into"
+OURS, CEILING, MEMORY, INTO = "fused", "c", "memory", "into"
 LARGE_BYTES = 64_000_000
 COMPUTE_BOUND = 1.3
 """A C loop this many times slower than moving its bytes is bound by its arithmetic."""
@@ -57,18 +59,26 @@ def paired(theirs: list[float], ours: list[float]) -> tuple[float, float, float]
     return float(np.exp(middle)), float(np.exp(low + shift)), float(np.exp(high + shift))
 
 
-def ceiling_s(cell: Mapping[str, Any]) -> tuple[float, str]:
-    """The least time that a cell could take, and what bounds it."""
-    ours, speed = cell["rows"][OURS], cell["bandwidth"]
+def ceiling_s(cell: Mapping[str, Any]) -> tuple[list[float], str]:
+    """The least times that a cell could take, round by round, and what bounds it.
+
+    Records of before kept one speed of the memory for each size, not one for each round.
+    """
+    ours = cell["rows"][OURS]
     read, written = ours["input_bytes"], ours["output_bytes"]
-    if "copy" not in speed:  # no compiler, no ceiling
-        return float("nan"), ""
     by = "read" if read > 6 * written else "triad" if read > 1.5 * written else "copy"
-    memory_s = (read + written) / speed[by]
+    memory = cell["rows"].get(MEMORY, {})
+    if "seconds" in memory:
+        share = (read + written) / memory["bytes"][by]
+        least_s = [share * each for each in memory["seconds"][by]]
+    elif by in cell.get("bandwidth", {}):
+        least_s = [(read + written) / cell["bandwidth"][by]]
+    else:  # no compiler, no ceiling
+        return [], ""
     c = cell["rows"].get(CEILING, {}).get("seconds", {}).get("fresh")
-    if c and float(np.median(c)) > COMPUTE_BOUND * memory_s:
-        return float(np.median(c)), "C"
-    return memory_s, by
+    if c and float(np.median(c)) > COMPUTE_BOUND * float(np.median(least_s)):
+        return list(c), "C"
+    return least_s, by
 
 
 def table(record: Mapping[str, Any]) -> pd.DataFrame:
@@ -84,10 +94,10 @@ def table(record: Mapping[str, Any]) -> pd.DataFrame:
         peers = {
             name: row["seconds"]
             for name, row in cell["rows"].items()
-            if name not in (OURS, CEILING) and row.get("seconds")
+            if name not in (OURS, CEILING, MEMORY) and row.get("seconds")
         }
         if not peers:
-            rows.append({**head, "best": "no peer was measured"})
+            rows.append({**head, "best": f"no peer was measured ({_reasons(cell)})"})
             continue
         fresh = {name: times["fresh"] for name, times in peers.items()}
         best = min(fresh, key=lambda name: float(np.median(fresh[name])))
@@ -96,16 +106,26 @@ def table(record: Mapping[str, Any]) -> pd.DataFrame:
         our_into = ours.get(INTO, ours["fresh"])  # a number goes into no array
         ratio, low, high = paired(fresh[best], ours["fresh"])
         least_s, bound = ceiling_s(cell)
+        better = min(our_into, ours["fresh"], key=lambda times: float(np.median(times)))
         rows.append({
             **head, "output_bytes": cell["rows"][OURS]["output_bytes"],
             "fresh_ms": 1e3 * np.median(ours["fresh"]), "best": best, "ratio": ratio,
             "low": low, "high": high, "into_ms": 1e3 * np.median(our_into),
             "best_into": best_into,
             "into_ratio": float(np.median(into[best_into]) / np.median(our_into)),
-            "share": float(least_s / min(np.median(our_into), np.median(ours["fresh"]))),
+            "share": paired(least_s, better)[0] if least_s else np.nan,
             "bound": bound,
         })  # fmt: skip
     return pd.DataFrame(rows)
+
+
+def _reasons(cell: Mapping[str, Any]) -> str:
+    """Why peers have no time."""
+    return ", ".join(
+        f"{name}: {row['reason']}"
+        for name, row in cell["rows"].items()
+        if name not in (OURS, CEILING, MEMORY) and "reason" in row
+    )
 
 
 def _shape(cell: Mapping[str, Any]) -> str:

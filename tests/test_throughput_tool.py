@@ -31,7 +31,10 @@ def test_one_cell_is_measured_once(tmp_path: Path) -> None:
     found = json.loads(record.read_text(encoding="utf-8"))
     assert set(found["cells"]) == {"gelu_bias-float32-16384", "gelu_bias-float64-16384"}
     for cell in found["cells"].values():
-        assert set(cell["bandwidth"]) == {"copy", "triad", "read"}
+        memory = cell["rows"]["memory"]
+        assert set(memory["seconds"]) == set(memory["bytes"]) == {"copy", "triad", "read"}
+        counts = {len(cell["rows"][name]["seconds"]["fresh"]) for name in ("fused", "c")}
+        assert counts == {len(memory["seconds"]["copy"])}
         for name, forms in (("fused", {"fresh", "into"}), ("c", {"fresh"})):
             assert set(cell["rows"][name]["seconds"]) == forms, cell["rows"][name]
         assert "seconds" in cell["rows"]["eager"]

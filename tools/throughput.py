@@ -37,7 +37,7 @@ from throughput_sets import SETS, Cell  # noqa: E402 - both are put on the path 
 from fuser.suites import machine  # noqa: E402
 
 SERVER = Path(__file__).with_name("throughput_server.py")
-OURS, CEILING = "fused", "c"
+OURS, CEILING, MEMORY = "fused", "c", "memory"
 FAR_BEHIND = 1.5
 """A peer this many times slower than the best one of a cell is timed once."""
 HOPELESS, JUDGED_ELEMENTS = 3.0, 1 << 22
@@ -57,14 +57,21 @@ PAUSE_S = 0.003
 """Between two runners: the first one's threads stop spinning."""
 ENVIRONMENT = {"OPENBLAS_THREAD_TIMEOUT": "20"}
 """Idle threads of OpenBLAS would spin for 2^26 cycles, far beyond the pause, on others' time."""
+BOUND = {"OMP_PROC_BIND": "true"}
+"""Of the ceilings: each thread has a processor of its own, whatever the kernel does on waking."""
+COMPILING, LARGE_BYTES = 3, 1 << 27
+"""What is compiled first has so many times the limit; larger arrays have more in proportion."""
 
 
 class Client:
     """One server process, started anew where one has been ended."""
 
-    def __init__(self, name: str, python: str, timeout_s: float) -> None:
+    def __init__(
+        self, name: str, python: str, timeout_s: float, environment: dict[str, str] | None = None
+    ) -> None:
         """Start it; it answers when its runner is loaded."""
         self.name = name
+        self._environment = {**os.environ, **ENVIRONMENT, **(environment or {})}
         self._command = [python, str(SERVER), name]
         self._timeout_s = timeout_s
         self._start()
@@ -72,11 +79,11 @@ class Client:
     def _start(self) -> None:
         self.process = subprocess.Popen(
             self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, text=True, env={**os.environ, **ENVIRONMENT},
+            stderr=subprocess.DEVNULL, text=True, env=self._environment,
         )  # fmt: skip
         self._read(max(self._timeout_s, LOADING_S))
 
-    def ask(self, do: str, **request: Any) -> dict[str, Any]:
+    def ask(self, do: str, patience: float = 1.0, **request: Any) -> dict[str, Any]:
         """Send a request and wait for its answer, or end the process when it is late."""
         if self.process.poll() is not None:
             self._start()
@@ -86,7 +93,7 @@ class Client:
             self.process.stdin.flush()
         except BrokenPipeError:
             return {"reason": "its process has ended"}
-        return self._read(self._timeout_s)
+        return self._read(self._timeout_s * patience)
 
     def _read(self, timeout_s: float) -> dict[str, Any]:
         """One answer: servers write whole lines."""
@@ -126,13 +133,15 @@ class Run:
         limit_s, own_s = chosen.timeout_s, 6 * chosen.timeout_s
         self.peers = [Client(name, chosen.python, limit_s) for name in peers]
         self.ours = Client(OURS, chosen.python, own_s)
-        self.c = Client(CEILING, chosen.python, own_s)
+        self.c = Client(CEILING, chosen.python, own_s, BOUND)
+        self.memory = Client(MEMORY, chosen.python, own_s, BOUND)
+        self.compiled: set[tuple[str, str, str]] = set()
         self.hopeless: dict[tuple[str, str, str], str] = {}
         self.behind: set[tuple[str, str, str]] = set()
 
     def clients(self) -> list[Client]:
         """Every server."""
-        return [self.ours, self.c, *self.peers]
+        return [self.ours, self.c, self.memory, *self.peers]
 
     def measure(self, cells: list[Cell]) -> None:
         """Measure what is not recorded yet, until the time is spent."""
@@ -166,37 +175,52 @@ class Run:
         where |= {"axes": dict(cell.axes)} if cell.axes else {}
         rows: dict[str, Any] = {}
         shared = tempfile.TemporaryDirectory(prefix="throughput-", dir=_memory())
-        speed = self.c.ask("bandwidth", array_bytes=cell.itemsize * cell.elements)
         taking: list[Client] = []
-        for client in self.clients():
-            rows[client.name] = row = self._prepared(client, where, shared.name)
+        for client in (self.ours, self.c, *self.peers):
+            rows[client.name] = row = self._prepared(client, where, shared.name, cell.itemsize)
             if "seconds" in row:
                 taking.append(client)
             taking = self._leaders(taking, rows, cell)
         shared.cleanup()
         self._forget_first(taking, rows)
+        rows[MEMORY] = self.memory.ask("passes", array_bytes=cell.itemsize * cell.elements)
+        if "calls" in rows[MEMORY]:
+            rows[MEMORY]["seconds"] = {}
+            taking.append(self.memory)
         timing_s = time.monotonic()
         for rounds in range(MOST_ROUNDS):
             now_s = time.monotonic()
             quick = rounds and (now_s - timing_s) / rounds < QUICK_ROUND_S
             if now_s - started_s > share_s and rounds >= (ENOUGH_ROUNDS if quick else LEAST_ROUNDS):
                 break
-            for client in self.random.sample(taking, len(taking)):
+            for client in self._turns(taking):
                 time.sleep(PAUSE_S)
                 _add(rows[client.name], client.ask("time", calls=rows[client.name]["calls"]))
             taking = [client for client in taking if "reason" not in rows[client.name]]
         for client in taking:
             client.ask("drop")
-        return {**where, "bandwidth": speed, "rows": rows}
+        return {**where, "rows": rows}
 
-    def _prepared(self, client: Client, where: dict[str, Any], folder: str) -> dict[str, Any]:
+    def _turns(self, taking: list[Client]) -> list[Client]:
+        """Clients in random order, ceilings next to ours: slow phases of the machine have both."""
+        near = [each for each in taking if each not in self.peers]
+        rest = [each for each in taking if each in self.peers]
+        groups = [self.random.sample(near, len(near)), *([each] for each in rest)]
+        return [each for group in self.random.sample(groups, len(groups)) for each in group]
+
+    def _prepared(
+        self, client: Client, where: dict[str, Any], folder: str, itemsize: int
+    ) -> dict[str, Any]:
         """A runner's row, with its first samples; or why it has none."""
         kind = (client.name, where["workload"], where["dtype"])
         if kind in self.hopeless:
             return {"reason": self.hopeless[kind]}
         if kind in self.behind and where["elements"] >= CLOSE_ELEMENTS:
             return {"reason": BEHIND}
-        row = client.ask("prepare", **where, folder=folder)
+        patience = max(1.0, itemsize * where["elements"] / LARGE_BYTES)
+        patience *= 1 if kind in self.compiled else COMPILING
+        self.compiled.add(kind)
+        row = client.ask("prepare", patience, **where, folder=folder)
         if "calls" in row:
             row["seconds"] = {}
             for _ in range(TRIALS):

@@ -1,10 +1,10 @@
 """Ceilings in C: the memory's speed, and a workload's formula as a loop that gcc vectorises.
 
 The formula is spelled from the traced graph and compiled with `-O3 -march=native
--ffp-contract=off -fno-math-errno -fopenmp`; mathematical functions are those of glibc's vector
-library, whose errors are at most 4 ulp, where ours are at most 2 or 3: the looser bound is the
-cheaper one, so a share of this ceiling is rather too low than too high. Formulas with views have no
-C form here; those that reduce rows are written by hand in `throughput_c_rows`.
+-ffp-contract=off -fno-math-errno -fno-trapping-math -fopenmp`; mathematical functions are those of
+glibc's vector library, whose errors are at most 4 ulp, where ours are at most 2 or 3: the looser
+bound is the cheaper one, so a share of this ceiling is rather too low than too high. Formulas with
+views have no C form here; those that reduce rows are written by hand in `throughput_c_rows`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Callable
-from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ from fuser.suites.sampling import now_s
 
 FLAGS = (
     "-O3", "-march=native", "-mprefer-vector-width=512", "-ffp-contract=off", "-fno-math-errno",
-    "-fopenmp", "-shared", "-fPIC",
+    "-fno-trapping-math", "-fopenmp", "-shared", "-fPIC",
     # gcc would join a sine and a cosine into one scalar call, which it cannot vectorise.
     *(f"-fno-builtin-{name}" for name in ("sin", "cos", "sinf", "cosf")),
 )  # fmt: skip
@@ -77,6 +76,8 @@ int64_t read_(char *t, char *a, char *b, int64_t n, int past) {
 }
 """
 PARALLEL_BYTES = 1 << 19
+PROCESSORS = len(os.sched_getaffinity(0))
+"""Before the first parallel loop binds this thread to one."""
 PASSES = {"copy": 2, "triad": 3, "read_": 1}
 
 
@@ -118,11 +119,20 @@ def spelled(node: Node, names: dict[int, str]) -> str:
         "maximum": lambda: f"{given[0]} > {given[1]} ? {given[0]} : {given[1]}",
         "minimum": lambda: f"{given[0]} < {given[1]} ? {given[0]} : {given[1]}",
         "cast": lambda: f"({kind}){given[0]}",
+        "remainder": lambda: f"{given[0]} - {given[1]} * floor{suffix}({given[0]} / {given[1]})",
         "invert": lambda: f"!{given[0]}" if node.dtype.name == "bool" else f"~{given[0]}",
     }
+    if op == "remainder" and not _is_power_of_two(node.args[1]):
+        raise NotExpressibleError("no C form of remainder by this")
     if op not in forms or node.dtype.name not in TYPES:
         raise NotExpressibleError(f"no C form of {op}")
     return forms[op]()
+
+
+def _is_power_of_two(node: Node) -> bool:
+    """Whether it is a constant by which the short form of a float's remainder is right."""
+    known = node.op.name == "constant" and node.dtype.kind == "f"
+    return known and np.frexp(float(constant_value(node)))[0] == 0.5
 
 
 def function_text(graph: Graph) -> str:
@@ -175,8 +185,7 @@ def function_text(graph: Graph) -> str:
 def use_threads(array_bytes: int) -> None:
     """All threads, or one where waking the others would cost more than the work."""
     library = ctypes.CDLL("libgomp.so.1")
-    count = len(os.sched_getaffinity(0)) if array_bytes >= PARALLEL_BYTES else 1
-    library.omp_set_num_threads(count)
+    library.omp_set_num_threads(PROCESSORS if array_bytes >= PARALLEL_BYTES else 1)
 
 
 class CFunction:
@@ -239,7 +248,7 @@ class CRows:
 
 
 class CRunner:
-    """Formulas in C, and the memory's speed."""
+    """Formulas in C."""
 
     def prepare(self, function: Callable[..., Any], arguments: Any) -> CFunction | CRows:
         """Trace and compile; formulas of rows are written by hand.
@@ -259,33 +268,50 @@ class CRunner:
         """The arguments as they are: `bind` converts them."""
         return arguments
 
-    @cache  # noqa: B019 - one runner a process
-    def bandwidth(self, array_bytes: int) -> dict[str, float]:
-        """Bytes a second of copy, triad and read with arrays of this size, of the better form."""
-        library = compiled(HEAD + MEMORY)
+
+class Memory:
+    """The memory's own speed: copy, triad, read; with ordinary stores or past the caches."""
+
+    def __init__(self) -> None:
+        """Compile."""
+        self.library = compiled(HEAD + MEMORY)
+
+    def passes(self, array_bytes: int) -> dict[str, tuple[Callable[[], Any], int]]:
+        """Calls over arrays of this size, with the bytes that each moves."""
         use_threads(array_bytes)
         size = max(64, array_bytes // 64 * 64)
         room = [np.ones(size + 64, np.uint8) for _ in range(3)]
         places = [each.ctypes.data + -each.ctypes.data % 64 for each in room]
+        given = (*map(ctypes.c_void_p, places), ctypes.c_int64(size))
         found = {}
         for name, arrays in PASSES.items():
-            run = getattr(library, name)
-            given = [*map(ctypes.c_void_p, places), ctypes.c_int64(size)]
-            best_s = min(_seconds(partial(run, *given, past)) for past in (0, 1))
-            found[name.strip("_")] = arrays * size / best_s
+            ways = [Pass(getattr(self.library, name), (*given, past), room) for past in (0, 1)]
+            found[name.strip("_")] = (min(ways, key=_seconds), arrays * size)
         return found
 
 
+class Pass:
+    """A call that keeps the memory that it works on."""
+
+    def __init__(self, run: Any, given: tuple[Any, ...], room: list[Any]) -> None:
+        """Hold all three."""
+        self.run, self.given, self.room = run, given, room
+
+    def __call__(self) -> None:
+        """Go over the memory once."""
+        self.run(*self.given)
+
+
 def _seconds(call: Callable[[], Any]) -> float:
-    """The median of some calls, each of a millisecond or more."""
+    """The least of some calls, each of a millisecond or more."""
     call()
     start_s = now_s()
     call()
     count = max(1, int(0.001 / max(now_s() - start_s, 1e-9)))
     samples = []
-    for _ in range(7):
+    for _ in range(5):
         start_s = now_s()
         for _ in range(count):
             call()
         samples.append((now_s() - start_s) / count)
-    return float(np.median(samples))
+    return min(samples)

@@ -1,7 +1,8 @@
 """One runner in a process of its own, which times it on request: JSON lines in, JSON lines out.
 
 Started by `throughput.py` as `python throughput_server.py RUNNER`. RUNNER is a name that
-`fuser.suites.runners` knows, `loops` for hand-written ones, or `c` for C and the memory's speed.
+`fuser.suites.runners` knows, `loops` for hand-written ones, `c` for C, or `memory` for the speed of
+the memory itself.
 """
 
 from __future__ import annotations
@@ -42,6 +43,10 @@ class Server:
             from throughput_c import CRunner
 
             self.runner: Any = CRunner()
+        elif name == "memory":
+            from throughput_c import Memory
+
+            self.runner = Memory()
         elif name == "loops":
             from throughput_loops import LoopsRunner
 
@@ -154,10 +159,14 @@ class Server:
             seconds = min(seconds, timed_calls(call, given, 3)[0] / 3)
         return max(1, int(LEAST_SAMPLE_S / seconds))
 
-    def bandwidth(self, array_bytes: int) -> dict[str, float]:
-        """The memory's speed with arrays of this size; only the C runner knows it."""
-        found: dict[str, float] = self.runner.bandwidth(array_bytes)
-        return found
+    def passes(self, array_bytes: int) -> dict[str, Any]:
+        """Get ready to read and write memory in arrays of this size; only `memory` can."""
+        self.drop()
+        moved = {}
+        for form, (call, moved_bytes) in self.runner.passes(array_bytes).items():
+            self.forms[form] = (call, ())
+            moved[form] = moved_bytes
+        return {"bytes": moved, "calls": {form: self._calls(form, 0.0) for form in moved}}
 
     def time(self, calls: dict[str, int]) -> dict[str, float]:
         """Seconds a call of every form."""

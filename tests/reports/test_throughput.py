@@ -45,10 +45,26 @@ def test_the_best_peer_decides_with_its_interval() -> None:
 def test_the_ceiling_is_memory_or_arithmetic() -> None:
     """A C loop that is slower than moving its bytes is what bounds the cell."""
     moved_s = 12 * (1 << 24) / 2e10
-    assert throughput.ceiling_s(cell(0.02, 0.03, moved_s)) == (pytest.approx(moved_s), "triad")
+    assert throughput.ceiling_s(cell(0.02, 0.03, moved_s)) == ([pytest.approx(moved_s)], "triad")
     assert throughput.ceiling_s(cell(0.02, 0.03, 3 * moved_s))[1] == "C"
     without = cell(0.02, 0.03, moved_s) | {"bandwidth": {"reason": "no gcc"}}
     assert np.isnan(throughput.table(record(without)).iloc[0]["share"])
+
+
+def test_a_share_is_paired_round_by_round() -> None:
+    """A slow phase of the machine has the ceiling and ours; what is left is the share."""
+    slow = [1.0, 2.0, 2.0, 1.0, 2.0]
+    made = cell(0.02, 0.03, 0.01)
+    moved = 12 << 24
+    made["rows"]["memory"] = {
+        "bytes": dict.fromkeys(("copy", "triad", "read"), moved // 2),
+        "seconds": {name: [0.005 * each for each in slow] for name in ("copy", "triad", "read")},
+    }
+    made["rows"]["fused"]["seconds"] = {"fresh": [0.02 * each for each in slow]}
+    assert throughput.ceiling_s(made) == ([pytest.approx(0.01 * each) for each in slow], "triad")
+    row = throughput.table(record(made)).iloc[0]
+    assert (row["bound"], row["share"]) == ("triad", pytest.approx(0.5))
+    assert (row["best"], row["best_into"]) == ("numba", "numba")
 
 
 def test_the_page_lists_every_cell_and_its_verdicts() -> None:
@@ -59,7 +75,7 @@ def test_the_page_lists_every_cell_and_its_verdicts() -> None:
     alone["rows"] = {name: alone["rows"][name] for name in ("fused", "c", "numexpr")}
     cells = (cell(0.010, 0.030, 0.01), cell(0.01, 0.005, 0.01, 4096), failed, alone)
     text = throughput.page(record(*cells))
-    assert "no peer was measured" in text
+    assert "no peer was measured (numexpr: not one expression)" in text
     assert "2 of 4 cells have a ratio." in text
     assert "3.00 times the best peer" in text
     assert "lies below 0.95: 1." in text
