@@ -257,8 +257,8 @@ def traffic_child(record: Record, elements: int = 1 << 30) -> None:
         run(*arrays)
         cupy.cuda.runtime.deviceSynchronize()
         # A kernel's name is that of its text, its loop nest and the variant that ran.
-        kernels = [f"{stem}_{k}_{variant}" for stem in run.source(*arrays) for k in range(8)
-                   for variant in ("narrow", "wide", "split_narrow", "split_wide")]  # fmt: skip
+        kernels = [f"{stem}_{k}_{kind}{width}" for stem in run.source(*arrays) for k in range(8)
+                   for kind in ("", "split_", "held_") for width in ("narrow", "wide")]  # fmt: skip
         planned = run.explain(*arrays).ledger.planned_bytes
         record.add("planned", workload=name, planned_bytes=planned, kernels=kernels)
         del arrays

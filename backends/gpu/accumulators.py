@@ -48,6 +48,11 @@ class Accumulator:
         return self.op.startswith("arg")
 
     @property
+    def ordered(self) -> bool:
+        """Whether merging depends on which came first: by the sign of zeros."""
+        return self.op in ("max", "min") and "float" in self.dtype
+
+    @property
     def register(self) -> str:
         """The C++ type of what is combined."""
         return cxx.REGISTER[self.dtype]
@@ -92,7 +97,7 @@ class Accumulator:
         a, i = f"a{self.number}", f"i{self.number}"
         if self.compensated:
             low = f"l{self.number}"
-            return [f"add_exactly({a}, {low}, o.{a});", f"{low} += o.{low};"]
+            return [f"{low} += o.{low};", f"add_exactly({a}, {low}, o.{a});"]
         if self.is_place:
             return [f"take_better({a}, {i}, o.{a}, o.{i}, {self._greatest()});"]
         return [f"{a} = {self._combined(a, f'o.{a}')};"]
@@ -111,7 +116,7 @@ class Accumulator:
             return f"{state}.i{self.number}"
         a = f"{state}.a{self.number}"
         if self.compensated:
-            a = f"{a} + {state}.l{self.number}"
+            a = f"corrected({a}, {state}.l{self.number})"
         rounded = self.dtype in cxx.ROUNDED and self.op in ("sum", "prod")
         return f"{cxx.ROUNDED[self.dtype]}({a})" if rounded else a
 
@@ -152,6 +157,7 @@ class State:
         merge = [line for part in self.parts for line in part.merge()]
         return "\n".join([
             f"struct __align__({self.alignment}) {self.name} {{",
+            f"    enum {{ ORDERED = {int(any(part.ordered for part in self.parts))} }};",
             *(f"    {field}" for _, field in self._fields()),
             "    __device__ __forceinline__ void start() {",
             *(f"        {line}" for line in start),

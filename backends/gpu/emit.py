@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fuser.backends.gpu import cxx
+from fuser.backends.gpu.emit_held import HELD_DEFAULTS, Held
 from fuser.backends.gpu.emit_reduction import Reduction
 from fuser.backends.gpu.geometry import BLOCK, unroll
 from fuser.backends.gpu.helpers import used_helpers
 from fuser.backends.gpu.reduction_plan import ROW_BLOCK
 from fuser.backends.gpu.section import Section, defined, from_memory, to_memory
-from fuser.backends.gpu.variants import Variant, variants_of
+from fuser.backends.gpu.stages import Stages
+from fuser.backends.gpu.variants import Variant
 from fuser.codegen import Instruction, LoopNest
 from fuser.specs import CONTIGUOUS, INVARIANT
 
@@ -38,34 +40,51 @@ def emit(nests: Sequence[LoopNest], name: str) -> str:
         Unsupported: an operation has no spelling.
     """
     several = len(nests) > 1
-    sections = [_section(nest, place, several).text() for place, nest in enumerate(nests)]
+    sections = [_section(nest, place, several) for place, nest in enumerate(nests)]
     entries = [
         _entry(name, place, nest, variant)
         for place, nest in enumerate(nests)
         for variant in variants_of(nest)
     ]
     shared = [_POOL] if any(nest.strategy != "map" for nest in nests) else []
+    if any("_held_" in entry for entry in entries):
+        shared.append(HELD_DEFAULTS)
     parts = [f"// {name}", _PROLOGUE, *shared, *used_helpers(sections), *sections, *entries]
     return "\n\n".join(parts) + "\n"
 
 
-def _section(nest: LoopNest, place: int, several: bool) -> _Map | Reduction:
-    """The writer of one nest."""
+def _section(nest: LoopNest, place: int, several: bool) -> str:
+    """One nest, in all its forms."""
     if nest.strategy == "map":
-        return _Map(nest, place, several)
-    return Reduction(nest, place, several)
+        return _Map(nest, place, several).text()
+    written = Reduction(nest, place, several)
+    if not written.plan.most_held:
+        return written.text()
+    return f"{written.text()}\n\n{Held(nest, place, several).text()}"
+
+
+def variants_of(nest: LoopNest) -> list[Variant]:
+    """The kernels of a section, by their names."""
+    kinds = [Variant()]
+    if nest.strategy != "map":
+        kinds.append(Variant(split=True))
+        if Stages(nest).most_held:
+            kinds.append(Variant(held=1))
+    return [Variant(wide, kind.split, kind.held) for kind in kinds for wide in (False, True)]
 
 
 def _entry(name: str, place: int, nest: LoopNest, variant: Variant) -> str:
     """One kernel."""
     index, offset = _TYPES[variant.wide]
-    split = "" if nest.strategy == "map" else f", {str(variant.split).lower()}"
     threads = BLOCK if nest.strategy == "map" else ROW_BLOCK
+    called, split = "section", "" if nest.strategy == "map" else f", {str(variant.split).lower()}"
+    if variant.held:
+        called, split = "held", ", HELD_VECTORS, HELD_MORE"
     return (
         f"#if {variant.condition}\n"
         f'extern "C" __global__ void __launch_bounds__({threads})\n'
         f"{variant.entry(name, place)}(const __grid_constant__ Arguments{place} a) {{\n"
-        f"    section{place}<{index}, {offset}{split}>(a);\n"
+        f"    {called}{place}<{index}, {offset}{split}>(a);\n"
         "}\n"
         "#endif"
     )

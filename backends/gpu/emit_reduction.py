@@ -23,12 +23,12 @@ from fuser.backends.gpu.stages import Stages
 from fuser.codegen import LoopNest
 from fuser.specs import CONTIGUOUS, INVARIANT
 
-#: Whether a vector is one of those that shared memory has room for.
-_FITS = "!SPLIT && at < (Index)a.kept"
-
 
 class Reduction(Section):
     """Writes a nest that reduces."""
+
+    #: whether vectors in registers are written about, which may lie beyond the row
+    holding = False
 
     def __init__(self, nest: LoopNest, place: int, several: bool) -> None:
         """Put values into stages."""
@@ -249,10 +249,10 @@ class Reduction(Section):
         share, start = ("down", "mine") if self.column else ("team", "lane")
         span = f"{share} * {times}" if times > 1 else share
         lines = [
-            f"for (Index first = begin + {start}; first < end; first += {span}) {{",
+            f"for (Index first = {self._begin()} + {start}; first < end; first += {span}) {{",
             f"    bool some[{times}];",
         ]
-        if not self.column:
+        if self._left() == "left[u]":
             lines.append(f"    int left[{times}];")
         lines += [f"    {self._lanes(f'x{k}[{times}]', k)}" for k in loads]
         unrolled = ["    #pragma unroll", f"    for (int u = 0; u < {times}; ++u) {{"]
@@ -283,7 +283,7 @@ class Reduction(Section):
     def _reads(self, stage: int, loads: list[int]) -> list[str]:
         """Vectors of elements, from memory or from where they were kept."""
         lines = []
-        if not self.column:
+        if self._left() == "left[u]":
             width = self.width
             left = f"(int)(length - at * {width})"
             lines = [f"left[u] = length - at * {width} < {width} ? {left} : {width};"]
@@ -293,8 +293,24 @@ class Reduction(Section):
             if kept.get(k, stage) == stage:  # kept once all loads are under way: `_computes`
                 lines.append(load)
             else:
-                lines += [f"if ({_FITS}) x{k}[u] = *{self._slot(k)};", f"else {load}"]
+                lines += [f"if ({self._fits()}) x{k}[u] = *{self._slot(k)};", f"else {load}"]
         return lines
+
+    def _begin(self) -> str:
+        """The first vector that a pass looks at."""
+        return "begin"
+
+    def _fits(self) -> str:
+        """Whether a vector is one of those that shared memory has room for."""
+        return "!SPLIT && at < (Index)a.kept"
+
+    def _seat(self) -> str:
+        """Its number there, of those of its row."""
+        return "at"
+
+    def _keeps(self, stage: int) -> list[int]:
+        """Operands that a stage puts there."""
+        return [k for k, first in self.plan.kept().items() if first == stage]
 
     def _slot(self, k: int) -> str:
         """Where a vector is kept in shared memory; `at` of this row or column."""
@@ -304,7 +320,7 @@ class Reduction(Section):
             units, place = "a.kept * across", "at * across + lane"
             room_text = f"{room} * blockDim.x"
         else:
-            units, place = "a.kept * teams", "mine * a.kept + at"
+            units, place = "a.kept * teams", f"mine * a.kept + {self._seat()}"
             room_text = str(room)
         before = self.plan.kept_before(k)
         skip = f" + {units} * {before}" if before else ""
@@ -347,8 +363,7 @@ class Reduction(Section):
         """Values of the elements of one vector, what they add to the states, and stores."""
         left, count = self._left(), len(self.nest.loads)
         state = self.plan.states[stage]
-        before = [f"if ({_FITS}) *{self._slot(k)} = x{k}[u];"
-                  for k, first in self.plan.kept().items() if first == stage]  # fmt: skip
+        before = [f"if ({self._fits()}) *{self._slot(k)} = x{k}[u];" for k in self._keeps(stage)]
         inside: list[str] = []
         after: list[str] = []
         for number in self.plan.needed(stage):
@@ -376,7 +391,8 @@ class Reduction(Section):
                 inside.append(part.feed(f"t{stage}[j]", value, "at"))
             else:
                 fed = part.feed(f"t{stage}", value, f"at * {self.width} + j")
-                inside.append(f"if (j < {left}) {fed}" if self.width > 1 else fed)
+                partial = self.width > 1 or self.holding
+                inside.append(f"if (j < {left}) {fed}" if partial else fed)
         for place in self.plan.stores_of(stage):
             number, desc = self.nest.stores[place]
             k = count + place

@@ -57,15 +57,15 @@ class FusedKernelCUDA(Kernel):
         """The launch plan: variant, grid, numbers to divide by, strides."""
         stages = self._stages[section]
 
-        def occupy(wide: bool, split: bool, block: int, shared: int) -> int:
-            function = self._function(section, Variant(wide, split))
+        def occupy(variant: Variant, block: int, shared: int) -> int:
+            function = self._function(section, variant)
             return self._device.blocks_each(function, block, shared)
 
         if stages is None:
             wide = geometry.needs_wide(lengths, strides)
             occupancy = geometry.Occupancy(
                 self._device.resources().multiprocessors,
-                occupy(wide, False, geometry.BLOCK, 0),
+                occupy(Variant(wide), geometry.BLOCK, 0),
             )
             plan = geometry.plan(self._nests[section], lengths, strides, occupancy)
         else:
@@ -137,7 +137,7 @@ class FusedKernelCUDA(Kernel):
 
     def _planned(self, section: int, plan: geometry.LaunchPlan) -> Function:
         """The kernel of a plan, which may have been made on another device than the current one."""
-        function = self._function(section, Variant(plan.wide, plan.split))
+        function = self._function(section, plan.variant)
         if plan.shared > getattr(function, "allowed", plan.shared):
             self._device.blocks_each(function, plan.block, plan.shared)
         return function

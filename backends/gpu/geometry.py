@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fuser.backends.gpu.cxx import itemsize
+from fuser.backends.gpu.variants import Variant
 from fuser.codegen import LoopNest
 from fuser.ops import TABLE
 from fuser.specs import CONTIGUOUS, INVARIANT
@@ -51,8 +52,8 @@ class Resources:
     shared_bytes: int
 
 
-#: (wide, split, threads of a block, shared memory in bytes) -> blocks that run at once on each
-Occupy = Callable[[bool, bool, int, int], int]
+#: (variant, threads of a block, shared memory in bytes) -> blocks that run at once on each
+Occupy = Callable[[Variant, int, int], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +61,9 @@ class LaunchPlan:
     """One loop nest's launch, without addresses and scalars.
 
     Attributes:
-        wide: use the variant with 64-bit indices.
+        variant: which kernel.
         grid: blocks.
         words: the kernel's arguments between addresses and scalars.
-        split: use the variant in which several blocks share a row.
         block: threads of a block.
         shared: bytes of shared memory that a block gets.
         phases: launches, one after another.
@@ -71,10 +71,9 @@ class LaunchPlan:
         strategy: a name, for people.
     """
 
-    wide: bool
+    variant: Variant
     grid: int
     words: bytes
-    split: bool = False
     block: int = BLOCK
     shared: int = 0
     phases: int = 1
@@ -166,7 +165,7 @@ def plan(
     packed = struct.pack(f"={len(words)}Q{len(steps)}q", *words, *steps)
     blocks = -(-work // (BLOCK * unroll(nest)))
     most = max(1, occupancy.multiprocessors * occupancy.blocks_each) * WAVES
-    return LaunchPlan(wide, min(blocks, most), packed)
+    return LaunchPlan(Variant(wide), min(blocks, most), packed)
 
 
 def _kept_strides(nest: LoopNest) -> list[list[bool]]:

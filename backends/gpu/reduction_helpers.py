@@ -6,14 +6,17 @@ from __future__ import annotations
 REDUCTION_HELPERS: dict[str, str] = {}
 
 REDUCTION_HELPERS["add_exactly"] = """\
-// high + x with what rounding lost put into low; nothing where the sum is not finite.
+// high + x with what rounding lost put into low: not a number once the sum is not finite.
 template <class T> INLINE void add_exactly(T& high, T& low, T x) {
     const T total = high + x;
     const T part = total - high;
-    const T lost = (high - (total - part)) + (x - part);
-    low += lost == lost ? lost : (T)0;
+    low += (high - (total - part)) + (x - part);
     high = total;
 }"""
+
+REDUCTION_HELPERS["corrected"] = """\
+// A sum with what its additions lost.
+template <class T> INLINE T corrected(T high, T low) { return low == low ? high + low : high; }"""
 
 REDUCTION_HELPERS["sum_of"] = """\
 // N numbers, halves first.
@@ -54,11 +57,12 @@ template <class S> INLINE S exchange(const S& mine, int apart) {
 }"""
 
 REDUCTION_HELPERS["combine_lanes"] = """\
-// The states of `count` neighbouring lanes, merged in their order: all of them get the result.
+// The states of `count` neighbouring lanes, merged in their order where that tells: all of them
+// get the same result.
 template <class S> INLINE void combine_lanes(S& s, unsigned int count) {
     for (unsigned int apart = 1; apart < count; apart *= 2) {
         S other = exchange(s, apart);
-        if (threadIdx.x & apart) {
+        if (S::ORDERED && (threadIdx.x & apart)) {
             other.merge(s);
             s = other;
         } else {
@@ -72,13 +76,12 @@ REDUCTION_HELPERS["combine_row"] = """\
 template <class S> INLINE void combine_row(S& s, unsigned int team, S* room) {
     combine_lanes(s, team < 32 ? team : 32);
     if (team <= 32) return;
-    const unsigned int lane = threadIdx.x & 31;
+    const unsigned int warps = team >> 5;
     __syncthreads();  // the room may still be read
-    if (lane == 0) room[threadIdx.x >> 5] = s;
+    if ((threadIdx.x & 31) == 0) room[threadIdx.x >> 5] = s;
     __syncthreads();
-    s.start();
-    if (lane < (team >> 5)) s = room[lane];
-    combine_lanes(s, 32);
+    s = room[threadIdx.x & (warps - 1)];
+    combine_lanes(s, warps);
 }"""
 
 REDUCTION_HELPERS["combine_column"] = """\

@@ -2,7 +2,8 @@
 
 Strategies, chosen by lengths at launch: rows within part of a warp ("lanes"), within a block
 ("block") or within several ("split"); columns within a table of threads ("columns"), or several
-("split columns"). Nothing here needs a device.
+("split columns"). Rows of whole vectors are held in registers, and what is too much for these in
+shared memory; others are in shared memory alone. Nothing here needs a device.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from fuser.backends.gpu.geometry import (
     divider,
     needs_wide,
 )
-from fuser.backends.gpu.stages import Stages
+from fuser.backends.gpu.stages import HELD_COUNTS, Stages
+from fuser.backends.gpu.variants import Variant
 
 #: Threads of a block that has one row for itself, at most.
 ROW_BLOCK = 512
@@ -28,6 +30,8 @@ ROW_BLOCK = 512
 WARP_VECTORS = 256
 #: Vectors that a thread of a row takes at least, where there are rows enough.
 VECTORS_EACH = 4
+#: Threads side by side in a row at least: what they move with one access is whole sectors.
+TOGETHER = 4
 #: Threads a multiprocessor should have, to cover the memory's latency.
 BUSY = 1024
 #: Blocks that share a row, at most: every one of them reads the states of all.
@@ -49,6 +53,8 @@ class _Shape:
     """Blocks wanted for one of everything."""
     kept: int = 0
     shared: int = 0
+    held: int = 0
+    tail: bool = False
 
 
 def plan(
@@ -76,19 +82,19 @@ def plan(
     else:
         shape = _row_shape(stages, rows, length, resources)
     split = shape.chunks > 1
+    variant = Variant(wide, split, shape.held, shape.tail)
     words = [rows, columns, length, shape.team, shape.chunks, shape.chunk, shape.kept]
     for kept_length in kept[1:]:
         words += divider(kept_length, 64 if wide else 32)
     steps = [step for row in strides for step in row]
     packed = struct.pack(f"={len(words)}Q{len(steps)}q", *words, *steps)
-    most = resources.multiprocessors * max(1, occupy(wide, split, shape.block, shape.shared))
+    most = resources.multiprocessors * max(1, occupy(variant, shape.block, shape.shared))
     grid = shape.units if split else min(shape.units, most * 8)
     state = sum(found.size for found in stages.states if found.parts)
     return LaunchPlan(
-        wide,
+        variant,
         grid,
         packed,
-        split=split,
         block=shape.block,
         shared=shape.shared,
         phases=stages.final + 1 if split else 1,
@@ -106,13 +112,21 @@ def _row_shape(stages: Stages, rows: int, length: int, resources: Resources) -> 
     """Threads for rows."""
     vectors = max(1, -(-length // stages.width))
     busy = resources.multiprocessors * BUSY
+    most_held = 0 if length % stages.width or not length else stages.most_held
+    wanted = _up(-(-vectors // max(VECTORS_EACH, most_held)))
     if vectors <= WARP_VECTORS:
-        team = min(32, _up(-(-vectors // VECTORS_EACH)))
+        team = min(32, max(min(TOGETHER, _up(vectors)), wanted))
     else:
-        team = min(ROW_BLOCK, max(64, _up(-(-vectors // VECTORS_EACH))))
+        team = min(ROW_BLOCK, max(64, wanted))
     while team < min(ROW_BLOCK, _up(vectors)) and rows * team < busy:
         team *= 2
     room = stages.state_bytes * 32
+    while most_held and team < ROW_BLOCK and vectors > team * most_held:
+        team *= 2
+    held = next((n for n in HELD_COUNTS if vectors <= team * n <= team * most_held), 0)
+    if held and team <= 32:
+        units = -(-rows // (BLOCK // team))
+        return _Shape("lanes", BLOCK, team, 1, vectors, units, held=held)
     if team <= 32:
         teams = BLOCK // team
         kept, shared = _kept(stages, vectors, teams, room, SHARED_SMALL)
@@ -122,6 +136,12 @@ def _row_shape(stages: Stages, rows: int, length: int, resources: Resources) -> 
         chunk = -(-vectors // chunks)
         chunks = -(-vectors // chunk)
         return _Shape("split", team, team, chunks, chunk, rows * chunks, 0, room)
+    if held:
+        return _Shape("block", team, team, 1, vectors, rows, 0, room, held)
+    if most_held:
+        tail = vectors - team * most_held
+        kept, shared = _kept(stages, tail, 1, room, resources.shared_bytes)
+        return _Shape("block", team, team, 1, vectors, rows, kept, shared, most_held, tail=True)
     kept, shared = _kept(stages, vectors, 1, room, resources.shared_bytes)
     return _Shape("block", team, team, 1, vectors, rows, kept, shared)
 

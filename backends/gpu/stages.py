@@ -11,12 +11,19 @@ from collections.abc import Sequence
 from fuser.backends.gpu import cxx
 from fuser.backends.gpu.accumulators import Accumulator, State
 from fuser.backends.gpu.geometry import BODY_LIMIT, HEAVY_WEIGHT, IN_FLIGHT, vector_width
+from fuser.backends.gpu.section import is_flagged
 from fuser.codegen import LoopNest
 from fuser.ops import TABLE
 from fuser.specs import INVARIANT, TensorDesc
 
 #: Bytes of running values that one thread holds at most: registers.
 STATE_LIMIT = 128
+#: Registers that one thread holds of its row at most, so that two blocks of 512 threads fit.
+HELD_REGISTERS = 32
+#: Operations that their unrolled code has at most, a costly one counting as several.
+HELD_CODE = 4 * BODY_LIMIT
+#: How many vectors of a row threads hold: a kernel for each, made when a length asks for it.
+HELD_COUNTS = (1, 2, 3, 4, 6, 8)
 
 
 class Stages:
@@ -129,6 +136,23 @@ class Stages:
         ]
         several.sort(key=lambda k: -cxx.itemsize(self.nest.loads[k].dtype))
         return {k: uses[k][0] for k in several}
+
+    @property
+    def most_held(self) -> int:
+        """Vectors of a row that each of its threads can hold in registers; 0: has no such kernel.
+
+        Nests that note odd values have none: threads compute with what lies beyond the row.
+        """
+        if self.column or is_flagged(self.nest):
+            return 0
+        body = range(self.first, self.first + len(self.nest.body))
+        code = self.width * self._weight(body)
+        sizes = [cxx.itemsize(self.nest.loads[k].dtype) for k in self.kept() or self.loads_of(0)]
+        registers = self.width * sum(3 if size >= 8 else 1 for size in sizes)  # doubles need more
+        return max(
+            (n for n in HELD_COUNTS if n * registers <= HELD_REGISTERS and n * code <= HELD_CODE),
+            default=0,
+        )
 
     def vector_bytes(self, k: int) -> int:
         """Bytes of one vector of an operand in memory."""

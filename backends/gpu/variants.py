@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fuser.codegen import LoopNest
-
 
 @dataclass(frozen=True, slots=True)
 class Variant:
@@ -14,15 +12,20 @@ class Variant:
     Attributes:
         wide: 64-bit indices, otherwise 32-bit ones.
         split: several blocks share a row: reductions alone have it.
+        held: vectors of a row that each of its threads holds in registers; 0: none.
+        tail: the row has more of them, which shared memory keeps.
     """
 
     wide: bool = False
     split: bool = False
+    held: int = 0
+    tail: bool = False
 
     @property
     def name(self) -> str:
-        """`narrow`, `wide`, `split_narrow` or `split_wide`."""
-        return ("split_" if self.split else "") + ("wide" if self.wide else "narrow")
+        """`narrow` or `wide`, with `split_` or `held_` before it."""
+        kind = "held_" if self.held else "split_" if self.split else ""
+        return kind + ("wide" if self.wide else "narrow")
 
     @property
     def bits(self) -> int:
@@ -32,13 +35,22 @@ class Variant:
     @property
     def defines(self) -> tuple[str, ...]:
         """Compiler options that leave all other variants out."""
-        return (f"-DINDEX_BITS={self.bits}", f"-DSPLIT_ROWS={int(self.split)}")
+        return (
+            f"-DINDEX_BITS={self.bits}",
+            f"-DSPLIT_ROWS={int(self.split)}",
+            f"-DHELD_ROWS={self.held}",
+            f"-DHELD_TAIL={int(self.tail)}",
+        )
 
     @property
     def condition(self) -> str:
         """What the preprocessor asks: every variant is there where nothing is defined."""
-        split = f"(!defined(SPLIT_ROWS) || SPLIT_ROWS == {int(self.split)})"
-        return f"(!defined(INDEX_BITS) || INDEX_BITS == {self.bits}) && {split}"
+        asked = [
+            ("INDEX_BITS", f"INDEX_BITS == {self.bits}"),
+            ("SPLIT_ROWS", f"SPLIT_ROWS == {int(self.split)}"),
+            ("HELD_ROWS", "HELD_ROWS > 0" if self.held else "HELD_ROWS == 0"),
+        ]
+        return " && ".join(f"(!defined({name}) || {test})" for name, test in asked)
 
     def entry(self, name: str, section: int) -> str:
         """The kernel's name."""
@@ -46,9 +58,3 @@ class Variant:
 
 
 NARROW = Variant()
-
-
-def variants_of(nest: LoopNest) -> list[Variant]:
-    """The kernels of a section."""
-    splits = (False,) if nest.strategy == "map" else (False, True)
-    return [Variant(wide, split) for split in splits for wide in (False, True)]

@@ -73,7 +73,9 @@ def _compile(program: Any, options: tuple[str, ...]) -> None:
     for flag in ("--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true"):
         if flag not in options:
             raise NVRTCError(f"{flag} is missing")
-    variant = Variant("-DINDEX_BITS=64" in options, "-DSPLIT_ROWS=1" in options)
+    said = dict(option[2:].split("=") for option in options if option.startswith("-D"))
+    variant = Variant(said["INDEX_BITS"] == "64", said["SPLIT_ROWS"] == "1",
+                      int(said["HELD_ROWS"]), said["HELD_TAIL"] == "1")  # fmt: skip
     try:
         program.code = str(host_library(host_unit(program.text, variant), variant)).encode()
     except CompileError as error:

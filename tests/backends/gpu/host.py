@@ -29,7 +29,7 @@ FLAGS = ("-std=c++17", "-O0", "-ffp-contract=off", "-fno-strict-aliasing", "-Wno
 CHECKS = ("-fsanitize=undefined", "-fsanitize-undefined-trap-on-error")
 
 _ENTRY = re.compile(
-    r"^(\w+_\d+_(narrow|wide|split_narrow|split_wide))\(const __grid_constant__ (\w+) a\)",
+    r"^(\w+_\d+_((?:split_|held_)?(?:narrow|wide)))\(const __grid_constant__ (\w+) a\)",
     re.MULTILINE,
 )
 #: What a kernel calls whose threads wait for each other.
@@ -41,20 +41,13 @@ def host_unit(text: str, variant: Variant) -> str:
     found = _ENTRY.findall(text)
     together = _TOGETHER.search(text) is not None
     macro = "RUN_TOGETHER" if together else "RUN_ON_HOST"
-    # The name alone does not tell: `x_split_narrow` also ends in `narrow`.
     runs = [
         f"{macro}({entry}, {arguments})"
-        for entry, _, arguments in found
-        if _variant_of(entry) == variant.name
+        for entry, kind, arguments in found
+        if kind == variant.name
     ]
     headers = [HEADER, HEADER.with_name("host_threads.h")][: 1 + together]
     return "\n".join([*(f'#include "{path}"' for path in headers), text, *runs, ""])
-
-
-def _variant_of(entry: str) -> str:
-    """The variant's name at the end of a kernel's."""
-    width = entry.rpartition("_")[2]
-    return f"split_{width}" if entry.endswith(f"_split_{width}") else width
 
 
 @cache

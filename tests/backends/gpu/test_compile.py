@@ -27,6 +27,8 @@ SHARES = [
     *(pytest.param(number, NARROW, 0, 1, id=f"sm_{number}-narrow") for number in ARCHITECTURES),
     pytest.param("80", Variant(wide=True), 1, 2, id="sm_80-wide"),
     pytest.param("100", Variant(split=True), 0, 1, id="sm_100-split"),
+    pytest.param("75", Variant(held=3), 0, 2, id="sm_75-held"),
+    pytest.param("90", Variant(held=2, tail=True), 1, 2, id="sm_90-tail"),
 ]
 
 
@@ -98,7 +100,8 @@ def test_programs_compile_with_nvrtc(
     number: str, variant: Variant, start: int, step: int
 ) -> None:
     """The compiler that the backend uses, with its flags."""
-    texts = [text for text in _texts() if not variant.split or "_split_" in text]
+    kind = variant.name.rpartition("_")[0]
+    texts = [text for text in _texts() if f"_0_{kind}" in text]
     size, log = _with_nvrtc(_joined(texts[start::step]), number, variant)
     assert size, log
     assert "warning" not in log, log

@@ -124,7 +124,7 @@ def test_small_grids_cover_the_work_and_large_ones_are_bounded() -> None:
     for length in (2**31 - 64, 2**31, 2**40):
         plan = geometry.plan(plain, [length], [[4], [4]], H200)
         assert plan.grid == most
-        assert plan.wide
+        assert plan.variant.wide
 
 
 def test_words_are_what_the_structure_wants() -> None:

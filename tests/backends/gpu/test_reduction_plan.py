@@ -48,11 +48,11 @@ def planned(name: str, *lengths: int, resources: Resources = H200) -> LaunchPlan
     ("name", "lengths", "strategy", "team"),
     [
         ("sum", (1 << 20, 1), "lanes", 1),
-        ("sum", (1 << 20, 16), "lanes", 1),
+        ("sum", (1 << 20, 16), "lanes", 4),
         ("sum", (1 << 20, 64), "lanes", 4),
         ("softmax", (1 << 16, 768), "lanes", 32),
         ("softmax", (1 << 16, 1024), "lanes", 32),
-        ("softmax", (1 << 14, 4096), "block", 256),
+        ("softmax", (1 << 14, 4096), "block", 128),
         ("softmax", (1 << 12, 65_536), "block", 512),
         ("softmax", (200, 768), "block", 256),  # few rows: more threads for each
         ("softmax", (8, 1 << 20), "split", 512),
@@ -69,24 +69,40 @@ def test_strategies(name: str, lengths: tuple[int, ...], strategy: str, team: in
     plan = planned(name, *lengths)
     words = struct.unpack_from("=7Q", plan.words)
     assert (plan.strategy, words[3]) == (strategy, team)
-    assert plan.split == strategy.startswith("split")
+    assert plan.variant.split == strategy.startswith("split")
     assert plan.block % 32 == 0
     assert plan.grid >= 1
 
 
-def test_rows_are_kept_as_far_as_shared_memory_reaches() -> None:
+@pytest.mark.parametrize(
+    ("length", "held", "tail"),
+    [(4, 1, 0), (64, 4, 0), (768, 6, 0), (1024, 8, 0), (4096, 8, 0), (5120, 6, 0),
+     (16_384, 8, 0), (32_768, 8, 4096), (65_536, 8, 12_288)],
+)  # fmt: skip
+def test_rows_are_read_once(length: int, held: int, tail: int) -> None:
+    """In registers, and what is too much for these in shared memory."""
+    plan = planned("softmax", (1 << 26) // length, length)
+    team, kept = struct.unpack_from("=7Q", plan.words)[3::3]
+    assert (plan.variant.held, plan.variant.tail) == (held, tail > 0)
+    assert kept == tail
+    assert length // 4 <= held * team + kept
+    assert plan.shared <= H200.shared_bytes
+
+
+def test_odd_rows_are_kept_as_far_as_shared_memory_reaches() -> None:
     """All of a row, or of a row longer than that the beginning."""
-    for length, part in ((768, 1.0), (32_768, 1.0), (65_536, 0.85)):
+    for length, part in ((767, 1.0), (32_767, 1.0), (65_535, 0.85)):
         plan = planned("softmax", 1 << 12, length)
         kept = struct.unpack_from("=7Q", plan.words)[6]
         assert kept >= part * length / 4
+        assert not plan.variant.held
         assert plan.shared <= H200.shared_bytes
-    assert planned("sum", 1 << 12, 4096).shared <= 1024, "one pass keeps nothing"
+    assert planned("sum", 1 << 12, 4095).shared <= 1024, "one pass keeps nothing"
 
 
 def test_several_blocks_of_short_rows_fit_a_multiprocessor() -> None:
     """What one block keeps is bounded where a block has several rows."""
-    assert planned("softmax", 1 << 16, 1024).shared <= reduction_plan.SHARED_SMALL
+    assert planned("softmax", 1 << 16, 1023).shared <= reduction_plan.SHARED_SMALL
 
 
 def test_split_rows_cover_everything_once() -> None:
@@ -108,6 +124,6 @@ def test_grids_are_bounded() -> None:
 
 def test_large_arrays_take_wide_indices() -> None:
     """By elements and by offsets."""
-    assert planned("sum", 1 << 16, 1 << 15).wide
-    assert not planned("sum", 1 << 14, 1 << 14).wide
-    assert not planned("sum", 5, 0).wide
+    assert planned("sum", 1 << 16, 1 << 15).variant.wide
+    assert not planned("sum", 1 << 14, 1 << 14).variant.wide
+    assert not planned("sum", 5, 0).variant.wide

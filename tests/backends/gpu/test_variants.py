@@ -6,16 +6,18 @@ import re
 
 import numpy as np
 
-from fuser.backends.gpu.emit import emit
-from fuser.backends.gpu.variants import NARROW, Variant, variants_of
+from fuser.backends.gpu.emit import emit, variants_of
+from fuser.backends.gpu.variants import NARROW, Variant
 from tests.backends.gpu.units import nests_of
 
 
 def test_names_tell_variants_apart() -> None:
-    """Four for reductions, two for other nests, each with its own entry."""
+    """Six for reductions of rows, two for other nests, each with its own entry."""
     reducing = nests_of(lambda x: x.sum(), np.ones(8))
     names = [variant.name for variant in variants_of(reducing[0])]
-    assert names == ["narrow", "wide", "split_narrow", "split_wide"]
+    assert names == [
+        kind + width for kind in ("", "split_", "held_") for width in ("narrow", "wide")
+    ]
     text = emit(reducing, "total")
     assert re.findall(r"^total_0_(\w+)\(const", text, re.MULTILINE) == names
     assert len(variants_of(nests_of(lambda x: x + 1, np.ones(8))[0])) == 2
@@ -23,6 +25,9 @@ def test_names_tell_variants_apart() -> None:
 
 def test_a_compilation_makes_one() -> None:
     """Each macro is tested by the text of every entry."""
-    assert NARROW.defines == ("-DINDEX_BITS=32", "-DSPLIT_ROWS=0")
-    assert Variant(wide=True, split=True).defines == ("-DINDEX_BITS=64", "-DSPLIT_ROWS=1")
+    zeros = ("-DHELD_ROWS=0", "-DHELD_TAIL=0")
+    assert NARROW.defines == ("-DINDEX_BITS=32", "-DSPLIT_ROWS=0", *zeros)
+    split = Variant(wide=True, split=True)
+    assert split.defines == ("-DINDEX_BITS=64", "-DSPLIT_ROWS=1", *zeros)
+    assert Variant(held=4, tail=True).defines[2:] == ("-DHELD_ROWS=4", "-DHELD_TAIL=1")
     assert "INDEX_BITS == 64" in Variant(wide=True).condition

@@ -1,0 +1,119 @@
+"""Rows whose threads hold their share of them in registers, from one pass to the next.
+
+Everything is read once and unrolled, and what a pass has computed of an element the next one
+need not compute again. These kernels are for rows of whole vectors. Of a longer row, what follows
+the held vectors (TAIL) is kept in shared memory, as far as that reaches, and read again beyond.
+"""
+
+from __future__ import annotations
+
+from fuser.backends.gpu import cxx
+from fuser.backends.gpu.emit_reduction import Reduction
+from fuser.backends.gpu.reduction_loops import places, row_head
+
+#: What compilations say; where all variants are compiled at once, some size.
+HELD_DEFAULTS = """\
+#ifdef HELD_ROWS
+enum { HELD_VECTORS = HELD_ROWS, HELD_MORE = HELD_TAIL };
+#else
+enum { HELD_VECTORS = 2, HELD_MORE = 1 };
+#endif"""
+
+
+class Held(Reduction):
+    """Writes a second template for a nest of rows; the structures are those of the first."""
+
+    def text(self) -> str:
+        """The function template."""
+        body = [
+            "const Index length = (Index)a.length, chunks = 1;",
+            "constexpr bool SPLIT = false;",
+            *self.facts(self._steps()),
+            *self.leaves(),
+            *self._loop(),
+        ]
+        return "\n".join([
+            "template <class Index, class Offset, int HELD, bool TAIL>",
+            f"INLINE void held{self.place}(const Arguments{self.place}& a) {{",
+            *(f"    {line}" for line in body),
+            "}",
+        ])  # fmt: skip
+
+    def _loop(self) -> list[str]:
+        """The loop over rows."""
+        body = [*places(self.outer), *self._bases(), *self._results(0, loads=True)]
+        body += ["const Index tail = HELD * team;", "int left[HELD];"]
+        loads = sorted({k for s in range(self.plan.last + 1) for k in self.plan.loads_of(s)})
+        body += [self._lanes(f"x{k}[HELD]", k) for k in loads]
+        seen: set[int] = set()
+        for stage in range(self.plan.last + 1):
+            if self.plan.is_pass(stage):
+                body += self._held_stage(stage, seen)
+            body += self._results(stage + 1)
+        body += self._final_stores()
+        return [*row_head(self.width), *(f"    {line}" for line in body), "}"]
+
+    def _held_stage(self, stage: int, seen: set[int]) -> list[str]:
+        """One pass: what is held, then the tail.
+
+        Args:
+            stage: which.
+            seen: operands whose vectors are there; those of this stage are added.
+        """
+        state = self.plan.states[stage]
+        fresh = [k for k in self.plan.loads_of(stage) if k not in seen]
+        first = not seen and bool(fresh)
+        seen.update(fresh)
+        lines = [f"{state.name} t{stage};", f"t{stage}.start();"] if state.parts else []
+        lines += self._held_loads(fresh) if first else []
+        lines += self._held_computes(stage, [] if first else fresh)
+        lines += ["if constexpr (TAIL) {", *(f"    {line}" for line in self._visit(stage)), "}"]
+        return lines + (self._combined(stage) if state.parts else [])
+
+    def _held_loads(self, fresh: list[int]) -> list[str]:
+        """All vectors of the first pass are on their way before anything is computed."""
+        self.holding = True
+        inside = [line for k in fresh for line in self._held_load(k)]
+        self.holding = False
+        return [*_OVER, f"    left[u] = at < vectors ? {self.width} : 0;",
+                *(f"    {line}" for line in inside), "}"]  # fmt: skip
+
+    def _held_load(self, k: int) -> list[str]:
+        """One vector; there is nothing beyond the row."""
+        kind = f"Lanes<{cxx.MEMORY[self.operands[k].dtype]}, {self.width}>"
+        load = self._load(k, f"x{k}[u]", self._address(k), self._left())
+        return [f"if (left[u] != 0) {load}", f"else x{k}[u] = {kind}{{}};"]
+
+    def _held_computes(self, stage: int, fresh: list[int]) -> list[str]:
+        """Values of every held vector, what they add to the states, and stores."""
+        self.holding = True
+        inside = [line for k in fresh for line in self._held_load(k)]
+        inside += self._computes(stage)
+        self.holding = False
+        return [*_OVER, *(f"    {line}" for line in inside), "}"]
+
+    # -- what is different in the code of one vector -----------------------------------------
+
+    def _left(self) -> str:
+        """Held vectors are whole or beyond the row; those of the tail are whole."""
+        return "left[u]" if self.holding else str(self.width)
+
+    def _begin(self) -> str:
+        return "tail"
+
+    def _keeps(self, stage: int) -> list[int]:
+        """Registers need no seat in shared memory."""
+        return [] if self.holding else super()._keeps(stage)
+
+    def _fits(self) -> str:
+        return "at - tail < (Index)a.kept"
+
+    def _seat(self) -> str:
+        return "at - tail"
+
+
+_OVER = [
+    "#pragma unroll",
+    "for (int u = 0; u < HELD; ++u) {",
+    "    const Index at = lane + u * team;",
+]
