@@ -44,9 +44,10 @@ def test_memory_of_a_dead_array_is_given_out_again(fresh_pool: pool.OutputPool) 
     assert fresh_pool.reused == reused + 1
 
 
-def test_blocks_are_aligned_for_streaming_stores(fresh_pool: pool.OutputPool) -> None:
-    """64 bytes always, 2 MiB for large blocks."""
-    assert _array().ctypes.data % 64 == 0
+def test_blocks_begin_pages(fresh_pool: pool.OutputPool) -> None:
+    """For streaming stores, and for loads that are not taken for stores; 2 MiB for large blocks."""
+    assert _array().ctypes.data % 4096 == 0
+    assert _array(SIZE + 8192 * 3).ctypes.data % 4096 == 0
     assert _array(1 << 20).ctypes.data % (2 << 20) == 0
 
 
