@@ -6,6 +6,7 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -61,6 +62,42 @@ def test_a_cell_of_rows_has_further_sizes(tmp_path: Path) -> None:
     page = throughput.page(found)
     assert page.startswith("# Reductions and normalisations")
     assert "| 262,144, hidden 64 |" in page
+
+
+def test_a_process_that_spins_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next runner begins when no thread of the last one runs any more, or after a while."""
+    monkeypatch.syspath_prepend(str(TOOL.parent))
+    tool = import_module("throughput")
+    now_s, spins_s = 0.0, 0.0
+
+    def sleep(seconds: float) -> None:
+        nonlocal now_s
+        now_s += seconds
+
+    monkeypatch.setattr(tool, "time", SimpleNamespace(sleep=sleep, monotonic=lambda: now_s))
+    monkeypatch.setattr(tool, "_runs", lambda pid: now_s < spins_s)
+    client = object.__new__(tool.Client)
+    client.process = SimpleNamespace(pid=0)
+    for spins_s, waits_s in ((0.0, 0.003), (0.0081, 0.009), (9.0, 0.2)):  # noqa: B007 - read above
+        now_s = 0.0
+        client.settle()
+        assert now_s == pytest.approx(waits_s, abs=0.0011), waits_s
+
+
+def test_states_of_threads_say_whether_a_process_runs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """One running thread is enough, whatever its name; a process that has ended runs no more."""
+    monkeypatch.syspath_prepend(str(TOOL.parent))
+    tool = import_module("throughput")
+    assert not tool._runs(7, tmp_path)
+    for thread, stat in ((7, "7 (python) S 1 7"), (8, "8 (a) R (b) S 1 7")):
+        place = tmp_path / "7" / "task" / str(thread) / "stat"
+        place.parent.mkdir(parents=True)
+        place.write_text(stat, encoding="utf-8")
+    assert not tool._runs(7, tmp_path)
+    place.write_text("8 (a) S (b) R 1 7", encoding="utf-8")
+    assert tool._runs(7, tmp_path)
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")

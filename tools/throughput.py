@@ -53,8 +53,9 @@ ENOUGH_ROUNDS, QUICK_ROUND_S = 9, 0.15
 """Rounds that are taken however late it is, where they are quick."""
 LOADING_S = 60.0
 """A server loads its runner within this time."""
-PAUSE_S = 0.003
-"""Between two runners: the first one's threads stop spinning."""
+PAUSE_S, LONGEST_PAUSE_S = 0.003, 0.2
+"""Between two runners: the first one's threads stop spinning. Those of libgomp, which the C loops,
+numba and torch have, spin for 8 to 20 ms: on two cores one would be gone for the next runner."""
 ENVIRONMENT = {"OPENBLAS_THREAD_TIMEOUT": "20"}
 """Idle threads of OpenBLAS would spin for 2^26 cycles, far beyond the pause, on others' time."""
 BOUND = {"OMP_PROC_BIND": "true"}
@@ -75,6 +76,7 @@ class Client:
         self._command = [python, str(SERVER), name]
         self._timeout_s = timeout_s
         self._start()
+        self.settle()
 
     def _start(self) -> None:
         self.process = subprocess.Popen(
@@ -94,6 +96,13 @@ class Client:
         except BrokenPipeError:
             return {"reason": "its process has ended"}
         return self._read(self._timeout_s * patience)
+
+    def settle(self) -> None:
+        """Wait until none of its threads runs any more."""
+        ends_s = time.monotonic() + LONGEST_PAUSE_S
+        time.sleep(PAUSE_S)
+        while _runs(self.process.pid) and time.monotonic() < ends_s:
+            time.sleep(PAUSE_S / 3)
 
     def _read(self, timeout_s: float) -> dict[str, Any]:
         """One answer: servers write whole lines."""
@@ -184,6 +193,7 @@ class Run:
         shared.cleanup()
         self._forget_first(taking, rows)
         rows[MEMORY] = self.memory.ask("passes", array_bytes=cell.itemsize * cell.elements)
+        self.memory.settle()
         if "calls" in rows[MEMORY]:
             rows[MEMORY]["seconds"] = {}
             taking.append(self.memory)
@@ -194,8 +204,8 @@ class Run:
             if now_s - started_s > share_s and rounds >= (ENOUGH_ROUNDS if quick else LEAST_ROUNDS):
                 break
             for client in self._turns(taking):
-                time.sleep(PAUSE_S)
                 _add(rows[client.name], client.ask("time", calls=rows[client.name]["calls"]))
+                client.settle()
             taking = [client for client in taking if "reason" not in rows[client.name]]
         for client in taking:
             client.ask("drop")
@@ -221,6 +231,16 @@ class Run:
         patience *= 1 if kind in self.compiled else COMPILING
         self.compiled.add(kind)
         row = client.ask("prepare", patience, **where, folder=folder)
+        self._try(client, row)
+        client.settle()
+        if "reason" in row:
+            row.pop("seconds", None)
+            if row["reason"] == LATE and client in self.peers:
+                self.hopeless[kind] = f"{LATE} at a smaller size"
+        return row
+
+    def _try(self, client: Client, row: dict[str, Any]) -> None:
+        """Take first samples, if it could be prepared."""
         if "calls" in row:
             row["seconds"] = {}
             for _ in range(TRIALS):
@@ -228,11 +248,6 @@ class Run:
                 _add(row, sample)
                 if "reason" in sample or sum(sample.values()) > TRIAL_S:
                     break
-        if "reason" in row:
-            row.pop("seconds", None)
-            if row["reason"] == LATE and client in self.peers:
-                self.hopeless[kind] = f"{LATE} at a smaller size"
-        return row
 
     def _leaders(
         self, taking: list[Client], rows: dict[str, Any], cell: Cell
@@ -277,6 +292,21 @@ def _add(row: dict[str, Any], sample: dict[str, Any]) -> None:
         return
     for form, seconds in sample.items():
         row["seconds"].setdefault(form, []).append(seconds)
+
+
+def _runs(pid: int, root: Path = Path("/proc")) -> bool:
+    """Whether a thread of a process runs, or wants to; False where the system does not say.
+
+    Clocks of another process would not do: they are brought up to date every few milliseconds.
+    """
+    for place in (root / str(pid) / "task").glob("*/stat"):
+        try:
+            text = place.read_text(encoding="utf-8", errors="replace")
+        except OSError:  # it has ended
+            continue
+        if text.rpartition(")")[2].split()[0] == "R":  # its name may hold brackets
+            return True
+    return False
 
 
 def _memory() -> str | None:
