@@ -73,8 +73,8 @@ class _Entry:
                     "API", ndarray=id(np.ndarray), true=id(True),
                     tuple_items=tuple.__basicsize__, new_array=int(table[94]),
                     to_scalar=int(table[76]), set_handler=int(table[304]),
-                    pooled_bytes=pool.THRESHOLD, text=id(str), none=id(None),
-                    vectorcall=self.vectorcall,
+                    new_scalar=int(table[60]), pooled_bytes=pool.THRESHOLD, text=id(str),
+                    none=id(None), vectorcall=self.vectorcall,
                     malloc=_address(library.malloc), free=_address(library.free), **python,
                 )
             ]

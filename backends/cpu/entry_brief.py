@@ -14,6 +14,7 @@ define internal ptr @brief(ptr %context, ptr %api, ptr %table, ptr %args, ptr %b
 entry:
   %made = alloca [32 x ptr]
   %room = alloca [16 x i64]
+  %cell = alloca [2 x i64], align 16
   %ranges = get i64 %table TABLE.ranges
   %no.ranges = icmp eq i64 %ranges, 0
   br i1 %no.ranges, label %targets, label %forms
@@ -36,6 +37,18 @@ outputs:
   %simple = and i1 %is.fresh, %is.one
   br i1 %simple, label %one, label %several
 one:
+  %generic = get i64 %list OUTPUT.generic
+  %flags = get i64 %table TABLE.flags
+  %nested = and i64 %flags, 9
+  %is.number = icmp ne i64 %generic, 0
+  %is.bare = icmp eq i64 %nested, 0
+  %no.array = and i1 %is.number, %is.bare
+  br i1 %no.array, label %number, label %array
+number:
+  %number.at = get i64 %table TABLE.records
+  set ptr %cell %bases %number.at
+  br label %fill
+array:
   %dims = call ptr @dims_of(ptr %list, ptr %symbols, ptr %room)
   %new = call ptr @small_array(ptr %api, ptr %list, ptr %dims)
   %none = icmp eq ptr %new, null
@@ -51,6 +64,7 @@ several:
                                 ptr %made, ptr %room)
   br i1 %allocated, label %fill, label %error
 fill:
+  %bare = phi i1 [ true, %number ], [ false, %keep ], [ false, %several ]
   %words = get ptr %table TABLE.scratch
   call void @lay_out(ptr %table, ptr %symbols, ptr %words)
   %scalars = get i64 %table TABLE.scalars
@@ -78,6 +92,13 @@ count:
   %hits = get i64 %context CONTEXT.hits
   %hits1 = add i64 %hits, 1
   put i64 %hits1 %context CONTEXT.hits
+  br i1 %bare, label %make, label %hand
+make:
+  %descr = get ptr %list OUTPUT.descr
+  %new.scalar = get ptr %api API.new_scalar
+  %scalar = call ptr %new.scalar(ptr %cell, ptr %descr, ptr null)
+  ret ptr %scalar
+hand:
   %handed = get i64 %table TABLE.handed
   %as.it.is = icmp eq i64 %handed, 0
   br i1 %as.it.is, label %give, label %wrap
@@ -88,6 +109,8 @@ wrap:
   %result = call ptr @hand_over(ptr %api, ptr %table, ptr %args, ptr %made)
   ret ptr %result
 discard:
+  br i1 %bare, label %slow, label %drop
+drop:
   call void @forget(ptr %api, ptr %table, ptr %made, i64 %results)
   br label %slow
 error:

@@ -27,7 +27,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
         "API": "ndarray true tuple_items incref decref new_array to_scalar new_tuple "
         "get_item get_attribute clear_error compare_text to_integer release acquire set_handler "
         "capsule no_memory team malloc free pool_malloc pool_free pooled_bytes "
-        "vectorcall dict_next text none",
+        "vectorcall dict_next text none new_scalar",
         # one a way to serve calls
         "TABLE": "nargs names name_list records record_list least guards guard_list words "
         "template products product_list scalars scalar_list work work_list overlaps overlap_list "

@@ -116,3 +116,27 @@ def test_an_integer_out_of_range_leaves_nothing_behind() -> None:
     gc.collect()
     assert abs(sys.getrefcount(a.dtype) - before) <= 3
     assert function(a, 6).tolist() == (a * 6).tolist()
+
+
+@pytest.mark.parametrize("code", "?bBhHiIlLefd")
+def test_numbers_are_made_without_an_array(code: str) -> None:
+    """Of every dtype, from NumPy scalars alone, from elements and from sums: value, type, count."""
+    three = np.ones(3, code)
+    calls = [
+        (lambda a, b: a + b, (three[0], three[1])),
+        (lambda x: x[0] + x[-1], (three,)),
+        (lambda x: (x + x).sum(), (three,)),
+    ]
+    for formula, arguments in calls:
+        function, expected = fuser.fuse(formula), formula(*arguments)
+        for _ in range(4):
+            found = function(*arguments)
+            assert type(found) is type(expected)
+            assert found == expected
+        if type(found) is not np.bool:
+            assert sys.getrefcount(found) == 2
+        before = sys.getrefcount(expected.dtype)
+        kept = [function(*arguments) for _ in range(50)]
+        assert kept == [expected] * 50
+        del kept
+        assert sys.getrefcount(expected.dtype) <= before + 1
