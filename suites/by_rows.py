@@ -123,6 +123,20 @@ def _poisoned(array: Any) -> int:
     return int(np.count_nonzero(bits == np.iinfo(bits.dtype).max))
 
 
+def judged_rows(
+    workload: Workload, arguments: Arguments, dtype: str, seed: int
+) -> tuple[int, int] | None:
+    """Return the rows of one of the parts that are judged; None where all rows are."""
+    largest = max((each.size for each in arguments if isinstance(each, np.ndarray)), default=0)
+    if largest <= LEAST_ELEMENTS or not goes_by_rows(workload, dtype):
+        return None
+    rows = row_count(arguments)
+    length = max(1, PART_ELEMENTS * rows // largest)
+    starts = _starts(rows, length, seed)
+    start = starts[seed % len(starts)]
+    return start, start + length
+
+
 def expected_of(workload: Workload, arguments: Arguments, dtype: str, seed: int) -> Expected:
     """Return the right results for the arguments: of some rows where there are very many."""
     sizes = (each.size for each in arguments if isinstance(each, np.ndarray))

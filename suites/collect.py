@@ -206,10 +206,13 @@ class Collector:
         least_bytes = None
         for number, each in enumerate(self.plan.variants):
             if facts := self.rows[index, number].facts:
+                # what others claim is no match for what is counted, and what no call can do
+                # without is not for them to say
+                if each.runner in OURS:
+                    by_kind[each.kind] = facts
+                    if each.kind == "fused":
+                        least_bytes = facts.get("least_bytes")
                 by_kind.setdefault(each.kind, facts)
-                # what no call can do without is not for anybody else's runner to say
-                if each.kind == "fused" and each.runner in OURS:
-                    least_bytes = facts.get("least_bytes")
         fused, unfused = by_kind.get("fused", {}), by_kind.get("unfused", {})
         return Ledger(
             unfused_bytes=fused.get("unfused_bytes"), planned_bytes=fused.get("planned_bytes"),

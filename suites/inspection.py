@@ -8,21 +8,23 @@ import itertools
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import numpy as np
 
-from fuser.suites.sampling import collector_off, now_s, timed_calls
+from fuser.suites.sampling import called, collector_off, now_s, timed_calls
 from fuser.suites.verify import flatten
 from fuser.suites.workload import Arguments, Array
 
 GLANCES = 64
 """Elements of each result that are looked at when a call returns and again later."""
-LATE_S = 50e-6
+LATE_S = 20e-6
 LATE_SHARE = 0.25
 """Results that take longer to look at than this, and than this share of the call, are doubted."""
-COPY_SLACK = 4.0
+FETCHED_S = 50e-6
+"""What is fetched from a device may take so long, however little it is."""
+COPY_SLACK, FETCH_SLACK = 2.0, 4.0
 SHORTCUT_RATIO = 8.0
 SHORTCUT_S = 10e-6
 VALUES_RATIO = 2.5
@@ -70,26 +72,29 @@ def arrives_late(
     fetch: Callable[[Any], Any],
     call_s: float,
     first_s: float,
+    fetched: bool = False,
 ) -> bool:
     """Return whether results are computed when somebody looks, not when the call returns.
 
     Looking at a result costs at most a copy from another device or another memory; what takes
     several times a copy again and again is work that was left for later. `call_s` is what one call
-    takes; `first_s` what looking at the timed result took: only what is long is tried again.
+    takes; `first_s` what looking at the timed result took: only what is long is tried again;
+    `fetched` whether results come from a device.
     """
-    limit_s = max(LATE_S, LATE_SHARE * call_s)
+    limit_s = max(FETCHED_S if fetched else LATE_S, LATE_SHARE * call_s)
+    slack = FETCH_SLACK if fetched else COPY_SLACK
     if first_s <= limit_s:
         return False
     looks, copies = [], []
-    for _ in range(TRIALS):
-        arrays, look_s = arrays_of(call(*given), fetch)
+    for _ in range(2 * TRIALS):
+        arrays, look_s = arrays_of(called(call, given), fetch)
         start_s = now_s()
         copied = [each.copy() for each in arrays]
         copies.append(now_s() - start_s)
         looks.append(look_s)
         del copied
     # the shortest of each: a busy machine makes some of them long
-    return min(looks) > max(limit_s, COPY_SLACK * min(copies))
+    return min(looks) > max(limit_s, slack * min(copies))
 
 
 def shortcut(
@@ -97,6 +102,7 @@ def shortcut(
     arguments: Arguments,
     accept: Callable[[Arguments], Arguments],
     call_s: float,
+    accept_elsewhere: Callable[[Arguments], Arguments] | None = None,
 ) -> str | None:
     """Return what makes calls quick beside quick work, or None.
 
@@ -104,7 +110,8 @@ def shortcut(
     remembered. One on the same values in other arrays: work is remembered by their addresses. A
     call by itself that takes far longer than one of many in a loop, `call_s`: the loop is
     recognised. Between the calls every array is written again, with its elements moved or as they
-    were, so that the caches hold the same, and some time passes.
+    were, so that the caches hold the same, and some time passes. Other values are converted by
+    `accept_elsewhere`: what a runner did while it converted them would not be at hand.
 
     Every first call after a pause takes longer, on a busy machine many times: what copies of the
     arguments lose by it, measured beside, is granted several times over, and who is doubted is
@@ -115,13 +122,14 @@ def shortcut(
         del taken_s["other arrays"]
     alive: list[Arguments | None] = []  # so that no address comes again
     control_s, looped_s, began_s = math.inf, math.inf, now_s()
-    call(*accept(arguments))
+    called(call, accept(arguments))
     for trial in itertools.count(1):
         for change, spent in taken_s.items():
             rewrite(arguments, change == "other values")
             others = moved(arguments) if change == "other arrays" else None
             alive.append(others)
-            given = accept(arguments if others is None else others)
+            convert = accept_elsewhere if change == "other values" else accept
+            given = (convert or accept)(arguments if others is None else others)
             _wait(PAUSE_S)
             with collector_off():
                 seconds, _result = timed_calls(call, given, 1)
@@ -167,11 +175,11 @@ def runs_itself(
     That is NumPy, operation by operation. A fuser that passes arrays of its own kind through the
     function at each call, to see what it does, is none.
     """
-    code, found = getattr(function, "__code__", None), False
+    own, found = getattr(function, "__code__", None), False
 
     def watch(frame: FrameType, event: str, _argument: Any) -> None:
         nonlocal found
-        if event == "call" and frame.f_code is code:
+        if event == "call" and own is not None and _same_code(frame.f_code, own):
             found = found or any(type(each) is np.ndarray for each in frame.f_locals.values())
 
     before = sys.getprofile()
@@ -181,6 +189,14 @@ def runs_itself(
     finally:
         sys.setprofile(before)
     return found
+
+
+def _same_code(one: CodeType, other: CodeType) -> bool:
+    """Whether one does what the other does, be it a copy by another name."""
+    return one is other or (
+        one.co_code == other.co_code and one.co_names == other.co_names
+        and one.co_consts == other.co_consts
+    )
 
 
 def _copies(*given: Any) -> list[Any]:

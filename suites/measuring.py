@@ -1,53 +1,48 @@
 """One process's share of a run: all rows timed interleaved, looked at, and verified again."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
+from fuser.suites.by_rows import judged_rows, rows_between
 from fuser.suites.cell_state import CellState, Limits, Row
-from fuser.suites.edge_values import Edges, edges_of
-from fuser.suites.inspection import (
-    SHORT_CALL_S,
-    arrays_of,
-    arrives_late,
-    glance,
-    runs_itself,
-    shortcut,
-    written_later,
+from fuser.suites.checked_samples import (
+    LATE,
+    Check,
+    CheckedSamples,
+    one_element,
+    other_values,
+    reversed_copy,
 )
-from fuser.suites.memory_checks import PROBED_ELEMENTS, change_one, overlap, problem_of
+from fuser.suites.edge_values import Edges, edges_of
+from fuser.suites.inspection import SHORT_CALL_S, arrays_of, runs_itself, shortcut
+from fuser.suites.memory_checks import PROBED_ELEMENTS, Nudge, converted_elsewhere, problem_of
 from fuser.suites.plan import blocks_within
-from fuser.suites.preparing import Emit, Event, Preparation, message, weight_of, with_rest
-from fuser.suites.runners import EagerRunner
-from fuser.suites.sampling import collector_off, now_s, timed_calls
+from fuser.suites.preparing import Emit, Event, message, weight_of, with_rest
+from fuser.suites.runners import EagerRunner, Runner
+from fuser.suites.sampling import LONG_S, called, now_s
 from fuser.suites.verify import (
     Accuracy,
-    Expected,
     compare_or_recall,
     copies,
-    flatten,
     poison,
     poison_buffers,
     refill,
-    some_of,
-    unchanged,
 )
-from fuser.suites.workload import Arguments, Array
+from fuser.suites.workload import Arguments
 
 __all__ = ["Emit", "Event", "Limits", "Measurement", "with_rest"]
 
-LONG_CALL_S = 0.25
-"""Longer calls need no warm-up of their own before each sample."""
 LONG_CALLS_TURNS = 2
 """Of rows of long calls every second one is looked at for shortcuts, the others by the next."""
+BESIDE_SHARE = 0.5
+"""Of NumPy's time: threads of a pool that spin for a moment after their own call are less."""
 OVERRUN = 1.25
 """Past this multiple of its time a batch stops after the blocks that every cell needs."""
 
 
-class Measurement(Preparation):
+class Measurement(CheckedSamples):
     """One process's share of a run."""
 
     def run(self) -> None:
@@ -68,6 +63,21 @@ class Measurement(Preparation):
             for state in batch:
                 self._recheck(state)
             self.done_weight += weight
+        self._look_beside()
+
+    def _look_beside(self) -> None:
+        """Note where other threads were at work while NumPy was timed: it was disturbed."""
+        strangers = [
+            each.name for each in self.runners.values()
+            if not type(each).__module__.startswith("fuser.suites.")
+        ]
+        share = self.beside_s / self.eager_s if self.eager_s else 0.0
+        if strangers and share > BESIDE_SHARE:
+            text = (
+                f"while NumPy was timed in the processes of {', '.join(strangers)}, other threads "
+                f"there took {share:.0%} of a core: NumPy was disturbed, ratios to it flatter"
+            )
+            self.emit({"event": "note", "text": text})
 
     # Timing.
 
@@ -78,15 +88,17 @@ class Measurement(Preparation):
             self.limits.least_blocks, self.limits.most_blocks,
         )
         tasks = self._tasks(batch, counts)
-        # among the blocks that are taken however late it is
-        always = self.limits.least_blocks
-        checked = {state.index: self.random.randrange(always) for state in batch}
+        checked = {
+            state.index: self.random.randrange(count)
+            for state, count in zip(batch, counts, strict=True)
+        }
         start_s = now_s()
         for done, (_, block, state) in enumerate(tasks):
             late = now_s() - start_s > max(time_s, 0.0) * OVERRUN
-            if late and block >= self.limits.least_blocks:
+            check = checked[state.index] == block  # taken however late it is
+            if late and block >= self.limits.least_blocks and not check:
                 continue
-            self._block(state, block, check=checked[state.index] == block)
+            self._block(state, block, check)
             self._progress(f"timing {state.plan.id}", 0.25 + 0.7 * done / len(tasks))
 
     def _tasks(
@@ -106,124 +118,17 @@ class Measurement(Preparation):
             for row in rows:
                 self._sample(state, row, block)
             return
-        # other values in the same arrays: a result remembered from before is now wrong
-        if state.large:
-            fresh = tuple(_reversed(each) for each in state.arguments)
-            old: Arguments | None = None
-        else:
-            drawn = state.inputs(state.seed(1, self.limits.seed))
-            # arrays get other values; a number in their midst stays the one that is passed
-            fresh = tuple(
-                new if isinstance(new, np.ndarray) else now
-                for new, now in zip(drawn, state.arguments, strict=True)
-            )
-            old = copies(state.arguments)
-        expected = state.expected(fresh, state.seed(1, self.limits.seed))
+        self._checked(state, rows, block, other_values(state, state.seed(1, self.limits.seed)))
+
+    def _checked(
+        self, state: CellState, rows: Sequence[Row], block: int, check: Check
+    ) -> None:
+        """Take a checked sample of each row; the values that were timed stay."""
         for row in rows:
-            self._sample(state, row, block, Check(expected, fresh, old))
-        refill(state.arguments, fresh)
+            self._sample(state, row, block, check)
+        check.write()
         for row in state.rows:
             row.given = None
-
-    def _sample(
-        self, state: CellState, row: Row, block: int, check: "Check | None" = None
-    ) -> None:
-        """Warm up, time a row's calls, and look at the last result where that is asked for."""
-        self.mark(state.index, row.variant)
-        compiled, fallen = row.runner.compiled_kernels(), row.runner.fallbacks()
-        try:
-            with collector_off():
-                given = self._warm(state, row, check)
-                seconds, result = timed_calls(row.call, given, row.calls)
-                found = None
-                if check is not None:
-                    found = self._look(state, row, given, seconds, result, check)
-        except Exception as error:  # noqa: BLE001  (see _first_call)
-            self._fail(state, row, message(error))
-            return
-        self.order += 1
-        self.emit({
-            "event": "sample", "cell": state.index, "variant": row.variant, "block": block,
-            "order": self.order, "calls": row.calls, "seconds": seconds,
-            "checked": check is not None,
-        })
-        self._counted(state, row, "compiled_inside", compiled, row.runner.compiled_kernels())
-        self._counted(state, row, "fell_back", fallen, row.runner.fallbacks())
-        if check is not None and found is not None:
-            accuracy = self._judged(state, check, found, ulps=False)
-            row.alive = self._passes(state, row.variant, f"in timed block {block}", accuracy)
-
-    def _warm(self, state: CellState, row: Row, check: "Check | None") -> Arguments:
-        """Call once, on other values than those that are timed where the sample is checked."""
-        if check is None:
-            given = row.arguments(state)
-            if row.call_s < LONG_CALL_S:
-                row.call(*given)
-            return given
-        if check.old is not None:
-            refill(state.arguments, check.old)
-            row.given = None
-            row.call(*row.arguments(state))
-        refill(state.arguments, check.fresh)
-        row.given = None
-        poison_buffers(row.buffers)
-        return row.arguments(state)
-
-    def _look(
-        self, state: CellState, row: Row, given: Arguments, seconds: float, result: Any,
-        check: "Check",
-    ) -> "Found":
-        """Look at the last timed result at once, and at one in memory that held no result.
-
-        The other values come back before anybody looks at that one: what is computed later than
-        the call returns is of those.
-        """
-        arrays, look_s = arrays_of(row.found(result), row.runner.fetch)
-        again, before = arrays, glance(arrays)
-        changed = not _unchanged(state, check)
-        if check.old is not None:  # not where clearing memory takes longer than the calls
-            poison(check.expected)
-            poison_buffers(row.buffers)
-            made = row.found(row.call(*given))
-            seen = glance(flatten(made)) if _is_plain(made) else None
-            refill(state.arguments, check.old)
-            again, _ = arrays_of(made, row.runner.fetch)
-            refill(state.arguments, check.fresh)
-            before = glance(again) if seen is None else seen
-        call_s = seconds / row.calls
-        late = arrives_late(row.call, given, row.runner.fetch, call_s, look_s)
-        return Found(arrays, again, before, late, changed)
-
-    def _judged(
-        self, state: CellState, check: "Check", found: "Found", ulps: bool
-    ) -> Accuracy:
-        if found.changed:
-            return Accuracy(np.inf, None, "the calls changed their input arrays")
-        accuracy = check.expected.judge(tuple(found.arrays), state.tolerance(), ulps)
-        if accuracy.problem:
-            return accuracy
-        late = found.late or written_later(found.again, found.before)
-        if late or not self._is_of_the_call(state, check, found):
-            text = "the result was not there when the call returned: work is left for later"
-            return Accuracy(np.inf, None, text)
-        return accuracy
-
-    def _is_of_the_call(self, state: CellState, check: "Check", found: "Found") -> bool:
-        """Whether the result that was looked at later is that of the values that were passed."""
-        if found.again is found.arrays or all(map(np.array_equal, found.arrays, found.again)):
-            return True
-        if any(overlap(each, state.arguments) for each in found.again):
-            return True  # a view shows what the arguments hold, as NumPy's does
-        return not check.expected.judge(tuple(found.again), state.tolerance()).problem
-
-    def _counted(
-        self, state: CellState, row: Row, what: str, before: int | None, after: int | None
-    ) -> None:
-        if before is not None and after is not None and after > before:
-            self.emit({
-                "event": "inside", "cell": state.index, "variant": row.variant, "what": what,
-                "count": after - before,
-            })
 
     # Verifying.
 
@@ -231,12 +136,13 @@ class Measurement(Preparation):
         """Verify every row on new arrays with new values, after timing."""
         self._progress(f"verifying {state.plan.id} again", 0.95)
         self._find_shortcuts(state)
+        self._nudge(state)
+        self._look_at_memory(state)
         if not state.large:
-            self._look_at_memory(state)
             self._look_at_edges(state)
         seed = state.seed(2, self.limits.seed)
         if state.large and _all_contiguous(state.arguments):
-            arguments = tuple(_reversed(each) for each in state.arguments)
+            arguments = tuple(reversed_copy(each) for each in state.arguments)
             state.arguments = ()
         else:
             arguments = state.inputs(seed)
@@ -248,8 +154,8 @@ class Measurement(Preparation):
             poison(expected)
             poison_buffers(row.buffers)
             try:
-                result = row.found(row.call(*row.runner.accept(arguments)))
-                result = row.runner.fetch(result)
+                accept = self._convert_elsewhere(row, arguments) or row.runner.accept
+                result = row.runner.fetch(row.found(called(row.call, accept(arguments))))
             except Exception as error:  # noqa: BLE001  (see _first_call)
                 self._fail(state, row, message(error))
                 continue
@@ -258,18 +164,52 @@ class Measurement(Preparation):
         state.arguments = ()
         state.rows = []
 
+    def _convert_elsewhere(
+        self, row: Row, arguments: Arguments
+    ) -> Callable[[Arguments], Arguments] | None:
+        """Return how a runner that never saw the function converts arguments, if one can."""
+        other = self._other(row)
+        if other is None:
+            return None
+        try:
+            other.accept(arguments)
+        except Exception:  # noqa: BLE001  (one that was not started)
+            return None
+        return other.accept
+
     def _look_at_memory(self, state: CellState) -> None:
-        """Verify where results lie, and that one changed element changes them."""
+        """Verify where results lie, and that arguments are converted and no more."""
         for row in self._doubted(state):
-            self._try(state, row, partial(_memory_of, state, row))
-        arrays = [each for each in state.arguments if isinstance(each, np.ndarray)]
-        few = max((each.size for each in arrays), default=0) <= PROBED_ELEMENTS
-        if not few or not change_one(state.arguments, self.random.randrange):
+            if state.large and row.call_s > LONG_S:
+                continue
+            self._try(state, row, partial(_memory_of, state, row, self._other(row)))
+
+    def _nudge(self, state: CellState) -> None:
+        """Take a sample more, timed on values that differ in one element from those of before.
+
+        Who looks at some elements to know whether there is work does not see it.
+        """
+        seed = state.seed(3, self.limits.seed)
+        arguments, plan = state.arguments, state.plan
+        part = judged_rows(state.workload, arguments, plan.dtype, seed)
+        largest = max((np.size(each) for each in arguments), default=0)
+        if part is None and largest > PROBED_ELEMENTS:
             return
-        expected = state.expected(state.arguments, state.seed(3, self.limits.seed))
-        right = copies(state.arguments)
-        for row in self._doubted(state):
-            self._try(state, row, partial(_probed, state, row, right, expected))
+        near = arguments if part is None else rows_between(arguments, *part)
+        nudge = Nudge(near, self.random.randrange)
+        rows = self._doubted(state)
+        if nudge.changes and rows:
+            self._checked(state, rows, -1, one_element(state, nudge, seed))
+
+    def _other(self, row: Row) -> Runner | None:
+        """Return a runner of the same kind that never sees a function, to convert arguments."""
+        kind = type(row.runner)
+        if kind not in self.others:
+            try:
+                self.others[kind] = kind()
+            except Exception:  # noqa: BLE001  (one that is made in ways of its own)
+                self.others[kind] = None
+        return self.others[kind]
 
     def _look_at_edges(self, state: CellState) -> None:
         """Verify what rows make of values that are too rare to be among those drawn.
@@ -313,15 +253,23 @@ class Measurement(Preparation):
             self.mark(state.index, row.variant)
             try:
                 self._look_at_name(state, row)
-                if state.large or elsewhere:
-                    continue
-                found = shortcut(row.call, state.arguments, row.runner.accept, row.call_s)
+                found = LATE if self._looking_works(state, row) else None
+                if found is None and not state.large and not elsewhere:
+                    found = shortcut(
+                        row.call, state.arguments, row.runner.accept, row.call_s,
+                        self._convert_elsewhere(row, state.arguments),
+                    )
             except Exception as error:  # noqa: BLE001  (see _first_call)
                 self._fail(state, row, message(error))
                 continue
             if found is not None:
                 accuracy = Accuracy(np.inf, None, found)
                 row.alive = self._passes(state, row.variant, "after timing", accuracy)
+
+    def _looking_works(self, state: CellState, row: Row) -> bool:
+        """Whether the function runs when somebody looks at a result."""
+        result, fetch = row.found(called(row.call, row.arguments(state))), row.runner.fetch
+        return runs_itself(lambda: arrays_of(result, fetch), (), state.workload.function)
 
     def _look_at_name(self, state: CellState, row: Row) -> None:
         """Note where a runner runs NumPy under the name of a fuser and counts no fallback."""
@@ -338,45 +286,16 @@ class Measurement(Preparation):
             self.emit({"event": "note", "text": text})
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
-    """What a checked sample needs: the right results, the values, and those to warm up with."""
-
-    expected: Expected
-    fresh: Arguments
-    old: Arguments | None
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """The arrays of the timed result, and of another that was looked at when its call returned."""
-
-    arrays: Sequence[Array]
-    again: Sequence[Array]
-    before: Sequence[Array]
-    late: bool
-    changed: bool
-
-
-def _unchanged(state: CellState, check: Check) -> bool:
-    """Whether the arguments are as they were passed; of very many elements some are looked at."""
-    now, before = state.arguments, check.fresh
-    if state.large:
-        now, before = some_of(now), some_of(before)
-    return unchanged(now, before)
-
-
-def _is_plain(result: Any) -> bool:
-    """Whether a result is there in NumPy's own arrays, so that looking at it computes nothing."""
-    return all(type(each) is np.ndarray for each in flatten(result))
-
-
-def _memory_of(state: CellState, row: Row) -> Accuracy:
+def _memory_of(state: CellState, row: Row, other: Runner | None) -> Accuracy:
     """Judge where a row's results lie; those that it was told where to put are there."""
+    if other is not None:
+        found = converted_elsewhere(row.runner, other, state.arguments)
+        if found is not None:
+            return Accuracy(np.inf, None, found)
     row.given = None
     given = row.arguments(state)
     if row.runner.writes_into:
-        row.call(*given)  # what it remembers is of these values
+        called(row.call, given)  # what it remembers is of these values
         return Accuracy()
     found = problem_of(
         row.call, given, state.workload.function, state.arguments,
@@ -385,25 +304,13 @@ def _memory_of(state: CellState, row: Row) -> Accuracy:
     return Accuracy(np.inf, None, found) if found else Accuracy()
 
 
-def _probed(state: CellState, row: Row, right: Arguments, expected: Expected) -> Accuracy:
-    """Judge the result for arguments that differ from those of the last call in one element."""
-    refill(state.arguments, right)  # a neighbour may have written into them
-    row.given = None
-    poison_buffers(row.buffers)
-    result = row.runner.fetch(row.found(row.call(*row.arguments(state))))
-    accuracy = compare_or_recall(result, expected, state.tolerance())
-    if not accuracy.problem:
-        return accuracy
-    return Accuracy(np.inf, None, f"one element of the arguments changed: {accuracy.problem}")
-
-
 def _at_edges(state: CellState, row: Row, right: Arguments, edges: Edges) -> Accuracy:
     """Judge the result for arguments that hold rare values."""
     refill(state.arguments, right)  # a neighbour may have written into them
     row.given = None
     poison_buffers(row.buffers)
     with np.errstate(all="ignore"):
-        result = row.runner.fetch(row.found(row.call(*row.arguments(state))))
+        result = row.runner.fetch(row.found(called(row.call, row.arguments(state))))
     found = edges.problem(result, state.tolerance())
     return Accuracy(np.inf, None, found) if found else Accuracy()
 
@@ -411,12 +318,3 @@ def _at_edges(state: CellState, row: Row, right: Arguments, edges: Edges) -> Acc
 def _all_contiguous(arguments: Arguments) -> bool:
     """Return whether copies of all arrays have the same layout as they have."""
     return all(each.flags.c_contiguous for each in arguments if isinstance(each, np.ndarray))
-
-
-def _reversed(argument: Any) -> Any:
-    """Return a copy of an array with its first axis reversed; numbers as they are."""
-    if not isinstance(argument, np.ndarray) or not argument.ndim:
-        return argument
-    return argument[::-1].copy()
-
-

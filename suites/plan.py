@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Literal, cast
 
@@ -225,7 +225,18 @@ def variants_for(names: Iterable[str] | None = None, aa: bool = True) -> list[Va
         if aa and name == "eager":
             twin = "eager again: with eager it shows the noise of this machine"
             plans.append(VariantPlan("eager_again", spec, "aa", twin))
-    return plans
+    return _told_apart(plans)
+
+
+def _told_apart(plans: Sequence[VariantPlan]) -> list[VariantPlan]:
+    """Return each variant once; one that has another's name goes by what it is loaded from."""
+    ours = frozenset(runners.specs().values())
+    found: dict[tuple[str, str], VariantPlan] = {}
+    for each in plans:
+        rivals = [one for one in plans if one.name == each.name and one.runner != each.runner]
+        named = replace(each, name=each.runner) if rivals and each.runner not in ours else each
+        found[named.name, named.runner] = named
+    return list(found.values())
 
 
 def _variant(name: str, spec: str) -> VariantPlan:
@@ -234,8 +245,12 @@ def _variant(name: str, spec: str) -> VariantPlan:
         reason = runner.unavailable()
     except Exception as error:  # noqa: BLE001  (a third party's import may raise anything)
         return VariantPlan(name, spec, "peer", "", True, f"{type(error).__name__}: {error}")
+    # a runner cannot stand in for NumPy, nor have its results' memory given and pass for the fuser
+    kind = "into" if runner.writes_into else runner.kind
+    if kind == "eager" and type(runner) is not runners.EagerRunner:
+        reason = "of kind eager, which is NumPy itself: a runner of yours is a peer"
     return VariantPlan(
-        runner.name or name, spec, runner.kind, runner.description, runner.own_process, reason,
+        runner.name or name, spec, kind, runner.description, runner.own_process, reason,
         runner.typical_first_call_s,
     )
 

@@ -15,6 +15,7 @@ from fuser.suites.machine import available_memory_bytes
 from fuser.suites.plan import CellPlan
 from fuser.suites.runners import EagerRunner, Facts, NotExpressibleError, Runner
 from fuser.suites.sampling import LONG_S, calls_per_sample, now_s, timed_calls
+from fuser.suites.seal import Seal
 from fuser.suites.verify import (
     Accuracy,
     Expected,
@@ -55,6 +56,10 @@ class Preparation:
         self.mark = mark
         self.random = random.Random(limits.seed)
         self.order = 0
+        self.seal = Seal()
+        self.breakers: dict[int, str] = {}  # variants that changed what all share
+        self.eager_s = self.beside_s = 0.0  # of NumPy's samples, and of other threads meanwhile
+        self.others: dict[type[Runner], Runner | None] = {}  # those that never see a function
         self.cells = list(cells)
         self.random.shuffle(self.cells)
         self.done_weight = 0.0
@@ -104,6 +109,9 @@ class Preparation:
     ) -> None:
         runner = self.runners[variant]
         self.mark(state.index, variant)
+        if variant in self.breakers:
+            self._drop(state, variant, "failed", self.breakers[variant])
+            return
         poison(expected)
         buffers = buffers_for(expected) if runner.writes_into else ()
         function = state.workload.function
@@ -128,6 +136,10 @@ class Preparation:
             return
         except Exception as error:  # noqa: BLE001  (any failure of a fuser is a finding, not ours)
             self._drop(state, variant, "failed", message(error))
+            return
+        if (reason := self.seal.broken()) is not None:
+            self.breakers[variant] = f"{runner.name} {reason}"
+            self._drop(state, variant, "failed", self.breakers[variant])
             return
         check_start_s = now_s()
         row = Row(variant, runner, call, buffers, given)

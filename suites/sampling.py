@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import repeat, starmap
+from operator import length_hint
 from typing import Any
 
 from fuser.suites.workload import Arguments
@@ -15,6 +16,11 @@ LONG_S = 0.25
 """A call is not kept waiting for so long even where the machine is busy."""
 
 now_s = time.perf_counter
+
+
+def busy_beside_s() -> float:
+    """Return the processor seconds that all other threads of this process have had so far."""
+    return time.process_time() - time.thread_time()
 
 
 def clock_resolution_s() -> float:
@@ -29,19 +35,35 @@ def clock_resolution_s() -> float:
 
 
 def timed_calls(
-    function: Callable[..., Any], arguments: Arguments, calls: int
+    function: Callable[..., Any], arguments: Arguments, calls: int, kept: int | None = None
 ) -> tuple[float, Any]:
-    """Return the seconds that `calls` calls took, and the last one's result.
+    """Return the seconds that `calls` calls took, and the result of one of them, the last.
 
     The loop runs in C: each result is released before the next call, as in a program that uses
-    and forgets it, and the last is kept, so that any timed call can be verified afterwards.
+    and forgets it. All calls come from one place, so that none can be told apart from the others
+    by who calls; where `kept` is given, the result is that of the call of this number.
+
+    Raises:
+        RuntimeError: a call raised StopIteration, which ends a loop in C unseen.
     """
-    loop = starmap(function, repeat(arguments, calls - 1))
+    before = calls - 1 if kept is None else kept
+    found: list[Any] = []
     forget = deque[Any](maxlen=0).extend
+    takers = ((forget, before), (found.extend, 1), (forget, calls - 1 - before))
+    turns = [(take, repeat(arguments, count)) for take, count in takers if count]
+    loops = [(take, starmap(function, turn)) for take, turn in turns]
     start_s = now_s()
-    forget(loop)
-    result = function(*arguments)
-    return now_s() - start_s, result
+    for take, loop in loops:
+        take(loop)
+    seconds = now_s() - start_s
+    if not found or any(length_hint(turn) for _, turn in turns):
+        raise RuntimeError("a call raised StopIteration: the timed calls were not all made")
+    return seconds, found[0]
+
+
+def called(function: Callable[..., Any], arguments: Arguments) -> Any:
+    """Return the result of one call, made where the timed calls are made."""
+    return timed_calls(function, arguments, 1)[1]
 
 
 def calls_per_sample(

@@ -59,6 +59,11 @@ MORE_CHEATS = (
     "OtherDtype", "OtherShape", "OtherOrder", "SameBuffer", "HalfLater", "Ring", "Restless",
     "RareNan", "ByAddress", "Promised",
 )
+SLY_CHEATS = (
+    "KnowsTheCaller", "KnowsTheCollector", "KnowsTheRhythm", "KnowsTheCount", "EndsTheLoop",
+    "WorksWhileConverting", "RemembersWhileConverting", "WorksWhileFetched", "OtherClass",
+    "SlowsNumpy", "SlowsTheClock",
+)
 LARGE = CellPlan("axpy", "float32", 1 << 24, "L")
 ANATOMIES = 6
 
@@ -192,6 +197,7 @@ def found_cheats() -> Iterator[Claim]:
     """List the cheats that got no speed, and those that did."""
     specs = [f"tests.suites.cheats:{name}" for name in CHEATS]
     specs += [f"tests.suites.more_cheats:{name}" for name in MORE_CHEATS]
+    specs += [f"tests.suites.sly_cheats:{name}" for name in SLY_CHEATS]
     plan = Plan(
         CELLS[4:8], variants_for(["eager", *specs]), processes=2, budget_s=40.0, ceilings=False
     )

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -39,16 +40,23 @@ class Honest(Runner):
 
 
 class Moody(Honest):
-    """Right, and each time it is prepared of another speed."""
+    """Right, and slow in every second process: the folder that a variable names knows which."""
 
     name = "moody"
+    FOLDER = "MOODY_FOLDER"
+
+    def __init__(self) -> None:
+        self.times = 1
+        if folder := os.environ.get(self.FOLDER):
+            made = Path(folder, str(os.getpid()))
+            made.touch()
+            self.times = 1 if len(list(made.parent.iterdir())) % 2 else 40
 
     def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
         """Return a function that does its work many times over."""
-        times = 1 + os.urandom(1)[0] % 32
 
         def moody(*given: Any) -> Any:
-            for _ in range(times):
+            for _ in range(self.times):
                 result = function(*given)
             return result
 
@@ -121,7 +129,7 @@ class RememberingValues(Honest):
         def remembered(*given: Any) -> Any:
             key = b"".join(each.tobytes() for each in given)
             if key not in kept:
-                time.sleep(0.002)
+                time.sleep(0.02)
                 kept[key] = function(*given)
             return kept[key]
 

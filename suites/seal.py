@@ -1,0 +1,61 @@
+"""What a runner must leave as it is: NumPy, the clock and the harness, which all rows share.
+
+One that makes NumPy slower, or the clock, is not quicker for it. A worker looks at everything that
+these modules and their classes name; what was put elsewhere is named and put back.
+"""
+
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+SHARED = ("numpy", "time", "gc")
+HARNESS = (
+    "by_rows", "cell_state", "checked_samples", "edge_values", "inspection", "measuring",
+    "memory_checks", "preparing", "runners", "sampling", "verify", "workload",
+)
+MOST_NAMED = 3
+
+
+class Seal:
+    """Remembers what the shared modules hold; says what of it is no longer there."""
+
+    def __init__(self) -> None:
+        names = [*SHARED, *(f"fuser.suites.{each}" for each in HARNESS)]
+        loaded = [sys.modules[name] for name in names if name in sys.modules]
+        self._kept = [each for module in loaded for each in _named(module)]
+        self._flushes = flushes_subnormals()
+
+    def broken(self) -> str | None:
+        """Return what was changed since, or None; all but the processor's mode is put back."""
+        changed = [
+            (owner, name, value) for owner, name, value in self._kept
+            if vars(owner).get(name) is not value
+        ]
+        for owner, name, value in changed:
+            setattr(owner, name, value)
+        texts = [f"{owner.__name__}.{name}" for owner, name, _ in changed[:MOST_NAMED]]
+        if len(changed) > MOST_NAMED:
+            texts.append(f"{len(changed) - MOST_NAMED} more")
+        if flushes_subnormals() and not self._flushes:
+            self._flushes = True
+            texts.append("how the processor treats subnormal numbers")
+        return f"changed what all rows share: {', '.join(texts)}" if texts else None
+
+
+def _named(module: ModuleType) -> Iterator[tuple[Any, str, Any]]:
+    """Yield the owner, the name and the value of what a module and its own classes name."""
+    for name, value in list(vars(module).items()):
+        yield module, name, value
+        if isinstance(value, type) and value.__module__ == module.__name__ != "numpy":
+            for inner, held in list(vars(value).items()):
+                if not inner.startswith("__") and not inner.startswith("_abc"):
+                    yield value, inner, held
+
+
+def flushes_subnormals() -> bool:
+    """Return whether arithmetic in this thread takes numbers near to zero for zero."""
+    smallest = np.full(1, np.finfo(np.float64).tiny)
+    return not bool((smallest * 0.5)[0])
