@@ -300,7 +300,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         except Unsupported as error:
             entry.refused, entry.refused_names = error.reason, []
             raise
-        guarded = sum(bool(s.trace.value_guards or s.trace.hints) for s in entry.found)
+        guarded = sum(known.by_value for known in entry.found)
         try:
             if guarded >= VALUE_LIMIT:
                 raise Unsupported("value-guards", self._name, f"{guarded} values so far", "")

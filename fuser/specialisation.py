@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,8 @@ from fuser.trace_result import Trace
 
 if TYPE_CHECKING:
     from fuser.program import Program
+
+_LONG_ENOUGH = re.compile(r"\(.*\) >= \d+")
 
 
 @record(frozen=False, slots=False, eq=False)
@@ -40,6 +43,16 @@ class Specialisation:
         guards = self.trace.value_guards
         self.early_guards = tuple(g for g in guards if scalars.symbols(g[0]) <= known)
         self.late_guards = tuple(g for g in guards if not scalars.symbols(g[0]) <= known)
+
+    @property
+    def by_value(self) -> bool:
+        """Whether other values of arguments may need other specialisations, without end.
+
+        That an axis is long enough for an index is no such thing: where it is not, NumPy raises.
+        """
+        guards = self.trace.value_guards
+        enough = all(value is True and _LONG_ENOUGH.fullmatch(text) for text, value in guards)
+        return bool(self.trace.hints) or not enough
 
     def match(self, leaves: Sequence[Any]) -> Call | None:
         """The call's arrays and numbers if this specialisation holds for it."""

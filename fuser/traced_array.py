@@ -191,6 +191,8 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
                 raise IndexError(
                     f"index {part} is out of bounds for axis {axis} with size {length}"
                 )
+            if isinstance(part, int):
+                self.tracing.guard_reach(self._shape[axis], part + 1 if part >= 0 else -part)
 
     def _assign_fancy(self, index: Any, value: Any) -> None:
         """`x[mask] = scalar`, or values of x[mask], is a choice for each element; else NumPy's."""

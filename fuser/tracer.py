@@ -51,6 +51,8 @@ class Tracing(Lengths):
     equal: dict[str, Dim] = field(default_factory=dict)
     guards: list[tuple[Dim, Dim]] = field(default_factory=list)
     value_guards: dict[str, Any] = field(default_factory=dict)
+    reaches: dict[str, int] = field(default_factory=dict)
+    """How long axes have to be for the integer indices into them, by length."""
     arguments: list[_Argument] = field(default_factory=list)
     scalars: list[tuple[HostScalar, int]] = field(default_factory=list)
     lines: dict[int, str] = field(default_factory=dict)
@@ -93,6 +95,19 @@ class Tracing(Lengths):
     def guard_value(self, text: str, value: Any) -> None:
         """Note that this trace holds only while a host expression has this value."""
         self.value_guards[text] = value
+
+    def guard_reach(self, length: Dim, reach: int) -> None:
+        """Note that this trace holds only while an integer index lies within an axis.
+
+        Kernels read there whatever the length is; and NumPy raises, also where the value is not
+        used.
+        """
+        length = self.resolve(length)
+        known = self.reaches.get(str(length), 0)
+        if not isinstance(length, int) and reach > known:
+            self.value_guards.pop(f"({length}) >= {known}", None)
+            self.guard_value(f"({length}) >= {reach}", True)
+            self.reaches[str(length)] = reach
 
     def note_read(self, argument: int | None) -> None:
         """Note which arguments must not share memory: this one is read after others' writes."""

@@ -41,8 +41,8 @@ from fuser.native_call import ServedCall
 from fuser.records import record
 
 _LENGTH_NAME = re.compile(r"\bn\d+\b")
-#: A guard that holds for all lengths that tables serve: a product of lengths is not 0.
-_POSITIVE = re.compile(r"[n\d* ()]+ (> 0|>= 1|!= 0)")
+#: A guard that holds for all lengths from some on: a product of lengths is not 0, or large enough.
+_LEAST = re.compile(r"[n\d* ()]+ (?:> 0|!= 0|>= (\d+))")
 _PRIMES = ((37, 41, 43, 47, 53, 59, 101), (61, 67, 71, 73, 79, 83, 103))
 #: Where a kernel is in a form for short rows.
 _SMALL_PRIMES = ((3, 5, 7, 11, 13), (5, 7, 11, 13, 3))
@@ -216,9 +216,7 @@ def pattern_table(call: ServedCall) -> tuple[Any, Draft]:
     Raises:
         NotServed: the lengths do not enter as products, or arrays are not contiguous.
     """
-    for text, value in call.specialisation.trace.value_guards:
-        if _LENGTH_NAME.search(text) and not (value is True and _POSITIVE.fullmatch(text)):
-            raise NotServed
+    least = shortest(call.specialisation.trace.value_guards)
     draft = Draft(call, Table(call.launch))
     describe_arguments(draft)
     pattern = Pattern(draft)
@@ -244,9 +242,25 @@ def pattern_table(call: ServedCall) -> tuple[Any, Draft]:
     base_of = {name: k for k, name in enumerate(draft.table.temporaries)}
     words = pack(
         draft, rows, base_of, limit=limit, patience=PATIENCE_NS * PARTS,
-        least=2 if reduces else 1,
+        least=max(2 if reduces else 1, least),
     )  # fmt: skip
     return words, draft
+
+
+def shortest(guards: Sequence[tuple[str, Any]]) -> int:
+    """The length from which on guards hold that speak of lengths.
+
+    Raises:
+        NotServed: there is none.
+    """
+    least = 1
+    for text, value in guards:
+        if _LENGTH_NAME.search(text):
+            found = _LEAST.fullmatch(text) if value is True else None
+            if found is None:
+                raise NotServed
+            least = max(least, int(found[1] or 1))
+    return least
 
 
 def longest_ns(call: ServedCall) -> int:

@@ -95,3 +95,20 @@ def test_lengths_that_are_no_products_are_served_exactly() -> None:
         assert np.array_equal(function(x), np.diff(x))
     assert function._native.count == 3
     assert function._native.hits == 3
+
+
+def test_integer_indices_lie_within_every_length_that_is_served() -> None:
+    """Lengths from the index on are native; a shorter array raises and is not read beyond."""
+    function = fuser.fuse(lambda x: x[2] + x[1] * x)
+    for n in (5, 6):
+        function(np.arange(1.0 * n))
+    native = function._native.hits
+    for n in (7, 4, 3, 9):
+        x = np.arange(1.0, n + 1)
+        assert np.array_equal(function(x), x[2] + x[1] * x)
+    assert function._native.hits - native == 4
+    memory = np.array([1.0, 2.0, 50.0, 60.0])
+    for n in (1, 2, 0, 2):
+        with pytest.raises(IndexError):
+            function(memory[:n])
+    assert np.array_equal(function(memory), 50.0 + 2.0 * memory)
