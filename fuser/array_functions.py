@@ -195,7 +195,7 @@ def _round(tracing: Tracing, a: Any, decimals: Any = 0, out: Any = None) -> Any:
     if x.dtype.kind != "f":
         if digits < 0:
             raise Unsupported("unsupported-argument", "np.round", "integers and decimals < 0")
-        node = x.node
+        node = tracing.own(x.node, x.dtype, "K")
     elif digits == 0:
         node = tracing.node("rint", [x.node])
     else:
@@ -225,7 +225,7 @@ def _nan_to_num(
     _refuse("nan_to_num", copy=None if copy else copy)
     value = _array(tracing, x)
     if value.dtype.kind != "f":
-        return tracing.wrap(value.node, not value.dims)
+        return tracing.wrap(tracing.own(value.node, value.dtype, "K"), not value.dims)
     limits = np.finfo(value.dtype)
     high = float(limits.max) if posinf is None else posinf
     low = float(limits.min) if neginf is None else neginf
@@ -254,8 +254,8 @@ def _select(tracing: Tracing, condlist: Any, choicelist: Any, default: Any = 0) 
 @_handles(np.sinc)
 def _sinc(tracing: Tracing, x: Any) -> Any:
     """np.sinc, spelled as NumPy spells it."""
-    value = _array(tracing, x)
-    y = np.pi * np.where(value == 0, 1.0e-20, value)
+    value = np.pi * _array(tracing, x)
+    y = np.where(value == 0, float(np.finfo(value.dtype).eps), value)
     return np.sin(y) / y
 
 

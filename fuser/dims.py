@@ -394,7 +394,7 @@ def representatives(guards: Iterable[tuple[Dim, Dim]]) -> dict[str, Dim]:
     """What pairs of equal lengths say: the text of a length -> the one that stands for it.
 
     Chains are followed, so one length of each class stands for all of them; an integer does
-    where there is one.
+    where there is one, and a symbol for lengths that contain it.
     """
     found: dict[str, Dim] = {}
 
@@ -405,7 +405,7 @@ def representatives(guards: Iterable[tuple[Dim, Dim]]) -> dict[str, Dim]:
 
     for left, right in guards:
         kept, gone = root(left), root(right)
-        if isinstance(gone, int):
+        if isinstance(gone, int) or gone.text in symbols(kept):  # `n0`, not `min(n0 + 2, 9)`
             kept, gone = gone, kept
         if kept != gone and not isinstance(gone, int):
             found[gone.text] = kept

@@ -175,6 +175,11 @@ def _additive(name: str) -> Ready:
     ) -> Any:  # fmt: skip
         x = as_traced(tracing, a)
         wanted = _sum_dtype(x.dtype, dtype)
+        if wanted.kind == "b":  # a sum of truths tells whether any is, a product whether all are
+            if initial is not NO_VALUE:
+                raise Unsupported("unsupported-argument", f"np.{name}", "initial= and dtype=bool")
+            truth = _truth("max" if name == "sum" else "min")
+            return truth(tracing, x, axis, out, keepdims, where=where)
         return reduce(
             tracing, name, x, axis, wanted, keepdims=keepdims, initial=initial, where=where,
             out=out, function=name,
@@ -302,10 +307,19 @@ def _dot(tracing: Tracing, a: Any, b: Any, out: Any = None) -> Any:
         raise ValueError(
             f"shapes ({tracing.size(x.dims[0])},) and ({tracing.size(y.dims[0])},) not aligned"
         )
-    if (x * y).dtype.kind == "b":
+    dtype = (x * y).dtype
+    if dtype.kind == "b":
         raise Unsupported("unsupported-dtype", "np.dot", "bool vectors")
-    product = x * y
-    return reduce(tracing, "sum", product, None, product.dtype, function="dot")
+    return products_summed(tracing, x, y, dtype)
+
+
+def products_summed(tracing: Tracing, x: Any, y: Any, dtype: np.dtype[Any]) -> Any:
+    """Products summed along the last axis; those of float16 as float32, as NumPy does."""
+    inner = np.dtype(np.float32) if dtype.name == "float16" else dtype
+    nodes = [tracing.cast(value.node, inner) for value in (x, y)]
+    product = tracing.wrap(tracing.node("multiply", nodes))
+    total = reduce(tracing, "sum", product, -1, inner, function="dot")
+    return tracing.wrap(tracing.cast(total.node, dtype), total.generic)
 
 
 _registered = False

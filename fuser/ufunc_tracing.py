@@ -88,8 +88,9 @@ def _product_of_vectors(
     lengths = {tracing.size(array.dims[-1]) if array.dims else None for array in (left, right)}
     if len(lengths) > 1 or None in lengths or "c" in (left.dtype.kind, right.dtype.kind):
         raise Unsupported("unsupported-function", f"np.{name}", "vectors of different lengths")
-    product = left * right
-    return np.sum(product, axis=-1, dtype=product.dtype)
+    from fuser.reductions import products_summed
+
+    return products_summed(tracing, left, right, (left * right).dtype)
 
 
 def _results(

@@ -187,3 +187,19 @@ def test_what_numpy_refuses_is_refused(name: str) -> None:
     assert_same(WRONG[name], X, fallback="allow")
     with pytest.raises(Exception):  # noqa: B017 - the line above compares the kinds
         fuser.fuse(WRONG[name], fallback="allow")(X)
+
+
+@pytest.mark.parametrize("dtype", ["i4", "u1", "?", "f4"])
+def test_copies_of_integers_keep_the_memory_order(dtype: str) -> None:
+    """np.round and np.nan_to_num change nothing but make an array of their own."""
+    function = fuser.fuse(lambda x: (np.nan_to_num(x), np.round(x), x.round(0)), fallback="allow")
+    for axes in ((2, 1, 0), (1, 0, 2)):
+        x = np.ones((2, 3, 4), dtype).transpose(axes)
+        found, wanted = function(x), function.__wrapped__(x)
+        assert [y.strides for y in found] == [y.strides for y in wanted]
+        assert not any(np.shares_memory(x, y) for y in found)
+
+
+def test_sinc_at_zero_in_float16() -> None:
+    """The smallest numbers of float16 are larger than what others take for zero."""
+    assert fuser.fuse(np.sinc)(np.zeros(3, np.float16)).tolist() == [1, 1, 1]

@@ -91,3 +91,10 @@ def test_representatives_follow_chains_and_prefer_integers() -> None:
     assert {found.get(str(x), x) for x in (a, b, c)} == {a}
     found = dims.representatives([(a, b), (c, b), (c, 3)])
     assert {found.get(str(x), x) for x in (a, b, c)} == {3}
+
+
+def test_a_symbol_stands_for_lengths_that_contain_it() -> None:
+    """Else it would be replaced by a length that has to be replaced again."""
+    padded = dims.minimum(N + 2, 9)
+    for pair in ((padded, N), (N, padded)):
+        assert dims.representatives([pair]) == {str(padded): N}

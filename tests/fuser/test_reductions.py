@@ -372,3 +372,23 @@ def test_counts_lie_in_memory_as_numpys() -> None:
             found = fuser.fuse(lambda x, a=axis: np.count_nonzero(x, axis=a), fallback="error")(x)
             assert found.strides == expected.strides
             assert np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize("dtype", ["?", "i4", "f8", "f2"])
+def test_sums_of_truths_are_truths(dtype: str) -> None:
+    """`dtype=bool`: a sum tells whether any is, a product whether all are."""
+    for x in (np.eye(3, 4, dtype=dtype), np.zeros((0, 3), dtype), np.ones((2, 2), dtype)):
+        _check(lambda a: a.sum(dtype=bool), x)
+        _check(lambda a: np.prod(a, axis=0, dtype=np.bool_, keepdims=True), x)
+        _check(lambda a: np.add.reduce(a, dtype="?", axis=-1), x)
+        _check(lambda a: np.sum(a, dtype=bool, where=a > 0), x)
+
+
+def test_products_of_float16_are_summed_in_float32() -> None:
+    """Dot products whose parts are larger than the largest float16 have NumPy's results."""
+    x = np.array([30000, 30000, -2, 7], np.float16)
+    y = np.array([4, -4, 3, 0.1], np.float16)
+    for function in (np.dot, np.vdot, np.inner, np.vecdot, np.matmul):
+        found = fuser.fuse(lambda a, b, function=function: function(a, b))(x, y)
+        assert found == function(x, y)
+        assert found.dtype == np.float16
