@@ -124,8 +124,10 @@ CHARTS: Sequence[Chart] = (
         "overhead",
         "What does a call cost when there is little to do, and when does fusing start to pay?",
         "The flat left end of a line is the cost of the call itself; where it rises, memory and "
-        "arithmetic take over. Shaded: the 95% interval, of the lines and of the crossing. Of more "
-        "than nine workloads the first nine are drawn; the table has all.",
+        "arithmetic take over. Shaded: the 95% interval; hollow marks have none, or one wider than "
+        "a factor of ten. A dashed line: from there on that variant stays faster than eager, its "
+        "interval at the foot. Of more than nine workloads the first nine are drawn; the table has "
+        "all.",
         "break_even",
         figure_sweep.draw,
     ),

@@ -21,6 +21,10 @@ from fuser.reports.style import (
     seconds_text,
 )
 
+MOST_CROSSINGS = 3
+LINE_PT = 10
+WIDE = 10.0
+"""An interval whose ends are further apart than by this factor would hide the other lines."""
 MOST_PANELS = 9
 """The first swept workloads; a panel is about 60 KB of SVG in each of its two forms."""
 
@@ -53,8 +57,10 @@ def draw(collection: Collection, layout: Layout) -> Figure | None:
         _call_overhead(axes, panel[~panel["variant"].isin(collection.peers())])
         first = panel.iloc[0]
         same = (crossings["workload"] == first["workload"]) & (crossings["dtype"] == first["dtype"])
-        axes.set_title(name, pad=16)
-        _crossing(axes, crossings[same & (crossings["kind"] == "fused")])
+        here = crossings[same & (crossings["kind"] != "into")]
+        crossed = int(here.loc[here["kind"] != "fused", "crossing_elements"].notna().sum())
+        axes.set_title(name, pad=16 + LINE_PT * min(crossed, MOST_CROSSINGS - 1))
+        _crossings(axes, here, collection.peers())
         log_ticks(axes.xaxis, lambda value: count_text(value) if value >= 1 else "")
         log_ticks(axes.yaxis, seconds_text)
         axes.set_xlabel("elements (log)")
@@ -71,15 +77,19 @@ def _lines(axes: Axes, panel: pd.DataFrame, peers: list[str]) -> None:
     """Draw a line with its interval for each variant."""
     for (name, kind), group in panel.groupby(["variant", "kind"], sort=False):
         group = group.sort_values("elements")
-        color = color_of(str(kind), str(name), peers)
+        color, mark = (of(str(kind), str(name), peers) for of in (color_of, marker_of))
+        known = group["call_s_high"] <= WIDE * group["call_s_low"]  # not where there is none
         axes.fill_between(
-            group["elements"], group["call_s_low"], group["call_s_high"],
+            group["elements"], group["call_s_low"], group["call_s_high"], where=known,
             color=color, alpha=0.25, linewidth=0,
         )  # fmt: skip
-        axes.plot(
-            group["elements"], group["call_s"], color=color, linewidth=1.6, markersize=5,
-            marker=marker_of(str(kind), str(name), peers), zorder=3 if kind == "fused" else 2,
-        )  # fmt: skip
+        order = 3 if kind == "fused" else 2
+        axes.plot(group["elements"], group["call_s"], color=color, linewidth=1.6, zorder=order)
+        for points, fill in ((group[known], color), (group[~known], "none")):
+            axes.plot(
+                points["elements"], points["call_s"], color=color, markersize=5, marker=mark,
+                markerfacecolor=fill, linestyle="none", zorder=order,
+            )  # fmt: skip
 
 
 def _call_overhead(axes: Axes, panel: pd.DataFrame) -> None:
@@ -100,22 +110,26 @@ def _call_overhead(axes: Axes, panel: pd.DataFrame) -> None:
         )  # fmt: skip
 
 
-def _crossing(axes: Axes, crossings: pd.DataFrame) -> None:
-    """Mark the size from which fused stays faster than eager, or say that there is none."""
-    for each in rows_of(crossings.head(1)):
+def _crossings(axes: Axes, crossings: pd.DataFrame, peers: list[str]) -> None:
+    """Mark the size from which each variant stays faster than eager; of fused say why it is none.
+
+    The first lines stand above the panel; those of further variants are in the table.
+    """
+    found = crossings[crossings["crossing_elements"].notna()].sort_values("crossing_elements")
+    others = rows_of(found[found["kind"] != "fused"])
+    told = [*rows_of(crossings[crossings["kind"] == "fused"].head(1)), *others][:MOST_CROSSINGS]
+    for line, each in enumerate(reversed(told)):
+        color = color_of(str(each.kind), str(each.variant), peers)
         text = str(each.note)
         if not math.isnan(each.crossing_elements):
-            text = f"overtakes eager at {count_text(each.crossing_elements)} elements"
+            text = f"faster from {count_text(each.crossing_elements)}"
+            axes.axvline(each.crossing_elements, color=color, linewidth=1.2, linestyle=(0, (4, 3)))
             if not math.isnan(each.crossing_elements_low):
                 ends = (each.crossing_elements_low, each.crossing_elements_high)
-                text = text.replace("elements", f"[{', '.join(count_text(end) for end in ends)}]")
-            axes.axvline(each.crossing_elements, color=INK, linewidth=1, linestyle=(0, (4, 3)))
-            if not math.isnan(each.crossing_elements_low):
-                axes.axvspan(
-                    each.crossing_elements_low, each.crossing_elements_high,
-                    color=MUTED, alpha=0.15, linewidth=0,
-                )  # fmt: skip
-        axes.annotate(
-            f"fused: {text}", (0, 1), xycoords="axes fraction", xytext=(0, 4),
-            textcoords="offset points", fontsize=8, color=MUTED,
+                text = f"{text} [{', '.join(count_text(end) for end in ends)}]"
+                axes.axvspan(*ends, ymax=0.03, color=color, alpha=0.6, linewidth=0)
+        written = axes.annotate(
+            f"{each.variant}: {text}", (0, 1), xycoords="axes fraction",
+            xytext=(0, 4 + LINE_PT * line), textcoords="offset points", fontsize=8, color=MUTED,
         )  # fmt: skip
+        written.set_in_layout(False)  # else a long line would make the panels narrow

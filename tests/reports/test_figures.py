@@ -191,3 +191,35 @@ def test_texts_on_lines_stand_on_the_page(drawn: Sequence[Drawn]) -> None:
     traffic = next(each for each in drawn if each.chart.name == "traffic")
     assert "var(--page)" in traffic.wide_svg
     assert not any(style.PAPER in each.wide_svg for each in drawn)
+
+
+def test_every_variant_that_overtakes_eager_has_its_crossing_drawn() -> None:
+    """Of fused it is said why there is none; bands wider than a factor of ten are left away."""
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from fuser.reports import figure_sweep
+
+    rows = pd.DataFrame({
+        "variant": ["fused", "jax", "numba"], "kind": ["fused", "peer", "peer"],
+        "crossing_elements": [float("nan"), 2e5, 1e3],
+        "crossing_elements_low": [float("nan"), 1e5, float("nan")],
+        "crossing_elements_high": [float("nan"), 4e5, float("nan")],
+        "note": ["faster at every size measured", "", ""],
+    })
+    axes = Figure().subplots()
+    figure_sweep._crossings(axes, rows, ["jax", "numba"])
+    assert [each.get_text() for each in axes.texts] == [
+        "jax: faster from 200 k [100 k, 400 k]", "numba: faster from 1 k",
+        "fused: faster at every size measured",
+    ]
+    assert len(axes.lines) == 2
+    panel = pd.DataFrame({
+        "variant": "jax", "kind": "peer", "elements": [1, 10, 100], "call_s": [1.0, 1.0, 1.0],
+        "call_s_low": [0.9, 0.9, 0.1], "call_s_high": [1.1, 1.1, 9.0],
+    })
+    axes = Figure().subplots()
+    figure_sweep._lines(axes, panel, ["jax"])
+    filled, hollow = axes.lines[1:]
+    assert [len(filled.get_xdata()), len(hollow.get_xdata())] == [2, 1]  # type: ignore[arg-type]
+    assert hollow.get_markerfacecolor() == "none"
