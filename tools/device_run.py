@@ -257,8 +257,9 @@ def traffic_child(record: Record, elements: int = 1 << 30) -> None:
         run(*arrays)
         cupy.cuda.runtime.deviceSynchronize()
         # A kernel's name is that of its text, its loop nest and the variant that ran.
+        kinds = ("", "split_", "held_", "long_")
         kernels = [f"{stem}_{k}_{kind}{width}" for stem in run.source(*arrays) for k in range(8)
-                   for kind in ("", "split_", "held_") for width in ("narrow", "wide")]  # fmt: skip
+                   for kind in kinds for width in ("narrow", "wide")]  # fmt: skip
         planned = run.explain(*arrays).ledger.planned_bytes
         record.add("planned", workload=name, planned_bytes=planned, kernels=kernels)
         del arrays

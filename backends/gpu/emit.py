@@ -12,9 +12,11 @@ from collections.abc import Sequence
 
 from fuser.backends.gpu import cxx
 from fuser.backends.gpu.emit_held import HELD_DEFAULTS, Held
+from fuser.backends.gpu.emit_long import long_text
 from fuser.backends.gpu.emit_reduction import Reduction
 from fuser.backends.gpu.geometry import BLOCK, unroll
 from fuser.backends.gpu.helpers import used_helpers
+from fuser.backends.gpu.long_rows import long_rows
 from fuser.backends.gpu.reduction_plan import ROW_BLOCK
 from fuser.backends.gpu.section import Section, defined, from_memory, to_memory
 from fuser.backends.gpu.stages import Stages
@@ -47,7 +49,7 @@ def emit(nests: Sequence[LoopNest], name: str) -> str:
         for variant in variants_of(nest)
     ]
     shared = [_POOL] if any(nest.strategy != "map" for nest in nests) else []
-    if any("_held_" in entry for entry in entries):
+    if any("HELD_VECTORS" in entry for entry in entries):
         shared.append(HELD_DEFAULTS)
     parts = [f"// {name}", _PROLOGUE, *shared, *used_helpers(sections), *sections, *entries]
     return "\n\n".join(parts) + "\n"
@@ -60,7 +62,10 @@ def _section(nest: LoopNest, place: int, several: bool) -> str:
     written = Reduction(nest, place, several)
     if not written.plan.most_held:
         return written.text()
-    return f"{written.text()}\n\n{Held(nest, place, several).text()}"
+    texts = [written.text(), Held(nest, place, several).text()]
+    if (cut := long_rows(nest, place)) is not None:
+        texts.append(long_text(nest, place, several, cut))
+    return "\n\n".join(texts)
 
 
 def variants_of(nest: LoopNest) -> list[Variant]:
@@ -70,6 +75,8 @@ def variants_of(nest: LoopNest) -> list[Variant]:
         kinds.append(Variant(split=True))
         if Stages(nest).most_held:
             kinds.append(Variant(held=1))
+        if long_rows(nest) is not None:
+            kinds.append(Variant(split=True, held=1))
     return [Variant(wide, kind.split, kind.held) for kind in kinds for wide in (False, True)]
 
 
@@ -80,6 +87,8 @@ def _entry(name: str, place: int, nest: LoopNest, variant: Variant) -> str:
     called, split = "section", "" if nest.strategy == "map" else f", {str(variant.split).lower()}"
     if variant.held:
         called, split = "held", ", HELD_VECTORS, HELD_MORE"
+        if variant.split:
+            called, split = "long", ", HELD_VECTORS"
     return (
         f"#if {variant.condition}\n"
         f'extern "C" __global__ void __launch_bounds__({threads})\n'

@@ -42,7 +42,7 @@ class Held(Reduction):
     def _loop(self) -> list[str]:
         """The loop over rows."""
         body = [*places(self.outer), *self._bases(), *self._results(0, loads=True)]
-        body += ["const Index tail = HELD * team;", "int left[HELD];"]
+        body += ["const Index tail = begin + HELD * team;", "int left[HELD];"]
         loads = sorted({k for s in range(self.plan.last + 1) for k in self.plan.loads_of(s)})
         body += [self._lanes(f"x{k}[HELD]", k) for k in loads]
         seen: set[int] = set()
@@ -75,7 +75,7 @@ class Held(Reduction):
         self.holding = True
         inside = [line for k in fresh for line in self._held_load(k)]
         self.holding = False
-        return [*_OVER, f"    left[u] = at < vectors ? {self.width} : 0;",
+        return [*_OVER, f"    left[u] = at < end ? {self.width} : 0;",
                 *(f"    {line}" for line in inside), "}"]  # fmt: skip
 
     def _held_load(self, k: int) -> list[str]:
@@ -115,5 +115,5 @@ class Held(Reduction):
 _OVER = [
     "#pragma unroll",
     "for (int u = 0; u < HELD; ++u) {",
-    "    const Index at = lane + u * team;",
+    "    const Index at = begin + lane + u * team;",
 ]

@@ -287,10 +287,9 @@ class Reduction(Section):
             width = self.width
             left = f"(int)(length - at * {width})"
             lines = [f"left[u] = length - at * {width} < {width} ? {left} : {width};"]
-        kept = self.plan.kept()
         for k in loads:
             load = self._load(k, f"x{k}[u]", self._address(k), self._left())
-            if kept.get(k, stage) == stage:  # kept once all loads are under way: `_computes`
+            if not self._is_seated(k, stage):  # kept once all loads are under way: `_computes`
                 lines.append(load)
             else:
                 lines += [f"if ({self._fits()}) x{k}[u] = *{self._slot(k)};", f"else {load}"]
@@ -299,6 +298,10 @@ class Reduction(Section):
     def _begin(self) -> str:
         """The first vector that a pass looks at."""
         return "begin"
+
+    def _is_seated(self, k: int, stage: int) -> bool:
+        """Whether a stage before may have put an operand's vectors into shared memory."""
+        return self.plan.kept().get(k, stage) != stage
 
     def _fits(self) -> str:
         """Whether a vector is one of those that shared memory has room for."""

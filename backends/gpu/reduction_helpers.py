@@ -18,6 +18,9 @@ REDUCTION_HELPERS["corrected"] = """\
 // A sum with what its additions lost.
 template <class T> INLINE T corrected(T high, T low) { return low == low ? high + low : high; }"""
 
+REDUCTION_HELPERS["finite_or_zero"] = """\
+template <class T> INLINE T finite_or_zero(T x) { return x - x == 0 ? x : (T)0; }"""
+
 REDUCTION_HELPERS["sum_of"] = """\
 // N numbers, halves first.
 template <class T, int N> INLINE T sum_of(T (&x)[N]) {

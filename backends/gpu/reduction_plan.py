@@ -2,8 +2,9 @@
 
 Strategies, chosen by lengths at launch: rows within part of a warp ("lanes"), within a block
 ("block") or within several ("split"); columns within a table of threads ("columns"), or several
-("split columns"). Rows of whole vectors are held in registers, and what is too much for these in
-shared memory; others are in shared memory alone. Nothing here needs a device.
+("split columns"). Where parts of a row tell what the whole is ("long"), it is read once for all
+reductions, else once for each. Rows of whole vectors are held in registers, and what is too much
+for these in shared memory; others are in shared memory alone. Nothing here needs a device.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from fuser.backends.gpu.geometry import (
     divider,
     needs_wide,
 )
+from fuser.backends.gpu.long_rows import LongRows, long_rows
 from fuser.backends.gpu.stages import HELD_COUNTS, Stages
 from fuser.backends.gpu.variants import Variant
 
@@ -55,6 +57,8 @@ class _Shape:
     shared: int = 0
     held: int = 0
     tail: bool = False
+    phases: int = 1
+    scratch: int = 0
 
 
 def plan(
@@ -81,7 +85,7 @@ def plan(
         shape = _column_shape(stages, rows, columns, length, resources)
     else:
         shape = _row_shape(stages, rows, length, resources)
-    split = shape.chunks > 1
+    split = shape.phases > 1
     variant = Variant(wide, split, shape.held, shape.tail)
     words = [rows, columns, length, shape.team, shape.chunks, shape.chunk, shape.kept]
     for kept_length in kept[1:]:
@@ -90,15 +94,14 @@ def plan(
     packed = struct.pack(f"={len(words)}Q{len(steps)}q", *words, *steps)
     most = resources.multiprocessors * max(1, occupy(variant, shape.block, shape.shared))
     grid = shape.units if split else min(shape.units, most * 8)
-    state = sum(found.size for found in stages.states if found.parts)
     return LaunchPlan(
         variant,
         grid,
         packed,
         block=shape.block,
         shared=shape.shared,
-        phases=stages.final + 1 if split else 1,
-        scratch_bytes=rows * columns * shape.chunks * state if split else 0,
+        phases=shape.phases,
+        scratch_bytes=shape.scratch,
         strategy=shape.strategy,
     )
 
@@ -132,10 +135,17 @@ def _row_shape(stages: Stages, rows: int, length: int, resources: Resources) -> 
         kept, shared = _kept(stages, vectors, teams, room, SHARED_SMALL)
         return _Shape("lanes", BLOCK, team, 1, vectors, -(-rows // teams), kept, shared)
     chunks = min(busy // (rows * team), vectors // (team * VECTORS_EACH), MOST_CHUNKS)
+    long = long_rows(stages.nest) if most_held else None
+    if long is not None:
+        beyond = _kept(stages, vectors, 1, room, resources.shared_bytes)[0] + team * most_held
+        if chunks > 1 or vectors > beyond:
+            return _long_shape(stages, long, rows, vectors, team, chunks)
     if chunks > 1:
         chunk = -(-vectors // chunks)
         chunks = -(-vectors // chunk)
-        return _Shape("split", team, team, chunks, chunk, rows * chunks, 0, room)
+        phases, scratch = stages.final + 1, rows * chunks * _states(stages)
+        return _Shape("split", team, team, chunks, chunk, rows * chunks, 0, room,
+                      phases=phases, scratch=scratch)  # fmt: skip
     if held:
         return _Shape("block", team, team, 1, vectors, rows, 0, room, held)
     if most_held:
@@ -144,6 +154,24 @@ def _row_shape(stages: Stages, rows: int, length: int, resources: Resources) -> 
         return _Shape("block", team, team, 1, vectors, rows, kept, shared, most_held, tail=True)
     kept, shared = _kept(stages, vectors, 1, room, resources.shared_bytes)
     return _Shape("block", team, team, 1, vectors, rows, kept, shared)
+
+
+def _long_shape(
+    stages: Stages, long: LongRows, rows: int, vectors: int, team: int, chunks: int
+) -> _Shape:
+    """Rows in parts that their blocks hold."""
+    most = team * long.most_held
+    chunk = min(most, -(-vectors // max(1, chunks)))
+    chunks = -(-vectors // chunk)
+    held = next(n for n in HELD_COUNTS if team * n >= chunk)
+    shared = 32 * max(stages.state_bytes, long.state_bytes)
+    return _Shape("long", team, team, chunks, chunk, rows * chunks, 0, shared, held,
+                  phases=long.phases, scratch=long.scratch_bytes(rows, chunks))  # fmt: skip
+
+
+def _states(stages: Stages) -> int:
+    """Bytes of running values that a block leaves."""
+    return sum(found.size for found in stages.states if found.parts)
 
 
 def _column_shape(
@@ -162,7 +190,9 @@ def _column_shape(
     if chunks > 1:
         chunk = -(-length // chunks)
         chunks = -(-length // chunk)
-        return _Shape("split columns", BLOCK, across, chunks, chunk, tables * chunks, 0, room)
+        phases, scratch = stages.final + 1, rows * columns * chunks * _states(stages)
+        return _Shape("split columns", BLOCK, across, chunks, chunk, tables * chunks, 0, room,
+                      phases=phases, scratch=scratch)  # fmt: skip
     kept, shared = _kept(stages, length, across, room, max(SHARED_SMALL, room))
     return _Shape("columns", BLOCK, across, 1, max(1, length), tables, kept, shared)
 

@@ -29,12 +29,12 @@ HELD_COUNTS = (1, 2, 3, 4, 6, 8)
 class Stages:
     """The levels and stages of a nest's values; plain facts, used for the text and the launch."""
 
-    def __init__(self, nest: LoopNest, place: int = 0) -> None:
+    def __init__(self, nest: LoopNest, place: int | str = 0) -> None:
         """Classify all values.
 
         Args:
             nest: of strategy "row" or "column".
-            place: its number in the unit, for names.
+            place: its number in the unit, or more, for names.
         """
         self.nest, self.place = nest, place
         self.column = nest.strategy == "column"
@@ -181,8 +181,7 @@ class Stages:
 
     def unroll(self, stage: int) -> int:
         """How many vectors a thread loads before it computes, in one stage."""
-        fresh = [k for k in self.loads_of(stage) if self.kept().get(k, stage) == stage]
-        loaded = sum(map(self.vector_bytes, fresh))
+        loaded = sum(map(self.vector_bytes, self.loads_of(stage)))
         times = max(1, min(4, IN_FLIGHT // loaded)) if loaded else 1
         weight = self._weight([n for n in self.needed(stage) if n >= self.first])
         while times > 1 and weight * self.width * times > BODY_LIMIT:

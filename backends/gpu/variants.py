@@ -23,8 +23,10 @@ class Variant:
 
     @property
     def name(self) -> str:
-        """`narrow` or `wide`, with `split_` or `held_` before it."""
-        kind = "held_" if self.held else "split_" if self.split else ""
+        """`narrow` or `wide`, with `held_`, `split_` or, where it is both, `long_` before it."""
+        kind = "held_" if self.held else ""
+        if self.split:
+            kind = "long_" if self.held else "split_"
         return kind + ("wide" if self.wide else "narrow")
 
     @property

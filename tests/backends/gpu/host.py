@@ -29,7 +29,7 @@ FLAGS = ("-std=c++17", "-O0", "-ffp-contract=off", "-fno-strict-aliasing", "-Wno
 CHECKS = ("-fsanitize=undefined", "-fsanitize-undefined-trap-on-error")
 
 _ENTRY = re.compile(
-    r"^(\w+_\d+_((?:split_|held_)?(?:narrow|wide)))\(const __grid_constant__ (\w+) a\)",
+    r"^(\w+_\d+_((?:split_|held_|long_)?(?:narrow|wide)))\(const __grid_constant__ (\w+) a\)",
     re.MULTILINE,
 )
 #: What a kernel calls whose threads wait for each other.

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from fuser import functional
 from tests.backends.gpu.programs import Program, numbers
 
 
@@ -45,6 +46,13 @@ def _with_nan(values: Any) -> Any:
     return values
 
 
+def _masked(values: Any) -> Any:
+    """A part of nothing but -inf, and one value that stands out."""
+    values[:, :15_000] = -np.inf
+    values[:, -7] = 80
+    return values
+
+
 _TABLE = numbers(37, 53)
 _ROW = numbers(1, 20_011)
 _TALL = numbers(5_003, 7)
@@ -67,6 +75,12 @@ REDUCTIONS: dict[str, Program] = {
     "softmax-held-block": (_softmax, (numbers(5, 2000),)),
     "softmax-held-half": (_softmax, (numbers(9, 136, dtype="float16"),)),
     "softmax-tail": (_softmax, (numbers(3, 4400, dtype="float64"),)),
+    "softmax-parts": (_softmax, (numbers(1, 20_000),)),
+    "softmax-parts-double": (_softmax, (numbers(2, 10_000, dtype="float64") * 40,)),
+    "softmax-parts-masked": (_softmax, (_masked(numbers(1, 20_000)),)),
+    "log-sum-exp-parts": (functional.logsumexp, (numbers(20_000),)),
+    "layer-norm-parts": (_layer_norm, (numbers(2, 20_000), numbers(20_000), numbers(20_000))),
+    "variance-parts": (lambda x: (x.var(axis=1), x.mean(axis=1)), (numbers(1, 40_000) + 50,)),
     "layer-norm-tail": (_layer_norm, (numbers(2, 16_640), numbers(16_640), numbers(16_640))),
     "softmax-columns": (lambda x: _softmax(x.T).T, (_TABLE,)),
     "layer-norm": (_layer_norm, (_TABLE, numbers(53, seed=1), numbers(53, seed=2))),

@@ -28,6 +28,7 @@ SHARES = [
     pytest.param("80", Variant(wide=True), 1, 2, id="sm_80-wide"),
     pytest.param("100", Variant(split=True), 0, 1, id="sm_100-split"),
     pytest.param("75", Variant(held=3), 0, 2, id="sm_75-held"),
+    pytest.param("80", Variant(split=True, held=4), 0, 3, id="sm_80-long"),
     pytest.param("90", Variant(held=2, tail=True), 1, 2, id="sm_90-tail"),
 ]
 

@@ -55,7 +55,9 @@ def planned(name: str, *lengths: int, resources: Resources = H200) -> LaunchPlan
         ("softmax", (1 << 14, 4096), "block", 128),
         ("softmax", (1 << 12, 65_536), "block", 512),
         ("softmax", (200, 768), "block", 256),  # few rows: more threads for each
-        ("softmax", (8, 1 << 20), "split", 512),
+        ("softmax", (8, 1 << 20), "long", 512),
+        ("softmax", (8, (1 << 20) + 1), "split", 512),
+        ("softmax", (1 << 12, 1 << 17), "long", 512),
         ("total", (1 << 26,), "split", 512),
         ("total", (100,), "lanes", 32),
         ("columns", (4096, 4096), "split columns", 32),
@@ -69,7 +71,7 @@ def test_strategies(name: str, lengths: tuple[int, ...], strategy: str, team: in
     plan = planned(name, *lengths)
     words = struct.unpack_from("=7Q", plan.words)
     assert (plan.strategy, words[3]) == (strategy, team)
-    assert plan.variant.split == strategy.startswith("split")
+    assert plan.variant.split == strategy.startswith(("split", "long"))
     assert plan.block % 32 == 0
     assert plan.grid >= 1
 
@@ -114,7 +116,19 @@ def test_split_rows_cover_everything_once() -> None:
     assert plan.grid == chunks <= reduction_plan.MOST_CHUNKS
     assert plan.phases == 2
     assert plan.scratch_bytes == chunks * 8
-    assert planned("softmax", 8, 1 << 20).phases == 3
+    assert planned("softmax", 8, (1 << 20) + 1).phases == 3
+
+
+@pytest.mark.parametrize(("rows", "length"), [(1, 1 << 26), (8, 1 << 20), (1 << 12, 100_000)])
+def test_parts_of_long_rows_fit_registers(rows: int, length: int) -> None:
+    """Read once for all reductions, merged, and read again: three launches of the same grid."""
+    plan = planned("softmax", rows, length)
+    _, _, _, team, chunks, chunk, kept = struct.unpack_from("=7Q", plan.words)
+    assert (plan.strategy, plan.phases, kept) == ("long", 3, 0)
+    assert (chunks - 1) * chunk * 4 < length <= chunks * chunk * 4
+    assert chunk <= team * plan.variant.held
+    assert plan.grid == rows * chunks
+    assert plan.scratch_bytes == rows * (16 + chunks * 48)
 
 
 def test_grids_are_bounded() -> None:
