@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from fuser.backends.cpu import conversion
-from fuser.backends.cpu.body import BITS, Body, Value
+from fuser.backends.cpu.body import BITS, Body, Value, iota
 from fuser.backends.cpu.spelling import spell
 from fuser.records import field, record
 
@@ -251,13 +251,6 @@ def with_error(b: Body, total: Value, error: Value) -> Value:
     size = b.intrinsic("llvm.fabs", error)
     finite = b.compare("fcmp olt", size, b.fconst(size, float("inf")))
     return b.select(finite, b.op("fadd", total, error), total)
-
-
-def iota(lanes: int, scalar: str = "i64") -> Value:
-    """0, 1, 2 …"""
-    if lanes == 1:
-        return Value("0", scalar, 1)
-    return Value(f"<{', '.join(f'{scalar} {k}' for k in range(lanes))}>", scalar, lanes)
 
 
 def half(b: Body, value: Value, begin: int, lanes: int) -> Value:

@@ -96,6 +96,13 @@ def constant_of(value: Value) -> float | None:
     return float(number)
 
 
+def iota(lanes: int, scalar: str = "i64") -> Value:
+    """0, 1, 2 …"""
+    if lanes == 1:
+        return Value("0", scalar, 1)
+    return Value(f"<{', '.join(f'{scalar} {k}' for k in range(lanes))}>", scalar, lanes)
+
+
 def float_bits(scalar: str, value: float) -> int:
     """Return the bits of `value` rounded once to the floating type `scalar`."""
     with np.errstate(over="ignore", under="ignore"):

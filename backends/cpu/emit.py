@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import Features, Module
 from fuser.backends.cpu.section import Section
-from fuser.backends.cpu.short_rows import emit_short, flat
 from fuser.backends.cpu.wrappers import Packing, Streaming, packs
 from fuser.codegen import LoopNest
 from fuser.errors import Unsupported
@@ -52,6 +51,8 @@ def emit(
 
             emit_reduction(module, nest, f"{name}.{place}", "plain" if form == "short" else form)
         elif form == "short" and nest.rank > 1 and streams(nest):
+            from fuser.backends.cpu.short_rows import emit_short, flat
+
             inner = emit_short(module, nest, f"{name}.{place}")
             _emit_contiguous(module, flat(nest), inner, stream, "internal ")
         else:

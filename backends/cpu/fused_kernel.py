@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fuser.backend import Kernel
-from fuser.backends.cpu import costs, loader, short_rows, workers
+from fuser.backends.cpu import costs, loader, workers
 from fuser.backends.cpu.backend import imports_of
 from fuser.backends.cpu.body import Features
 from fuser.backends.cpu.emit import emit, streams
@@ -107,6 +107,10 @@ class FusedKernelCPU(Kernel):
         if nest.strategy == "map":
             packed, extent = super().lay_out(section, lengths, strides)
             chunk = costs.chunk_elements(extent[0] * extent[1], self._costs[section])
+            if nest.rank < 2:
+                return packed, extent
+            from fuser.backends.cpu import short_rows
+
             lanes = lanes_of(nest, self._features)
             short = short_rows.extent_of(nest, lengths, strides, chunk, lanes)
             return packed, short or extent

@@ -6,9 +6,10 @@ around them are put together in `vector_loop.py`.
 
 from __future__ import annotations
 
-from fuser.backends.cpu import conversion, spacing
+from typing import TYPE_CHECKING
+
+from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import Body, Features, Module, Value, vector_type
-from fuser.backends.cpu.division import Divisor, divide, is_served, is_shared, prepare
 from fuser.backends.cpu.spelling import EXACT_IN_HALF, spell
 from fuser.backends.cpu.vector_loop import VectorLoop
 from fuser.backends.cpu.vector_memory import position, positions
@@ -16,6 +17,9 @@ from fuser.codegen import Instruction, LoopNest
 from fuser.ops import TABLE
 from fuser.records import field, record
 from fuser.specs import CONTIGUOUS, INVARIANT, TensorDesc
+
+if TYPE_CHECKING:
+    from fuser.backends.cpu.division import Divisor
 
 #: Bodies of at most this many light operations take two native vectors at a time.
 UNROLL_LIMIT = 200
@@ -170,6 +174,8 @@ class Section:
                 vector = vector_type(memory, self.lanes)
                 raw = b.value(f"load {vector}, ptr %q{k}, align 1", memory, self.lanes)
             else:
+                from fuser.backends.cpu import spacing  # many kernels need none
+
                 raw = spacing.picked(b, memory, f"%q{k}", f"%st{k}", self.lanes)
             self.values[k] = conversion.from_memory(b, raw, desc.dtype)
 
@@ -191,6 +197,8 @@ class Section:
                 past = f"align {whole}, !nontemporal !0" if self.stream else "align 1"
                 b.line(f"store {raw.typed}, ptr %q{k}, {past}")
                 continue
+            from fuser.backends.cpu import spacing
+
             spacing.lay(b, raw, f"%q{k}", f"%st{k}")
 
     # -- computation ------------------------------------------------------------------------
@@ -216,8 +224,8 @@ class Section:
         if instruction.op == "cast":
             source = instruction.operand_dtype
             result = conversion.convert(b, operands[0], source, instruction.dtype)
-        elif is_served(self.module.features) and is_shared(instruction, self.levels):
-            result = divide(b, operands[0], self._divisor(instruction.operands[1]))
+        elif (quotient := self._shared_quotient(b, instruction, operands)) is not None:
+            result = quotient
         else:
             result = spell(b, instruction.op, instruction.operand_dtype, operands)
             if instruction.dtype == "float16" and instruction.op not in EXACT_IN_HALF:
@@ -226,12 +234,21 @@ class Section:
             self._check(b, instruction, operands, result)
         self.values[number] = result
 
-    def _divisor(self, number: int) -> Divisor:
-        """What is known of a divisor outside of the loop over vectors."""
+    def _shared_quotient(
+        self, b: Body, instruction: Instruction, operands: list[Value]
+    ) -> Value | None:
+        """A quotient by what stays the same in the loop over vectors; None of all else."""
+        if instruction.op != "divide":
+            return None
+        from fuser.backends.cpu.division import divide, is_served, is_shared, prepare
+
+        if not (is_served(self.module.features) and is_shared(instruction, self.levels)):
+            return None
+        number = instruction.operands[1]
         if number not in self.divisors:
             body = self.bodies[self.levels[number]]
             self.divisors[number] = prepare(body, self.values[number], self.lanes)
-        return self.divisors[number]
+        return divide(b, operands[0], self.divisors[number])
 
     def _check(
         self, b: Body, instruction: Instruction, operands: list[Value], result: Value

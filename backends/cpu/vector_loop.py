@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fuser.backends.cpu import conversion
-from fuser.backends.cpu.accumulators import iota
-from fuser.backends.cpu.body import mangled, vector_type
+from fuser.backends.cpu.body import iota, mangled, vector_type
 from fuser.specs import CONTIGUOUS, INVARIANT
 
 if TYPE_CHECKING:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from fuser.backends.cpu import conversion, spacing
-from fuser.backends.cpu.accumulators import iota
-from fuser.backends.cpu.body import Body, Value, mangled, vector_type
+from fuser.backends.cpu import conversion
+from fuser.backends.cpu.body import Body, Value, iota, mangled, vector_type
 from fuser.specs import CONTIGUOUS, INVARIANT, TensorDesc
 
 #: Counted operands have elements of eight bytes.
@@ -54,6 +53,8 @@ def load(
         raw = b.value(f"load {vector}, ptr {address}, align 1", memory, lanes)
         return conversion.from_memory(b, raw, desc.dtype)
     if mask is None:
+        from fuser.backends.cpu import spacing  # many kernels need none
+
         raw = spacing.picked(b, memory, address, step, lanes)
         return conversion.from_memory(b, raw, desc.dtype)
     first = b.value(f"load {memory}, ptr {address}, align 1", memory, 1)

@@ -6,7 +6,7 @@ other: packing outside, alignment inside.
 
 from __future__ import annotations
 
-from fuser.backends.cpu import conversion, packing
+from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import Body, Module
 from fuser.backends.cpu.loops import begin_loop
 from fuser.codegen import LoopNest
@@ -112,6 +112,8 @@ class Packing(Wrapper):
 
     def emit(self, inner: str) -> str:
         """The function; `inner` takes the same nest with these operands contiguous."""
+        from fuser.backends.cpu import packing  # many kernels need none
+
         b, block = self.b, self.block
         loads = block.operands[: len(self.nest.loads)]
         self.packed = [k for k, desc in enumerate(loads) if desc.picked]
@@ -136,6 +138,8 @@ class Packing(Wrapper):
 
     def tile_shape(self, count: str) -> tuple[str, str]:
         """Columns and rows of a tile: square where some operand is transposed, else whole rows."""
+        from fuser.backends.cpu import packing
+
         b, rank = self.b, self.block.rank
         self.steps = {k: self.word(self.block.stride(k, rank - 1)) for k in self.packed}
         self.row_steps = {k: self.word(self.block.stride(k, rank - 2)) for k in self.packed}
@@ -213,6 +217,8 @@ class Packing(Wrapper):
         `inner` computes addresses from its place in the whole nest, so the scratch memory's own
         place is taken off.
         """
+        from fuser.backends.cpu import packing
+
         b = self.b
         base = self.word(k, "ptr")
         along = self.number(f"mul i64 {place[1]}, {self.steps[k]}")
