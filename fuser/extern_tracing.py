@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fuser import dims, externs, infer, trees
+from fuser import externs, infer, trees
 from fuser.admitted import is_known
 from fuser.errors import GraphError, Unsupported, user_line
 from fuser.graph import Node, intern, make_constant
@@ -254,7 +254,7 @@ def _nodes_of(
     found = []
     for place, (value, shares) in enumerate(zip(record.values, record.shares, strict=True)):
         marks = ("view " if shares else "") + ("scalar " if isinstance(value, np.generic) else "")
-        shape = tuple(map(tracing.new_length, value.shape)) if like is None else like.shape
+        shape = tuple(map(tracing.new_late_length, value.shape)) if like is None else like.shape
         node = intern(
             TABLE["extern"],
             tuple(operands.nodes),
@@ -387,10 +387,3 @@ def update(target: TracedMemory, index: Any, value: Any) -> None:
     )
     tracing.note_write(storage.argument)
     storage.replace(made.storage.node)
-
-
-def new_length(tracing: Tracing, length: int) -> dims.Dim:
-    """A symbol for a length that is known when the function runs."""
-    name = f"n{len(tracing.sizes)}"
-    tracing.sizes[name] = length
-    return dims.symbol(name)

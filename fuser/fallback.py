@@ -27,6 +27,7 @@ def interpret(
     numbers: Mapping[str, Any],
     module: Any = np,
     check: Callable[[Mapping[str, Any]], None] | None = None,
+    learned: dict[str, Any] | None = None,
 ) -> tuple[Any, ...]:
     """Compute a graph with the array module, one operation at a time.
 
@@ -36,6 +37,7 @@ def interpret(
         numbers: values of scalars and lengths by name.
         module: NumPy or CuPy.
         check: called with all numbers after each function without a fused form.
+        learned: takes all numbers that are known at the end.
 
     Returns:
         One array or scalar for each output, as the module gives it.
@@ -67,6 +69,8 @@ def interpret(
             remaining[id(arg)] -= 1
             if not remaining[id(arg)]:
                 del values[id(arg)]
+    if learned is not None:
+        learned.update(numbers)
     return tuple(_owned(node, values[id(node)]) for node in graph.outputs)
 
 

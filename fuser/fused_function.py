@@ -362,12 +362,16 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         targets = targets_of(trace, out, call.sizes)
         check_hazards(call)
         given: dict[int, Any] = dict(targets)
+        later: list[tuple[Any, str, int]] = []
         names = [p.name for p in trace.graph.parameters]
         for parameter, output, region in trace.writes:
             array = call.arrays[names[parameter]]
             if executor.is_read_only(array):
                 raise ValueError("output array is read-only")
-            given[output] = array[regions.slices(region, call.sizes)] if region else array
+            if regions.symbols(region) <= call.sizes.keys():
+                given[output] = array[regions.slices(region, call.sizes)] if region else array
+            else:  # of a length that is told by a function between kernels
+                later.append((array, region, output))
         if spec is None:
             results = self._interpret(call, given)
         elif not isinstance(spec, KernelSpec):
@@ -375,9 +379,15 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
 
             check = call.specialisation.check_late
             partition.count_seams(spec)
-            results = program_run.execute(spec, call.arrays, call.numbers, given, check)
+            learned: dict[str, Any] = {}
+            results = program_run.execute(
+                spec, call.arrays, call.numbers, given, check, learned=learned
+            )
+            call.learn(learned)
         else:
             results = executor.execute(spec, call.arrays, call.numbers, call.sizes, given)
+        for array, region, output in later:
+            array[regions.slices(region, call.sizes)] = results[output]
         leaves_out = [
             result_of(leaf, results, call, names, place, targets)
             for place, leaf in enumerate(trace.leaves)
@@ -397,7 +407,11 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         graph = call.specialisation.trace.graph
         try:
             check = call.specialisation.check_late
-            results = list(fallback.interpret(graph, call.arrays, call.numbers, module, check))
+            learned: dict[str, Any] = {}
+            results = list(
+                fallback.interpret(graph, call.arrays, call.numbers, module, check, learned)
+            )
+            call.learn(learned)
         except CallFailed as error:
             raise CannotRun(error.reason) from None
         for place, target in given.items():

@@ -22,6 +22,7 @@ def execute(
     given: Mapping[int, Any] | None = None,
     check: Callable[[Mapping[str, Any]], None] | None = None,
     seen: Callable[[KernelSpec, Mapping[str, Any]], None] | None = None,
+    learned: dict[str, Any] | None = None,
 ) -> list[Any]:
     """Run a program's steps.
 
@@ -32,6 +33,7 @@ def execute(
         given: arrays to write outputs into, by output number; written after everything else.
         check: called with all numbers known so far after each seam.
         seen: called with each stage's spec and arrays after it ran.
+        learned: takes all numbers that are known at the end.
 
     Returns:
         One array, or NumPy scalar, for each output.
@@ -56,6 +58,8 @@ def execute(
                 seen(step.spec, arrays_)
         for name in dropped:
             del values[name]
+    if learned is not None:
+        learned.update(known)
     return _outputs(program, values, given or {})
 
 

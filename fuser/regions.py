@@ -89,6 +89,12 @@ def rename(payload: str, names: Any) -> str:
     )
 
 
+def symbols(payload: str) -> set[str]:
+    """The lengths that the bounds of a region speak of."""
+    bounds = [bound for start, stop, _ in parse(payload) for bound in (start, stop)]
+    return {name for bound in bounds for name in dims.symbols(bound)}
+
+
 def slices(payload: str, sizes: Any) -> tuple[slice, ...]:
     """The index of a region in an array of given lengths."""
     return tuple(

@@ -98,6 +98,11 @@ class Call:
     numbers: dict[str, Any]
     sizes: dict[str, int]
 
+    def learn(self, numbers: Mapping[str, Any]) -> None:
+        """Know the lengths, too, that functions between kernels have told."""
+        known = {name: n for name, n in numbers.items() if name.startswith("n")}
+        self.numbers, self.sizes = {**self.numbers, **known}, {**self.sizes, **known}
+
 
 def specialise(
     trace: Trace,

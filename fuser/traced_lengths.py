@@ -19,18 +19,26 @@ class Lengths:
         equal: symbols that were found to equal other lengths.
         guards: pairs of lengths that have to be equal, beyond that.
         common: shapes that were broadcast: what came out, by what was known of lengths.
+        late: symbols for lengths that only functions between kernels tell.
     """
 
     sizes: dict[str, int]
     equal: dict[str, Dim]
     guards: list[tuple[Dim, Dim]]
     common: dict[Any, tuple[Dim, ...]]
+    late: set[str]
 
     def new_length(self, length: int) -> Dim:
         """A symbol for a length of this call."""
         name = f"n{len(self.sizes)}"
         self.sizes[name] = length
         return dims.symbol(name)
+
+    def new_late_length(self, length: int) -> Dim:
+        """A symbol for a length that a function between kernels tells."""
+        found = self.new_length(length)
+        self.late.add(str(found))
+        return found
 
     def size_of(self, value: Any) -> Any:
         """The number that a Python or traced scalar is in this call."""
@@ -93,10 +101,15 @@ class Lengths:
             pairs = plain
         for old, new in pairs:
             if not isinstance(old, int) and str(old) in self.sizes:
-                if str(old) not in dims.symbols(new):
+                if str(old) not in dims.symbols(new) and not self._told_later(new, str(old)):
                     self.equal[str(old)] = new
                     return
         self.guards.append((left, right))
+
+    def _told_later(self, length: Dim, name: str) -> bool:
+        """Whether a length is known only after a symbol: then it cannot stand for it."""
+        late = [symbol for symbol in dims.symbols(length) if symbol in self.late]
+        return any(name not in self.late or int(s[1:]) > int(name[1:]) for s in late)
 
     def known_equal(self) -> dict[str, Dim]:
         """Lengths found equal so far, by text."""

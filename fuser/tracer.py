@@ -73,6 +73,7 @@ class Tracing(Lengths):
     """What the user calls each leaf of the arguments."""
     common: dict[Any, tuple[Dim, ...]] = field(default_factory=dict)
     """Shapes that were broadcast: what came out, by what was known of lengths."""
+    late: set[str] = field(default_factory=set)
 
     # -- arguments --------------------------------------------------------------------------
 

@@ -54,3 +54,43 @@ def test_functions_between_kernels_are_phases() -> None:
     with fuser.profile() as seen:
         fused(np.eye(3), np.ones(3))
     assert ("numpy", "np.linalg.solve") in {(p.name, p.subject) for p in seen.phases}
+
+
+def _counted(x: Any) -> Any:
+    y = x[x > 0]
+    return y * 2, y.shape[0], y.size * 2 + 1
+
+
+def _reshaped(x: Any) -> Any:
+    y = np.unique(x)
+    z = y * 2
+    return z.reshape(z.size, 1), x + 1
+
+
+def _written(x: Any) -> Any:
+    y = np.sort(x, axis=0)
+    np.subtract(0, y[:1], out=x)
+    return y / 2
+
+
+@pytest.mark.parametrize("function", [_counted, _reshaped, _written])
+@pytest.mark.parametrize("mode", ["fused", "unfused", "fallback"])
+def test_lengths_that_calls_between_kernels_tell(function: Any, mode: str) -> None:
+    """They are returned as numbers, shape views of results, and places of writes."""
+    fused = fuser.fuse(function, mode=mode, fallback="allow")
+    for n in (5, 6, 5, 5, 1, 5):
+        x = np.arange(1.0 * n) - 2 if function is not _written else np.ones((1, n))
+        given, plain = x.copy(), x.copy()
+        assert repr(fused(given)) == repr(function(plain))
+        assert np.array_equal(given, plain)
+        fused.explain(x)
+
+
+def test_arguments_are_compared_with_lengths_that_calls_tell() -> None:
+    """As soon as those are known; no kernel reads beyond an array."""
+    fused = fuser.fuse(lambda x, y: x < np.sort(y)[np.argsort(y)][3:], fallback="allow")
+    assert fused(np.zeros(0), np.arange(3.0)).shape == (0,)
+    assert fused(np.zeros(2), np.arange(5.0)).all()
+    for lengths in ((2, 15), (2, 3), (5, 5)):
+        with pytest.raises(ValueError, match="broadcast"):
+            fused(*map(np.zeros, lengths))
