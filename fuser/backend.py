@@ -47,6 +47,12 @@ class Kernel(ABC):
         words = [*lengths[:-1], *(step for operand in strides for step in operand)]
         return struct.pack(f"={len(words)}q", *words), (math.prod(lengths[:-1]), lengths[-1])
 
+    def lay_out_rows(
+        self, section: int, lengths: Sequence[int], strides: Sequence[Sequence[int]], turns: int
+    ) -> tuple[bytes, Any]:
+        """As `lay_out`, for some rows of a nest, one of so many parts that take turns."""
+        return self.lay_out(section, lengths, strides)
+
     @abstractmethod
     def launch(self, section: int, block: Any, extent: Any) -> int:
         """Run one loop nest.
@@ -82,6 +88,8 @@ class Backend(ABC):
     #: whether a nest may reduce its own results once more (`fuser.totals`); else graphs are
     #: planned for it without that
     totals: bool = False
+    #: whether nests may run one after another for some rows at a time (`fuser.rows`)
+    rows: bool = False
 
     @property
     def extra_dtypes(self) -> frozenset[np.dtype[Any]]:

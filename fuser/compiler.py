@@ -63,12 +63,16 @@ def _lowered(graph: Graph, mode: str, fastmath: bool) -> tuple[Graph, tuple[Appl
 
 def served_by(spec: KernelSpec, backend: Backend) -> KernelSpec:
     """A spec as a backend runs it: planned anew, once, where it has nests that it cannot spell."""
-    sections = (section for group in spec.plan.groups for section in group.sections)
-    if backend.totals or not any(section.totals for section in sections):
+    groups = spec.plan.groups
+    sections = (section for group in groups for section in group.sections)
+    totals = not backend.totals and any(section.totals for section in sections)
+    if not totals and (backend.rows or all(group.rows is None for group in groups)):
         return spec
     if spec.without_totals is None:
         with phase("schedule"):
-            plan = schedule.plan(spec.plan.graph, spec.mode, with_totals=False)
+            plan = schedule.plan(
+                spec.plan.graph, spec.mode, with_totals=False, with_rows=False
+            )
         spec.without_totals = KernelSpec(
             spec.key, spec.text, spec.graph, spec.mode, spec.fastmath, plan, spec.applied,
             spec.checked,

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from fuser import dims, verdicts
 from fuser.graph import Node
 from fuser.labels import labels_of
-from fuser.ledger import section_reads, section_writes
+from fuser.ledger import group_reads, group_writes, held_by
 from fuser.program import Program, Seam
+from fuser.rows import kept_buffers
 from fuser.schedule import Group, Plan
 from fuser.specs import KernelSpec, is_counted
 
@@ -109,28 +110,32 @@ def _add_plan(
     def key(buffer: str) -> str:
         return prefix + buffer if buffer in temporaries else names.get(buffer, buffer)
 
+    held = held_by(plan)
     for number, group in enumerate(plan.groups, first):
-        kernel = f"kernel {number}"
+        kernel, kept = f"kernel {number}", kept_buffers(group, held, sizes)
         for section in group.sections:
             for part, node in zip(section.loads, section.load_nodes, strict=True):
-                if is_counted(part.buffer):
+                if is_counted(part.buffer) or part.buffer in kept:
                     continue
                 name = key(part.buffer)
                 boxes.setdefault(name, _value(name, label[id(node)], node, sizes, "argument", ""))
-            for buffer, size in section_reads(section, sizes).items():
+        for read in group_reads(group, held, sizes):
+            for buffer, size in read.items():
                 place = (key(buffer), kernel)
                 arrows[place] = arrows.get(place, 0) + size
         boxes[kernel] = Box(kernel, "kernel", (kernel, *_kernel_lines(group)))
         for section in group.sections:
             for value, part in section.stores:
+                if part.buffer in kept:
+                    continue
                 node, name = section.node_of(value), key(part.buffer)
                 reason = plan.realised.get(part.buffer, "")
                 boxes.setdefault(
                     name, _value(name, label.get(id(node), ""), node, sizes, "stored", reason)
                 )
-            for buffer, size in section_writes(section, sizes).items():
-                place = (kernel, key(buffer))
-                arrows[place] = arrows.get(place, 0) + size
+        for buffer, size in group_writes(group, held, sizes).items():
+            place = (kernel, key(buffer))
+            arrows[place] = arrows.get(place, 0) + size
     for output in plan.outputs:  # results that are arguments' views have no kernel
         name = key(output.name)
         if name not in boxes:

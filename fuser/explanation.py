@@ -83,7 +83,7 @@ class Explanation:
         """How many temporaries and how many results one call makes; none where it is not fused."""
         if self._spec is None:
             return 0, 0
-        inner = sum(len(spec.plan.temporaries) for spec in partition.specs_of(self._spec))
+        inner = sum(_stored_between(spec.plan) for spec in partition.specs_of(self._spec))
         if not isinstance(self._spec, Program):
             plan = self._spec.plan
             written = {part.buffer for group in plan.groups for one in group.sections
@@ -243,6 +243,12 @@ def _lengths(graph: Graph, sizes: Mapping[str, int]) -> list[str]:
     return list(found.values())
 
 
+def _stored_between(plan: schedule.Plan) -> int:
+    """How many whole arrays a plan stores between kernels."""
+    kept = sum(len(group.rows.kept) for group in plan.groups if group.rows is not None)
+    return len(plan.temporaries) - kept
+
+
 def describe_group(number: int, group: schedule.Group, plan: schedule.Plan) -> str:
     """A kernel as text: what it reads and writes in the user's terms, operations by line."""
     titles = argument_names(plan.graph)
@@ -259,6 +265,9 @@ def describe_group(number: int, group: schedule.Group, plan: schedule.Plan) -> s
         return str(changed(part, buffer=titles.get(part.buffer, part.buffer)))
 
     lines = [f"kernel {number}:"]
+    if group.rows is not None:
+        kept = ", ".join(name for name, _ in group.rows.kept) or "what they share"
+        lines.append(f"  loops run by turns on some rows at a time; {kept} stays in the cache")
     for section in group.sections:
         reads = ", ".join(map(spell, section.loads)) or "nothing"
         writes = ", ".join(spell(part) for _, part in section.stores)

@@ -88,9 +88,12 @@ class Unit:
 
     def now(self) -> Unit:
         """The unit that this one has become part of."""
-        unit = self
+        if self.merged_into is None:
+            return self
+        unit = self.merged_into
         while unit.merged_into is not None:
             unit = unit.merged_into
+        self.merged_into = unit  # a shorter way the next time
         return unit
 
 
@@ -239,6 +242,8 @@ class Grouping:
             return None, "other-loops"
         if not self._saving(first, second):
             return None, "no-saving"
+        if self._takes_rows(first, second) or self._takes_rows(second, first):
+            return None, "other-loops"
         stores = len(first.stores) + len(second.stores)
         if (first.reads | second.reads).bit_count() + stores > MAX_OPERANDS:
             return None, "too-many-operands"
@@ -256,6 +261,20 @@ class Grouping:
         if self._through_another(first, second) or self._through_another(second, first):
             return None, "cycle"
         return space, "same-loops"
+
+    def _takes_rows(self, one: Unit, other: Unit) -> bool:
+        """Whether `one` can be handed rows that nobody else needs, and `other` makes totals of it.
+
+        A nest with totals is handed none (`fuser.rows`), and they are little beside its results.
+        """
+        if one.space == other.space or not (other.only_totals or other.only_across):
+            return False
+        wide = max(self.bytes[bit] for bit in bits(one.writes)) if one.writes else 0
+        return any(
+            self.bytes[bit] > wide
+            and all(unit.now() is one for unit in self.readers.get(bit, ()))
+            for bit in bits(one.reads & self.temporary)
+        )
 
     def _holds_more(self, first: Unit, second: Unit) -> bool:
         """Whether each reads more that could be freed before the other than fusing saves."""

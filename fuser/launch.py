@@ -6,38 +6,25 @@ addresses and scalars.
 
 from __future__ import annotations
 
-import itertools
+import math
+import operator
 import struct
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from fuser import dims, scalars, views
 from fuser.backend import Backend, Kernel, get_backend
-from fuser.codegen import scalar_nodes
-from fuser.collapse import collapse, merge_axes, reduction_order, run_strides
+from fuser.binding import Fresh, Layouts
 from fuser.compiler import kernel_for
-from fuser.errors import Unsupported
-from fuser.graph import Node
-from fuser.memory_order import all_c_order, memory_orders
 from fuser.operands import convert_scalar
 from fuser.records import field, record
-from fuser.schedule import Section
-from fuser.specs import (
-    CONTIGUOUS,
-    STRIDED,
-    ArgSpec,
-    KernelSpec,
-    PartitionDesc,
-    SectionSpec,
-    TensorDesc,
-    access_class,
-    counted_length,
-    desc_of,
-    is_counted,
-)
-from fuser.views import Layout
+from fuser.row_binding import Blocks
+from fuser.specs import ArgSpec, KernelSpec, counted_length, is_counted
+
+__all__ = ["BoundGroup", "BoundSection", "Fresh", "Launch", "bind", "contiguous_specs"]
 
 #: How a scalar of each dtype is packed into 8 bytes.
 FORMATS = {
@@ -45,29 +32,6 @@ FORMATS = {
     "int32": "=i4x", "uint32": "=I4x", "int64": "=q", "uint64": "=Q", "float16": "=e6x",
     "float32": "=f4x", "float64": "=d",
 }  # fmt: skip
-
-
-@record
-class Fresh:
-    """An array to allocate: shape, dtype and the order of its axes in memory."""
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    order: tuple[int, ...] | None
-    """Axes, outermost in memory first; None for C order."""
-
-    @property
-    def strides(self) -> tuple[int, ...]:
-        """Steps along its axes in bytes."""
-        axes = self.order or range(len(self.shape))
-        return views.ordered_strides(self.shape, axes, self.dtype.itemsize)
-
-    def make(self, backend: Backend) -> Any:
-        """Allocate it."""
-        if self.order is None:
-            return backend.empty(self.shape, self.dtype)
-        return backend.empty_in_order(self.shape, self.dtype, self.order)
 
 
 @record
@@ -79,12 +43,14 @@ class BoundSection:
         rest: lengths and strides, as the kernel's `lay_out` packed them.
         scalars: (host expression, dtype name) pairs.
         extent: what `lay_out` gave for `launch`.
+        steps: in a chain, each operand's bytes from row to row along the loops that count them.
     """
 
     operands: tuple[tuple[str, int], ...]
     rest: bytes
     scalars: tuple[tuple[str, np.dtype[Any]], ...]
     extent: Any
+    steps: tuple[tuple[int, ...], ...] = ()
 
 
 @record
@@ -95,6 +61,8 @@ class BoundGroup:
     sections: tuple[tuple[int, BoundSection], ...]
     copies: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...]
     """(name, source buffer, views): reshapes that are no views of their memory."""
+    blocks: Blocks | None = None
+    """Its nests run one after another for some rows at a time."""
 
 
 @record(frozen=False)
@@ -143,12 +111,26 @@ class Launch:
                 copied = views.apply_views(base, chain, self.sizes, module)
                 arrays[name] = module.ascontiguousarray(copied)
                 places[name] = address(arrays[name])
-            for (number, section), values in zip(group.sections, blocks, strict=True):
-                pointers = [places.get(name, 0) + offset for name, offset in section.operands]
-                block = self.backend.pack(pointers, section.rest + values)
-                status |= group.kernel.launch(number, block, section.extent)
+            for start in group.blocks.starts() if group.blocks else ((),):
+                status |= self._run_group(group, blocks, places, start)
         return status
 
+    def _run_group(
+        self,
+        group: BoundGroup,
+        scalar_blocks: Sequence[bytes],
+        places: Mapping[str, int],
+        start: tuple[int, ...],
+    ) -> int:
+        """Launch each loop nest of a kernel, from some row on."""
+        status = 0
+        for (number, section), values in zip(group.sections, scalar_blocks, strict=True):
+            pointers = [places.get(name, 0) + offset for name, offset in section.operands]
+            for k, steps in enumerate(section.steps):
+                pointers[k] += sum(map(operator.mul, steps, start))
+            block = self.backend.pack(pointers, section.rest + values)
+            status |= group.kernel.launch(number, block, section.extent)
+        return status
 
     def _source(self, arrays: Mapping[str, Any], name: str) -> Any:
         """The array to copy from; positions are written down."""
@@ -194,10 +176,11 @@ def bind(
         Unsupported, CompileError: a kernel cannot be made.
         LookupError: these layouts need others than `only`.
     """
-    launch = Launch(backend, sizes=sizes)
-    layouts = _Layouts(spec, arrays, sizes, launch)
+    layouts = Layouts(spec, arrays, sizes, nested=backend.nested_reductions)
+    launch = Launch(backend, sizes=sizes, fresh=layouts.fresh)
+    launch.temporary_bytes = layouts.temporary_bytes
     for number, group in enumerate(spec.plan.groups):
-        bound = [_bind_section(section, layouts) for section in group.sections]
+        bound = layouts.bind_group(number, group)
         arg_spec = ArgSpec(backend.name, tuple(spec_ for spec_, _ in bound))
         launch.arg_specs.append(arg_spec)
         if only is not None and arg_spec != only[number]:
@@ -206,14 +189,18 @@ def bind(
             layouts.take_copies()  # nothing but empty arrays, whose strides tell nothing
             continue
         kernel = kernel_for(spec, number, arg_spec, backend)
+        blocks = layouts.blocks.get(number)
+        lay_out = kernel.lay_out
+        if blocks is not None:
+            lay_out = partial(kernel.lay_out_rows, turns=math.prod(blocks.turns))
         kept = tuple(
-            (k, BoundSection(operands, rest, loops.scalars, extent))
+            (k, BoundSection(operands, rest, loops.scalars, extent, loops.steps))
             for k, (_, loops) in enumerate(bound)
             if loops is not None
-            for rest, extent in (kernel.lay_out(k, loops.lengths, loops.strides),)
+            for rest, extent in (lay_out(k, loops.lengths, loops.strides),)
             for operands in ((*loops.operands, *_scratch(launch, extent, f"{number}.{k}")),)
         )
-        launch.groups.append(BoundGroup(kernel, kept, layouts.take_copies()))
+        launch.groups.append(BoundGroup(kernel, kept, layouts.take_copies(), blocks))
         launch.kernel_count += bool(kept)
     launch.sequence = None if only else backend.sequence(launch)
     return launch
@@ -239,12 +226,11 @@ def contiguous_specs(spec: KernelSpec, backend_name: str) -> list[ArgSpec]:
         for p in spec.graph.parameters
         if p.dtype is not None
     }
-    layouts = _Layouts(spec, arrays, sizes, Launch(get_backend(backend_name), sizes=sizes))
+    nested = get_backend(backend_name).nested_reductions
+    layouts = Layouts(spec, arrays, sizes, nested=nested)
     return [
-        ArgSpec(
-            backend_name, tuple(_bind_section(section, layouts)[0] for section in group.sections)
-        )
-        for group in spec.plan.groups
+        ArgSpec(backend_name, tuple(found for found, _ in layouts.bind_group(number, group)))
+        for number, group in enumerate(spec.plan.groups)
     ]
 
 
@@ -252,235 +238,3 @@ def _stand_in(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, A
     """An array with the shape and strides of a contiguous one, and no memory: never read."""
     strides = views.contiguous_strides(shape, dtype.itemsize)
     return np.lib.stride_tricks.as_strided(np.empty(1, dtype), shape, strides)
-
-
-class _Layouts:
-    """Layouts of every buffer of one call."""
-
-    def __init__(
-        self, spec: KernelSpec, arrays: Mapping[str, Any], sizes: dict[str, int], launch: Launch
-    ) -> None:
-        self.sizes = sizes
-        self.nested = launch.backend.nested_reductions
-        self.copies: dict[tuple[str, tuple[tuple[str, str], ...]], str] = {}
-        self._new_copies: list[tuple[str, str, tuple[tuple[str, str], ...]]] = []
-        self.base: dict[str, Layout] = {}
-        self.itemsize: dict[str, int] = {}
-        self.known: dict[PartitionDesc, tuple[str, Layout]] = {}
-        for parameter in spec.graph.parameters:
-            if parameter.dtype is not None and parameter.name in arrays:
-                array = arrays[parameter.name]
-                self.base[parameter.name] = views.layout_of(array, parameter.shape)
-                self.itemsize[parameter.name] = parameter.dtype.itemsize
-        plain = all_c_order(spec.graph, arrays)
-        orders = {} if plain else memory_orders(spec.plan.graph, arrays, sizes)
-        outputs = orders if plain else memory_orders(spec.graph, arrays, sizes)
-        for buffer in spec.plan.temporaries:
-            self._fresh(buffer.name, buffer.node, orders.get(id(buffer.node)), launch)
-            size = int(np.prod(launch.fresh[-1].shape, dtype=np.int64))
-            launch.temporary_bytes += size * buffer.node.dtype.itemsize
-        originals = zip(spec.plan.outputs, spec.graph.outputs, strict=True)
-        for buffer, original in originals:
-            if buffer.name in arrays:
-                array = arrays[buffer.name]
-                self.base[buffer.name] = views.layout_of(array, buffer.node.shape)
-                self.itemsize[buffer.name] = buffer.node.dtype.itemsize
-                continue
-            self._fresh(buffer.name, buffer.node, outputs.get(id(original)), launch)
-
-    def _fresh(self, name: str, node: Node, order: list[int] | None, launch: Launch) -> None:
-        """Plan an array to allocate."""
-        shape = tuple(dims.evaluate(dim, self.sizes) for dim in node.shape)
-        axes = None if order is None or order == sorted(order) else tuple(order)
-        entry = Fresh(name, shape, node.dtype, axes)
-        launch.fresh.append(entry)
-        strides = views.ordered_strides(shape, axes or range(len(shape)), node.dtype.itemsize)
-        self.base[name] = Layout(0, shape, strides, node.shape, (False,) * len(shape))
-        self.itemsize[name] = node.dtype.itemsize
-
-    def _count(self, name: str) -> None:
-        """The layout of positions, as if they were stored."""
-        length = dims.parse(counted_length(name))
-        shape = (dims.evaluate(length, self.sizes),)
-        size = self.itemsize[name] = np.dtype(np.int64).itemsize
-        self.base[name] = Layout(0, shape, (size,), (length,), (False,))
-
-    def of(self, part: PartitionDesc) -> tuple[str, Layout]:
-        """The buffer that really is read or written, and the layout in it."""
-        if part in self.known:
-            return self.known[part]
-        if part.buffer not in self.base and is_counted(part.buffer):
-            self._count(part.buffer)
-        name, layout = part.buffer, self.base[part.buffer]
-        for place, view in enumerate(part.views):
-            try:
-                layout = views.apply_view(layout, view, self.sizes)
-            except views.NeedsCopy:
-                prefix = part.views[: place + 1]
-                name, layout = self._copy(part.buffer, prefix, layout, view)
-        self.known[part] = (name, layout)
-        return name, layout
-
-    def _copy(
-        self, source: str, prefix: tuple[tuple[str, str], ...], layout: Layout, view: Any
-    ) -> tuple[str, Layout]:
-        """A reshape that has to copy: the result is contiguous."""
-        key = (source, prefix)
-        if key not in self.copies:
-            self.copies[key] = f"c{len(self.copies)}"
-            self._new_copies.append((self.copies[key], source, prefix))
-        strides = views.contiguous_strides(layout.shape, self.itemsize[source])
-        whole = Layout(0, layout.shape, strides, layout.symbolic, (False,) * len(strides))
-        return self.copies[key], views.apply_view(whole, view, self.sizes)
-
-    def contiguous(
-        self, part: PartitionDesc, name: str, layout: Layout, itemsize: int
-    ) -> tuple[str, Layout]:
-        """A contiguous copy of what a part shows, made before the kernel runs."""
-        key = (part.buffer, part.views)
-        if key not in self.copies or self.copies[key] == name:
-            self.copies[key] = f"c{len(self.copies)}"
-            self._new_copies.append((self.copies[key], part.buffer, part.views))
-        strides = views.contiguous_strides(layout.shape, itemsize)
-        plain = (False,) * len(strides)
-        return self.copies[key], Layout(0, layout.shape, strides, layout.symbolic, plain)
-
-    def take_copies(self) -> tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...]:
-        """The copies that the group bound last needs before it."""
-        taken, self._new_copies = tuple(self._new_copies), []
-        return taken
-
-
-class _Loops(NamedTuple):
-    """One section's loops after collapsing: what its BoundSection is made from."""
-
-    operands: tuple[tuple[str, int], ...]
-    scalars: tuple[tuple[str, np.dtype[Any]], ...]
-    lengths: list[int]
-    strides: list[list[int]]
-
-
-def _bind_section(section: Section, layouts: _Layouts) -> tuple[SectionSpec, _Loops | None]:
-    """Collapse the loops of one section; None for loops that do nothing."""
-    parts = [*section.loads, *(part for _, part in section.stores)]
-    nodes = [*section.load_nodes, *(section.node_of(value) for value, _ in section.stores)]
-    found = [layouts.of(part) for part in parts]
-    shape = tuple(dims.evaluate(dim, layouts.sizes) for dim in section.shape)
-    itemsizes = [node.dtype.itemsize for node in nodes]
-    if section.axes:
-        return _bind_reduction(section, layouts, nodes, found, shape)
-    lengths, strides = collapse(
-        shape, [layout for _, layout in found], itemsizes, len(section.loads)
-    )
-    spec = SectionSpec(
-        len(lengths),
-        tuple(
-            desc_of(node.dtype, s[-1], is_counted(name))
-            for node, s, (name, _) in zip(nodes, strides, found, strict=True)
-        ),
-    )
-    if 0 in shape:
-        return spec, None
-    wanted = tuple(
-        (section.leaves[k].payload, section.leaves[k].dtype) for k in scalar_nodes(section)
-    )
-    operands = tuple((name, layout.offset) for name, layout in found)
-    return spec, _Loops(operands, wanted, lengths, strides)
-
-
-def _bind_reduction(
-    section: Section,
-    layouts: _Layouts,
-    nodes: Sequence[Node],
-    found: Sequence[tuple[str, Layout]],
-    shape: tuple[int, ...],
-) -> tuple[SectionSpec, _Loops | None]:
-    """Collapse the loops of a section that reduces: kept ones first, reduced ones last.
-
-    Raises:
-        Unsupported: the backend takes one reduced loop, and memory needs more.
-    """
-    itemsizes = [node.dtype.itemsize for node in nodes]
-    if not layouts.nested:
-        found = _running_on(section, layouts, found, itemsizes, shape)
-    operands = [layout for _, layout in found]
-    strides = [run_strides(o, i, shape) for o, i in zip(operands, itemsizes, strict=True)]
-    order = reduction_order(*_leading(section, found, itemsizes))
-    if section.across:  # rows whatever the memory: sums across them lie side by side
-        order = [axis for axis in range(len(shape)) if axis not in section.axes]
-        order += section.axes
-    lengths, rows = merge_axes([a for a in order if a not in section.axes], shape, strides)
-    reduced, along = merge_axes([a for a in order if a in section.axes], shape, strides)
-    if len(reduced) > 1 and not layouts.nested:
-        raise Unsupported(
-            "unsupported-layout", "reduction", f"axes {section.axes} of strided memory", ""
-        )
-    row = order[-1] in section.axes
-    tensors = tuple(
-        TensorDesc(
-            node.dtype.name,
-            access_class((inner if row else kept)[-1], node.dtype.itemsize),
-            (not row or len(reduced) > 1) and not any(inner),
-            _beside(kept[-1], node.dtype.itemsize, inner if reduced == [1] else ())
-            if row and kept
-            else "",
-            is_counted(name),
-        )
-        for node, kept, inner, (name, _) in zip(nodes, rows, along, found, strict=True)
-    )
-    rank = len(lengths) + len(reduced)
-    spec = SectionSpec(rank, tensors, "row" if row else "column", len(reduced))
-    if 0 in lengths and not section.totals:  # a total of nothing has a value too
-        return spec, None
-    wanted = tuple(
-        (section.leaves[k].payload, section.leaves[k].dtype) for k in scalar_nodes(section)
-    )
-    places = tuple((name, layout.offset) for name, layout in found)
-    all_strides = [[*kept, *inner] for kept, inner in zip(rows, along, strict=True)]
-    return spec, _Loops(places, wanted, [*lengths, *reduced], all_strides)
-
-
-def _beside(stride: int, itemsize: int, single: Sequence[int]) -> str:
-    """The class of an operand's stride from row to row.
-
-    Args:
-        stride: in bytes.
-        itemsize: of the operand.
-        single: its strides along rows of one element. Such rows lie beside each other for this
-            length alone, so that is no class of its own.
-    """
-    found = access_class(stride, itemsize)
-    return STRIDED if found == CONTIGUOUS and any(single) else found
-
-
-def _leading(
-    section: Section, found: Sequence[tuple[str, Layout]], itemsizes: Sequence[int]
-) -> tuple[list[Layout], list[int]]:
-    """The operands whose memory decides the order of a reduction's loops: loads, if any."""
-    loads = [k for k in range(len(section.loads)) if not is_counted(found[k][0])]
-    chosen = loads or range(len(found))
-    return [found[k][1] for k in chosen], [itemsizes[k] for k in chosen]
-
-
-def _running_on(
-    section: Section,
-    layouts: _Layouts,
-    found: Sequence[tuple[str, Layout]],
-    itemsizes: Sequence[int],
-    shape: tuple[int, ...],
-) -> list[tuple[str, Layout]]:
-    """The operands, with a contiguous copy of each whose reduced axes do not run on."""
-    replaced = list(found)
-    if len(section.axes) < 2:
-        return replaced
-    for k, part in enumerate(section.loads):
-        name, layout = found[k]
-        strides = run_strides(layout, itemsizes[k], shape)
-        axes = sorted(section.axes, key=lambda axis: (-abs(strides[axis]), axis))
-        ordered = axes == sorted(axes)
-        if ordered and all(
-            strides[a] == strides[b] * shape[b] for a, b in itertools.pairwise(axes)
-        ):
-            continue
-        replaced[k] = layouts.contiguous(part, name, layout, itemsizes[k])
-    return replaced

@@ -9,6 +9,7 @@ from typing import Any
 from fuser import arithmetic, dims, infer, rereads, schedule, verdicts
 from fuser.graph import Graph, Node
 from fuser.labels import labels_of
+from fuser.rows import kept_buffers, runs_by_rows
 from fuser.specs import KernelSpec, is_counted
 
 
@@ -44,9 +45,11 @@ def ledger(spec: KernelSpec, sizes: Mapping[str, int]) -> Ledger:
         sizes: lengths by symbol.
     """
     unfused, operations = _unfused(spec.graph, sizes)
-    sections = [section for group in spec.plan.groups for section in group.sections]
-    written = sum(sum(section_writes(section, sizes).values()) for section in sections)
-    planned = written + sum(sum(section_reads(section, sizes).values()) for section in sections)
+    nodes = held_by(spec.plan)
+    planned = 0
+    for group in spec.plan.groups:
+        planned += sum(group_writes(group, nodes, sizes).values())
+        planned += sum(sum(read.values()) for read in group_reads(group, nodes, sizes))
     crossing = sum(
         entry["bytes_written"] + entry["bytes_read"] for entry in _crossings(spec.plan, sizes)
     )
@@ -104,6 +107,49 @@ def _operand_casts(graph: Graph) -> set[int]:
             )
         )
     }
+
+
+def held_by(plan: schedule.Plan) -> dict[str, Node]:
+    """What temporaries and outputs hold, by buffer."""
+    return {buffer.name: buffer.node for buffer in (*plan.temporaries, *plan.outputs)}
+
+
+def group_reads(
+    group: schedule.Group, nodes: Mapping[str, Node], sizes: Mapping[str, int]
+) -> list[dict[str, int]]:
+    """Bytes that each run through a kernel's loops reads from memory, by buffer.
+
+    Nests that run by rows are one run: what they hand to each other stays in the cache, and what
+    several of them read is read once.
+    """
+    reads = [section_reads(section, sizes) for section in group.sections]
+    if not runs_by_rows(group, nodes, sizes):
+        return reads
+    written = {part.buffer for section in group.sections for _, part in section.stores}
+    total: dict[str, int] = {}
+    for section, read in zip(group.sections, reads, strict=True):
+        held = {
+            part.buffer: _elements(node, sizes) * node.dtype.itemsize
+            for part, node in zip(section.loads, section.load_nodes, strict=True)
+        }
+        for name, size in read.items():
+            if name not in written:
+                most = max(held[name], size, total.get(name, 0))
+                total[name] = min(total.get(name, 0) + size, most)
+    return [total]
+
+
+def group_writes(
+    group: schedule.Group, nodes: Mapping[str, Node], sizes: Mapping[str, int]
+) -> dict[str, int]:
+    """Bytes that a kernel writes to memory, by buffer."""
+    written: dict[str, int] = {}
+    kept = kept_buffers(group, nodes, sizes)
+    for section in group.sections:
+        for name, size in section_writes(section, sizes).items():
+            if name not in kept:
+                written[name] = written.get(name, 0) + size
+    return written
 
 
 def section_reads(section: schedule.Section, sizes: Mapping[str, int]) -> dict[str, int]:
@@ -199,14 +245,16 @@ def _crossings(plan: schedule.Plan, sizes: Mapping[str, int]) -> list[dict[str, 
     written: dict[str, tuple[int, int]] = {}
     reads: dict[str, list[tuple[int, int]]] = {}
     nodes: dict[str, Node] = {}
+    held = held_by(plan)
     for number, group in enumerate(plan.groups):
-        for section in group.sections:
-            for name, size in section_reads(section, sizes).items():
+        for read in group_reads(group, held, sizes):
+            for name, size in read.items():
                 reads.setdefault(name, []).append((number, size))
+        for section in group.sections:
             for part, node in zip(section.loads, section.load_nodes, strict=True):
                 nodes.setdefault(part.buffer, node)
-            for name, size in section_writes(section, sizes).items():
-                written[name] = (number, written.get(name, (0, 0))[1] + size)
+        for name, size in group_writes(group, held, sizes).items():
+            written[name] = (number, written.get(name, (0, 0))[1] + size)
     stored = {buffer.name for buffer in plan.temporaries}
     found = []
     for name, entries in reads.items():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from fuser import dims
 from fuser.graph import Graph, Node
 from fuser.inlining import through_views
+from fuser.rows import kept_buffers
 
 if TYPE_CHECKING:
     from fuser.schedule import Plan
@@ -28,6 +29,9 @@ def planned_peak_bytes(plan: Plan, sizes: Mapping[str, int]) -> int:
     """
     buffers = (*plan.temporaries, *plan.outputs)
     size = {buffer.name: _bytes(buffer.node, sizes) for buffer in buffers}
+    nodes = {buffer.name: buffer.node for buffer in buffers}
+    for group in plan.groups:
+        size.update(dict.fromkeys(kept_buffers(group, nodes, sizes), 0))
     steps = [
         (
             [part.buffer for section in group.sections for part in section.loads],
@@ -60,12 +64,19 @@ def unfused_peak_bytes(graph: Graph, sizes: Mapping[str, int]) -> int:
 def _peak(steps: Steps, size: Mapping[str, int], kept: set[str]) -> int:
     """The most bytes alive in any step; what a step reads and writes is alive in it."""
     last = {name: k for k, step in enumerate(steps) for part in step for name in part}
-    live: dict[str, int] = {}
-    peak = 0
+    ends: dict[int, list[str]] = {}
+    for name, place in last.items():
+        if name not in kept:
+            ends.setdefault(place, []).append(name)
+    live: set[str] = set()
+    held = peak = 0
     for place, (_, writes) in enumerate(steps):
-        live.update((name, size[name]) for name in writes)
-        peak = max(peak, sum(live.values()))
-        live = {n: count for n, count in live.items() if n in kept or last[n] > place}
+        for name in writes:
+            if name not in live:
+                live.add(name)
+                held += size[name]
+        peak = max(peak, held)
+        held -= sum(size[name] for name in ends.get(place, ()) if name in live)
     return peak
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
-from fuser.codegen import LoopNest
 from fuser.ops import TABLE
+
+if TYPE_CHECKING:
+    from fuser.codegen import LoopNest
 
 #: Rows of at most this many bytes of operands stay in the cache from one run through them to the
 #: next: a processor's share of the last cache of common machines. Measured on 2 cores of 1 MB and

@@ -35,7 +35,8 @@ from fuser.inlining import (
 )
 from fuser.memory import planned_peak_bytes, unfused_peak_bytes
 from fuser.ordering import Ordering
-from fuser.records import field, record
+from fuser.records import changed, field, record
+from fuser.rows import Group, chained
 from fuser.sections import (
     RealiseError,
     Section,
@@ -43,6 +44,7 @@ from fuser.sections import (
     Shape,
     Space,
     Step,
+    all_nearest,
     fit_node,
     space_of,
 )
@@ -64,19 +66,6 @@ ATTEMPTS = (
 PEAK_SLACK = 1.0625
 #: Where even the last attempt holds more than this many times as much, nothing is fused.
 PEAK_LIMIT = 1.5
-
-
-@record
-class Group:
-    """Sections that one kernel computes; none needs what another of them writes."""
-
-    sections: tuple[Section, ...]
-
-    @property
-    def nodes(self) -> tuple[Node, ...]:
-        """The graph nodes computed here, each once, in order."""
-        found = {id(s.node): s.node for section in self.sections for s in section.steps}
-        return tuple(found.values())
 
 
 @record
@@ -108,13 +97,16 @@ class Plan:
     pairs: tuple[Pair, ...] = ()
 
 
-def plan(graph: Graph, mode: str = "fused", *, with_totals: bool = True) -> Plan:
+def plan(
+    graph: Graph, mode: str = "fused", *, with_totals: bool = True, with_rows: bool = True
+) -> Plan:
     """Divide a graph into kernels.
 
     Args:
         graph: rewritten and decomposed.
         mode: "fused": as few kernels as possible; "unfused": one a NumPy operation.
         with_totals: whether a nest may reduce its own results once more: see `fuser.totals`.
+        with_rows: whether nests may hand rows to each other in the cache: see `fuser.rows`.
 
     Returns:
         The plan; it depends on these alone.
@@ -129,6 +121,8 @@ def plan(graph: Graph, mode: str = "fused", *, with_totals: bool = True) -> Plan
     best: tuple[int, Plan] | None = None
     for distance, early, loose in ATTEMPTS:
         found = _plan(graph, mode, distance, budget + slack * loose, early, with_totals)
+        if with_rows:
+            found = _by_rows(found)
         peak = planned_peak_bytes(found, lengths)
         if best is None or peak < best[0]:
             best = peak, found
@@ -178,6 +172,30 @@ def _plan(
         reasons.update(wanted)
 
 
+def _by_rows(found: Plan) -> Plan:
+    """A plan whose nests hand rows to each other where they can."""
+    held = {buffer.name: buffer.node for buffer in (*found.temporaries, *found.outputs)}
+    groups = chained(found.groups, held)
+    chains = [group for group in groups if group.rows is not None]
+    if not chains:
+        return found
+    kept = {name: "same-rows" for group in chains if group.rows for name, _ in group.rows.kept}
+    chain_of = {
+        id(section.node_of(value)): number
+        for number, group in enumerate(chains)
+        for section in group.sections
+        for value, _ in section.stores
+    }
+    pairs = tuple(
+        changed(pair, verdict="same-rows")
+        if pair.verdict != "same-loops"
+        and chain_of.get(id(pair.first), -1) == chain_of.get(id(pair.second), -2)
+        else pair
+        for pair in found.pairs
+    )
+    return changed(found, groups=tuple(groups), realised=found.realised | kept, pairs=pairs)
+
+
 class _Planner:
     """Plans a graph whose stored values are known."""
 
@@ -213,6 +231,7 @@ class _Planner:
         for place, node in enumerate(graph.outputs):
             self.output_places.setdefault(id(node), place)
         self._name_buffers()
+        self.nearest = all_nearest(graph.nodes, self.names)
 
     def _name_buffers(self) -> None:
         """Names of stored values, bits of all buffers; what each value reads and computes."""
@@ -301,7 +320,7 @@ class _Planner:
         for part, views in self._parts(node, owned):
             mine = owned and part is node
             known = part.op.name == "input" or (id(part) in self.names and not mine)
-            space = (part.shape, ()) if known else space_of(part, self.names)[0]
+            space = (part.shape, ()) if known else space_of(part, self.names, self.nearest)[0]
             by_space.setdefault(space, []).append((part, PartitionDesc(name, views)))
         for space, stores in by_space.items():
             reads = covers = 0
@@ -321,8 +340,12 @@ class _Planner:
         """Note whether another nest's loops can make what a unit stores as totals."""
         if self.with_totals and unit.space[1]:
             values = [node for node, _ in unit.stores]
-            unit.only_totals = totals.are_totals(values, unit.space[0], self.names)
-            unit.only_across = totals.are_across(values, unit.space, self.names)
+            unit.only_totals = totals.are_totals(
+                values, unit.space[0], self.names, self.nearest
+            )
+            unit.only_across = totals.are_across(
+                values, unit.space, self.names, self.nearest
+            )
 
     def _parts(self, node: Node, owned: bool) -> list[tuple[Node, Chain]]:
         """The pieces that a buffer is written in: one, or one an operand of a concatenation."""
@@ -358,9 +381,10 @@ class _Planner:
         Raises:
             RealiseError: a reduction is needed in other loops than its own.
         """
-        space, known = unit.space, {k: v for k, v in self.names.items() if k not in own}
         of_total = totals.across_chain if unit.across else totals.operand_chain
-        maker = SectionMaker(known, space, of_total if unit.totals else None, across=unit.across)
+        maker = SectionMaker(
+            self.names, unit.space, of_total if unit.totals else None, across=unit.across, own=own
+        )
         finished = []
         chains: dict[int, Chain] = {}
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from fuser import infer
@@ -16,6 +16,8 @@ from fuser.specs import PartitionDesc, counted_name
 Shape = tuple[Dim, ...]
 #: Loops: their shape, and the axes of it that are reduced.
 Space = tuple[Shape, tuple[int, ...]]
+#: Reductions that a value needs, and (from, to) of the reshapes on the way.
+Nearest = tuple[tuple[Node, ...], frozenset[tuple[Shape, Shape]]]
 
 
 @record
@@ -83,7 +85,9 @@ def is_leaf(node: Node) -> bool:
     return node.op.name in ("scalar", "constant")
 
 
-def space_of(node: Node, stored: Mapping[int, Any]) -> tuple[Space, Chain]:
+def space_of(
+    node: Node, stored: Mapping[int, Any], known: Mapping[int, Nearest] | None = None
+) -> tuple[Space, Chain]:
     """The loops that compute a value, and the views that widen the value to their shape.
 
     A value that depends on reductions is computed in the loops of one of them, if it has the
@@ -93,11 +97,12 @@ def space_of(node: Node, stored: Mapping[int, Any]) -> tuple[Space, Chain]:
     Args:
         node: the value.
         stored: by `id`, values that are read and not computed.
+        known: what `all_nearest` gave for these.
 
     Raises:
         RealiseError: it fits the loops of none of its reductions.
     """
-    nearest, reshaped = nearest_reductions(node, stored)
+    nearest, reshaped = known[id(node)] if known else nearest_reductions(node, stored)
     spaces = [(r.args[0].shape, infer.parse_axes(r.payload)) for r in nearest]
     for space in spaces:
         if node.shape == space[0]:
@@ -156,6 +161,32 @@ def splits_one_axis(shape: Shape, target: Shape) -> bool:
     return tail and len(target) - rest - lead >= 2
 
 
+def all_nearest(nodes: Iterable[Node], stored: Mapping[int, Any]) -> dict[int, Nearest]:
+    """`nearest_reductions` of all nodes of a graph at once, by `id`.
+
+    Args:
+        nodes: each after its operands.
+        stored: by `id`, values that are read and not computed.
+    """
+    none: Nearest = (), frozenset()
+    found: dict[int, Nearest] = {}
+    for node in nodes:
+        if node.op.reduction:
+            found[id(node)] = (node,), none[1]
+            continue
+        below = [found[id(arg)] for arg in node.args if id(arg) not in stored]
+        below = [one for one in below if one != none]
+        reductions, reshaped = below[0] if below else none
+        for more, others in below[1:]:
+            if more is not reductions:
+                reductions = tuple({id(r): r for r in (*reductions, *more)}.values())
+            reshaped |= others
+        if node.op.name == "reshape":
+            reshaped |= {(node.args[0].shape, node.shape)}
+        found[id(node)] = reductions, reshaped
+    return found
+
+
 def nearest_reductions(
     node: Node, stored: Mapping[int, Any]
 ) -> tuple[list[Node], set[tuple[Shape, Shape]]]:
@@ -192,6 +223,7 @@ class SectionMaker:
         total_chain: Callable[[Node, Space], Chain | None] | None = None,
         *,
         across: bool = False,
+        own: Collection[int] = (),
     ) -> None:
         """Prepare a nest.
 
@@ -200,8 +232,9 @@ class SectionMaker:
             space: the loops.
             total_chain: in a nest with totals, how the operand of one is met in its loops.
             across: its totals are sums across rows.
+            own: by `id`, stored values that the nest computes itself.
         """
-        self.buffers = buffers
+        self.buffers, self.own = buffers, own
         self.shape, self.axes = space
         self.total_chain, self.across = total_chain, across
         self.totals: set[int] = set()
@@ -242,7 +275,7 @@ class SectionMaker:
             return node.payload
         if node.op.name == "positions":
             return counted_name(node.payload)
-        return self.buffers.get(id(node))
+        return None if id(node) in self.own else self.buffers.get(id(node))
 
     def _needs(self, node: Node, views: Chain) -> Sequence[tuple[Node, Chain]]:
         """The operands of a node, each with the views to see it through."""

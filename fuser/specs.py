@@ -111,7 +111,8 @@ class KernelSpec:
         applied: the rewrite rules that were used.
         checked: kernels note floating-point exceptions (`errstate=True`).
         launches: bound launches by layouts, see `fuser.launch`.
-        without_totals: the same graph for backends that spell none, see `fuser.totals`.
+        without_totals: the same graph for backends that spell no totals, or no rows that nests hand
+            to each other, see `fuser.totals` and `fuser.rows`.
     """
 
     key: int

@@ -17,7 +17,7 @@ from fuser import infer
 from fuser.chains import Chain
 from fuser.dims import Dim
 from fuser.graph import Node
-from fuser.sections import Shape, Space, fit, is_leaf, nearest_reductions
+from fuser.sections import Nearest, Shape, Space, fit, is_leaf
 
 #: Reductions whose partial results combine in the same way as elements do.
 COMBINING = ("sum", "prod", "max", "min")
@@ -46,13 +46,19 @@ def widen(shape: Shape) -> Chain:
     return (("broadcast_to", ", ".join(map(str, shape))),)
 
 
-def are_totals(values: Iterable[Node], shape: Shape, stored: Mapping[int, Any]) -> bool:
+def are_totals(
+    values: Iterable[Node],
+    shape: Shape,
+    stored: Mapping[int, Any],
+    nearest: Mapping[int, Nearest],
+) -> bool:
     """Whether values follow from nothing but totals of arrays of a shape, in one stage.
 
     Args:
         values: what a unit stores.
         shape: of its loops.
         stored: by `id`, values that are read and not computed.
+        nearest: the reductions that each value needs.
     """
     stack, seen = list(values), set()
     first = {id(node) for node in stack}
@@ -69,7 +75,7 @@ def are_totals(values: Iterable[Node], shape: Shape, stored: Mapping[int, Any]) 
             (arg,) = node.args
             if not is_total(node) or arg.shape != shape:
                 return False
-            if id(arg) not in stored and nearest_reductions(arg, stored)[0]:
+            if id(arg) not in stored and nearest[id(arg)][0]:
                 return False
             continue
         stack.extend(node.args)
@@ -89,13 +95,19 @@ def can_hold(space: Space, shape: Shape) -> bool:
     return inner and fit(shape, space) is not None
 
 
-def are_across(values: Iterable[Node], space: Space, stored: Mapping[int, Any]) -> bool:
+def are_across(
+    values: Iterable[Node],
+    space: Space,
+    stored: Mapping[int, Any],
+    nearest: Mapping[int, Nearest],
+) -> bool:
     """Whether values follow from nothing but sums over all axes but the last, in one stage.
 
     Args:
         values: what a unit stores.
         space: its loops.
         stored: by `id`, values that are read and not computed.
+        nearest: the reductions that each value needs.
     """
     whole, axes = space
     if axes != tuple(range(len(whole) - 1)) or not axes:
@@ -114,7 +126,7 @@ def are_across(values: Iterable[Node], space: Space, stored: Mapping[int, Any]) 
         if node.op.reduction:
             if across_chain(node, (whole, (len(whole) - 1,))) is None:
                 return False
-            if id(node.args[0]) not in stored and nearest_reductions(node.args[0], stored)[0]:
+            if id(node.args[0]) not in stored and nearest[id(node.args[0])][0]:
                 return False
             continue
         stack.extend(node.args)

@@ -10,6 +10,7 @@ VERDICTS: dict[str, str] = {
     "inlined": "computed where it is used, in the same loops",
     "view": "a view: index arithmetic, nothing is copied",
     "same-loops": "one loop nest computes both and reads once what both need",
+    "same-rows": "two loop nests run by turns on some rows: what lies between stays in the cache",
     # not fused
     "reduction-elsewhere": "a reduction that is used over other axes than those of its loops",
     "heavy-broadcast": "costly and broadcast: computed once instead of for each row",
@@ -29,7 +30,7 @@ VERDICTS: dict[str, str] = {
 }
 
 #: Codes of pairs that are fused.
-FUSED = ("inlined", "view", "same-loops")
+FUSED = ("inlined", "view", "same-loops", "same-rows")
 
 
 def meaning(code: str) -> str:

@@ -33,6 +33,7 @@ class CpuBackend(Backend):
     stores_last = True
     nested_reductions = True
     totals = True
+    rows = True
 
     def __init__(self, features: Features | None = None) -> None:
         """Emit for given features; for those of this processor by default."""

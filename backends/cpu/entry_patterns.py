@@ -216,6 +216,8 @@ def pattern_table(call: ServedCall) -> tuple[Any, Draft]:
     Raises:
         NotServed: the lengths do not enter as products, or arrays are not contiguous.
     """
+    if any(group.blocks for group in call.launch.groups):
+        raise NotServed  # how many rows run at a time is no product of lengths
     least = shortest(call.specialisation.trace.value_guards)
     draft = Draft(call, Table(call.launch))
     describe_arguments(draft)

@@ -114,9 +114,25 @@ class FusedKernelCPU(Kernel):
             lanes = lanes_of(nest, self._features)
             short = short_rows.extent_of(nest, lengths, strides, chunk, lanes)
             return packed, short or extent
+        return self._lay_reduction_out(section, lengths, strides, 0)
+
+    def lay_out_rows(
+        self, section: int, lengths: Sequence[int], strides: Sequence[Sequence[int]], turns: int
+    ) -> tuple[bytes, Any]:
+        """As the base class: never in parts, which threads would have to wait for."""
+        if self.nests[section].strategy == "map":
+            return self.lay_out(section, lengths, strides)
+        return self._lay_reduction_out(section, lengths, strides, turns)
+
+    def _lay_reduction_out(
+        self, section: int, lengths: Sequence[int], strides: Sequence[Sequence[int]], turns: int
+    ) -> tuple[bytes, Any]:
+        """Words and form of a nest that reduces."""
         from fuser.backends.cpu import reduction_forms  # many kernels need none
 
-        extra, extent = reduction_forms.lay_out(nest, lengths, strides)
+        extra, extent = reduction_forms.lay_out(
+            self.nests[section], lengths, strides, turns=turns
+        )
         words = [*lengths, *(step for operand in strides for step in operand), *extra]
         return struct.pack(f"={len(words)}q", *words), extent
 

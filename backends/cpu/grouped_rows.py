@@ -54,18 +54,19 @@ def can_be_grouped(nest: LoopNest) -> bool:
     return bool(running) and plain and not stages.kept
 
 
-def extent_of(nest: LoopNest, lengths: Sequence[int]) -> Extent | None:
+def extent_of(nest: LoopNest, lengths: Sequence[int], turns: int = 1) -> Extent | None:
     """How a nest runs in this form, or None where it does not.
 
     Args:
         nest: rows.
         lengths: of all loops: outside, rows, elements.
+        turns: how many times as many rows there are in all.
     """
     if len(lengths) < 2 or not (elements := math.prod(lengths)):
         return None
     *outside, rows, reduced = lengths
     group = group_of(nest)
-    if elements < LEAST or rows < group or elements // reduced < JOBS * group:
+    if elements * turns < LEAST or rows < group or elements // reduced * turns < JOBS * group:
         return None
     if not can_be_grouped(nest):
         return None

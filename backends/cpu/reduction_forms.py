@@ -163,6 +163,7 @@ def lay_out(
     strides: Sequence[Sequence[int]] = (),
     *,
     waited: bool = False,
+    turns: int = 0,
 ) -> tuple[list[int], Extent]:
     """Choose a form for these lengths.
 
@@ -171,6 +172,8 @@ def lay_out(
         lengths: of all loops.
         strides: of loads, then of stores, in bytes; without them nothing is packed.
         waited: whether something has to wait for all parts of a row.
+        turns: these are some rows of so many times as many, which one thread computes: never in
+            parts.
 
     Returns:
         Words after the strides, and how to run it.
@@ -187,19 +190,22 @@ def lay_out(
     rows = math.prod(kept)
     reduced = math.prod(lengths[nest.rank - nest.reduced :])
     elements = rows * inner * reduced
-    if can_run_along(nest) and 0 < inner <= NARROW and elements >= 2 * PART:
-        words, extent = lay_out(_lengthwise(nest), lengths)
+    total = elements * max(turns, 1)
+    if can_run_along(nest) and 0 < inner <= NARROW and total >= 2 * PART:
+        words, extent = lay_out(_lengthwise(nest), lengths, turns=turns)
         form = f"along {extent.form}".removesuffix(" plain")
         return words, extent._replace(form=form)
     fair = max(1, CHUNK // max(reduced, 1))
     if can_lie_beside(nest) and reduced <= short_rows(nest):
         return [], _beside(kept, reduced, elements)
-    if (grouped := grouped_rows.extent_of(nest, lengths)) is not None:
+    if (grouped := grouped_rows.extent_of(nest, lengths, max(turns, 1))) is not None:
         return [], grouped
     wide = max(fair, min(TILE, inner // JOBS)) // COLUMNS * COLUMNS
     if tiled := can_be_tiled(nest) and elements >= TILED_ELEMENTS:
         wide = TILE
     ochunk, ichunk = (1, max(COLUMNS, wide)) if column else (fair, 1)
+    if turns:
+        return [], Extent(rows, inner, elements, ochunk, ichunk)
     length = lengths[nest.rank - nest.reduced]
     parts, length = _parts(nest, rows, inner, length, elements, tiled=tiled)
     if (cut := _long(nest, rows, reduced)) is not None:

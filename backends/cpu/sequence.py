@@ -22,7 +22,8 @@ import numpy as np
 from fuser import native_call
 from fuser.backends.cpu import workers
 from fuser.backends.cpu.fused_kernel import PROTOTYPE, FusedKernelCPU
-from fuser.launch import Launch, pack_scalars
+from fuser.backends.cpu.row_chain import RowChain
+from fuser.launch import BoundGroup, Fresh, Launch, pack_scalars
 from fuser.specs import is_counted
 
 HEAD_WORDS = 10
@@ -107,7 +108,7 @@ class Table:
         places: (word, buffer name) of each operand.
         scalars: (first word, wanted scalars) of each loop nest that has some.
         heads: first word of each loop nest.
-        nests: (kernel, section number, extent) of each loop nest.
+        nests: (kernel, section number, extent) of each loop nest; a chain is one.
         outputs: arrays to allocate.
         temporaries: arrays that live during one call.
         offsets: where each temporary lies in the workspace.
@@ -120,12 +121,17 @@ class Table:
         self.places: list[tuple[int, str]] = []
         self.scalars: list[tuple[int, Any]] = []
         self.heads: list[int] = []
-        self.nests: list[tuple[FusedKernelCPU, int, Any]] = []
-        self.temporaries = {f.name: f for f in launch.fresh if f.name.startswith("t")}
-        self.outputs = [f for f in launch.fresh if f.name not in self.temporaries]
+        self.nests: list[tuple[FusedKernelCPU | RowChain, int, Any]] = []
+        temporaries = {f.name: f for f in launch.fresh if f.name.startswith("t")}
+        self.outputs = [f for f in launch.fresh if f.name not in temporaries]
+        kept = {n for group in launch.groups if group.blocks for n in group.blocks.kept}
+        self.temporaries = {n: f for n, f in temporaries.items() if n not in kept}
         self.offsets, self.workspace_bytes = _workspace(launch, self.temporaries)
         for group in launch.groups:
             assert isinstance(group.kernel, FusedKernelCPU)
+            if group.blocks is not None:
+                self._add_chain(group, temporaries)
+                continue
             for number, section in group.sections:
                 self._add(group.kernel, number, section)
 
@@ -149,6 +155,22 @@ class Table:
         if section.scalars:
             self.scalars.append((first + pointers + len(rest), section.scalars))
         self.words[at] = kernel.streaming_address(number, section.extent) or head[0]
+
+    def _add_chain(self, group: BoundGroup, fresh: Mapping[str, Fresh]) -> None:
+        """Append loop nests that run by rows, as one."""
+        assert group.blocks is not None
+        sizes = {
+            name: math.prod(fresh[name].shape) * fresh[name].dtype.itemsize
+            for name in sorted(group.blocks.kept)
+        }
+        chain = RowChain(group, sizes)
+        at = len(self.words)
+        first = at + HEAD_WORDS
+        self.heads.append(at)
+        self.nests.append((chain, 0, None))
+        self.words += [*chain.share(0, None, 1), len(chain.words), 0, *chain.words]
+        self.places += [(first + place, name) for place, name in chain.places]
+        self.scalars += [(first + place, wanted) for place, wanted in chain.scalars]
 
     @property
     def largest_bytes(self) -> int:

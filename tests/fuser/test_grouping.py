@@ -133,11 +133,14 @@ def lines_of(work: Any) -> int:
 
 @pytest.mark.parametrize("build", [chain, centred, sums])
 def test_planning_is_near_linear(build: Any) -> None:
-    """Sixteen times the nodes run at most 16**1.6 times the lines of Python."""
+    """Sixteen times the nodes run at most 16**1.25 times the lines of Python.
+
+    From 128 on: shorter chains hold nothing costly that would have to be planned anew.
+    """
     lines = []
-    for count in (64, 1024):
+    for count in (128, 2048):
         x = make_input("x0", "f4", (ROWS, COLUMNS))
         graph = Graph((Parameter("x0", np.dtype("f4"), x.shape),), tuple(build(x, count)))
         assert len(graph.nodes) > count * 0.8
         lines.append(lines_of(lambda graph=graph: schedule.plan(graph)))
-    assert lines[1] < 16**1.6 * lines[0], lines
+    assert lines[1] < 16**1.25 * lines[0], lines

@@ -124,7 +124,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int]] = {
     "mandelbrot": (mandelbrot, (X / 9, X[::-1] / 9), 1),
     "kernel regression": (
         lambda x, c, y: (np.exp(-((x[:, None] - c) ** 2).sum(-1)) * y).sum(1), (X, X[:5], ROWS[:5]),
-        2,
+        1,
     ),
     "focal loss": (
         lambda z, y: -np.mean((1 - expit(z * y)) ** 2 * np.log(expit(z * y))),
