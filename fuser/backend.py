@@ -144,6 +144,10 @@ class Backend(ABC):
         """Serve calls like this one without Python, where the backend can; see `native_call`."""
         return False
 
+    def release_memory(self) -> None:
+        """Give back memory that waits to be used again, where the backend keeps some."""
+        return None
+
     def meaning(self, op: Op) -> Callable[..., Any]:
         """What a row of the op table means on this backend's arrays, for the fallback."""
         return op.numpy
@@ -212,6 +216,12 @@ def get_backend(name: str) -> Backend:
             made.name = name  # kernels are kept by it: two registrations share none
             _instances[name] = made
         return _instances[name]
+
+
+def release_memory() -> None:
+    """Have every backend that is in use give back what waits to be used again."""
+    for each in list(_instances.values()):
+        each.release_memory()
 
 
 def _read_plugins() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from fuser import config, counters, executor, externs, fallback, kernel_cache, trees
-from fuser.backend import available, available_backends, get_backend
+from fuser.backend import available, available_backends, get_backend, release_memory
 from fuser.canonical import whole_graph
 from fuser.compiler import compile_upfront, emit_text, served_by
 from fuser.errors import ArgumentError, FusionError, Reason, ShapeError
@@ -387,10 +387,14 @@ def stats() -> dict[str, int]:
 
 
 def clear_caches() -> None:
-    """Forget specs, kernels and specialisations; calls that run now finish undisturbed."""
+    """Forget specs, kernels and specialisations, and empty the pool of large results.
+
+    Calls that run now finish undisturbed.
+    """
     clear_all()
     kernel_cache.clear()
     fallback.forget_warnings()
+    release_memory()
 
 
 def show_config() -> str:

@@ -112,6 +112,13 @@ class CpuBackend(Backend):
 
         return pool.empty(shape, dtype, ordered_strides(shape, order, dtype.itemsize))
 
+    def release_memory(self) -> None:
+        """Empty the output pool."""
+        if "fuser.backends.cpu.pool" in sys.modules:
+            from fuser.backends.cpu import pool
+
+            pool.release()
+
     def sequence(self, launch: Any) -> Any:
         """One native call for all loop nests."""
         from fuser.backends.cpu.sequence import make

@@ -373,6 +373,14 @@ def pool() -> OutputPool | None:
         return _made()
 
 
+def release() -> None:
+    """Give all waiting memory back to the system, whether the pool is switched on or off."""
+    with _lock:
+        made = _made() if _made.cache_info().currsize else None
+    if made is not None:
+        made.trim()
+
+
 def empty(
     shape: tuple[int, ...], dtype: np.dtype[Any], strides: tuple[int, ...] | None = None
 ) -> np.ndarray[Any, Any]:

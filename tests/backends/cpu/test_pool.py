@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import fuser
 from fuser import config
 from fuser.backends.cpu import pool
 from tests.tree import ROOT
@@ -84,6 +85,20 @@ def test_the_limit_is_kept(fresh_pool: pool.OutputPool) -> None:
     array = _array()
     del array
     assert fresh_pool.held_bytes == 0
+
+
+def test_clearing_caches_empties_the_pool(fresh_pool: pool.OutputPool) -> None:
+    """What waits goes back to the system, even if the pool has been switched off meanwhile."""
+    for switched in (True, False):
+        array = fuser.fuse(np.negative)(np.ones(SIZE))
+        del array
+        assert fresh_pool.held_bytes >= SIZE * 8
+        before = config.change(pool=switched)
+        try:
+            fuser.clear_caches()
+        finally:
+            config.restore(before)
+        assert fresh_pool.held_bytes == 0
 
 
 def test_many_sizes_never_hold_more_than_the_slots(fresh_pool: pool.OutputPool) -> None:
