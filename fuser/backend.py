@@ -144,9 +144,9 @@ class Backend(ABC):
         """Serve calls like this one without Python, where the backend can; see `native_call`."""
         return False
 
-    def release_memory(self) -> None:
-        """Give back memory that waits to be used again, where the backend keeps some."""
-        return None
+    def release_memory(self) -> int:
+        """Give back memory that waits to be used again; returns how many bytes that is."""
+        return 0
 
     def meaning(self, op: Op) -> Callable[..., Any]:
         """What a row of the op table means on this backend's arrays, for the fallback."""

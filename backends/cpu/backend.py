@@ -112,12 +112,13 @@ class CpuBackend(Backend):
 
         return pool.empty(shape, dtype, ordered_strides(shape, order, dtype.itemsize))
 
-    def release_memory(self) -> None:
+    def release_memory(self) -> int:
         """Empty the output pool."""
-        if "fuser.backends.cpu.pool" in sys.modules:
-            from fuser.backends.cpu import pool
+        if "fuser.backends.cpu.pool" not in sys.modules:
+            return 0
+        from fuser.backends.cpu import pool
 
-            pool.release()
+        return pool.release()
 
     def sequence(self, launch: Any) -> Any:
         """One native call for all loop nests."""

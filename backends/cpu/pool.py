@@ -373,12 +373,15 @@ def pool() -> OutputPool | None:
         return _made()
 
 
-def release() -> None:
-    """Give all waiting memory back to the system, whether the pool is switched on or off."""
+def release() -> int:
+    """Give all waiting memory back, whether the pool is switched on or off; returns the bytes."""
     with _lock:
         made = _made() if _made.cache_info().currsize else None
-    if made is not None:
-        made.trim()
+    if made is None:
+        return 0
+    held = made.held_bytes
+    made.trim()
+    return held
 
 
 def empty(
