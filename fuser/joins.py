@@ -41,6 +41,8 @@ class _Distribution:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.bounds = facts.lower_bounds(graph.guards)
+        ones = [length for pair in graph.guards if 1 in pair for length in pair]
+        self.ones = {str(dim) for one in ones for dim in (one, facts.simplify(one, self.bounds))}
         self.lines = dict(graph.lines)
         self.stored = _stored_anyway(graph)
 
@@ -175,7 +177,7 @@ class _Distribution:
             return None
         rank = len(node.shape)
         axis = int(lead.payload) + rank - len(lead.shape)
-        if lead.shape[int(lead.payload)] == 1 != node.shape[axis]:
+        if self._is_one(lead.shape[int(lead.payload)]) and not self._is_one(node.shape[axis]):
             return None  # its one element is repeated: no part of the result is its part's
         edges = parts.edges(lead, self.bounds)
         pieces = []
@@ -187,7 +189,7 @@ class _Distribution:
                 own = axis - (rank - len(arg.shape))
                 if arg is lead:
                     operands.append(part)
-                elif own < 0 or arg.shape[own] == 1:
+                elif own < 0 or self._is_one(arg.shape[own]):
                     operands.append(arg)
                 else:
                     operands.append(parts.cut(arg, own, (start, stop, 1), self.bounds, length))
@@ -197,6 +199,11 @@ class _Distribution:
             deeper = self._zipped(piece, operands, inner) if any(inner) else None
             pieces.append(piece if deeper is None else deeper)
         return self._join(pieces, node, axis)
+
+    def _is_one(self, length: Dim) -> bool:
+        """Whether a length is 1, as guards say: what has it is repeated."""
+        same = str(length) in self.ones or str(facts.simplify(length, self.bounds)) in self.ones
+        return length == 1 or same
 
     def _before(self, left: Dim, right: Dim) -> bool:
         """Whether one place is never behind another."""

@@ -111,3 +111,27 @@ def test_a_join_whose_one_element_is_repeated() -> None:
 
     for rows in (1, 7):
         assert_same(program, np.ones((1, 13)), np.arange(13.0 * rows).reshape(1, rows, 13) - 20)
+
+
+def _cut_short(x: Any) -> Any:
+    x[-1:] = 7
+    return x[:-3] + x * 2
+
+
+def _joined_short(x: Any) -> Any:
+    joined = np.concatenate([x, x[:1]])
+    return joined[:1] + joined, joined * joined[-1:]
+
+
+@pytest.mark.parametrize("function", [_cut_short, _joined_short])
+@pytest.mark.parametrize("shape", [(4,), (4, 3)])
+def test_an_operand_that_only_guards_know_to_be_one_long_is_repeated(
+    function: Any, shape: tuple[int, ...]
+) -> None:
+    """Its length is an expression, as of the place before the last three."""
+    fused = fuser.fuse(function, fallback="error")
+    for first in (shape[0], shape[0] + 1 if function is _joined_short else shape[0]):
+        x = np.arange(1.0, 1 + first * np.prod(shape[1:])).reshape(first, *shape[1:])
+        found, wanted = fused(x.copy()), function(x.copy())
+        for one, other in zip(np.atleast_1d(found), np.atleast_1d(wanted), strict=True):
+            np.testing.assert_array_equal(one, other)
