@@ -1,10 +1,12 @@
 """Loop nests that hand rows to each other, as one native function: see `fuser.rows`.
 
 Each item is one block of rows: all nests of the chain run on it, one after another, and what lies
-between them is in memory of the calling thread's own, which the next block takes again.
+between them is in memory of the calling thread's own, which the next block takes again. What is
+left over after whole blocks is a block that begins within the last one: the same item computes
+both, as nests may write a result twice on the way, so that no other thread may do so meanwhile.
 
 The block of arguments holds the number of nests and of loops that count rows, the bytes that are
-kept, the words of all nests; for each loop its blocks, the rows of one and all rows; then nest by
+kept, the words of all nests, and whether some rows are left over; for each loop its blocks, the rows of one and all rows; then nest by
 nest: function, outer iterations, inner length, words and addresses of its arguments, these
 arguments, the bytes from row to row for each address and loop, and for each address whether it is
 one of what is kept.
@@ -40,8 +42,10 @@ entry:
   %room = load i64, ptr %room.at
   %words.at = getelementptr i64, ptr %block, i64 3
   %words = load i64, ptr %words.at
+  %tail.at = getelementptr i64, ptr %block, i64 4
+  %tail = load i64, ptr %tail.at
   %ahead = mul i64 %axes, 3
-  %first = add i64 %ahead, 4
+  %first = add i64 %ahead, 5
   %area = getelementptr i64, ptr %block, i64 %first
   %copy = alloca i64, i64 %words, align 16
   %starts = alloca i64, i64 %axes, align 16
@@ -66,8 +70,8 @@ begin:
   %base = and i64 %up, -64
   br label %items
 items:
-  %item = phi i64 [ %obegin, %begin ], [ %item1, %item.done ]
-  %status = phi i32 [ 0, %begin ], [ %status.next, %item.done ]
+  %item = phi i64 [ %obegin, %begin ], [ %item1, %item.next ]
+  %status = phi i32 [ 0, %begin ], [ %status1, %item.next ]
   %more = icmp ult i64 %item, %oend
   br i1 %more, label %places, label %done
 places:
@@ -75,27 +79,22 @@ places:
   %rest = phi i64 [ %item, %items ], [ %rest1, %places ]
   %a1 = sub i64 %a, 1
   %triple = mul i64 %a1, 3
-  %turns.w = add i64 %triple, 4
+  %turns.w = add i64 %triple, 5
   %turns.at = getelementptr i64, ptr %block, i64 %turns.w
   %turns = load i64, ptr %turns.at
   %rows.at = getelementptr i64, ptr %turns.at, i64 1
   %rows = load i64, ptr %rows.at
-  %count.at = getelementptr i64, ptr %turns.at, i64 2
-  %count = load i64, ptr %count.at
   %digit = urem i64 %rest, %turns
   %rest1 = udiv i64 %rest, %turns
-  %begins = mul i64 %digit, %rows
-  %latest = sub i64 %count, %rows
-  %late = icmp ugt i64 %begins, %latest
-  %start = select i1 %late, i64 %latest, i64 %begins
+  %start = mul i64 %digit, %rows
   %start.at = getelementptr i64, ptr %starts, i64 %a1
   store i64 %start, ptr %start.at
   %placed = icmp eq i64 %a1, 0
   br i1 %placed, label %nests, label %places
 nests:
-  %l = phi i64 [ 0, %places ], [ %l1, %run ]
-  %at = phi i64 [ 0, %places ], [ %at1, %run ]
-  %status.now = phi i32 [ %status, %places ], [ %status1, %run ]
+  %l = phi i64 [ 0, %places ], [ 0, %rest.of.rows ], [ %l1, %run ]
+  %at = phi i64 [ 0, %places ], [ 0, %rest.of.rows ], [ %at1, %run ]
+  %status.now = phi i32 [ %status, %places ], [ %status1, %rest.of.rows ], [ %status1, %run ]
   %head = getelementptr i64, ptr %area, i64 %at
   %outer.at = getelementptr i64, ptr %head, i64 1
   %outer = load i64, ptr %outer.at
@@ -155,7 +154,28 @@ run:
   %all.run = icmp eq i64 %l1, %links
   br i1 %all.run, label %item.done, label %nests
 item.done:
-  %status.next = phi i32 [ %status1, %run ]
+  %last = sub i64 %axes, 1
+  %last.start.at = getelementptr i64, ptr %starts, i64 %last
+  %last.start = load i64, ptr %last.start.at
+  %last.triple = mul i64 %last, 3
+  %last.w = add i64 %last.triple, 5
+  %last.turns.at = getelementptr i64, ptr %block, i64 %last.w
+  %last.turns = load i64, ptr %last.turns.at
+  %last.rows.at = getelementptr i64, ptr %last.turns.at, i64 1
+  %last.rows = load i64, ptr %last.rows.at
+  %last.count.at = getelementptr i64, ptr %last.turns.at, i64 2
+  %last.count = load i64, ptr %last.count.at
+  %last.turn = sub i64 %last.turns, 1
+  %last.begin = mul i64 %last.turn, %last.rows
+  %at.end = icmp eq i64 %last.start, %last.begin
+  %some.left = icmp ne i64 %tail, 0
+  %again = and i1 %at.end, %some.left
+  br i1 %again, label %rest.of.rows, label %item.next
+rest.of.rows:
+  %final = sub i64 %last.count, %last.rows
+  store i64 %final, ptr %last.start.at
+  br label %nests
+item.next:
   %item1 = add i64 %item, 1
   br label %items
 done:
@@ -191,7 +211,10 @@ class RowChain:
         """
         assert group.blocks is not None
         self.group, self.blocks = group, group.blocks
-        self.items = math.prod(self.blocks.turns)
+        turns, shape, counts = list(self.blocks.turns), self.blocks.shape, self.blocks.counts
+        tail = counts[-1] % shape[-1] != 0
+        turns[-1] -= tail
+        self.items = math.prod(turns)
         self.places: list[tuple[int, str]] = []
         self.scalars: list[tuple[int, Any]] = []
         self._room: dict[str, int] = {}
@@ -199,9 +222,9 @@ class RowChain:
         for name, size in sizes.items():
             self._room[name] = room
             room += -(-max(size, 1) // ALIGNMENT) * ALIGNMENT
-        triples = zip(self.blocks.turns, self.blocks.shape, self.blocks.counts, strict=True)
-        axes = len(self.blocks.counts)
-        self.words = [len(group.sections), axes, 0, 0, *(n for three in triples for n in three)]
+        triples = zip(turns, shape, counts, strict=True)
+        self.words = [len(group.sections), len(counts), 0, 0, int(tail)]
+        self.words += [number for three in triples for number in three]
         first = len(self.words)
         for number, section in group.sections:
             self._add(number, section)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import fuser
 from fuser import executor, ledger, rows, schedule
 from fuser.backends.cpu import workers
+from fuser.backends.cpu.row_chain import RowChain
 from fuser.compiler import compile_upfront, served_by
 from fuser.dims import symbol
 from fuser.rows import loop_of
@@ -196,17 +197,36 @@ def test_out_and_read_only() -> None:
 def test_the_same_bits_whatever_the_threads() -> None:
     """Blocks do not depend on who computes them."""
     random = np.random.default_rng(5)
-    one, other = random.random((3000, 5)), random.random((70, 5))
+    one, other = random.random((500, 3)), random.random((40, 3))
     fused = fuser.fuse(weights, fallback="error")
     found = []
     before = workers.thread_count()
     try:
         for threads in (1, 2, 4):
             fuser.set_num_threads(threads)
-            found += [fused(one, other).tobytes() for _ in range(3)]
+            found += [fused(one, other).tobytes() for _ in range(100)]
     finally:
         fuser.set_num_threads(before)
     assert len(set(found)) == 1
+
+
+def test_rows_left_over_are_nobody_elses() -> None:
+    """The last block begins within the one before: one thread computes both, one after another.
+
+    Softmax writes powers where its results go; another thread that did so would spoil them.
+    """
+    group = fuser.executor.bind(
+        compile_upfront(fuser.trace(weights, *(args := arguments(((500, 3), (40, 3)), "float64")))),
+        {"x0": args[0], "x1": args[1]},
+        {"n0": 500, "n1": 3, "n2": 40},
+        fuser.executor.get_backend("cpu"),
+    ).groups[0]
+    assert group.blocks is not None
+    assert group.blocks.counts == (500,)
+    assert 500 % group.blocks.shape[0]
+    chain = RowChain(group, dict.fromkeys(group.blocks.kept, 1 << 20))
+    assert chain.items == 500 // group.blocks.shape[0]
+    assert chain.words[:5] == [2, 1, 1 << 20, len(chain.words) - 8, 1]
 
 
 def test_without_the_native_function(monkeypatch: pytest.MonkeyPatch) -> None:
