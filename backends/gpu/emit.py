@@ -83,10 +83,12 @@ def variants_of(nest: LoopNest) -> list[Variant]:
 def _entry(name: str, place: int, nest: LoopNest, variant: Variant) -> str:
     """One kernel."""
     index, offset = _TYPES[variant.wide]
-    threads = BLOCK if nest.strategy == "map" else ROW_BLOCK
+    threads: int | str = BLOCK if nest.strategy == "map" else ROW_BLOCK
     called, split = "section", "" if nest.strategy == "map" else f", {str(variant.split).lower()}"
     if variant.held:
         called, split = "held", ", HELD_VECTORS, HELD_MORE"
+        if nest.itemsize < 8:  # two blocks of a multiprocessor: one computes, the other waits
+            threads = f"{ROW_BLOCK}, HELD_MORE ? 1 : 2"
         if variant.split:
             called, split = "long", ", HELD_VECTORS"
     return (

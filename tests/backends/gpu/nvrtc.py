@@ -24,6 +24,12 @@ def compile_with_nvrtc(path: str, text: str, options: tuple[str, ...]) -> tuple[
     Returns:
         Bytes of machine code, 0 where it failed, and the log.
     """
+    code, log = machine_code(path, text, options)
+    return len(code), log
+
+
+def machine_code(path: str, text: str, options: tuple[str, ...]) -> tuple[bytes, str]:
+    """Likewise; the machine code itself, empty where it failed."""
     library = _library(path)
     program = ctypes.c_void_p()
     library.nvrtcCreateProgram(
@@ -35,8 +41,10 @@ def compile_with_nvrtc(path: str, text: str, options: tuple[str, ...]) -> tuple[
     library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
     log = ctypes.create_string_buffer(max(1, size.value))
     library.nvrtcGetProgramLog(program, log)
-    code = ctypes.c_size_t()
+    code = ctypes.create_string_buffer(0)
     if not failed:
-        library.nvrtcGetCUBINSize(program, ctypes.byref(code))
+        library.nvrtcGetCUBINSize(program, ctypes.byref(size))
+        code = ctypes.create_string_buffer(size.value)
+        library.nvrtcGetCUBIN(program, code)
     library.nvrtcDestroyProgram(ctypes.byref(program))
-    return code.value, log.value.decode()
+    return code.raw, log.value.decode()

@@ -1,0 +1,193 @@
+"""What kernels for a GPU ask of it, without one: registers, threads at once, bytes under way.
+
+Compiles the plans of pointwise and row workloads with NVRTC (`pip install nvidia-cuda-nvrtc`) and
+reads registers and spills from the machine code. From these: how many threads a multiprocessor
+holds, how many bytes they have asked for at once, and whether that covers the memory's latency
+times its speed (Little's law). Run it from a checkout:
+
+    python tools/gpu_kernels.py docs/gpu_kernels.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import struct
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(ROOT)]
+
+from device_ways import HIDDEN, axpy, gelu, rms_norm, softmax, total  # noqa: E402
+
+from fuser.backends.gpu import cxx, geometry, nvrtc, reduction_plan  # noqa: E402
+from fuser.backends.gpu.emit import emit  # noqa: E402
+from fuser.backends.gpu.stages import Stages  # noqa: E402
+from fuser.backends.gpu.variants import Variant  # noqa: E402
+from fuser.codegen import LoopNest  # noqa: E402
+from fuser.specs import INVARIANT  # noqa: E402
+from tests.backends.gpu.nvrtc import machine_code  # noqa: E402
+from tests.backends.gpu.units import nests_of  # noqa: E402
+from tests.requirements import find  # noqa: E402
+
+ELEMENTS = 1 << 26
+#: Of an H100 and an H200: multiprocessors, and of each registers, threads, blocks, shared bytes.
+MULTIPROCESSORS, REGISTERS, THREADS, BLOCKS, SHARED = 132, 65_536, 2048, 32, 228 << 10
+#: Device memory: bytes a second; and how long a read takes while much is under way.
+SPEEDS, LATENCY_S = {"H100": 3.35e12, "H200": 4.8e12}, 7e-7
+#: Attributes of a kernel in `.nv.info`: registers, bytes of its stack frame.
+_REGISTERS, _FRAME = 0x2F, 0x11
+
+
+def layer_norm(x: Any, gain: Any, bias: Any) -> Any:
+    """Rows: two reductions, and operands that are the same for all rows."""
+    centred = x - x.mean(axis=-1, keepdims=True)
+    variance = (centred * centred).mean(axis=-1, keepdims=True)
+    return centred / np.sqrt(variance + 1e-5) * gain + bias
+
+
+def workloads() -> Iterator[tuple[str, Callable[..., Any], int, tuple[Any, ...], list[int]]]:
+    """Name, function, hidden size (0: none), small arguments, strides over rows in elements."""
+    flat, table, row = (np.ones(s, np.float32) for s in (32, (4, 32), 32))
+    yield "axpy", lambda x, y: axpy(np, x, y), 0, (flat, flat), []
+    yield "gelu", lambda x: gelu(np, x), 0, (flat,), []
+    yield "total", lambda x: total(np, x), 0, (flat,), []
+    for hidden in HIDDEN:
+        yield "softmax", lambda x: softmax(np, x), hidden, (table,), [1, 1]
+        yield "layer_norm", layer_norm, hidden, (table, row, row), [1, 0, 0, 1]
+        yield "rms_norm", lambda x: rms_norm(np, x), hidden, (table,), [1, 1]
+    yield "softmax", lambda x: softmax(np, x), ELEMENTS, (table,), [1, 1]
+
+
+def usage(code: bytes) -> tuple[int, int, int]:
+    """Registers, bytes of stack and instructions of the only kernel in machine code for sm_80+."""
+    (offset,) = struct.unpack_from("<Q", code, 0x28)
+    size, count, names = struct.unpack_from("<HHH", code, 0x3A)
+    headers = [struct.unpack_from("<IIQQQQIIQQ", code, offset + k * size) for k in range(count)]
+    base = headers[names][4]
+    found = {_REGISTERS: 0, _FRAME: 0}
+    instructions = 0
+    for header in headers:
+        end = code.index(b"\0", base + header[0])
+        name, start, length = code[base + header[0] : end].decode(), header[4], header[5]
+        if name.startswith(".text."):
+            instructions += length // 16
+        at = start
+        while name == ".nv.info" and at < start + length:
+            form, attribute, more = struct.unpack_from("<BBH", code, at)
+            if form == 4 and attribute in found:
+                found[attribute] = max(found[attribute], struct.unpack_from("<II", code, at + 4)[1])
+            at += 4 + (more if form == 4 else 0)
+    return found[_REGISTERS], found[_FRAME], instructions
+
+
+def blocks_each(registers: int, block: int, shared: int) -> int:
+    """Blocks that a multiprocessor holds: a warp's registers come in units of 256."""
+    warps = block // 32
+    each = -(-registers * 32 // 256) * 256
+    limits = [BLOCKS, THREADS // block, REGISTERS // (each * warps), SHARED // (shared + 1024)]
+    return min(limits)
+
+
+def _under_way(nest: LoopNest, plan: geometry.LaunchPlan) -> int:
+    """Bytes that a thread has asked for before it computes."""
+    if nest.strategy == "map":
+        width, times = geometry.vector_width(nest), geometry.unroll(nest)
+        loads = [d for d in nest.loads if d.access != INVARIANT]
+        return width * times * sum(cxx.itemsize(d.dtype) for d in loads)
+    stages = Stages(nest)
+    loaded = sum(map(stages.vector_bytes, stages.loads_of(0)))
+    return loaded * (plan.variant.held or stages.unroll(0))
+
+
+def _fitting(
+    library: str, text: str, known: dict[Variant, tuple[int, int, int]], variant: Variant,
+    block: int, shared: int,
+) -> int:  # fmt: skip
+    """Compile a variant, note what it uses, and say how many blocks fit."""
+    options = (*nvrtc.flags(variant), "--gpu-architecture=sm_90")
+    code, log = machine_code(library, text, options)
+    if not code:
+        raise SystemExit(log)
+    known[variant] = usage(code)
+    return blocks_each(known[variant][0], block, shared)
+
+
+def rows() -> Iterator[dict[str, Any]]:
+    """One for each launch."""
+    library = find("nvrtc")
+    if library is None:
+        raise SystemExit("no NVRTC: pip install nvidia-cuda-nvrtc")
+    for name, function, hidden, arguments, along in workloads():
+        (nest,) = nests_of(function, *arguments)
+        known: dict[Variant, tuple[int, int, int]] = {}
+        occupy = partial(_fitting, library, emit([nest], name), known)
+        if nest.strategy == "map":
+            fit = occupy(Variant(), geometry.BLOCK, 0)
+            steps = [[4]] * (len(nest.loads) + len(nest.stores))
+            lengths = (ELEMENTS,)
+            plan = geometry.plan(nest, lengths, steps, geometry.Occupancy(MULTIPROCESSORS, fit))
+        else:
+            resources = geometry.Resources(MULTIPROCESSORS, SHARED - 1024)
+            lengths = (ELEMENTS // hidden, hidden) if hidden else (ELEMENTS,)
+            steps = [[4 * hidden * kept, 4] for kept in along] if hidden else [[4], [0]]
+            plan = reduction_plan.plan(Stages(nest), lengths, steps, resources, occupy)
+            fit = blocks_each(known[plan.variant][0], plan.block, plan.shared)
+        registers, stack, instructions = known[plan.variant]
+        there = min(fit, -(-plan.grid // MULTIPROCESSORS)) * plan.block
+        yield {
+            "workload": name, "row": hidden, "strategy": plan.strategy,
+            "kernel": f"{plan.variant.name} {plan.variant.held or ''}".strip(),
+            "blocks": plan.grid, "threads": plan.block, "launches": plan.phases,
+            "registers": registers, "stack": stack, "shared": plan.shared,
+            "instructions": instructions, "resident": there,
+            "under_way": there * _under_way(nest, plan),
+        }  # fmt: skip
+
+
+_HEAD = """\
+# What kernels ask of a GPU
+
+Written by `python tools/gpu_kernels.py docs/gpu_kernels.md`, without a device: plans for 2^26
+float32 elements on {multiprocessors} multiprocessors, machine code for sm_90 by NVRTC. To read at
+the memory's full speed, a multiprocessor must have {need} under way
+(speed times {latency:.0f} ns); half of that where as much is written. Instructions are those of the
+whole kernel, paths for odd addresses and divisions of subnormal numbers among them: fewer run.
+
+| workload | row | strategy | kernel | launches | blocks x threads | registers | stack | \
+shared, bytes | instructions | threads at once | KiB under way |
+|---|--:|---|---|--:|--:|--:|--:|--:|--:|--:|--:|"""
+
+
+def table(found: list[dict[str, Any]]) -> str:
+    """As Markdown."""
+    wanted = {name: speed * LATENCY_S / MULTIPROCESSORS for name, speed in SPEEDS.items()}
+    need = ", ".join(f"{size / 1024:.0f} KiB on an {name}" for name, size in wanted.items())
+    lines = [_HEAD.format(need=need, latency=LATENCY_S * 1e9, multiprocessors=MULTIPROCESSORS)]
+    for each in found:
+        lines.append(
+            f"| {each['workload']} | {each['row'] or ''} | {each['strategy']} | {each['kernel']} | "
+            f"{each['launches']} | {each['blocks']} x {each['threads']} | {each['registers']} | "
+            f"{each['stack']} | {each['shared']} | {each['instructions']} | {each['resident']} | "
+            f"{each['under_way'] / 1024:.0f} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Write the table."""
+    parser = argparse.ArgumentParser(description="What kernels ask of a GPU, without one.")
+    parser.add_argument("target", type=Path)
+    options = parser.parse_args()
+    text = table(list(rows()))
+    options.target.write_text(text)
+    print(text)
+
+
+if __name__ == "__main__":
+    main()
