@@ -61,3 +61,28 @@ def test_files_that_are_named_exist(document: str) -> None:
     text = (ROOT / document).read_text(encoding="utf-8")
     named = re.findall(r"`((?:fuser|backends|suites|reports|tests|tools|docs)/[\w./]*)`", text)
     assert not [path for path in named if not (ROOT / path).exists()]
+
+
+def test_the_runner_that_is_shown_runs_what_it_says(tmp_path: Path) -> None:
+    """With something in numexpr's place it takes the arguments that the workload has."""
+    shown = next(each for each in blocks("CONTRIBUTING.md", "python") if "(Runner)" in each)
+    (tmp_path / "numexpr.py").write_text(
+        "def evaluate(text, names):\n    return eval(text, {}, names)\n", encoding="utf-8",
+    )
+    executed(f"""
+{shown}
+import sys
+import numpy as np
+from fuser.suites.registry import workloads
+
+sys.path.insert(0, {str(tmp_path)!r})
+axpy = workloads()["axpy"]
+given = axpy.inputs(16, "float32", 0)
+assert (TextRunner().prepare(axpy.function, given)(*given) == axpy.function(*given)).all()
+try:
+    TextRunner().prepare(workloads()["gelu_bias"].function, given)
+except NotExpressibleError:
+    pass
+else:
+    raise AssertionError("it has no text for that")
+""", tmp_path)
