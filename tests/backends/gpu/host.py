@@ -36,7 +36,11 @@ _ENTRY = re.compile(
 _TOGETHER = re.compile(r"\bcombine_(?:row|column)\(")
 
 
-def host_unit(text: str, variant: Variant) -> str:
+#: Count races in shared memory: see host_races.h.
+RACES = ("-fsanitize=thread",)
+
+
+def host_unit(text: str, variant: Variant, races: bool = False) -> str:
     """A unit that the host's compiler takes: one variant of every kernel, and what runs it."""
     found = _ENTRY.findall(text)
     together = _TOGETHER.search(text) is not None
@@ -46,7 +50,8 @@ def host_unit(text: str, variant: Variant) -> str:
         for entry, kind, arguments in found
         if kind == variant.name
     ]
-    headers = [HEADER, HEADER.with_name("host_threads.h")][: 1 + together]
+    names = ["host_cuda.h", "host_threads.h", "host_races.h"]
+    headers = map(HEADER.with_name, names[: 1 + together + (together and races)])
     return "\n".join([*(f'#include "{path}"' for path in headers), text, *runs, ""])
 
 
@@ -71,12 +76,15 @@ def host_library(source: str, variant: Variant, checks: tuple[str, ...] = ()) ->
     digest = hashlib.sha256(repr((source, flags)).encode()).hexdigest()[:16]
     library = _folder() / f"{digest}.so"
     if not library.exists():
-        command = [str(find("cxx")), *flags, "-x", "c++", "-", "-shared", "-fPIC", "-o"]
-        done = subprocess.run(
-            [*command, str(library)], input=source, text=True, capture_output=True
-        )
+        watched = checks == RACES  # compiled for a checker whose library is not linked
+        command = [str(find("cxx")), *flags, "-x", "c++", "-", "-fPIC", "-o"]
+        target = str(library.with_suffix(".o") if watched else library)
+        done = subprocess.run([*command, target, "-c" if watched else "-shared"],
+                              input=source, text=True, capture_output=True)  # fmt: skip
         if done.returncode:
             raise CompileError("compile-failed", done.stderr)
+        if watched:
+            subprocess.run([str(find("cxx")), "-shared", target, "-o", str(library)], check=True)
     return library
 
 
@@ -92,6 +100,7 @@ class HostDevice(CudaDevice):
         self.checks = checks
         self.multiprocessors = 1
         self.grids: list[int] = []
+        self.units: list[Any] = []
 
     def number(self) -> int:
         """The only one."""
@@ -99,7 +108,15 @@ class HostDevice(CudaDevice):
 
     def load(self, text: str, name: str, variant: Variant) -> Any:
         """Compile one variant and load it."""
-        return ctypes.CDLL(str(host_library(host_unit(text, variant), variant, self.checks)))
+        source = host_unit(text, variant, self.checks == RACES)
+        self.units.append(ctypes.CDLL(str(host_library(source, variant, self.checks))))
+        return self.units[-1]
+
+    def races(self) -> int:
+        """How often threads have met in shared memory without a barrier between them."""
+        counts = [ctypes.c_int.in_dll(unit, "race_count").value for unit in self.units
+                  if hasattr(unit, "race_count")]  # fmt: skip
+        return sum(counts)
 
     def function(self, module: Any, name: str) -> Function:
         """A kernel, called as CuPy's functions are."""
