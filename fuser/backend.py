@@ -21,6 +21,7 @@ from fuser.codegen import LoopNest
 from fuser.errors import BackendError
 from fuser.native_call import ServedCall
 from fuser.ops import Op
+from fuser.passes import ROW_CACHE_BYTES
 
 
 class Kernel(ABC):
@@ -135,6 +136,15 @@ class Backend(ABC):
         """A new array whose axes lie in memory in `order`, outermost first."""
         laid = self.empty(tuple(shape[axis] for axis in order), dtype)
         return laid.transpose(tuple(sorted(range(len(order)), key=order.__getitem__)))
+
+    def keeps_rows(self, rows: int, row_bytes: int) -> bool:
+        """Whether a row stays near its processor from one run through it to the next.
+
+        Args:
+            rows: how many there are.
+            row_bytes: of one row of all operands that are reduced.
+        """
+        return row_bytes <= ROW_CACHE_BYTES
 
     def sequence(self, launch: Any) -> Any:
         """An object whose `run(arrays, numbers)` does all of a bound launch at once, or None."""

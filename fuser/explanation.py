@@ -9,7 +9,17 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from fuser import drawing, executor, partition, program_run, schedule, seams, trees, verdicts
+from fuser import (
+    drawing,
+    executor,
+    partition,
+    program_run,
+    rereads,
+    schedule,
+    seams,
+    trees,
+    verdicts,
+)
 from fuser.backend import Kernel
 from fuser.candidates import COLUMNS, candidates, rows_of
 from fuser.errors import FusionError, Reason, Unsupported
@@ -60,6 +70,7 @@ class Explanation:
     seams: list[str] = field(default_factory=list)
     lengths: list[str] = field(default_factory=list)
     _spec: KernelSpec | Program | None = None
+    _keeps: rereads.Keeps = rereads.on_a_cpu
     _sizes: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -74,9 +85,10 @@ class Explanation:
     @property
     def boundaries(self) -> list[dict[str, Any]]:
         """What crosses the borders between kernels, as `ledger.boundaries` gives it."""
-        if isinstance(self._spec, Program):
-            return seams.boundaries(self._spec, self._sizes)
-        return [] if self._spec is None else boundaries(self._spec, self._sizes)
+        with rereads.kept_by(self._keeps):
+            if isinstance(self._spec, Program):
+                return seams.boundaries(self._spec, self._sizes)
+            return [] if self._spec is None else boundaries(self._spec, self._sizes)
 
     @property
     def arrays_made(self) -> tuple[int, int]:
@@ -157,7 +169,8 @@ class Explanation:
         """What a drawing shows; nothing where the call is not fused."""
         if self._spec is None:
             return drawing.Picture((), ())
-        return drawing.picture_of(self._spec, self._sizes)
+        with rereads.kept_by(self._keeps):
+            return drawing.picture_of(self._spec, self._sizes)
 
     def _repr_html_(self) -> str:
         """For notebooks: the drawing above the text."""
@@ -201,6 +214,7 @@ def explain_call(function: FusedFunction, args: Any, kwargs: Any) -> Explanation
     backend = executor.planned_for(call.arrays.values())
     spec = partition.served_by(partition.in_terms_of(spec, trace.graph), backend)
     found._spec, found._sizes = spec, {**trace.hints, **call.sizes}
+    found._keeps = backend.keeps_rows
     specs = partition.specs_of(spec)
     applied = Counter(f"{a.table}: {a.equation}  {a.line}" for one in specs for a in one.applied)
     found.rules = [f"{text}{f' ({n} times)' if n > 1 else ''}" for text, n in applied.items()]
@@ -215,11 +229,13 @@ def explain_call(function: FusedFunction, args: Any, kwargs: Any) -> Explanation
             for k, group in enumerate(one.plan.groups)
         ]
     if isinstance(spec, Program):
-        found.ledger = seams.sum_ledgers(spec, found._sizes)
+        with rereads.kept_by(backend.keeps_rows):
+            found.ledger = seams.sum_ledgers(spec, found._sizes)
         found.seams = [seams.spell_seam(spec, seam, found._sizes) for seam in spec.seams]
         found.fallbacks += [seam.reason for seam in spec.seams]
     else:
-        found.ledger = ledger(spec, call.sizes)
+        with rereads.kept_by(backend.keeps_rows):
+            found.ledger = ledger(spec, call.sizes)
     try:
         if isinstance(spec, Program):
             executor.device_of(call.arrays.values())

@@ -7,7 +7,9 @@ each of them that needs another one's result; and once more where elements are s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 
 from fuser import chains, dims
@@ -17,6 +19,27 @@ from fuser.ops import TABLE
 from fuser.passes import ROW_CACHE_BYTES, classify
 from fuser.sections import Section
 from fuser.specs import CONTIGUOUS, INVARIANT, SectionSpec, TensorDesc
+
+#: (rows, bytes of operands of one) -> whether a row stays near from one run to the next
+Keeps = Callable[[int, int], bool]
+
+
+def on_a_cpu(rows: int, row_bytes: int) -> bool:
+    """In the caches."""
+    return row_bytes <= ROW_CACHE_BYTES
+
+
+_keeps: ContextVar[Keeps] = ContextVar("what keeps rows", default=on_a_cpu)
+
+
+@contextmanager
+def kept_by(keeps: Keeps) -> Iterator[None]:
+    """Count reads as on a backend whose `keeps_rows` is given; else as on a CPU."""
+    token = _keeps.set(keeps)
+    try:
+        yield
+    finally:
+        _keeps.reset(token)
 
 
 def runs(section: Section, sizes: Mapping[str, int]) -> list[int]:
@@ -36,7 +59,10 @@ def runs(section: Section, sizes: Mapping[str, int]) -> list[int]:
     }
     row = dims.evaluate(dims.product(tuple(section.shape[a] for a in section.axes)), sizes)
     each = sum(n.dtype.itemsize for k, n in enumerate(section.load_nodes) if k not in steady)
-    if row * each <= ROW_CACHE_BYTES:
+    rows = dims.evaluate(
+        dims.product(tuple(n for a, n in enumerate(section.shape) if a not in section.axes)), sizes
+    )
+    if _keeps.get()(rows, row * each):
         return once
     return list(_long_row(_bare(section, steady), tuple(sorted(steady))))
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser import functional, ledger
+from fuser import functional, ledger, rereads
+from fuser.backend import get_backend
 from fuser.compiler import compile_upfront
 from fuser.passes import ROW_CACHE_BYTES
 
@@ -63,3 +64,17 @@ def test_operands_that_repeat_along_a_row_are_read_once() -> None:
 
     found = fuser.fuse(function).explain(x, y, scale)
     assert found.ledger.planned_bytes == 8 * (3 * 40 + 3 + 1 + 9)
+
+
+def test_each_backend_says_which_rows_it_keeps() -> None:
+    """A GPU keeps what registers and shared memory hold, or all rows in its second cache."""
+    gpu = get_backend("gpu")
+    spec = compile_upfront(fuser.trace(functional.softmax, X), "fused")
+    rows, length = map(str, spec.graph.parameters[0].shape)
+    reads = {(4096, 65_536): 1, (4096, 100_000): 2, (8, 1 << 20): 1, (64, 1 << 20): 2}
+    for (count, long), times in reads.items():
+        with rereads.kept_by(gpu.keeps_rows):
+            book = ledger.ledger(spec, {rows: count, length: long})
+        assert book.planned_bytes == (times + 1) * 4 * count * long
+    assert get_backend("cpu").keeps_rows(4096, 400_000)
+    assert not get_backend("cpu").keeps_rows(1, ROW_CACHE_BYTES + 1)
