@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from fuser.sections import Section
 
-#: Loop nests of one kernel. 48 nests of 100,000 elements take 10.3 to 10.5 ms at limits of 1, 4, 16
-#: and 64 alike (`tools/scheduler_limits.py`): the limit bounds what is compiled as one.
+#: Loop nests of one kernel. 48 nests of 250,000 elements take 2.2 to 2.4 ms at limits of 1, 4, 16
+#: and 64, with no trend (`tools/scheduler_limits.py`): the limit bounds what is compiled as one.
 MAX_SECTIONS = 16
 #: Values that the nests of one kernel compute: beyond them it is compiled as several.
 MAX_OPERATIONS = 4096

@@ -2,7 +2,7 @@
 
 Each limit that is a choice is set to several values, with a program for which it matters. Shown
 are kernels, loop nests, planned bytes, and medians of planning and of running; the value in force
-is marked. The programs run alternately, value after value, in one process.
+is marked. The values take turns, some calls each, in one process.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from fuser import grouping, inlining, ordering, schedule
 from fuser.ledger import ledger
 
 SIDE = 1024
+#: Calls of one turn.
+CALLS = 5
 
 
 def many_results(x: Any) -> Any:
@@ -66,25 +68,21 @@ def shared_by_loops(light: int, heavy: int) -> Callable[[Any], Any]:
     return function
 
 
-def shared_reads(arrays: int) -> Callable[..., Any]:
+def shared_reads(*arrays: Any) -> Any:
     """A value that reads so many arrays, and that rows need and columns need."""
-
-    def function(x: Any) -> Any:
-        parts = [x[k : k + SIDE - 8] for k in range(arrays)]
-        y = sum(parts[1:], parts[0])
-        return y.sum(0), (y / y.max(1, keepdims=True)).sum(0)
-
-    return function
+    y = sum(arrays[1:], arrays[0])
+    return y.sum(0), (y / y.max(1, keepdims=True)).sum(0)
 
 
 @dataclass(frozen=True)
 class Limit:
-    """One limit: where it is, the values to try, and a program."""
+    """One limit: where it is, the values to try, and a program with so many arguments."""
 
     modules: tuple[Any, ...]
     name: str
     values: tuple[int, ...]
     program: Callable[..., Any]
+    arguments: int = 1
 
 
 LIMITS = (
@@ -97,41 +95,46 @@ LIMITS = (
     Limit((inlining,), "RECOMPUTE_FLOOR", (0, 64, 512, 4096), stencils),
     Limit((inlining,), "RECOMPUTE_LIMIT", (1, 6, 1000), stencils),
     Limit((inlining, schedule), "REALISE_WEIGHT", (5, 20, 40, 80, 1000), shared_by_loops(4, 3)),
-    Limit((inlining, schedule), "REALISE_READS", (1, 4, 16), shared_reads(8)),
+    Limit((inlining, schedule), "REALISE_READS", (1, 4, 16), shared_reads, 8),
+    Limit((inlining, schedule), "REALISE_READS", (1, 4, 16), shared_reads, 3),
     Limit((inlining, schedule), "HEAVY_WEIGHT", (1, 10, 40), shared_by_loops(0, 4)),
 )
 
 
 def measure(limit: Limit, runs: int, side: int = SIDE) -> list[tuple[Any, ...]]:
     """Kernels, nests, planned bytes, planning and running times for each value of a limit."""
-    x = np.random.default_rng(0).random((side, side), dtype=np.float32)
+    random = np.random.default_rng(0)
+    arrays = [random.random((side, side), dtype=np.float32) for _ in range(limit.arguments)]
     before = [getattr(module, limit.name) for module in limit.modules]
-    graph = fuser.trace(limit.program, x)
-    rows, prepared = [], []
-    for value in limit.values:
-        for module in limit.modules:
-            setattr(module, limit.name, value)
-        planning_s = []
-        for _ in range(max(1, runs // 3)):
-            fuser.clear_caches()
+    graph = fuser.trace(limit.program, *arrays)
+    planned: dict[int, tuple[int, int, int]] = {}
+    planning_s: dict[int, list[float]] = {value: [] for value in limit.values}
+    running_s: dict[int, list[float]] = {value: [] for value in limit.values}
+    for _ in range(max(1, runs // CALLS)):
+        for value in limit.values:
+            for module in limit.modules:
+                setattr(module, limit.name, value)
+            fuser.clear_caches()  # functions forget their plans as well: each turn plans anew
             start = perf_counter()
             spec = fuser.compiler.compile_upfront(graph)
-            planning_s.append(perf_counter() - start)
-        function = fuser.fuse(limit.program, fallback="error")
-        function(x)
-        prepared.append(function)
-        book = ledger(spec, {"n0": side, "n1": side})
-        nests = sum(len(group.sections) for group in spec.plan.groups)
-        rows.append([value, len(spec.plan.groups), nests, book.planned_bytes, median(planning_s)])
+            planning_s[value].append(perf_counter() - start)
+            groups = spec.plan.groups
+            book = ledger(spec, {"n0": side, "n1": side})
+            nests = sum(len(group.sections) for group in groups)
+            planned[value] = len(groups), nests, book.planned_bytes
+            function = fuser.fuse(limit.program, fallback="error")
+            for _ in range(2):
+                function(*arrays)
+            for _ in range(CALLS):
+                start = perf_counter()
+                function(*arrays)
+                running_s[value].append(perf_counter() - start)
     for module, value in zip(limit.modules, before, strict=True):
         setattr(module, limit.name, value)
-    times: list[list[float]] = [[] for _ in prepared]
-    for _ in range(runs):
-        for function, spent in zip(prepared, times, strict=True):
-            start = perf_counter()
-            function(x)
-            spent.append(perf_counter() - start)
-    return [(*row, median(spent)) for row, spent in zip(rows, times, strict=True)]
+    return [
+        (value, *planned[value], median(planning_s[value]), median(running_s[value]))
+        for value in limit.values
+    ]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -6,10 +6,10 @@ left over after whole blocks is a block that begins within the last one: the sam
 both, as nests may write a result twice on the way, so that no other thread may do so meanwhile.
 
 The block of arguments holds the number of nests and of loops that count rows, the bytes that are
-kept, the words of all nests, and whether some rows are left over; for each loop its blocks, the rows of one and all rows; then nest by
-nest: function, outer iterations, inner length, words and addresses of its arguments, these
-arguments, the bytes from row to row for each address and loop, and for each address whether it is
-one of what is kept.
+kept, the words of all nests, and whether some rows are left over; for each loop its blocks, the
+rows of one and all rows; then nest by nest: function, outer iterations, inner length, words and
+addresses of its arguments, these arguments, the bytes from row to row for each address and loop,
+and for each address whether it is one of what is kept.
 """
 
 from __future__ import annotations

@@ -15,16 +15,18 @@ import threading
 from array import array
 from collections.abc import Mapping
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fuser import native_call
 from fuser.backends.cpu import workers
 from fuser.backends.cpu.fused_kernel import PROTOTYPE, FusedKernelCPU
-from fuser.backends.cpu.row_chain import RowChain
 from fuser.launch import BoundGroup, Fresh, Launch, pack_scalars
 from fuser.specs import is_counted
+
+if TYPE_CHECKING:
+    from fuser.backends.cpu.row_chain import RowChain
 
 HEAD_WORDS = 10
 #: Temporaries start at multiples of this many bytes.
@@ -158,6 +160,8 @@ class Table:
 
     def _add_chain(self, group: BoundGroup, fresh: Mapping[str, Fresh]) -> None:
         """Append loop nests that run by rows, as one."""
+        from fuser.backends.cpu.row_chain import RowChain  # few calls need it
+
         assert group.blocks is not None
         sizes = {
             name: math.prod(fresh[name].shape) * fresh[name].dtype.itemsize
