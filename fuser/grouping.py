@@ -24,9 +24,9 @@ WINDOW = 8
 #: written early would be kept for long. Sums at both ends of a chain of 1,400 operations take 36 ms
 #: at 0, 64, 512 and 4096, with no trend: it bounds planning, not speed.
 MAX_DISTANCE = 512
-#: Arrays that one loop nest reads and writes. 96 results of one array of 256 x 1024 float32 take 14,
-#: 16 and 15 ms at limits of 8, 32 and 128, in 115, 105 and 102 MB; compiling takes 2.1 s at 4 and
-#: 0.16 s at 128. So it only bounds a kernel's argument block.
+#: Arrays that one loop nest reads and writes. 96 results of one array of 256 x 1024 float32 take
+#: 14, 16 and 15 ms at limits of 8, 32 and 128, in 115, 105 and 102 MB; compiling takes 2.1 s at 4
+#: and 0.16 s at 128. So it only bounds a kernel's argument block.
 MAX_OPERANDS = 128
 #: Values that one loop nest computes. A chain of 1,400 operations takes 36 ms at 64, 1024 and 4096
 #: alike; compiling 60 results of 32 operations takes 1.3 to 1.7 s from 256 on, 2.9 s at 64. The
