@@ -2,7 +2,6 @@
 
 import ast
 import json
-import os
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -286,12 +285,8 @@ def test_reports_import_nothing_that_measures() -> None:
     assert not any("pyplot" in name or name.startswith(("llvmlite", "cupy")) for name in found)
 
 
-def test_a_thousand_rows_are_small_and_quick(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """1,000 rows with samples and texts: under 5 MB, and the first view within two seconds."""
-    monkeypatch.setattr(charts, "CHARTS", CHARTS[:1])  # the others do not grow with the rows
-    monkeypatch.setattr(record, "validate", lambda *_, **__: None)  # half the time; tested apart
+def thousand_rows(folder: Path) -> Path:
+    """Write a record of about 1,000 rows into a folder, and return its page."""
     few = [each for each in synthetic.WORKLOADS if not each.must_refuse][:12]
     made = synthetic.record(processes=3, blocks=3, workloads=few)
     cells = [
@@ -299,19 +294,24 @@ def test_a_thousand_rows_are_small_and_quick(
         for size in range(1, 24)
         for cell in made.cells[: 2 * len(few) : 2]
     ]
-    record.save(replace(made, cells=[*made.cells[:2], *cells]), tmp_path / "record.json")
-    page = render(tmp_path)
+    record.save(replace(made, cells=[*made.cells[:2], *cells]), folder / "record.json")
+    return Path(render(folder))
+
+
+def test_a_thousand_rows_are_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under 5 MB, and no more for the browser than its rows: their details wait until asked for.
+
+    How long the first view takes is for a machine with nothing else to do: `tools/acceptance.py`.
+    """
+    monkeypatch.setattr(charts, "CHARTS", CHARTS[:1])  # the others do not grow with the rows
+    monkeypatch.setattr(record, "validate", lambda *_, **__: None)  # half the time; tested apart
+    page = thousand_rows(tmp_path)
     assert page.stat().st_size < 5_000_000
     questions = {
         "rows": "document.querySelectorAll('#table-runs tbody tr').length",
-        "loaded_ms": "performance.timing.domContentLoadedEventEnd - "
-        "performance.timing.navigationStart",
+        "cells": "document.querySelectorAll('td, th').length",
+        "all": "document.getElementsByTagName('*').length",
     }
-    for _ in range(3):  # a machine with other work to do may need more than one try
-        busy = os.getloadavg()[0] / (os.cpu_count() or 1) if hasattr(os, "getloadavg") else 1.0
-        limit_ms = 2000 * max(1.0, busy)  # of a core, this page gets its share
-        results = ask(require("chromium"), page, questions)["results"]
-        assert 1000 <= results["rows"] <= 1200
-        if results["loaded_ms"] < limit_ms:
-            break
-    assert results["loaded_ms"] < limit_ms
+    results = ask(require("chromium"), page, questions)["results"]
+    assert 1000 <= results["rows"] <= 1200
+    assert results["all"] < 4 * results["cells"]
