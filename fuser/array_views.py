@@ -101,8 +101,7 @@ def _broadcast_to(tracing: Tracing, array: Any, shape: Any, subok: bool = False)
             wanted.append(length_of(entry))
         else:
             wanted.append(int(entry))
-    joined = tracing.broadcast("broadcast_to", [x.dims, tuple(wanted)])
-    if [tracing.size(dim) for dim in joined] != [tracing.size(dim) for dim in wanted]:
+    if not tracing.fits_into(wanted, x.dims):
         raise ValueError("input operand has more dimensions than allowed by the axis remapping")
     return x._view("broadcast_to", ", ".join(map(str, wanted)))
 

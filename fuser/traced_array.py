@@ -165,6 +165,9 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
 
     def __setitem__(self, index: Any, value: Any) -> None:
         """`x[...] = value` replaces the whole value; a write into a part is refused."""
+        if self.generic:
+            name = f"numpy.{self.dtype.type.__name__}"
+            raise TypeError(f"{name!r} object does not support item assignment")
         if is_fancy(index):
             self._assign_fancy(index, value)
             return

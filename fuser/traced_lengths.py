@@ -92,6 +92,19 @@ class Lengths:
         self._hold(length, here)
         return here
 
+    def fits_into(self, own: Sequence[Dim], given: Sequence[Dim]) -> bool:
+        """Whether one shape broadcasts to another as it is; what that takes is held.
+
+        A longer array does not fit into one element, which `broadcast` alone would allow.
+        """
+        joined = self.broadcast("out", [tuple(own), tuple(given)])
+        if [self.size(dim) for dim in joined] != [self.size(dim) for dim in own]:
+            return False
+        for wanted, found in zip(map(self.resolve, own), map(self.resolve, joined), strict=True):
+            if wanted != found:
+                self._hold(wanted, found)
+        return True
+
     def _hold(self, left: Dim, right: Dim) -> None:
         """Record `left == right`, as a substitution where one side is a plain symbol."""
         pairs = [(right, left), (left, right)]

@@ -97,12 +97,10 @@ class TracedMemory:
             for dim in given[:extra]:
                 tracing.unify(1, dim, lambda: "assignment")
             node = tracing.node("index", [node], ", ".join(["0"] * extra))
-        wanted = [tracing.size(dim) for dim in self._shape]
-        found = [tracing.size(dim) for dim in tracing.broadcast("out", [self._shape, node.shape])]
-        if wanted != found:
+        if not tracing.fits_into(self._shape, node.shape):
             raise ValueError(
-                f"could not broadcast shape {tuple(tracing.size(dim) for dim in given)} "
-                f"into an array of shape {tuple(wanted)}"
+                f"could not broadcast shape {tuple(map(tracing.size, given))} "
+                f"into an array of shape {tuple(map(tracing.size, self._shape))}"
             )
         if node.shape != self._shape:
             shape = ", ".join(str(tracing.resolve(dim)) for dim in self._shape)
@@ -135,7 +133,10 @@ class TracedMemory:
         storage.replace(tracing.node("update", [storage.node, value], region.payload))
 
     def _view(self, name: str, payload: str, generic: bool = False) -> Any:
-        """Another way to see the same memory."""
+        """Another way to see the same memory; a scalar has none, it is copied."""
+        if self.generic:
+            node = self.tracing.node(name, [self.node], payload)
+            return self.tracing.wrap(node, generic or (name != "index" and not node.shape))
         if name == "reshape":  # of some memory it is a copy
             self.storage.reshaped = True
         seen = type(self)(self.tracing, self.storage, (*self.views, (name, payload)), generic)

@@ -76,3 +76,58 @@ def test_many_lengths_with_an_index_are_few_specialisations() -> None:
             plain = fused.__wrapped__
             if y.ndim == 1 or shape[0] in (1, shape[1]) or other[0] == 1:
                 assert np.array_equal(fused(x, y), plain(x, y))
+
+
+def _seen(x: Any) -> Any:
+    total = x.sum()
+    seen, wide, row = total[...], total[None], total.reshape(1)
+    seen[...] = -1
+    wide += 5
+    row[0] = 7
+    return total, seen, wide, row, total.reshape(()), total.T, total[()]
+
+
+def test_views_of_scalars_are_arrays_of_their_own() -> None:
+    """NumPy's scalars have no memory that could be written into."""
+    fused = fuser.fuse(_seen, fallback="error")
+    for x in (np.arange(4.0), np.arange(3)):
+        assert repr(fused(x)) == repr(_seen(x))
+
+    def assign(x: Any) -> None:
+        x[...] = 1
+
+    for function in (lambda x: assign(x.max()), assign):
+        fused = fuser.fuse(function, fallback="allow")
+        with pytest.raises(TypeError, match="does not support item assignment"):
+            fused(np.float32(3))
+
+
+def _assigned(x: Any) -> Any:
+    one = np.zeros(1)
+    one[:] = x
+    return one
+
+
+@pytest.mark.parametrize("function", [_assigned, lambda x: np.broadcast_to(x, (1,)) + 1])
+def test_an_array_of_one_element_takes_no_longer_one(function: Any) -> None:
+    """In later calls too."""
+    fused = fuser.fuse(function, fallback="allow")
+    for _ in range(2):
+        assert np.array_equal(fused(np.ones(1)), function(np.ones(1)))
+        with pytest.raises(ValueError, match=r"broadcast|more dimensions"):
+            fused(np.ones(5))
+
+
+def test_an_argument_found_to_be_one_long_takes_results_of_another() -> None:
+    """What is written has the shape of where it is written."""
+
+    def function(x: Any, y: Any, z: Any) -> Any:
+        x[1:] = x
+        x[:] = np.isfinite(y)
+        return z.sum(keepdims=True), np.left_shift(z, y)
+
+    fused = fuser.fuse(function, fallback="error")
+    x, plain = np.full(1, 3, np.uint16), np.full(1, 3, np.uint16)
+    y, z = np.ones(1, np.uint8), np.ones(1, bool)
+    assert repr(fused(x, y, z)) == repr(function(plain, y, z))
+    assert np.array_equal(x, plain)
