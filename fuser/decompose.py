@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 from fuser.graph import Graph, Node, constant_value, make, make_constant, rebuild
 from fuser.graph import intern as intern_node
+from fuser.ops import op
 from fuser.rewrite import Applied
 
 
@@ -23,10 +24,14 @@ def _scalar_power(node: Node) -> Node:
     x, exponent = node.args
     if exponent.shape or node.dtype.name not in ("float32", "float64"):
         return node
+    if exponent.op.name == "constant" and constant_value(exponent) != 0.5:
+        return node
+    # The lengths of x may be spelled in another way than those of the node, which guards equate.
+    root = intern_node(op("sqrt"), (x,), node.shape, node.dtype, "")
     if exponent.op.name == "constant":
-        return make("sqrt", x) if constant_value(exponent) == 0.5 else node
+        return root
     half = make("equal", exponent, make_constant(0.5, node.dtype))
-    return make("where", half, make("sqrt", x), node)
+    return intern_node(op("where"), (half, root, node), node.shape, node.dtype, "")
 
 
 #: row -> (its equation, what replaces it).

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from types import CellType, MappingProxyType, ModuleType
 from typing import Any
 
+import numpy as np
+
 from fuser.captures import ABSENT, NameGuard, Slots
 from fuser.contents import CONTAINERS, is_other, parts_of, put_back, same_parts
 from fuser.drawn import State, state_of
@@ -19,6 +21,8 @@ from fuser.drawn import State, state_of
 _tracing = threading.RLock()
 #: Seconds to wait for other threads' traces; a traced function may itself wait for a thread.
 _LONGEST = 1.0
+#: Bytes of an array that is compared after a trace, at most.
+LARGEST_KEPT = 1 << 26
 
 
 @contextmanager
@@ -44,6 +48,7 @@ class Surroundings:
         """
         self._names: list[tuple[NameGuard, Any]] = []
         self._containers: list[tuple[Any, Any, str]] = []
+        self._arrays: dict[int, tuple[Any, Any, str]] = {}
         self._states: list[State] = []
         self.drawn = ""
         self._seen: set[int] = set()
@@ -70,14 +75,22 @@ class Surroundings:
         waiting = [value]
         while waiting:
             each = waiting.pop()
+            if type(each) is np.ndarray:
+                self._keep_array(each, name)
             if id(each) in self._seen or not (type(each) in CONTAINERS or is_other(each)):
                 continue
             self._seen.add(id(each))
             parts = parts_of(each)
             if not isinstance(each, (tuple, MappingProxyType)):
                 self._containers.append((each, parts.copy() if parts is each else parts, name))
-            if deep and type(parts) not in (set, bytes):
-                waiting += parts.values() if type(parts) is dict else parts
+            if type(parts) not in (set, bytes):
+                held = parts.values() if type(parts) is dict else parts
+                waiting += held if deep else [part for part in held if type(part) is np.ndarray]
+
+    def _keep_array(self, array: Any, name: str) -> None:
+        """Note an array's values; those of large ones would take too long."""
+        if array.flags.writeable and array.nbytes <= LARGEST_KEPT and not array.dtype.hasobject:
+            self._arrays[id(array)] = (array, array.copy(), name)
 
     def undo(self) -> str:
         """Put everything back; what was changed, or nothing. `drawn`: what was drawn from."""
@@ -91,6 +104,10 @@ class Surroundings:
             if not same_parts(now, before):
                 changed = changed or _changed_part(now, before, name)
                 put_back(container, before)
+        for array, values, name in self._arrays.values():
+            if array.shape == values.shape and array.tobytes() != values.tobytes():
+                changed = changed or name
+                array[...] = values
         for state in self._states:
             if state.undo():
                 self.drawn = state.name

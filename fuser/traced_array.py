@@ -287,6 +287,7 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
         if not open_places:
             self.tracing.unify(total, rest, lambda: "reshape")
             return tuple(dim for dim in known if dim is not None)
+        self.tracing.guard_reach(rest, 1)  # nothing is no multiple of nothing
         quotient = divide_exactly(total, rest)
         if quotient * rest != total:
             self.tracing.guard_value(f"({total}) % ({rest})", 0)

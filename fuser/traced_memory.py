@@ -94,8 +94,7 @@ class TracedMemory:
         given = node.shape
         extra = len(given) - len(self._shape)
         if extra > 0 and not strict and all(tracing.size(dim) == 1 for dim in given[:extra]):
-            for dim in given[:extra]:
-                tracing.unify(1, dim, lambda: "assignment")
+            tracing.fits_into((1,) * extra, given[:extra])  # in later calls, too
             node = tracing.node("index", [node], ", ".join(["0"] * extra))
         if not tracing.fits_into(self._shape, node.shape):
             raise ValueError(

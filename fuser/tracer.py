@@ -12,6 +12,7 @@ from fuser.admitted import check_row, is_known, traced_for
 from fuser.call_keys import changed_argument, leaf_names
 from fuser.canonical import canonical, written
 from fuser.dims import Dim
+from fuser.effects import LARGEST_KEPT
 from fuser.errors import Unsupported, user_line
 from fuser.graph import (
     Node,
@@ -57,6 +58,8 @@ class Tracing(Lengths):
     scalars: list[tuple[HostScalar, int]] = field(default_factory=list)
     lines: dict[int, str] = field(default_factory=dict)
     captured: dict[int, TracedArray] = field(default_factory=dict)
+    values: list[tuple[Any, bytes]] = field(default_factory=list)
+    """Captured arrays, and what they held then."""
     written: dict[int, None] = field(default_factory=dict)
     hazards: dict[tuple[int, int], None] = field(default_factory=dict)
     replay: Any = None
@@ -128,7 +131,20 @@ class Tracing(Lengths):
         found = self.captured.get(id(array))
         if found is None:
             found = self.captured[id(array)] = self.add_array(array, None)
+            if isinstance(array, np.ndarray) and array.flags.writeable:
+                if array.nbytes <= LARGEST_KEPT:
+                    self.values.append((array, array.tobytes()))
         return found
+
+    def check_captured(self) -> None:
+        """Refuse captured arrays that NumPy wrote into after the graph had read them.
+
+        Raises:
+            Unsupported: a kernel would read the new values.
+        """
+        for array, values in self.values:
+            if array.tobytes() != values:
+                raise Unsupported("side-effect", "captured array", "it is written while read", "")
 
     # -- nodes ------------------------------------------------------------------------------
 
@@ -385,6 +401,7 @@ def _trace(function: Callable[..., Any], tree: Any, leaves: Sequence[Any], repla
     result = traced(function, tracing)(*args, **kwargs)
     if tracing.failed is not None:  # the function has caught it: control flow by values
         raise tracing.failed
+    tracing.check_captured()
     if (changed := changed_argument(function, tree, (args, kwargs), stand_ins)) is not None:
         name = str(getattr(function, "__name__", "function"))
         raise Unsupported("side-effect", name, f"what {changed} holds", "")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -43,3 +45,15 @@ def test_decompositions_are_told() -> None:
     ((table, equation, line),) = ((a.table, a.equation, a.line) for a in decompose(graph)[1])
     assert (table, equation) == ("DECOMPOSED", "x ** s -> sqrt(x) where s is 0.5")
     assert "test_decompose.py:" in line
+
+
+def test_a_power_of_a_part_has_the_lengths_of_the_part() -> None:
+    """Joins and guards spell one length in two ways."""
+
+    def function(x: Any) -> Any:
+        y = x * 2
+        y[:-1] **= x[1]
+        return y * 3
+
+    x = np.arange(0.5, 5)
+    np.testing.assert_array_equal(fuser.fuse(function, fallback="error")(x), function(x))

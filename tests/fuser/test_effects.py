@@ -314,3 +314,40 @@ def test_entries_of_dicts_are_changed_in_place_by_kernels() -> None:
         assert fused(weights, {"w": X, "b": X[:2]}) is None
         np.testing.assert_array_equal(weights["w"], X * 0.5)
         assert next(iter(weights.values())) is arrays[0]
+
+
+COUNTS = np.zeros(3)
+
+
+def _count(x: Any) -> Any:
+    COUNTS[0] += 1
+    return x * COUNTS[0]
+
+
+def _scratch(x: Any) -> Any:
+    COUNTS[:] = 0
+    COUNTS[1] = 5
+    y = x * COUNTS[:, None]
+    COUNTS[2] = 9
+    return y
+
+
+def _local(x: Any) -> Any:
+    local = np.arange(3.0)
+    y = x * np.maximum(local, 1)[:, None]
+    y += local[:, None]
+    np.multiply(local, 4, out=local)
+    return y
+
+
+@pytest.mark.parametrize("function", [_count, _scratch, _local])
+def test_arrays_that_numpy_alone_writes_into(function: Any) -> None:
+    """They are written by every call, and read as they are at that place of the function."""
+    fused = fuser.fuse(function, fallback="allow")
+    for _ in range(3):
+        before = COUNTS.copy()
+        expected = function(X)
+        after = COUNTS.copy()
+        COUNTS[:] = before
+        np.testing.assert_array_equal(fused(X), expected)
+        np.testing.assert_array_equal(COUNTS, after)

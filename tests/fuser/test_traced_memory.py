@@ -131,3 +131,22 @@ def test_an_argument_found_to_be_one_long_takes_results_of_another() -> None:
     y, z = np.ones(1, np.uint8), np.ones(1, bool)
     assert repr(fused(x, y, z)) == repr(function(plain, y, z))
     assert np.array_equal(x, plain)
+
+
+def _first_row(x: Any, y: Any) -> Any:
+    y[:] = x * x
+    return y + 1
+
+
+@pytest.mark.parametrize("function", [_first_row, lambda x, y: x.reshape(x.shape[0], -1)])
+def test_shapes_that_do_not_fit_raise_in_later_calls(function: Any) -> None:
+    """More than one row into a row; no rows in how many columns."""
+    fused = fuser.fuse(function, fallback="allow")
+    for n in (1, 2, 0, 1):
+        outcomes = []
+        for each in (function, fused):
+            try:
+                outcomes.append(repr(each(np.ones((n, 3)), np.zeros(3))))
+            except ValueError:
+                outcomes.append("ValueError")
+        assert outcomes[0] == outcomes[1]
