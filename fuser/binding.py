@@ -11,7 +11,7 @@ import numpy as np
 from fuser import dims, views
 from fuser.backend import Backend
 from fuser.codegen import scalar_nodes
-from fuser.collapse import collapse, merge_axes, reduction_order, run_strides
+from fuser.collapse import collapse, merge_axes, reduction_order, run_strides, step_over
 from fuser.errors import Unsupported
 from fuser.graph import Node
 from fuser.memory_order import all_c_order, memory_orders
@@ -303,9 +303,12 @@ def _bind_reduction(
     operands = [layout for _, layout in found]
     strides = [run_strides(o, i, shape) for o, i in zip(operands, itemsizes, strict=True)]
     order = reduction_order(*_leading(section, found, itemsizes))
+    kept_axes = [axis for axis in range(len(shape)) if axis not in section.axes]
     if section.across:  # rows whatever the memory: sums across them lie side by side
-        order = [axis for axis in range(len(shape)) if axis not in section.axes]
-        order += section.axes
+        order = [*kept_axes, *section.axes]
+    elif kept_axes and all(shape[axis] == 1 for axis in kept_axes):
+        order = [*kept_axes, *(axis for axis in order if axis in section.axes)]
+        step_over(strides, kept_axes, section.axes, shape)
     lengths, rows = merge_axes([a for a in order if a not in section.axes], shape, strides)
     reduced, along = merge_axes([a for a in order if a in section.axes], shape, strides)
     if len(reduced) > 1 and not layouts.nested:

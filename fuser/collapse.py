@@ -102,6 +102,21 @@ def reduction_order(operands: Sequence[Layout], itemsizes: Sequence[int]) -> lis
     return sorted(range(rank), key=lambda axis: (-step(axis), axis))
 
 
+def step_over(
+    strides: list[list[int]], kept: Sequence[int], reduced: Sequence[int], shape: Sequence[int]
+) -> None:
+    """Have kept axes of length 1 step over what is reduced.
+
+    So one column is one row, as it is of an array in Fortran's order, and the sum of a row errs
+    less than that of a column does.
+    """
+    for steps in strides:
+        outermost = max(reduced, key=lambda axis: abs(steps[axis]) * shape[axis], default=None)
+        if outermost is not None and steps[outermost]:
+            for axis in kept:
+                steps[axis] = steps[axis] and steps[outermost] * shape[outermost]
+
+
 def merge_axes(
     axes: Sequence[int], shape: Sequence[int], strides: Sequence[Sequence[int]]
 ) -> tuple[list[int], list[list[int]]]:
