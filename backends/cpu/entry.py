@@ -36,6 +36,9 @@ from fuser.native_call import ServedCall
 
 #: Tables of one function; when there are more, all are made anew as they are wanted.
 TABLE_LIMIT = 512
+#: Lengths of one function's reductions that have tables of their own, and so share work among
+#: threads, although it is short. Binding one takes 0.45 ms, as much as sharing saves in 75 calls.
+MANY_LENGTHS = 32
 
 _PARTS = (
     entry_match, entry_unpack, entry_prologue, entry_values, entry_results, entry_brief,
@@ -131,6 +134,8 @@ class Context:
         self._tables = (ctypes.c_void_p * TABLE_LIMIT)()
         self._shared: list[tuple[Any, Any]] = []
         self._tried: set[Any] = set()
+        self._lengths = 0
+        self._few: list[Any] = []  # tables of reductions that have met few lengths
         self._lock = threading.Lock()
         self.words = fields.array(
             [
@@ -177,7 +182,7 @@ class Context:
         with self._lock:
             if general not in self._tried:
                 self._tried.add(general)
-                if self._make(call, general=True) and not _long(call):
+                if self._make(call, general=True) and not _long(call, self._many):
                     return True
             exact = (way, *layouts)
             if exact in self._tried:
@@ -194,7 +199,7 @@ class Context:
         if self.count >= TABLE_LIMIT and not self._start_anew():
             return False
         try:
-            table, draft = pattern_table(call) if general else exact_table(call)
+            table, draft = pattern_table(call, self._many) if general else exact_table(call)
         except NotServed:
             return False
         self._keep.extend([table, draft.keep, draft.template, draft.scratch])
@@ -203,10 +208,29 @@ class Context:
         if draft.long:
             self._shared.append((draft.table, draft.template))
             self._entry.use_team(draft.team)
+        if _is_one_reduction(call):
+            self._count_length(table, general)
         self._tables[self.count] = ctypes.addressof(table)
         self._set("count", self.count + 1)
         self._set("expected", native_call.MODE_WORD.value)
         return True
+
+    @property
+    def _many(self) -> bool:
+        """Whether reductions have met many lengths."""
+        return self._lengths >= MANY_LENGTHS
+
+    def _count_length(self, table: Any, general: bool) -> None:
+        """Note a reduction's table; of many lengths, the general one serves longer work."""
+        from fuser.backends.cpu.entry_patterns import PARTS, SEVERAL_NS
+
+        if general:
+            self._few.append(table)
+            return
+        self._lengths += 1
+        if self._lengths == MANY_LENGTHS:
+            for each in self._few:
+                each[fields.place("TABLE", "limit")] = SEVERAL_NS * PARTS
 
     def _start_anew(self) -> bool:
         """Forget all tables, unless one is in use."""
@@ -240,7 +264,7 @@ class Context:
             self._tried.clear()
 
 
-def _long(call: ServedCall) -> bool:
+def _long(call: ServedCall, many: bool) -> bool:
     """Whether a call's work is too long for a table of all lengths."""
     from fuser.backends.cpu.entry_patterns import longest_ns
 
@@ -249,7 +273,13 @@ def _long(call: ServedCall) -> bool:
         for group in call.launch.groups
         for number, section in group.sections
     )
-    return bool(spent >= longest_ns(call))
+    return bool(spent >= longest_ns(call, many))
+
+
+def _is_one_reduction(call: ServedCall) -> bool:
+    """Whether a call is one loop nest, which reduces."""
+    nests = [nest for group in call.launch.groups for nest in group.kernel.nests]
+    return len(nests) == 1 and nests[0].strategy != "map"
 
 
 _loaded: list[_Entry | None] = []

@@ -48,8 +48,8 @@ _PRIMES = ((37, 41, 43, 47, 53, 59, 101), (61, 67, 71, 73, 79, 83, 103))
 _SMALL_PRIMES = ((3, 5, 7, 11, 13), (5, 7, 11, 13, 3))
 #: Stand-ins are never touched, but their addresses have to be reserved.
 MOST_BYTES = 1 << 28
-#: Estimated nanoseconds of several loop nests, or of a reduction, that one thread does whatever
-#: the lengths.
+#: Estimated nanoseconds of several loop nests, or of a reduction that has met many lengths, that
+#: one thread does whatever the lengths.
 SEVERAL_NS = 100_000
 #: Estimated nanoseconds are counted in this many parts.
 PARTS = 1024
@@ -210,8 +210,12 @@ class Pattern:
         return result
 
 
-def pattern_table(call: ServedCall) -> tuple[Any, Draft]:
+def pattern_table(call: ServedCall, many: bool = False) -> tuple[Any, Draft]:
     """A table for calls like this one, whatever the lengths, while the work is short.
+
+    Args:
+        call: one of them.
+        many: whether many lengths have been met that had tables of their own.
 
     Raises:
         NotServed: the lengths do not enter as products, or arrays are not contiguous.
@@ -237,7 +241,7 @@ def pattern_table(call: ServedCall) -> tuple[Any, Draft]:
         "work": _work(pattern),
         "ranges": _ranges(pattern),
     }
-    limit = longest_ns(call) * PARTS
+    limit = longest_ns(call, many) * PARTS
     if not reduces and len(rows["work"]) == 1:  # large results come from the pool, by exact tables
         widest = max((entry.dtype.itemsize for entry in draft.table.outputs), default=1)
         limit = min(limit, rows["work"][0][0] * (pool.THRESHOLD // widest))
@@ -265,14 +269,14 @@ def shortest(guards: Sequence[tuple[str, Any]]) -> int:
     return least
 
 
-def longest_ns(call: ServedCall) -> int:
+def longest_ns(call: ServedCall, many: bool = False) -> int:
     """Estimated nanoseconds from which on calls are served by tables of their own lengths.
 
     Those share work among threads. Binding one costs more than sharing saves where there are
-    several loop nests.
+    several loop nests, or where lengths of a reduction do not come again.
     """
     nests = [nest for group in call.launch.groups for nest in group.kernel.nests]
-    single = len(nests) == 1 and nests[0].strategy == "map"
+    single = len(nests) == 1 and (nests[0].strategy == "map" or not many)
     return int(PARALLEL_NS) if single else SEVERAL_NS
 
 

@@ -76,6 +76,30 @@ def test_one_table_serves_all_lengths(name: str, mode: str) -> None:
     assert function._native.count <= 2
 
 
+def test_lengths_of_a_reduction_share_work_until_they_are_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first ones have tables of their own, whose work threads share; then one table serves."""
+    monkeypatch.setattr(entry, "MANY_LENGTHS", 3)
+    x = np.random.default_rng(0).normal(size=80_000)
+    function = fuser.fuse(lambda x: (x * x * x - x).sum())
+    for n in (100, 101):  # too short to be shared
+        function(x[:n])
+    assert function._native.count == 1
+    expected = [2, 3, 4, 4, 4, 4]
+    for n, count in zip(range(60_000, 60_006), expected, strict=True):
+        for _ in range(2):
+            part = x[:n]
+            assert np.isclose(function(part), (part * part * part - part).sum(), rtol=1e-12)
+        assert function._native.count == count
+    hits = function._native.hits
+    for n in (60_010, 60_011):
+        function(x[:n])
+    assert function._native.hits == hits + 2
+    function(np.resize(x, 500_000))  # long work is shared all the same
+    assert function._native.count == 5
+
+
 def test_lengths_of_one_and_none_are_right_too() -> None:
     """Whether Python or the dispatcher serves them."""
     for plain, make in PATTERNS.values():
