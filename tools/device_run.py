@@ -12,7 +12,8 @@ root (nothing is fetched, nothing but the checkout has to be carried):
 Every part is on its own: what fails, or is not installed (torch, jax, ncu, compute-sanitizer …), is
 written down with its error, and the next part runs. Results are one JSON object a line in
 `device.jsonl`, written as they come; output of other programs is in `logs.txt`; at most five files
-in one folder. To keep them: copy the folder to `reports/recorded/<name of the device>/`.
+in one folder. `page.md` beside them is the page that `python -m fuser.reports.device` makes of the
+lines, on any machine. To keep them: copy the folder to `reports/recorded/<name of the device>/`.
 
 Without a device: tests/backends/gpu/test_device_run.py rehearses the parts over a double of CuPy.
 """
@@ -55,8 +56,10 @@ from device_ways import (  # noqa: E402
     ways,
 )
 
-#: What the aims say: of the copy's speed; of other ways' time on small arrays; planned bytes.
-OF_COPY, OF_RAW, OF_OTHERS, OF_PLANNED = 0.90, 1.5, 0.5, 0.05
+from fuser.reports import device  # noqa: E402
+
+#: What the aims say: of other ways' time on small arrays; of planned bytes.
+OF_RAW, OF_OTHERS, OF_PLANNED = 1.5, 0.5, 0.05
 PACKAGES = ("numpy", "cupy-cuda13x", "cupy-cuda12x", "llvmlite", "torch", "jax", "ml-dtypes")
 METRICS = ("dram__bytes_read.sum", "dram__bytes_write.sum")
 
@@ -312,36 +315,11 @@ def _time_ways(record: Record, elements: int, ceiling: float, costly: bool) -> N
 
 def summary(record: Record) -> None:
     """The aims, from the raw times: of the copy, and against the best other way, with intervals."""
-    cells: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
-    for line in record.lines("speed"):
-        if "batch_ms" in line:
-            key = (line["workload"], str(line["shape"]))
-            cells.setdefault(key, {})[line["way"]] = line
-    logs, random = [], np.random.default_rng(0)
-    for (workload, shape), rows in cells.items():
-        ours, others = rows.pop("fuser", None), rows
-        if ours is None or not others:
-            continue
-        peer = min(others, key=lambda way: statistics.median(others[way]["batch_ms"]))
-        low, ratio, high = ratio_interval(others[peer]["batch_ms"], ours["batch_ms"], random)
-        logs.append(np.log(ratio))
-        record.add("cell", workload=workload, shape=shape, of_copy=ours["of_copy"],
-                   best_peer=peer, ratio=ratio, interval=[low, high],
-                   holds=bool(ours["of_copy"] >= OF_COPY and high >= 0.95))  # fmt: skip
-    if logs:
-        record.add("summary", geometric_mean=float(np.exp(np.mean(logs))), cells=len(logs))
-
-
-def ratio_interval(
-    theirs: list[float], ours: list[float], random: np.random.Generator
-) -> tuple[float, float, float]:
-    """A ratio of medians with its 95% interval by resampling: above 1, ours is quicker."""
-    draws = [
-        np.median(random.choice(theirs, len(theirs))) / np.median(random.choice(ours, len(ours)))
-        for _ in range(1000)
-    ]
-    low, high = np.percentile(draws, [2.5, 97.5])
-    return float(low), float(np.median(theirs) / np.median(ours)), float(high)
+    found = device.cells(record.lines("speed"))
+    for cell in found:
+        record.add("cell", **cell)
+    if found:
+        record.add("summary", geometric_mean=device.geometric_mean(found), cells=len(found))
 
 
 def overhead(record: Record, calls: int = 2000) -> None:
@@ -399,6 +377,9 @@ def main(arguments: list[str] | None = None) -> int:
 
         cupy.cuda.set_allocator(None)
     failed = 0
+    print(f"{options.parts}: at most {options.budget_s:.0f} s, until "
+          f"{time.strftime('%H:%M:%S', time.localtime(time.time() + options.budget_s))}; "
+          f"results so far are in {record.path}", flush=True)  # fmt: skip
     for name in options.parts.split(","):
         begin = time.monotonic()
         try:
@@ -407,7 +388,9 @@ def main(arguments: list[str] | None = None) -> int:
             failed += 1
             record.add("failed", name=name, error=traceback.format_exc())
         record.add("took", name=name, elapsed_s=round(time.monotonic() - begin, 2))
-    lines = [json.loads(line) for line in record.path.read_text().splitlines()]
+        print(f"{name} is done, {record.left_s():.0f} s are left", flush=True)
+    lines = device.read(record.path)
+    (record.folder / "page.md").write_text(device.page(lines))
     wrong = [line for line in lines if line.get("right") is False]
     return 1 if failed or wrong else 0
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fuser.reports import device
 from tests.backends.gpu import fake_cupy
 
 device_run = pytest.importorskip("tools.device_run", reason="tools/ is in a checkout only")
@@ -75,6 +76,10 @@ def test_parts_that_fail_do_not_stop_the_others(
     ways = {line["way"] for line in by_part["overhead"]}
     assert ways == {"fuser", "fuser-out", "eager", "raw", "raw-out"}
     assert by_part["summary"][0]["cells"] == len(rehearsed.WORKLOADS)
+    page = (tmp_path / "page.md").read_text()
+    assert f"of {sum('right' in line for line in lines)} checks are right" in page
+    assert "- failed: broken: ZeroDivisionError" in page
+    assert "| softmax |" in page
     for line in by_part["planned"]:
         run = rehearsed.fused(line["workload"])
         assert line["planned_bytes"] > 0
@@ -100,6 +105,6 @@ def test_counted_bytes_are_read_from_ncus_table() -> None:
 def test_ratios_have_intervals() -> None:
     """Above 1 where ours takes less time."""
     random = np.random.default_rng(1)
-    low, ratio, high = device_run.ratio_interval([2.0, 2.1, 1.9] * 5, [1.0, 1.1, 0.9] * 5, random)
+    low, ratio, high = device.ratio_interval([2.0, 2.1, 1.9] * 5, [1.0, 1.1, 0.9] * 5, random)
     assert low <= ratio <= high
     assert ratio == 2.0
