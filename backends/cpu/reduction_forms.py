@@ -193,8 +193,9 @@ def lay_out(
     total = elements * max(turns, 1)
     if can_run_along(nest) and 0 < inner <= NARROW and total >= 2 * PART:
         words, extent = lay_out(_lengthwise(nest), lengths, turns=turns)
-        form = f"along {extent.form}".removesuffix(" plain")
-        return words, extent._replace(form=form)
+        if extent.form == "plain" or extent.form.endswith("split"):  # others are not emitted along
+            form = f"along {extent.form}".removesuffix(" plain")
+            return words, extent._replace(form=form)
     fair = max(1, CHUNK // max(reduced, 1))
     if can_lie_beside(nest) and reduced <= short_rows(nest):
         return [], _beside(kept, reduced, elements)

@@ -97,3 +97,16 @@ def test_parts_give_what_the_whole_gives(shape: Any, function: Any, dtype: Any) 
     wanted = wanted if isinstance(wanted, tuple) else (wanted,)
     for one, other in zip(found, wanted, strict=True):
         np.testing.assert_allclose(one, other, rtol=2e-4, atol=1e-4)
+
+
+def test_short_rows_across_few_columns() -> None:
+    """Few columns, each of a few elements: rows side by side are no form of columns as rows."""
+    random = np.random.default_rng(1)
+    q, k = (np.asfortranarray(random.random((3, n, 4))) for n in (607, 21))
+
+    def scores(q: Any, k: Any) -> Any:
+        """Sums over the axis that lies apart."""
+        return (q[:, :, None, :] * k[:, None]).sum(-1)
+
+    found = fuser.fuse(scores, fallback="error")(q, k)
+    np.testing.assert_allclose(found, scores(q, k), rtol=1e-12)
