@@ -133,6 +133,8 @@ class TracedMemory:
 
     def _view(self, name: str, payload: str, generic: bool = False) -> Any:
         """Another way to see the same memory; a scalar has none, it is copied."""
+        if self.generic and name == "broadcast_to":
+            return type(self)(self.tracing, Storage(self.node), ((name, payload),), False)
         if self.generic:
             node = self.tracing.node(name, [self.node], payload)
             return self.tracing.wrap(node, generic or (name != "index" and not node.shape))

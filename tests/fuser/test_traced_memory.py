@@ -93,6 +93,10 @@ def test_views_of_scalars_are_arrays_of_their_own() -> None:
     for x in (np.arange(4.0), np.arange(3)):
         assert repr(fused(x)) == repr(_seen(x))
 
+    wide = fuser.fuse(lambda x: np.broadcast_to(x.max(), (3, 2)), fallback="error")(np.arange(4.0))
+    assert wide.strides == (0, 0)
+    assert not wide.flags.writeable
+
     def assign(x: Any) -> None:
         x[...] = 1
 
