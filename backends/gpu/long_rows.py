@@ -95,6 +95,8 @@ def long_rows(nest: LoopNest, place: int = 0) -> LongRows | None:
     if merged is None or not merged.mergings:
         return None
     parts = Stages(merged.local, f"{place}_part")
+    if parts.width != stages.width:
+        return None  # only what is stored lies together: parts are cut in vectors of the whole
     sums = {
         stage: State(
             f"Merged{place}_{stage}",

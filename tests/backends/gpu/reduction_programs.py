@@ -77,6 +77,7 @@ REDUCTIONS: dict[str, Program] = {
     "softmax-tail": (_softmax, (numbers(3, 4400, dtype="float64"),)),
     "softmax-parts": (_softmax, (numbers(1, 20_000),)),
     "softmax-parts-double": (_softmax, (numbers(2, 10_000, dtype="float64") * 40,)),
+    "softmax-parts-backwards": (_softmax, (numbers(1, 20_000, dtype="float64")[:, ::-1],)),
     "softmax-parts-masked": (_softmax, (_masked(numbers(1, 20_000)),)),
     "log-sum-exp-parts": (functional.logsumexp, (numbers(20_000),)),
     "layer-norm-parts": (_layer_norm, (numbers(2, 20_000), numbers(20_000), numbers(20_000))),
