@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fuser.backend import Kernel
-from fuser.backends.cpu import costs, loader, workers
+from fuser.backends.cpu import costs, loader, team_code, workers
 from fuser.backends.cpu.backend import imports_of
 from fuser.backends.cpu.body import Features
 from fuser.backends.cpu.emit import emit, streams
@@ -142,7 +142,8 @@ class FusedKernelCPU(Kernel):
         Returns:
             Function address, outer iterations, inner length, rows and elements of a chunk,
             chunks a row, chunks in all, and helping threads (0: the caller does all; with
-            `workers.ORDERED` where later chunks wait for earlier ones).
+            `team_code.ORDERED` where later chunks wait for earlier ones, and `team_code.TOGETHER`
+            where chunks side by side may be one).
         """
         address, (outer, inner) = self.addresses[section], extent[:2]
         if isinstance(extent, costs.Extent):
@@ -156,7 +157,9 @@ class FusedKernelCPU(Kernel):
         total = -(-outer // ochunk) * iparts
         helpers = costs.helpers(self.work_ns(section, extent), total, threads)
         if helpers and costs.in_order(extent):
-            helpers |= workers.ORDERED
+            helpers |= team_code.ORDERED
+        if helpers and self.nests[section].strategy == "map":
+            helpers |= team_code.TOGETHER
         return [address, outer, inner, ochunk, ichunk, iparts, total, helpers]
 
     def streaming_address(self, section: int, extent: Any) -> int:
@@ -184,8 +187,10 @@ class FusedKernelCPU(Kernel):
         if team is None or not helpers:
             form = self._form(getattr(extent, "form", "plain"))
             return int(form.functions[section](block, 0, outer, 0, inner))
-        ordered, threads = helpers >= workers.ORDERED, helpers % workers.ORDERED + 1
-        return team.run(address, block, outer, inner, threads, (ochunk, ichunk), ordered=ordered)
+        return team.run(
+            address, block, outer, inner, helpers % team_code.ORDERED + 1, (ochunk, ichunk),
+            ordered=bool(helpers & team_code.ORDERED), together=bool(helpers & team_code.TOGETHER),
+        )  # fmt: skip
 
     def text(self, kind: str) -> str:
         """LLVM IR ("source", "optimized": this backend runs no optimiser) or "asm"."""

@@ -7,6 +7,10 @@ from __future__ import annotations
 
 #: Jobs in a row that no worker joined, after which workers leave the caller's processor.
 MISSED = 2
+#: Added to a number of helpers: chunks are taken in order; those in line may be computed as one.
+ORDERED, TOGETHER = 256, 512
+#: Chunks that are computed as one at most: less is spent between them, and nobody waits for long.
+AT_ONCE = 4
 #: Workers at most, and bytes of a set of processors.
 MOST_WORKERS, SET_BYTES = 255, 1024
 
@@ -16,7 +20,7 @@ SYSCALLS = {
 }
 
 _TEXT = """\
-%job = type {{ ptr, ptr, i64, i64, i64, i64, i64, i64, i64 }}
+%job = type {{ ptr, ptr, i64, i64, i64, i64, i64, i64, i64, i64 }}
 @job = internal global %job zeroinitializer, align 64
 @generation = global i32 0, align 64
 @next = internal global [256 x [8 x i64]] zeroinitializer, align 64
@@ -47,6 +51,7 @@ entry:
   %iparts = load i64, ptr getelementptr (i8, ptr @job, i64 48)
   %total = load i64, ptr getelementptr (i8, ptr @job, i64 56)
   %shares = load i64, ptr getelementptr (i8, ptr @job, i64 64)
+  %most.once = load i64, ptr getelementptr (i8, ptr @job, i64 72)
   br label %share
 share:
   %k = phi i64 [ 0, %entry ], [ %k1, %empty ]
@@ -61,19 +66,33 @@ loop:
   %seen.next = load atomic i64, ptr %place monotonic, align 8
   %left = icmp ult i64 %seen.next, %end
   br i1 %left, label %take, label %empty
-take:
-  %c = atomicrmw add ptr %place, i64 1 acq_rel
+take:  ; half of what is left, but at most so many, and one at least
+  %rest = sub i64 %end, %seen.next
+  %half = lshr i64 %rest, 1
+  %is.much = icmp ugt i64 %half, %most.once
+  %wanted = select i1 %is.much, i64 %most.once, i64 %half
+  %is.none = icmp eq i64 %wanted, 0
+  %count = select i1 %is.none, i64 1, i64 %wanted
+  %c = atomicrmw add ptr %place, i64 %count acq_rel
   %some = icmp ult i64 %c, %end
   br i1 %some, label %work, label %empty
 work:
+  %after = add i64 %c, %count
+  %is.past = icmp ugt i64 %after, %end
+  %until = select i1 %is.past, i64 %end, i64 %after
+  %last = sub i64 %until, 1
+  %o.last = udiv i64 %last, %iparts
+  %i.last = urem i64 %last, %iparts
   %o = udiv i64 %c, %iparts
   %i = urem i64 %c, %iparts
   %ob = mul i64 %o, %ochunk
-  %oe0 = add i64 %ob, %ochunk
+  %ol = mul i64 %o.last, %ochunk
+  %oe0 = add i64 %ol, %ochunk
   %ocut = icmp ult i64 %oe0, %outer
   %oe = select i1 %ocut, i64 %oe0, i64 %outer
   %ib = mul i64 %i, %ichunk
-  %ie0 = add i64 %ib, %ichunk
+  %il = mul i64 %i.last, %ichunk
+  %ie0 = add i64 %il, %ichunk
   %icut = icmp ult i64 %ie0, %inner
   %ie = select i1 %icut, i64 %ie0, i64 %inner
   %got = call i32 %fn(ptr %block, i64 %ob, i64 %oe, i64 %ib, i64 %ie)
@@ -247,7 +266,16 @@ lead:
   store i32 0, ptr @status
   %more.helpers = zext i32 %helpers to i64
   %all.shares = add i64 %more.helpers, 1
-  %ordered = icmp ugt i32 %wanted, 255
+  %ordered.bit = and i32 %wanted, {ordered}
+  %ordered = icmp ne i32 %ordered.bit, 0
+  %together.bit = and i32 %wanted, {together}
+  %may.join = icmp ne i32 %together.bit, 0
+  %one.column = icmp eq i64 %iparts, 1
+  %one.row = icmp eq i64 %iparts, %total
+  %in.line = or i1 %one.column, %one.row
+  %joins = and i1 %may.join, %in.line
+  %most.once = select i1 %joins, i64 {at_once}, i64 1
+  store i64 %most.once, ptr getelementptr (i8, ptr @job, i64 72)
   %shares = select i1 %ordered, i64 1, i64 %all.shares
   store i64 %shares, ptr getelementptr (i8, ptr @job, i64 64)
   br label %deal
@@ -311,6 +339,9 @@ def text(machine: str) -> str:
         pause="call void @llvm.x86.sse2.pause()" if intel else "fence seq_cst",
         missed=MISSED,
         most=MOST_WORKERS,
+        ordered=ORDERED,
+        together=TOGETHER,
+        at_once=AT_ONCE,
         set_bytes=SET_BYTES,
     )
     return code if intel else code.replace("declare void @llvm.x86.sse2.pause()\n", "")

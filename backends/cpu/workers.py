@@ -29,14 +29,12 @@ from typing import Any
 from fuser import config, native_call
 from fuser.backends.cpu import team_code
 from fuser.backends.cpu.processors import machine_threads
-from fuser.backends.cpu.team_code import MOST_WORKERS
+from fuser.backends.cpu.team_code import MOST_WORKERS, ORDERED, TOGETHER
 
 #: Elements of one chunk along the innermost loop; a multiple of every number of lanes.
 CHUNK = 1 << 14
 #: Rows of one chunk where strided operands are packed by tiles.
 TILED_ROWS = 64
-#: Added to a number of helpers where chunks are taken in order.
-ORDERED = 256
 
 
 class Workers:
@@ -107,16 +105,18 @@ class Workers:
         chunks: tuple[int, int] | None = None,
         *,
         ordered: bool = False,
+        together: bool = False,
     ) -> int:
         """Run a kernel function over its extent with several threads.
 
         `chunks` are the rows and elements of one chunk, by default those of `chunking`; they are
-        taken in order if later ones wait for earlier ones.
+        taken in order if later ones wait for earlier ones, and some together where that is all one.
 
         Each job has as many tickets as helpers, marked with its number: a worker that is late
         finds none left, or another job's number.
         """
         helpers = self.start(min(threads - 1, MOST_WORKERS)) | (ORDERED if ordered else 0)
+        helpers |= TOGETHER if together else 0
         ochunk, ichunk = chunks or chunking(outer, inner)
         iparts = -(-inner // ichunk)
         total = -(-outer // ochunk) * iparts

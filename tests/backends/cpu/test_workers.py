@@ -150,6 +150,40 @@ def test_what_a_helper_leaves_is_taken_by_others() -> None:
             config.restore(before)
 
 
+@pytest.mark.parametrize(("outer", "inner", "chunks"), [
+    (1, 1003, (1, 10)), (97, 5, (2, 5)), (13, 40, (3, 7)), (1, 3, (1, 1)), (64, 1, (1, 1)),
+])  # fmt: skip
+def test_chunks_in_line_may_be_one(outer: int, inner: int, chunks: tuple[int, int]) -> None:
+    """Every element once, in no more calls than chunks, and in fewer where they are in line."""
+    team = workers.workers()
+    assert team is not None
+    calls: list[tuple[int, int, int, int]] = []
+
+    def chunk(block: int, first: int, last: int, begin: int, end: int) -> int:
+        calls.append((first, last, begin, end))
+        return 0
+
+    integer = ctypes.c_int64
+    function = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, *[integer] * 4)(chunk)
+    address = ctypes.cast(function, ctypes.c_void_p).value
+    assert address is not None
+    total = -(-outer // chunks[0]) * -(-inner // chunks[1])
+    in_line = outer <= chunks[0] or inner <= chunks[1]
+    for threads in (2, 3, 9):
+        for together in (False, True):
+            calls.clear()
+            team.run(address, b"", outer, inner, threads, chunks, together=together)
+            done = np.zeros((outer, inner), np.int64)
+            for first, last, begin, end in calls:
+                done[first:last, begin:end] += 1
+            assert (done == 1).all()
+            if together and in_line and total > 8 * threads:
+                assert len(calls) < total
+            else:
+                assert len(calls) <= total
+            assert together or len(calls) == total
+
+
 def test_chunks_that_wait_for_earlier_ones_are_taken_in_order() -> None:
     """When a chunk begins, at most those that other threads have just taken have not begun."""
     team = workers.workers()
