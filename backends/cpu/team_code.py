@@ -34,7 +34,6 @@ _TEXT = """\
 @caller.place = internal global i32 -1, align 64
 @crowded = internal global i32 0
 @missed = internal global i32 0
-@apart = global i32 -1
 
 declare i64 @syscall(i64, ...)
 declare i32 @sched_getcpu()
@@ -153,15 +152,10 @@ done:
   ret void
 }}
 
-; Workers may run on every processor that the caller may, but for the one it is on.
+; Workers are moved from the caller's processor to others that it may use, and may return.
 define void @spread(i32 %here) {{
 entry:
   %set = alloca [{set_bytes} x i8], align 8
-  %last = load atomic i32, ptr @apart monotonic, align 4
-  %known = icmp eq i32 %here, %last
-  br i1 %known, label %done, label %ask
-ask:
-  store atomic i32 %here, ptr @apart monotonic, align 4
   %bytes = call i64 (i64, ...) @syscall(i64 {getaffinity}, i32 0, i64 {set_bytes}, ptr %set)
   %byte = lshr i32 %here, 3
   %wide = zext i32 %byte to i64
@@ -175,7 +169,6 @@ clear:
   %narrow = trunc i32 %bit to i8
   %others = xor i8 %narrow, -1
   %new = and i8 %old, %others
-  store i8 %new, ptr %place
   br label %next
 next:
   %k = phi i64 [ 0, %clear ], [ %k1, %move ]
@@ -184,7 +177,10 @@ next:
   %some = icmp ne i32 %task, 0
   br i1 %some, label %move, label %done
 move:  ; refused where no other processor is allowed
-  %ignored = call i64 (i64, ...) @syscall(i64 {setaffinity}, i32 %task, i64 %bytes, ptr %set)
+  store i8 %new, ptr %place
+  %moved = call i64 (i64, ...) @syscall(i64 {setaffinity}, i32 %task, i64 %bytes, ptr %set)
+  store i8 %old, ptr %place
+  %freed = call i64 (i64, ...) @syscall(i64 {setaffinity}, i32 %task, i64 %bytes, ptr %set)
   %k1 = add i64 %k, 1
   %more = icmp ult i64 %k1, {most}
   br i1 %more, label %next, label %done
@@ -202,7 +198,6 @@ entry:
   %row = sub i64 %number, 1
   %entry.place = getelementptr i32, ptr @tasks, i64 %row
   store atomic i32 %task.number, ptr %entry.place release, align 4
-  store atomic i32 -1, ptr @apart seq_cst, align 4  ; it is to leave, too
   br label %loop
 loop:
   %seen = phi i32 [ %first, %entry ], [ %now, %next ]
@@ -307,7 +302,7 @@ call:
   %missed.more = add i32 %missed.before, 1
   %missed.now = select i1 %none, i32 %missed.more, i32 0
   store i32 %missed.now, ptr @missed
-  %missing = icmp uge i32 %missed.now, {missed}
+  %missing = icmp eq i32 %missed.now, {missed}
   %crowd = load atomic i32, ptr @crowded monotonic, align 4
   %close = icmp ne i32 %crowd, 0
   %apart.wanted = or i1 %missing, %close

@@ -11,8 +11,8 @@ threads, so results are too. The code is in `team_code.py`.
 
 Some kernels wake a thread on its waker's own processor, virtual machines that pack their threads
 above all, and leave it in that queue for milliseconds while others idle. So a caller that nobody
-helped, or whose helper was on its processor, allows its workers all processors of its own but
-this one (measured on two processors: of 60 samples of 4 ms, 45 had one thread's speed
+helped twice, or whose helper was on its processor, moves its workers to others of its own; they are
+bound to none (measured on two processors: of 60 samples of 4 ms, 45 had one thread's speed
 before, now 5).
 """
 
@@ -46,7 +46,7 @@ class Workers:
 
         text = team_code.text(platform.machine())
         exports = (
-            "worker", "team", "generation", "busy", "finished", "tasks", "apart", "spread",
+            "worker", "team", "generation", "busy", "finished", "tasks", "spread",
         )  # fmt: skip
         self._places = load_forever(text, exports, quick=True)
         integer, pointer = ctypes.c_int64, ctypes.c_void_p
@@ -69,7 +69,6 @@ class Workers:
         for name in ("busy", "finished"):
             ctypes.c_int32.from_address(self._places[name]).value = 0
         ctypes.memset(self._places["tasks"], 0, 4 * MOST_WORKERS)
-        ctypes.c_int32.from_address(self._places["apart"]).value = -1
 
     def start(self, helpers: int) -> int:
         """Have at least this many workers; returns how many there are."""
@@ -92,7 +91,7 @@ class Workers:
         return [number for number in numbers if number]
 
     def leave(self, processor: int) -> None:
-        """Let workers run on every processor that the calling thread may use, but for this one."""
+        """Move workers from a processor to others that the calling thread may use."""
         ctypes.CFUNCTYPE(None, ctypes.c_int32)(self._places["spread"])(processor)
 
     def run(
