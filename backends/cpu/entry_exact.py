@@ -55,7 +55,7 @@ def exact_table(call: ServedCall) -> tuple[Any, Draft]:
         "work": [],
         "ranges": [],
     }
-    draft.long = spent >= PATIENCE_NS
+    draft.long = spent >= PATIENCE_NS or draft.team != 0  # what is brief has no team to share with
     # Parts are counted in the block, so each call needs a fresh one: none is brief.
     counted = any(costs.counts_parts(extent) for _, _, extent in table.nests)
     flags = fields.LONG if draft.long or counted else 0

@@ -210,6 +210,23 @@ def test_the_same_bits_whatever_the_threads() -> None:
     assert len(set(found)) == 1
 
 
+def test_shared_work_is_never_brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What threads share is given the team, however short it is."""
+    from fuser.backends.cpu import entry_exact
+
+    monkeypatch.setattr(entry_exact, "PATIENCE_NS", 1e15)
+    fuser.clear_caches()
+    args = arguments(((500, 3), (40, 3)), "float64")
+    fused = fuser.fuse(weights, fallback="error")
+    before = workers.thread_count()
+    fuser.set_num_threads(2)
+    try:
+        for _ in range(4):
+            assert_same(fused(*args), weights(*args))
+    finally:
+        fuser.set_num_threads(before)
+
+
 def test_rows_left_over_are_nobody_elses() -> None:
     """The last block begins within the one before: one thread computes both, one after another.
 
