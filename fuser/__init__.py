@@ -11,6 +11,7 @@ if os.path.isdir(f"{_CHECKOUT}/backends") and os.path.isfile(f"{_CHECKOUT}/pypro
 
 from fuser import functional
 from fuser.backend import available_backends, register_backend
+from fuser.calling.fused_function import FusedFunction
 from fuser.errors import (
     ArgumentError,
     BackendError,
@@ -23,7 +24,6 @@ from fuser.errors import (
     Reason,
     ShapeError,
 )
-from fuser.fused_function import FusedFunction
 from fuser.graph import Graph, parse
 from fuser.interface import (
     can_fuse_on_cpu,
@@ -49,7 +49,7 @@ from fuser.timeline import profile
 
 if TYPE_CHECKING:
     from fuser.explanation import Explanation
-    from fuser.ledger import Ledger
+    from fuser.planning.ledger import Ledger
 
 __version__ = "0.1.0"
 

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from fuser import config
+from fuser.calling.native_call import ServedCall
 from fuser.codegen import LoopNest
 from fuser.errors import BackendError
-from fuser.native_call import ServedCall
 from fuser.ops import Op
-from fuser.passes import ROW_CACHE_BYTES
+from fuser.planning.passes import ROW_CACHE_BYTES
 
 
 class Kernel(ABC):
@@ -86,10 +86,10 @@ class Backend(ABC):
     #: whether a loop nest of several outputs reads an element of all inputs before it writes any
     #: output there: then outputs may be inputs
     stores_last: bool = False
-    #: whether a nest may reduce its own results once more (`fuser.totals`); else graphs are
-    #: planned for it without that
+    #: whether a nest may reduce its own results once more (`fuser.planning.totals`); else graphs
+    #: are planned for it without that
     totals: bool = False
-    #: whether nests may run one after another for some rows at a time (`fuser.rows`)
+    #: whether nests may run one after another for some rows at a time (`fuser.planning.rows`)
     rows: bool = False
 
     @property

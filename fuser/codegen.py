@@ -47,7 +47,7 @@ class LoopNest:
         reduced: how many loops, the last ones, are reduced; more than one only for backends
             that say so.
         totals: how many instructions, the last ones, are totals of all results or follow from
-            them: see `fuser.totals`. Their stores come last.
+            them: see `fuser.planning.totals`. Their stores come last.
         across: the totals are sums across rows.
     """
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import sys
 
-from fuser import config, counters, kernel_cache, regions, schedule
+from fuser import config, counters, kernel_cache, schedule
 from fuser.backend import Backend, Kernel
 from fuser.codegen import LoopNest, loop_nests
 from fuser.decompose import decompose
 from fuser.digest import sha256
 from fuser.graph import Graph
-from fuser.joins import distribute
+from fuser.planning.joins import distribute
 from fuser.records import changed
 from fuser.rewrite import Applied, rewrite, verify
 from fuser.specs import ArgSpec, KernelSpec
 from fuser.timeline import phase
+from fuser.tracing import regions
 
 
 def compile_upfront(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
+from fuser.calling.native_call import bump_mode
 from fuser.errors import ConfigurationError
-from fuser.native_call import bump_mode
 from fuser.records import changed, field, record
 
 #: name -> (default, meaning). README tables these.

@@ -9,11 +9,11 @@ import numpy as np
 
 from fuser import config, counters, dims
 from fuser.backend import Backend, CompileError, available, backend_for, get_backend
+from fuser.calling.launch import Launch, bind
 from fuser.compiler import served_by
 from fuser.dims import Dim, symbols
 from fuser.errors import ArgumentError, BackendError, DtypeError, Reason, ShapeError, Unsupported
 from fuser.graph import Graph
-from fuser.launch import Launch, bind
 from fuser.schedule import Section
 from fuser.specs import KernelSpec
 from fuser.timeline import phase

@@ -9,32 +9,25 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from fuser import (
-    drawing,
-    executor,
-    partition,
-    program_run,
-    rereads,
-    schedule,
-    seams,
-    trees,
-    verdicts,
-)
+from fuser import executor, schedule
 from fuser.backend import Kernel
-from fuser.candidates import COLUMNS, candidates, rows_of
+from fuser.calling import trees
 from fuser.errors import FusionError, Reason, Unsupported
 from fuser.executor import CannotRun
 from fuser.graph import Graph
-from fuser.labels import argument_names, labels_of, short_line
-from fuser.ledger import Ledger, boundaries, ledger
-from fuser.program import Program, Seam
+from fuser.partitioning import partition, program_run, seams
+from fuser.partitioning.program import Program, Seam
+from fuser.planning import drawing, rereads, verdicts
+from fuser.planning.candidates import COLUMNS, candidates, rows_of
+from fuser.planning.labels import argument_names, labels_of, short_line
+from fuser.planning.ledger import Ledger, boundaries, ledger
 from fuser.records import changed
 from fuser.specs import KernelSpec, PartitionDesc
 
 if TYPE_CHECKING:
     import pandas
 
-    from fuser.fused_function import FusedFunction
+    from fuser.calling.fused_function import FusedFunction
 
 
 #: Pairs that are not fused, in the text of an explanation; the table has all.

@@ -11,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from fuser import counters, dims, externs, infer, regions, scalars, views
+from fuser import counters, dims, infer, views
 from fuser.backend import backend_of, get_backend
 from fuser.errors import FallbackWarning, FusionError, Reason
 from fuser.graph import Graph, Node, constant_value, walk
-from fuser.operands import convert_scalar
+from fuser.partitioning import externs
+from fuser.tracing import regions, scalars
+from fuser.tracing.operands import convert_scalar
 
 _warned: set[tuple[str, str, str]] = set()
 _lock = threading.Lock()

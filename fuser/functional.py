@@ -37,8 +37,8 @@ from fuser.normalisations import (
 )
 from fuser.ops import TABLE
 from fuser.random_functions import dropout, rand_like
-from fuser.scalars import HostScalar
-from fuser.traced_array import TracedArray
+from fuser.tracing.scalars import HostScalar
+from fuser.tracing.traced_array import TracedArray
 
 __all__ = [
     "addcmul", "batch_norm", "batch_norm_backward", "clamp", "correlation", "cross_entropy",
@@ -74,7 +74,7 @@ def _row(name: str, x: Any) -> Any:
 @cache
 def _fused_row(name: str) -> Any:
     """The row as a fused function: on plain arrays, NumPy would need a Python loop."""
-    from fuser.fused_function import FusedFunction  # it needs backends: not at import
+    from fuser.calling.fused_function import FusedFunction  # it needs backends: not at import
 
     def row(x: Any) -> Any:
         return _row(name, x)

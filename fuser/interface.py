@@ -8,20 +8,22 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from fuser import config, counters, executor, externs, fallback, kernel_cache, trees
+from fuser import config, counters, executor, fallback, kernel_cache
 from fuser.backend import available, available_backends, get_backend, release_memory
-from fuser.canonical import whole_graph
+from fuser.calling import trees
+from fuser.calling.fused_function import MODES, FusedFunction, clear_all
+from fuser.calling.launch import contiguous_specs
 from fuser.compiler import compile_upfront, emit_text, served_by
 from fuser.errors import ArgumentError, FusionError, Reason, ShapeError
 from fuser.executor import CannotRun
-from fuser.fused_function import MODES, FusedFunction, clear_all
 from fuser.graph import Graph
-from fuser.launch import contiguous_specs
+from fuser.partitioning import externs
 from fuser.specs import KernelSpec
 from fuser.tracer import trace_call
+from fuser.tracing.canonical import whole_graph
 
 if TYPE_CHECKING:
-    from fuser.program import Program
+    from fuser.partitioning.program import Program
 
 
 @overload
@@ -89,8 +91,8 @@ def trace(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Graph:
         FusionError: the function cannot be traced, with the reason.
         Exception: what the function itself raises.
     """
-    from fuser import partition
     from fuser.errors import Unsupported
+    from fuser.partitioning import partition
 
     plain = function.__wrapped__ if isinstance(function, FusedFunction) else function
     structure, leaves = trees.flatten((args, kwargs))
@@ -112,7 +114,7 @@ def register_fusion(graph: Graph) -> int:
     Returns:
         A key for `run_fusion`; graphs that are equal up to names share one.
     """
-    from fuser import partition
+    from fuser.partitioning import partition
 
     return partition.prepare(_graph(graph), "fused").key
 
@@ -144,7 +146,7 @@ def run_fusion(key: int, args: Sequence[Any], mode: str = "fused") -> tuple[Any,
     Raises:
         ArgumentError, DtypeError, ShapeError: the arguments do not fit the graph.
     """
-    from fuser import partition
+    from fuser.partitioning import partition
 
     spec = kernel_cache.retrieve(key)
     if mode not in MODES:
@@ -176,7 +178,7 @@ def _run_program(
     Raises:
         ShapeError: a function gave a result that the graph was not made for.
     """
-    from fuser import partition, program_run
+    from fuser.partitioning import partition, program_run
 
     partition.count_seams(program)
     for seam in program.seams:
@@ -292,7 +294,7 @@ def _launchable(graph: Graph, args: Sequence[Any]) -> tuple[KernelSpec, Any, Any
     Raises:
         FusionError: the shapes break the graph's pattern, or it has a function that NumPy runs.
     """
-    from fuser import partition
+    from fuser.partitioning import partition
 
     for reason in partition.seam_reasons(_graph(graph)):
         raise FusionError(reason)
@@ -352,8 +354,8 @@ def generate_code(graph: Graph, backend: str = "cpu") -> dict[str, str]:
     Raises:
         FusionError: the backend cannot spell an operation.
     """
-    from fuser import partition
     from fuser.errors import Unsupported
+    from fuser.partitioning import partition
 
     prepared = partition.prepare(_graph(graph), "fused")
     specs = partition.specs_of(prepared)
@@ -443,8 +445,8 @@ def fusion_candidates(
     Returns:
         A DataFrame: first, second, kind, score, bytes_saved, fused, reason.
     """
-    from fuser import partition
-    from fuser.candidates import candidates
+    from fuser.partitioning import partition
+    from fuser.planning.candidates import candidates
 
     prepared = partition.prepare(_graph(graph), "fused")
     described = partition.in_terms_of(prepared, graph)

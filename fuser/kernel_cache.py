@@ -12,7 +12,7 @@ from fuser.graph import Graph
 from fuser.specs import KernelSpec
 
 if TYPE_CHECKING:
-    from fuser.program import Program
+    from fuser.partitioning.program import Program
 
 Options = tuple[str, bool, bool]
 Key = tuple[str, Options]

@@ -14,8 +14,8 @@ import numpy as np
 from fuser import dims
 from fuser.fallback import module_of
 from fuser.philox import random_bits
-from fuser.scalars import HostScalar
-from fuser.traced_array import TracedArray
+from fuser.tracing.scalars import HostScalar
+from fuser.tracing.traced_array import TracedArray
 
 _WORD = np.dtype(np.uint64)
 

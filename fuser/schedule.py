@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fuser import dims, totals
-from fuser.chains import Chain
+from fuser import dims
 from fuser.dims import Dim
 from fuser.errors import Unsupported
 from fuser.graph import Graph, Node
-from fuser.grouping import (
+from fuser.planning import totals
+from fuser.planning.chains import Chain
+from fuser.planning.grouping import (
     MAX_DISTANCE,
     NOMINAL_LENGTH,
     Grouping,
@@ -24,7 +25,7 @@ from fuser.grouping import (
     bits,
     nominal_bytes,
 )
-from fuser.inlining import (
+from fuser.planning.inlining import (
     HEAVY_WEIGHT,
     REALISE_READS,
     REALISE_WEIGHT,
@@ -33,11 +34,10 @@ from fuser.inlining import (
     stored_values,
     through_views,
 )
-from fuser.memory import planned_peak_bytes, unfused_peak_bytes
-from fuser.ordering import Ordering
-from fuser.records import changed, field, record
-from fuser.rows import Group, chained
-from fuser.sections import (
+from fuser.planning.memory import planned_peak_bytes, unfused_peak_bytes
+from fuser.planning.ordering import Ordering
+from fuser.planning.rows import Group, chained
+from fuser.planning.sections import (
     RealiseError,
     Section,
     SectionMaker,
@@ -48,6 +48,7 @@ from fuser.sections import (
     fit_node,
     space_of,
 )
+from fuser.records import changed, field, record
 from fuser.specs import PartitionDesc
 
 __all__ = ["Buffer", "Group", "Plan", "Section", "Shape", "Step", "plan"]
@@ -105,8 +106,9 @@ def plan(
     Args:
         graph: rewritten and decomposed.
         mode: "fused": as few kernels as possible; "unfused": one a NumPy operation.
-        with_totals: whether a nest may reduce its own results once more: see `fuser.totals`.
-        with_rows: whether nests may hand rows to each other in the cache: see `fuser.rows`.
+        with_totals: whether a nest may reduce its own results once more, as `fuser.planning.totals`
+            says.
+        with_rows: whether nests may hand rows to each other in the cache (`fuser.planning.rows`).
 
     Returns:
         The plan; it depends on these alone.

@@ -110,9 +110,9 @@ class KernelSpec:
         plan: groups, buffers and the rewritten graph.
         applied: the rewrite rules that were used.
         checked: kernels note floating-point exceptions (`errstate=True`).
-        launches: bound launches by layouts, see `fuser.launch`.
+        launches: bound launches by layouts, see `fuser.calling.launch`.
         without_totals: the same graph for backends that spell no totals, or no rows that nests hand
-            to each other, see `fuser.totals` and `fuser.rows`.
+            to each other, see `fuser.planning.totals` and `fuser.planning.rows`.
     """
 
     key: int

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, NamedTuple
 
-from fuser.native_call import bump_mode
+from fuser.calling.native_call import bump_mode
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from fuser import externs, infer
-from fuser.admitted import check_row, is_known, traced_for
-from fuser.call_keys import changed_argument, leaf_names
-from fuser.canonical import canonical, written
+from fuser import infer
+from fuser.calling.call_keys import changed_argument, leaf_names
+from fuser.calling.trees import flatten, unflatten
 from fuser.dims import Dim
-from fuser.effects import LARGEST_KEPT
 from fuser.errors import Unsupported, user_line
 from fuser.graph import (
     Node,
@@ -22,16 +20,27 @@ from fuser.graph import (
     walk,
 )
 from fuser.graph import intern as intern_node
-from fuser.operands import check_array, check_dtype, convert_scalar
 from fuser.ops import TABLE, component
+from fuser.partitioning import externs
 from fuser.records import field, record
-from fuser.scalars import HostScalar
-from fuser.trace_result import OutAlias, OutNode, OutScalar, OutStatic, OutView, Trace, Write
-from fuser.traced_array import TracedArray
-from fuser.traced_lengths import Lengths
-from fuser.traced_memory import Storage
-from fuser.trees import flatten, unflatten
-from fuser.ufunc_tracing import fused_ufunc
+from fuser.tracing.admitted import check_row, is_known, traced_for
+from fuser.tracing.canonical import canonical, written
+from fuser.tracing.effects import LARGEST_KEPT
+from fuser.tracing.operands import check_array, check_dtype, convert_scalar
+from fuser.tracing.scalars import HostScalar
+from fuser.tracing.trace_result import (
+    OutAlias,
+    OutNode,
+    OutScalar,
+    OutStatic,
+    OutView,
+    Trace,
+    Write,
+)
+from fuser.tracing.traced_array import TracedArray
+from fuser.tracing.traced_lengths import Lengths
+from fuser.tracing.traced_memory import Storage
+from fuser.tracing.ufunc_tracing import fused_ufunc
 
 
 @record(frozen=False)
@@ -233,7 +242,7 @@ class Tracing(Lengths):
         self, ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: dict[str, Any]
     ) -> Any:
         """Trace `ufunc(*inputs, **options)`; NumPy runs it where it has no fused form."""
-        from fuser.extern_tracing import SEAM_CODES, ForeignArray, call_ufunc
+        from fuser.tracing.extern_tracing import SEAM_CODES, ForeignArray, call_ufunc
 
         if any(type(value) is ForeignArray for value in inputs):
             return call_ufunc(self, ufunc, method, inputs, options)
@@ -275,8 +284,8 @@ class Tracing(Lengths):
 
     def apply_function(self, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Trace a NumPy function that is no ufunc; NumPy runs it where it has no fused form."""
-        from fuser.array_functions import handlers  # it needs this module
-        from fuser.extern_tracing import SEAM_CODES, ForeignArray, call_function
+        from fuser.tracing.array_functions import handlers  # it needs this module
+        from fuser.tracing.extern_tracing import SEAM_CODES, ForeignArray, call_function
 
         handler = handlers().get(function)
         leaves = flatten((args, kwargs))[1]
@@ -312,7 +321,7 @@ class Tracing(Lengths):
                     writes.append((place, len(nodes), region))
                     nodes.append(node)
         if self.optional:
-            from fuser.selections import drop_unneeded
+            from fuser.tracing.selections import drop_unneeded
 
             drop_unneeded(self, nodes)
         nodes.extend(self._unused(nodes))
@@ -379,7 +388,7 @@ def trace_call(
 
 def _trace(function: Callable[..., Any], tree: Any, leaves: Sequence[Any], replay: Any) -> Trace:
     """Run `function` on stand-ins, with the dtypes that are admitted now."""
-    from fuser.extern_tracing import Replay
+    from fuser.tracing.extern_tracing import Replay
 
     tracing = Tracing(
         replay=Replay() if replay is None else replay, names=leaf_names(function, tree)
@@ -396,7 +405,7 @@ def _trace(function: Callable[..., Any], tree: Any, leaves: Sequence[Any], repla
         else:
             stand_ins.append(leaf)
     args, kwargs = unflatten(tree, stand_ins)
-    from fuser.namespace import traced
+    from fuser.tracing.namespace import traced
 
     result = traced(function, tracing)(*args, **kwargs)
     if tracing.failed is not None:  # the function has caught it: control flow by values

@@ -17,7 +17,7 @@ from fuser.reports import (
 )
 from fuser.reports.analysis import Analysis
 from fuser.reports.comparison import Comparison
-from fuser.reports.style import KIND_COLORS
+from fuser.reports.plots.style import KIND_COLORS
 
 TABLES = {
     "summary": tables.summary_table,

@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 
 from fuser.reports.columns import COLUMNS, DTYPE, ELEMENTS, VARIANT, WORKLOAD, Column
-from fuser.reports.marks import SIZE_TITLES
-from fuser.reports.style import bytes_text, count_text, rate_text, ratio_text, seconds_text
+from fuser.reports.plots.marks import SIZE_TITLES
+from fuser.reports.plots.style import bytes_text, count_text, rate_text, ratio_text, seconds_text
 from fuser.reports.tables import SIZE_ORDER
 
 

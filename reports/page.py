@@ -10,8 +10,8 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from fuser.reports.analysis import analyse
 from fuser.reports.collection import Collection, collect
 from fuser.reports.comparison import compare_records
-from fuser.reports.figures import Drawn, draw_all
 from fuser.reports.headline import machine_line, run_line
+from fuser.reports.plots.figures import Drawn, draw_all
 from fuser.reports.record import Record, load
 from fuser.reports.row_details import packed
 from fuser.reports.sections import sections_of
@@ -64,7 +64,7 @@ def page_text(collection: Collection, drawn: Sequence[Drawn]) -> str:
 
     Args:
         collection: an analysed run and its tables.
-        drawn: its figures, as `fuser.reports.figures.draw_all` gives them.
+        drawn: its figures, as `fuser.reports.plots.figures.draw_all` gives them.
 
     Returns:
         The whole page as HTML text, without any reference that needs a network.

@@ -8,8 +8,8 @@ from fuser.reports.comparison_output import headline
 from fuser.reports.cost_model import sentence
 from fuser.reports.display import Table, display
 from fuser.reports.evidence import evidence_blocks
-from fuser.reports.figures import Drawn
 from fuser.reports.headline import Card, cards_of, left_out_sentence
+from fuser.reports.plots.figures import Drawn
 
 SECTIONS = (
     ("overview", "Overview"),

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from fuser.suites.by_rows import expected_of
+from fuser.suites.checks.by_rows import expected_of
+from fuser.suites.checks.verify import Expected
 from fuser.suites.plan import LARGE_ELEMENTS, CellPlan
 from fuser.suites.runners import Runner
-from fuser.suites.verify import Expected
 from fuser.suites.workload import Arguments, Workload
 
 

@@ -17,9 +17,9 @@ from fuser.reports.record import (
     Variant,
 )
 from fuser.reports.record_details import Boundary
-from fuser.suites.findings import Findings
 from fuser.suites.measuring import Event
 from fuser.suites.plan import CellPlan, Plan, VariantPlan
+from fuser.suites.probes.findings import Findings
 from fuser.suites.registry import resolve
 from fuser.suites.runners import BUILT_IN
 from fuser.suites.workload import Workload

@@ -19,7 +19,9 @@ ELEMENTS = 1024
 
 TABLE_TEST = "tests/backends/fusion_suite.py: test_every_op_means_what_numpy_means"
 CAST_TEST = "tests/backends/fusion_suite.py: test_every_dtype_converts_to_every_other"
-REDUCTION_TEST = "tests/fuser/test_reductions.py: test_every_reduction_means_what_numpy_means"
+REDUCTION_TEST = (
+    "tests/fuser/tracing/test_reductions.py: test_every_reduction_means_what_numpy_means"
+)
 
 TABLE_LAYOUTS = ("contiguous", "strided", "scalar")
 """Layouts in which the test of the whole table gives its operands."""

@@ -12,13 +12,13 @@ import pytest
 
 from fuser.reports.record import Cell, Record, Run
 from fuser.suites import plan as plans
-from fuser.suites import progress
+from fuser.suites.commands import progress
+from fuser.suites.commands.exit_codes import ExitCode, from_pytest
+from fuser.suites.commands.saved_runs import keep
 from fuser.suites.engine import Engine
-from fuser.suites.exit_codes import ExitCode, from_pytest
-from fuser.suites.machine import command_line
 from fuser.suites.plan import Plan
+from fuser.suites.probes.machine import command_line
 from fuser.suites.rows import METRICS, metrics, seconds_a_call
-from fuser.suites.saved_runs import keep
 from fuser.suites.thresholds import Threshold
 
 

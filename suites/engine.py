@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from fuser.reports.record import Record
-from fuser.suites import machine
 from fuser.suites.collect import Collector
+from fuser.suites.commands.progress import Progress
 from fuser.suites.measuring import Event, Limits
 from fuser.suites.plan import Plan, VariantPlan
-from fuser.suites.progress import Progress
+from fuser.suites.probes import machine
 from fuser.suites.worker import Job, Position
 
 MOST_RESTARTS = 5

@@ -5,9 +5,9 @@ from functools import partial
 
 import numpy as np
 
-from fuser.suites.by_rows import judged_rows, rows_between
 from fuser.suites.cell_state import CellState, Limits, Row
-from fuser.suites.checked_samples import (
+from fuser.suites.checks.by_rows import judged_rows, rows_between
+from fuser.suites.checks.checked_samples import (
     LATE,
     Check,
     CheckedSamples,
@@ -15,14 +15,15 @@ from fuser.suites.checked_samples import (
     other_values,
     reversed_copy,
 )
-from fuser.suites.edge_values import Edges, edges_of
-from fuser.suites.inspection import SHORT_CALL_S, arrays_of, runs_itself, shortcut
-from fuser.suites.memory_checks import PROBED_ELEMENTS, Nudge, converted_elsewhere, problem_of
-from fuser.suites.plan import blocks_within
-from fuser.suites.preparing import Emit, Event, message, weight_of, with_rest
-from fuser.suites.runners import EagerRunner, Runner
-from fuser.suites.sampling import LONG_S, called, now_s
-from fuser.suites.verify import (
+from fuser.suites.checks.edge_values import Edges, edges_of
+from fuser.suites.checks.inspection import SHORT_CALL_S, arrays_of, runs_itself, shortcut
+from fuser.suites.checks.memory_checks import (
+    PROBED_ELEMENTS,
+    Nudge,
+    converted_elsewhere,
+    problem_of,
+)
+from fuser.suites.checks.verify import (
     Accuracy,
     compare_or_recall,
     copies,
@@ -30,6 +31,10 @@ from fuser.suites.verify import (
     poison_buffers,
     refill,
 )
+from fuser.suites.plan import blocks_within
+from fuser.suites.preparing import Emit, Event, message, weight_of, with_rest
+from fuser.suites.runners import EagerRunner, Runner
+from fuser.suites.sampling import LONG_S, called, now_s
 from fuser.suites.workload import Arguments
 
 __all__ = ["Emit", "Event", "Limits", "Measurement", "with_rest"]

@@ -11,12 +11,8 @@ from typing import Any
 import numpy as np
 
 from fuser.suites.cell_state import CellState, Limits, Row
-from fuser.suites.machine import available_memory_bytes
-from fuser.suites.plan import CellPlan
-from fuser.suites.runners import EagerRunner, Facts, NotExpressibleError, Runner
-from fuser.suites.sampling import LONG_S, calls_per_sample, now_s, timed_calls
-from fuser.suites.seal import Seal
-from fuser.suites.verify import (
+from fuser.suites.checks.seal import Seal
+from fuser.suites.checks.verify import (
     Accuracy,
     Expected,
     buffers_for,
@@ -29,6 +25,10 @@ from fuser.suites.verify import (
     some_of,
     unchanged,
 )
+from fuser.suites.plan import CellPlan
+from fuser.suites.probes.machine import available_memory_bytes
+from fuser.suites.runners import EagerRunner, Facts, NotExpressibleError, Runner
+from fuser.suites.sampling import LONG_S, calls_per_sample, now_s, timed_calls
 from fuser.suites.workload import Arguments, Workload
 
 MEMORY_FACTOR = 8

@@ -15,9 +15,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from fuser.suites import anchors, ceilings, experiments, machine, runners, scaling
+from fuser.suites import runners
 from fuser.suites.measuring import Emit, Event, Limits, Measurement
 from fuser.suites.plan import CellPlan
+from fuser.suites.probes import anchors, ceilings, experiments, machine, scaling
 from fuser.suites.registry import resolve
 from fuser.suites.sampling import call_overhead
 

@@ -45,8 +45,8 @@ class Workload:
     the arguments of a call for a number of elements (of the largest input), a dtype, a random
     generator and the further `axes`, each a name with its values, the default first. A result is
     right when its distance from the reference is at most `tolerance_eps` machine epsilons of its
-    dtype (see `fuser.suites.verify`); where elements are summed, `reduced` gives how many for one
-    result, and the bound grows with their logarithm (sums by halves) or root (one by one).
+    dtype (see `fuser.suites.checks.verify`); where elements are summed, `reduced` gives how many
+    for one result, and the bound grows with their logarithm (sums by halves) or root (one by one).
     """
 
     name: str

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fuser import grouping
+from fuser.planning import grouping
 from tests.tree import tool
 
 

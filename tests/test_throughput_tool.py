@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from fuser.reports import throughput
+from fuser.suites.checks.verify import flatten
 from fuser.suites.families import elementwise
 from fuser.suites.registry import resolve
-from fuser.suites.verify import flatten
 from tests.tree import ROOT
 
 TOOL = ROOT / "tools" / "throughput.py"

@@ -36,11 +36,11 @@ from fuser.reports.call_tables import Unexplained, unexplained
 from fuser.reports.record import Record, Run, load, save
 from fuser.reports.statistics import paired_log_ratios, ratio_of
 from fuser.reports.verdicts import Verdict, noise_floor, verdict
-from fuser.suites import anatomy
+from fuser.suites.commands.reproduce import repeated
 from fuser.suites.engine import Engine
-from fuser.suites.findings import Findings
 from fuser.suites.plan import CellPlan, Plan, variants_for
-from fuser.suites.reproduce import repeated
+from fuser.suites.probes import anatomy
+from fuser.suites.probes.findings import Findings
 from fuser.suites.runners import Runner
 from fuser.suites.workload import Arguments
 
@@ -357,7 +357,7 @@ def _with_fused(record: Record, **changes: Any) -> Record:
 
 def _code(*arguments: str, interrupt: Path | None = None) -> int:
     """Run the command; return its exit code. Ctrl-C comes when the folder `interrupt` has a run."""
-    command = [sys.executable, "-m", "fuser.suites.command", *arguments]
+    command = [sys.executable, "-m", "fuser.suites.commands.command", *arguments]
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     process = subprocess.Popen(
         command, cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, stdin=subprocess.DEVNULL,

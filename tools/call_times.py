@@ -27,7 +27,7 @@ sys.path.insert(0, str(ROOT))
 
 import fuser  # noqa: E402 - found by the path above
 from fuser.reports.statistics import t_interval  # noqa: E402
-from fuser.suites import machine  # noqa: E402
+from fuser.suites.probes import machine  # noqa: E402
 
 
 def _multiply_add(a: Any, b: Any, c: Any) -> Any:

@@ -158,7 +158,7 @@ def measure(runs: int, lengths: Sequence[int] = LENGTHS) -> list[Figure]:
 def keep(record: Path, figures: Sequence[Figure], numpy_s: float) -> None:
     """Write the figures and what they were measured on."""
     sys.path.insert(0, str(ROOT))
-    from fuser.suites import machine  # a process that measures loads nothing of it
+    from fuser.suites.probes import machine  # a process that measures loads nothing of it
 
     found = {
         "machine": asdict(machine.describe_machine()), "packages": machine.package_versions(),

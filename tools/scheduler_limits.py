@@ -21,8 +21,9 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import fuser
-from fuser import grouping, inlining, ordering, schedule
-from fuser.ledger import ledger
+from fuser import schedule
+from fuser.planning import grouping, inlining, ordering
+from fuser.planning.ledger import ledger
 
 SIDE = 1024
 #: Calls of one turn.

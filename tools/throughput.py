@@ -34,7 +34,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parent), str(ROOT)]
 
 from throughput_sets import SETS, Cell  # noqa: E402 - both are put on the path above
 
-from fuser.suites import machine  # noqa: E402
+from fuser.suites.probes import machine  # noqa: E402
 
 SERVER = Path(__file__).with_name("throughput_server.py")
 OURS, CEILING, MEMORY = "fused", "c", "memory"

@@ -21,11 +21,11 @@ import numpy as np
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[1])]
 
 from fuser.suites import runners  # noqa: E402 - the checkout is put on the path above
+from fuser.suites.checks.verify import compare, flatten, other_dtypes, reference  # noqa: E402
 from fuser.suites.into import EagerIntoRunner  # noqa: E402
 from fuser.suites.registry import resolve  # noqa: E402
 from fuser.suites.runners import NotExpressibleError  # noqa: E402
 from fuser.suites.sampling import collector_off, now_s, timed_calls  # noqa: E402
-from fuser.suites.verify import compare, flatten, other_dtypes, reference  # noqa: E402
 
 VERIFIED_ELEMENTS = 1 << 14
 LEAST_SAMPLE_S = 0.004

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fuser.backend import Backend
+from fuser.calling.native_call import ServedCall
 from fuser.codegen import LoopNest
-from fuser.native_call import ServedCall
 from fuser.views import ordered_strides
 
 if TYPE_CHECKING:
@@ -43,14 +43,14 @@ class CpuBackend(Backend):
     def features(self) -> Features:
         """What emitted code may use."""
         if self._features is None:
-            from fuser.backends.cpu.target import host_features
+            from fuser.backends.cpu.machine.target import host_features
 
             self._features = host_features()
         return self._features
 
     def unavailable(self) -> str | None:
         """None, or that llvmlite is missing."""
-        from fuser.backends.cpu.host import host
+        from fuser.backends.cpu.machine.host import host
 
         try:
             host()
@@ -76,8 +76,8 @@ class CpuBackend(Backend):
 
     def compile(self, text: str, nests: Sequence[LoopNest], name: str) -> FusedKernelCPU:
         """Machine code, loaded."""
-        from fuser.backends.cpu import loader
         from fuser.backends.cpu.fused_kernel import FusedKernelCPU
+        from fuser.backends.cpu.machine import loader
 
         code = loader.to_object(text)
         return FusedKernelCPU(name, text, code, nests, imports_of(text), self.features)
@@ -89,7 +89,7 @@ class CpuBackend(Backend):
     @cached_property
     def address(self) -> Callable[[Any], int]:
         """The address of an array's first element."""
-        from fuser.backends.cpu.arrays import address_function
+        from fuser.backends.cpu.machine.arrays import address_function
 
         return address_function()
 
@@ -100,7 +100,7 @@ class CpuBackend(Backend):
             size *= length
         if size < POOLED_BYTES:
             return np.empty(shape, dtype)
-        from fuser.backends.cpu import pool
+        from fuser.backends.cpu.machine import pool
 
         return pool.empty(shape, dtype)
 
@@ -108,15 +108,15 @@ class CpuBackend(Backend):
         self, shape: tuple[int, ...], dtype: np.dtype[Any], order: Sequence[int]
     ) -> Any:
         """A new array that owns its memory, as NumPy's results do."""
-        from fuser.backends.cpu import pool
+        from fuser.backends.cpu.machine import pool
 
         return pool.empty(shape, dtype, ordered_strides(shape, order, dtype.itemsize))
 
     def release_memory(self) -> int:
         """Empty the output pool."""
-        if "fuser.backends.cpu.pool" not in sys.modules:
+        if "fuser.backends.cpu.machine.pool" not in sys.modules:
             return 0
-        from fuser.backends.cpu import pool
+        from fuser.backends.cpu.machine import pool
 
         return pool.release()
 
@@ -133,10 +133,10 @@ class CpuBackend(Backend):
         function once never needs it.
         """
         first = not call.specialisation.repeated and call.launch.sequence is not None
-        if first and "fuser.backends.cpu.entry" not in sys.modules:
+        if first and "fuser.backends.cpu.entries.entry" not in sys.modules:
             call.specialisation.repeated = True
             return True
-        from fuser.backends.cpu.entry import install
+        from fuser.backends.cpu.entries.entry import install
 
         return install(function, call)
 

@@ -103,7 +103,7 @@ def _operation_ns(instruction: Instruction, reduces: bool) -> float:
 
 def per_element(nest: LoopNest) -> list[Instruction]:
     """The instructions that a reduction runs for each element, once for each stage."""
-    from fuser.backends.cpu.reduction_stages import Stages  # many kernels need none
+    from fuser.backends.cpu.reducing.reduction_stages import Stages  # many kernels need none
 
     stages = Stages(nest)
     found = []

@@ -47,7 +47,9 @@ def emit(
     module = Module(features)
     for place, nest in enumerate(nests):
         if nest.strategy != "map":
-            from fuser.backends.cpu.reduction_forms import emit_reduction  # many kernels need none
+            from fuser.backends.cpu.reducing.reduction_forms import (
+                emit_reduction,  # many kernels need none
+            )
 
             emit_reduction(module, nest, f"{name}.{place}", "plain" if form == "short" else form)
         elif form == "short" and nest.rank > 1 and streams(nest):

@@ -11,12 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fuser.backend import Kernel
-from fuser.backends.cpu import costs, loader, team_code, workers
+from fuser.backends.cpu import costs
 from fuser.backends.cpu.backend import imports_of
 from fuser.backends.cpu.body import Features
 from fuser.backends.cpu.emit import emit, streams
+from fuser.backends.cpu.machine import loader, team_code, workers
+from fuser.backends.cpu.machine.target import stream_bytes
 from fuser.backends.cpu.section import lanes_of
-from fuser.backends.cpu.target import stream_bytes
 from fuser.backends.cpu.wrappers import packs
 from fuser.codegen import LoopNest
 from fuser.specs import INVARIANT
@@ -128,7 +129,7 @@ class FusedKernelCPU(Kernel):
         self, section: int, lengths: Sequence[int], strides: Sequence[Sequence[int]], turns: int
     ) -> tuple[bytes, Any]:
         """Words and form of a nest that reduces."""
-        from fuser.backends.cpu import reduction_forms  # many kernels need none
+        from fuser.backends.cpu.reducing import reduction_forms  # many kernels need none
 
         extra, extent = reduction_forms.lay_out(
             self.nests[section], lengths, strides, turns=turns

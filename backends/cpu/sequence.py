@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fuser import native_call
-from fuser.backends.cpu import workers
 from fuser.backends.cpu.fused_kernel import PROTOTYPE, FusedKernelCPU
-from fuser.launch import BoundGroup, Fresh, Launch, pack_scalars
+from fuser.backends.cpu.machine import workers
+from fuser.calling import native_call
+from fuser.calling.launch import BoundGroup, Fresh, Launch, pack_scalars
 from fuser.specs import is_counted
 
 if TYPE_CHECKING:
-    from fuser.backends.cpu.row_chain import RowChain
+    from fuser.backends.cpu.reducing.row_chain import RowChain
 
 HEAD_WORDS = 10
 #: Temporaries start at multiples of this many bytes.
@@ -86,7 +86,7 @@ done:
 @cache
 def _native() -> Any:
     """The native loop over a table."""
-    from fuser.backends.cpu.native import load_forever
+    from fuser.backends.cpu.machine.native import load_forever
 
     address = load_forever(TEXT, ("sequence",), quick=True)["sequence"]
     kind = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_char_p, ctypes.c_int64, ctypes.c_void_p)
@@ -160,7 +160,7 @@ class Table:
 
     def _add_chain(self, group: BoundGroup, fresh: Mapping[str, Fresh]) -> None:
         """Append loop nests that run by rows, as one."""
-        from fuser.backends.cpu.row_chain import RowChain  # few calls need it
+        from fuser.backends.cpu.reducing.row_chain import RowChain  # few calls need it
 
         assert group.blocks is not None
         sizes = {

@@ -40,8 +40,8 @@ def address_of(name: str) -> int | None:
 @cache
 def _address(name: str) -> int:
     """Compile and load one of the functions for this processor."""
-    from fuser.backends.cpu.native import load_forever
-    from fuser.backends.cpu.target import host_features
+    from fuser.backends.cpu.machine.native import load_forever
+    from fuser.backends.cpu.machine.target import host_features
 
     text = module_text(name, host_features())
     assert text is not None

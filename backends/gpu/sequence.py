@@ -12,7 +12,7 @@ from collections.abc import Sequence as Sequence_
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from fuser.launch import Launch, pack_scalars
+from fuser.calling.launch import Launch, pack_scalars
 from fuser.specs import is_counted
 
 if TYPE_CHECKING:

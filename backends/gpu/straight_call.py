@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fuser.launch import FORMATS, pack_scalars
-from fuser.scalars import symbols
+from fuser.calling.launch import FORMATS, pack_scalars
+from fuser.tracing.scalars import symbols
 
 if TYPE_CHECKING:
     from fuser.backends.gpu.sequence import Step

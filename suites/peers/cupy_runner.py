@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
+from fuser.suites.checks.verify import flatten
 from fuser.suites.formula import Rebuilding
 from fuser.suites.peers import missing
 from fuser.suites.peers.numba_runner import first_line
 from fuser.suites.runners import NotExpressibleError, Runner
-from fuser.suites.verify import flatten
 from fuser.suites.workload import Arguments
 
 

@@ -8,9 +8,9 @@ import numpy as np
 
 import fuser
 from fuser.graph import Graph, Node, constant_value
-from fuser.suites import machine
 from fuser.suites.peers import missing
 from fuser.suites.peers.numba_runner import first_line
+from fuser.suites.probes import machine
 from fuser.suites.runners import NotExpressibleError, Runner
 from fuser.suites.workload import Arguments
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import fuser
-from fuser import trees
+from fuser.calling import trees
 
 Function = Callable[..., Any]
 

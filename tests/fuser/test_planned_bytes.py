@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser import executor, ledger
+from fuser import executor
 from fuser.compiler import compile_upfront
+from fuser.planning import ledger
 from fuser.suites.registry import resolve
 
 ELEMENTS = 4096

@@ -9,7 +9,7 @@ import pytest
 from fuser.reports import page as page_module
 from fuser.reports import record
 from fuser.reports.collection import Collection
-from fuser.reports.figures import Drawn, draw_all
+from fuser.reports.plots.figures import Drawn, draw_all
 from tests.reports import synthetic
 
 FEW = [

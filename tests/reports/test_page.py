@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from fuser.reports import charts, record
-from fuser.reports.charts import CHARTS
+from fuser.reports import record
 from fuser.reports.page import render
+from fuser.reports.plots import charts
+from fuser.reports.plots.charts import CHARTS
 from tests.reports import synthetic
 from tests.reports.browser import ask
 from tests.reports.conftest import FEW, Rendered

@@ -8,7 +8,7 @@ from fuser.suites.registry import workloads
 from fuser.suites.workload import Workload, normals
 from tests.backends import fusion_suite
 from tests.backends.cases import CASES
-from tests.fuser import test_reductions
+from tests.fuser.tracing import test_reductions
 
 
 def test_every_operation_has_cells_and_a_proof() -> None:

@@ -12,9 +12,9 @@ import psutil
 import pytest
 
 from fuser.reports.record import Record, Run, load, save
+from fuser.suites.commands.progress import Progress
 from fuser.suites.engine import Engine
 from fuser.suites.plan import CellPlan, Plan, VariantPlan, variants_for
-from fuser.suites.progress import Progress
 from fuser.suites.runners import Runner
 from tests.suites import cheats
 from tests.tree import ROOT
@@ -236,7 +236,7 @@ def test_an_interruption_keeps_what_was_measured() -> None:
 def test_sigint_to_the_command_alone_ends_the_worker_and_writes_the_record(tmp_path: Path) -> None:
     """As tox sends it: only the parent gets the signal."""
     command = [
-        sys.executable, "-m", "fuser.suites.command", "run", "axpy-float32-1024",
+        sys.executable, "-m", "fuser.suites.commands.command", "run", "axpy-float32-1024",
         "--variants", "eager", "--budget-s", "20", "--processes", "9", "--output", str(tmp_path),
         "--no-report",
     ]

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from fuser.suites import runners
+from fuser.suites.checks.verify import buffers_for, reference
 from fuser.suites.into import EagerIntoRunner, FusedIntoRunner
 from fuser.suites.local import measure_here
 from fuser.suites.plan import CellPlan, Plan, VariantPlan, variants_for
 from fuser.suites.registry import workloads
-from fuser.suites.verify import buffers_for, reference
 from tests.suites import cheats
 
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.backends.cpu import costs, reduction_forms
+from fuser.backends.cpu import costs
+from fuser.backends.cpu.reducing import reduction_forms
 
 LENGTH = 2 * 4096 + 300
 

@@ -6,9 +6,9 @@ import hashlib
 import struct
 from collections.abc import Sequence
 
-from fuser.backends.cpu import loader
 from fuser.backends.cpu.body import Features
 from fuser.backends.cpu.emit import emit
+from fuser.backends.cpu.machine import loader
 from fuser.codegen import LoopNest, loop_nests
 from fuser.compiler import compile_upfront
 from fuser.graph import Graph, parse

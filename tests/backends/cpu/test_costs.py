@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.backends.cpu import costs, workers
+from fuser.backends.cpu import costs
+from fuser.backends.cpu.machine import workers
 
 
 def test_chunks_are_powers_of_two_within_bounds() -> None:

@@ -10,7 +10,7 @@ import fuser
 from fuser.backends.cpu.body import Body, Features, Module, Value
 from fuser.backends.cpu.division import DIVIDENDS, DIVISORS, divide, is_served, prepare
 from fuser.backends.cpu.emit import emit
-from fuser.backends.cpu.target import KNOWN_TARGETS
+from fuser.backends.cpu.machine.target import KNOWN_TARGETS
 from fuser.codegen import Instruction, LoopNest
 from fuser.specs import CONTIGUOUS, INVARIANT, TensorDesc
 

@@ -14,8 +14,8 @@ import pytest
 import fuser
 from fuser.backends.cpu.body import Features
 from fuser.backends.cpu.emit import emit
+from fuser.backends.cpu.machine.target import KNOWN_TARGETS
 from fuser.backends.cpu.section import lanes_of
-from fuser.backends.cpu.target import KNOWN_TARGETS
 from fuser.errors import Unsupported
 from fuser.graph import Graph, parse
 from tests.backends.cpu.table_modules import flat_nests

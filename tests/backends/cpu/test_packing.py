@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fuser.backends.cpu import packing, shared_functions
-from fuser.backends.cpu.target import KNOWN_TARGETS, cross_machine
+from fuser.backends.cpu.machine.target import KNOWN_TARGETS, cross_machine
 from tests.backends.cpu.test_emit import fenced_memory
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -59,7 +59,7 @@ def test_the_last_gap_is_not_read(itemsize: int) -> None:
 
 def test_blocks_are_turned_in_registers() -> None:
     """For every processor the transposition is made of shuffles of whole vectors."""
-    from fuser.backends.cpu import loader
+    from fuser.backends.cpu.machine import loader
 
     for name, register in (("avx2", "ymm"), ("avx512", "zmm")):
         features = KNOWN_TARGETS[name][2]

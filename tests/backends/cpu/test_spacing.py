@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.backends.cpu import loader, spacing
+from fuser.backends.cpu import spacing
 from fuser.backends.cpu.emit import emit
-from fuser.backends.cpu.target import KNOWN_TARGETS, cross_machine
+from fuser.backends.cpu.machine import loader
+from fuser.backends.cpu.machine.target import KNOWN_TARGETS, cross_machine
 from fuser.codegen import LoopNest
 from fuser.records import changed
 from fuser.specs import STRIDED

@@ -9,9 +9,10 @@ import sys
 import numpy as np
 import pytest
 
-from fuser.backends.cpu import loader, shared_functions, target
+from fuser.backends.cpu import shared_functions
 from fuser.backends.cpu.backend import CpuBackend, imports_of
 from fuser.backends.cpu.body import BASELINE, Body, Module, Value
+from fuser.backends.cpu.machine import loader, target
 from fuser.backends.cpu.spelling import SPELLING, spell
 from fuser.errors import Unsupported
 from fuser.ops import DTYPES, elementwise
@@ -21,7 +22,7 @@ from tests.tree import ROOT
 
 #: What two processes print about the texts and the machine code that they make.
 PRINT_DIGESTS = """
-from fuser.backends.cpu.target import host_features
+from fuser.backends.cpu.machine.target import host_features
 from tests.backends.cpu.table_modules import digests
 print("\\n".join(digests(host_features(), ("bool", "int32", "float32"))))
 """

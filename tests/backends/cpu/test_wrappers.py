@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.backends.cpu import fused_kernel, loader, workers
+from fuser.backends.cpu import fused_kernel
 from fuser.backends.cpu.body import Features
 from fuser.backends.cpu.emit import emit
+from fuser.backends.cpu.machine import loader, workers
 from tests.backends.cpu.table_modules import flat_nests
 from tests.backends.cpu.test_emit import graph_of
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from fuser.suites.checks.verify import compare, flatten, reference
 from fuser.suites.families.real_data import tiled
 from fuser.suites.registry import workloads
-from fuser.suites.verify import compare, flatten, reference
 from fuser.suites.workload import Workload
 
 CASES = [

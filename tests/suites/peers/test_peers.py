@@ -9,13 +9,13 @@ import pytest
 
 import fuser
 from fuser.suites import runners
+from fuser.suites.checks.verify import compare, other_dtypes, reference
 from fuser.suites.families.elementwise import axpy
 from fuser.suites.families.must_refuse import newton_until_converged
 from fuser.suites.formula import Rebuilding
 from fuser.suites.peers import missing, numba_runner, numexpr_runner
 from fuser.suites.registry import resolve
 from fuser.suites.runners import NotExpressibleError
-from fuser.suites.verify import compare, other_dtypes, reference
 from tests.suites import cheats
 
 SLOW_TO_START = ("jax", "torch")

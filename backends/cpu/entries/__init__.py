@@ -1,0 +1,1 @@
+"""The native entry of fused functions: from the interpreter to the kernel without Python."""

@@ -1,0 +1,324 @@
+"""The native entry of fused functions: from the interpreter's call to the kernel without Python.
+
+One dispatcher serves every fused function. What it compares and calls stands in tables that are
+reached through the callable object, so its text holds no address. On any mismatch it calls the
+Python slow path with the same arguments.
+
+A function has one table for each way of calling it that has been seen: for all lengths of
+contiguous arrays (`entry_patterns`), or for exactly these lengths and strides (`entry_exact`).
+The one that served last is looked at first.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from typing import Any
+
+import numpy as np
+
+from fuser.backends.cpu import sequence
+from fuser.backends.cpu.entries import (
+    entry_brief,
+    entry_inline,
+    entry_match,
+    entry_prologue,
+    entry_results,
+    entry_serve,
+    entry_unpack,
+    entry_values,
+)
+from fuser.backends.cpu.entries import entry_fields as fields
+from fuser.backends.cpu.machine import pool
+from fuser.backends.cpu.machine.arrays import layout_is_known
+from fuser.calling import native_call
+from fuser.calling.native_call import ServedCall
+
+#: Tables of one function; when there are more, all are made anew as they are wanted.
+TABLE_LIMIT = 512
+#: Lengths of one function's reductions that have tables of their own, and so share work among
+#: threads, although it is short. Binding one takes 0.45 ms, as much as sharing saves in 75 calls.
+MANY_LENGTHS = 32
+
+_PARTS = (
+    entry_match, entry_unpack, entry_prologue, entry_values, entry_results, entry_brief,
+    entry_serve,
+)  # fmt: skip
+TEXT = sequence.TEXT.replace("define i32 @sequence", "define internal i32 @sequence") + (
+    fields.spell_out(
+        entry_inline.paste(
+            "".join(
+                part.TEXT
+                for part in _PARTS
+            )
+        )
+    )
+)
+
+
+class _Entry:
+    """The compiled dispatcher, and the table of what it calls."""
+
+    def __init__(self) -> None:
+        from fuser.backends.cpu.machine.native import load_forever
+        from fuser.backends.cpu.machine.pool import numpy_api
+
+        self.address = load_forever(TEXT, ("dispatch",))["dispatch"]
+        table = numpy_api()
+        library = ctypes.CDLL(None)
+        self.vectorcall = _address(ctypes.pythonapi.PyObject_Vectorcall)
+        python = {
+            name: _address(getattr(ctypes.pythonapi, symbol)) for name, symbol in _PYTHON.items()
+        }
+        self.api = fields.array(
+            [
+                fields.words(
+                    "API", ndarray=id(np.ndarray), true=id(True),
+                    tuple_items=tuple.__basicsize__, new_array=int(table[94]),
+                    to_scalar=int(table[76]), set_handler=int(table[304]),
+                    new_scalar=int(table[60]), pooled_bytes=pool.THRESHOLD, text=id(str),
+                    none=id(None), vectorcall=self.vectorcall,
+                    malloc=_address(library.malloc), free=_address(library.free), **python,
+                )
+            ]
+        )  # fmt: skip
+        self.pooled = False
+
+    def use_team(self, address: int) -> None:
+        """Share long work with the threads whose function this is; 0 changes nothing."""
+        if address:
+            self.api[fields.place("API", "team")] = address
+
+    def use_pool(self) -> None:
+        """Take large memory from the pool, or not, as the settings say."""
+        self.pooled = True
+        found = pool.pool()
+        values = {"capsule": 0, "pool_malloc": 0, "pool_free": 0} if found is None else (
+            found.native()
+        )
+        for name, value in values.items():
+            self.api[fields.place("API", name)] = value
+
+
+#: What the dispatcher calls of Python's C API.
+_PYTHON = {
+    "incref": "Py_IncRef",
+    "decref": "Py_DecRef",
+    "new_tuple": "PyTuple_New",
+    "get_item": "PyDict_GetItemWithError",
+    "get_attribute": "PyObject_GetAttr",
+    "clear_error": "PyErr_Clear",
+    "compare_text": "PyUnicode_Compare",
+    "dict_next": "PyDict_Next",
+    "to_integer": "PyLong_AsLongLongAndOverflow",
+    "release": "PyEval_SaveThread",
+    "acquire": "PyEval_RestoreThread",
+    "no_memory": "PyErr_NoMemory",
+}
+
+
+def _address(function: Any) -> int:
+    """The address of a C function."""
+    found = ctypes.cast(function, ctypes.c_void_p).value
+    assert found is not None
+    return found
+
+
+class Context:
+    """One fused function's tables, alive as long as the function."""
+
+    def __init__(self, entry: _Entry, slow: Any) -> None:
+        """Point at the slow path `slow`, a Python callable."""
+        self._entry = entry
+        self._keep: list[Any] = [slow]
+        self._tables = (ctypes.c_void_p * TABLE_LIMIT)()
+        self._shared: list[tuple[Any, Any]] = []
+        self._tried: set[Any] = set()
+        self._lengths = 0
+        self._few: list[Any] = []  # tables of reductions that have met few lengths
+        self._lock = threading.Lock()
+        self.words = fields.array(
+            [
+                fields.words(
+                    "CONTEXT", slow=id(slow), vectorcall=entry.vectorcall,
+                    mode=ctypes.addressof(native_call.MODE_WORD),
+                    tables=ctypes.addressof(self._tables), api=ctypes.addressof(entry.api),
+                )
+            ]
+        )  # fmt: skip
+
+    def _word(self, name: str) -> int:
+        return int(self.words[fields.place("CONTEXT", name)])
+
+    def _set(self, name: str, value: int) -> None:
+        self.words[fields.place("CONTEXT", name)] = value
+
+    @property
+    def hits(self) -> int:
+        """Calls that were served natively."""
+        return self._word("hits")
+
+    @property
+    def count(self) -> int:
+        """How many tables there are."""
+        return self._word("count")
+
+    def add(self, call: ServedCall) -> bool:
+        """Serve calls like this one natively from now on; whether they can be.
+
+        The first time for all lengths, if that can be; where such a call comes again, for its
+        own lengths and strides.
+        """
+        from fuser.backends.cpu.entries.entry_patterns import forms
+
+        kinds = tuple(
+            (type(array), array.flags.c_contiguous, array.ndim)
+            if type(array) is np.ndarray else type(array)
+            for array in call.arrays.values()
+        )  # fmt: skip
+        way = (id(call.specialisation), call.names, call.direct, *map(type, call.leaves))
+        general = (way, kinds, forms(call), *call.launch.arg_specs)
+        layouts = ((np.shape(a), getattr(a, "strides", ())) for a in call.arrays.values())
+        with self._lock:
+            if general not in self._tried:
+                self._tried.add(general)
+                if self._make(call, general=True) and not _long(call, self._many):
+                    return True
+            exact = (way, *layouts)
+            if exact in self._tried:
+                return False
+            self._tried.add(exact)
+            return self._make(call, general=False)
+
+    def _make(self, call: ServedCall, general: bool) -> bool:
+        """Make and append one table."""
+        from fuser.backends.cpu.entries.entry_exact import exact_table
+        from fuser.backends.cpu.entries.entry_names import NotServed
+        from fuser.backends.cpu.entries.entry_patterns import pattern_table
+
+        if self.count >= TABLE_LIMIT and not self._start_anew():
+            return False
+        try:
+            table, draft = pattern_table(call, self._many) if general else exact_table(call)
+        except NotServed:
+            return False
+        self._keep.extend([table, draft.keep, draft.template, draft.scratch])
+        if not general and draft.table.largest_bytes >= pool.THRESHOLD:
+            self._entry.use_pool()
+        if draft.long:
+            self._shared.append((draft.table, draft.template))
+            self._entry.use_team(draft.team)
+        if _is_one_reduction(call):
+            self._count_length(table, general)
+        self._tables[self.count] = ctypes.addressof(table)
+        self._set("count", self.count + 1)
+        self._set("expected", native_call.MODE_WORD.value)
+        return True
+
+    @property
+    def _many(self) -> bool:
+        """Whether reductions have met many lengths."""
+        return self._lengths >= MANY_LENGTHS
+
+    def _count_length(self, table: Any, general: bool) -> None:
+        """Note a reduction's table; of many lengths, the general one serves longer work."""
+        from fuser.backends.cpu.entries.entry_patterns import PARTS, SEVERAL_NS
+
+        if general:
+            self._few.append(table)
+            return
+        self._lengths += 1
+        if self._lengths == MANY_LENGTHS:
+            for each in self._few:
+                each[fields.place("TABLE", "limit")] = SEVERAL_NS * PARTS
+
+    def _start_anew(self) -> bool:
+        """Forget all tables, unless one is in use."""
+        if self._word("running"):
+            return False
+        self._set("count", 0)
+        del self._keep[1:]
+        self._shared.clear()
+        self._tried.clear()
+        return True
+
+    def stale(self) -> bool:
+        """Whether settings have changed since tables were last made or renewed."""
+        return self._word("expected") != native_call.MODE_WORD.value
+
+    def renew(self) -> None:
+        """Serve natively again after a change of settings that Python has now seen."""
+        with self._lock:
+            if self._entry.pooled:
+                self._entry.use_pool()
+            mode = native_call.MODE_WORD.value
+            for table, template in self._shared:
+                self._entry.use_team(table.share_out())
+                template[:] = table.words
+            self._set("expected", mode)
+
+    def detach(self) -> None:
+        """Serve nothing natively until tables are added again; nothing is freed."""
+        with self._lock:
+            self._set("count", 0)
+            self._tried.clear()
+
+
+def _long(call: ServedCall, many: bool) -> bool:
+    """Whether a call's work is too long for a table of all lengths."""
+    from fuser.backends.cpu.entries.entry_patterns import longest_ns
+
+    spent = sum(
+        group.kernel.work_ns(number, section.extent)
+        for group in call.launch.groups
+        for number, section in group.sections
+    )
+    return bool(spent >= longest_ns(call, many))
+
+
+def _is_one_reduction(call: ServedCall) -> bool:
+    """Whether a call is one loop nest, which reduces."""
+    nests = [nest for group in call.launch.groups for nest in group.kernel.nests]
+    return len(nests) == 1 and nests[0].strategy != "map"
+
+
+_loaded: list[_Entry | None] = []
+_load_lock = threading.Lock()
+
+
+def load() -> _Entry | None:
+    """The dispatcher, compiled or read from the disk cache when it is first wanted."""
+    with _load_lock:
+        if not _loaded:
+            known = native_call.supported() and layout_is_known()
+            _loaded.append(_Entry() if known else None)
+        return _loaded[0]
+
+
+def install(function: Any, call: ServedCall) -> bool:
+    """Serve calls like this one natively from now on, if the dispatcher can.
+
+    A process that calls each function once never needs the dispatcher: it is loaded when
+    something is called for the second time.
+
+    Args:
+        function: the fused function; its `_slow_call` is the slow path.
+        call: how such a call runs.
+
+    Returns:
+        Whether it is installed, or may be at the next call.
+    """
+    if call.launch.sequence is None:
+        return False
+    if not _loaded and not call.specialisation.repeated:
+        call.specialisation.repeated = True
+        return True
+    entry = load()
+    if entry is None:
+        return False
+    context = function._native
+    if context is None:
+        context = function._native = Context(entry, function._slow_call)
+    added = bool(context.add(call))
+    native_call.set_entry(function, entry.address, ctypes.addressof(context.words))
+    return added

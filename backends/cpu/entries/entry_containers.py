@@ -1,0 +1,88 @@
+"""Where the dispatcher finds each argument: also those inside of tuples, lists and dicts."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from fuser.backends.cpu.entries import entry_fields as fields
+from fuser.backends.cpu.entries.entry_names import NotServed
+from fuser.calling.native_call import ServedCall
+from fuser.calling.trees import Leaf
+from fuser.records import record
+
+
+@record
+class Places:
+    """The dispatcher's list of arguments: the call's own, then what is in containers.
+
+    Attributes:
+        given: how many the call has: positional ones and keywords.
+        slots: where each leaf of the arguments is.
+        targets: where each array of `out=` is.
+        rows: containers, each after the one that it is in.
+        held: how many items have to be held while a call runs.
+        keep: what the rows name.
+    """
+
+    given: int
+    slots: tuple[int, ...]
+    targets: tuple[int, ...]
+    rows: tuple[list[int], ...]
+    held: int
+    keep: tuple[Any, ...]
+
+
+def places_of(call: ServedCall) -> Places:
+    """Look at how a call's arguments nest.
+
+    Raises:
+        NotServed: there are too many.
+    """
+    positional, keywords = call.structure
+    given = len(positional) + len(call.names)
+    waiting = deque(enumerate(positional))
+    for k, name in enumerate(call.names, len(positional)):
+        if name in keywords:
+            waiting.append((k, keywords[name]))
+    slots = [0] * len(call.leaves)
+    rows: list[list[int]] = []
+    keep: list[Any] = []
+    place, changeable = given, False
+    while waiting:
+        slot, part = waiting.popleft()
+        if type(part) is Leaf:
+            slots[part.index] = slot
+            continue
+        inner = list(part.values() if type(part) is dict else part)
+        rows.append(_row(slot, part, place, keep))
+        changeable = changeable or type(part) in (list, dict)
+        waiting.extend(enumerate(inner, place))
+        place += len(inner)
+    targets: tuple[int, ...] = () if call.out is None else (out_slot(call),)
+    if type(call.out) is tuple:
+        rows.append(_row(targets[0], call.out, place, keep))
+        targets = tuple(range(place, place + len(call.out)))
+        place += len(call.out)
+    if place > fields.MOST_ARGUMENTS:
+        raise NotServed
+    held = place - given if changeable else 0
+    return Places(given, tuple(slots), targets, tuple(rows), held, tuple(keep))
+
+
+def _row(slot: int, part: Any, place: int, keep: list[Any]) -> list[int]:
+    """One container."""
+    kinds: dict[type, int] = {dict: fields.OF_DICT, list: fields.OF_LIST}
+    kind = kinds.get(type(part), fields.OF_TUPLE)
+    keys = fields.array([[id(key) for key in part]]) if kind == fields.OF_DICT else None
+    keep.extend([type(part), *(part if keys else ()), keys])
+    return fields.words(
+        "UNPACK", kind=kind, slot=slot, type=id(type(part)), length=len(part), place=place,
+        keys=0 if keys is None else fields.address(keys),
+    )  # fmt: skip
+
+
+def out_slot(call: ServedCall) -> int:
+    """Where the interpreter puts the array, or the tuple of arrays, of `out=`."""
+    positional, _ = call.structure
+    return len(positional) + call.names.index("out")

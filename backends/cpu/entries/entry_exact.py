@@ -1,0 +1,123 @@
+"""Tables that serve one combination of lengths and strides, whatever they are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from fuser.backends.cpu import costs
+from fuser.backends.cpu.entries import entry_fields as fields
+from fuser.backends.cpu.entries.entry_composed import pairs_apart
+from fuser.backends.cpu.entries.entry_tables import (
+    PATIENCE_NS,
+    Draft,
+    arrays_of,
+    describe_arguments,
+    describe_scalars,
+    native,
+    output,
+    pack,
+    product,
+)
+from fuser.backends.cpu.machine import pool
+from fuser.backends.cpu.sequence import Table
+from fuser.calling.native_call import ServedCall
+
+
+def exact_table(call: ServedCall) -> tuple[Any, Draft]:
+    """A table for calls with exactly these lengths and strides.
+
+    Raises:
+        NotServed: the dispatcher cannot serve such calls.
+    """
+    draft = Draft(call, Table(call.launch))
+    describe_arguments(draft)
+    arrays = arrays_of(draft)
+    for name, array in arrays.items():
+        record = draft.records[draft.record_of[name]]
+        axes = native(draft, [array.shape, array.strides])
+        draft.keep.append(array.dtype)
+        record |= {
+            "kind": fields.EXACT_ARRAY, "expected": id(array.dtype), "rank": array.ndim,
+            "axes": axes,
+        }  # fmt: skip
+    describe_scalars(draft, call.sizes)
+    table = draft.table
+    for at, name in table.places:
+        table.words[at] += table.offsets.get(name, 0) + _shift(draft, name)
+    draft.team = table.share_out()
+    spent = sum(kernel.work_ns(number, extent) for kernel, number, extent in table.nests)
+    size = table.workspace_bytes
+    rows = {
+        "outputs": _exact_outputs(draft),
+        "overlaps": _exact_overlaps(draft, arrays),
+        "temporaries": [product(size)] if size else [],
+        "work": [],
+        "ranges": [],
+    }
+    draft.long = spent >= PATIENCE_NS or draft.team != 0  # what is brief has no team to share with
+    # Parts are counted in the block, so each call needs a fresh one: none is brief.
+    counted = any(costs.counts_parts(extent) for _, _, extent in table.nests)
+    flags = fields.LONG if draft.long or counted else 0
+    base_of = dict.fromkeys(table.temporaries, 0)
+    return pack(draft, rows, base_of, limit=1, patience=1, flags=flags), draft
+
+
+def _exact_outputs(draft: Draft) -> list[list[int]]:
+    """The arrays to allocate, with their lengths and strides."""
+    fresh = {entry.name: entry for entry in draft.table.outputs}
+    rows = []
+    for k, generic in enumerate(draft.generic):
+        if f"o{k}" in draft.record_of:
+            rows.append(fields.words("OUTPUT", given=draft.record_of[f"o{k}"]))
+            continue
+        entry = fresh[f"o{k}"]
+        size = math.prod(entry.shape) * entry.dtype.itemsize
+        row = {
+            "dims": native(draft, [entry.shape]),
+            "strides": 0 if entry.order is None else native(draft, [entry.strides]),
+            "pooled": int(size >= pool.THRESHOLD),
+        }
+        rows.append(output(draft, entry, generic, **row))
+    return rows
+
+
+def _exact_overlaps(draft: Draft, arrays: Mapping[str, Any]) -> list[list[int]]:
+    """What arrays that are written must not share memory with: arguments, and one another."""
+    names = {name: array for name, array in arrays.items() if array.size}
+    everything = draft.call.arrays
+    rows = []
+    for written, read, in_place in pairs_apart(draft, names):
+        target, array = everything[written], everything[read]
+        if not target.size:
+            continue
+        same = array.strides == target.strides and array.shape == target.shape
+        same = same and array.dtype.itemsize == target.dtype.itemsize
+        low_w, high_w = _reach(target)
+        low_r, high_r = _reach(array)
+        shift = _shift(draft, written)
+        rows.append(
+            fields.words(
+                "OVERLAP", written=draft.record_of[written], read=draft.record_of[read],
+                same=int(same and in_place and not shift),
+                low_w=low_w - shift, low_r=low_r, factor_w=high_w + shift, factor_r=high_r,
+            )
+        )  # fmt: skip
+    return rows
+
+
+def _shift(draft: Draft, name: str) -> int:
+    """How many bytes behind an argument's first element lies what is written of it."""
+    if name not in draft.written:
+        return 0
+    address = draft.call.launch.backend.address
+    whole = draft.call.arrays[draft.written[name]]
+    return int(address(draft.call.arrays[name])) - int(address(whole))
+
+
+def _reach(array: Any) -> tuple[int, int]:
+    """How many bytes an array reaches before and after its first element's address."""
+    spans = [(n - 1) * s for n, s in zip(array.shape, array.strides, strict=True)]
+    low = -sum(span for span in spans if span < 0)
+    return low, sum(span for span in spans if span > 0) + array.dtype.itemsize

@@ -1,0 +1,453 @@
+"""Tables that serve every length: what a template's words are in terms of the lengths.
+
+The words of a launch (extents, strides, offsets) are products of lengths wherever arrays are
+C-contiguous. Which products, is found by binding the same spec to two sets of stand-ins whose
+lengths are different prime numbers, and factoring each word; a word that is no product, or not
+the same one both times, means that calls are served by exact lengths only. For the lengths of the
+real call the products have to give the words of the real launch.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fuser import dims
+from fuser.backends.cpu import costs
+from fuser.backends.cpu.costs import PARALLEL_NS
+from fuser.backends.cpu.entries import entry_fields as fields
+from fuser.backends.cpu.entries.entry_composed import pairs_apart
+from fuser.backends.cpu.entries.entry_names import NotServed
+from fuser.backends.cpu.entries.entry_tables import (
+    PATIENCE_NS,
+    SCALAR_NAME,
+    Draft,
+    arrays_of,
+    computed_scalar,
+    describe_arguments,
+    number_scalar,
+    output,
+    pack,
+    product,
+    target_of,
+)
+from fuser.backends.cpu.machine import pool
+from fuser.backends.cpu.reducing import reduction_forms
+from fuser.backends.cpu.sequence import HEAD_WORDS, Table
+from fuser.calling.launch import bind
+from fuser.calling.native_call import ServedCall
+from fuser.records import record
+from fuser.tracing import scalars
+
+_LENGTH_NAME = re.compile(r"\bn\d+\b")
+#: A guard that holds for all lengths from some on: a product of lengths is not 0, or large enough.
+_LEAST = re.compile(r"[n\d* ()]+ (?:> 0|!= 0|>= (\d+))")
+_PRIMES = ((37, 41, 43, 47, 53, 59, 101), (61, 67, 71, 73, 79, 83, 103))
+#: Where a kernel is in a form for short rows.
+_SMALL_PRIMES = ((3, 5, 7, 11, 13), (5, 7, 11, 13, 3))
+#: Stand-ins are never touched, but their addresses have to be reserved.
+MOST_BYTES = 1 << 28
+#: Estimated nanoseconds of several loop nests, or of a reduction that has met many lengths, that
+#: one thread does whatever the lengths.
+SEVERAL_NS = 100_000
+#: Estimated nanoseconds are counted in this many parts.
+PARTS = 1024
+
+
+@record
+class Probe:
+    """One set of stand-ins: what each symbol stands for, and the table that they lead to.
+
+    Attributes:
+        primes: by symbol number; each is of one symbol only.
+        units: the bytes that a symbol's value counts in: strides are multiples of an itemsize.
+        sizes: lengths by their names.
+        table: the bound launch.
+    """
+
+    primes: dict[int, int]
+    units: dict[int, int]
+    sizes: dict[str, int]
+    table: Table
+
+
+class Pattern:
+    """The words of a launch as products of symbols."""
+
+    def __init__(self, draft: Draft) -> None:
+        """Number the symbols of a call and bind the stand-ins.
+
+        Raises:
+            NotServed: lengths that are no symbols, or layouts that are not plain.
+        """
+        self.draft = draft
+        self.symbols: dict[str, int] = {}
+        self.arrays = arrays_of(draft)
+        self.strided: dict[str, int] = {}
+        graph = draft.call.specialisation.trace.graph
+        self._shapes = {
+            p.name: p.shape for p in graph.parameters if p.dtype is not None
+        }
+        if "o0" in self.arrays:
+            self._shapes["o0"] = draft.call.specialisation.spec.plan.outputs[0].node.shape
+        if graph.guards or type(draft.call.out) is tuple or draft.in_part:
+            raise NotServed
+        for name, array in self.arrays.items():
+            self._describe(name, array)
+        wanted = forms(draft.call)
+        primes = _SMALL_PRIMES if "beside" in wanted else _PRIMES
+        others = ("split", "blocks", "short", "packed", "grouped")
+        exact = any(form.endswith(others) for form in wanted)
+        if len(self.symbols) + len(self.strided) > len(primes[0]) or exact:
+            raise NotServed
+        self.probes = [self._probe(numbers) for numbers in primes]
+
+    def _describe(self, name: str, array: Any) -> None:
+        """The record of one array."""
+        record = self.draft.records[self.draft.record_of[name]]
+        codes: list[int] = []
+        for dim in self._shapes[name]:
+            text = str(dim)
+            if text == "1":
+                codes.append(0)
+            elif text in self.symbols:
+                codes.append(self.symbols[text])
+            elif name == "o0" or not text.isalnum() or text.isdigit():
+                raise NotServed
+            else:
+                self.symbols[text] = len(self.symbols) + 1
+                codes.append(~self.symbols[text])
+        kind, flags = fields.CONTIGUOUS_ARRAY, record.get("flags", 0) | fields.IS_CONTIGUOUS
+        if not array.flags.c_contiguous:
+            if array.ndim != 1 or array.strides[0] == 0 or self._written():
+                raise NotServed
+            kind, flags = fields.STRIDED_VECTOR, 0
+            self.strided[name] = fields.MOST_SYMBOLS - 1 - len(self.strided)
+            codes.append(self.strided[name])
+        axes = fields.array([codes])
+        self.draft.keep.extend([axes, array.dtype])
+        record |= {
+            "kind": kind, "expected": id(array.dtype), "rank": array.ndim,
+            "axes": fields.address(axes), "flags": flags,
+        }  # fmt: skip
+
+    def _written(self) -> bool:
+        """Whether anything but new arrays is written, whose reach has to be a product."""
+        call = self.draft.call
+        trace = call.specialisation.trace
+        return bool(self.draft.written or trace.hazards) or call.out is not None
+
+    def _probe(self, primes: Sequence[int]) -> Probe:
+        """Bind the spec to stand-ins."""
+        call = self.draft.call
+        numbers = [*self.symbols.values(), *self.strided.values()]
+        prime_of = dict(zip(numbers, primes, strict=False))
+        sizes = {name: prime_of[number] for name, number in self.symbols.items()}
+        units = dict.fromkeys(self.symbols.values(), 1)
+        stand_ins: dict[str, Any] = {}
+        for name, array in call.arrays.items():
+            if name in self.draft.written:
+                continue
+            if type(array) is not np.ndarray:
+                stand_ins[name] = np.asarray(array)
+                continue
+            shape = tuple(dims.evaluate(dim, sizes) for dim in self._shapes[name])
+            step = prime_of[self.strided[name]] if name in self.strided else 1
+            if int(np.prod(shape, dtype=np.float64)) * step * array.itemsize > MOST_BYTES:
+                raise NotServed
+            if name in self.strided:
+                units[self.strided[name]] = array.itemsize
+                shape = (shape[0] * step,)
+            stand_ins[name] = np.empty(shape, array.dtype)[::step] if shape else np.empty(
+                (), array.dtype
+            )
+        stand_ins |= {result: stand_ins[name] for result, name in self.draft.written.items()}
+        spec = call.specialisation.spec
+        backend = call.launch.backend
+        try:
+            launch = bind(spec, stand_ins, sizes, backend, call.launch.arg_specs)
+        except LookupError:
+            raise NotServed from None
+        if any(group.copies for group in launch.groups) or _forms(launch) != forms(call):
+            raise NotServed
+        return Probe(prime_of, units, sizes, Table(launch))
+
+    def solve(self, values: Sequence[int]) -> list[int]:
+        """The product that has these values in the probes.
+
+        Raises:
+            NotServed: there is none.
+        """
+        pairs = zip(values, self.probes, strict=True)
+        found = {self._factor(value, probe) for value, probe in pairs}
+        if len(found) != 1:
+            raise NotServed
+        factor, symbols = found.pop()
+        if len(symbols) > 4:
+            raise NotServed
+        return product(factor, *symbols)
+
+    @staticmethod
+    def _factor(value: int, probe: Probe) -> tuple[int, tuple[int, ...]]:
+        """A number as a factor and symbols."""
+        symbols = []
+        if value:
+            for symbol, prime in probe.primes.items():
+                while value % prime == 0:
+                    value //= prime
+                    symbols.append(symbol)
+                    if value % probe.units[symbol]:
+                        raise NotServed
+                    value //= probe.units[symbol]
+        return value, tuple(symbols)
+
+    def value(self, row: Sequence[int], sizes: Mapping[int, int]) -> int:
+        """What a product is for given values of symbols."""
+        result = row[0]
+        for symbol in row[1:5]:
+            result *= sizes.get(symbol, 1)
+        return result
+
+
+def pattern_table(call: ServedCall, many: bool = False) -> tuple[Any, Draft]:
+    """A table for calls like this one, whatever the lengths, while the work is short.
+
+    Args:
+        call: one of them.
+        many: whether many lengths have been met that had tables of their own.
+
+    Raises:
+        NotServed: the lengths do not enter as products, or arrays are not contiguous.
+    """
+    if any(group.blocks for group in call.launch.groups):
+        raise NotServed  # how many rows run at a time is no product of lengths
+    least = shortest(call.specialisation.trace.value_guards)
+    draft = Draft(call, Table(call.launch))
+    describe_arguments(draft)
+    pattern = Pattern(draft)
+    reduces = any(s.axes for g in call.specialisation.spec.plan.groups for s in g.sections)
+    _scalars(pattern)
+    _words(pattern)
+    tables = [probe.table for probe in pattern.probes]
+    temporaries = [
+        pattern.solve([_bytes(t.temporaries[name]) for t in tables])
+        for name in draft.table.temporaries
+    ]
+    rows = {
+        "outputs": _outputs(pattern),
+        "overlaps": _overlaps(pattern),
+        "temporaries": temporaries,
+        "work": _work(pattern),
+        "ranges": _ranges(pattern),
+    }
+    limit = longest_ns(call, many) * PARTS
+    if not reduces and len(rows["work"]) == 1:  # large results come from the pool, by exact tables
+        widest = max((entry.dtype.itemsize for entry in draft.table.outputs), default=1)
+        limit = min(limit, rows["work"][0][0] * (pool.THRESHOLD // widest))
+    base_of = {name: k for k, name in enumerate(draft.table.temporaries)}
+    words = pack(
+        draft, rows, base_of, limit=limit, patience=PATIENCE_NS * PARTS,
+        least=max(2 if reduces else 1, least),
+    )  # fmt: skip
+    return words, draft
+
+
+def shortest(guards: Sequence[tuple[str, Any]]) -> int:
+    """The length from which on guards hold that speak of lengths.
+
+    Raises:
+        NotServed: there is none.
+    """
+    least = 1
+    for text, value in guards:
+        if _LENGTH_NAME.search(text):
+            found = _LEAST.fullmatch(text) if value is True else None
+            if found is None:
+                raise NotServed
+            least = max(least, int(found[1] or 1))
+    return least
+
+
+def longest_ns(call: ServedCall, many: bool = False) -> int:
+    """Estimated nanoseconds from which on calls are served by tables of their own lengths.
+
+    Those share work among threads. Binding one costs more than sharing saves where there are
+    several loop nests, or where lengths of a reduction do not come again.
+    """
+    nests = [nest for group in call.launch.groups for nest in group.kernel.nests]
+    single = len(nests) == 1 and (nests[0].strategy == "map" or not many)
+    return int(PARALLEL_NS) if single else SEVERAL_NS
+
+
+def _bytes(entry: Any) -> int:
+    """The size of an array to allocate."""
+    return int(np.prod(entry.shape, dtype=np.int64)) * int(entry.dtype.itemsize)
+
+
+def _words(pattern: Pattern) -> None:
+    """Products for the words of the template that depend on lengths; the others stay.
+
+    Raises:
+        NotServed: they do not give the real launch's words.
+    """
+    draft = pattern.draft
+    tables = [probe.table for probe in pattern.probes]
+    real = draft.table
+    if any(len(table.words) != len(real.words) for table in tables):
+        raise NotServed
+    sizes = {number: draft.call.sizes[name] for name, number in pattern.symbols.items()}
+    least = min(sizes.values(), default=2)
+    for name, number in pattern.strided.items():
+        sizes[number] = pattern.arrays[name].strides[0]
+    heads = {at + k for at in real.heads for k in (0, *range(3, HEAD_WORDS))}
+    known = {row[0] for row in draft.scalars} | {row[5] for row in draft.products}
+    for at in real.heads:
+        real.words[at + 3 : at + 8] = [0] * 5
+    for place in range(len(real.words)):
+        if place in heads or place in known:
+            continue
+        row = pattern.solve([table.words[place] for table in tables])
+        if least > 1 and pattern.value(row, sizes) != real.words[place]:
+            raise NotServed
+        real.words[place] = row[0]
+        if any(row[1:5]):
+            draft.products.append([*row[:5], place])
+
+
+def _scalars(pattern: Pattern) -> None:
+    """Run-time scalars; those that are lengths are products, converted at each call."""
+    draft = pattern.draft
+    numbers = dict(draft.call.specialisation.scalar_leaves)
+    for first, wanted in draft.table.scalars:
+        for place, (text, dtype) in enumerate(wanted, first):
+            if text in numbers:
+                draft.scalars.append(number_scalar(draft, place, text, dtype))
+                continue
+            if SCALAR_NAME.search(text):
+                draft.scalars.append(computed_scalar(draft, place, text, dtype))
+                continue
+            values = [scalars.evaluate(text, probe.sizes) for probe in pattern.probes]
+            if any(type(value) is not int for value in values):
+                raise NotServed
+            draft.products.append([*pattern.solve(values)[:5], place])
+            target, low, high = target_of(dtype)
+            draft.scalars.append(
+                fields.words(
+                    "SCALAR", place=place, source=fields.FROM_LENGTH, target=target, low=low,
+                    high=high,
+                )
+            )  # fmt: skip
+
+
+def _outputs(pattern: Pattern) -> list[list[int]]:
+    """The arrays to allocate; each length is one symbol."""
+    draft = pattern.draft
+    fresh = [{e.name: e for e in probe.table.outputs} for probe in pattern.probes]
+    rows = []
+    for k, generic in enumerate(draft.generic):
+        name = f"o{k}"
+        if name in draft.record_of:
+            rows.append(fields.words("OUTPUT", given=draft.record_of[name]))
+            continue
+        entries = [known[name] for known in fresh]
+        if any(entry.order is not None for entry in entries):
+            raise NotServed
+        codes = []
+        for pair in zip(*(entry.shape for entry in entries), strict=True):
+            factor, symbol, *others, _ = pattern.solve(pair)
+            if factor != 1 or any(others):
+                raise NotServed
+            codes.append(symbol)
+        listed = fields.array([codes])
+        draft.keep.append(listed)
+        rows.append(output(draft, entries[0], generic, codes=fields.address(listed)))
+    return rows
+
+
+def _work(pattern: Pattern) -> list[list[int]]:
+    """Estimated nanoseconds of each loop nest as a product."""
+    rows = []
+    nests = zip(*(probe.table.nests for probe in pattern.probes), strict=True)
+    for pair in nests:
+        kernel, number, extent = pair[0]
+        counts = [getattr(e, "elements", e[0] * e[1]) for _, _, e in pair]
+        row = pattern.solve(counts)
+        each = kernel.work_ns(number, extent) / counts[0]
+        rows.append([max(1, round(row[0] * each * PARTS)), *row[1:]])
+    return rows
+
+
+def forms(call: ServedCall) -> tuple[str, ...]:
+    """The forms of a call's loop nests: some are for certain lengths only."""
+    return _forms(call.launch)
+
+
+def _forms(launch: Any) -> tuple[str, ...]:
+    return tuple(
+        getattr(section.extent, "form", "plain")
+        for group in launch.groups
+        for _, section in group.sections
+    )
+
+
+def _ranges(pattern: Pattern) -> list[list[int]]:
+    """Lengths for which reductions stay in their forms: see `reduction_forms`."""
+    draft = pattern.draft
+    spec, rows = draft.call.specialisation.spec, []
+    nests = [*zip(*(probe.table.nests for probe in pattern.probes), strict=True)]
+    places = [(g, s) for g in spec.plan.groups for s in g.sections]
+    if len(nests) != len(places):  # one of no elements, whatever the lengths, is not launched
+        raise NotServed
+    for pair, (_, section) in zip(nests, places, strict=True):
+        extents = [extent for _, _, extent in pair]
+        if not isinstance(extents[0], costs.Extent):
+            continue
+        elements = pattern.solve([extent.elements for extent in extents])
+        kernel, number, _ = pair[0]
+        nest = kernel.nests[number]
+        rows.append([*elements[:5], 0, reduction_forms.longest_whole(nest)])
+        if not reduction_forms.can_lie_beside(nest):
+            continue
+        lengths = [
+            math.prod(dims.evaluate(section.shape[axis], probe.sizes) for axis in section.axes)
+            for probe in pattern.probes
+        ]
+        beside = extents[0].form == "beside"
+        short = reduction_forms.short_rows(nest)
+        low, high = (0, short) if beside else (short + 1, 1 << 40)
+        rows.append([*pattern.solve(lengths)[:5], low, high])
+    return rows
+
+
+def _overlaps(pattern: Pattern) -> list[list[int]]:
+    """What arrays that are written must not share memory with."""
+    draft = pattern.draft
+    rows = []
+    for written, read, in_place in pairs_apart(draft, pattern.arrays):
+        target = draft.written.get(written, written)
+        same = pattern._shapes[read] == pattern._shapes[target]
+        sizes = {pattern.arrays[name].dtype.itemsize for name in (read, target)}
+        w, r = _extent(pattern, target), _extent(pattern, read)
+        rows.append(
+            fields.words(
+                "OVERLAP", written=draft.record_of[written], read=draft.record_of[read],
+                same=int(same and len(sizes) == 1 and in_place),
+                factor_w=w[0], aw=w[1], bw=w[2], cw=w[3], dw=w[4],
+                factor_r=r[0], ar=r[1], br=r[2], cr=r[3], dr=r[4],
+            )
+        )  # fmt: skip
+    return rows
+
+
+def _extent(pattern: Pattern, name: str) -> list[int]:
+    """An array's bytes as a product."""
+    sizes = [
+        int(np.prod([dims.evaluate(d, probe.sizes) for d in pattern._shapes[name]], dtype=np.int64))
+        for probe in pattern.probes
+    ]
+    itemsize = int(pattern.arrays[name].dtype.itemsize)
+    return pattern.solve([size * itemsize for size in sizes])

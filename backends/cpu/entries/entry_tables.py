@@ -1,0 +1,389 @@
+"""Tables for the native dispatcher, made from a call that Python has just served.
+
+What both kinds of tables have in common is here: how arguments and names are compared, scalars,
+results. `entry_exact` makes tables that serve one combination of lengths and strides, whatever
+they are; `entry_patterns` makes tables that serve all lengths.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from fuser.backends.cpu.entries import entry_fields as fields
+from fuser.backends.cpu.entries.entry_composed import describe_results
+from fuser.backends.cpu.entries.entry_containers import Places, out_slot, places_of
+from fuser.backends.cpu.entries.entry_names import NotServed, describe_names
+from fuser.backends.cpu.sequence import Table
+from fuser.calling.assembly import NotAssembled, prepare
+from fuser.calling.launch import Fresh, pack_scalars
+from fuser.calling.native_call import ServedCall
+from fuser.calling.trees import Leaf
+from fuser.tracing import scalars
+
+#: Integers up to this one are the same in float64.
+EXACT_INTEGER = 1 << 53
+#: Work of more estimated nanoseconds than this runs with the GIL released.
+PATIENCE_NS = 20_000
+
+
+#: One of what rows are listed.
+_SINGULAR = {"work": "work", "temporaries": "temporary", "leaves": "leaf"}
+GENERIC, POOLED = fields.place("OUTPUT", "generic"), fields.place("OUTPUT", "pooled")
+SCALAR_NAME = re.compile(r"\bs\d+\b")
+#: Integers of which there is one object each.
+_SMALL = range(-5, 257)
+_RANGE = re.compile(r"(-?\d+) <= \((s\d+)\) <= (-?\d+)")
+
+
+@dataclass
+class Draft:
+    """What a table is made of while it is being made."""
+
+    call: ServedCall
+    table: Table
+    records: list[dict[str, int]] = field(default_factory=list)
+    record_of: dict[str, int] = field(default_factory=dict)
+    products: list[list[int]] = field(default_factory=list)
+    scalars: list[list[int]] = field(default_factory=list)
+    keep: list[Any] = field(default_factory=list)
+    ranges: list[tuple[str, int, int]] = field(default_factory=list)
+    template: Any = None
+    scratch: Any = None
+    team: int = 0
+    long: bool = False
+    generic: list[bool] = field(default_factory=list)
+    """Of each output: whether NumPy gives a scalar."""
+    composed: bool = False
+    """Whether results are more than the outputs one after another; then `leaves` tells."""
+    leaves: list[list[int]] = field(default_factory=list)
+    assembled: Any = None
+    """The Python function that puts the leaves together."""
+    written: dict[str, str] = field(default_factory=dict)
+    """Arguments that kernels write into, by the output's name."""
+    guards: list[tuple[str, Any]] = field(default_factory=list)
+    """Expressions over scalars, and the values that they must have."""
+    computed: list[tuple[str, type]] = field(default_factory=list)
+    """Expressions over scalars that kernels take, and the types of their values."""
+    in_part: bool = False
+    """Whether one of them is written in a part of it."""
+
+    @cached_property
+    def places(self) -> Places:
+        """Where the arguments are."""
+        return places_of(self.call)
+
+
+def describe_arguments(draft: Draft) -> None:
+    """Records of everything but arrays: Python numbers and objects; places of arrays' records.
+
+    Raises:
+        NotServed: a value is guarded in a way that needs Python.
+    """
+    call = draft.call
+    names = {place: name for name, place in call.specialisation.array_leaves}
+    numbers = {place: name for name, place in call.specialisation.scalar_leaves}
+    guarded = _guarded_scalars(draft, set(numbers.values()))
+    for place, (leaf, slot) in enumerate(zip(call.leaves, draft.places.slots, strict=True)):
+        record = {"slot": slot, "type": id(type(leaf))}
+        name = names.get(place) or numbers.get(place)
+        if place in numbers and name not in guarded:
+            record |= {"kind": fields.NUMBER}
+        elif place in names and isinstance(leaf, np.generic):
+            _check_generic(leaf)
+            record |= {"kind": fields.GENERIC}
+        elif place not in names:
+            record |= {"kind": fields.OBJECT, "expected": id(leaf)}
+            draft.keep.append(leaf)
+        elif type(leaf) is not np.ndarray:
+            raise NotServed
+        if name is not None:
+            draft.record_of[name] = len(draft.records)
+        draft.records.append(record)
+    for name, array in call.specialisation.captured.items():
+        draft.record_of[name] = len(draft.records)
+        record = {"slot": fields.CAPTURED, "object": id(array), "type": id(type(array))}
+        draft.records.append(record)
+        draft.keep.append(array)
+    for k, slot in enumerate(draft.places.targets):
+        draft.record_of[f"o{k}"] = len(draft.records)
+        target = {"slot": slot, "type": id(np.ndarray), "flags": fields.IS_WRITEABLE}
+        draft.records.append(target)
+    describe_results(draft)
+
+
+def _guarded_scalars(draft: Draft, numbers: set[str]) -> set[str]:
+    """Scalars that must be the object that was seen; ranges and guards of others are noted."""
+    guarded = set()
+    for text, value in draft.call.specialisation.trace.value_guards:
+        if text in numbers and (type(value) is bool or (type(value) is int and value in _SMALL)):
+            guarded.add(text)
+        elif (found := _RANGE.fullmatch(text)) and value is True:
+            draft.ranges.append((found[2], int(found[1]), int(found[3])))
+        elif SCALAR_NAME.search(text):
+            draft.guards.append((text, value))
+    return guarded
+
+
+def _check_generic(scalar: Any) -> None:
+    """NumPy's scalars hold their value behind the object's head.
+
+    Raises:
+        NotServed: this one does not.
+    """
+    plain = scalar.dtype.kind in "biuf" and scalar.dtype.itemsize <= 8
+    if not plain or ctypes.string_at(id(scalar) + 16, scalar.nbytes) != scalar.tobytes():
+        raise NotServed
+
+
+def arrays_of(draft: Draft) -> dict[str, Any]:
+    """Arrays among arguments, captured ones and `out=`, by buffer name.
+
+    Raises:
+        NotServed: one has too many axes.
+    """
+    found = {
+        name: array
+        for name, array in draft.call.arrays.items()
+        if type(array) is np.ndarray and name not in draft.written
+    }
+    if any(array.ndim > fields.MOST_RANK for array in found.values()):
+        raise NotServed
+    return found
+
+
+def describe_scalars(draft: Draft, sizes: Mapping[str, int]) -> None:
+    """Run-time scalars: converted by the dispatcher, or known already from the lengths."""
+    numbers = dict(draft.call.specialisation.scalar_leaves)
+    for first, wanted in draft.table.scalars:
+        for place, (text, dtype) in enumerate(wanted, first):
+            if text in numbers:
+                draft.scalars.append(number_scalar(draft, place, text, dtype))
+            elif SCALAR_NAME.search(text):
+                draft.scalars.append(computed_scalar(draft, place, text, dtype))
+            else:
+                packed = pack_scalars([(text, dtype)], sizes)
+                draft.table.words[place] = int.from_bytes(packed, "little", signed=True)
+
+
+def number_scalar(draft: Draft, place: int, text: str, dtype: np.dtype[Any]) -> list[int]:
+    """A Python number's way into the template.
+
+    Raises:
+        NotServed: a conversion that is left to Python.
+    """
+    kind = type(draft.call.leaves[dict(draft.call.specialisation.scalar_leaves)[text]])
+    return _scalar(place, dtype, kind, draft.record_of[text])
+
+
+def computed_scalar(draft: Draft, place: int, text: str, dtype: np.dtype[Any]) -> list[int]:
+    """An expression's way into the template: Python computes it at each call.
+
+    Raises:
+        NotServed: a conversion that is left to Python.
+    """
+    call = draft.call
+    numbers = {name: call.leaves[leaf] for name, leaf in call.specialisation.scalar_leaves}
+    wanted = text, type(scalars.evaluate(text, {**call.sizes, **numbers}))
+    if wanted not in draft.computed:
+        draft.computed.append(wanted)
+    return _scalar(place, dtype, wanted[1], ~draft.computed.index(wanted))
+
+
+def _scalar(place: int, dtype: np.dtype[Any], kind: type, record: int) -> list[int]:
+    """A Python number's way into the template."""
+    kinds = {float: fields.FROM_FLOAT, int: fields.FROM_INT, bool: fields.FROM_BOOL}
+    target, low, high = target_of(dtype)
+    if (kind is float and target == fields.TO_INTEGER) or (dtype.kind == "b" and kind is not bool):
+        raise NotServed
+    return fields.words(
+        "SCALAR", place=place, record=record, source=kinds[kind], target=target, low=low, high=high,
+    )  # fmt: skip
+
+
+def target_of(dtype: np.dtype[Any]) -> tuple[int, int, int]:
+    """How a scalar of a dtype is stored, and the least and largest integer that it takes.
+
+    Raises:
+        NotServed: a dtype that is left to Python.
+    """
+    if dtype.name == "float32":
+        return fields.TO_SINGLE, -EXACT_INTEGER, EXACT_INTEGER
+    if dtype.name == "float64":
+        return fields.TO_DOUBLE, -EXACT_INTEGER, EXACT_INTEGER
+    if dtype.name == "float16":
+        return fields.TO_HALF, -EXACT_INTEGER, EXACT_INTEGER
+    if dtype.kind == "b":
+        return fields.TO_INTEGER, 0, 1
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return fields.TO_INTEGER, int(limits.min), min(int(limits.max), (1 << 63) - 1)
+    raise NotServed
+
+
+def pack(
+    draft: Draft, rows: dict[str, list[list[int]]], base_of: Mapping[str, int], **values: int
+) -> ctypes.Array[ctypes.c_int64]:
+    """The finished table.
+
+    Args:
+        draft: its parts; lists of rows become native memory that it keeps.
+        rows: lists of rows by the name of their count: outputs, temporaries, work, overlaps.
+        base_of: which temporary's place each temporary starts from.
+        values: single words.
+
+    Raises:
+        NotServed: it has more parts than the dispatcher has room for.
+    """
+    call, table, trace = draft.call, draft.table, draft.call.specialisation.trace
+    _check_ranges(draft)
+    first = len(draft.records)
+    bases = {f"o{k}": first + k for k in range(len(rows["outputs"]))} | draft.record_of
+    first += len(rows["outputs"])
+    bases |= {name: first + k for name, k in base_of.items()}
+    computed_first = first + len(rows["temporaries"])
+    if computed_first + len(draft.computed) > fields.MOST_BASES:
+        raise NotServed
+    numbers = _prologue(draft, computed_first, values)
+    operands = _operands(draft, bases)
+    if len(table.words) > fields.MOST_WORDS:
+        raise NotServed
+    draft.products.sort(key=_is_product)
+    rows = rows | {
+        "records": [fields.words("RECORD", **record) for record in draft.records],
+        "guards": describe_names(call.specialisation.names, draft.keep),
+        "products": draft.products,
+        "scalars": draft.scalars,
+        "operands": operands,
+        "unpacks": list(draft.places.rows),
+        "leaves": draft.leaves,
+        "numbers": numbers,
+    }
+    for name, part in rows.items():
+        singular = _SINGULAR.get(name, name[:-1])
+        values |= {name: len(part), f"{singular}_list": native(draft, part)}
+    draft.template, draft.scratch = fields.array([table.words]), fields.array([table.words])
+    draft.keep.extend([call.names, call.specialisation, call.launch, draft.places])
+    draft.keep.append(draft.assembled)
+    flags = fields.TUPLE if type(trace.structure) is not Leaf else 0
+    flags |= fields.STATUS if call.specialisation.spec.may_raise else 0
+    flags |= fields.COMPOSED if draft.composed else 0
+    values["flags"] = values.get("flags", 0) | flags
+    values["into"] = out_slot(call) + 1 if type(call.out) is tuple else 0
+    values["brief"] = _brief(rows, values)
+    generic = any(row[GENERIC] for row in rows["outputs"])
+    values["handed"] = int(flags & (fields.TUPLE | fields.COMPOSED) != 0 or generic)
+    values["assembled"] = 0 if draft.assembled is None else id(draft.assembled)
+    values["given"], values["held"] = draft.places.given, draft.places.held
+    positional = draft.places.given - len(call.names)
+    listed = native(draft, [[id(name) for name in call.names]])
+    words = fields.words(
+        "TABLE", nargs=positional, names=len(call.names), name_list=listed,
+        words=len(table.words), template=fields.address(draft.template),
+        nests=len(table.heads), scratch=fields.address(draft.scratch),
+        lines=sum(not _is_product(row) for row in draft.products), **values,
+    )  # fmt: skip
+    return fields.array([words])
+
+
+def _prologue(draft: Draft, first: int, values: dict[str, int]) -> list[list[int]]:
+    """Where the arguments are from which Python computes numbers, if it has to.
+
+    Args:
+        draft: the table; its scalars learn where those numbers will be.
+        first: place of the first one among addresses.
+        values: the table's words, to which some are added.
+
+    Raises:
+        NotServed: Python cannot know a length, or needs too many arguments.
+    """
+    if not draft.guards and not draft.computed:
+        return []
+    try:
+        made = prepare(draft.call.specialisation.trace, draft.guards, draft.computed)
+    except NotAssembled:
+        raise NotServed from None
+    if len(made.leaves) > fields.MOST_LEAVES:
+        raise NotServed
+    draft.keep.append(made.function)
+    values |= {
+        "prologue": id(made.function), "computed": len(draft.computed), "computed_first": first,
+    }  # fmt: skip
+    record = fields.place("SCALAR", "record")
+    for row in draft.scalars:
+        if row[record] < 0:
+            row[record] = first + ~row[record]
+    return [[draft.places.slots[leaf]] for leaf in made.leaves]
+
+
+def _is_product(row: Sequence[int]) -> bool:
+    """Whether a row is a product of more than a number and one length."""
+    return any(row[2:5])
+
+
+def _operands(draft: Draft, bases: Mapping[str, int]) -> list[list[int]]:
+    """Addresses in the template: what each starts from, and the word that is added to it.
+
+    That word is one of its own behind the loop nests, so that a template may be filled again.
+    """
+    words = draft.table.words
+    moved = {place: len(words) + k for k, (place, _) in enumerate(draft.table.places)}
+    words.extend([words[place] for place in moved])
+    for row in draft.products:
+        row[5] = moved.get(row[5], row[5])
+    return [
+        fields.words("OPERAND", place=place, base=bases[name], within=moved[place])
+        for place, name in draft.table.places
+    ]
+
+
+def _brief(rows: Mapping[str, list[list[int]]], values: Mapping[str, int]) -> int:
+    """Work below this runs in the table's scratch; 0 where something else has to be done."""
+    pooled = any(row[POOLED] for row in rows["outputs"])
+    if pooled or rows["temporaries"] or values["flags"] & (fields.STATUS | fields.LONG):
+        return 0
+    return min(values["limit"], values["patience"])
+
+
+def _check_ranges(draft: Draft) -> None:
+    """Ranges that Python integers must stay in: conversions into words that nobody reads."""
+    for text, low, high in draft.ranges:
+        kind = type(draft.call.leaves[dict(draft.call.specialisation.scalar_leaves)[text]])
+        if kind is float:
+            raise NotServed
+        source = fields.FROM_INT if kind is int else fields.FROM_BOOL
+        draft.scalars.append(
+            fields.words(
+                "SCALAR", place=len(draft.table.words), record=draft.record_of[text],
+                source=source, target=fields.TO_INTEGER, low=low, high=min(high, (1 << 63) - 1),
+            )
+        )  # fmt: skip
+        draft.table.words.append(0)
+
+
+def native(draft: Draft, rows: Sequence[Sequence[int]]) -> int:
+    """Rows in native memory that the draft keeps."""
+    listed = fields.array(rows)
+    draft.keep.append(listed)
+    return fields.address(listed)
+
+
+def product(factor: int, *symbols: int, place: int = 0) -> list[int]:
+    """A product of a number and at most four symbols."""
+    a, b, c, d = [*symbols, 0, 0, 0, 0][:4]
+    return fields.words("PRODUCT", factor=factor, a=a, b=b, c=c, d=d, place=place)
+
+
+def output(draft: Draft, entry: Fresh, generic: bool, **row: int) -> list[int]:
+    """A row for an array to allocate."""
+    draft.keep.append(entry.dtype)
+    return fields.words(
+        "OUTPUT", descr=id(entry.dtype), rank=len(entry.shape), given=-1, generic=int(generic),
+        **row,
+    )  # fmt: skip

@@ -1,0 +1,199 @@
+"""Machine code kept between processes, in the user's cache folder.
+
+An entry is a file named by the hash of everything that its content depends on: the text, the
+processor and its features, how it is compiled, and the versions of LLVM and llvmlite (of this
+package the text is all that matters, and the entry's own form). It is written to
+a temporary file and renamed, starts with a checksum, and is read only when the file and its
+folder belong to this user and nobody else may write them. Whatever is wrong is a miss with a
+warning; machine code is never loaded from a file that fails a check. What LLVM says of the
+processor (`host`) is kept beside the code in the same way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import sys
+import warnings
+from functools import cache
+
+from fuser import config
+from fuser.digest import sha256
+
+#: All entries together; the least recently used go first.
+LIMIT_BYTES = 256 << 20
+#: Temporary files of this age are nobody's.
+ABANDONED_S = 3600.0
+_MAGIC = b"fuser-object-1\n"
+_DIGEST = 32
+
+
+class CacheWarning(UserWarning):
+    """An entry, or the folder, of the disk cache cannot be used."""
+
+
+def folder() -> str:
+    """Where entries are kept: $XDG_CACHE_HOME or ~/.cache, or the platform's own place."""
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or _home("AppData", "Local")
+    elif sys.platform == "darwin":
+        base = _home("Library", "Caches")
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or _home(".cache")
+    return os.path.join(base, "fuser-bench", "objects")
+
+
+def _home(*parts: str) -> str:
+    """A folder in the user's own."""
+    return os.path.join(os.path.expanduser("~"), *parts)
+
+
+@cache
+def _environment() -> bytes:
+    """What machine code depends on besides its text."""
+    from fuser.backends.cpu.machine import target
+    from fuser.backends.cpu.machine.host import host
+
+    return "\n".join((*host(), target.CODE_MODEL, target.RELOCATION)).encode()
+
+
+def key_of(text: str, quick: bool = False) -> str:
+    """The name of the entry of a text that is compiled quickly or well."""
+    digest = sha256(_MAGIC + _environment())
+    digest.update(b"\1" if quick else b"\0")
+    digest.update(text.encode())
+    return str(digest.hexdigest())
+
+
+def read(key: str, suffix: str = ".o") -> bytes | None:
+    """An entry's content, object code unless its suffix says otherwise, or None."""
+    if not config.current().disk_cache:
+        return None
+    where = folder()
+    path = os.path.join(where, key + suffix)
+    try:
+        with open(path, "rb") as file:
+            if not _is_ours(os.fstat(file.fileno())) or not _is_ours(os.stat(where)):
+                _warned(path, "somebody else may write it")
+                return None
+            content = file.read()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        _warned(path, str(error))
+        return None
+    head = len(_MAGIC) + _DIGEST
+    code = content[head:]
+    sound = content.startswith(_MAGIC) and content[len(_MAGIC) : head] == _checksum(key, code)
+    if not sound:
+        _warned(path, "it is damaged")
+        return None
+    with contextlib.suppress(OSError):  # else only the order of eviction suffers
+        os.utime(path)
+    return code
+
+
+def _checksum(key: str, code: bytes) -> bytes:
+    """The checksum of an entry; it covers the name, so that a renamed file is refused."""
+    return bytes(sha256(key.encode() + code).digest())
+
+
+def _is_ours(status: os.stat_result) -> bool:
+    """Whether a file or folder belongs to this user and no other may write it."""
+    if not hasattr(os, "getuid"):
+        return True
+    return status.st_uid == os.getuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _warned(path: str, problem: str) -> None:
+    """Say why an entry is not used."""
+    warnings.warn(
+        f"{path} is not used: {problem}. Remove it with `fuser-bench cache clear`.",
+        CacheWarning,
+        stacklevel=2,
+    )
+
+
+def write(key: str, content: bytes, suffix: str = ".o") -> None:
+    """Keep object code, or something else; failing to is no error."""
+    if not config.current().disk_cache:
+        return
+    where = folder()
+    target = os.path.join(where, key + suffix)
+    try:
+        os.makedirs(where, exist_ok=True, mode=0o700)
+        if not _is_ours(os.stat(where)):
+            _warned(where, "somebody else may write it")
+            return
+        temporary = os.path.join(where, f"{os.urandom(8).hex()}.tmp")
+        # Never through a link, never over a file that is there.
+        handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o600)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(_MAGIC + _checksum(key, content) + content)
+            os.replace(temporary, target)
+        except OSError:
+            os.unlink(temporary)
+            raise
+        _evict()
+    except OSError as error:
+        _warned(target, str(error))
+
+
+_BINARY = getattr(os, "O_BINARY", 0)  # Windows writes lines' ends otherwise
+
+
+def entries() -> list[tuple[str, int, float]]:
+    """Every entry: path, bytes, time of last use."""
+    return sorted(_files(".o"), key=lambda entry: entry[2])
+
+
+def _files(*suffixes: str) -> list[tuple[str, int, float]]:
+    """Files with such a suffix: path, bytes, time of last use."""
+    found = []
+    try:
+        for name in os.listdir(folder()):
+            if name.endswith(suffixes):
+                path = os.path.join(folder(), name)
+                status = os.stat(path)
+                found.append((path, status.st_size, status.st_mtime))
+    except OSError:
+        pass  # there is none, or another process clears the folder meanwhile
+    return found
+
+
+def _remove(path: str) -> None:
+    """Remove a file, if it is still there."""
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+
+
+_writes = 0
+
+
+def _evict() -> None:
+    """Drop the least recently used entries beyond the limit; looks at the folder now and then."""
+    global _writes
+    _writes += 1
+    if _writes % 32 != 1:
+        return
+    known = entries()
+    newest = known[-1][2] if known else 0.0
+    for path, _, used in _files(".tmp"):  # of a process that was ended while it wrote
+        if newest - used > ABANDONED_S:
+            _remove(path)
+    total = sum(size for _, size, _ in known)
+    for path, size, _ in known:
+        if total <= LIMIT_BYTES:
+            return
+        _remove(path)
+        total -= size
+
+
+def clear() -> int:
+    """Remove every entry; returns how many there were."""
+    known = entries()
+    for path, *_ in _files(".o", ".host", ".tmp"):
+        _remove(path)
+    return len(known)

@@ -1,0 +1,172 @@
+"""LLVM IR text to machine code to callable functions.
+
+Object files are linked here where they and the platform are known (`object_file`, `arena`); what
+is not understood goes through LLVM's own linker, LLJIT. The code is the same either way.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fuser import counters
+from fuser.backend import CompileError
+from fuser.backends.cpu import shared_functions
+from fuser.backends.cpu.machine import arena, disk_cache, target
+from fuser.backends.cpu.machine.object_file import ObjectFile, UnknownObjectError
+from fuser.timeline import phase
+
+#: What the code generator may call without the text saying so (wide copies, missing
+#: instructions on old processors).
+RUNTIME_SYMBOLS = (
+    "memcpy", "memset", "memmove", "floor", "floorf", "ceil", "ceilf", "trunc", "truncf", "rint",
+    "rintf", "fma", "fmaf", "roundeven", "roundevenf", "fmod", "fmodf",
+)  # fmt: skip
+
+_jit: Any = None
+_lock = threading.Lock()
+_numbers = itertools.count()
+
+
+def parse(text: str) -> Any:
+    """Parse and verify one module.
+
+    Raises:
+        CompileError: LLVM does not accept the text.
+    """
+    import llvmlite.binding as llvm
+
+    target.initialise()
+    try:
+        module = llvm.parse_assembly(text)
+        module.verify()
+    except RuntimeError as error:
+        raise CompileError("compile-failed", f"LLVM refused the module: {error}") from None
+    return module
+
+
+def to_object(text: str, quick: bool = False) -> bytes:
+    """Machine code of a module for this processor: an object file's bytes.
+
+    From the disk cache where it is there; else verified, compiled and kept.
+
+    Args:
+        text: LLVM IR.
+        quick: compile in a fifth of the time, to code that is slower.
+    """
+    with phase("disk"):
+        key = disk_cache.key_of(text, quick)
+        known = disk_cache.read(key)
+    if known is not None:
+        counters.count("disk_hits")
+        return known
+    code = compile_object(text, quick)
+    with phase("disk"):
+        disk_cache.write(key, code)
+    return code
+
+
+def compile_object(text: str, quick: bool = False) -> bytes:
+    """Verify and compile a module, whatever is cached."""
+    with phase("parse"):
+        module = parse(text)
+    machine = target.target_machine(quick)
+    module.triple = machine.triple
+    module.data_layout = str(machine.target_data)
+    with phase("llvm"):
+        return bytes(machine.emit_object(module))
+
+
+def assembly(text: str, machine: Any | None = None) -> str:
+    """Assembly of a module, for this processor unless a machine is given."""
+    module = parse(text)
+    chosen = target.target_machine() if machine is None else machine
+    module.triple = chosen.triple
+    return str(chosen.emit_assembly(module))
+
+
+def load(code: bytes, exports: Sequence[str], imports: Sequence[str]) -> tuple[Any, list[int]]:
+    """Link an object file into the process.
+
+    Args:
+        code: an object file.
+        exports: functions to look up.
+        imports: external symbols that the code needs.
+
+    Returns:
+        What keeps the code alive, and the addresses of `exports`.
+
+    Raises:
+        CompileError: a symbol is missing on this machine.
+    """
+    known = {symbol: _address(symbol) for symbol in imports}
+    with phase("load"):
+        return _placed(code, exports, known) or _linked(code, exports, known)
+
+
+def _address(symbol: str) -> int:
+    """Where a function of the C library, or of our own, is."""
+    found = shared_functions.address_of(symbol) or target.address_of(symbol)
+    if found is None:
+        raise CompileError("missing-symbol", f"this machine's C library has no {symbol}")
+    return found
+
+
+def _placed(
+    code: bytes, exports: Sequence[str], known: Mapping[str, int]
+) -> tuple[Any, list[int]] | None:
+    """Link an object file into memory of our own; None where LLVM has to."""
+    memory = arena.arena()
+    if memory is None:
+        return None
+    try:
+        file = ObjectFile(code)
+        addresses = {symbol: _external(symbol, known) for symbol in file.externals}
+        missing = [name for name in exports if name not in file.exports]
+        if missing:
+            raise CompileError("missing-symbol", f"linking failed: no {', '.join(missing)}")
+        block = memory.take(file.size_bytes)
+        block.fill(file.linked_at(block.address, addresses), file.fixed_bytes)
+    except (UnknownObjectError, OSError):
+        return None
+    return block, [block.address + file.exports[name] for name in exports]
+
+
+def _external(symbol: str, known: Mapping[str, int]) -> int:
+    """The address of what a file needs from outside."""
+    address = known.get(symbol)
+    if address is None and symbol in RUNTIME_SYMBOLS:
+        address = target.address_of(symbol)
+    if address is None:
+        raise CompileError("missing-symbol", f"linking failed: {symbol} is nowhere")
+    return address
+
+
+def _linked(
+    code: bytes, exports: Sequence[str], known: Mapping[str, int]
+) -> tuple[Any, list[int]]:
+    """Link an object file by LLVM."""
+    import llvmlite.binding as llvm
+
+    global _jit
+    counters.count("linked_by_llvm")
+    builder = llvm.JITLibraryBuilder().add_object_img(code)
+    runtime = {symbol: target.address_of(symbol) for symbol in RUNTIME_SYMBOLS}
+    for symbol, address in {**runtime, **known}.items():
+        if address is not None:
+            builder.import_symbol(symbol, address)
+    for name in exports:
+        builder.export_symbol(name)
+    with _lock:
+        if _jit is None:
+            # JITLink gives a module one piece of memory. The older linker takes it section by
+            # section, and ends the process where they lie too far apart for the small code model.
+            _jit = llvm.create_lljit_compiler(target.target_machine(), use_jit_link=True)
+        try:
+            library = builder.link(_jit, f"fuser{next(_numbers)}")
+        except RuntimeError as error:
+            raise CompileError("missing-symbol", f"linking failed: {error}") from None
+        # What is kept alive is the linker, then what it linked.
+        return (_jit, library), [library[name] for name in exports]

@@ -1,0 +1,136 @@
+"""The processor that code is made for: features, target machine, symbol addresses."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from functools import cache
+from typing import Any
+
+from fuser.backends.cpu.body import Features
+from fuser.backends.cpu.machine.host import host
+
+#: Processor names and features for cross-compiling in tests: (cpu, features, Features).
+KNOWN_TARGETS = {
+    "baseline": ("x86-64", "", Features()),
+    "avx2": (
+        "haswell", "", Features(vector_bytes=32, fma=True, f16c=True, sse41=True),
+    ),
+    "avx512": (
+        "skylake-avx512", "",
+        Features(vector_bytes=64, fma=True, f16c=True, sse41=True, masked=True),
+    ),
+}  # fmt: skip
+
+CODE_MODEL, RELOCATION = "small", "pic"
+
+_initialised = False
+_lock = threading.Lock()
+
+
+def initialise() -> None:
+    """Prepare LLVM for this processor, once a process."""
+    global _initialised
+    import llvmlite.binding as llvm
+
+    with _lock:
+        if not _initialised:
+            llvm.initialize_native_target()
+            llvm.initialize_native_asmprinter()
+            _initialised = True
+
+
+@cache
+def host_features() -> Features:
+    """What this processor can do."""
+    known = host()
+    if not known.triple.startswith("x86_64"):
+        return Features(vector_bytes=16, fma=True, f16c=False)
+    wide = {"avx512vl", "avx512bw", "avx512dq"} <= known.has
+    size = 64 if wide else 32 if "avx2" in known.has else 16
+    return Features(
+        vector_bytes=size,
+        fma="fma" in known.has,
+        f16c="f16c" in known.has,
+        sse41="sse4.1" in known.has,
+        masked=wide,
+    )
+
+
+_machines = threading.local()
+
+
+def target_machine(quick: bool = False) -> Any:
+    """This thread's target machine for this processor; a quick one compiles to slower code."""
+    name = "quick" if quick else "host"
+    found = getattr(_machines, name, None)
+    if found is None:
+        import llvmlite.binding as llvm
+
+        initialise()
+        target = llvm.Target.from_default_triple()
+        found = target.create_target_machine(
+            cpu=host().cpu,
+            features=host().features,
+            opt=0 if quick else 2,
+            jit=True,
+            # With the large model constants are spilled and loaded again, often across cache
+            # lines; with the small one they are operands in memory.
+            codemodel=CODE_MODEL,
+            reloc=RELOCATION,
+        )
+        setattr(_machines, name, found)
+    return found
+
+
+def cross_machine(name: str) -> Any:
+    """A target machine for one of `KNOWN_TARGETS`; its code is looked at, not run."""
+    import llvmlite.binding as llvm
+
+    initialise()
+    cpu, features, _ = KNOWN_TARGETS[name]
+    triple = "x86_64-unknown-linux-gnu"
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    target = llvm.Target.from_triple(triple)
+    return target.create_target_machine(
+        cpu=cpu, features=features, opt=2, jit=True, codemodel=CODE_MODEL, reloc=RELOCATION
+    )
+
+
+@cache
+def _libraries() -> tuple[Any, ...]:
+    """The process's own symbols, then the mathematics library."""
+    found: list[Any] = [ctypes.CDLL(None)] if hasattr(ctypes, "CDLL") else []
+    if _needs_libm():
+        from ctypes.util import find_library  # which loads a good part of the standard library
+
+        name = find_library("m")
+        if name:
+            found.append(ctypes.CDLL(name))
+    return tuple(found)
+
+
+def _needs_libm() -> bool:
+    """Whether the process's own symbols lack the mathematics library."""
+    return not hasattr(ctypes.CDLL(None), "cbrtf")
+
+
+@cache
+def address_of(symbol: str) -> int | None:
+    """The address of a C library function, or None where this machine lacks it."""
+    for library in _libraries():
+        found = getattr(library, symbol, None)
+        if found is not None:
+            return ctypes.cast(found, ctypes.c_void_p).value
+    return None
+
+
+@cache
+def stream_bytes() -> int:
+    """Calls that touch more than this write past the caches: the last cache's size."""
+    try:
+        with open("/sys/devices/system/cpu/cpu0/cache/index3/size") as size:
+            return int(size.read().strip().rstrip("K")) << 10
+    except (OSError, ValueError):
+        return 32 << 20

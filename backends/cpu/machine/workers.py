@@ -1,0 +1,173 @@
+"""Worker threads in native code: parked on a futex, woken for one kernel, sharing its chunks.
+
+One team works at a time; a second caller that comes meanwhile runs alone. A caller that has done
+all chunks waits only for workers that have taken part: one that has not been scheduled yet is no
+longer wanted, so a busy machine costs no time slices. Each thread begins with chunks of its own
+share, the same in every call, whose operands may still lie in its cache; then it takes what is left
+of the others'. Where later chunks wait for earlier ones, all take them in order. Workers spin for
+some microseconds after a job (the next one often follows) and then sleep. A forked child starts
+without workers and makes its own when it needs them. Chunks are the same whatever the number of
+threads, so results are too. The code is in `team_code.py`.
+
+Some kernels wake a thread on its waker's own processor, virtual machines that pack their threads
+above all, and leave it in that queue for milliseconds while others idle. So a caller that nobody
+helped twice, or whose helper was on its processor, moves its workers to others of its own; they are
+bound to none (measured on two processors: of 60 samples of 4 ms, 45 had one thread's speed
+before, now 5).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import sys
+import threading
+from functools import cache
+from typing import Any
+
+from fuser import config
+from fuser.backends.cpu.machine import team_code
+from fuser.backends.cpu.machine.processors import machine_threads
+from fuser.backends.cpu.machine.team_code import MOST_WORKERS, ORDERED, TOGETHER
+from fuser.calling import native_call
+
+#: Elements of one chunk along the innermost loop; a multiple of every number of lanes.
+CHUNK = 1 << 14
+#: Rows of one chunk where strided operands are packed by tiles.
+TILED_ROWS = 64
+
+
+class Workers:
+    """A team of native threads."""
+
+    def __init__(self) -> None:
+        """Compile the team's code; threads start when they are first wanted."""
+        from fuser.backends.cpu.machine.native import load_forever
+
+        text = team_code.text(platform.machine())
+        exports = (
+            "worker", "team", "generation", "busy", "finished", "tasks", "spread",
+        )  # fmt: skip
+        self._places = load_forever(text, exports, quick=True)
+        integer, pointer = ctypes.c_int64, ctypes.c_void_p
+        self._team = ctypes.CFUNCTYPE(
+            ctypes.c_int32, pointer, ctypes.c_char_p, *[integer] * 6, ctypes.c_int32
+        )(self._places["team"])
+        self.team_address = self._places["team"]
+        self._started = 0
+        self._lock = threading.Lock()
+        self._create = ctypes.CDLL(None).pthread_create
+        self._create.argtypes = [pointer, pointer, pointer, pointer]
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forget)
+
+    def _forget(self) -> None:
+        """In a forked child: no workers exist, nothing is under way."""
+        self._started = 0
+        self._lock = threading.Lock()
+        native_call.bump_mode()
+        for name in ("busy", "finished"):
+            ctypes.c_int32.from_address(self._places[name]).value = 0
+        ctypes.memset(self._places["tasks"], 0, 4 * MOST_WORKERS)
+
+    def start(self, helpers: int) -> int:
+        """Have at least this many workers; returns how many there are."""
+        if self._started >= helpers:
+            return helpers
+        with self._lock:
+            generation = ctypes.c_uint32.from_address(self._places["generation"])
+            while self._started < helpers:
+                handle = ctypes.c_uint64(0)
+                start = (self._started + 1) << 32 | generation.value
+                failed = self._create(ctypes.byref(handle), None, self._places["worker"], start)
+                if failed:  # no more threads allowed: the ones there are will do
+                    break
+                self._started += 1
+        return min(self._started, helpers)
+
+    def tasks(self) -> list[int]:
+        """The kernel's numbers of workers that have begun."""
+        numbers = (ctypes.c_int32 * MOST_WORKERS).from_address(self._places["tasks"])
+        return [number for number in numbers if number]
+
+    def leave(self, processor: int) -> None:
+        """Move workers from a processor to others that the calling thread may use."""
+        ctypes.CFUNCTYPE(None, ctypes.c_int32)(self._places["spread"])(processor)
+
+    def run(
+        self,
+        function: int,
+        block: Any,
+        outer: int,
+        inner: int,
+        threads: int,
+        chunks: tuple[int, int] | None = None,
+        *,
+        ordered: bool = False,
+        together: bool = False,
+    ) -> int:
+        """Run a kernel function over its extent with several threads.
+
+        `chunks` are the rows and elements of one chunk, by default those of `chunking`; they are
+        taken in order if later ones wait for earlier ones, and some together where that is all one.
+
+        Each job has as many tickets as helpers, marked with its number: a worker that is late
+        finds none left, or another job's number.
+        """
+        helpers = self.start(min(threads - 1, MOST_WORKERS)) | (ORDERED if ordered else 0)
+        helpers |= TOGETHER if together else 0
+        ochunk, ichunk = chunks or chunking(outer, inner)
+        iparts = -(-inner // ichunk)
+        total = -(-outer // ochunk) * iparts
+        return int(
+            self._team(function, block, outer, inner, ochunk, ichunk, iparts, total, helpers)
+        )
+
+
+def chunking(
+    outer: int, inner: int, tiled: bool = False, chunk: int = CHUNK
+) -> tuple[int, int]:
+    """Rows and elements of one chunk: about `chunk` elements, whole rows where they are short.
+
+    Chunks of a nest that works in tiles are at least a tile high where there are enough rows.
+    """
+    if tiled and outer > 1 and inner > chunk // TILED_ROWS:
+        rows = min(outer, TILED_ROWS)
+        return rows, max(256, chunk // rows)
+    if inner >= chunk:
+        return 1, chunk
+    return max(1, chunk // max(inner, 1)), max(inner, 1)
+
+
+_made_lock = threading.Lock()
+
+
+@cache
+def supported() -> bool:
+    """Whether the platform has a futex; the team itself is compiled when it is first wanted."""
+    known = sys.platform == "linux" and platform.machine() in team_code.SYSCALLS
+    return known and all(hasattr(ctypes.CDLL(None), n) for n in ("syscall", "sched_getcpu"))
+
+
+@cache
+def _made() -> Workers | None:
+    """The process's team, or None where the platform has no futex."""
+    return Workers() if supported() else None
+
+
+def workers() -> Workers | None:
+    """The process's team; None where there is none."""
+    with _made_lock:
+        return _made()
+
+
+def thread_count() -> int:
+    """Threads that kernels may use: set_num_threads, FUSER_NUM_THREADS, OMP_NUM_THREADS, all."""
+    wanted = config.current().num_threads
+    if wanted is not None:
+        return wanted
+    limit = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
+    if limit.isdigit() and int(limit) > 0:
+        return min(int(limit), machine_threads())
+    return machine_threads()

@@ -1,0 +1,342 @@
+"""Forms of one reducing nest, chosen by lengths: which one, and how its work is cut."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from fuser.backends.cpu.body import Module
+from fuser.backends.cpu.costs import Extent
+from fuser.backends.cpu.machine.target import stream_bytes
+from fuser.backends.cpu.reducing import (
+    across,
+    grouped_rows,
+    long_parts,
+    long_rows,
+    packed_rows,
+    split_totals,
+    totals,
+)
+from fuser.backends.cpu.reducing.column_reduction import PADDING, TILE, ColumnReduction
+from fuser.backends.cpu.reducing.column_tiles import TiledColumns, can_be_tiled
+from fuser.backends.cpu.reducing.reduction_stages import Stages
+from fuser.backends.cpu.reducing.row_parts import JoinedParts
+from fuser.backends.cpu.reducing.row_places import RowPlaces
+from fuser.codegen import LoopNest
+from fuser.planning.passes import ROW_CACHE_BYTES
+from fuser.records import changed
+from fuser.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
+
+#: Elements of one chunk of work.
+CHUNK = 1 << 14
+#: Columns of one chunk, at least: whole vectors; short chunks cost more than an uneven end.
+COLUMNS = 256
+#: Chunks that keep many threads busy; with fewer, rows and columns are computed in parts.
+JOBS = 16
+#: Elements of one part, at least, fewer where they have so many bytes; parts of one row, at most.
+PART, PART_BYTES, PARTS = 1 << 16, 1 << 18, 64
+#: Bytes of operands of one part of a row that is longer than the cache.
+LONG_PART_BYTES = 1 << 18
+#: Rows are cut at multiples of this many elements.
+CUT = 1 << 12
+#: Words of partial results that an argument block may hold.
+SCRATCH_WORDS = 1024
+#: With so many elements columns are cut into tiles and those into parts, for the memory's sake;
+#: then there may be a word for so many elements.
+TILED_ELEMENTS, WORD_ELEMENTS = 1 << 22, 256
+#: With fewer elements parts of whole rows have at most so many words, which the native entry
+#: holds, and one for so many elements: each is written, read and joined.
+FEW_WORDS, FEW_WORD_ELEMENTS = 7 << 10, 300
+#: Places are counted in 32 bits within one part.
+LONGEST_PLACES = 1 << 30
+#: Rows of at most this many elements are computed side by side: where each element is picked up
+#: once, and where that happens for each stage.
+SHORT_ONCE, SHORT = 32, 16
+#: So few columns are computed one after another, where there are many elements.
+NARROW = 4
+
+
+def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain") -> None:
+    """Append the function of one reducing nest to a module.
+
+    Args:
+        module: where.
+        nest: what.
+        name: the function's.
+        form: "plain", "split", "beside": rows as columns, where they are short; "packed": these
+            from scratch memory; "grouped": some rows at a time; "joined split": parts that nobody
+            waits for; "long split": rows that are longer than the cache; with "along": columns as
+            rows, where there are few beside each other.
+    """
+    if nest.totals:
+        _emit_totals(module, nest, name, form)
+        return
+    split = form.endswith("split")
+    if form.startswith("along") and can_run_along(nest):
+        nest = _lengthwise(nest)
+    if form.endswith("long split") and long_rows.find(nest) is not None:
+        long_rows.LongRow(module, nest, name).emit()
+    elif form == "packed" and can_lie_beside(nest) and packed_rows.can_be_packed(_turned(nest)):
+        packed_rows.emit_packed(module, _turned(nest), name)
+    elif form == "grouped" and grouped_rows.can_be_grouped(nest):
+        grouped_rows.GroupedRows(module, nest, name).emit()
+    elif form == "beside" and can_lie_beside(nest):
+        ColumnReduction(module, _turned(nest), name, split=False, narrow=True).emit()
+    elif form.endswith("joined split") and can_be_joined(nest):
+        JoinedParts(module, nest, name, split=True).emit()
+    elif nest.strategy == "row":
+        RowPlaces(module, nest, name, split=split).emit()
+    elif can_be_tiled(nest):
+        TiledColumns(module, nest, name, split=split).emit()
+    else:
+        ColumnReduction(module, nest, name, split=split).emit()
+
+
+def _emit_totals(module: Module, nest: LoopNest, name: str, form: str) -> None:
+    """Append the function of a nest with totals."""
+    if nest.across:
+        across.RowsAcross(module, nest, name).emit()
+    elif form == "beside" and can_lie_beside(nest):
+        totals.ColumnTotals(module, _turned(nest), name).emit()
+    elif form == "long split" and long_rows.find(nest) is not None:
+        long_rows.LongRow(module, nest, name).emit()
+    elif form == "split" and nest.strategy == "row":
+        split_totals.SplitTotals(module, nest, name, split=True).emit()
+    elif nest.strategy == "row":
+        totals.RowTotals(module, nest, name).emit()
+    else:
+        totals.ColumnTotals(module, nest, name).emit()
+
+
+def can_lie_beside(nest: LoopNest) -> bool:
+    """Whether rows of a nest can be computed side by side."""
+    return nest.strategy == "row" and nest.reduced == 1 and nest.rank > 1
+
+
+def _turned(nest: LoopNest) -> LoopNest:
+    """A row nest as a column nest: the loop beside the reduced one becomes innermost."""
+
+    def turned(desc: TensorDesc) -> TensorDesc:
+        steady = desc.access == INVARIANT
+        return TensorDesc(desc.dtype, desc.beside, steady, counted=desc.counted)
+
+    return changed(
+        nest,
+        strategy="column",
+        loads=tuple(turned(desc) for desc in nest.loads),
+        stores=tuple((number, turned(desc)) for number, desc in nest.stores),
+    )
+
+
+def can_be_joined(nest: LoopNest) -> bool:
+    """Whether whoever finishes a row's last part can do all that is left."""
+    stages = Stages(nest)
+    once = nest.strategy == "row" and len(stages.loops) == 1 and stages.final == 1
+    return once and not nest.totals
+
+
+def can_run_along(nest: LoopNest) -> bool:
+    """Whether columns of a nest can be computed one after another."""
+    return nest.strategy == "column" and nest.reduced == 1
+
+
+def _lengthwise(nest: LoopNest) -> LoopNest:
+    """A column nest as a row nest: the reduced loop becomes innermost."""
+
+    def along(desc: TensorDesc) -> TensorDesc:
+        access = INVARIANT if desc.steady else STRIDED
+        return TensorDesc(desc.dtype, access, counted=desc.counted)
+
+    return changed(
+        nest,
+        strategy="row",
+        loads=tuple(along(desc) for desc in nest.loads),
+        stores=tuple((number, along(desc)) for number, desc in nest.stores),
+    )
+
+
+def lay_out(
+    nest: LoopNest,
+    lengths: Sequence[int],
+    strides: Sequence[Sequence[int]] = (),
+    *,
+    waited: bool = False,
+    turns: int = 0,
+) -> tuple[list[int], Extent]:
+    """Choose a form for these lengths.
+
+    Args:
+        nest: what is computed.
+        lengths: of all loops.
+        strides: of loads, then of stores, in bytes; without them nothing is packed.
+        waited: whether something has to wait for all parts of a row.
+        turns: these are some rows of so many times as many, which one thread computes: never in
+            parts.
+
+    Returns:
+        Words after the strides, and how to run it.
+    """
+    column = nest.strategy == "column"
+    if nest.totals:
+        return _lay_totals_out(nest, lengths)
+    if strides and can_lie_beside(nest):
+        packed = packed_rows.extent_of(_turned(nest), lengths, strides)
+        if packed is not None:
+            return [], packed
+    kept = list(lengths[: nest.rank - nest.reduced])
+    inner = kept.pop() if column else 1
+    rows = math.prod(kept)
+    reduced = math.prod(lengths[nest.rank - nest.reduced :])
+    elements = rows * inner * reduced
+    total = elements * max(turns, 1)
+    if can_run_along(nest) and 0 < inner <= NARROW and total >= 2 * PART:
+        words, extent = lay_out(_lengthwise(nest), lengths, turns=turns)
+        if extent.form == "plain" or extent.form.endswith("split"):  # others are not emitted along
+            form = f"along {extent.form}".removesuffix(" plain")
+            return words, extent._replace(form=form)
+    fair = max(1, CHUNK // max(reduced, 1))
+    if can_lie_beside(nest) and reduced <= short_rows(nest):
+        return [], _beside(kept, reduced, elements)
+    if (grouped := grouped_rows.extent_of(nest, lengths, max(turns, 1))) is not None:
+        return [], grouped
+    wide = max(fair, min(TILE, inner // JOBS)) // COLUMNS * COLUMNS
+    if tiled := can_be_tiled(nest) and elements >= TILED_ELEMENTS:
+        wide = TILE
+    ochunk, ichunk = (1, max(COLUMNS, wide)) if column else (fair, 1)
+    if turns:
+        return [], Extent(rows, inner, elements, ochunk, ichunk)
+    length = lengths[nest.rank - nest.reduced]
+    parts, length = _parts(nest, rows, inner, length, elements, tiled=tiled)
+    if (cut := _long(nest, rows, reduced)) is not None:
+        return cut[0], Extent(cut[1], 1, elements, 1, 1, "long split")
+    few = _few_parts(nest, rows, inner, elements) if column and not tiled else 1
+    if few > 1:
+        whole = lengths[nest.rank - nest.reduced]
+        length = -(-whole // few)
+        parts, ichunk = -(-whole // length), inner
+    if parts < 2:
+        return [], Extent(rows, inner, elements, ochunk, ichunk)
+    stages = Stages(nest)
+    loops, slots = len(stages.loops), stages.slots(column=column)
+    scratch = rows * loops + rows * slots * parts * _width(nest, inner)
+    words = [parts, length, scratch, *[0] * scratch]
+    if not waited and can_be_joined(nest):
+        return words, Extent(rows * parts, inner, elements, 1, ichunk, "joined split")
+    items = rows * (parts * loops + int(stages.final == loops))
+    return words, Extent(items, inner, elements, 1, ichunk, "split")
+
+
+def _lay_totals_out(nest: LoopNest, lengths: Sequence[int]) -> tuple[list[int], Extent]:
+    """Choose a form for a nest with totals: few, long rows are computed in parts."""
+    rows = math.prod(lengths[: nest.rank - nest.reduced])
+    if nest.across:
+        return across.lay_out(nest, lengths)
+    if nest.strategy == "row":
+        words, extent = lay_out(nest.without_totals, lengths, waited=True)
+        if extent.form in ("split", "long split"):
+            notes = split_totals.note_words(nest, rows)
+            words[2] += notes
+            return [*words, *[0] * notes], extent
+    reduced = math.prod(lengths[nest.rank - nest.reduced :])
+    short = can_lie_beside(nest) and reduced <= short_rows(nest)
+    return totals.lay_out(nest, lengths, beside=short)
+
+
+def _long(nest: LoopNest, rows: int, reduced: int) -> tuple[list[int], int] | None:
+    """Words and items of rows that are longer than the cache; None where they are not.
+
+    Args:
+        nest: what is computed.
+        rows: how many.
+        reduced: elements of a row.
+    """
+    if nest.strategy != "row" or nest.reduced != 1:
+        return None
+    element_bytes = sum(np.dtype(d.dtype).itemsize for d in nest.loads if d.access != INVARIANT)
+    if not rows or element_bytes * reduced <= ROW_CACHE_BYTES or reduced < 2 * PART:
+        return None
+    if (merged := long_rows.find(nest)) is None:
+        return None
+    most = max(1, LONG_PART_BYTES // max(element_bytes, 1) // CUT) * CUT
+    count = -(-reduced // most)
+    part = -(-reduced // (count * CUT)) * CUT
+    count = -(-reduced // part)
+    scratch = long_parts.Room(nest, merged).words(rows, count)
+    items = rows * count * (2 if Stages(nest).ends_with_stores else 1)
+    stored = [d for _, d in nest.stores if d.access == CONTIGUOUS]
+    past = rows * reduced * sum(np.dtype(d.dtype).itemsize for d in stored) >= stream_bytes()
+    return [count, part, scratch, int(past), *[0] * (scratch - 1)], items
+
+
+def longest_whole(nest: LoopNest) -> int:
+    """The most elements of a nest that is never computed in parts."""
+    return 2 * (totals.BLOCK_ELEMENTS if nest.totals else PART) - 1
+
+
+def short_rows(nest: LoopNest) -> int:
+    """The longest rows that are computed side by side."""
+    return SHORT_ONCE if len(Stages(nest).loops) == 1 else SHORT
+
+
+def _beside(kept: list[int], reduced: int, elements: int) -> Extent:
+    """Short rows: the last kept loop is the innermost one."""
+    outer, inner = math.prod(kept[:-1]), kept[-1]
+    fair = max(1, CHUNK // max(reduced, 1))
+    ichunk = max(COLUMNS, fair // COLUMNS * COLUMNS)
+    ochunk = 1 if inner > ichunk else max(1, fair // max(inner, 1))
+    return Extent(outer, inner, elements, ochunk, ichunk, "beside")
+
+
+def _width(nest: LoopNest, inner: int) -> int:
+    """Words that one partial result of one part takes."""
+    if nest.strategy != "column":
+        return 1
+    return -(-(inner + PADDING) * Stages(nest).slot_bytes // 8)
+
+
+def _part(nest: LoopNest) -> int:
+    """Elements of one part of a row or column, at least."""
+    if nest.strategy == "column":
+        return PART
+    loads = [np.dtype(desc.dtype).itemsize for desc in nest.loads if desc.access == CONTIGUOUS]
+    return min(PART, PART_BYTES // max(1, sum(loads)))
+
+
+def _few_parts(nest: LoopNest, rows: int, inner: int, elements: int) -> int:
+    """Parts of whole rows, where threads would share these otherwise: 1, 2, 4 ….
+
+    Where two threads write parts of each row, their prefetchers take lines from each other.
+    """
+    if not can_be_tiled(nest) or not rows or not COLUMNS < inner <= TILE:
+        return 1
+    stages = Stages(nest)
+    words = max(1, rows * stages.slots(column=True) * _width(nest, inner))  # of one part
+    room = (FEW_WORDS - rows * len(stages.loops)) // words
+    worth = FEW_WORD_ELEMENTS // 2 if stages.ends_with_stores else FEW_WORD_ELEMENTS
+    wanted = round(elements / max(rows * 2 * PART, worth * words))
+    return 1 << max(0, min(wanted, room, JOBS).bit_length() - 1)
+
+
+def _parts(
+    nest: LoopNest, rows: int, inner: int, length: int, elements: int, *, tiled: bool
+) -> tuple[int, int]:
+    """How many parts the outermost reduced loop is cut into, and their length."""
+    jobs = rows * -(-inner // (TILE if tiled else COLUMNS))
+    places = any(i.op.startswith("arg") for i in nest.body)
+    least = -(-length // LONGEST_PLACES) if places else 1
+    if jobs >= JOBS or not rows or not inner:
+        wanted = least
+    else:
+        stages = Stages(nest)
+        slots = stages.slots(column=nest.strategy == "column")
+        words = max(1, rows * slots * _width(nest, inner))  # of one part
+        most = elements // WORD_ELEMENTS if tiled else SCRATCH_WORDS
+        room = (most - rows * len(stages.loops)) // words
+        wanted = max(least, min(elements // _part(nest) // jobs, PARTS // jobs, room))
+    if wanted < 2:
+        return 1, length
+    cut = CUT if nest.strategy == "row" and nest.reduced == 1 else 1
+    part = -(-length // (wanted * cut)) * cut
+    return -(-length // part), part

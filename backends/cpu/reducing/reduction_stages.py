@@ -1,0 +1,232 @@
+"""What belongs where in a loop nest that reduces: levels and stages of its values."""
+
+from __future__ import annotations
+
+from fuser.backends.cpu.body import BITS
+from fuser.backends.cpu.reducing.accumulators import Accumulator
+from fuser.codegen import LoopNest
+from fuser.ops import TABLE
+from fuser.planning.passes import classify
+from fuser.specs import CONTIGUOUS, INVARIANT, TensorDesc
+
+#: Cost of a body in light operations, and the native vectors that it takes at a time.
+ROW_UNROLL = ((6, 4), (24, 2))
+COLUMN_UNROLL = ((60, 4),)
+#: Native registers that running values may take.
+RUNNING_REGISTERS = 16
+
+
+def native_lanes(nest: LoopNest, vector_bytes: int) -> int:
+    """Elements of one native vector of the widest value that is computed with."""
+    return max(1, vector_bytes // max(nest.itemsize, 4))
+
+
+def unrolled(nest: LoopNest, steps: tuple[tuple[int, int], ...]) -> int:
+    """How many native vectors the body takes at a time; one where elements are picked."""
+    if any(desc.picked for desc in nest.loads):
+        return 1
+    cost = Stages(nest).cost
+    wide = next((vectors for limit, vectors in steps if cost <= limit), 1)
+    parts = sum(1 + i.op.startswith("arg") for i in nest.body if TABLE[i.op].reduction)
+    while wide > 1 and wide * parts > RUNNING_REGISTERS:
+        wide //= 2
+    return wide
+
+
+class Stages:
+    """Levels (0 a call, 1 a result, 2 an element) and stages of a nest's values."""
+
+    def __init__(self, nest: LoopNest) -> None:
+        """Classify every value but totals."""
+        self.nest = nest = nest.without_totals
+        self.first = nest.value_count - len(nest.body)
+        self.steady = [k for k, desc in enumerate(nest.loads) if self._steady(desc)]
+        """Loads that stay the same along the reduced loops."""
+        self.levels, self._stages = classify(nest, self.steady)
+        self.last = max(self._with_loops(), default=0)
+        self.loops = sorted(set(self._with_loops()) | {0})
+        self.final = len(self.loops) - (0 if self.reductions_of(self.last) else 1)
+        """The number of the step, counted from 0, that makes the stores of results."""
+        self.kept: dict[int, tuple[int, int]] = {}
+        """Costly values that one stage leaves for a later one where the latter's store goes:
+        value -> (stage that computes it, place of the store)."""
+        self._find_kept()
+
+    def _steady(self, desc: TensorDesc) -> bool:
+        """Whether an operand stays the same along the reduced loops."""
+        if self.nest.strategy == "row" and self.nest.reduced == 1:
+            return desc.access == INVARIANT
+        return desc.steady
+
+    def _with_loops(self) -> list[int]:
+        """Stages whose reductions or stores need every element."""
+        found = [
+            self._stages[self.first + place] - 1
+            for place, instruction in enumerate(self.nest.body)
+            if TABLE[instruction.op].reduction
+        ]
+        found += [
+            self._stages[number]
+            for place, (number, _) in enumerate(self.nest.stores)
+            if self.store_level(place) == 2
+        ]
+        return found
+
+    def reductions_of(self, stage: int) -> list[Accumulator]:
+        """The reductions that the loop of a stage computes."""
+        found = []
+        for place, instruction in enumerate(self.nest.body):
+            number = self.first + place
+            if TABLE[instruction.op].reduction and self._stages[number] == stage + 1:
+                operand = instruction.operands[0]
+                found.append(
+                    Accumulator(number, instruction.op, instruction.operand_dtype, operand)
+                )
+        return found
+
+    def stores_of(self, stage: int) -> list[int]:
+        """Places of the stores that the loop of a stage makes."""
+        return [
+            place
+            for place, (number, _) in enumerate(self.nest.stores)
+            if self.store_level(place) == 2 and self._stages[number] == stage
+        ]
+
+    def store_level(self, place: int) -> int:
+        """Whether a store writes every element (2) or every result (1)."""
+        return 1 if self._steady(self.nest.stores[place][1]) else 2
+
+    def is_plain_result(self, number: int, stage: int) -> bool:
+        """Whether a value of a result's shape, no reduction, is computable after a stage."""
+        op = TABLE[self.nest.body[number - self.first].op]
+        return self.levels[number] < 2 and not op.reduction and self._stages[number] == stage
+
+    def is_kept(self, number: int, stage: int) -> bool:
+        """Whether a stage reads a value back that an earlier one left."""
+        return number in self.kept and self.kept[number][0] < stage
+
+    def left_by(self, stage: int) -> list[tuple[int, int]]:
+        """Values that a stage leaves for later ones, and the places of the stores."""
+        return [(n, place) for n, (made, place) in self.kept.items() if made == stage]
+
+    def wanted_by(self, stage: int) -> list[int]:
+        """Values that a stage reduces or stores."""
+        reduced = [accumulator.operand for accumulator in self.reductions_of(stage)]
+        return reduced + [self.nest.stores[place][0] for place in self.stores_of(stage)]
+
+    def needed(self, stage: int) -> list[int]:
+        """Elements' values that a stage computes, loads or reads back, in order."""
+        found: set[int] = set()
+        stack = self.wanted_by(stage)
+        while stack:
+            number = stack.pop()
+            if self.levels[number] < 2 or number in found:
+                continue
+            found.add(number)
+            if number >= self.first and not self.is_kept(number, stage):
+                stack.extend(self.nest.body[number - self.first].operands)
+        return sorted(found)
+
+    @property
+    def cost(self) -> int:
+        """The work of one element in the most costly stage, in light operations."""
+        return max(
+            sum(self._cost(number) for number in self.computed(stage)) for stage in self.loops
+        )
+
+    def computed(self, stage: int) -> list[int]:
+        """Elements' values that a stage computes, neither loaded nor read back."""
+        return [
+            number
+            for number in self.needed(stage)
+            if number >= self.first and not self.is_kept(number, stage)
+        ]
+
+    def _cost(self, number: int) -> int:
+        return 9 if TABLE[self.nest.body[number - self.first].op].heavy else 1
+
+    @property
+    def ends_with_stores(self) -> bool:
+        """Whether the last stage computes elements from results, and reduces nothing."""
+        return len(self.loops) > 1 and not self.reductions_of(self.last)
+
+    def edge(self, stage: int) -> list[int]:
+        """Values of a result's shape that a stage needs for its elements."""
+        wanted = self.wanted_by(stage)
+        for number in self.needed(stage):
+            if number >= self.first:
+                wanted.extend(self.nest.body[number - self.first].operands)
+        return sorted({number for number in wanted if self.levels[number] == 1})
+
+    def _find_kept(self) -> None:
+        """Find costly values of one stage that only the last stage needs again.
+
+        They are left where the last stage stores, if that lies like them in memory and if the
+        last stage needs no element of an operand, which might be the same memory. Not so in
+        columns: memory is written row by row, once all results are there.
+        """
+        stores = self.stores_of(self.last)
+        if len(stores) != 1 or not self.ends_with_stores or self.nest.strategy == "column":
+            return
+        (place,) = stores
+        result, desc = self.nest.stores[place]
+        border, loads = self._border(result)
+        costly = [number for number in border if self._is_costly(number)]
+        if loads or len(border) != 1 or not costly or desc.access != CONTIGUOUS:
+            return
+        (number,) = costly
+        dtype = self.nest.dtype_of(number)
+        made = next((s for s in self.loops[:-1] if number in self.needed(s)), None)
+        if made == self.loops[-2] and dtype == desc.dtype and dtype in ("float32", "float64"):
+            self.kept[number] = (made, place)
+
+    def _border(self, result: int) -> tuple[list[int], list[int]]:
+        """Values of earlier stages, and loads, that the last stage needs for a result."""
+        border: list[int] = []
+        loads: list[int] = []
+        stack, seen = [result], set()
+        while stack:
+            number = stack.pop()
+            if self.levels[number] < 2 or number in seen:
+                continue
+            seen.add(number)
+            if number < self.first:
+                loads.append(number)
+            elif self._stages[number] < self.last:
+                border.append(number)
+            else:
+                stack.extend(self.nest.body[number - self.first].operands)
+        return border, loads
+
+    def _is_costly(self, number: int) -> bool:
+        """Whether a value takes heavy operations on elements."""
+        stack, seen = [number], set()
+        while stack:
+            current = stack.pop()
+            if self.levels[current] < 2 or current in seen or current < self.first:
+                continue
+            seen.add(current)
+            instruction = self.nest.body[current - self.first]
+            if TABLE[instruction.op].heavy:
+                return True
+            stack.extend(instruction.operands)
+        return False
+
+    def first_slot(self, stage: int, column: bool) -> int:
+        """Partial results that stages before this one keep of one part."""
+        return sum(
+            len(accumulator.saved(column=column))
+            for before in self.loops
+            if before < stage
+            for accumulator in self.reductions_of(before)
+        )
+
+    @property
+    def slot_bytes(self) -> int:
+        """Bytes of the widest partial result that is kept of a column."""
+        kept = [a.saved(column=True) for stage in self.loops for a in self.reductions_of(stage)]
+        return max((BITS[scalar] // 8 for scalars in kept for scalar in scalars), default=1) or 1
+
+    def slots(self, *, column: bool) -> int:
+        """Partial results that all stages keep of one part."""
+        return self.first_slot(self.last + 1, column)

@@ -1,0 +1,268 @@
+"""Places of extremes in long rows: the extreme block by block first, its place at the end.
+
+A value and its place in each lane would cost two comparisons and two choices a vector. Here a
+vector costs one maximum, and half a comparison that notices NaN. After each block the lanes are
+compared with the best value so far; only where one is better, the block's number is noted, which
+happens ever more rarely along a row of random numbers. At last the place is searched from that
+block on: an earlier block has nothing as good, so what is found is the first place. The first
+NaN ends the row. The row's last vector ends with the row, and may overlap the one before it:
+what is met twice changes no extreme, and is found where it was met first.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from fuser.backends.cpu.body import BITS, Body, Value
+from fuser.backends.cpu.loops import begin_loop
+from fuser.backends.cpu.reducing import accumulators
+from fuser.backends.cpu.reducing.accumulators import Accumulator
+from fuser.backends.cpu.reducing.reduction_stages import ROW_UNROLL
+from fuser.backends.cpu.reducing.row_reduction import RowReduction
+
+#: Turns of the vector loop between two looks at what was found.
+BLOCK = 16
+#: Elements from which on a row is worth the jumps that the processor cannot foresee.
+LEAST = 3072
+#: Native vectors of a turn: a maximum takes as many cycles as this many loads.
+VECTORS = 4
+#: What is cheap enough to be computed twice in the block that has the extreme.
+LIGHT, _ = ROW_UNROLL[0]
+
+
+class _Found(NamedTuple):
+    """What a loop over vectors knows."""
+
+    extreme: Value
+    """Of each lane, NaN left out."""
+    ordered: list[Value]
+    """Lanes in which no NaN was met, for every two native vectors; none for integers."""
+
+
+class RowPlaces(RowReduction):
+    """Emits one nest by rows; the stages that give just one place by blocks."""
+
+    def _stage(self, stage: int, running: list[Accumulator]) -> None:
+        if not self._by_blocks(stage, running):
+            super()._stage(stage, running)
+            return
+        b, (accumulator,) = self.b, running
+        lanes = self._wide_lanes(stage)
+        short, long, done = b.label("short"), b.label("long"), b.label("found")
+        few = b.value(f"icmp ult i64 {self.counts[-1]}, {LEAST}", "i1", 1).text
+        b.line(f"br i1 {few}, label %{short}, label %{long}")
+        b.start(short)
+        super()._stage(stage, running)
+        parts, after_short = accumulator.parts, b.block
+        b.line(f"br label %{done}")
+        b.start(long)
+        narrow, self.lanes = self.lanes, lanes
+        found = self._place(stage, accumulator)
+        self.lanes = narrow
+        after_long = b.block
+        b.line(f"br label %{done}")
+        b.start(done)
+        accumulator.parts = [
+            _joined(b, (one, after_short), (other, after_long))
+            for one, other in zip(parts, found, strict=True)
+        ]
+
+    def _place(self, stage: int, accumulator: Accumulator) -> list[Value]:
+        """The extreme of a long row and its first place."""
+        up = self.number(f"add i64 {self.counts[-1]}, {self.lanes - 1}")
+        self.turns = self.number(f"udiv i64 {up}, {self.lanes}")
+        self.latest = self.number(f"sub i64 {self.counts[-1]}, {self.lanes}")
+        best, turn = self._best(stage, accumulator)
+        place = self._search(stage, accumulator, best, turn)
+        return [best, self.b.op("add", place, Value(self.begin, "i64", 1))]
+
+    def _wide_lanes(self, stage: int) -> int:
+        """Elements of a turn; places are wider than many elements, but there is one a row."""
+        names = [self.nest.dtype_of(number) for number in self.stages.needed(stage)]
+        size = max([4, *(np.dtype(name).itemsize for name in names)])
+        return VECTORS * max(1, self.module.features.vector_bytes // size)
+
+    def _by_blocks(self, stage: int, running: list[Accumulator]) -> bool:
+        """Whether a stage does nothing but find one place among cheap elements."""
+        stages = self.stages
+        if len(running) != 1 or not running[0].places or running[0].register == "i1":
+            return False
+        if stages.stores_of(stage) or stages.left_by(stage) or self.nest.reduced != 1:
+            return False
+        return stages.cost <= LIGHT and self.lanes > self.native
+
+    def _elements(
+        self, stage: int, accumulator: Accumulator, turn: str
+    ) -> tuple[str, Value]:
+        """Where a turn's vector begins, and what the reduction takes in."""
+        done = self.number(f"mul i64 {turn}, {self.lanes}")
+        done = self._less(done, self.latest)
+        (value,) = self._operands_of(stage, [accumulator], self.tops, done, None)
+        return done, value
+
+    def _less(self, one: str, other: str) -> str:
+        """The smaller number."""
+        less = self.b.value(f"icmp ult i64 {one}, {other}", "i1", 1).text
+        return self.number(f"select i1 {less}, i64 {one}, i64 {other}")
+
+    def _better(self, accumulator: Accumulator, new: Value, old: Value) -> Value:
+        """Whether a value is more extreme; a NaN is not."""
+        sign = "gt" if accumulator.op == "argmax" else "lt"
+        kind = {"f": "fcmp o", "i": "icmp s", "u": "icmp u"}[accumulator.dtype[0]]
+        return self.b.compare(f"{kind}{sign}", new, old)
+
+    def _extreme(self, accumulator: Accumulator, new: Value, old: Value) -> Value:
+        """The more extreme one; the old one where the new one is NaN: one instruction."""
+        return self.b.select(self._better(accumulator, new, old), new, old)
+
+    # -- the best value, and the block that has it ------------------------------------------
+
+    def _best(self, stage: int, accumulator: Accumulator) -> tuple[Value, str]:
+        """The extreme of the row, and the turn with which its block begins."""
+        b = self.b
+        up = self.number(f"add i64 {self.turns}, {BLOCK - 1}")
+        outer = begin_loop(b, "0", self.number(f"udiv i64 {up}, {BLOCK}"))
+        extreme = outer.carry(accumulators.start(b, accumulator, self.lanes)[0])
+        best = outer.carry(accumulators.start(b, accumulator, 1)[0])
+        turn = outer.carry(Value("0", "i64", 1))
+        begin = self.number(f"mul i64 {outer.index}, {BLOCK}")
+        found = self._block(stage, accumulator, begin, extreme)
+        few = accumulators.halved(
+            b, found.extreme, lambda x, y: self._extreme(accumulator, x, y),
+            self._native_lanes(accumulator),
+        )  # fmt: skip
+        hit = self._better(accumulator, few, b.splat(best, few.lanes))
+        unordered = self._unordered(found.ordered)
+        if unordered is not None:
+            hit = b.op("or", hit, unordered)
+        some = b.any(hit).text
+        before, rare, onward = b.block, b.label("better"), b.label("onward")
+        b.line(f"br i1 {some}, label %{rare}, label %{onward}")
+        b.start(rare)
+        number = b.label("number")
+        if unordered is not None:
+            nan = b.label("nan")
+            b.line(f"br i1 {b.any(unordered).text}, label %{nan}, label %{number}")
+        else:
+            b.line(f"br label %{number}")
+        b.start(number)
+        new = accumulators.halved(b, few, lambda x, y: self._extreme(accumulator, x, y))
+        b.line(f"br label %{onward}")
+        b.start(onward)
+        best = _joined(b, (best, before), (new, number))
+        turn = _joined(b, (turn, before), (Value(begin, "i64", 1), number))
+        outer.end([found.extreme, best, turn])
+        _, best, turn = outer.results
+        if unordered is None:
+            return best, turn.text
+        searched, done = b.label("searched"), b.block
+        b.line(f"br label %{searched}")
+        b.start(nan)
+        b.line(f"br label %{searched}")
+        b.start(searched)
+        best = _joined(b, (best, done), (b.fconst(best, float("nan")), nan))
+        return best, _joined(b, (turn, done), (Value(begin, "i64", 1), nan)).text
+
+    def _block(
+        self, stage: int, accumulator: Accumulator, begin: str, extreme: Value
+    ) -> _Found:
+        """The vectors of one block."""
+        end = self._less(self.number(f"add i64 {begin}, {BLOCK}"), self.turns)
+        loop = begin_loop(self.b, begin, end)
+        ordered = [loop.carry(truth) for truth in self._no_nan(accumulator)]
+        found = _Found(loop.carry(extreme), ordered)
+        _, value = self._elements(stage, accumulator, loop.index)
+        found = self._take(accumulator, value, found)
+        loop.end([*found.ordered, found.extreme])
+        *ordered, extreme = loop.results
+        return _Found(extreme, ordered)
+
+    def _no_nan(self, accumulator: Accumulator) -> list[Value]:
+        """No NaN in any lane yet, for every two native vectors."""
+        if "float" not in accumulator.dtype:
+            return []
+        scalar = self._truth(accumulator)
+        lanes = self._native_lanes(accumulator)
+        full = self.b.constant_bits(scalar, lanes, (1 << BITS[scalar]) - 1)
+        return [full] * (self.lanes // lanes // 2)
+
+    def _native_lanes(self, accumulator: Accumulator) -> int:
+        """Lanes of one native vector of values; a turn has at least two of them."""
+        size = max(BITS[accumulator.register] // 8, 1)
+        return min(max(1, self.b.features.vector_bytes // size), self.lanes // 2)
+
+    def _truth(self, accumulator: Accumulator) -> str:
+        """What a truth is kept in: a bit where there are registers of those."""
+        return "i1" if self.b.features.masked else f"i{BITS[accumulator.register]}"
+
+    def _take(self, accumulator: Accumulator, value: Value, found: _Found) -> _Found:
+        """One vector."""
+        b, native = self.b, self._native_lanes(accumulator)
+        ordered = []
+        for pair, old in enumerate(found.ordered):
+            first, second = (
+                accumulators.half(b, value, (2 * pair + k) * native, native) for k in (0, 1)
+            )
+            both = b.compare("fcmp ord", first, second)
+            if old.scalar != "i1":
+                both = b.cast("sext", both, old.scalar)
+            ordered.append(b.op("and", old, both))
+        return _Found(self._extreme(accumulator, value, found.extreme), ordered)
+
+    def _unordered(self, ordered: list[Value]) -> Value | None:
+        """Lanes in which a NaN was met."""
+        if not ordered:
+            return None
+        b, (all_, *others) = self.b, ordered
+        for other in others:
+            all_ = b.op("and", all_, other)
+        return b.compare("icmp eq", all_, b.constant_bits(all_.scalar, all_.lanes, 0))
+
+    # -- its place --------------------------------------------------------------------------
+
+    def _search(self, stage: int, accumulator: Accumulator, best: Value, turn: str) -> Value:
+        """The first place of a row's extreme, which is not before a turn; an i64."""
+        b, bits = self.b, f"i{self.lanes}"
+        wide = b.splat(best, self.lanes)
+        seek, look, onward, done = (b.label(n) for n in ("seek", "look", "onward", "placed"))
+        before, now = b.block, b.fresh()
+        b.line(f"br label %{seek}")
+        b.start(seek)
+        b.line(f"{now} = phi i64 [ {turn}, %{before} ], [ {now}.next, %{onward} ]")
+        # It is there, unless another thread changes the array meanwhile.
+        inside = b.value(f"icmp ult i64 {now}, {self.turns}", "i1", 1).text
+        b.line(f"br i1 {inside}, label %{look}, label %{done}")
+        b.start(look)
+        start, value = self._elements(stage, accumulator, now)
+        same = self._equal(value, wide)
+        found = b.value(f"bitcast {same.typed} to {bits}", bits, 1)
+        none = b.value(f"icmp eq {bits} {found.text}, 0", "i1", 1).text
+        looked = b.block
+        b.line(f"br i1 {none}, label %{onward}, label %{done}")
+        b.start(onward)
+        b.line(f"{now}.next = add i64 {now}, 1")
+        b.line(f"br label %{seek}")
+        b.start(done)
+        first = _joined(b, (Value("0", "i64", 1), seek), (Value(start, "i64", 1), looked))
+        lane = _joined(b, (Value("1", bits, 1), seek), (found, looked))
+        lane = b.intrinsic("llvm.cttz", lane, immediates=("i1 false",))
+        if bits != "i64":
+            lane = b.cast("zext", lane, "i64")
+        return b.op("add", first, lane)
+
+    def _equal(self, value: Value, best: Value) -> Value:
+        """Where the extreme is; where it is NaN, there is none before the first NaN."""
+        b = self.b
+        if value.scalar not in ("float", "double"):
+            return b.compare("icmp eq", value, best)
+        equal = b.compare("fcmp oeq", value, best)
+        return b.op("or", equal, b.compare("fcmp uno", value, value))
+
+
+def _joined(b: Body, one: tuple[Value, str], other: tuple[Value, str]) -> Value:
+    """A value that depends on the block that came before: (value, block) each."""
+    (value, before), (instead, after) = one, other
+    text = f"phi {value.type} [ {value.text}, %{before} ], [ {instead.text}, %{after} ]"
+    return b.value(text, value.scalar, value.lanes)

@@ -1,0 +1,249 @@
+"""Reductions whose innermost loop in memory is reduced: vectors of partial results of one row."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from fuser.backends.cpu import conversion
+from fuser.backends.cpu.body import Body, Module, Value
+from fuser.backends.cpu.division import is_served, is_shared, prepare
+from fuser.backends.cpu.loops import begin_loop
+from fuser.backends.cpu.reducing import accumulators
+from fuser.backends.cpu.reducing.accumulators import Accumulator
+from fuser.backends.cpu.reducing.emit_reduction import Reduction, deal
+from fuser.backends.cpu.reducing.reduction_stages import ROW_UNROLL, unrolled
+from fuser.backends.cpu.spelling import spell
+from fuser.backends.cpu.vector_memory import lane_mask, load_one
+from fuser.codegen import LoopNest
+from fuser.specs import CONTIGUOUS
+
+#: Vectors that are added plainly before their sum is added with its rounding error.
+BLOCK = 8
+
+
+class RowReduction(Reduction):
+    """Emits one nest by rows."""
+
+    def __init__(self, module: Module, nest: LoopNest, name: str, *, split: bool) -> None:
+        """Choose how many elements are computed at a time."""
+        super().__init__(module, nest, name, split=split)
+        vectors = unrolled(nest, ROW_UNROLL)
+        if is_served(module.features) and any(
+            is_shared(instruction, self.stages.levels) for instruction in self.nest.body
+        ):
+            vectors = min(vectors, 2)  # a quotient's steps take registers
+        self.lanes = self.native * vectors
+
+    def _results_of(self, place: str) -> None:
+        """All stages over one row."""
+        self.tops = self.rows
+        self._count_vectors()
+        self._all_stages()
+
+    def _count_vectors(self) -> None:
+        """How many vectors a row has, and what is left over."""
+        b, lanes = self.b, self.lanes
+        self.vectors = self.number(f"udiv i64 {self.counts[-1]}, {lanes}")
+        self.rest = self.number(f"urem i64 {self.counts[-1]}, {lanes}")
+        self.mask = lane_mask(b, self.rest, lanes)
+        up = self.number(f"add i64 {self.vectors}, {BLOCK - 1}")
+        blocks = Value(self.number(f"udiv i64 {up}, {BLOCK}"), "i64", 1)
+        self.blocks_of_row = b.intrinsic("llvm.umax", blocks, Value("1", "i64", 1)).text
+
+    def _edge(self, k: int) -> Value:
+        return load_one(self.b, self.operands[k], self.rows[k])
+
+    def _store_result(self, k: int, number: int) -> None:
+        b = self.b
+        raw = conversion.to_memory(b, self.values[number], self.operands[k].dtype)
+        b.line(f"store {raw.typed}, ptr {self.rows[k]}, align 1")
+
+    def _slot(self, scalar: str, place: str) -> tuple[str, int]:
+        return self.number(f"shl i64 {place}, 3"), 1
+
+    def _amount(self) -> str:
+        return "1"
+
+    def _whole(self) -> str:
+        return "1"
+
+    def _stage(self, stage: int, running: list[Accumulator]) -> None:
+        """All reduced loops of one stage."""
+        self._take_row(stage, running)
+        for accumulator in running:
+            accumulator.parts = accumulators.combine_lanes(
+                self.b, accumulator, self.begin, keep_error=self.split
+            )
+
+    def _take_row(self, stage: int, running: list[Accumulator]) -> None:
+        """All reduced loops of one stage; leaves lanes of partial results."""
+        b = self.b
+        self._prepare_divisors(stage)
+        for accumulator in running:
+            accumulator.parts = accumulators.start(b, accumulator, self.lanes)
+            if accumulator.exact:
+                accumulator.parts = [accumulators.zero(b, accumulator, self.native)] * 2
+
+        def inside(tops: list[str]) -> None:
+            self._innermost(stage, running, tops)
+
+        self._nested(0, self.tops, running, inside, self.nest.reduced - 1)
+
+    def _prepare_divisors(self, stage: int) -> None:
+        """Look at what divides the elements of a stage, before its loops."""
+        self.divisors = {}
+        for number in self.stages.computed(stage) if is_served(self.module.features) else []:
+            instruction = self.nest.body[number - self.first]
+            if is_shared(instruction, self.stages.levels):
+                divisor = instruction.operands[1]
+                if divisor not in self.divisors:
+                    self.divisors[divisor] = prepare(self.b, self.values[divisor], self.lanes)
+
+    def _step(self, k: int) -> str:
+        """The stride between elements of a row, in bytes."""
+        desc = self.operands[k]
+        if desc.access == CONTIGUOUS:
+            return str(np.dtype(desc.dtype).itemsize)
+        return self.strides[k][-1]
+
+    def _operands_of(
+        self,
+        stage: int,
+        running: list[Accumulator],
+        tops: list[str],
+        done: str,
+        mask: Value | None,
+    ) -> list[Value]:
+        """Load, compute and store a vector after `done` elements; what accumulators take in."""
+        self.done = done
+
+        def address(k: int) -> str:
+            return self.moved(tops[k], self.number(f"mul i64 {done}, {self._step(k)}"))
+
+        return self._vector(stage, running, address, self._step, mask)
+
+    def _take_vector(
+        self,
+        stage: int,
+        running: list[Accumulator],
+        tops: list[str],
+        vector: str,
+        mask: Value | None = None,
+    ) -> None:
+        """One vector of a row."""
+        done = self.number(f"mul i64 {vector}, {self.lanes}")
+        operands = self._operands_of(stage, running, tops, done, mask)
+        for accumulator, value in zip(running, operands, strict=True):
+            index = self._index(accumulator, vector)
+            squared = self._squared(accumulator) is not None
+            accumulators.take(self.b, accumulator, value, mask, index, squared=squared)
+
+    def _innermost(self, stage: int, running: list[Accumulator], tops: list[str]) -> None:
+        """Whole vectors and what is left over.
+
+        What is left over comes last: memory is read from one end to the other, and of equal
+        values the first one's place counts.
+        """
+        b = self.b
+        if any(a.exact for a in running):
+            self._blocks(stage, running, tops)
+            return
+        loop = begin_loop(b, "0", self.vectors)
+        for accumulator in running:
+            accumulator.parts = [loop.carry(part) for part in accumulator.parts]
+        self._take_vector(stage, running, tops, loop.index)
+        loop.end([part for accumulator in running for part in accumulator.parts])
+        deal(loop.results, running)
+        some = b.value(f"icmp ne i64 {self.rest}, 0", "i1", 1).text
+        self._left_over(stage, running, tops, some)
+
+    def _left_over(
+        self, stage: int, running: list[Accumulator], tops: list[str], some: str
+    ) -> None:
+        """The elements after the last whole vector, if there are `some`."""
+        b = self.b
+        before, tail, join = b.block, b.label("tail"), b.label("join")
+        b.line(f"br i1 {some}, label %{tail}, label %{join}")
+        b.start(tail)
+        old = [list(a.parts) for a in running]
+        self._take_vector(stage, running, tops, self.vectors, self.mask)
+        after = b.block
+        b.line(f"br label %{join}")
+        b.start(join)
+        for accumulator, parts in zip(running, old, strict=True):
+            accumulator.parts = [
+                b.value(
+                    f"phi {new.type} [ {was.text}, %{before} ], [ {new.text}, %{after} ]",
+                    new.scalar,
+                    new.lanes,
+                )
+                for was, new in zip(parts, accumulator.parts, strict=True)
+            ]
+
+    def _blocks(self, stage: int, running: list[Accumulator], tops: list[str]) -> None:
+        """Sum blocks of vectors; add what a block comes to with its rounding errors."""
+        b = self.b
+        exact, others = [a for a in running if a.exact], [a for a in running if not a.exact]
+        ordered = [*exact, *others]
+        some = b.value(f"icmp ne i64 {self.rest}, 0", "i1", 1).text
+        outer = begin_loop(b, "0", self.blocks_of_row)
+        for accumulator in ordered:
+            accumulator.parts = [outer.carry(part) for part in accumulator.parts]
+        sums = [a.parts for a in exact]
+        begin = self.number(f"mul i64 {outer.index}, {BLOCK}")
+        ahead = Value(self.number(f"add i64 {begin}, {BLOCK}"), "i64", 1)
+        end = b.intrinsic("llvm.umin", ahead, Value(self.vectors, "i64", 1)).text
+        for accumulator in exact:
+            accumulator.parts = accumulators.start(b, accumulator, self.lanes)
+        inner = begin_loop(b, begin, end)
+        for accumulator in ordered:
+            accumulator.parts = [inner.carry(part) for part in accumulator.parts]
+        self._take_vector(stage, running, tops, inner.index)
+        inner.end([part for accumulator in ordered for part in accumulator.parts])
+        deal(inner.results, ordered)
+        last = b.value(f"icmp eq i64 {end}, {self.vectors}", "i1", 1).text
+        self._left_over(stage, running, tops, b.value(f"and i1 {last}, {some}", "i1", 1).text)
+        for accumulator in exact:
+            join = partial(joined, b, accumulator)
+            whole = accumulators.halved(b, accumulator.parts[0], join, self.native)
+            accumulator.parts = [whole]
+        self._add_blocks(outer.index, exact, sums)
+        outer.end([part for accumulator in ordered for part in accumulator.parts])
+        deal(outer.results, ordered)
+
+    def _add_blocks(
+        self, block: str, exact: list[Accumulator], sums: list[list[Value]]
+    ) -> None:
+        """Add the sums of one block to those of the blocks before; nothing to add to at first."""
+        b = self.b
+        first = [a.parts[0] for a in exact]
+        head = b.block
+        if self.nest.reduced == 1:
+            add, join = b.label("add"), b.label("added")
+            fresh = b.value(f"icmp eq i64 {block}, 0", "i1", 1).text
+            b.line(f"br i1 {fresh}, label %{join}, label %{add}")
+            b.start(add)
+        for accumulator, (high, low) in zip(exact, sums, strict=True):
+            total, error = accumulators.two_sum(b, high, accumulator.parts[0])
+            accumulator.parts = [total, b.op("fadd", low, error)]
+        if self.nest.reduced > 1:
+            return
+        b.line(f"br label %{join}")
+        b.start(join)
+        for accumulator, value, (_, low) in zip(exact, first, sums, strict=True):
+            accumulator.parts = [
+                b.value(
+                    f"phi {new.type} [ {was.text}, %{head} ], [ {new.text}, %{add} ]",
+                    new.scalar,
+                    new.lanes,
+                )
+                for was, new in zip([value, low], accumulator.parts, strict=True)
+            ]
+
+
+def joined(b: Body, accumulator: Accumulator, old: Value, new: Value) -> Value:
+    """Two partial results as one, rounded."""
+    name = accumulators.COMBINE[accumulator.op]
+    return spell(b, name, accumulator.dtype, [old, new])

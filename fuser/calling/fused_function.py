@@ -1,0 +1,523 @@
+"""The callable that `fuse` makes: finds what a call needs, runs it, or falls back."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from types import MethodType
+from typing import Any
+
+import numpy as np
+
+from fuser import counters, executor, fallback, timeline
+from fuser.backend import adopted_leaves, chosen, get_backend
+from fuser.calling import native_call, trees
+from fuser.calling.call_keys import parameter_names, signature
+from fuser.calling.outputs import check_hazards, check_target, given_buffers, result_of, targets_of
+from fuser.calling.ready import MISSED, READY_LIMIT, Writes, exact_key, make_ready, make_ready_out
+from fuser.calling.specialisation import Call, Specialisation, specialise
+from fuser.errors import ArgumentError, Reason, ShapeError, Unsupported
+from fuser.executor import CannotRun
+from fuser.fallback import module_of
+from fuser.partitioning.externs import CallFailed, PatternMiss
+from fuser.records import field, record
+from fuser.specs import KernelSpec
+from fuser.timeline import phase
+from fuser.tracing import captures, regions
+from fuser.tracing.effects import Surroundings, alone
+from fuser.tracing.known_errors import KnownErrors, Unready
+from fuser.tracing.purity import trace_purely
+from fuser.tracing.scalars import HostScalar
+from fuser.tracing.trace_result import OutView, Trace
+from fuser.tracing.traced_array import TracedArray
+
+MODES = ("fused", "unfused", "fallback")
+POLICIES = ("warn", "allow", "error")
+
+_OUT = {"out"}
+#: Backends that arrays lead to by themselves: later calls need not say which.
+_OWN_ARRAYS = (None, "", "cpu", "gpu")
+#: Value guards may make this many specialisations of one signature before it falls back.
+VALUE_LIMIT = 8
+#: Different signatures (dtypes, ranks, static values) that one function remembers.
+SIGNATURE_LIMIT = 512
+
+
+@record(frozen=False, slots=False, eq=False)
+class _Signature:
+    """What is known for one combination of dtypes, ranks and static values."""
+
+    found: list[Specialisation] = field(default_factory=list)
+    refused: Reason | None = None
+    refused_names: list[captures.NameGuard] = field(default_factory=list)
+    errors: KnownErrors = field(default_factory=KnownErrors)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def match(self, leaves: Sequence[Any], missed: Sequence[Specialisation]) -> Call | None:
+        """The call by the first specialisation that holds, but those that are known not to."""
+        calls = (known.match(leaves) for known in self.found if known not in missed)
+        return next((call for call in calls if call is not None), None)
+
+
+class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made at run time
+    """A function whose array operations run as fused kernels.
+
+    Called with NumPy arrays it runs on the CPU backend, with CuPy arrays on the GPU backend. It
+    gives what the plain function gives. `out=` takes an array, or a tuple of arrays for several
+    outputs, to write results into.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        backend: str | None = None,
+        mode: str = "fused",
+        fallback: str = "warn",
+        fastmath: bool = False,
+        errstate: bool = False,
+    ) -> None:
+        """See `fuser.fuse`."""
+        if mode not in MODES:
+            raise ArgumentError(f"mode is {mode!r}; use {', '.join(MODES)}")
+        if fallback not in POLICIES:
+            raise ArgumentError(f"fallback is {fallback!r}; use {', '.join(POLICIES)}")
+        if not callable(function):
+            raise ArgumentError(f"fuse takes a function, found {type(function).__name__}")
+        if backend:
+            get_backend(backend)  # an unknown name is an error here
+        functools.update_wrapper(self, function)
+        self.__wrapped__: Callable[..., Any] = function
+        self.backend = backend
+        self.mode = mode
+        self.fallback = fallback
+        self.fastmath = fastmath
+        self.errstate = errstate
+        self.fallbacks: list[Reason] = []
+        self._signatures: dict[Any, _Signature] = {}
+        self._keep: list[Any] = []
+        self._native: Any = None
+        self._ready: dict[Any, Any] = {}
+        self._latest: Any = None
+        self._latest_out: Any = None
+        self._takes_out = "out" not in parameter_names(function)
+        _all_functions.add(self)
+
+    def __repr__(self) -> str:
+        """The function's name and the mode."""
+        name = getattr(self.__wrapped__, "__qualname__", repr(self.__wrapped__))
+        return f"<fused function {name}, mode {self.mode}>"
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """Bind as a method does."""
+        return self if instance is None else MethodType(self, instance)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by reference where the name leads back here, else by the function."""
+        module = getattr(self, "__module__", None)
+        name = getattr(self, "__qualname__", "")
+        if module and _lookup(module, name) is self:
+            return _find, (module, name)
+        options = (self.backend, self.mode, self.fallback, self.fastmath, self.errstate)
+        return _make, (self.__wrapped__, options)
+
+    # -- calls ------------------------------------------------------------------------------
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the function, fused where it can be."""
+        if not kwargs:
+            if self._latest is not None:
+                result = self._latest.try_again(args)
+                if result is not MISSED:
+                    return result
+            key = exact_key(args)
+            ready = self._ready.get(key) if key is not None else None
+            if ready is not None and ready.holds():
+                if type(ready) is not Unready:
+                    result = ready.run(args)
+                    if result is not MISSED:
+                        return result
+                elif ready.refused is not None and self.fallback != "error":
+                    result = self.__wrapped__(*args)
+                    counters.add_soon(ready.counts)
+                    return result
+                else:
+                    ready.raise_known(args)
+        elif self._latest_out is not None and kwargs.keys() == _OUT:
+            result = self._latest_out.run(args, kwargs["out"])
+            if result is not MISSED:
+                return result
+        names = tuple(kwargs)
+        out = kwargs.pop("out", None) if self._takes_out and "out" in kwargs else None
+        structure, leaves = trees.flatten((args, kwargs))
+        if any(issubclass(type(leaf), (TracedArray, HostScalar)) for leaf in leaves):
+            return self.__wrapped__(*args, **kwargs)
+        if (taken := adopted_leaves(leaves)) is not leaves:
+            (args, kwargs), leaves = trees.unflatten(structure, taken), taken
+        try:
+            with chosen(self.backend):
+                call, result = self._find_and_run(structure, leaves, out)
+            if self.backend in _OWN_ARRAYS and not timeline.listening():
+                native = self._go_native(call, structure, leaves, names, out)
+                if not native and len(args) == len(leaves):
+                    self._get_ready(call, args, names, out)
+            return result
+        except (CannotRun, Unsupported) as error:
+            if not names and type(error) is CannotRun and error.lasting:
+                self._note(args, None, error.reason)
+            return self._fall_back(error.reason, args, kwargs, out)
+        except (ShapeError, OverflowError) as error:
+            if not names:
+                self._note(args, error, None)
+            raise
+
+    #: Where native entries send what they do not know.
+    _slow_call = __call__
+
+    def _note(
+        self, args: tuple[Any, ...], error: Exception | None, reason: Reason | None
+    ) -> None:
+        """Remember what exactly such calls lead to, so that they are not looked at again."""
+        key = exact_key(args)
+        if key is None or timeline.listening():
+            return
+        found = self._ready.get(key)
+        if found is None or not found.holds():
+            if len(self._ready) >= READY_LIMIT:
+                self._ready = {}
+            try:
+                found = Unready(captures.find_guards(self.__wrapped__, ()), reason)
+            except Unsupported:
+                return
+            self._ready[key] = found
+        if error is not None and type(found) is Unready:
+            found.keep(args, error)
+
+    def _get_ready(
+        self, call: Call, args: tuple[Any, ...], names: tuple[str, ...], out: Any
+    ) -> None:
+        """Remember how calls with exactly these shapes and strides run."""
+        key = exact_key(args if out is None else (*args, out))
+        if key is None or (names and out is None):
+            return
+        if len(self._ready) >= READY_LIMIT:
+            self._ready = {}
+        if out is not None:
+            if ("out", key) not in self._ready:
+                self._ready["out", key] = make_ready_out(call, out)
+            self._latest_out = self._ready["out", key]
+            return
+        made = make_ready(call)
+        if made is not None:
+            self._ready[key] = made
+            self._latest = made if made.knows_its_arguments else None
+
+    def _go_native(
+        self,
+        call: Call,
+        structure: Any,
+        leaves: Sequence[Any],
+        names: tuple[str, ...],
+        out: Any,
+    ) -> bool:
+        """Have the backend serve calls like this one without Python; whether it will."""
+        if self._native is not None and self._native.stale():
+            self._native.renew()
+        spec = call.specialisation.spec
+        if not _NATIVE or not isinstance(spec, KernelSpec):
+            return False
+        if out is None and "out" in names and self._takes_out:
+            return False
+        given = given_buffers(out)
+        direct: Mapping[int, Any] = {}
+        if call.specialisation.trace.writes:
+            if given:
+                return False
+            direct = Writes(call).targets
+            given = {f"o{place}": target for place, target in direct.items()}
+        launch = executor.known_launch(spec, call.arrays, given)
+        if launch is None:
+            return False
+        arrays = {**call.arrays, **given}
+        served = native_call.ServedCall(
+            call.specialisation, launch, arrays, call.sizes, leaves, names, out, structure,
+            frozenset(direct),
+        )  # fmt: skip
+        return launch.backend.install_entry(self, served)
+
+    def _find_and_run(self, structure: Any, leaves: list[Any], out: Any) -> tuple[Call, Any]:
+        """Run the first specialisation that holds; some only know when they run.
+
+        Raises:
+            CannotRun, Unsupported: the function cannot be fused for such arguments.
+        """
+        missed: list[Specialisation] = []
+        while True:
+            call = self._find_call(structure, leaves, missed)
+            try:
+                return call, self._run(call, leaves, out)
+            except PatternMiss as error:
+                missed.append(call.specialisation)
+                if len(missed) > VALUE_LIMIT:
+                    raise CannotRun(Reason("value-guards", self._name, str(error))) from None
+
+    def _find_call(
+        self, structure: Any, leaves: list[Any], missed: Sequence[Specialisation] = ()
+    ) -> Call:
+        """A specialisation that holds for the call; traced and compiled when there is none.
+
+        Args:
+            structure: how the arguments nest.
+            leaves: the arguments.
+            missed: specialisations that were found not to hold while they ran.
+
+        Raises:
+            CannotRun, Unsupported: the function cannot be fused for such arguments.
+        """
+        key = signature(structure, leaves, self._keep)
+        entry = self._signatures.get(key)
+        if entry is None:
+            if len(self._signatures) >= SIGNATURE_LIMIT:
+                raise Unsupported("value-guards", self._name, f"{SIGNATURE_LIMIT} signatures", "")
+            entry = self._signatures.setdefault(key, _Signature())
+        if (call := entry.match(leaves, missed)) is not None:
+            return call
+        with entry.lock:  # another thread may have made it meanwhile
+            return entry.match(leaves, missed) or self._specialise(entry, structure, leaves)
+
+    @property
+    def _name(self) -> str:
+        return str(getattr(self.__wrapped__, "__name__", "function"))
+
+    def _specialise(self, entry: _Signature, structure: Any, leaves: list[Any]) -> Call:
+        """Trace and prepare a new specialisation."""
+        if entry.refused is not None and all(guard.holds() for guard in entry.refused_names):
+            raise CannotRun(entry.refused, lasting=not entry.found)
+        objects = [leaf for leaf in leaves if not isinstance(leaf, (np.ndarray, np.generic))]
+        entry.errors.raise_known(leaves)
+        try:
+            names, met = captures.look_around(self.__wrapped__, objects)
+        except Unsupported as error:
+            entry.refused, entry.refused_names = error.reason, []
+            raise
+        guarded = sum(known.by_value for known in entry.found)
+        try:
+            if guarded >= VALUE_LIMIT:
+                raise Unsupported("value-guards", self._name, f"{guarded} values so far", "")
+            with phase("trace", self._name), alone():
+                around = Surroundings(names, met)
+                trace, constants = trace_purely(
+                    self.__wrapped__, structure, leaves, self._name, around
+                )
+        except Unsupported as error:
+            if error.reason.code not in ("scalar-range", "runtime-check"):  # of these values only
+                entry.refused, entry.refused_names = error.reason, names
+            raise
+        except (ShapeError, OverflowError) as error:
+            entry.errors.keep(leaves, error, names)
+            raise
+        from fuser.partitioning import partition
+
+        spec = None
+        if self.mode != "fallback":
+            self._note_seams(entry, trace, names)
+            try:
+                spec = partition.prepare(trace.graph, self.mode, self.fastmath, self.errstate)
+            except Unsupported as error:
+                entry.refused, entry.refused_names = error.reason, names
+                raise
+        specialisation = specialise(trace, spec, names, constants)
+        call = specialisation.match(leaves)
+        if call is None:
+            reason = Reason("impure", self._name, "a guard fails right after tracing")
+            entry.refused, entry.refused_names = reason, names
+            raise CannotRun(reason)
+        entry.found = [*entry.found, specialisation]
+        return call
+
+    def _note_seams(
+        self, entry: _Signature, trace: Trace, names: list[captures.NameGuard]
+    ) -> None:
+        """Say which functions run in NumPy between kernels.
+
+        Raises:
+            CannotRun: the policy is "error", or there is nothing that kernels would do.
+        """
+        from fuser.partitioning import partition
+
+        whole = partition.nothing_fuses(trace.graph)
+        for reason in partition.seam_reasons(trace.graph):
+            if self.fallback == "error" or whole is not None:
+                entry.refused, entry.refused_names = reason, names
+                raise CannotRun(reason)
+            if reason not in self.fallbacks:
+                self.fallbacks.append(reason)
+            fallback.say(reason, self.fallback)
+
+    # -- running ----------------------------------------------------------------------------
+
+    def _run(self, call: Call, leaves: Sequence[Any], out: Any) -> Any:
+        """Compute the outputs of one call and put them together."""
+        trace, spec = call.specialisation.trace, call.specialisation.spec
+        targets = targets_of(trace, out, call.sizes)
+        check_hazards(call)
+        given: dict[int, Any] = dict(targets)
+        later: list[tuple[Any, str, int]] = []
+        names = [p.name for p in trace.graph.parameters]
+        for parameter, output, region in trace.writes:
+            array = call.arrays[names[parameter]]
+            if executor.is_read_only(array):
+                raise ValueError("output array is read-only")
+            if regions.symbols(region) <= call.sizes.keys():
+                given[output] = array[regions.slices(region, call.sizes)] if region else array
+            else:  # of a length that is told by a function between kernels
+                later.append((array, region, output))
+        if spec is None:
+            results = self._interpret(call, given)
+        elif not isinstance(spec, KernelSpec):
+            from fuser.partitioning import partition, program_run
+
+            check = call.specialisation.check_late
+            partition.count_seams(spec)
+            learned: dict[str, Any] = {}
+            results = program_run.execute(
+                spec, call.arrays, call.numbers, given, check, learned=learned
+            )
+            call.learn(learned)
+        else:
+            results = executor.execute(spec, call.arrays, call.numbers, call.sizes, given)
+        for array, region, output in later:
+            array[regions.slices(region, call.sizes)] = results[output]
+        leaves_out = [
+            result_of(leaf, results, call, names, place, targets)
+            for place, leaf in enumerate(trace.leaves)
+        ]
+        if out is None:
+            return trees.unflatten(trace.structure, leaves_out)
+        wanted = out if isinstance(out, tuple) else (out,)
+        for target, leaf, value in zip(wanted, trace.leaves, leaves_out, strict=True):
+            if isinstance(leaf, OutView):
+                check_target(target, value.shape, value.dtype)
+                np.copyto(target, value, casting="same_kind")
+        return out
+
+    def _interpret(self, call: Call, given: Mapping[int, Any]) -> list[Any]:
+        """Mode "fallback": NumPy or CuPy, operation by operation."""
+        module = module_of(call.arrays)
+        graph = call.specialisation.trace.graph
+        try:
+            check = call.specialisation.check_late
+            learned: dict[str, Any] = {}
+            results = list(
+                fallback.interpret(graph, call.arrays, call.numbers, module, check, learned)
+            )
+            call.learn(learned)
+        except CallFailed as error:
+            raise CannotRun(error.reason) from None
+        for place, target in given.items():
+            executor.check_shape(target, np.shape(results[place]))
+        for place, target in given.items():
+            module.copyto(target, results[place], casting="same_kind")
+            results[place] = target
+        return results
+
+    def _fall_back(self, reason: Reason, args: Any, kwargs: Any, out: Any) -> Any:
+        """Run the plain function and say why."""
+        plain = reason.code == "not-traceable"
+        if plain:  # the function's own error, of wrong arguments for instance, comes first
+            result = self.__wrapped__(*args, **kwargs)
+        if reason.code != "runtime-check" and reason not in self.fallbacks:
+            self.fallbacks.append(reason)
+        if reason.code != "runtime-check" or not self.errstate:
+            fallback.record(reason, self.fallback if reason.code != "runtime-check" else "allow")
+        if not plain:
+            result = self.__wrapped__(*args, **kwargs)
+        if out is None:
+            return result
+        _, found = trees.flatten(result)
+        wanted = out if isinstance(out, tuple) else (out,)
+        if len(found) != len(wanted):
+            raise ArgumentError(f"out has {len(wanted)} arrays, the function gives {len(found)}")
+        for target, value in zip(wanted, found, strict=True):
+            check_target(target, np.shape(value), np.result_type(value))
+            np.copyto(target, value, casting="same_kind")
+        return out
+
+    # -- looking inside ---------------------------------------------------------------------
+
+    def explain(self, *args: Any, **kwargs: Any) -> Any:
+        """What happens when the function is called with these arguments, and why.
+
+        Returns:
+            An Explanation: printable; `.groups`, `.candidates`, `.fallbacks`, `.ledger`.
+        """
+        from fuser.explanation import explain_call
+
+        with chosen(self.backend):
+            return explain_call(self, args, kwargs)
+
+    def source(self, *args: Any, kind: str = "source", **kwargs: Any) -> dict[str, str]:
+        """The generated text of each kernel that these arguments run.
+
+        Args:
+            args: as for a call.
+            kind: "source", "optimized", "asm", or "ptx" where the backend has it.
+            kwargs: as for a call.
+
+        Raises:
+            FusionError: the call cannot be fused.
+        """
+        from fuser.explanation import kernels_of_call
+
+        with chosen(self.backend):
+            kernels = kernels_of_call(self, args, kwargs)
+        return {kernel.name: kernel.text(kind) for kernel in kernels}
+
+    def clear(self) -> None:
+        """Forget every specialisation; running calls keep what they use."""
+        self._signatures = {}
+        self._ready, self._latest, self._latest_out = {}, None, None
+        self._keep = []
+        if self._native is not None:
+            self._native.detach()
+
+
+#: Whether fused functions can be entered natively in this interpreter.
+_NATIVE = native_call.enable_vectorcall(FusedFunction)
+
+_all_functions: weakref.WeakSet[FusedFunction] = weakref.WeakSet()
+
+
+def _lookup(module: str, name: str) -> Any:
+    """The object called `module.name`, or None."""
+    import sys
+
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def _find(module: str, name: str) -> Any:
+    """Unpickle by reference."""
+    import importlib
+
+    importlib.import_module(module)
+    return _lookup(module, name)
+
+
+def _make(function: Callable[..., Any], options: tuple[Any, ...]) -> FusedFunction:
+    """Unpickle by function."""
+    backend, mode, policy, fastmath, errstate = options
+    return FusedFunction(
+        function, backend=backend, mode=mode, fallback=policy, fastmath=fastmath, errstate=errstate
+    )
+
+
+def clear_all() -> None:
+    """Forget the specialisations of every fused function."""
+    for function in list(_all_functions):
+        function.clear()
+    counters.count("clears")

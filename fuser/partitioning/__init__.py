@@ -1,0 +1,1 @@
+"""Functions with calls that do not fuse: kernels before, between and after them."""

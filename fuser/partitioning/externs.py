@@ -1,0 +1,409 @@
+"""Calls of NumPy functions that have no fused form: how a graph spells them, and how they run.
+
+An extern node's payload is `call.output [view] [scalar] function(arguments)`, for instance
+`0.1 numpy.linalg.svd(a0, full_matrices=False)`: the second result of the first such call. `a0`
+is the call's first operand (`a0[()]` where NumPy has a scalar), `host('s0 * 2')` a number known
+when the function is called. `view`: the result shares memory with an operand; `scalar`: it is a
+NumPy scalar. Nothing but literals, these names and NumPy's own functions is read back.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from fuser import dims, infer, views
+from fuser.calling import trees
+from fuser.errors import GraphError, Reason
+from fuser.graph import Graph, Node
+from fuser.ops import UFUNC_PAIRS, UFUNC_ROWS
+from fuser.records import record
+from fuser.tracing import scalars
+
+
+class PatternMiss(Exception):  # noqa: N818 - a signal, not a fault
+    """A result has another rank, dtype or length than this graph was made for."""
+
+
+class CallFailed(Exception):  # noqa: N818 - a signal: the plain function is run instead
+    """A function that runs between kernels raised; nothing has been written yet."""
+
+    def __init__(self, operation: str, error: Exception) -> None:
+        """Keep what was raised."""
+        super().__init__(str(error))
+        self.cause = error
+        self.reason = Reason("runtime-check", operation, f"{type(error).__name__}: {error}")
+
+
+@record
+class Operand:
+    """The place of an operand among a call's arguments; `scalar`: NumPy has a scalar there."""
+
+    index: int
+    scalar: bool = False
+
+
+@record
+class Number:
+    """A number computed from scalar arguments and lengths."""
+
+    text: str
+
+
+@record(slots=False)
+class Call:
+    """What an extern node's payload says.
+
+    Attributes:
+        number: calls run in this order.
+        output: which of the call's results the node is.
+        shares: the result shares memory with an operand.
+        scalar: the result is a NumPy scalar.
+        name: the function, `numpy.linalg.svd`.
+        args: positional arguments: literals, with Operand and Number in them.
+        kwargs: keyword arguments.
+    """
+
+    number: int
+    output: int
+    shares: bool
+    scalar: bool
+    name: str
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+
+    @property
+    def short_name(self) -> str:
+        """The function in the user's terms: `np.linalg.svd`."""
+        special = {
+            "numpy.ndarray.__getitem__": "indexing",
+            "fuser.updated": "assignment",
+        }
+        short = self.name.replace("numpy.ndarray.", "ndarray.").replace("numpy.", "np.", 1)
+        return special.get(self.name, short)
+
+
+# -- spelling -------------------------------------------------------------------------------
+
+
+def spell(value: Any, operand: Callable[[Any], str | None]) -> str | None:
+    """Write an argument; None where it has no text.
+
+    Args:
+        value: the argument.
+        operand: gives the text of arrays and traced numbers, None for anything else.
+    """
+    known = operand(value)
+    if known is not None:
+        return known
+    kind = type(value)
+    if value is None or value is Ellipsis or kind in (bool, int):
+        return "..." if value is Ellipsis else repr(value)
+    if kind is str:
+        return None if "host(" in value else repr(value)
+    if kind is float:
+        return repr(value)
+    if isinstance(value, np.dtype) or (isinstance(value, type) and _is_dtype(value)):
+        name = np.dtype(value).name
+        return f"dtype({name!r})" if _round_trips(np.dtype(value)) else None
+    if kind is slice:
+        parts = [spell(bound, operand) for bound in (value.start, value.stop, value.step)]
+        return None if None in parts else f"slice({', '.join(map(str, parts))})"
+    if kind in (tuple, list):
+        parts = [spell(part, operand) for part in value]
+        if None in parts:
+            return None
+        inner = ", ".join(map(str, parts))
+        return f"[{inner}]" if kind is list else f"({inner}{',' if len(parts) == 1 else ''})"
+    if kind is dict and all(type(key) is str for key in value):
+        pairs = [(key, spell(part, operand)) for key, part in value.items()]
+        if any(part is None for _, part in pairs):
+            return None
+        return f"dict({', '.join(f'{key}={part}' for key, part in pairs)})"
+    return None
+
+
+def _is_dtype(kind: type) -> bool:
+    """Whether a type names a dtype."""
+    return kind in (bool, int, float, complex) or issubclass(kind, np.generic)
+
+
+def _round_trips(dtype: np.dtype[Any]) -> bool:
+    """Whether a dtype is known by its name alone."""
+    try:
+        return re.fullmatch(r"\w+", dtype.name) is not None and np.dtype(dtype.name) == dtype
+    except TypeError:
+        return False
+
+
+def named_dtype(dtype: np.dtype[Any]) -> bool:
+    """Whether arrays of this dtype can pass between calls of NumPy functions."""
+    return dtype.kind in "biufc" and dtype.isnative and _round_trips(dtype)
+
+
+def rename(payload: str, names: Mapping[str, Any]) -> str:
+    """Replace symbols in a payload's numbers and view lengths."""
+    return re.sub(_HOST, lambda found: f"host({scalars.rename(found[1], names)!r})", payload)
+
+
+_HOST = r"host\('([^']*)'\)"
+
+
+# -- reading --------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=4096)
+def read(payload: str) -> Call:
+    """Read an extern node's payload.
+
+    Raises:
+        GraphError: it is not understood.
+    """
+    found = re.fullmatch(r"(\d+)\.(\d+) (view )?(scalar )?(.*)", payload, re.DOTALL)
+    if found is None:
+        raise GraphError(f"this extern call is not understood: {payload!r}")
+    try:
+        tree = ast.parse(found[5], mode="eval").body
+    except SyntaxError:
+        raise GraphError(f"this extern call is not understood: {payload!r}") from None
+    if not isinstance(tree, ast.Call):
+        raise GraphError(f"an extern is a call, found {found[5]!r}")
+    args = tuple(_read(part) for part in tree.args)
+    kwargs = {str(pair.arg): _read(pair.value) for pair in tree.keywords}
+    name = ast.unparse(tree.func)
+    resolve(name)
+    return Call(int(found[1]), int(found[2]), bool(found[3]), bool(found[4]), name, args, kwargs)
+
+
+def _read(node: ast.expr) -> Any:
+    """One argument: a literal, an operand, a number, a slice or a dtype."""
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.Tuple):
+        return tuple(_read(part) for part in node.elts)
+    if isinstance(node, ast.List):
+        return [_read(part) for part in node.elts]
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -_read(node.operand)
+    if isinstance(node, ast.Subscript):
+        operand = _read(node.value)
+        if isinstance(operand, Operand):
+            return Operand(operand.index, True)
+    if isinstance(node, ast.Name):
+        if node.id in ("inf", "nan"):
+            return math.inf if node.id == "inf" else math.nan
+        if re.fullmatch(r"a\d+", node.id):
+            return Operand(int(node.id[1:]))
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        parts = [_read(part) for part in node.args]
+        if node.func.id == "dict":
+            return {str(pair.arg): _read(pair.value) for pair in node.keywords}
+        made = {"slice": slice, "dtype": np.dtype, "host": Number}.get(node.func.id)
+        if made is not None:
+            return made(*parts)
+    raise GraphError(f"an extern call cannot have this argument: {ast.unparse(node)}")
+
+
+@lru_cache(maxsize=512)
+def resolve(name: str) -> Callable[..., Any]:
+    """The function that a name stands for.
+
+    Raises:
+        GraphError: NumPy has no such function.
+    """
+    if name in SPECIAL:
+        return SPECIAL[name]
+    root, *path = name.split(".")
+    found: Any = np
+    if root != "numpy" or not path:
+        raise GraphError(f"extern calls are of NumPy functions, found {name!r}")
+    if path[0] == "ndarray":
+        if len(path) != 2 or not hasattr(np.ndarray, path[1]):
+            raise GraphError(f"arrays have no method {name!r}")
+        method = path[1]
+        return lambda array, *args, **kwargs: getattr(array, method)(*args, **kwargs)
+    for part in path:
+        found = getattr(found, part, None)
+    if not callable(found):
+        raise GraphError(f"NumPy has no function {name!r}")
+    return found  # type: ignore[no-any-return] # checked just above
+
+
+def updated(array: Any, chain: Sequence[tuple[str, str]], index: Any, value: Any) -> Any:
+    """A copy of an array after `array[views][index] = value`."""
+    new = array.copy("K") if views.is_array(array) else array.copy()
+    seen = new
+    for name, payload in chain:
+        seen = views.apply_views(seen, [(name, payload)], {}, np)
+    if chain and not np.may_share_memory(seen, new):
+        raise PatternMiss("a view of this memory is a copy")
+    seen[index] = value
+    return new
+
+
+SPECIAL: dict[str, Callable[..., Any]] = {"fuser.updated": updated}
+
+
+# -- running --------------------------------------------------------------------------------
+
+
+def filled(value: Any, operands: Sequence[Any], numbers: Mapping[str, Any]) -> Any:
+    """An argument with its operands and numbers put in."""
+    kind = type(value)
+    if kind is Operand:
+        array = operands[value.index]
+        return array[()] if value.scalar else array
+    if kind is Number:
+        return scalars.evaluate(value.text, numbers)
+    if kind is tuple or kind is list:
+        return kind(filled(part, operands, numbers) for part in value)
+    if kind is dict:
+        return {key: filled(part, operands, numbers) for key, part in value.items()}
+    if kind is slice:
+        bounds = (filled(b, operands, numbers) for b in (value.start, value.stop, value.step))
+        return slice(*bounds)
+    return value
+
+
+def invoke(call: Call, operands: Sequence[Any], numbers: Mapping[str, Any]) -> list[Any]:
+    """Run a call; its results in order, however they nest."""
+    args = [filled(part, operands, numbers) for part in call.args]
+    kwargs = {key: filled(part, operands, numbers) for key, part in call.kwargs.items()}
+    return trees.flatten(resolve(call.name)(*args, **kwargs))[1]
+
+
+def run(
+    nodes: Sequence[Node], operands: Sequence[Any], numbers: dict[str, Any]
+) -> list[Any]:
+    """Run one call, check its results and note the lengths that only they tell.
+
+    Args:
+        nodes: the extern nodes of this call, one for each result that is used.
+        operands: arrays in the order of the nodes' operands.
+        numbers: scalars and lengths by name; new lengths are added.
+
+    Returns:
+        The results of `nodes`, in their order.
+
+    Raises:
+        CallFailed: the function raised.
+        PatternMiss: a result is of another kind than the graph says.
+    """
+    call = read(nodes[0].payload)
+    try:
+        results = invoke(call, operands, numbers)
+    except PatternMiss:
+        raise
+    except Exception as error:  # whatever it is: the plain function raises it again
+        raise CallFailed(call.short_name, error) from error
+    found = []
+    for node in nodes:
+        place = read(node.payload)
+        if place.output >= len(results):
+            raise PatternMiss(f"{call.short_name} gave {len(results)} results")
+        value = results[place.output]
+        _check(node, place, value, operands)
+        _bind(node, value.shape, numbers)
+        found.append(value)
+    return found
+
+
+def _check(node: Node, call: Call, value: Any, operands: Sequence[Any]) -> None:
+    """Compare a result with what the graph says of it.
+
+    Raises:
+        PatternMiss: they differ.
+    """
+    if not hasattr(value, "dtype") or not hasattr(value, "shape"):
+        raise PatternMiss(f"{call.short_name} gave {type(value).__name__}")
+    same = infer.dtype_of(value.dtype) == node.dtype and value.dtype.isnative
+    if not same or value.ndim != len(node.shape) or isinstance(value, np.generic) != call.scalar:
+        raise PatternMiss(f"{call.short_name} gave {value.dtype} of rank {value.ndim}")
+    if shares_memory(value, operands) and not call.shares:
+        raise PatternMiss(f"{call.short_name} gave a view of its operand")
+
+
+def shares_memory(value: Any, operands: Sequence[Any]) -> bool:
+    """Whether a result may look at an operand's memory."""
+    if not views.is_array(value):
+        return False
+    return any(views.is_array(array) and np.may_share_memory(value, array) for array in operands)
+
+
+def _bind(node: Node, shape: Sequence[int], numbers: dict[str, Any]) -> None:
+    """Note lengths that are new, and compare those that are known.
+
+    Raises:
+        PatternMiss: a length differs.
+    """
+    for dim, length in zip(node.shape, shape, strict=True):
+        if isinstance(dim, dims.Length) and dim.text.isalnum() and dim.text not in numbers:
+            numbers[dim.text] = length
+    for dim, length in zip(node.shape, shape, strict=True):
+        known = isinstance(dim, int) or all(name in numbers for name in dims.symbols(dim))
+        if known and dims.evaluate(dim, numbers) != length:
+            raise PatternMiss(f"length {length} where the graph has {dim}")
+
+
+def check_guards(graph: Graph, numbers: Mapping[str, Any]) -> None:
+    """Check the graph's guards on lengths, as far as they are known.
+
+    Raises:
+        PatternMiss: two lengths differ that must be equal.
+    """
+    for left, right in graph.guards:
+        if all(name in numbers for dim in (left, right) for name in dims.symbols(dim)):
+            if dims.evaluate(left, numbers) != dims.evaluate(right, numbers):
+                raise PatternMiss(f"{left} is not {right}")
+
+
+# -- calls of a graph -----------------------------------------------------------------------
+
+
+def calls_of(graph: Graph) -> list[list[Node]]:
+    """The extern nodes of a graph, call by call in the order of execution."""
+    found: dict[int, list[Node]] = {}
+    for node in graph.nodes:
+        if node.op.name == "extern":
+            found.setdefault(read(node.payload).number, []).append(node)
+    return [found[number] for number in sorted(found)]
+
+
+def reason_of(node: Node, line: str) -> Reason:
+    """Why a call runs in NumPy, in the fixed vocabulary."""
+    call = read(node.payload)
+    foreign = [arg.dtype for arg in node.args if arg.dtype.kind not in "biuf"]
+    if foreign or node.dtype.kind not in "biuf":
+        dtype = (foreign or [node.dtype])[0]
+        return Reason("unsupported-dtype", call.short_name, f"dtype {dtype}", line)
+    if call.name in ("numpy.ndarray.__getitem__", "fuser.updated"):
+        found = "an array as index, or a step"
+        return Reason("unsupported-argument", call.short_name, found, line)
+    code = "unsupported-argument" if _has_fused_form(call.name) else "unsupported-function"
+    return Reason(code, call.short_name, "NumPy runs it between kernels", line)
+
+
+def _has_fused_form(name: str) -> bool:
+    """Whether other calls of the function are fused."""
+    from fuser.tracing.array_functions import (
+        handlers,  # it needs the tracer, which needs this module
+    )
+
+    if name.startswith("numpy.ndarray."):
+        return name.rpartition(".")[2] in ("astype", "copy", "reshape", "ravel", "flatten")
+    if name == "numpy.where":
+        return False  # with one operand it is a search, with three it is always fused
+    function = resolve(name)
+    known = isinstance(function, np.ufunc) and (
+        function.__name__ in UFUNC_ROWS or function.__name__ in UFUNC_PAIRS
+    )
+    try:
+        return known or function in handlers()
+    except TypeError:  # not hashable
+        return False

@@ -1,0 +1,224 @@
+"""The short way of calls that run NumPy functions between kernels, for known shapes.
+
+Each stage becomes a function of its own, which the backend's native entry serves; between them the
+functions run as the user wrote them. The first run notes what their results are; after it all
+steps are one Python function, which compares them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fuser import counters, dims, views
+from fuser.calling import trees
+from fuser.calling.ready import MISSED, Prepared
+from fuser.partitioning import externs, partition
+from fuser.partitioning.program import Program, Seam, Stage
+from fuser.partitioning.straight_line import StraightLine
+from fuser.tracing import scalars
+from fuser.tracing.trace_result import OutNode, Trace
+
+if TYPE_CHECKING:
+    from fuser.calling.specialisation import Call
+
+
+class StageMissed(Exception):  # noqa: N818 - a signal, not a fault
+    """A stage was called with arrays of another kind."""
+
+
+def _unknown(*_: Any) -> Any:
+    """What a stage does for arrays that its specialisation does not hold for."""
+    raise StageMissed
+
+
+class _StageStep:
+    """The kernels of one stage as a function of arrays and scalars."""
+
+    def __init__(self, stage: Stage) -> None:
+        """Prepare it; the first call compiles its native entry."""
+        from fuser.calling.fused_function import FusedFunction
+
+        self._step = stage
+        self._names = tuple(p.name for p in stage.spec.graph.parameters)
+        self._function = FusedFunction(_unknown, mode=stage.spec.mode, fallback="allow")
+
+    def teach(self, args: tuple[Any, ...]) -> None:
+        """Have the function know the stage for arguments like these."""
+        from fuser.calling.call_keys import signature
+        from fuser.calling.fused_function import _Signature
+        from fuser.calling.specialisation import specialise
+
+        graph = self._step.spec.graph
+        count = len(graph.outputs)
+        structure, _ = trees.flatten(0 if count == 1 else tuple(range(count)))
+        leaves = tuple(OutNode(place, False) for place in range(count))
+        places = tuple(range(len(graph.parameters)))
+        known = specialise(Trace(graph, structure, leaves, (), (), places), self._step.spec, [], {})
+        key = signature(*trees.flatten((args, {})), self._function._keep)
+        self._function._signatures[key] = _Signature([known])
+
+    def first(self, values: dict[str, Any], numbers: dict[str, Any]) -> None:
+        """Add the stage's results to `values`."""
+        args = [values[n] if n in values else numbers[n] for n in self._names]
+        self.teach(tuple(args))
+        result = self._function(*args)
+        found = (result,) if len(self._step.stored) == 1 else result
+        values.update(zip(self._step.stored, found, strict=True))
+
+    def write(self, line: StraightLine, values: Mapping[str, Any]) -> None:
+        """Add the step to the program's function; `values` are those of the first run."""
+        line.stage(self._step, self._function, self._names)
+
+
+def _array(value: Any) -> Any:
+    """An array for a scalar."""
+    return value if views.is_array(value) else np.asarray(value)
+
+
+class _SeamStep:
+    """One NumPy function between kernels."""
+
+    def __init__(self, seam: Seam) -> None:
+        """Keep what is to be called."""
+        self._step = seam
+
+    def first(self, values: dict[str, Any], numbers: dict[str, Any]) -> None:
+        """Add the function's results to `values`, and the lengths that they tell to `numbers`.
+
+        Raises:
+            PatternMiss, CallFailed: as `externs.run` does.
+        """
+        operands = [
+            views.apply_views(_array(values[name]), chain, numbers, np) if chain else values[name]
+            for name, chain in self._step.operands
+        ]
+        results = externs.run(self._step.nodes, operands, numbers)
+        values.update(zip(self._step.stored, results, strict=True))
+
+    def write(self, line: StraightLine, values: Mapping[str, Any]) -> None:
+        """Add the step to the program's function; `values` are those of the first run."""
+        line.seam(self._step, [values[name] for name in self._step.stored])
+
+
+class ReadyProgram(Prepared):
+    """How such calls run where NumPy functions stand between kernels."""
+
+    knows_its_arguments = True
+
+    def __init__(self, call: Call, program: Program) -> None:
+        """Prepare every step."""
+        specialisation = call.specialisation
+        leaves = specialisation.trace.leaves
+        super().__init__(call, specialisation.early_guards)
+        self._outputs = tuple((program.outputs[leaf.index], leaf.generic) for leaf in leaves)
+        structure = specialisation.trace.structure
+        self._structure = None if type(structure) is trees.Leaf else structure
+        self._program = program
+        self._specialisation = specialisation
+        self._steps = tuple(
+            _SeamStep(step) if isinstance(step, Seam) else _StageStep(step)
+            for step in program.steps
+        )
+        self._counts = partition.seam_counts(program)
+        self._line: Callable[[tuple[Any, ...]], Any] | None = None
+
+    def run(self, args: tuple[Any, ...]) -> Any:
+        """The outputs, or MISSED where the call has to be looked at again."""
+        try:
+            if self._line is not None:
+                found = self._line(args)
+                if found is MISSED:
+                    return MISSED
+            elif (numbers := self._numbers(args)) is None:
+                return MISSED
+            else:
+                found = self._first(args, dict(numbers))
+        except Exception:  # noqa: BLE001 - the long way meets it again, and says it as NumPy does
+            return MISSED
+        counters.add_soon(self._counts)
+        return found[0] if self._structure is None else trees.unflatten(self._structure, found)
+
+    def try_again(self, args: tuple[Any, ...]) -> Any:
+        """`run` where arguments may be others than those that this was made for."""
+        if self._line is None or len(args) != self._count or not self.holds():
+            return MISSED
+        return self.run(args)
+
+    def _first(self, args: tuple[Any, ...], numbers: dict[str, Any]) -> list[Any]:
+        """The results, step by step; then the steps are written down."""
+        program = self._program
+        captured = self._specialisation.captured
+        values = {**program.constants, **captured}
+        for name, place in self._arrays:
+            values[name] = args[place]
+        for step in self._steps:
+            step.first(values, numbers)
+            if isinstance(step, _SeamStep):
+                externs.check_guards(program.graph, numbers)
+                self._specialisation.check_late(numbers)
+        scalar_names = {name for name, _ in self._scalars}
+        sizes = {name: size for name, size in numbers.items() if name not in scalar_names}
+        late = {name for text, _ in self._specialisation.late_guards
+                for name in scalars.symbols(text)}  # fmt: skip
+        if late <= sizes.keys():  # which stay as they are now, or the line gives up
+            self._line = self._written(args, values, sizes)
+        return [values[name][()] if generic else values[name] for name, generic in self._outputs]
+
+    def _written(
+        self, args: tuple[Any, ...], values: Mapping[str, Any], sizes: Mapping[str, int]
+    ) -> Callable[[tuple[Any, ...]], Any]:
+        """The steps as one function, after they have given these values once."""
+        program, captured = self._program, self._specialisation.captured
+        line = StraightLine(program, sizes, MISSED)
+        for name, array in captured.items():
+            line.captured(name, array)
+        for name, place in (*self._arrays, *self._scalars):
+            line.argument(name, place, args[place])
+        if self._guards:
+            line.condition(lambda args: self._numbers(args) is not None)
+        kept = {name for name, _ in self._arrays} | set(program.constants) | set(captured)
+        for step, dropped in zip(self._steps, program.dropped, strict=True):
+            step.write(line, values)
+            line.forget([name for name in dropped if name not in kept])
+        return line.function(self._outputs)
+
+
+def make_ready_program(call: Call, program: Program) -> ReadyProgram | None:
+    """A short way for calls like this one, where every output is an array of its own."""
+    trace = call.specialisation.trace
+    if trace.writes or trace.hazards or not trace.leaves or program.checked:
+        return None
+    if any(type(leaf) is not OutNode for leaf in trace.leaves):
+        return None
+    made = [name for step in program.steps for name in step.stored]
+    if len(set(program.outputs)) < len(program.outputs) or not set(program.outputs) <= set(made):
+        return None
+    if not all(map(views.is_array, call.arrays.values())):
+        return None
+    if any(node for seam in program.seams for node in seam.nodes if _shares(node)):
+        return None
+    if not all(map(_self_contained, program.stages)):
+        return None
+    return ReadyProgram(call, program)
+
+
+def _shares(node: Any) -> bool:
+    """Whether a function's result looks at an operand's memory."""
+    return externs.read(node.payload).shares
+
+
+def _self_contained(stage: Stage) -> bool:
+    """Whether a stage's arrays and scalars tell every length that it uses."""
+    graph = stage.spec.graph
+    known = {p.name for p in graph.parameters}
+    for parameter in graph.parameters:
+        known |= {s for dim in parameter.shape for s in dims.symbols(dim)}
+    for node in graph.nodes:
+        if node.op.name == "scalar" and not scalars.symbols(node.payload) <= known:
+            return False
+        if any(not set(dims.symbols(dim)) <= known for dim in node.shape):
+            return False
+    return True

@@ -1,0 +1,142 @@
+"""What a program's seams are, for people: which function ran, where, why, and what crosses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fuser import dims
+from fuser.errors import REASONS
+from fuser.graph import Node
+from fuser.partitioning import externs, partition
+from fuser.partitioning.program import Program, Seam
+from fuser.planning import ledger
+from fuser.planning.candidates import COLUMNS, row, rows_of, saved_bytes
+from fuser.planning.labels import labels_of
+from fuser.planning.ledger import BYTES_PER_S, Ledger
+from fuser.specs import KernelSpec
+
+
+def known_sizes(prepared: KernelSpec | Program, sizes: Mapping[str, int] | None) -> dict[str, int]:
+    """Lengths by symbol; 1024 for those that are not given."""
+    names: dict[str, int] = {}
+    for node in prepared.graph.nodes:
+        names.update((s, 1024) for dim in node.shape for s in dims.symbols(dim))
+    for parameter in prepared.graph.parameters:
+        names.update((s, 1024) for dim in parameter.shape for s in dims.symbols(dim))
+    return names | dict(sizes or {})
+
+
+def sum_ledgers(program: Program, sizes: Mapping[str, int]) -> Ledger:
+    """The bytes of all kernels; what NumPy's functions move is no kernel's doing."""
+    books = [ledger.ledger(stage.spec, sizes) for stage in program.stages]
+    names = Ledger.__dataclass_fields__
+    return Ledger(**{name: sum(getattr(book, name) for book in books) for name in names})
+
+
+def boundaries(program: Program, sizes: Mapping[str, int]) -> list[dict[str, Any]]:
+    """What crosses the borders of kernels, and those between kernels and NumPy's functions.
+
+    Returns:
+        Entries as those of `ledger.boundaries`, kernels numbered through the whole program; one
+        of kind "seam" for each operand and result of a function that NumPy runs. `written_by` and
+        `read_by` name that function.
+    """
+    found: list[dict[str, Any]] = []
+    kernels = 0
+    for step in program.steps:
+        if isinstance(step, Seam):
+            found.extend(_seam_entries(program, step, sizes))
+            continue
+        for entry in ledger.boundaries(step.spec, sizes):
+            by = entry["written_by"]
+            readers = [number + kernels for number in entry["read_by"]]
+            found.append({
+                **entry, "written_by": None if by is None else by + kernels, "read_by": readers
+            })  # fmt: skip
+        kernels += len(step.spec.plan.groups)
+    return found
+
+
+def _seam_entries(
+    program: Program, seam: Seam, sizes: Mapping[str, int]
+) -> list[dict[str, Any]]:
+    """What one function reads and writes."""
+    label = labels_of(program.graph)
+    name = seam.reason.operation
+    operands = {id(n): (n, source) for n, (source, _) in zip(seam.nodes[0].args, seam.operands,
+                                                             strict=True)}  # fmt: skip
+    found = []
+    for node, source in operands.values():
+        size = _size(node, sizes)
+        found.append(_entry(source, label.get(id(node), source), node, None, [name], 0, size, seam))
+    for node, stored in zip(seam.nodes, seam.stored, strict=True):
+        found.append(_entry(stored, name, node, name, [], _size(node, sizes), 0, seam))
+    return found
+
+
+def _entry(
+    array: str, value: str, node: Node, writer: Any, readers: list[Any], written: int, read: int,
+    seam: Seam,
+) -> dict[str, Any]:  # fmt: skip
+    """One operand or result as a row."""
+    return {
+        "array": array,
+        "value": value,
+        "kind": "seam",
+        "shape": ", ".join(map(str, node.shape)),
+        "dtype": node.dtype.name,
+        "written_by": writer,
+        "read_by": readers,
+        "bytes_written": written,
+        "bytes_read": read,
+        "bytes": written + read,
+        "reason": seam.reason.code,
+        "meaning": REASONS[seam.reason.code][0],
+        "estimated_cost_s": (written + read) / BYTES_PER_S,
+    }
+
+
+def _size(node: Node, sizes: Mapping[str, int]) -> int:
+    """Bytes of a value."""
+    return dims.evaluate(dims.product(node.shape), sizes) * node.dtype.itemsize
+
+
+def spell_seam(program: Program, seam: Seam, sizes: Mapping[str, int]) -> str:
+    """A seam as text: the function, the line, what goes in and comes out, the reason."""
+    where = f" ({seam.reason.where})" if seam.reason.where else ""
+    label = labels_of(program.graph)
+    meaning = f"{REASONS[seam.reason.code][0]} [{seam.reason.code}]"
+    lines = [f"seam: {seam.reason.operation}{where} runs in NumPy: {meaning}"]
+    for node, (source, _) in zip(seam.nodes[0].args, seam.operands, strict=True):
+        value = label.get(id(node), source)
+        lines.append(f"  reads {value}: {node.type}, {_size(node, sizes):,} bytes")
+    for node in seam.nodes:
+        lines.append(f"  gives {label[id(node)]}: {node.type}, {_size(node, sizes):,} bytes")
+    return "\n".join(lines)
+
+
+def candidate_rows(
+    program: Program, sizes: Mapping[str, int] | None = None
+) -> list[tuple[Any, ...]]:
+    """The pairs of each stage, then every pair that a seam keeps apart."""
+    known = known_sizes(program, sizes)
+    rows = [entry for stage in program.stages for entry in rows_of(stage.spec, known)]
+    label = labels_of(program.graph)
+    place = {id(node): k for k, node in enumerate(program.graph.nodes)}
+    for node in program.graph.nodes:
+        for arg in {id(a): a for a in node.args}.values():
+            ours = next((n for n in (node, arg) if n.op.name == "extern"), None)
+            if ours is None or arg.op.name in ("input", "constant", "scalar"):
+                continue
+            code = externs.reason_of(ours, "").code
+            distance = place[id(node)] - place[id(arg)]
+            found = row(label[id(arg)], label[id(node)], "seam", saved_bytes(arg, node, known),
+                        code, distance)  # fmt: skip
+            rows.append(found)
+    return sorted(rows, key=lambda entry: -entry[COLUMNS.index("score")])
+
+
+def stage_count(prepared: KernelSpec | Program) -> int:
+    """How many kernels are planned."""
+    return sum(len(spec.plan.groups) for spec in partition.specs_of(prepared))

@@ -1,0 +1,149 @@
+"""Every pair of operations that was considered for one kernel, as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from fuser import dims
+from fuser.graph import Node
+from fuser.partitioning.program import Program
+from fuser.planning import verdicts
+from fuser.planning.grouping import KIND_BONUS, score_fusion
+from fuser.planning.inlining import through_views
+from fuser.planning.labels import labels_of
+from fuser.schedule import Plan
+from fuser.specs import KernelSpec
+
+if TYPE_CHECKING:
+    import pandas
+
+#: Columns of the table:
+#:   first, second: the operations in the user's terms, `exp#3 (model.py:12)`;
+#:   kind: "vertical" (the second needs the first), "view" (likewise, and one of them only moves
+#:     data), "horizontal" (both read the same array), "seam" (one of them runs in NumPy);
+#:   score: bytes_saved x (1 + kind_bonus) / (1 + distance / 1000): pairs are tried best first;
+#:   bytes_saved: what is not written and read, or not read twice, if they share loops; a view
+#:     itself moves nothing, so pairs with it as the second save nothing;
+#:   fused: whether they do; reason: the sentence of `verdict`, a code of `verdicts.VERDICTS`;
+#:   distance: operations between them; kind_bonus: `grouping.KIND_BONUS` of the kind.
+COLUMNS = [
+    "first", "second", "kind", "score", "bytes_saved", "fused", "reason", "verdict", "distance",
+    "kind_bonus",
+]  # fmt: skip
+
+
+def candidates(
+    spec: KernelSpec | Program, sizes: Mapping[str, int] | None = None
+) -> pandas.DataFrame:
+    """Every pair considered, the best first, and whether it shares a kernel's loops.
+
+    Args:
+        spec: the prepared graph.
+        sizes: lengths by symbol; 1024 each by default.
+
+    Returns:
+        A table with `COLUMNS`.
+    """
+    import pandas
+
+    return pandas.DataFrame(rows_of(spec, sizes), columns=COLUMNS)
+
+
+def rows_of(
+    spec: KernelSpec | Program, sizes: Mapping[str, int] | None = None
+) -> list[tuple[Any, ...]]:
+    """The rows of `candidates`, the best first, without pandas."""
+    if isinstance(spec, Program):
+        from fuser.partitioning import seams
+
+        return seams.candidate_rows(spec, sizes)
+    names = {s for p in spec.plan.graph.parameters for d in p.shape for s in dims.symbols(d)}
+    known = dict.fromkeys(names, 1024) | dict(sizes or {})
+    score = COLUMNS.index("score")
+    return sorted(_rows(spec.plan, known), key=lambda entry: -entry[score])
+
+
+def row(
+    first: str, second: str, kind: str, bytes_saved: int, verdict: str, distance: int
+) -> tuple[Any, ...]:
+    """One row of the table."""
+    return (
+        first, second, kind, score_fusion(bytes_saved, kind, distance), bytes_saved,
+        verdict in verdicts.FUSED, verdicts.meaning(verdict), verdict, distance,
+        KIND_BONUS.get(kind, 0.0),
+    )  # fmt: skip
+
+
+def _rows(plan: Plan, sizes: Mapping[str, int]) -> Iterator[tuple[Any, ...]]:
+    """Pairs of which one needs the other, then pairs of stored values."""
+    label = labels_of(plan.graph)
+    place = {id(node): k for k, node in enumerate(plan.graph.nodes)}
+    seen: set[tuple[int, int]] = set()
+    loaded = _loaded(plan)
+    for node in plan.graph.nodes:
+        for arg in {id(a): a for a in node.args}.values():
+            if arg.op.name in ("input", "constant", "scalar", "positions"):
+                continue
+            seen.add((id(arg), id(node)))
+            view = _is_view(node) or _is_view(arg)
+            verdict = loaded.get((id(through_views(arg)), id(node)))
+            if verdict is None:
+                verdict = "view" if view else "inlined"
+            saved = saved_bytes(arg, node, sizes)
+            distance = place[id(node)] - place[id(arg)]
+            yield row(label[id(arg)], label[id(node)], "view" if view else "vertical", saved,
+                      verdict, distance)  # fmt: skip
+    for pair in plan.pairs:
+        if (id(pair.first), id(pair.second)) in seen:
+            continue
+        saved = sum(_bytes(node, sizes) * times for node, times in pair.shared)
+        yield row(label[id(pair.first)], label[id(pair.second)], pair.kind, saved, pair.verdict,
+                  pair.distance)  # fmt: skip
+
+
+def _is_view(node: Node) -> bool:
+    """Whether a node only shows another value: joins and functions of NumPy's make new ones."""
+    return node.op.structure and node.op.name not in ("concatenate", "extern")
+
+
+def saved_bytes(first: Node, second: Node, sizes: Mapping[str, int]) -> int:
+    """Bytes that are not written and read when `second` computes what it needs of `first`.
+
+    A view moves nothing, and what it shows of an argument is read in any case. Elements that a
+    view repeats are read once.
+    """
+    if _is_view(second):
+        return 0
+    source = through_views(first) if _is_view(first) else first
+    if source.op.name in ("input", "constant", "scalar"):
+        return 0
+    whole = _bytes(source, sizes)
+    return whole + min(whole, _bytes(first, sizes))
+
+
+def _loaded(plan: Plan) -> dict[tuple[int, int], str]:
+    """(value, operation) by `id` -> the verdict, where the operation reads the value stored."""
+    found: dict[tuple[int, int], str] = {}
+    for group in plan.groups:
+        for section in group.sections:
+            stored = {
+                id(node): plan.realised[part.buffer]
+                for node, part in zip(section.load_nodes, section.loads, strict=True)
+                if part.buffer in plan.realised
+            }
+            if not stored:
+                continue
+            for step in section.steps:
+                for arg in step.node.args:
+                    source = through_views(arg)
+                    if id(source) in stored:
+                        found[(id(source), id(step.node))] = stored[id(source)]
+                        if arg is not source:  # the view itself is read through
+                            found[(id(source), id(arg))] = stored[id(source)]
+    return found
+
+
+def _bytes(node: Node, sizes: Mapping[str, int]) -> int:
+    """Bytes of a value."""
+    return dims.evaluate(dims.product(node.shape), sizes) * node.dtype.itemsize

@@ -1,0 +1,236 @@
+"""An operation on joined arrays is the join of that operation on their parts.
+
+`x - np.roll(x, 1)` reads a concatenation of two parts of x. Computed part by part, nothing has to
+be stored first: each part is a loop nest of its own, in one kernel. The pass moves concatenations
+towards the outputs, through elementwise operations and through reductions along other axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fuser import infer
+from fuser.dims import Dim
+from fuser.graph import Graph, Node, intern, make
+from fuser.ops import op
+from fuser.planning import facts, parts
+
+#: A value is divided into at most this many parts: each is a loop nest. Rolls along three axes in
+#: both directions give 27.
+PARTS_LIMIT = 32
+
+
+def distribute(graph: Graph) -> Graph:
+    """Move concatenations behind the operations that read them; the same graph where none is read.
+
+    Args:
+        graph: rewritten. Lengths that its guards bound are compared (`fuser.planning.facts`).
+    """
+    joined = [node for node in graph.nodes if node.op.name == "concatenate"]
+    if not joined:
+        return graph
+    pass_ = _Distribution(graph)
+    outputs = pass_.run()
+    if all(new is old for new, old in zip(outputs, graph.outputs, strict=True)):
+        return graph
+    return graph.with_outputs(outputs, pass_.lines)
+
+
+class _Distribution:
+    """One walk over a graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.bounds = facts.lower_bounds(graph.guards)
+        ones = [length for pair in graph.guards if 1 in pair for length in pair]
+        self.ones = {str(dim) for one in ones for dim in (one, facts.simplify(one, self.bounds))}
+        self.lines = dict(graph.lines)
+        self.stored = _stored_anyway(graph)
+
+    def run(self) -> list[Node]:
+        """The new outputs."""
+        new: dict[int, Node] = {}
+        for node in self.graph.nodes:
+            args = tuple(new[id(arg)] for arg in node.args)
+            joins = [
+                arg.op.name == "concatenate" and id(old) not in self.stored
+                for arg, old in zip(args, node.args, strict=True)
+            ]
+            found = self._through(node, args, joins) if any(joins) else None
+            if found is None:
+                same = all(a is b for a, b in zip(args, node.args, strict=True))
+                found = (
+                    node if same else intern(node.op, args, node.shape, node.dtype, node.payload)
+                )
+            line = self.graph.line_of(node)
+            if line:
+                self._note(found, line)
+            new[id(node)] = found
+        return [new[id(node)] for node in self.graph.outputs]
+
+    def _note(self, node: Node, line: str) -> None:
+        """The parts of an operation are on its line."""
+        self.lines.setdefault(id(node), line)
+        if node.op.name == "concatenate":
+            for part in node.args:
+                self.lines.setdefault(id(part), line)
+
+    def _through(self, node: Node, args: tuple[Node, ...], joins: Sequence[bool]) -> Node | None:
+        """The join of the parts of `node`; None where it stays as it is."""
+        if node.op.joins:
+            return None
+        if node.op.reduction:
+            return self._reduced(node, args[0])
+        found = self._seen(node, args[0]) if node.op.structure else self._zipped(node, args, joins)
+        return found if found is not None and _parts(found) <= PARTS_LIMIT else None
+
+    def _seen(self, node: Node, joined: Node) -> Node | None:
+        """A view of a join as the join of views."""
+        axis = int(joined.payload)
+        if node.op.name == "transpose":
+            order = infer.parse_axes(node.payload)
+            turned = [make("transpose", part, payload=node.payload) for part in joined.args]
+            return self._join(turned, node, order.index(axis))
+        if node.op.name == "part":
+            along, start, stop, step = infer.parse_part(node.payload)
+            span = start, stop, step
+            return parts.part_of_join(joined, along, span, self.bounds, node.shape[along])
+        if node.op.name != "index":
+            return None
+        entries = list(infer.parse_index(node.payload))
+        place = _entry_of(entries, axis)
+        if place is None:  # the index ends before it: the whole axis
+            place = len(entries)
+            entries += [slice(None)] * (axis - sum(entry is not None for entry in entries) + 1)
+            place = len(entries) - 1
+        window = entries[place]
+        if isinstance(window, int):
+            return self._element(joined, axis, entries, place)
+        assert isinstance(window, slice)
+        if window.step not in (None, 1):
+            return None
+        cut = self._window(joined, axis, window)
+        if cut is None:
+            return None
+        entries[place] = slice(None)
+        payload = infer.spell_index(entries)
+        plain = all(entry == slice(None) for entry in entries)
+        after = place - sum(type(entry) is int for entry in entries[:place])
+        if cut.op.name != "concatenate" or int(cut.payload) != axis:
+            return cut if plain else self._index(cut, payload)
+        if plain:
+            return self._join(cut.args, node, axis)
+        return self._join([self._index(part, payload) for part in cut.args], node, after)
+
+    def _element(
+        self, joined: Node, axis: int, entries: list[infer.IndexPart], place: int
+    ) -> Node | None:
+        """A join at one place of its axis: that place of one part."""
+        at = entries[place]
+        assert isinstance(at, int)
+        cut = self._window(joined, axis, slice(at, at + 1 or None))
+        if cut is None or (cut.op.name == "concatenate" and int(cut.payload) == axis):
+            return None
+        return self._index(cut, infer.spell_index([*entries[:place], 0, *entries[place + 1 :]]))
+
+    def _index(self, value: Node, payload: str) -> Node:
+        """An index of a value that may be a join again."""
+        plain = make("index", value, payload=payload)
+        found = self._seen(plain, value) if value.op.name == "concatenate" else None
+        return plain if found is None else found
+
+    def _window(self, joined: Node, axis: int, window: slice) -> Node | None:
+        """Some of the elements along the axis of a join; None where it is not known which."""
+        whole = facts.simplify(joined.shape[axis], self.bounds)
+        ends = []
+        for bound, default in ((window.start, 0), (window.stop, whole)):
+            ends.append(default if bound is None else bound if bound >= 0 else whole + bound)
+        start, stop = ends
+        inside = self._before(0, start) and self._before(start, stop) and self._before(stop, whole)
+        if not inside:
+            return None
+        if start == 0 and stop == whole:
+            return joined
+        return parts.part_of_join(joined, axis, (start, stop, 1), self.bounds, stop - start)
+
+    def _join(self, pieces: Sequence[Node], whole: Node, axis: int) -> Node:
+        """Pieces joined to the value that `whole` stands for."""
+        return intern(op("concatenate"), tuple(pieces), whole.shape, whole.dtype, str(axis))
+
+    def _reduced(self, node: Node, operand: Node) -> Node | None:
+        """A reduction of each part, where the parts lie along an axis that is kept."""
+        axis, axes = int(operand.payload), infer.parse_axes(node.payload)
+        if axis in axes or any(part.op.name == "concatenate" for part in operand.args):
+            return None
+        if node.op.name in ("argmax", "argmin") and len(axes) > 1:
+            return None
+        place = axis - sum(reduced < axis for reduced in axes)
+        reduced = tuple(
+            make(node.op.name, part, payload=node.payload, equal=self.graph.equal)
+            for part in operand.args
+        )
+        return self._join(reduced, node, place)
+
+    def _zipped(self, node: Node, args: Sequence[Node], joins: Sequence[bool]) -> Node | None:
+        """An elementwise operation along the parts of its first joined operand."""
+        lead = next((a for a, joined in zip(args, joins, strict=True) if joined), None)
+        if lead is None:
+            return None
+        rank = len(node.shape)
+        axis = int(lead.payload) + rank - len(lead.shape)
+        if self._is_one(lead.shape[int(lead.payload)]) and not self._is_one(node.shape[axis]):
+            return None  # its one element is repeated: no part of the result is its part's
+        edges = parts.edges(lead, self.bounds)
+        pieces = []
+        for place, part in enumerate(lead.args):
+            start, stop = edges[place], edges[place + 1]
+            length = facts.simplify(part.shape[int(lead.payload)], self.bounds)
+            operands = []
+            for arg in args:
+                own = axis - (rank - len(arg.shape))
+                if arg is lead:
+                    operands.append(part)
+                elif own < 0 or self._is_one(arg.shape[own]):
+                    operands.append(arg)
+                else:
+                    operands.append(parts.cut(arg, own, (start, stop, 1), self.bounds, length))
+            shape = (*node.shape[:axis], length, *node.shape[axis + 1 :])
+            piece = intern(node.op, tuple(operands), shape, node.dtype, node.payload)
+            inner = [operand.op.name == "concatenate" for operand in operands]
+            deeper = self._zipped(piece, operands, inner) if any(inner) else None
+            pieces.append(piece if deeper is None else deeper)
+        return self._join(pieces, node, axis)
+
+    def _is_one(self, length: Dim) -> bool:
+        """Whether a length is 1, as guards say: what has it is repeated."""
+        same = str(length) in self.ones or str(facts.simplify(length, self.bounds)) in self.ones
+        return length == 1 or same
+
+    def _before(self, left: Dim, right: Dim) -> bool:
+        """Whether one place is never behind another."""
+        return facts.at_most(left, right, self.bounds)
+
+
+def _parts(node: Node) -> int:
+    """How many loop nests a value takes."""
+    return sum(map(_parts, node.args)) if node.op.name == "concatenate" else 1
+
+
+def _stored_anyway(graph: Graph) -> set[int]:
+    """By `id`, values that a view wants as one array."""
+    found: set[int] = set()
+    for node in graph.nodes:
+        for arg in node.args:
+            if node.op.name in ("reshape", "broadcast_to"):
+                found.add(id(arg))
+    return found
+
+
+def _entry_of(entries: Sequence[infer.IndexPart], axis: int) -> int | None:
+    """Where an index speaks of an axis; None where it ends before."""
+    seen = -1
+    for place, entry in enumerate(entries):
+        seen += entry is not None
+        if seen == axis:
+            return place
+    return None

@@ -1,0 +1,43 @@
+"""Names of values in the user's terms."""
+
+from __future__ import annotations
+
+from fuser.graph import Graph, Node
+
+
+def labels_of(graph: Graph) -> dict[int, str]:
+    """A name for each value by `id(node)`: its operation and the user's line.
+
+    `exp#1 (model.py:12)` is the first exp of that line; an argument is called what the traced
+    function calls it, and a function that NumPy runs by its name.
+    """
+    names = argument_names(graph)
+    counts: dict[tuple[str, str], int] = {}
+    found = {}
+    for node in graph.nodes:
+        if node.op.name == "input":
+            found[id(node)] = names.get(node.payload, node.payload)
+            continue
+        title, line = _title(node), short_line(graph.line_of(node))
+        count = counts[title, line] = counts.get((title, line), 0) + 1
+        found[id(node)] = f"{title}#{count}" + (f" ({line})" if line else "")
+    return found
+
+
+def argument_names(graph: Graph) -> dict[str, str]:
+    """What the traced function calls each parameter, by its name in the graph."""
+    return {p.name: name for p, name in zip(graph.parameters, graph.names, strict=False)}
+
+
+def short_line(line: str) -> str:
+    """`model.py:12` of `folder/model.py:12`."""
+    return line.rpartition("/")[2]
+
+
+def _title(node: Node) -> str:
+    """The operation's name, or the function's that NumPy runs."""
+    if node.op.name != "extern":
+        return node.op.name
+    from fuser.partitioning import externs  # only graphs with such functions need it
+
+    return externs.read(node.payload).short_name

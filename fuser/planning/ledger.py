@@ -1,0 +1,280 @@
+"""Bytes that a plan moves: beside the unfused and the least possible, and boundary by boundary."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fuser import dims, infer, schedule
+from fuser.graph import Graph, Node
+from fuser.planning import arithmetic, rereads, verdicts
+from fuser.planning.labels import labels_of
+from fuser.planning.rows import kept_buffers, runs_by_rows
+from fuser.specs import KernelSpec, is_counted
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """Bytes a call moves between memory and the processor, counted from the graph.
+
+    Attributes:
+        unfused_bytes: every operation reads its operands and writes its result.
+        planned_bytes: what the planned kernels read and write; a buffer that a loop nest reads
+            through several views counts once.
+        least_bytes: what is used of every argument read once, every output written once.
+        kernels_unfused: operations that compute.
+        kernels_fused: kernels planned.
+        operations: simple operations on elements, as `fuser.planning.arithmetic.count` counts them.
+        elementary: elementary functions of elements.
+    """
+
+    unfused_bytes: int
+    planned_bytes: int
+    least_bytes: int
+    kernels_unfused: int
+    kernels_fused: int
+    operations: int = 0
+    elementary: int = 0
+
+
+def ledger(spec: KernelSpec, sizes: Mapping[str, int]) -> Ledger:
+    """Count the bytes of a spec for given lengths.
+
+    Args:
+        spec: the prepared graph.
+        sizes: lengths by symbol.
+    """
+    unfused, operations = _unfused(spec.graph, sizes)
+    nodes = held_by(spec.plan)
+    planned = 0
+    for group in spec.plan.groups:
+        planned += sum(group_writes(group, nodes, sizes).values())
+        planned += sum(sum(read.values()) for read in group_reads(group, nodes, sizes))
+    crossing = sum(
+        entry["bytes_written"] + entry["bytes_read"] for entry in _crossings(spec.plan, sizes)
+    )
+    least, kernels = planned - crossing, len(spec.plan.groups)
+    computed = arithmetic.count(spec.graph, sizes)
+    return Ledger(unfused, planned, least, operations, kernels, *computed)
+
+
+def _elements(node: Node, sizes: Mapping[str, int]) -> int:
+    """How many elements a value has."""
+    return dims.evaluate(dims.product(node.shape), sizes)
+
+
+def _unfused(graph: Graph, sizes: Mapping[str, int]) -> tuple[int, int]:
+    """Bytes and operations when each operation runs alone.
+
+    A conversion of an operand belongs to the operation that wants it, as in NumPy; a conversion
+    that is an output, or is used twice, is an operation of its own.
+    """
+    inlined = _operand_casts(graph)
+    total, operations = 0, 0
+    for node in graph.nodes:
+        if node.op.name == "update":  # what is written is read and written once
+            operations += 1
+            total += 2 * _elements(node.args[1], sizes) * node.dtype.itemsize
+            continue
+        if (node.op.structure and not node.op.joins) or id(node) in inlined:
+            continue
+        operations += 1
+        total += _elements(node, sizes) * node.dtype.itemsize
+        for arg in {id(a): a for a in node.args}.values():
+            source = arg.args[0] if id(arg) in inlined else arg
+            if source.op.name not in ("constant", "scalar", "positions"):
+                total += _elements(source, sizes) * source.dtype.itemsize
+    return total, operations
+
+
+def _operand_casts(graph: Graph) -> set[int]:
+    """Conversions that are done inside the one operation that uses them."""
+    uses: dict[int, int] = {}
+    for node in (*graph.nodes,):
+        for arg in node.args:
+            uses[id(arg)] = uses.get(id(arg), 0) + 1
+    outputs = {id(node) for node in graph.outputs}
+    return {
+        id(node)
+        for node in graph.nodes
+        if node.op.name == "cast"
+        and (
+            infer.only_orders(node.payload)
+            or (
+                not infer.copy_order(node.payload)
+                and uses.get(id(node), 0) == 1
+                and id(node) not in outputs
+            )
+        )
+    }
+
+
+def held_by(plan: schedule.Plan) -> dict[str, Node]:
+    """What temporaries and outputs hold, by buffer."""
+    return {buffer.name: buffer.node for buffer in (*plan.temporaries, *plan.outputs)}
+
+
+def group_reads(
+    group: schedule.Group, nodes: Mapping[str, Node], sizes: Mapping[str, int]
+) -> list[dict[str, int]]:
+    """Bytes that each run through a kernel's loops reads from memory, by buffer.
+
+    Nests that run by rows are one run: what they hand to each other stays in the cache, and what
+    several of them read is read once.
+    """
+    reads = [section_reads(section, sizes) for section in group.sections]
+    if not runs_by_rows(group, nodes, sizes):
+        return reads
+    written = {part.buffer for section in group.sections for _, part in section.stores}
+    total: dict[str, int] = {}
+    for section, read in zip(group.sections, reads, strict=True):
+        held = {
+            part.buffer: _elements(node, sizes) * node.dtype.itemsize
+            for part, node in zip(section.loads, section.load_nodes, strict=True)
+        }
+        for name, size in read.items():
+            if name not in written:
+                most = max(held[name], size, total.get(name, 0))
+                total[name] = min(total.get(name, 0) + size, most)
+    return [total]
+
+
+def group_writes(
+    group: schedule.Group, nodes: Mapping[str, Node], sizes: Mapping[str, int]
+) -> dict[str, int]:
+    """Bytes that a kernel writes to memory, by buffer."""
+    written: dict[str, int] = {}
+    kept = kept_buffers(group, nodes, sizes)
+    for section in group.sections:
+        for name, size in section_writes(section, sizes).items():
+            if name not in kept:
+                written[name] = written.get(name, 0) + size
+    return written
+
+
+def section_reads(section: schedule.Section, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Bytes that one loop nest reads, by buffer: at most the whole buffer in each run through it.
+
+    Rows longer than the cache are run through more than once: see `fuser.planning.rereads`.
+    """
+    read: dict[str, int] = {}
+    runs = rereads.runs(section, sizes)
+    most: dict[str, int] = {}
+    for part, node, times in zip(section.loads, section.load_nodes, runs, strict=True):
+        if is_counted(part.buffer):
+            continue
+        whole = _elements(node, sizes) * node.dtype.itemsize
+        most[part.buffer] = max(times, most.get(part.buffer, 1))
+        seen = read.get(part.buffer, 0) + times * _part_bytes(part.views, node, sizes)
+        read[part.buffer] = min(seen, most[part.buffer] * whole)
+    return read
+
+
+def section_writes(section: schedule.Section, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Bytes that one loop nest writes, by buffer."""
+    shape = dims.evaluate(dims.product(section.shape), sizes)
+    written: dict[str, int] = {}
+    for value, part in section.stores:
+        node = section.node_of(value)
+        count = _elements(node, sizes) if section.axes else shape
+        written[part.buffer] = written.get(part.buffer, 0) + count * node.dtype.itemsize
+    return written
+
+
+def _part_bytes(views: Any, node: Node, sizes: Mapping[str, int]) -> int:
+    """Bytes of a buffer that are seen through views; repeated elements count once."""
+    shape = node.shape
+    elements = _elements(node, sizes)
+    for name, payload in views:
+        if name != "index":
+            if name == "broadcast_to":
+                break
+            if name == "transpose":
+                shape = tuple(shape[int(a)] for a in payload.split(",") if a.strip())
+                continue
+            break
+        shape = infer.index_shape(shape, infer.parse_index(payload))
+        elements = min(elements, dims.evaluate(dims.product(shape), sizes))
+    return elements * node.dtype.itemsize
+
+
+#: Bytes a second that a boundary's estimated cost is reckoned with where no ceiling was measured:
+#: a round figure for the memory of small servers, so costs compare with each other.
+BYTES_PER_S = 2.0e10
+
+
+def boundaries(
+    spec: KernelSpec, sizes: Mapping[str, int], bytes_per_s: float = BYTES_PER_S
+) -> list[dict[str, Any]]:
+    """What crosses the borders between kernels: the least bytes plus these are the planned ones.
+
+    Args:
+        spec: the prepared graph.
+        sizes: lengths by symbol.
+        bytes_per_s: the memory's speed, for the estimated costs.
+
+    Returns:
+        Plain data, one dict for each array that is stored between loop nests or read by more than
+        one of them, in the order of the plan:
+
+        - array: the buffer, "t0" (stored between kernels), "o0" (an output) or "x0" (an argument);
+        - value: what it holds in the user's terms, "exp#3 (model.py:12)", or an argument's name;
+        - kind: "stored" (written for a later kernel), "read-again" (an argument or an output);
+        - shape, dtype: texts, lengths by symbol;
+        - written_by: the kernel's number, None for an argument; read_by: kernels' numbers;
+        - bytes_written, bytes_read, bytes (their sum): beyond the least possible;
+        - reason: a code of `fuser.planning.verdicts.VERDICTS`; meaning: its sentence;
+        - estimated_cost_s: bytes / bytes_per_s.
+    """
+    found = []
+    for entry in _crossings(spec.plan, sizes):
+        moved = entry["bytes_written"] + entry["bytes_read"]
+        cost = {"bytes": moved, "estimated_cost_s": moved / bytes_per_s}
+        found.append({**entry, **cost, "meaning": verdicts.meaning(entry["reason"])})
+    return found
+
+
+def _read_again(nests: int) -> str:
+    """Why what is stored nowhere between kernels is read more than once."""
+    return "other-loops" if nests > 1 else "long-rows"
+
+
+def _crossings(plan: schedule.Plan, sizes: Mapping[str, int]) -> list[dict[str, Any]]:
+    """The boundaries without their costs."""
+    label = labels_of(plan.graph)
+    written: dict[str, tuple[int, int]] = {}
+    reads: dict[str, list[tuple[int, int]]] = {}
+    nodes: dict[str, Node] = {}
+    held = held_by(plan)
+    for number, group in enumerate(plan.groups):
+        for read in group_reads(group, held, sizes):
+            for name, size in read.items():
+                reads.setdefault(name, []).append((number, size))
+        for section in group.sections:
+            for part, node in zip(section.loads, section.load_nodes, strict=True):
+                nodes.setdefault(part.buffer, node)
+        for name, size in group_writes(group, held, sizes).items():
+            written[name] = (number, written.get(name, (0, 0))[1] + size)
+    stored = {buffer.name for buffer in plan.temporaries}
+    found = []
+    for name, entries in reads.items():
+        whole = _elements(nodes[name], sizes) * nodes[name].dtype.itemsize
+        total = sum(size for _, size in entries)
+        argument = name not in written
+        extra = total - min(whole, total) if argument else total
+        if not extra and name not in stored:
+            continue
+        found.append({
+            "array": name,
+            "value": label[id(nodes[name])],
+            "kind": "stored" if name in stored else "read-again",
+            "shape": ", ".join(map(str, nodes[name].shape)),
+            "dtype": nodes[name].dtype.name,
+            "written_by": None if argument else written[name][0],
+            "read_by": sorted({number for number, _ in entries}),
+            "bytes_written": written[name][1] if name in stored else 0,
+            "bytes_read": extra,
+            "reason": plan.realised.get(name, _read_again(len(entries))),
+        })  # fmt: skip
+    return found

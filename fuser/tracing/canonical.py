@@ -1,0 +1,220 @@
+"""The canonical graph of a trace: symbols named in order, equal lengths merged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fuser import dims, infer
+from fuser.dims import Dim
+from fuser.errors import ShapeError, Unsupported
+from fuser.graph import (
+    Graph,
+    Node,
+    Parameter,
+    make,
+    make_constant,
+    make_input,
+    make_scalar,
+    rebuild,
+)
+from fuser.graph import intern as intern_node
+from fuser.partitioning import externs
+from fuser.records import changed
+from fuser.tracing import regions, scalars
+from fuser.tracing.operands import check_dtype
+from fuser.tracing.trace_result import OutAlias, OutNode, OutScalar, OutView, Trace, View, Write
+
+if TYPE_CHECKING:
+    from fuser.tracer import Tracing
+
+
+def canonical(
+    tracing: Tracing,
+    structure: Any,
+    leaves: list[Any],
+    nodes: list[Node],
+    writes: list[Write],
+) -> Trace:
+    """Rename symbols in order of appearance and rebuild all nodes with equal lengths merged."""
+    resolved = [tuple(map(tracing.resolve, a.initial.shape)) for a in tracing.arguments]
+    names: dict[str, Dim] = {}
+    known = {symbol for shape in resolved for dim in shape for symbol in dims.symbols(dim)}
+    resolved += [tuple(map(tracing.resolve, node.shape)) for node, _ in tracing.externs.values()]
+    for shape in resolved:
+        for dim in shape:
+            for symbol in dims.symbols(dim):
+                names.setdefault(symbol, dims.symbol(f"n{len(names)}"))
+    full = {
+        name: dims.substitute(tracing.resolve(dims.symbol(name)), names) for name in tracing.sizes
+    }
+    guards = [(dims.substitute(a, full), dims.substitute(b, full)) for a, b in tracing.guards]
+    guards = [pair for pair in dict.fromkeys(guards) if pair[0] != pair[1]]
+    equal = dims.representatives(guards)
+    lines: dict[int, str] = {}
+
+    def change(node: Node, args: tuple[Node, ...]) -> Node:
+        try:
+            new = _renamed(node, args, full, equal)
+        except ShapeError as error:  # NumPy took these shapes: lengths not seen to be equal
+            raise Unsupported("not-traceable", node.op.name, str(error), "") from None
+        if id(node) in tracing.lines:
+            lines.setdefault(id(new), tracing.lines[id(node)])
+        return new
+
+    outputs = rebuild(nodes, change)
+    parameters, parameter_leaves, captured = _parameters(tracing, full)
+    shown = tuple(
+        "captured array" if leaf is None else tracing.names[leaf] for leaf in parameter_leaves
+    )
+    graph = Graph(
+        tuple(parameters), tuple(outputs), tuple(guards), shown, lines, tuple(captured)
+    )
+    value_guards = tuple(
+        (scalars.rename(text, full), value) for text, value in tracing.value_guards.items()
+    )
+    leaves = [
+        changed(leaf, text=scalars.rename(leaf.text, full)) if isinstance(leaf, OutScalar) else leaf
+        for leaf in leaves
+    ]
+    leaves = [
+        changed(leaf, views=tuple(_renamed_view(v, full) for v in leaf.views))
+        if isinstance(leaf, (OutAlias, OutView))
+        else leaf
+        for leaf in leaves
+    ]
+    hints = {
+        str(full[name]): size
+        for name, size in tracing.sizes.items()
+        if name not in known and full[name] == names.get(name)
+    }
+    order = _interleave(tracing)
+    place_of = {place: new for new, place in enumerate(order)}
+    leaves = [
+        OutAlias(place_of[leaf.parameter], leaf.views) if isinstance(leaf, OutAlias) else leaf
+        for leaf in leaves
+    ]
+    return Trace(
+        graph,
+        structure,
+        tuple(leaves),
+        tuple(
+            (place_of[place], output, regions.rename(region, full))
+            for place, output, region in writes
+        ),
+        value_guards,
+        tuple(parameter_leaves),
+        tuple((place_of[first], place_of[then]) for first, then in tracing.hazards),
+        hints,
+    )
+
+
+def whole_graph(trace: Trace) -> Graph:
+    """The trace as one graph: every array that the function returns, then what it writes.
+
+    Calls need less: arguments that are returned, and views, are no kernel's work. A returned
+    Python number becomes a 0-d array; what else is returned (None, text) is no array.
+    """
+    graph = trace.graph
+    inputs = {p.name: make_input(p.name, p.dtype, p.shape) for p in graph.parameters if p.dtype}
+    outputs: list[Node] = []
+    for leaf in trace.leaves:
+        if isinstance(leaf, OutNode):
+            outputs.append(graph.outputs[leaf.index])
+        elif isinstance(leaf, OutScalar):
+            outputs.append(make_scalar(leaf.text, np.dtype(leaf.kind)))
+        elif isinstance(leaf, (OutView, OutAlias)):
+            node = (
+                graph.outputs[leaf.index]
+                if isinstance(leaf, OutView)
+                else inputs[graph.parameters[leaf.parameter].name]
+            )
+            for name, payload in leaf.views:
+                node = make(name, node, payload=payload, equal=graph.equal)
+            outputs.append(node)
+        elif isinstance(leaf.value, (bool, int, float, np.generic)):
+            dtype = infer.dtype_of(np.asarray(leaf.value).dtype)
+            check_dtype(dtype, "returned value")
+            outputs.append(make_constant(leaf.value, dtype))
+    written: dict[int, Node] = {}
+    for parameter, output, region in trace.writes:
+        node = graph.outputs[output]
+        if region:
+            old = written.get(parameter, inputs[graph.parameters[parameter].name])
+            node = make("update", old, node, payload=region)
+        written[parameter] = node
+    outputs += list(written.values())
+    return graph.with_outputs(outputs)
+
+
+def _interleave(tracing: Tracing) -> list[int]:
+    """Order of parameters: arguments and scalars by leaf, then captured arrays.
+
+    Array k is entry k; scalar k is entry -1 - k.
+    """
+    arrays = [(a.leaf, k) for k, a in enumerate(tracing.arguments) if a.leaf is not None]
+    numbers = [(leaf, -1 - k) for k, (_, leaf) in enumerate(tracing.scalars)]
+    hidden = [k for k, a in enumerate(tracing.arguments) if a.leaf is None]
+    return [place for _, place in sorted([*arrays, *numbers])] + hidden
+
+
+def _parameters(
+    tracing: Tracing, names: dict[str, Dim]
+) -> tuple[list[Parameter], list[int | None], list[Any]]:
+    """The graph's parameters, the argument leaf of each, and the captured arrays."""
+    parameters: list[Parameter] = []
+    leaves: list[int | None] = []
+    captured: list[Any] = []
+    for place in _interleave(tracing):
+        if place < 0:
+            scalar, leaf = tracing.scalars[-1 - place]
+            parameters.append(Parameter(scalar.text, None, (), scalar.kind.__name__))
+            leaves.append(leaf)
+            continue
+        argument = tracing.arguments[place]
+        node = argument.initial
+        shape = tuple(dims.substitute(dim, names) for dim in node.shape)
+        hidden = argument.leaf is None
+        parameters.append(Parameter(node.payload, node.dtype, shape, "", hidden))
+        leaves.append(argument.leaf)
+        if hidden:
+            captured.append(argument.array)
+    return parameters, leaves, captured
+
+
+def _renamed_view(view: View, names: dict[str, Dim]) -> View:
+    """Rename lengths in a view's payload."""
+    name, payload = view
+    if name in ("reshape", "broadcast_to", "positions"):
+        shape = (dims.substitute(dim, names) for dim in infer.parse_shape(payload))
+        return name, ", ".join(map(str, shape))
+    return (name, regions.rename(payload, names)) if name == "update" else view
+
+
+def _renamed(
+    node: Node, args: tuple[Node, ...], names: dict[str, Dim], equal: dict[str, Dim]
+) -> Node:
+    """One node with its lengths renamed."""
+    if node.op.name == "input":
+        shape = tuple(dims.substitute(dim, names) for dim in node.shape)
+        return make_input(node.payload, node.dtype, shape)
+    if node.op.name == "scalar":
+        return make_scalar(scalars.rename(node.payload, names), node.dtype)
+    if node.op.name == "constant":
+        return node
+    if node.op.name == "extern":
+        shape = tuple(dims.substitute(dim, names) for dim in node.shape)
+        return intern_node(node.op, args, shape, node.dtype, externs.rename(node.payload, names))
+    payload = _renamed_view((node.op.name, node.payload), names)[1]
+    return make(node.op.name, *args, payload=payload, equal=equal)
+
+
+def written(argument: Any) -> list[tuple[str, Node]]:
+    """What was written into an argument, and where, in order."""
+    found: list[tuple[str, Node]] = []
+    node = argument.storage.node
+    while node is not argument.initial and node.op.name == "update":
+        found.insert(0, (node.payload, node.args[1]))
+        node = node.args[0]
+    return found if node is argument.initial else [("", argument.storage.node)]

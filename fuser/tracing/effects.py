@@ -1,0 +1,158 @@
+"""What a function changes outside of itself while it is traced: noticed, and undone.
+
+A trace runs the function on stand-ins. What it stores in an object, a global name or a list would
+hold stand-ins from then on, and a fused call would not store it again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from types import CellType, MappingProxyType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from fuser.tracing.captures import ABSENT, NameGuard, Slots
+from fuser.tracing.contents import CONTAINERS, is_other, parts_of, put_back, same_parts
+from fuser.tracing.drawn import State, state_of
+
+_tracing = threading.RLock()
+#: Seconds to wait for other threads' traces; a traced function may itself wait for a thread.
+_LONGEST = 1.0
+#: Bytes of an array that is compared after a trace, at most.
+LARGEST_KEPT = 1 << 26
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Keep other threads from looking around while stand-ins may be stored there."""
+    taken = _tracing.acquire(timeout=_LONGEST)
+    try:
+        yield
+    finally:
+        if taken:
+            _tracing.release()
+
+
+class Surroundings:
+    """Namespaces, closures and containers that a function may reach, as they are now."""
+
+    def __init__(self, guards: Iterable[NameGuard], objects: Iterable[Any]) -> None:
+        """Look at what code names.
+
+        Args:
+            guards: the names, see `captures.find_guards`.
+            objects: whose attributes it may read or set.
+        """
+        self._names: list[tuple[NameGuard, Any]] = []
+        self._containers: list[tuple[Any, Any, str]] = []
+        self._arrays: dict[int, tuple[Any, Any, str]] = {}
+        self._states: list[State] = []
+        self.drawn = ""
+        self._seen: set[int] = set()
+        for guard in guards:
+            value = _value(guard.scope, guard.name)
+            self._names.append((guard, value))
+            self._keep(value, guard.name)
+        for thing in objects:
+            if type(thing).__module__.partition(".")[0] == "fuser":
+                continue  # a fused function, which may be compiled meanwhile
+            if (state := state_of(thing)) is not None:
+                self._states.append(state)
+            try:
+                space = getattr(thing, "__dict__", None)
+            except Exception:  # noqa: BLE001 - a foreign __getattr__ may raise anything
+                continue
+            if type(space) is dict and type(thing) is not ModuleType:
+                self._keep(space, type(thing).__name__, deep=False)
+            elif type(thing) in CONTAINERS:
+                self._keep(thing, "an argument")
+
+    def _keep(self, value: Any, name: str, deep: bool = True) -> None:
+        """Note what a container holds, and those in it."""
+        waiting = [value]
+        while waiting:
+            each = waiting.pop()
+            if type(each) is np.ndarray:
+                self._keep_array(each, name)
+            if id(each) in self._seen or not (type(each) in CONTAINERS or is_other(each)):
+                continue
+            self._seen.add(id(each))
+            parts = parts_of(each)
+            if not isinstance(each, (tuple, MappingProxyType)):
+                self._containers.append((each, parts.copy() if parts is each else parts, name))
+            if type(parts) not in (set, bytes):
+                held = parts.values() if type(parts) is dict else parts
+                waiting += held if deep else [part for part in held if type(part) is np.ndarray]
+
+    def _keep_array(self, array: Any, name: str) -> None:
+        """Note an array's values; those of large ones would take too long."""
+        if array.flags.writeable and array.nbytes <= LARGEST_KEPT and not array.dtype.hasobject:
+            self._arrays[id(array)] = (array, array.copy(), name)
+
+    def undo(self) -> str:
+        """Put everything back; what was changed, or nothing. `drawn`: what was drawn from."""
+        changed = ""
+        for guard, before in self._names:
+            if _value(guard.scope, guard.name) is not before:
+                changed = changed or guard.name
+                _restore(guard, before)
+        for container, before, name in self._containers:
+            now = parts_of(container)
+            if not same_parts(now, before):
+                changed = changed or _changed_part(now, before, name)
+                put_back(container, before)
+        for array, values, name in self._arrays.values():
+            if array.shape == values.shape and array.tobytes() != values.tobytes():
+                changed = changed or name
+                array[...] = values
+        for state in self._states:
+            if state.undo():
+                self.drawn = state.name
+        return changed
+
+
+def _value(scope: Any, name: str) -> Any:
+    """What a name stands for now."""
+    if type(scope) is not CellType:
+        return scope.get(name, ABSENT)
+    try:
+        return scope.cell_contents
+    except ValueError:
+        return ABSENT
+
+
+def _restore(guard: NameGuard, value: Any) -> None:
+    """Give a name its value again."""
+    scope, name = guard.scope, guard.name
+    if type(scope) is CellType:
+        if value is ABSENT:
+            del scope.cell_contents
+        else:
+            scope.cell_contents = value
+    elif type(scope) is Slots:
+        if value is ABSENT:
+            delattr(scope.thing, name)
+        else:
+            setattr(scope.thing, name, value)
+    elif guard.owner is not None:
+        if value is ABSENT:
+            type.__delattr__(guard.owner, name)
+        else:
+            type.__setattr__(guard.owner, name, value)
+    elif type(scope) is dict:
+        if value is ABSENT:
+            scope.pop(name, None)
+        else:
+            scope[name] = value
+
+
+def _changed_part(now: Any, before: Any, name: str) -> str:
+    """What is told of a change: an attribute, where it is one."""
+    if type(now) is dict:
+        for key in {**before, **now}:
+            if now.get(key, ABSENT) is not before.get(key, ABSENT):
+                return f"{key} of {name}"
+    return name

@@ -1,0 +1,391 @@
+"""Functions without a fused form, while tracing: they run once, and tracing goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fuser import infer
+from fuser.calling import trees
+from fuser.errors import GraphError, Unsupported, user_line
+from fuser.graph import Node, intern, make_constant
+from fuser.ops import TABLE
+from fuser.partitioning import externs
+from fuser.records import field, record
+from fuser.tracing.admitted import is_known
+from fuser.tracing.scalars import HostScalar
+from fuser.tracing.traced_array import TracedArray
+from fuser.tracing.traced_memory import Storage, TracedMemory
+
+if TYPE_CHECKING:
+    from fuser.tracer import Tracing
+
+#: Reasons for which one call, not the whole function, runs in NumPy.
+SEAM_CODES = ("unsupported-function", "unsupported-argument", "unsupported-dtype")
+
+#: They change their arguments, or the world outside of the function.
+_EFFECTS = frozenset(
+    "put place putmask fill_diagonal put_along_axis copyto save savez savez_compressed savetxt "
+    "shares_memory may_share_memory".split()
+)
+
+
+@record(frozen=False)
+class Record:
+    """One call while tracing: its text, its operands' types, and what it gave."""
+
+    text: str
+    types: tuple[str, ...]
+    structure: Any
+    values: list[Any]
+    shares: list[bool]
+
+
+@record(frozen=False)
+class Replay:
+    """Calls of the first trace of a function, which the second one need not run again."""
+
+    records: list[Record] = field(default_factory=list)
+    place: int = 0
+
+    def take(self, text: str, types: tuple[str, ...]) -> Record | None:
+        """What the same call gave in the first trace."""
+        if self.place >= len(self.records):
+            return None
+        found = self.records[self.place]
+        self.place += 1
+        return found if (found.text, found.types) == (text, types) else None
+
+    def add(self, record: Record) -> None:
+        """Note a call."""
+        self.records.append(record)
+        self.place = len(self.records)
+
+
+class _Operands:
+    """The operands of one call, numbered as they are spelled."""
+
+    def __init__(self, tracing: Tracing) -> None:
+        self.tracing = tracing
+        self.arrays: list[Any] = []
+        self.nodes: list[Node] = []
+
+    def text(self, value: Any) -> str | None:
+        """`a0` for an array, `host('n0')` for a traced number; None for anything else."""
+        if isinstance(value, TracedArray):
+            if value.tracing is not self.tracing:
+                raise Unsupported("not-traceable", "nested trace", "a value of another trace")
+            return self._add(value, value.node, value.generic)
+        if type(value) is HostScalar:
+            return f"host({value.text!r})"
+        if isinstance(value, np.generic) and externs.named_dtype(value.dtype):
+            return self._add(value, make_constant(value, value.dtype), True)
+        if isinstance(value, np.ndarray) or hasattr(value, "__cuda_array_interface__"):
+            array = self.tracing.capture(value)
+            return self._add(array, array.node, False)
+        return None
+
+    def _add(self, value: Any, node: Node, scalar: bool) -> str:
+        self.arrays.append(value)
+        self.nodes.append(node)
+        return f"a{len(self.nodes) - 1}{'[()]' if scalar else ''}"
+
+
+def name_of(function: Any) -> str | None:
+    """The name by which NumPy's function is found again, or None."""
+    module = getattr(function, "__module__", None) or "numpy"
+    names = [f"{module}.{getattr(function, '__name__', '')}"]
+    names.append(f"numpy.{getattr(function, '__name__', '')}")
+    for name in names:
+        try:
+            if externs.resolve(name) is function:
+                return name
+        except Exception:  # noqa: BLE001 - odd names of other packages: then it is not NumPy's
+            continue
+    return None
+
+
+def call_function(tracing: Tracing, function: Any, args: Sequence[Any], kwargs: Any) -> Any:
+    """Trace a NumPy function as a call between kernels.
+
+    Raises:
+        Unsupported: its effect cannot be known from its result.
+    """
+    name = name_of(function)
+    short = f"np.{getattr(function, '__name__', function)}"
+    if name is None:
+        raise Unsupported("unsupported-function", short, "no fused form")
+    if name.rpartition(".")[2] in _EFFECTS:
+        raise Unsupported("write-into-view", short, "it changes what it is given")
+    return call_named(tracing, name, args, kwargs)
+
+
+def call_ufunc(
+    tracing: Tracing, ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: dict[str, Any]
+) -> Any:
+    """Trace a ufunc, or a method of it, as a call between kernels."""
+    name = f"numpy.{ufunc.__name__}"
+    if method == "at":
+        raise Unsupported("write-into-view", f"np.{ufunc.__name__}.at", "it changes its argument")
+    try:
+        known = externs.resolve(name) is ufunc
+    except GraphError:
+        known = False
+    if not known:
+        raise Unsupported("unsupported-function", f"np.{ufunc.__name__}", "no fused form")
+    full = name if method == "__call__" else f"{name}.{method}"
+    return call_named(tracing, full, inputs, options)
+
+
+def call_named(
+    tracing: Tracing,
+    name: str,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    like: Node | None = None,
+) -> Any:
+    """Trace a call between kernels.
+
+    Args:
+        tracing: the trace.
+        name: the function, as `externs.resolve` finds it.
+        args: positional arguments.
+        kwargs: keyword arguments; `out=` is written after the call.
+        like: the result has this node's shape, whatever the lengths.
+
+    Returns:
+        What the function returns, with stand-ins for arrays.
+
+    Raises:
+        Unsupported: an argument has no text, or a result is no array.
+    """
+    kwargs = {key: value for key, value in kwargs.items() if key != "out" or value is not None}
+    out = kwargs.pop("out", None)
+    operands = _Operands(tracing)
+    text = _spelled(name, args, kwargs, operands)
+    same = (text, *map(id, operands.nodes))
+    if like is not None or same not in tracing.repeatable:
+        types = tuple(node.type for node in operands.nodes)
+        record = tracing.replay.take(text, types) or _first_run(tracing, name, text, operands)
+        nodes = _nodes_of(tracing, text, record, operands, like)
+        if like is None and not any(record.shares):
+            tracing.repeatable[same] = record, nodes  # which keep their operands, so ids last
+    else:
+        record, nodes = tracing.repeatable[same]
+    results = _wrapped(tracing, text, record, nodes, operands)
+    if out is not None:
+        return _write_out(tracing, name, results, out)
+    return trees.unflatten(record.structure, results)
+
+
+def _spelled(
+    name: str, args: Sequence[Any], kwargs: dict[str, Any], operands: _Operands
+) -> str:
+    """The call as text."""
+    parts: list[str] = []
+    for key, value in [*((None, arg) for arg in args), *kwargs.items()]:
+        text = externs.spell(value, operands.text)
+        if text is None:
+            short = name.replace("numpy.", "np.", 1)
+            raise Unsupported("unsupported-argument", short, f"a {type(value).__name__} argument")
+        parts.append(text if key is None else f"{key}={text}")
+    return f"{name}({', '.join(parts)})"
+
+
+def _first_run(tracing: Tracing, name: str, text: str, operands: _Operands) -> Record:
+    """Run a call on the values of this call, which it may not change."""
+    call = externs.read(f"0.0 {text}")
+    values = [_read_only(tracing.evaluate(node)) for node in operands.nodes]
+    try:
+        with np.errstate(all="ignore"):
+            arguments = [externs.filled(part, values, tracing.numbers()) for part in call.args]
+            keywords = externs.filled(dict(call.kwargs), values, tracing.numbers())
+            result = externs.resolve(name)(*arguments, **keywords)
+    except externs.PatternMiss as error:
+        raise Unsupported("write-into-view", call.short_name, str(error)) from None
+    except Exception as error:  # whatever it is, the plain function raises it again
+        if isinstance(error, ValueError) and "read-only" in str(error):
+            raise Unsupported(
+                "write-into-view", call.short_name, "it writes into its argument"
+            ) from None
+        tracing.failed = Unsupported(
+            "runtime-check", call.short_name, f"{type(error).__name__}: {error}"
+        )
+        raise tracing.failed from error
+    structure, found = trees.flatten(result)
+    for value in found:
+        _check_result(call.short_name, value)
+    shares = [externs.shares_memory(value, values) for value in found]
+    types = tuple(node.type for node in operands.nodes)
+    record = Record(text, types, structure, found, shares)
+    tracing.replay.add(record)
+    return record
+
+
+def _check_result(short: str, value: Any) -> None:
+    """Refuse results that tell Python something about values, or nothing at all."""
+    if value is None:
+        raise Unsupported("write-into-view", short, "it returns nothing, so it changes something")
+    if isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic):
+        raise Unsupported("control-flow", short, f"it gives a Python {type(value).__name__}")
+    if type(value) is not np.ndarray and not isinstance(value, np.generic):
+        if not hasattr(value, "__cuda_array_interface__"):
+            raise Unsupported("array-conversion", short, f"it gives {type(value).__name__}")
+    if not externs.named_dtype(value.dtype):
+        raise Unsupported("unsupported-dtype", short, f"it gives dtype {value.dtype}")
+
+
+def _read_only(value: Any) -> Any:
+    """The same memory, not to be written into."""
+    if type(value) is not np.ndarray:
+        return value
+    seen = value.view()
+    seen.flags.writeable = False
+    return seen
+
+
+def _nodes_of(
+    tracing: Tracing, text: str, record: Record, operands: _Operands, like: Node | None
+) -> list[Node]:
+    """Nodes of the results of a call, whose lengths are symbols of their own."""
+    number = tracing.extern_count
+    tracing.extern_count += 1
+    line = user_line()
+    found = []
+    for place, (value, shares) in enumerate(zip(record.values, record.shares, strict=True)):
+        marks = ("view " if shares else "") + ("scalar " if isinstance(value, np.generic) else "")
+        shape = tuple(map(tracing.new_late_length, value.shape)) if like is None else like.shape
+        node = intern(
+            TABLE["extern"],
+            tuple(operands.nodes),
+            shape,
+            infer.dtype_of(value.dtype),
+            f"{number}.{place} {marks}{text}",
+        )
+        tracing.externs[id(node)] = (node, value)
+        tracing.lines.setdefault(id(node), line)
+        found.append(node)
+    return found
+
+
+def _wrapped(
+    tracing: Tracing, text: str, record: Record, nodes: Sequence[Node], operands: _Operands
+) -> list[Any]:
+    """Stand-ins for the results of a call."""
+    found = []
+    for node, value, shares in zip(nodes, record.values, record.shares, strict=True):
+        storage = Storage(node)
+        if shares:
+            _link(storage, operands.arrays, text)
+        known = node.dtype.kind in "biuf" or is_known(node.dtype)
+        kind = TracedArray if known else ForeignArray
+        found.append(kind(tracing, storage, (), isinstance(value, np.generic)))
+    return found
+
+
+def _link(storage: Storage, operands: Sequence[Any], text: str) -> None:
+    """A result may look at its operands' memory: none of them can be written into later on.
+
+    Raises:
+        Unsupported: an argument was written into before, so its memory is not up to date.
+    """
+    storage.shared = True
+    for array in operands:
+        if isinstance(array, TracedArray):
+            if array.storage.written and array.storage.argument is not None:
+                raise Unsupported("write-into-view", text.partition("(")[0], "a view of a write")
+            array.storage.shared = True
+
+
+def _write_out(tracing: Tracing, name: str, results: Sequence[Any], out: Any) -> Any:
+    """Write results into the arrays of `out=`, which have to fit exactly."""
+    targets = out if isinstance(out, tuple) else (out,)
+    short = name.replace("numpy.", "np.", 1)
+    same = len(targets) == len(results)
+    for target, result in zip(targets, results, strict=False):
+        same = same and isinstance(target, TracedArray) and target.dtype == result.dtype
+        same = same and [*map(tracing.size, target.dims)] == [*map(tracing.size, result.dims)]
+    if not same:
+        raise Unsupported("unsupported-argument", short, "out= of another dtype or shape")
+    for target, result in zip(targets, results, strict=True):
+        tracing.write(target, result.node, True, "same_kind", short)
+    return out
+
+
+class ForeignArray(TracedArray):
+    """A result of a dtype that kernels do not know: NumPy does all that is done to it."""
+
+    __slots__ = ()
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        """In NumPy."""
+        return call_ufunc(self.tracing, ufunc, method, inputs, options)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """In NumPy."""
+        return self.tracing.apply_function(function, args, kwargs)
+
+    def __getitem__(self, index: Any) -> Any:
+        """In NumPy."""
+        return call_named(self.tracing, "numpy.ndarray.__getitem__", (self, index), {})
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """In NumPy, on a copy."""
+        update(self, index, value)
+
+    def __pow__(self, other: Any) -> Any:
+        """In NumPy."""
+        return np.power(self, other)
+
+    @property
+    def real(self) -> Any:
+        """In NumPy."""
+        return call_named(self.tracing, "numpy.real", (self,), {})
+
+    @property
+    def imag(self) -> Any:
+        """In NumPy."""
+        return call_named(self.tracing, "numpy.imag", (self,), {})
+
+
+def method(name: str) -> Callable[..., Any]:
+    """An array's method as a call between kernels."""
+
+    def run(self: TracedArray, *args: Any, **kwargs: Any) -> Any:
+        return call_named(self.tracing, f"numpy.ndarray.{name}", (self, *args), kwargs)
+
+    run.__name__ = name
+    run.__doc__ = f"As numpy.ndarray.{name}, in NumPy."
+    return run
+
+
+for _name in (
+    "transpose swapaxes reshape ravel flatten squeeze astype copy clip round conj conjugate sum "
+    "prod mean var std any all argmax argmin max min dot"
+).split():
+    setattr(ForeignArray, _name, method(_name))
+
+
+def update(target: TracedMemory, index: Any, value: Any) -> None:
+    """`target[index] = value` by NumPy, on a copy of the memory that `target` looks at.
+
+    Raises:
+        Unsupported: the memory cannot be written into.
+    """
+    storage, tracing = target.storage, target.tracing
+    storage.check_writable()
+    if storage.reshaped or any(name not in ("index", "transpose") for name, _ in target.views):
+        raise Unsupported("write-into-view", "assignment", "a reshape may be a view of it")
+    kind: Any = type(target) if not target.views else TracedArray
+    whole = kind(tracing, storage, (), False)
+    made = call_named(
+        tracing,
+        "fuser.updated",
+        (whole, target.views, index, value),
+        {},
+        like=storage.node,
+    )
+    tracing.note_write(storage.argument)
+    storage.replace(made.storage.node)

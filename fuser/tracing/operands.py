@@ -1,0 +1,89 @@
+"""What operands are computed in: NumPy's own choice of dtypes, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from fuser import infer
+from fuser.errors import Unsupported
+from fuser.tracing.admitted import is_known
+from fuser.tracing.scalars import HostScalar
+from fuser.tracing.traced_array import TracedArray
+
+
+def check_array(array: Any, what: str) -> None:
+    """Refuse arrays whose meaning is more than dtype, shape and strides."""
+    if type(array) is not np.ndarray and not isinstance(array, np.generic):
+        if isinstance(array, np.ndarray):
+            raise Unsupported("unsupported-array", what, f"{type(array).__name__}, a subclass")
+    if not array.dtype.isnative:
+        raise Unsupported("byte-order", what, f"dtype {array.dtype.str}")
+    check_dtype(array.dtype, what)
+
+
+def check_dtype(dtype: np.dtype[Any], what: str) -> None:
+    """Refuse dtypes that have no column in the op table, nor a form on the trace's backend."""
+    if not is_known(dtype):
+        raise Unsupported("unsupported-dtype", what, f"dtype {dtype}")
+
+
+def loop_dtypes(
+    ufunc: np.ufunc, operands: Sequence[Any], dtype: Any, casting: str
+) -> tuple[np.dtype[Any], ...]:
+    """The dtypes that NumPy itself would compute in, inputs then outputs.
+
+    Raises:
+        TypeError: NumPy's own, where it has no loop.
+    """
+    kinds: list[Any] = []
+    for value in operands:
+        if isinstance(value, TracedArray):
+            kinds.append(value.dtype)
+        elif isinstance(value, np.generic):
+            kinds.append(value.dtype)
+        else:
+            kind = value.kind if isinstance(value, HostScalar) else type(value)
+            kinds.append(np.dtype(bool) if kind is bool else kind)
+    if all(isinstance(kind, type) for kind in kinds):
+        kinds = [np.dtype(kind) for kind in kinds]
+    return _resolved(ufunc, tuple(kinds), None if dtype is None else np.dtype(dtype), casting)
+
+
+@lru_cache(maxsize=4096)
+def _resolved(
+    ufunc: np.ufunc, kinds: tuple[Any, ...], dtype: Any, casting: str
+) -> tuple[np.dtype[Any], ...]:
+    """Ask NumPy, once for each combination."""
+    options: dict[str, Any] = {"casting": casting}
+    if dtype is not None:
+        options["signature"] = (None,) * ufunc.nin + (dtype,) * ufunc.nout
+    found = ufunc.resolve_dtypes((*kinds, *(None,) * ufunc.nout), **options)
+    return tuple(infer.dtype_of(d) for d in found)
+
+
+def fits_dtype(value: Any, dtype: np.dtype[Any]) -> bool:
+    """Whether a Python integer is in the range of the integer dtype that it meets."""
+    number = value.hint if isinstance(value, HostScalar) else value
+    if type(number) is not int or dtype.kind not in "iu":
+        return True
+    limits = np.iinfo(dtype)
+    fits = bool(limits.min <= number <= limits.max)
+    if fits and isinstance(value, HostScalar):  # later values may not
+        value._tracing.guard_value(f"{limits.min} <= ({value.text}) <= {limits.max}", True)
+    return fits
+
+
+def convert_scalar(value: Any, dtype: np.dtype[Any]) -> Any:
+    """Convert a scalar as NumPy does when it meets an array of `dtype`.
+
+    Raises:
+        OverflowError: a Python integer that the dtype cannot hold.
+    """
+    with np.errstate(all="ignore"):
+        if isinstance(value, np.generic):
+            return value.astype(dtype)
+        return dtype.type(value)

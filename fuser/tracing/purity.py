@@ -1,0 +1,223 @@
+"""Whether two traces of a function would agree: else it depends on more than its arguments.
+
+The code of most functions shows it; others are traced twice.
+"""
+
+from __future__ import annotations
+
+import builtins
+import opcode
+from collections.abc import Callable, Collection, Iterable
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from fuser.errors import FuserError, Unsupported
+from fuser.tracer import trace_call
+from fuser.tracing.effects import Surroundings
+from fuser.tracing.trace_result import OutStatic, Trace
+
+#: Functions whose code is looked at; one that needs more is traced twice.
+_FUNCTIONS = 64
+#: Instructions that leave something behind: what is seen next time may differ.
+_STORING = frozenset(
+    opcode.opmap[name]
+    for name in (
+        "STORE_GLOBAL", "DELETE_GLOBAL", "STORE_ATTR", "DELETE_ATTR", "STORE_DEREF",
+        "DELETE_DEREF", "IMPORT_NAME", "IMPORT_FROM",
+    )
+    if name in opcode.opmap
+)  # fmt: skip
+#: Built-in names whose values depend on their arguments alone.
+_BUILTINS = frozenset(
+    "abs all any bool complex dict divmod enumerate float int isinstance len list max min pow "
+    "range reversed round slice str sum tuple zip print "
+    "ValueError TypeError AssertionError NotImplementedError RuntimeError".split()
+)
+#: What NumPy has beside universal, dispatched functions and numbers that is always the same.
+_NUMPY = frozenset("linalg fft array asarray zeros ones full arange eye finfo iinfo dtype".split())
+
+
+def trace_purely(
+    function: Callable[..., Any], structure: Any, leaves: list[Any], name: str,
+    around: Surroundings | None = None,
+) -> tuple[Trace, dict[str, Any]]:  # fmt: skip
+    """Trace, and trace again where the code does not show that the function is pure.
+
+    Args:
+        function: what is traced.
+        structure: how its arguments nest.
+        leaves: the arguments.
+        name: what the function is called, for messages.
+        around: what it may change, which is put back.
+
+    Returns:
+        The first trace, and captured arrays that the function makes anew each time.
+
+    Raises:
+        Unsupported: the function cannot be traced, is impure, or changes more than its arguments.
+    """
+    from fuser.tracing.extern_tracing import Replay
+
+    replay = Replay()
+    around = Surroundings((), ()) if around is None else around
+
+    def trace() -> Trace:
+        try:
+            found = trace_call(function, structure, leaves, replay)
+        except BaseException:
+            around.undo()
+            raise
+        if changed := around.undo():
+            raise Unsupported("side-effect", name, changed, "")
+        if around.drawn:
+            raise Unsupported("impure", name, f"it takes from {around.drawn}", "")
+        return found
+
+    try:
+        first = trace()
+        objects = [leaf for leaf in first.leaves if _is_object(leaf, leaves)]
+        alone = not first.graph.captured and not first.graph.has_externs and not objects
+        if alone and is_evident(function, leaves):
+            return first, {}
+        second = trace()
+    except (FuserError, OverflowError):  # a Python int that does not fit: as at later calls
+        raise
+    except Exception as error:
+        found = f"{type(error).__name__}: {error}"
+        raise Unsupported("not-traceable", name, found) from error
+    fresh = compare(first, second, name)
+    for one, other in zip(first.leaves, second.leaves, strict=True):
+        if _is_object(one, leaves) and other.value is not one.value:
+            kind = type(one.value).__name__
+            raise Unsupported("array-conversion", name, f"it returns a {kind}, made anew")
+    return first, fresh
+
+
+def _is_object(leaf: Any, arguments: Iterable[Any]) -> bool:
+    """Whether an output may hold stand-ins for arrays: an object of which no more is known."""
+    if not isinstance(leaf, OutStatic) or type(leaf.value) is np.ndarray:
+        return False
+    value = leaf.value
+    known = _is_plain(value) or isinstance(value, (type, bytes, range, slice, type(Ellipsis)))
+    return not known and not any(value is argument for argument in arguments)
+
+
+def compare(first: Trace, second: Trace, name: str) -> dict[str, Any]:
+    """Check that two traces agree; find captured arrays that are made anew by each run.
+
+    Raises:
+        Unsupported: they differ: the function is impure.
+    """
+    same = first.graph.text == second.graph.text and first.structure == second.structure
+    same = same and first.value_guards == second.value_guards and first.writes == second.writes
+    if not same or len(first.leaves) != len(second.leaves):
+        raise Unsupported("impure", name, "another graph in the second trace", "")
+    fresh: dict[str, Any] = {}
+    hidden = [p.name for p in first.graph.parameters if p.captured]
+    for label, one, other in zip(
+        hidden, first.graph.captured, second.graph.captured, strict=True
+    ):
+        if one is other or _same_memory(one, other):
+            continue
+        if one.tobytes() != other.tobytes():
+            raise Unsupported("impure", name, "an array with other values in the second trace", "")
+        fresh[label] = one.copy()
+    return fresh
+
+
+def _same_memory(one: Any, other: Any) -> bool:
+    """Whether two views made one after another look at the same living memory."""
+    if one.base is None or other.base is None or not one.size:
+        return False
+    return bool(
+        one.__array_interface__["data"] == other.__array_interface__["data"]
+        and one.strides == other.strides
+    )
+
+
+def is_evident(function: Any, leaves: Iterable[Any]) -> bool:
+    """Whether a function's code alone shows that a second trace would be the same.
+
+    Its code, and that of every Python function that it names, reaches nothing but NumPy's own
+    functions, numbers, text and its arguments, and stores nothing outside of itself. False says
+    nothing: arrays, objects and other modules that it names may change.
+
+    Args:
+        function: what is traced.
+        leaves: its arguments.
+    """
+    if not all(_is_plain(leaf) or type(leaf) is np.ndarray for leaf in leaves):
+        return False
+    waiting, seen = [function], set()
+    while waiting:
+        current = waiting.pop()
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        if type(current) is not FunctionType or len(seen) > _FUNCTIONS:
+            return False
+        cells = current.__closure__ or ()
+        try:
+            reached = [cell.cell_contents for cell in cells]
+        except ValueError:  # a cell that nothing has been put into
+            return False
+        reached += [*(current.__defaults__ or ()), *(current.__kwdefaults__ or {}).values()]
+        names: set[str] = set()
+        codes = [current.__code__]
+        while codes:
+            code = codes.pop()
+            if not _STORING.isdisjoint(code.co_code[::2]):
+                return False
+            names.update(code.co_names)
+            codes += [part for part in code.co_consts if type(part) is CodeType]
+        for name in names:
+            if name in current.__globals__:
+                reached.append(current.__globals__[name])
+            elif not _is_known_name(name):
+                return False
+        for value in reached:
+            if type(value) is FunctionType and value.__module__ != "fuser.functional":
+                waiting.append(value)
+            elif not _is_known(value, names):
+                return False
+    return True
+
+
+def _is_plain(value: Any) -> bool:
+    """Numbers, text, and tuples of them."""
+    if type(value) is tuple:
+        return all(map(_is_plain, value))
+    kinds = (bool, int, float, complex, str, np.generic, np.dtype)
+    return value is None or isinstance(value, kinds)
+
+
+def _is_known_name(name: str) -> bool:
+    """A built-in function that is always the same, or an attribute that leads nowhere else."""
+    if name in _BUILTINS:
+        return True
+    if hasattr(builtins, name) or name.startswith(("__", "empty", "ctypes", "data")):
+        return False
+    return not hasattr(np, name) or name in _NUMPY or _is_known(getattr(np, name), ())
+
+
+def _is_known(value: Any, names: Collection[str]) -> bool:
+    """Whether a value that code names is always the same.
+
+    Args:
+        value: what a global name or an attribute of NumPy is.
+        names: all names in the code: what it may look up in a module.
+    """
+    if type(value) is ModuleType:
+        if value.__name__ == "fuser":
+            return names & vars(value).keys() <= {"functional"}
+        return value.__name__ in ("numpy", "math", "fuser.functional")
+    if isinstance(value, type):
+        return issubclass(value, np.generic) or getattr(builtins, value.__name__, None) is value
+    if isinstance(value, np.ufunc) or _is_plain(value):
+        return True
+    module = getattr(value, "__module__", None)
+    if type(value) is FunctionType:
+        return module == "fuser.functional"
+    return module == "math" or type(value) is type(np.sum)

@@ -1,0 +1,136 @@
+"""Elements that a mask selects, computed with and written back: a choice for every element.
+
+`y[m] *= 2` and `y[m] = f(x[m])` read a selection, whose length is known only when it is made, and
+write it by the same mask. Where all between is elementwise, that is `where(m, f(x), y)`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fuser import dims
+from fuser.graph import Node, walk
+from fuser.tracing import scalars
+from fuser.tracing.traced_array import TracedArray
+
+if TYPE_CHECKING:
+    from fuser.tracer import Tracing
+
+_SELECTION = "numpy.ndarray.__getitem__(a0, a1)"
+
+
+def is_mask(index: object, target: TracedArray) -> bool:
+    """Whether an index is a mask of a target's shape, which holds from now on."""
+    if not isinstance(index, TracedArray) or index.dtype != np.dtype(bool):
+        return False
+    return _same_shape(target.tracing, index.node, target.node)
+
+
+def _same_shape(tracing: Tracing, left: Node, right: Node) -> bool:
+    """Whether two nodes have one shape; lengths of 1 do not broadcast here."""
+    if len(left.shape) != len(right.shape) or not left.shape:
+        return False
+    pairs = list(zip(left.shape, right.shape, strict=True))
+    if any(tracing.size(one) != tracing.size(other) for one, other in pairs):
+        return False
+    for one, other in pairs:
+        if tracing.resolve(one) != tracing.resolve(other):
+            tracing._hold(tracing.resolve(one), tracing.resolve(other))
+    return True
+
+
+def whole(tracing: Tracing, mask: Node, value: Node) -> Node | None:
+    """What elements would be without the selection by `mask`; None where that is not known.
+
+    Args:
+        tracing: the trace.
+        mask: the mask that `value` is about to be written by.
+        value: computed, element by element, from selections by this very mask.
+    """
+    new: dict[int, Node] = {}
+    shape = tuple(map(tracing.resolve, value.shape))
+    if len(shape) != 1 or isinstance(shape[0], int):
+        return None
+    length = set(dims.symbols(shape[0]))
+    stack, seen = [value], set()
+    while stack:
+        node = stack.pop()
+        if id(node) in seen or node.shape == ():
+            continue
+        seen.add(id(node))
+        if (source := _source(tracing, mask, node)) is not None:
+            length |= set(dims.symbols(node.shape[0]))
+            new[id(node)] = source
+            tracing.optional[id(node)] = node
+            continue
+        if not _elementwise(node) or tuple(map(tracing.resolve, node.shape)) != shape:
+            return None
+        stack.extend(node.args)
+    return _rebuilt(tracing, value, new, length) if new else None
+
+
+def _elementwise(node: Node) -> bool:
+    """Whether a node computes each element from those of its operands, and never raises."""
+    row = node.op
+    raises = row.raises and node.dtype.kind != "f"
+    return bool(node.args) and not (row.structure or row.reduction or raises)
+
+
+def _source(tracing: Tracing, mask: Node, node: Node) -> Node | None:
+    """The array of which a node is a selection by `mask`."""
+    if node.op.name != "extern" or not node.payload.endswith(f" {_SELECTION}"):
+        return None
+    if len(node.args) != 2 or node.args[1] is not mask:
+        return None
+    return node.args[0] if _same_shape(tracing, mask, node.args[0]) else None
+
+
+def _rebuilt(
+    tracing: Tracing, value: Node, new: dict[int, Node], length: set[str]
+) -> Node | None:
+    """The same operations on whole arrays; None where a number tells how many are selected."""
+    for node in _between(value, new):
+        if node.shape == ():
+            if any(_tells(part, length) for part in walk([node])):
+                return None
+            new[id(node)] = node
+        else:
+            operands = [new[id(arg)] for arg in node.args]
+            new[id(node)] = tracing.node(node.op.name, operands, node.payload)
+    return new[id(value)]
+
+
+def _between(value: Node, known: dict[int, Node]) -> list[Node]:
+    """Nodes from what is known, or is a scalar, to a value: operands first."""
+    order: list[Node] = []
+    stack, seen = [(value, False)], set(known)
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            order.append(node)
+        elif id(node) not in seen:
+            seen.add(id(node))
+            stack.append((node, True))
+            stack.extend((arg, False) for arg in node.args if node.shape)
+    return order
+
+
+def _tells(node: Node, length: set[str]) -> bool:
+    """Whether a node may depend on how many elements are selected."""
+    if node.op.name == "extern":
+        return any(length & set(dims.symbols(dim)) for dim in node.shape)
+    return node.op.name != "input" and bool(scalars.symbols(node.payload) & length)
+
+
+def drop_unneeded(tracing: Tracing, nodes: list[Node]) -> None:
+    """Forget selections that nothing reads any more: they cannot raise."""
+    if not tracing.optional:
+        return
+    needed = {id(node) for node in walk(nodes)}
+    texts = [*tracing.value_guards, *(str(dim) for pair in tracing.guards for dim in pair)]
+    told = set().union(*map(scalars.symbols, texts)) if texts else set()
+    for key, node in tracing.optional.items():
+        if key not in needed and not told & set(dims.symbols(node.shape[0])):
+            tracing.externs.pop(key, None)

@@ -1,0 +1,413 @@
+"""The stand-in for an array inside a traced function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+
+from fuser import dims, infer
+from fuser.dims import Dim
+from fuser.errors import Unsupported
+from fuser.tracing import regions
+from fuser.tracing.indices import (
+    divide_exactly,
+    integer,
+    is_fancy,
+    length_of,
+    normal_axis,
+    plain_slice,
+)
+from fuser.tracing.scalars import HostScalar
+from fuser.tracing.traced_memory import TracedMemory
+
+#: An array of more parts is not unpacked into them.
+UNPACKED = 32
+#: The same, of axes whose length a call decides: each length is a specialisation of its own.
+COORDINATES = 6
+#: Methods that NumPy runs between kernels.
+_CALLED = frozenset(
+    "argpartition argsort choose compress cumprod cumsum diagonal nonzero repeat searchsorted "
+    "take trace view byteswap".split()
+)
+
+
+class TracedArray(TracedMemory, NDArrayOperatorsMixin):
+    """An array inside a trace: what is done to it becomes graph nodes.
+
+    Attributes:
+        generic: NumPy would have a scalar here, not a 0-d array.
+    """
+
+    __slots__ = ()
+    __array_priority__ = 2000
+
+    # -- where Python wants values ----------------------------------------------------------
+
+    def _refuse(self, code: str, what: str) -> Any:
+        raise Unsupported(code, what, f"on {self.node.type}")
+
+    def __bool__(self) -> bool:
+        """Refused: control flow on array values."""
+        return bool(self._refuse("control-flow", "bool()"))
+
+    def __int__(self) -> int:
+        """Refused."""
+        return int(self._refuse("array-conversion", "int()"))
+
+    def __float__(self) -> float:
+        """Refused."""
+        return float(self._refuse("array-conversion", "float()"))
+
+    def __complex__(self) -> complex:
+        """Refused."""
+        return complex(self._refuse("array-conversion", "complex()"))
+
+    def __index__(self) -> int:
+        """Refused."""
+        return int(self._refuse("array-conversion", "index"))
+
+    def __iter__(self) -> Any:
+        """Parts along a first axis of known or small length; refused for all others.
+
+        A small one, as of points unpacked into coordinates, holds for this specialisation only.
+        """
+        if self.node.shape:
+            first = self.tracing.resolve(self.node.shape[0])
+            if type(first) is not int and self.tracing.size(first) <= COORDINATES:
+                first = self.tracing.hold_exactly(first)
+            if type(first) is int and first <= UNPACKED:
+                return iter([self[place] for place in range(first)])
+        return self._refuse("control-flow", "iteration")
+
+    def __contains__(self, item: object) -> bool:
+        """Refused."""
+        return bool(self._refuse("control-flow", "in"))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """Refused: the values do not exist yet."""
+        return self._refuse("array-conversion", "np.asarray()")
+
+    __hash__ = None  # type: ignore[assignment] # as numpy.ndarray
+
+    def __getattr__(self, name: str) -> Any:
+        """Attributes of arrays that have no fused form."""
+        if name.startswith("_") or not hasattr(np.ndarray, name):
+            raise AttributeError(f"numpy.ndarray has no attribute {name!r}")
+        if name in _CALLED:
+            from fuser.tracing.extern_tracing import method
+
+            return method(name).__get__(self)
+        raise Unsupported("unsupported-function", f"ndarray.{name}", "no fused form")
+
+    # -- NumPy's protocols ------------------------------------------------------------------
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        """Trace a ufunc."""
+        return self.tracing.apply_ufunc(ufunc, method, inputs, options)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """Trace another NumPy function."""
+        return self.tracing.apply_function(function, args, kwargs)
+
+    def _call(self, function: Any, *args: Any, **kwargs: Any) -> Any:
+        """Trace a NumPy function on this array."""
+        return self.tracing.apply_function(function, (self, *args), kwargs)
+
+    def __pow__(self, other: Any) -> Any:
+        """`x ** y` with NumPy's shortcuts for scalar exponents."""
+        from fuser.tracing.array_functions import scalar_power
+
+        short = scalar_power(self, other)
+        return np.power(self, other) if short is None else short
+
+    # -- indexing ---------------------------------------------------------------------------
+
+    def __getitem__(self, index: Any) -> Any:
+        """Basic indexing is a view; other indexing runs between kernels."""
+        if is_fancy(index):
+            from fuser.tracing.extern_tracing import call_named
+
+            return call_named(self.tracing, "numpy.ndarray.__getitem__", (self, index), {})
+        parts = self._basic_index(index)
+        full = sum(part is not None for part in parts) == self.ndim
+        integers = all(isinstance(part, int) for part in parts)
+        ellipsis = index is Ellipsis or (isinstance(index, tuple) and Ellipsis in index)
+        self._check_bounds(parts)
+        if self.storage.written:  # to compare what is read with what was written
+            self._note_reach(parts)
+        generic = full and integers and not ellipsis
+        return self._view("index", infer.spell_index(parts), generic)
+
+    def _note_reach(self, parts: Sequence[infer.IndexPart]) -> None:
+        """Note how long axes are that an index reaches into."""
+        for axis, part in enumerate(part for part in parts if part is not None):
+            regions.note_reach(self.tracing, self._shape[axis], part, self.storage.reach)
+
+    def _basic_index(self, index: Any) -> tuple[infer.IndexPart, ...]:
+        """Normalise an index to integers, slices and None."""
+        given = index if isinstance(index, tuple) else (index,)
+        used = sum(part is not None and part is not Ellipsis for part in given)
+        if used > self.ndim:
+            raise IndexError(
+                f"too many indices for array: array is {self.ndim}-dimensional, "
+                f"but {used} were indexed"
+            )
+        if sum(part is Ellipsis for part in given) > 1:
+            raise IndexError("an index can only have a single ellipsis ('...')")
+        parts: list[infer.IndexPart] = []
+        for part in given:
+            if part is Ellipsis:
+                parts.extend([slice(None)] * (self.ndim - used))
+            elif part is None:
+                parts.append(None)
+            elif isinstance(part, slice):
+                parts.append(plain_slice(part))
+            else:
+                parts.append(integer(part))
+        while parts and parts[-1] == slice(None):
+            parts.pop()
+        return tuple(parts)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """`x[...] = value` replaces the whole value; a write into a part is refused."""
+        if self.generic:
+            name = f"numpy.{self.dtype.type.__name__}"
+            raise TypeError(f"{name!r} object does not support item assignment")
+        if is_fancy(index):
+            self._assign_fancy(index, value)
+            return
+        parts = self._basic_index(index)
+        whole = all(part == slice(None) for part in parts)
+        target = self if whole else self._part(parts)
+        if isinstance(value, TracedArray) and value.storage is self.storage:
+            if value.views == target.views and value.storage.written:
+                return  # the second half of `x[...] += y`
+        node = self.tracing.operand_node(self.tracing.operand(value), self.dtype)
+        target.assign(node)
+
+    def _part(self, parts: Sequence[infer.IndexPart]) -> TracedArray:
+        """The part of the memory that a basic index shows, also where NumPy has a scalar."""
+        self._check_bounds(parts)
+        views = (*self.views, ("index", infer.spell_index(parts)))
+        return TracedArray(self.tracing, self.storage, views, False)
+
+    def _check_bounds(self, parts: Sequence[infer.IndexPart]) -> None:
+        """NumPy's error for an integer beyond an axis."""
+        for axis, part in enumerate(part for part in parts if part is not None):
+            length = self.tracing.size(self._shape[axis])
+            if isinstance(part, int) and not -length <= part < length:
+                raise IndexError(
+                    f"index {part} is out of bounds for axis {axis} with size {length}"
+                )
+            if isinstance(part, int):
+                self.tracing.guard_reach(self._shape[axis], part + 1 if part >= 0 else -part)
+
+    def _assign_fancy(self, index: Any, value: Any) -> None:
+        """`x[mask] = scalar`, or values of x[mask], is a choice for each element; else NumPy's."""
+        from fuser.tracing import selections
+        from fuser.tracing.extern_tracing import update
+
+        tracing = self.tracing
+        if not selections.is_mask(index, self):
+            update(self, index, value)
+            return
+        new: Any = None
+        if isinstance(value, TracedArray):
+            mask, made = index.node, value.node
+            new = selections.whole(tracing, mask, made) if made.shape else made
+        elif not isinstance(value, (np.ndarray, list, tuple)):
+            new = tracing.operand_node(tracing.operand(value), self.dtype)
+        if new is None:
+            update(self, index, value)
+            return
+        new = tracing.cast(new, self.dtype)
+        self.assign(tracing.node("where", [index.node, new, self.node]))
+
+    # -- methods ----------------------------------------------------------------------------
+
+    @property
+    def T(self) -> TracedArray:  # noqa: N802 - NumPy's name
+        """Axes reversed."""
+        return self.transpose()
+
+    @property
+    def real(self) -> TracedArray:
+        """The real parts; a real array is its own."""
+        return self._component("real") if self.dtype.kind == "c" else self
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary parts; zeros for a real array."""
+        return self._component("imag") if self.dtype.kind == "c" else self._call(np.imag)
+
+    def _component(self, name: str) -> TracedArray:
+        """One of the parts of complex numbers."""
+        node = self.tracing.node(name, [self.node])
+        return self.tracing.wrap(node, self.generic)
+
+    def transpose(self, *axes: Any) -> TracedArray:
+        """Axes in another order."""
+        if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))):
+            axes = tuple(axes[0] or ())
+        order = [integer(axis) for axis in axes] or list(range(self.ndim))[::-1]
+        order = [axis + self.ndim if axis < 0 else axis for axis in order]
+        if sorted(order) != list(range(self.ndim)):
+            raise ValueError("axes don't match array")
+        seen: TracedArray = self._view("transpose", ", ".join(map(str, order)), self.generic)
+        return seen
+
+    def swapaxes(self, axis1: Any, axis2: Any) -> TracedArray:
+        """Two axes exchanged."""
+        order = list(range(self.ndim))
+        first, second = (normal_axis(axis, self.ndim) for axis in (axis1, axis2))
+        order[first], order[second] = order[second], order[first]
+        return self.transpose(*order)
+
+    def reshape(self, *shape: Any, order: str = "C", copy: Any = None) -> TracedArray:
+        """Another shape over the same elements in C order."""
+        if order != "C" or copy:
+            raise Unsupported("unsupported-argument", "reshape", f"order={order!r}, copy={copy!r}")
+        wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+        payload = ", ".join(map(str, self._new_shape(tuple(wanted))))
+        seen: TracedArray = self._view("reshape", payload)
+        return seen
+
+    def _new_shape(self, wanted: Sequence[Any]) -> tuple[Dim, ...]:
+        """Resolve -1 in a reshape; lengths taken from arrays stay symbolic."""
+        total = self.tracing.resolve(dims.product(self._shape))
+        known: list[Dim | None] = []
+        for entry in wanted:
+            if isinstance(entry, HostScalar):
+                known.append(length_of(entry))
+            else:
+                known.append(None if integer(entry) == -1 else integer(entry))
+        rest = dims.product(tuple(dim for dim in known if dim is not None))
+        size, given = self.tracing.size(total), self.tracing.size(rest)
+        open_places = sum(dim is None for dim in known)
+        bad = open_places > 1 or (open_places and (given == 0 or size % given))
+        if bad or (not open_places and size != given):
+            found = tuple(self.tracing.size(dim) for dim in self._shape)
+            asked = tuple(-1 if dim is None else self.tracing.size(dim) for dim in known)
+            raise ValueError(f"cannot reshape array of shape {found} into shape {asked}")
+        if not open_places:
+            self.tracing.unify(total, rest, lambda: "reshape")
+            return tuple(dim for dim in known if dim is not None)
+        self.tracing.guard_reach(rest, 1)  # nothing is no multiple of nothing
+        quotient = divide_exactly(total, rest)
+        if quotient * rest != total:
+            self.tracing.guard_value(f"({total}) % ({rest})", 0)
+        return tuple(quotient if dim is None else dim for dim in known)
+
+    def ravel(self, order: str = "C") -> TracedArray:
+        """One axis over all elements."""
+        return self.reshape(-1, order=order)
+
+    def flatten(self, order: str = "C") -> TracedArray:
+        """A copy with one axis."""
+        return self.reshape(-1, order=order).copy()
+
+    def squeeze(self, axis: Any = None) -> TracedArray:
+        """Without axes of length 1."""
+        sizes = [self.tracing.size(dim) for dim in self._shape]
+        if axis is None:
+            axes = [place for place, size in enumerate(sizes) if size == 1]
+            for place, size in enumerate(sizes):  # which lengths are 1 is structure
+                if not isinstance(self.tracing.resolve(self._shape[place]), int):
+                    self.tracing.guard_value(f"({self._shape[place]}) == 1", size == 1)
+        else:
+            entries = axis if isinstance(axis, tuple) else (axis,)
+            axes = [normal_axis(entry, self.ndim) for entry in entries]
+            if any(sizes[place] != 1 for place in axes):
+                raise ValueError(
+                    "cannot select an axis to squeeze out which has size not equal to one"
+                )
+            for place in axes:
+                self.tracing.unify(1, self._shape[place], lambda: "squeeze")
+                if not isinstance(self.tracing.resolve(self._shape[place]), int):
+                    self.tracing.guard_value(f"({self._shape[place]}) == 1", True)
+        parts = [0 if place in axes else slice(None) for place in range(self.ndim)]
+        return self._view("index", infer.spell_index(parts)) if axes else self
+
+    def astype(
+        self,
+        dtype: Any,
+        order: str = "K",
+        casting: str = "unsafe",
+        subok: bool = True,
+        copy: bool = True,
+    ) -> TracedArray:
+        """Converted to another dtype."""
+        if order != "K":
+            raise Unsupported("unsupported-argument", "astype", f"order={order!r}")
+        wanted = infer.dtype_of(dtype)
+        if not np.can_cast(self.dtype, wanted, casting):  # type: ignore[arg-type]
+            raise TypeError(
+                f"Cannot cast array data from {self.dtype!r} to {wanted!r} "
+                f"according to the rule {casting!r}"
+            )
+        if wanted == self.dtype and not copy:
+            return self
+        return self.tracing.wrap(self.tracing.own(self.node, wanted, "K"), self.generic)
+
+    def copy(self, order: str = "C") -> TracedArray:
+        """The same values in memory of their own."""
+        if order not in ("C", "K"):
+            raise Unsupported("unsupported-argument", "copy", f"order={order!r}")
+        return self.tracing.wrap(self.tracing.own(self.node, self.dtype, order), self.generic)
+
+    __copy__ = copy
+
+    def clip(self, min: Any = None, max: Any = None, out: Any = None, **options: Any) -> Any:
+        """Limit to a range; a bound of None is no bound."""
+        return self._call(np.clip, min, max, out=out, **options)
+
+    def round(self, decimals: int = 0, out: Any = None) -> Any:
+        """Round half to even."""
+        return self._call(np.round, decimals, out=out)
+
+    def conj(self) -> Any:
+        """The array itself, as a result."""
+        return np.conjugate(self)
+
+    conjugate = conj
+
+    def fill(self, value: Any) -> None:
+        """Every element the same."""
+        self[...] = value
+
+    def sort(self, axis: Any = -1, kind: Any = None, order: Any = None) -> None:
+        """In order, in place."""
+        self[...] = np.sort(self, axis=axis, kind=kind, order=order)
+
+
+def _in_place(name: str) -> None:
+    """`x += y` on what NumPy has as a scalar makes a new scalar: scalars are not written into."""
+    operate = getattr(NDArrayOperatorsMixin, name)
+
+    def apply(self: TracedArray, other: Any) -> Any:
+        return NotImplemented if self.generic else operate(self, other)
+
+    setattr(TracedArray, name, apply)
+
+
+for _name in "add sub mul truediv floordiv mod pow lshift rshift and xor or".split():
+    _in_place(f"__i{_name}__")
+
+
+def _reduction_method(name: str) -> Callable[..., Any]:
+    """A method that is NumPy's function of the same name."""
+
+    def method(self: TracedArray, *args: Any, **kwargs: Any) -> Any:
+        return self._call(getattr(np, name), *args, **kwargs)
+
+    method.__name__ = name
+    method.__doc__ = f"As np.{name}."
+    return method
+
+
+for _name in ("sum", "prod", "max", "min", "mean", "var", "std", "any", "all", "argmax", "argmin",
+              "dot"):  # fmt: skip
+    setattr(TracedArray, _name, _reduction_method(_name))

@@ -1,0 +1,172 @@
+"""Lengths while tracing: symbols, and what was found to hold between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fuser import dims
+from fuser.dims import Dim
+from fuser.errors import ShapeError, user_line
+from fuser.planning import facts
+from fuser.tracing.scalars import HostScalar
+
+
+class Lengths:
+    """What a trace knows of lengths; the trace itself has the fields.
+
+    Attributes:
+        sizes: the length in this call, by symbol.
+        equal: symbols that were found to equal other lengths.
+        guards: pairs of lengths that have to be equal, beyond that.
+        common: shapes that were broadcast: what came out, by what was known of lengths.
+        late: symbols for lengths that only functions between kernels tell.
+    """
+
+    sizes: dict[str, int]
+    equal: dict[str, Dim]
+    guards: list[tuple[Dim, Dim]]
+    common: dict[Any, tuple[Dim, ...]]
+    late: set[str]
+
+    def new_length(self, length: int) -> Dim:
+        """A symbol for a length of this call."""
+        name = f"n{len(self.sizes)}"
+        self.sizes[name] = length
+        return dims.symbol(name)
+
+    def new_late_length(self, length: int) -> Dim:
+        """A symbol for a length that a function between kernels tells."""
+        found = self.new_length(length)
+        self.late.add(str(found))
+        return found
+
+    def size_of(self, value: Any) -> Any:
+        """The number that a Python or traced scalar is in this call."""
+        return value.hint if isinstance(value, HostScalar) else value
+
+    def resolve(self, dim: Dim) -> Dim:
+        """Replace symbols by what they were found to equal."""
+        while not isinstance(dim, int) and any(s in self.equal for s in dims.symbols(dim)):
+            dim = dims.substitute(dim, self.equal)
+        return dim
+
+    def size(self, dim: Dim) -> int:
+        """The length in this call."""
+        return dims.evaluate(dim, self.sizes)
+
+    def unify(self, left: Dim, right: Dim, context: Callable[[], str]) -> Dim:
+        """Broadcast two lengths against each other, noting what has to hold for it."""
+        left, right = self.resolve(left), self.resolve(right)
+        if self.guards and left != right:
+            same = dims.representatives(self.guards)
+            left = self.resolve(same.get(str(left), left))
+            right = self.resolve(same.get(str(right), right))
+        if left == right or right == 1:
+            return left
+        if left == 1:
+            return right
+        here, there = self.size(left), self.size(right)
+        if here == there:
+            self._hold(left, right)
+            return self.resolve(left)
+        if here == 1:
+            self._hold(left, 1)
+            return right
+        if there == 1:
+            self._hold(right, 1)
+            return left
+        raise ShapeError(f"{context()}: {here} against {there}. Make the two lengths equal, "
+                         "or make one of them 1.")  # fmt: skip
+
+    def hold_at_least(self, length: Dim, bound: int) -> None:
+        """Note that this trace holds only where a length is at least `bound`."""
+        length = self.resolve(length)
+        if not isinstance(length, int):
+            pair = facts.at_least(length, bound)
+            if pair[0] != pair[1] and pair not in self.guards:
+                self.guards.append(pair)
+
+    def hold_exactly(self, length: Dim) -> int:
+        """Note that this trace holds only where a length is what it is in this call."""
+        here = self.size(length)
+        self._hold(length, here)
+        return here
+
+    def fits_into(self, own: Sequence[Dim], given: Sequence[Dim]) -> bool:
+        """Whether one shape broadcasts to another as it is; what that takes is held.
+
+        A longer array does not fit into one element, which `broadcast` alone would allow.
+        """
+        joined = self.broadcast("out", [tuple(own), tuple(given)])
+        if [self.size(dim) for dim in joined] != [self.size(dim) for dim in own]:
+            return False
+        for wanted, found in zip(map(self.resolve, own), map(self.resolve, joined), strict=True):
+            if wanted != found:
+                self._hold(wanted, found)
+        return True
+
+    def _hold(self, left: Dim, right: Dim) -> None:
+        """Record `left == right`, as a substitution where one side is a plain symbol."""
+        pairs = [(right, left), (left, right)]
+        if not isinstance(left, int) and not isinstance(right, int):
+            plain = [(a, b) for a, b in pairs if str(a) in self.sizes]
+            plain.sort(key=lambda pair: -int(str(pair[0])[1:]))  # later symbols give way
+            pairs = plain
+        for old, new in pairs:
+            if not isinstance(old, int) and str(old) in self.sizes:
+                if str(old) not in dims.symbols(new) and not self._told_later(new, str(old)):
+                    self.equal[str(old)] = new
+                    return
+        self.guards.append((left, right))
+
+    def _told_later(self, length: Dim, name: str) -> bool:
+        """Whether a length is known only after a symbol: then it cannot stand for it."""
+        late = [symbol for symbol in dims.symbols(length) if symbol in self.late]
+        return any(name not in self.late or int(s[1:]) > int(name[1:]) for s in late)
+
+    def known_equal(self) -> dict[str, Dim]:
+        """Lengths found equal so far, by text."""
+        found = dims.representatives(self.guards)
+        for name in self.equal:
+            length = self.resolve(dims.symbol(name))
+            found[name] = found.get(str(length), length)
+        return found
+
+    def broadcast(self, name: str, shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
+        """The common shape of several operands."""
+        if all(shape == shapes[0] for shape in shapes):
+            return shapes[0]
+        known = len(self.equal), len(self.guards)
+        key = (known, tuple(shapes))
+        found = self.common.get(key)
+        if found is None:
+            found = self._broadcast(name, shapes)
+            if known == (len(self.equal), len(self.guards)):
+                self.common[key] = found
+        return found
+
+    def _broadcast(self, name: str, shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
+        """The common shape of several operands, found axis by axis."""
+        rank = max(map(len, shapes))
+        result: list[Dim] = []
+        for axis in range(-rank, 0):
+            length: Dim = 1
+            for shape in shapes:
+                if len(shape) >= -axis:
+                    length = self.unify(
+                        length,
+                        shape[axis],
+                        lambda axis=axis: self._mismatch(name, shapes, axis),  # type: ignore[misc]
+                    )
+            result.append(length)
+        return tuple(result)
+
+    def _mismatch(self, name: str, shapes: Sequence[tuple[Dim, ...]], axis: int) -> str:
+        """Say which shapes do not broadcast."""
+        found = [str(tuple(self.size(dim) for dim in shape)) for shape in shapes]
+        line = user_line()
+        return (
+            f"{name}: shapes {' and '.join(found)} do not broadcast at axis {axis}"
+            f"{f' ({line})' if line else ''}"
+        )

@@ -1,0 +1,199 @@
+"""Memory inside a trace: what an array is a view of, and what a write into it changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fuser import dims
+from fuser.dims import Dim
+from fuser.errors import Unsupported
+from fuser.graph import Node
+from fuser.tracing import regions
+from fuser.tracing.scalars import HostScalar
+
+if TYPE_CHECKING:
+
+    from fuser.tracer import Tracing
+    from fuser.tracing.trace_result import View
+
+
+class Storage:
+    """Memory as the function sees it: arrays and views that share it see each other's writes."""
+
+    __slots__ = ("argument", "node", "reach", "reshaped", "shared", "written")
+
+    def __init__(self, node: Node, argument: int | None = None) -> None:
+        """Start with the value `node`; `argument`: the parameter whose memory this is."""
+        self.node = node
+        self.argument = argument
+        self.reshaped = False
+        self.shared = False
+        self.written = False
+        self.reach = 0
+
+    def check_writable(self) -> None:
+        """Refuse a write that another array may have to see.
+
+        Raises:
+            Unsupported: a function between kernels gave a view of this memory, or this is one.
+        """
+        if self.shared:
+            raise Unsupported("write-into-view", "assignment", "memory that a result looks at")
+
+    def replace(self, node: Node) -> None:
+        """Give the memory another value."""
+        self.node = node
+        self.written = True
+
+
+class TracedMemory:
+    """What an array inside a trace looks at, and what it knows of itself.
+
+    Attributes:
+        generic: NumPy would have a scalar here, not a 0-d array.
+    """
+
+    __slots__ = ("_shape", "dtype", "generic", "storage", "tracing", "views")
+
+    def __init__(
+        self, tracing: Tracing, storage: Storage, views: tuple[View, ...], generic: bool
+    ) -> None:
+        """Stand for `storage` seen through `views`."""
+        self.tracing = tracing
+        self.storage = storage
+        self.views = views
+        self.generic = generic
+        node = self.node
+        self._shape = node.shape
+        self.dtype = node.dtype
+
+    @property
+    def node(self) -> Node:
+        """The value now."""
+        self.tracing.note_read(self.storage.argument)
+        node = self.storage.node
+        for name, payload in self.views:
+            node = self.tracing.node(name, [node], payload)
+        return node
+
+    def assign(self, node: Node, strict: bool = False) -> None:
+        """Replace the whole value, as writing into the array does.
+
+        Args:
+            node: the new value; it is broadcast to the array's shape.
+            strict: extra leading axes of length 1 are refused, as ufuncs do for `out=`.
+
+        Raises:
+            ValueError: it does not broadcast to the array's shape.
+            Unsupported: it is not known what else looks at the memory.
+        """
+        tracing = self.tracing
+        if self.storage.reshaped:
+            raise Unsupported("write-into-view", "assignment", "a reshape may be a view of it")
+        given = node.shape
+        extra = len(given) - len(self._shape)
+        if extra > 0 and not strict and all(tracing.size(dim) == 1 for dim in given[:extra]):
+            tracing.fits_into((1,) * extra, given[:extra])  # in later calls, too
+            node = tracing.node("index", [node], ", ".join(["0"] * extra))
+        if not tracing.fits_into(self._shape, node.shape):
+            raise ValueError(
+                f"could not broadcast shape {tuple(map(tracing.size, given))} "
+                f"into an array of shape {tuple(map(tracing.size, self._shape))}"
+            )
+        if node.shape != self._shape:
+            shape = ", ".join(str(tracing.resolve(dim)) for dim in self._shape)
+            node = tracing.node("broadcast_to", [node], shape)
+        self.storage.check_writable()
+        in_place = strict and any(arg is self.storage.node for arg in node.args)
+        # Where other operands lie in another order, the result of the same operation would, too.
+        in_place = in_place and all(a is self.storage.node or not a.shape for a in node.args)
+        order_matters = len(self._shape) > 1 and not in_place
+        if self.views or order_matters or node.op.name == "extern":
+            self._update(node)
+            return
+        tracing.note_write(self.storage.argument)
+        self.storage.replace(node)
+
+    def _update(self, node: Node) -> None:
+        """Write a value of this view's shape into the memory behind it."""
+        tracing, storage = self.tracing, self.storage
+        region = regions.locate(tracing, storage.node.shape, self.views, storage.reach)
+        if region is None:
+            from fuser.tracing.extern_tracing import update
+
+            update(self, ..., tracing.wrap(node))
+            return
+        if region.empty:
+            return
+        storage.reach = max(storage.reach, region.reach)
+        value = regions.laid_out(tracing, region, node)
+        tracing.note_write(storage.argument)
+        storage.replace(tracing.node("update", [storage.node, value], region.payload))
+
+    def _view(self, name: str, payload: str, generic: bool = False) -> Any:
+        """Another way to see the same memory; a scalar has none, it is copied."""
+        if self.generic and name == "broadcast_to":
+            return type(self)(self.tracing, Storage(self.node), ((name, payload),), False)
+        if self.generic:
+            node = self.tracing.node(name, [self.node], payload)
+            return self.tracing.wrap(node, generic or (name != "index" and not node.shape))
+        if name == "reshape":  # of some memory it is a copy
+            self.storage.reshaped = True
+        seen = type(self)(self.tracing, self.storage, (*self.views, (name, payload)), generic)
+        return self.tracing.wrap(seen.node, True) if generic else seen  # a scalar is a copy
+
+    @property  # type: ignore[misc] # as mocks do
+    def __class__(self) -> type:
+        """What `isinstance` in the user's code is told: an array, or a NumPy scalar."""
+        return self.dtype.type if self.generic else np.ndarray
+
+    # -- what an array knows of itself ------------------------------------------------------
+
+    def _length(self, dim: Dim) -> Any:
+        """A length as the user sees it: an int, or a number that stays symbolic."""
+        dim = self.tracing.resolve(dim)
+        if isinstance(dim, int):
+            return dim
+        return HostScalar(self.tracing, str(dim), self.tracing.size(dim))
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """Lengths; used in arithmetic they stay symbolic, used as structure they are guards."""
+        return tuple(self._length(dim) for dim in self._shape)
+
+    @property
+    def dims(self) -> tuple[Dim, ...]:
+        """Symbolic lengths."""
+        return self._shape
+
+    @property
+    def ndim(self) -> int:
+        """The rank."""
+        return len(self._shape)
+
+    @property
+    def size(self) -> Any:
+        """The number of elements."""
+        return self._length(dims.product(self._shape))
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes an element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> Any:
+        """Bytes in all."""
+        return self._length(dims.product(self._shape) * self.dtype.itemsize)
+
+    def __len__(self) -> int:
+        """The first length, as a guard: Python wants an int here."""
+        if not self._shape:
+            raise TypeError("len() of unsized object")
+        return int(self._length(self._shape[0]))
+
+    def __repr__(self) -> str:
+        """The type; there are no values yet."""
+        return f"<traced {self.node.type}>"

@@ -1,0 +1,132 @@
+"""Ufuncs while tracing: the dtypes that NumPy computes in, then a node for each result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fuser.errors import Unsupported
+from fuser.graph import Node, make_constant
+from fuser.ops import UFUNC_PAIRS, UFUNC_ROWS
+from fuser.tracing.operands import check_dtype, fits_dtype, loop_dtypes
+from fuser.tracing.scalars import HostScalar
+from fuser.tracing.traced_array import TracedArray
+
+if TYPE_CHECKING:
+    from fuser.tracer import Tracing
+
+COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
+LOGIC = ("logical_and", "logical_or", "logical_xor")
+
+
+def fused_ufunc(
+    tracing: Tracing, ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: dict[str, Any]
+) -> Any:
+    """Trace `ufunc(*inputs, **options)` as nodes.
+
+    Raises:
+        Unsupported: it has no fused form.
+    """
+    name = ufunc.__name__
+    if method == "reduce" and len(inputs) == 1:
+        from fuser.tracing.reductions import reduce_ufunc
+
+        return reduce_ufunc(tracing, ufunc, inputs[0], options)
+    if method == "outer" and len(inputs) == 2 and ufunc.nin == 2:
+        return _outer(tracing, ufunc, inputs, options)
+    if method != "__call__":
+        raise Unsupported("unsupported-function", f"np.{name}.{method}", "a ufunc method")
+    if name in ("matmul", "vecdot"):
+        return _product_of_vectors(tracing, name, inputs, options)
+    out = options.pop("out", None)
+    where = options.pop("where", True)
+    dtype = options.pop("dtype", None)
+    casting = options.pop("casting", "same_kind")
+    if options.pop("order", "K") != "K" or options:
+        raise Unsupported("unsupported-argument", f"np.{name}", f"{sorted(options) or 'order'}")
+    operands = [tracing.operand(value) for value in inputs]
+    targets = out if isinstance(out, tuple) else (out,) * ufunc.nout
+    if where is not True and any(target is None for target in targets):
+        raise Unsupported("where-without-out", f"np.{name}", "where= and no out=")
+    results = _results(tracing, ufunc, operands, dtype, casting)
+    generic = all(not isinstance(v, TracedArray) or not v.dims for v in operands)
+    finished = [
+        tracing.wrap(node, generic and not node.shape)
+        if target is None
+        else tracing.write(target, node, where, casting, name)
+        for node, target in zip(results, targets, strict=True)
+    ]
+    return finished[0] if len(finished) == 1 else tuple(finished)
+
+
+def _outer(
+    tracing: Tracing, ufunc: np.ufunc, inputs: Sequence[Any], options: dict[str, Any]
+) -> Any:
+    """`ufunc.outer(a, b)`: every element of a with every element of b."""
+    if any(isinstance(value, HostScalar) for value in inputs):
+        raise Unsupported("unsupported-function", f"np.{ufunc.__name__}.outer", "a scalar")
+    strong = [np.asarray(v)[()] if type(v) in (bool, int, float) else v for v in inputs]
+    left, right = (tracing.operand(value) for value in strong)
+    axes = right.ndim if isinstance(right, TracedArray) else 0
+    if axes and isinstance(left, TracedArray):
+        left = left[(..., *(None,) * axes)]
+    return tracing.apply_ufunc(ufunc, "__call__", (left, right), options)
+
+
+def _product_of_vectors(
+    tracing: Tracing, name: str, inputs: Sequence[Any], options: dict[str, Any]
+) -> Any:
+    """`x @ y` of two vectors, and `np.vecdot`: products summed; libraries do matrices better."""
+    left, right = (tracing.operand(value) for value in inputs)
+    both = isinstance(left, TracedArray) and isinstance(right, TracedArray)
+    if not both or options or "b" in (left.dtype.kind, right.dtype.kind):
+        raise Unsupported("unsupported-function", f"np.{name}", "other operands than vectors")
+    if name == "matmul" and (left.ndim, right.ndim) != (1, 1):
+        raise Unsupported("unsupported-function", "np.matmul", "a product of matrices")
+    lengths = {tracing.size(array.dims[-1]) if array.dims else None for array in (left, right)}
+    if len(lengths) > 1 or None in lengths or "c" in (left.dtype.kind, right.dtype.kind):
+        raise Unsupported("unsupported-function", f"np.{name}", "vectors of different lengths")
+    from fuser.tracing.reductions import products_summed
+
+    return products_summed(tracing, left, right, (left * right).dtype)
+
+
+def _results(
+    tracing: Tracing, ufunc: np.ufunc, operands: list[Any], dtype: Any, casting: str
+) -> list[Node]:
+    """The result nodes of a ufunc, one for each of its outputs."""
+    name = ufunc.__name__
+    if name == "float_power":
+        name, ufunc, dtype = "power", np.power, np.float64
+    rows = UFUNC_PAIRS.get(name) or (UFUNC_ROWS.get(name),)
+    if rows[0] is None:
+        raise Unsupported("unsupported-function", f"np.{name}", "no row in the op table")
+    loop = loop_dtypes(ufunc, operands, dtype, casting)
+    for value, wanted in zip(operands, loop, strict=False):
+        check_dtype(wanted, f"np.{name}")
+        if name in COMPARISONS and not fits_dtype(value, wanted):
+            raise Unsupported("scalar-range", f"np.{name}", f"{value!r} against {wanted}")
+    wanted_in = list(loop[: ufunc.nin])
+    if name == "conjugate" and wanted_in[0].kind == "c":
+        rows = ("conjugate",)
+    if name in LOGIC and len(set(wanted_in)) > 1:
+        wanted_in = [np.dtype(bool)] * 2
+    if name in COMPARISONS and len(set(wanted_in)) > 1:
+        return [_compare_signs(tracing, name, operands, wanted_in)]
+    nodes = [tracing.operand_node(v, d) for v, d in zip(operands, wanted_in, strict=True)]
+    return [tracing.node(str(row), nodes) for row in rows]
+
+
+def _compare_signs(tracing: Tracing, name: str, operands: list[Any], loop: list[Any]) -> Node:
+    """Compare a signed with an unsigned integer of 64 bits exactly."""
+    nodes = [tracing.operand_node(v, d) for v, d in zip(operands, loop, strict=True)]
+    signed = 0 if loop[0].kind == "i" else 1
+    wide = [tracing.cast(node, np.uint64) for node in nodes]
+    below = tracing.node("less", [nodes[signed], make_constant(0, np.int64)])
+    plain = tracing.node(name, wide)
+    # A negative number is less than every unsigned one.
+    less = name.startswith("less") == (not signed)
+    answer = {"equal": False, "not_equal": True}.get(name, less)
+    return tracing.node("where", [below, make_constant(answer, bool), plain])

@@ -1,0 +1,1 @@
+"""Every figure: what it shows, and how all of them look."""

@@ -1,0 +1,63 @@
+"""The anatomy of a call: its parts one after another, and the whole that was measured apart."""
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from fuser.reports.call_tables import SUM, WHOLE
+from fuser.reports.collection import Collection
+from fuser.reports.plots.marks import ROW_HEIGHT_IN, rows_of, workload_axis
+from fuser.reports.plots.style import INK, KIND_COLORS, Layout, new_figure, seconds_text, text_box
+
+TITLES = {
+    "native": "Served in native code, by ablation",
+    "python": "Through Python, by stamps",
+    "fallback": "Run by the fallback, by stamps",
+    "gpu": "On the GPU, by stamps",
+}
+PART_COLOR = KIND_COLORS["unfused"]
+NAMES = {SUM: "= all parts", WHOLE: "the whole"}
+
+
+def draw(collection: Collection, layout: Layout) -> Figure | None:
+    """Draw one panel a path; None where no call was taken apart."""
+    table = collection.tables["anatomy"]
+    if not len(table):
+        return None
+    paths = list(dict.fromkeys(zip(table["path"], table["subject"], strict=True)))
+    chosen = [table[(table["path"] == path) & (table["subject"] == name)] for path, name in paths]
+    heights = [1.15 + 0.85 * ROW_HEIGHT_IN * len(rows) for rows in chosen]
+    figure = new_figure(layout, sum(heights))
+    drawn = figure.subplots(len(paths), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for axes, (path, subject), rows in zip(drawn, paths, chosen, strict=True):
+        _panel(axes, rows, layout)
+        note = str(rows.loc[rows["part"] == SUM, "closes"].iloc[0])
+        between = "\nthe sum " if layout.is_narrow else ": the sum "
+        note = note.replace(" (", "\n(") if layout.is_narrow else note
+        title = f"{TITLES.get(str(path), path)}\n{subject}{between}{note}"
+        axes.set_title(title, fontsize=9 if layout.is_narrow else 10)
+    return figure
+
+
+def _panel(axes: Axes, rows: pd.DataFrame, layout: Layout) -> None:
+    """Draw the parts as steps, each beginning where the one before ends, then sum and whole."""
+    left = 0.0
+    for y, each in enumerate(rows_of(rows)):
+        width, is_part = max(0.0, float(each.part_s)), each.part not in (SUM, WHOLE)
+        start = left if is_part else 0.0
+        color = PART_COLOR if is_part else KIND_COLORS["fused" if each.part == SUM else "eager"]
+        axes.barh(y, width, left=start, height=0.62, color=color)
+        low, high = start + max(0.0, float(each.part_s_low)), start + float(each.part_s_high)
+        axes.plot([low, high], [y, y], color=INK, linewidth=1.4, solid_capstyle="butt")
+        axes.annotate(
+            seconds_text(width), (max(high, start + width), y), xytext=(5, 0), va="center",
+            textcoords="offset points", fontsize=8.5, bbox=text_box(),
+        )  # fmt: skip
+        left += width if is_part else 0.0
+    workload_axis(axes, [NAMES.get(str(part), str(part)) for part in rows["part"]])
+    most = max(left, float(rows["part_s_high"].max()))
+    axes.set_xlim(0, most * (1.3 if layout.is_narrow else 1.12))
+    axes.xaxis.set_major_locator(MaxNLocator(3 if layout.is_narrow else 8))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: seconds_text(value)))
+    axes.set_xlabel("time of one call (linear)")

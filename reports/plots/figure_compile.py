@@ -1,0 +1,168 @@
+"""The figures of compile time: the first call by stages, and growth with the graph."""
+
+import math
+from collections.abc import Sequence
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from fuser.reports.collection import Collection
+from fuser.reports.detail_tables import fitted_growth
+from fuser.reports.plots.marks import ROW_HEIGHT_IN, above, name_rows, workload_axis
+from fuser.reports.plots.style import (
+    INK,
+    MUTED,
+    Layout,
+    count_text,
+    figure_of,
+    log_ticks,
+    panels,
+    seconds_text,
+    text_box,
+)
+from fuser.reports.scaling import Growth
+
+STAGE_COLORS = {
+    "trace": "#009E73", "schedule": "#56B4E9", "bind": "#E69F00", "emit": "#CC79A7",
+    "parse": "#D55E00", "llvm": "#0072B2", "disk": "#B8A800",
+}  # fmt: skip
+"""Okabe and Ito's colours: a stage has the same one in every figure."""
+SHORTER, OTHER = "shorter stages", "the rest, with the run itself"
+GREYS = {SHORTER: "#bdbdbd", OTHER: "#8c8c8c"}
+MOST_BARS = len(STAGE_COLORS) + 1
+MOST_LINES = 7
+REST = ("rest_s", "other_s")
+"""Columns of the compile table that name no stage."""
+
+
+def stage_colors(labels: Sequence[str]) -> list[str]:
+    """Give each stage its colour; those without one take what the others leave, in order."""
+    left = [color for name, color in STAGE_COLORS.items() if name not in labels]
+    own = STAGE_COLORS | GREYS
+    unknown = [label for label in labels if label not in own]
+    taken = dict(zip(unknown, [*left, *[MUTED] * len(unknown)], strict=False))
+    return [own.get(label) or taken[label] for label in labels]
+
+
+def stages_of(table: pd.DataFrame) -> list[str]:
+    """Name the stage columns of the compile table that hold anything, `other` last."""
+    columns = [name for name in table.columns if name.endswith("_s") and name != "first_call_s"]
+    return [name for name in columns if table[name].notna().any()]
+
+
+def bars_of(rows: pd.DataFrame) -> list[tuple[str, list[float]]]:
+    """Give the stages to stack: the longest ones by name in recorded order, the others as one.
+
+    Args:
+        rows: of the compile table.
+
+    Returns:
+        (label, seconds a row), at most as many as there are colours to tell apart.
+    """
+    stages = [name for name in stages_of(rows) if name not in REST]
+    sums = {name: float(rows[name].sum()) for name in stages}
+    named = sorted(stages, key=lambda name: -sums[name])[: MOST_BARS - 2]
+    bars = [(name.removesuffix("_s"), name) for name in stages if name in named]
+    groups = [(label, [name]) for label, name in bars]
+    groups.append((SHORTER, [name for name in stages if name not in named]))
+    groups.append((OTHER, [name for name in REST if name in rows]))
+    return [
+        (label, list(rows[columns].fillna(0.0).sum(axis=1)))
+        for label, columns in groups
+        if columns and float(rows[columns].fillna(0.0).to_numpy().sum()) > 0
+    ]
+
+
+def smallest_fused(collection: Collection) -> pd.DataFrame:
+    """Keep the fused row of each workload's smallest size, where the kernel's own run is least."""
+    table = collection.tables["compile"]
+    kinds = {each.name: each.kind for each in collection.analysis.record.variants}
+    fused = table[table["variant"].map(kinds) == "fused"]
+    order = fused.sort_values("elements", kind="stable")
+    first = order.groupby(["workload", "dtype"], sort=False).head(1)
+    return first.sort_values("first_call_s", ascending=False, kind="stable")
+
+
+def draw_stages(collection: Collection, layout: Layout) -> Figure | None:
+    """Draw the first call as a stacked bar a workload; None where none was recorded."""
+    rows = smallest_fused(collection)
+    if not len(rows):
+        return None
+    names = list(name_rows(rows))
+    axes = panels(layout, 1, 1.2 + ROW_HEIGHT_IN * len(names))[0]
+    left = [0.0] * len(names)
+    bars = bars_of(rows)
+    colors = stage_colors([label for label, _ in bars])
+    for (label, seconds), color in zip(bars, colors, strict=True):
+        widths = [1e3 * value for value in seconds]
+        axes.barh(range(len(names)), widths, left=left, height=0.66, color=color, label=label)
+        left = [start + width for start, width in zip(left, widths, strict=True)]
+    whole = [value * 1e3 for value in rows["first_call_s"]]
+    if not any(left):
+        axes.barh(range(len(names)), whole, height=0.66, color=MUTED, label="first call")
+    most = 1.8 * max(*whole, *left)  # one slow process's range runs off the edge
+    for y, value in enumerate(whole):
+        ends = [1e3 * float(rows[f"first_call_s_{end}"].iloc[y]) for end in ("low", "high")]
+        axes.plot(ends, [y, y], color=INK, linewidth=1.4, solid_capstyle="butt")
+        place = (min(max(value, left[y], ends[1]), most), y)
+        axes.annotate(
+            seconds_text(value / 1e3), place, xytext=(5, 0),
+            textcoords="offset points", va="center", fontsize=8.5, bbox=text_box(),
+        )  # fmt: skip
+    workload_axis(axes, names)
+    longest = max(*whole, *left, 1e3 * float(rows["first_call_s_high"].max()))
+    axes.set_xlim(0, most if longest > most else 1.18 * longest)
+    axes.set_xlabel("first call, milliseconds (left is sooner)")
+    above(figure_of(axes), axes.get_legend_handles_labels()[0], 3 if layout.is_narrow else 7)
+    return figure_of(axes)
+
+
+def draw_scaling(collection: Collection, layout: Layout) -> Figure | None:
+    """Draw compile time against operations with fitted exponents; None where not measured."""
+    table = collection.tables["compile_scaling"]
+    if not len(table):
+        return None
+    fits = fitted_growth(table)
+    last = table[table["operations"] == table["operations"].max()]
+    longest = last.sort_values("compile_s", ascending=False, kind="stable")["stage"]
+    table = table[table["stage"].isin(longest.iloc[:MOST_LINES])]
+    axes = panels(layout, 1, 4.6 if layout.is_narrow else 3.8)[0]
+    axes.set(xscale="log", yscale="log")
+    stages = [str(each) for each in table["stage"].unique()]
+    for index, (stage, group) in enumerate(table.groupby("stage", sort=False)):
+        color = stage_colors(stages)[index]
+        fit = fits.get(str(stage))
+        axes.plot(
+            group["operations"], group["compile_s"], color=color, linewidth=1.6,
+            marker="osD^vP"[index % 6], markersize=5, label=f"{stage}{_exponent(fit)}",
+        )  # fmt: skip
+        axes.fill_between(
+            group["operations"], group["compile_s_low"], group["compile_s_high"],
+            color=color, alpha=0.25, linewidth=0,
+        )  # fmt: skip
+        if fit is not None:
+            _fit_line(axes, group, fit)
+    log_ticks(axes.xaxis, count_text)
+    log_ticks(axes.yaxis, seconds_text)
+    axes.set_xlabel("operations in the graph (log)")
+    axes.set_ylabel("compile time (log)")
+    above(figure_of(axes), axes.get_legend_handles_labels()[0], 1 if layout.is_narrow else 4)
+    return figure_of(axes)
+
+
+def _exponent(fit: Growth | None) -> str:
+    """Spell a fit as `: n^0.90 [0.88, 0.92]`."""
+    if fit is None:
+        return ""
+    if fit.low is None or fit.high is None:
+        return f": n^{fit.exponent:.2f}"
+    return f": n^{fit.exponent:.2f} [{fit.low:.2f}, {fit.high:.2f}]"
+
+
+def _fit_line(axes: Axes, group: pd.DataFrame, fit: Growth) -> None:
+    """Draw the fitted power law over the sizes it was fitted on."""
+    low, high = float(group["operations"].min()), float(group["operations"].max())
+    ends = [math.sqrt(low * high), high]
+    times = [math.exp(fit.intercept) * end**fit.exponent for end in ends]
+    axes.plot(ends, times, color=INK, linewidth=0.9, linestyle=(0, (4, 3)), zorder=4)

@@ -1,0 +1,1 @@
+"""The command `fuser-bench`: what it takes, shows and ends with."""

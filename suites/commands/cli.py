@@ -1,0 +1,397 @@
+"""The command `fuser-bench`."""
+
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fuser.reports.record import Record, RecordError, Run
+from fuser.suites import plan as plans
+from fuser.suites import runners
+from fuser.suites.commands import progress, selection
+from fuser.suites.commands.compare_command import compare
+from fuser.suites.commands.exit_codes import ExitCode
+from fuser.suites.commands.pytest_command import pytest_command
+from fuser.suites.commands.saved_runs import RECORD, RESULTS, keep, not_writable, open_run
+from fuser.suites.engine import Engine
+from fuser.suites.plan import Plan
+from fuser.suites.probes import noise
+from fuser.suites.probes.machine import command_line
+
+if TYPE_CHECKING:
+    from fuser.suites.commands.reproduce import Repeated
+
+PLANS = {"quick": plans.quick_plan, "full": plans.full_plan, "peers": plans.peers_plan}
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+def main() -> None:
+    """Measure what fusing NumPy operations buys on this machine, and why."""
+
+
+@main.command()
+@click.argument("ids", nargs=-1)
+@click.option("--list", "list_only", is_flag=True, help="Show the workloads and stop.")
+@click.option(
+    "--preset", type=click.Choice(["quick", "full", "peers"]), default="quick", show_default=True,
+    help="peers: pointwise work on 16 k to 64 M elements, fused beside every other fuser.",
+)
+@click.option("--full", is_flag=True, help="--preset full: everything, about an hour and a half.")
+@click.option("--processes", type=click.IntRange(1, 100), help="Worker processes (quick: 3).")
+@click.option("--budget-s", type=click.FloatRange(1), help="Seconds for measuring (quick: 200).")
+@click.option("--variants", help="Runners to compare, by comma: eager,unfused,fused.")
+@click.option("--peers", is_flag=True, help="Also every other fuser that is installed.")
+@click.option("--dtypes", default="", help="Dtypes instead of the preset's, by comma.")
+@click.option("--sizes", default="", help="Sizes instead: S, M, L, 16k or 16384, by comma.")
+@click.option("--axis", "axes", multiple=True, help="Values of an axis: hidden=64,1000,65536.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of inputs and order.")
+@click.option("--output", default=RESULTS, show_default=True, type=click.Path(file_okay=False))
+@click.option(
+    "--against", help="A saved run to compare the rows with; default: the latest that has them."
+)
+@click.option(
+    "--require", multiple=True, metavar="ROWS",
+    help="End with 3 where a row is missing: 'gelu*-fused'. A pattern of cell-variant.",
+)
+@click.option("--no-report", is_flag=True, help="Write the raw record only.")
+@click.option("--json", "as_json", is_flag=True, help="Print a summary as JSON.")
+def run(
+    ids: Sequence[str],
+    list_only: bool,
+    require: Sequence[str],
+    as_json: bool,
+    output: str,
+    no_report: bool,
+    against: str | None,
+    **options: Any,
+) -> None:
+    """Measure the workloads named by IDS, or a preset, and write a report.
+
+    An ID is a workload, or workload-dtype-size as the report prints it. Ctrl-C ends the run early:
+    what was measured is kept and reported. Rows that an earlier run has are held against it: does
+    the new ratio agree with the recorded interval? Exit codes: 0 measured, 2 usage, 3 nothing
+    measured or a required row missing, 4 a wrong result, 130 interrupted.
+    """
+    if list_only:
+        _print_list(as_json)
+        return
+    plan = _plan(ids, **options)
+    if problem := not_writable(Path(output)):
+        raise click.UsageError(f"--output: {problem}")
+    click.echo(_announcement(plan), err=as_json)
+    base = _saved(against)[1] if against else None
+    record, folder = _measure(plan, Path(output))
+    repeats = _repeats(record, Path(output), base) if ids or base else []
+    try:
+        report = None if no_report else _report(folder)
+    except KeyboardInterrupt:
+        click.echo(f"no report: interrupted; `fuser-bench report {folder}` draws it", err=True)
+        report, record = None, replace(record, finished=False)
+    _print_summary(record, folder, report, as_json, repeats)
+    missing = list(missing_rows(record, require))
+    for each in missing:
+        click.echo(f"required, but missing: {each}", err=True)
+    sys.exit(exit_code(record, missing))
+
+
+def _plan(ids: Sequence[str], preset: str, full: bool, **options: Any) -> Plan:
+    """Return the plan that the options describe; usage errors end the command."""
+    if any(":" in each for each in (*ids, options["variants"] or "")):
+        sys.path.append(str(Path.cwd()))  # where a person's own module:NAME is
+    try:
+        among_peers = preset == "peers"
+        default = plans.PEERS_VARIANTS if among_peers else plans.MODES
+        names = _split(options["variants"]) or list(default)
+        names += [each for each in _peers(options["peers"] or among_peers) if each not in names]
+        variants = plans.variants_for(names, aa=not among_peers)
+        make = plans.full_plan if full else PLANS[preset]
+        plan = make(variants=variants, seed=options["seed"], command=command_line())
+        plan = selection.restrict(
+            plan, ids, _split(options["dtypes"]), _split(options["sizes"]),
+            selection.parse_axes(options["axes"]),
+        )
+    except KeyError as error:
+        known = runners.specs()
+        near = get_close_matches(str(error.args[0]), known, n=1)
+        hint = f"did you mean {near[0]}? " if near else ""
+        text = f"unknown runner {error}; {hint}known: {', '.join(known)}"
+        raise click.UsageError(text) from None
+    except (ValueError, ImportError) as error:
+        raise click.UsageError(str(error)) from None
+    # each peer is measured in processes of its own: it gets as much time as ours together
+    chosen: dict[str, Any] = {}
+    if not among_peers:
+        chosen["budget_s"] = plan.budget_s * max(1, len(plan.groups()))
+    chosen |= {name: options[name] for name in ("processes", "budget_s") if options[name]}
+    return replace(plan, **chosen)
+
+
+def _peers(wanted: bool) -> list[str]:
+    """Return every runner that is not ours; the absent ones are listed with their reason."""
+    ours = {*runners.BUILT_IN, *runners.INTO}
+    return [name for name in runners.specs() if name not in ours] if wanted else []
+
+
+def _split(text: str | None) -> list[str]:
+    return [each.strip() for each in (text or "").split(",") if each.strip()]
+
+
+def _announcement(plan: Plan) -> str:
+    """Return what is going to happen and about how long it takes."""
+    present = [each.name for each in plan.variants if each.absent_reason is None]
+    lines = [(
+        f"about {progress.clock_text(plan.estimate_s())} to measure {len(plan.cells)} cells x "
+        f"{len(present)} variants ({', '.join(present)}) in {plan.worker_count()} processes"
+    )]
+    absent = [each for each in plan.variants if each.absent_reason is not None]
+    lines += [f"without {each.name}: {each.absent_reason}" for each in absent]
+    return "\n".join(lines)
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let the first SIGINT or SIGTERM end the measuring; ignore more until the record is saved."""
+
+    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        for each in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(each, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    kept = {each: signal.signal(each, interrupt) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for each, handler in kept.items():
+            signal.signal(each, handler)
+
+
+def _measure(plan: Plan, output: Path) -> tuple[Record, Path]:
+    """Run the plan; return the record and the folder it was saved in."""
+    with _interruptible():
+        engine = Engine(plan, progress.for_terminal())
+        folder = output / engine.run_id
+        engine.on_partial = partial(keep, folder=folder)
+        kept = keep(_placed(engine.run()), folder)
+    for problem in kept.problems:
+        click.echo(problem, err=True)
+    return kept.record, kept.folder
+
+
+def _placed(record: Record) -> Record:
+    """Note how the machine differs from what it was in earlier runs, and remember this one."""
+    if not record.finished or not (record.call_overhead or {}).get("anchors"):
+        return record
+    notes = noise.unlike_before(record, noise.known(record.machine))
+    noise.remember(record)
+    return replace(record, notes=[*record.notes, *notes])
+
+
+def _saved(text: str) -> tuple[Path, Record]:
+    """Return the folder and the record of a saved run; of a record by another name, its file."""
+    try:
+        return open_run(text)
+    except RecordError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _report(folder: Path, base: Path | None = None) -> Path | None:
+    """Render the report of a run's folder; a failure is said and leaves the record."""
+    try:
+        from fuser.reports.page import render
+
+        return Path(render(folder, base))
+    except ImportError as error:
+        click.echo(f"no report: {error}. Install fuser-bench[bench].", err=True)
+    except Exception as error:  # noqa: BLE001  (an hour's measurement must not end in a traceback)
+        click.echo(f"no report: {type(error).__name__}: {error}", err=True)
+    return None
+
+
+def counts(record: Record) -> dict[str, int]:
+    """Return how many rows have each status, and how many there are."""
+    found: dict[str, int] = {}
+    for cell in record.cells:
+        for each in cell.runs:
+            expected = each.status == "fell_back" and each.expected_fallback
+            name = "expected fallback" if expected else each.status
+            found[name] = found.get(name, 0) + 1
+    return found
+
+
+def is_finding(run: Run) -> bool:
+    """Return whether a row is left out of the results for a reason that a person should see."""
+    if run.status == "fell_back":
+        return not run.expected_fallback
+    return run.status in ("wrong", "failed", "compiled_inside")
+
+
+def missing_rows(record: Record, required: Sequence[str]) -> Iterator[str]:
+    """Yield the rows of the required patterns that have no speed, and patterns without a row."""
+    rows = {f"{cell.id}-{run.variant}": run for cell in record.cells for run in cell.runs}
+    for pattern in required:
+        named = [name for name in rows if fnmatchcase(name, pattern)]
+        if not named:
+            yield f"{pattern}: no row is called so"
+        for name in named:
+            if not rows[name].samples.seconds or rows[name].status != "ok":
+                yield f"{name}: {rows[name].status}: {rows[name].reason}"
+
+
+def exit_code(record: Record, missing: Sequence[str] = ()) -> ExitCode:
+    """Return what the command ends with: wrong results first, then nothing measured."""
+    found = counts(record)
+    if found.get("wrong"):
+        return ExitCode.WRONG
+    if missing or not any(run.samples.seconds for cell in record.cells for run in cell.runs):
+        return ExitCode.NOTHING
+    return ExitCode.OK if record.finished else ExitCode.INTERRUPTED
+
+
+def _repeats(record: Record, output: Path, base: Record | None) -> "list[Repeated]":
+    """Return the rows that an earlier run has too, beside what that one found."""
+    from fuser.suites.commands.reproduce import latest_with, repeated  # imports scipy
+
+    if base is None:
+        base = latest_with({each.id for each in record.cells}, output, record.run_id)
+    return [] if base is None else list(repeated(base, record))
+
+
+def _means(record: Record) -> list[str]:
+    """Return the geometric means in the words of the report's head; both where they differ."""
+    try:
+        from fuser.reports.analysis import analyse
+        from fuser.reports.headline import cards_of
+        from fuser.reports.tables import summary_table
+    except ImportError:  # what the report needs is not installed: there are no means without it
+        return []
+    return [str(each) for each in cards_of(record, summary_table(analyse(record)))]
+
+
+def _print_summary(
+    record: Record,
+    folder: Path,
+    report: Path | None,
+    as_json: bool,
+    repeats: "Sequence[Repeated]" = (),
+) -> None:
+    found = counts(record)
+    last = str(report or folder / RECORD)
+    if as_json:
+        click.echo(json.dumps({
+            "run_id": record.run_id, "finished": record.finished, "rows": found,
+            "record": str(folder / RECORD), "report": str(report) if report else None,
+            "notes": list(record.notes), "means": _means(record),
+            "repeated": [asdict(each) | {"inside": each.inside} for each in repeats],
+        }))
+        return
+    rows = sum(found.values())
+    ending = "" if record.finished else "; interrupted: what was measured is kept"
+    others = ", ".join(f"{count} {name}" for name, count in found.items() if name != "ok")
+    others = f"; {others}" if others else ""
+    click.echo(f"{found.get('ok', 0)} of {rows} rows measured{others}{ending}")
+    for line in _means(record):
+        click.echo(f"  {line}")
+    for cell in record.cells:
+        for each in cell.runs:
+            if is_finding(each):
+                click.echo(f"  {each.status}: {cell.id}, {each.variant}: {each.reason}")
+    for again in repeats:
+        click.echo(f"  again: {again.as_text()}")
+    for note in record.notes:
+        click.echo(f"  note: {note}")
+    click.echo(os.path.relpath(last) if Path(last).is_relative_to(Path.cwd()) else last)
+
+
+def _print_list(as_json: bool) -> None:
+    rows = selection.listing()
+    if as_json:
+        click.echo(json.dumps([dict(row) for row in rows]))
+        return
+    for row in rows:
+        click.echo(f"{row['id']:<24} {row['preset']:<6} {row['family']:<22} {row['title']}")
+
+
+@main.command()
+@click.argument("run_path", metavar="RUN", type=click.Path())
+@click.option("--base", metavar="BASE", help="A run to compare with: adds the section Compare.")
+def report(run_path: str, base: str | None) -> None:
+    """Write the report of a saved RUN again: its folder, its record, or its name.
+
+    A record that is not called record.json, as those kept from other machines, is drawn into a
+    folder of its name beside it.
+    """
+    folder, record = _saved(run_path)
+    base_folder = None if base is None else _saved(base)[0]
+    written = _report(folder, base_folder)
+    if written is None:
+        sys.exit(1)
+    click.echo(str(written))
+    nothing = exit_code(record) == ExitCode.NOTHING
+    sys.exit(ExitCode.NOTHING if nothing else ExitCode.OK)
+
+
+main.add_command(compare)
+main.add_command(pytest_command)
+
+
+@main.command()
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+def doctor(as_json: bool) -> None:
+    """Say what this machine can measure, and what to install for more."""
+    from fuser.suites.commands.doctor import findings
+
+    rows = list(findings())
+    if as_json:
+        names = ("subject", "state", "text")
+        click.echo(json.dumps([dict(zip(names, row, strict=True)) for row in rows]))
+        return
+    for subject, state, text in rows:
+        click.echo(f"{state:<9} {subject:<18} {text}")
+
+
+@main.group(invoke_without_command=True)
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+@click.pass_context
+def cache(context: click.Context, as_json: bool) -> None:
+    """Show the machine code kept between processes: where, how many entries, how many bytes."""
+    if context.invoked_subcommand is not None:
+        return
+    from fuser.backends.cpu.machine import disk_cache
+
+    known = disk_cache.entries()
+    size_bytes = sum(size for _, size, _ in known)
+    found = {
+        "path": str(disk_cache.folder()), "entries": len(known),
+        "bytes": size_bytes, "limit_bytes": disk_cache.LIMIT_BYTES,
+    }
+    if as_json:
+        click.echo(json.dumps(found))
+        return
+    click.echo(f"path     {found['path']}")
+    click.echo(f"entries  {found['entries']}")
+    size, most = (each / 2**20 for each in (size_bytes, disk_cache.LIMIT_BYTES))
+    click.echo(f"size     {size:,.1f} MiB of at most {most:,.0f} MiB")
+
+
+@cache.command()
+def clear() -> None:
+    """Remove every entry."""
+    from fuser.backends.cpu.machine import disk_cache
+
+    where = disk_cache.folder()
+    click.echo(f"{disk_cache.clear()} entries removed from {where}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""Whether a row that is measured again lands where an earlier run found it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from fuser.reports.record import Cell, Record, RecordError, Run, load
+from fuser.reports.statistics import (
+    Estimate,
+    LogRatios,
+    paired_log_ratios,
+    ratio_between,
+    ratio_of,
+)
+from fuser.suites.commands.saved_runs import RECORD
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """One row in an earlier run and now: eager's time over its own, with intervals."""
+
+    cell: str
+    variant: str
+    before: Estimate
+    now: Estimate
+    change: Estimate  # now / before; its interval holds 1 where the runs agree
+
+    @property
+    def inside(self) -> bool | None:
+        """Whether the new value agrees with the recorded interval; None without one."""
+        if self.change.low is None or self.change.high is None:
+            return None
+        return self.change.low <= 1 <= self.change.high
+
+    def as_text(self) -> str:
+        """Return one line."""
+        words = {True: "inside", False: "OUTSIDE", None: "no interval: more processes"}
+        return (
+            f"{self.cell}, {self.variant}: {self.now.as_text()} times eager's speed, "
+            f"recorded {self.before.as_text()}: {words[self.inside]}"
+        )
+
+
+def latest_with(cells: set[str], folder: Path, but: str) -> Record | None:
+    """Return the newest saved run that has one of the cells; runs that cannot be read are none."""
+    for path in sorted(folder.glob(f"*/{RECORD}"), reverse=True):
+        if path.parent.name == but:
+            continue
+        try:
+            found = load(path)
+        except (RecordError, OSError):
+            continue
+        if cells & {each.id for each in found.cells}:
+            return found
+    return None
+
+
+def repeated(before: Record, now: Record) -> Iterator[Repeated]:
+    """Yield every row that both runs timed beside eager.
+
+    The recorded interval is that of a mean over processes; another run's mean lies in it less
+    often than it claims. So the two are compared by Welch's interval of their ratio, which holds
+    the noise of both.
+    """
+    known = {(cell.id, run.variant): _logs(before, cell, run) for cell, run in _rows(before)}
+    for cell, run in _rows(now):
+        first, second = known.get((cell.id, run.variant)), _logs(now, cell, run)
+        if not first or not second:
+            continue
+        old, new, change = ratio_of(first), ratio_of(second), ratio_between(first, second)
+        if old is not None and new is not None and change is not None:
+            yield Repeated(cell.id, run.variant, old, new, change)
+
+
+def _rows(record: Record) -> Iterator[tuple[Cell, Run]]:
+    for cell in record.cells:
+        for run in cell.runs:
+            yield cell, run
+
+
+def _logs(record: Record, cell: Cell, run: Run) -> LogRatios:
+    """Return the log of eager's time over the row's, by process; empty for eager itself."""
+    kinds: Mapping[str, str] = {each.name: each.kind for each in record.variants}
+    eager = next((each for each in cell.runs if kinds.get(each.variant) == "eager"), None)
+    if eager is None or kinds.get(run.variant) in ("eager", "aa"):
+        return {}
+    return paired_log_ratios(eager.samples, run.samples)

@@ -1,0 +1,1 @@
+"""What is measured beside the workloads: the machine, its ceilings, the parts of a call."""

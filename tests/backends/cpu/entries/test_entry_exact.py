@@ -1,0 +1,104 @@
+"""Tables for exact lengths and strides: several arrays of `out=`."""
+
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuser
+from fuser.backends.cpu.entries import entry
+from fuser.calling import fused_function
+
+pytestmark = pytest.mark.skipif(
+    not fused_function._NATIVE, reason="this interpreter has no native entry"
+)
+X, Y = np.linspace(-1, 1, 24).reshape(4, 6), np.linspace(2, 3, 24).reshape(4, 6)
+
+
+def _both(a: Any, b: Any) -> Any:
+    return a + b, a - b
+
+
+@pytest.fixture(autouse=True)
+def _dispatcher() -> None:
+    """The dispatcher is there from the first call on."""
+    entry.load()
+
+
+def test_a_tuple_of_arrays_is_written_into_natively() -> None:
+    """The same tuple is given back; reference counts stay."""
+    function = fuser.fuse(_both)
+    out = (np.empty_like(X), np.empty_like(X))
+    for _ in range(3):
+        assert function(X, Y, out=out) is out
+    hits, counts = function._native.hits, [sys.getrefcount(thing) for thing in (out, *out)]
+    for _ in range(20):
+        assert function(X, Y, out=out) is out
+    assert function._native.hits == hits + 20
+    assert [sys.getrefcount(thing) for thing in (out, *out)] == counts
+    assert all(map(np.array_equal, out, _both(X, Y)))
+    others = (np.zeros_like(X), np.zeros_like(X))
+    function(X, Y, out=others)
+    assert all(map(np.array_equal, others, _both(X, Y)))
+
+
+def test_arrays_that_overlap_go_through_python() -> None:
+    """Results are as if nothing overlapped: with an argument, or with one another."""
+    function = fuser.fuse(_both)
+    for _ in range(3):
+        function(X, Y, out=(np.empty_like(X), np.empty_like(X)))
+    wanted = _both(X, Y)
+    for _ in range(2):
+        a, b = X.copy(), Y.copy()
+        function(a, b, out=(a, b))
+        assert all(map(np.array_equal, (a, b), wanted))
+        a, b = X.copy(), Y.copy()
+        function(a, b, out=(b, a))
+        assert all(map(np.array_equal, (b, a), wanted))
+        whole = np.empty(30)
+        pair = (whole[:24].reshape(4, 6), whole[6:].reshape(4, 6))
+        function(X, Y, out=pair)
+        assert np.array_equal(pair[1], wanted[1])
+
+
+@pytest.mark.parametrize("wrong", [1, 3, "dtype", "shape", "read-only", "list"])
+def test_what_does_not_fit_raises_as_ever(wrong: Any) -> None:
+    """The number of arrays, dtype, shape, flags: compared at every call."""
+    function = fuser.fuse(_both, fallback="allow")
+    for _ in range(3):
+        function(X, Y, out=(np.empty_like(X), np.empty_like(X)))
+    out: Any = (np.empty_like(X), np.empty_like(X))
+    if isinstance(wrong, int):
+        out = (np.empty_like(X),) * wrong
+    elif wrong == "dtype":
+        out = (out[0], np.empty(X.shape, np.int32))
+    elif wrong == "shape":
+        out = (out[0], np.empty((6, 4)))
+    elif wrong == "read-only":
+        out[1].flags.writeable = False
+    elif wrong == "list":
+        out = list(out)
+    for _ in range(2):
+        with pytest.raises((TypeError, ValueError)):
+            function(X, Y, out=out)
+
+
+def test_numbers_become_float16_as_numpy_makes_them() -> None:
+    """Ties, subnormals, overflow, signed zero, infinities and NaN."""
+    function = fuser.fuse(lambda a, k: a * k)
+    one = np.ones(1, np.float16)
+    tie = [1 + 2.0**-11, 1 + 3 * 2.0**-11, 1 + 2.0**-11 + 2.0**-40, 65519.99, 65520.0, 1e300]
+    small = [2.0**-14, 2.0**-15, 2.0**-24, 2.0**-25, 2.0**-25 * 1.0001, 3 * 2.0**-25, 6.0975e-5]
+    generator = np.random.default_rng(3)
+    drawn = (generator.standard_normal(300) * 2.0 ** generator.integers(-30, 18, 300)).tolist()
+    values = [*tie, *small, *drawn, 0.0, float("inf"), float("nan"), 5e-324, 0.1]
+    with np.errstate(all="ignore"):
+        for value in [*values, *(-v for v in values), 3, 2049, 70000, -(10**6), True]:
+            found, wanted = function(one, value), one * value
+            assert found.dtype == wanted.dtype
+            if np.isnan(wanted[0]):
+                assert np.isnan(found[0])
+            else:
+                assert found.tobytes() == wanted.tobytes(), value
+    assert function._native.hits > 500

@@ -1,0 +1,50 @@
+"""Names are settled by objects that cannot change; others are compared by Python."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuser
+from fuser.backends.cpu.entries import entry, entry_names
+from fuser.calling import fused_function
+from fuser.tracing import captures
+
+pytestmark = pytest.mark.skipif(
+    not fused_function._NATIVE, reason="this interpreter has no native entry"
+)
+X = np.linspace(-1, 1, 24).reshape(4, 6)
+
+
+@pytest.fixture(autouse=True)
+def _dispatcher() -> None:
+    """The dispatcher is there from the first call on."""
+    entry.load()
+
+
+def test_names_are_settled_by_objects_that_cannot_change() -> None:
+    """A number, a tuple of numbers; a list is compared by Python."""
+    scope: dict[str, Any] = {"number": 2.5, "pair": (1, 2.0), "names": ["a"], "thing": object()}
+    guards = [captures.NameGuard(scope, n, scope[n], n != "thing") for n in scope]
+    keep: list[Any] = []
+    for guard in guards:
+        if guard.name == "names":
+            with pytest.raises(entry_names.NotServed):
+                entry_names.describe_names([guard], keep)
+        else:
+            assert entry_names.describe_names([guard], keep)
+    absent = captures.NameGuard(scope, "absent", captures.ABSENT, False)
+    assert entry_names.describe_names([absent], keep)[0][-1] == 0
+    with pytest.raises(entry_names.NotServed):
+        entry_names.describe_names([absent] * (entry_names.MOST_GUARDS + 1), keep)
+
+
+def test_a_list_that_changes_is_noticed() -> None:
+    """Its object stays the same, so its calls stay with Python."""
+    weights = [1.0, 2.0]
+    function = fuser.fuse(lambda x: x * weights[0] + weights[1])
+    for first in (1.0, 3.0, -2.0):
+        weights[0] = first
+        for _ in range(2):
+            assert np.array_equal(function(X), X * first + 2.0)
+    assert function._native is None or function._native.hits == 0

@@ -1,0 +1,79 @@
+"""Numbers that Python computes for a native call, and guards on values."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuser
+from fuser.backends.cpu.entries import entry
+from fuser.calling import fused_function
+
+pytestmark = pytest.mark.skipif(
+    not fused_function._NATIVE, reason="this interpreter has no native entry"
+)
+X = np.linspace(1, 2, 5, dtype=np.float32)
+BYTES = np.arange(5, dtype=np.int8)
+
+
+@pytest.fixture(autouse=True)
+def _dispatcher() -> None:
+    """The dispatcher is there from the first call on."""
+    entry.load()
+
+
+def _same(function: Any, fused: Any, *args: Any) -> None:
+    """One call gives what the function gives, or its error."""
+    try:
+        wanted = function(*args)
+    except (ArithmeticError, ValueError) as error:
+        with pytest.raises(type(error)):
+            fused(*args)
+        return
+    found = fused(*args)
+    assert found.dtype == wanted.dtype
+    assert found.tobytes() == wanted.tobytes()
+
+
+def test_expressions_over_numbers() -> None:
+    """Floats, integers, lengths, division by zero, powers of another type."""
+    function: Any = lambda x, a, n: x * (1 - a) + (n**-1) * len(x)  # noqa: E731
+    fused = fuser.fuse(function)
+    for x in (X, X[:3], X, X[::2]):
+        for a in (0.25, 0.5, 3, True, float("inf")):
+            for n in (2, 2, 4.0, -1, 0):
+                _same(function, fused, x, a, n)
+    assert fused._native.hits > 20
+
+
+def test_expressions_that_leave_the_range() -> None:
+    """An integer that does not fit is NumPy's error; then all goes on."""
+    function: Any = lambda x, n: x * (n + 1)  # noqa: E731
+    fused = fuser.fuse(function)
+    for n in (1, 2, 3, 126, 127, 10**30, -129, -130, 5, 6):
+        _same(function, fused, BYTES, n)
+    assert fused._native.hits >= 3
+
+
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
+def test_branches_on_numbers() -> None:
+    """Each side has a table; values that were not seen before are native too."""
+    function: Any = lambda x, n, s: (x * n if n > 100 else x + n) - s  # noqa: E731
+    fused = fuser.fuse(function)
+    for n in (1000, 50, 1001, 51, 1002, 52, 1003.0, 1e300, float("nan"), -5, 10**25):
+        _same(function, fused, X, n, 0.5)
+        _same(function, fused, X, n, 1)
+    before = fused._native.hits
+    for n in range(40, 160, 10):
+        _same(function, fused, X, n, 0.5)
+    assert fused._native.hits - before == 12
+
+
+def test_structure_by_large_numbers() -> None:
+    """An equal number is enough, whichever object it is."""
+    function: Any = lambda x, n, a: (np.zeros((n, 1), np.float32) + x * a)[-1]  # noqa: E731
+    fused = fuser.fuse(function)
+    for _ in range(4):
+        for n in (300, 500):
+            _same(function, fused, X, int(str(n)), 2.0)
+    assert fused._native.hits >= 4

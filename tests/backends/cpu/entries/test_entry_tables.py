@@ -1,0 +1,75 @@
+"""Tables for exact layouts: attributes, overlaps, and what needs Python."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuser
+from fuser.backends.cpu.entries import entry
+from fuser.calling import fused_function
+
+pytestmark = pytest.mark.skipif(
+    not fused_function._NATIVE, reason="this interpreter has no native entry"
+)
+X = np.linspace(-1, 1, 24).reshape(4, 6)
+
+
+@pytest.fixture(autouse=True)
+def _dispatcher() -> None:
+    """The dispatcher is there from the first call on."""
+    entry.load()
+
+
+def test_attributes_of_an_instance_are_looked_at() -> None:
+    """A method of a class: each instance, and a changed attribute."""
+
+    class Scaler:
+        """Has a fused method."""
+
+        def __init__(self, factor: float) -> None:
+            self.factor = factor
+
+        @fuser.fuse
+        def scaled(self, x: Any) -> Any:
+            """Scale."""
+            return x * self.factor
+
+    one, other = Scaler(2.0), Scaler(3.0)
+    for factor in (2.0, 4.0):
+        one.factor = factor
+        for _ in range(3):
+            assert np.array_equal(one.scaled(X), X * factor)
+            assert np.array_equal(other.scaled(X), X * 3.0)
+    assert Scaler.scaled._native.hits >= 4
+
+
+@pytest.mark.parametrize("layout", ["C", "F", "columns"])
+def test_out_may_overlap_the_inputs_in_every_way(layout: str) -> None:
+    """The same array, a part of it, a shifted view: the result is as if it did not."""
+    def plain(a: Any, b: Any) -> Any:
+        return a * 2 + b.sum(axis=1, keepdims=True)
+
+    def simple(a: Any, b: Any) -> Any:
+        return a * 2 - b
+
+    memory = np.arange(200.0).reshape(10, 20)
+    for plainly in (plain, simple):
+        function = fuser.fuse(plainly)
+        for _ in range(4):
+            for shift in (0, 1, 5):
+                held = memory.copy(order="F" if layout == "F" else "C")
+                step = 2 if layout == "columns" else 1
+                a, b = held[:4, : 12 : step], held[4:8, : 12 : step]
+                out = held[shift : shift + 4, : 12 : step]
+                wanted = plainly(a.copy(), b.copy())
+                assert function(a, b, out=out) is out
+                assert np.array_equal(out, wanted)
+
+
+def test_expressions_of_scalars_stay_with_python() -> None:
+    """And are right."""
+    function = fuser.fuse(lambda x, s: x * (1 - s))
+    for s in (0.25, 0.5, 3.0):
+        for _ in range(2):
+            assert np.array_equal(function(X, s), X * (1 - s))

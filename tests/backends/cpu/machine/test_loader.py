@@ -1,0 +1,127 @@
+"""Text becomes machine code; what is missing or refused is an error with its reason."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+import subprocess
+import sys
+
+import pytest
+
+from fuser import counters
+from fuser.backend import CompileError
+from fuser.backends.cpu.backend import imports_of
+from fuser.backends.cpu.machine import arena, loader, target
+from fuser.backends.cpu.machine.arena import Arena
+from fuser.backends.cpu.machine.object_file import UnknownObjectError
+from tests.backends.cpu.machine.test_arena import mappings
+from tests.tree import ROOT
+
+CALLS_COS = """
+declare double @cos(double)
+define double @twice(double %x) {
+  %y = call double @cos(double %x)
+  %z = fadd double %y, %y
+  ret double %z
+}
+"""
+
+
+def test_code_is_linked_and_runs() -> None:
+    """An imported symbol is called at the address that was given."""
+    code = loader.compile_object(CALLS_COS)
+    library, (address,) = loader.load(code, ["twice"], imports_of(CALLS_COS))
+    twice = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(address)
+    assert twice(0.5) == 2 * math.cos(0.5)
+    del library
+
+
+def test_text_that_llvm_refuses() -> None:
+    """A type error in the text is a compile error that keeps LLVM's message."""
+    text = "define float @f(double %x) {\n  ret float %x\n}"
+    with pytest.raises(CompileError, match="double") as caught:
+        loader.compile_object(text)
+    assert caught.value.code == "compile-failed"
+
+
+def test_symbol_that_the_machine_lacks() -> None:
+    """A declared import without an address is named; nothing is linked."""
+    text = CALLS_COS.replace("cos", "no_such_function")
+    with pytest.raises(CompileError, match="no_such_function") as caught:
+        loader.load(loader.compile_object(text), ["twice"], imports_of(text))
+    assert caught.value.code == "missing-symbol"
+
+
+def test_call_of_a_function_that_is_nowhere() -> None:
+    """Though no import says so: an unresolved call is an error, never a jump to null."""
+    text = CALLS_COS.replace("cos", "no_such_function")
+    with pytest.raises(CompileError, match="linking failed") as caught:
+        loader.load(loader.compile_object(text), ["twice"], [])
+    assert caught.value.code == "missing-symbol"
+
+
+def test_function_that_the_code_lacks() -> None:
+    """A kernel without the function that was promised is an error at load."""
+    with pytest.raises(CompileError) as caught:
+        loader.load(loader.compile_object(CALLS_COS), ["thrice"], ["cos"])
+    assert caught.value.code == "missing-symbol"
+
+
+def test_what_is_not_understood_is_linked_by_llvm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And where the system gives no memory for code; both are counted, results are the same."""
+    code = loader.compile_object(CALLS_COS)
+
+    def refuse(*_: object) -> None:
+        raise UnknownObjectError("nothing is")
+
+    def fail(*_: object) -> None:
+        raise OSError("no memory")
+
+    for owner, name, problem in ((loader, "ObjectFile", refuse), (Arena, "take", fail)):
+        before = counters.value("linked_by_llvm")
+        with monkeypatch.context() as change:
+            change.setattr(owner, name, problem)
+            library, (address,) = loader.load(code, ["twice"], ["cos"])
+            assert counters.value("linked_by_llvm") == before + 1
+            with pytest.raises(CompileError, match="linking failed"):
+                loader.load(code, ["thrice"], ["cos"])
+        twice = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(address)
+        assert twice(0.5) == 2 * math.cos(0.5)
+        del library
+
+
+@pytest.mark.skipif(not arena.supported(), reason="LLVM links on this platform")
+def test_thousands_of_kernels_are_few_mappings() -> None:
+    """Loaded, some kept, some dropped: far from what a process may have."""
+    code, before = loader.compile_object(CALLS_COS), mappings()
+    kept = []
+    for number in range(4000):
+        library, _ = loader.load(code, ["twice"], ["cos"])
+        if number % 4:
+            kept.append(library)
+    assert mappings() - before < 16
+
+
+def test_assembly_shows_the_functions() -> None:
+    """For this processor, and for one that is named."""
+    for machine in (None, target.cross_machine("baseline")):
+        assert "twice:" in loader.assembly(CALLS_COS, machine)
+
+
+def test_runtime_symbols_are_on_this_machine() -> None:
+    """Every symbol that code may call unasked is one of the C library's."""
+    known = {name for name in loader.RUNTIME_SYMBOLS if target.address_of(name) is not None}
+    assert set(loader.RUNTIME_SYMBOLS) - known <= {"roundeven", "roundevenf"}  # since C23
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="fills the address space as Linux lays it out")
+def test_memory_that_is_free_in_single_pages_far_apart() -> None:
+    """Code and its constants stay within reach of each other, whatever else is mapped."""
+    command = [sys.executable, "-m", "tests.backends.cpu.scattered_memory"]
+    done = subprocess.run(
+        command, cwd=ROOT, env=os.environ | {"FUSER_CACHE": "off"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout == "loaded\n", done.stderr

@@ -1,0 +1,110 @@
+"""Columns by tiles: more than one tile, blocks of rows that are not full, every kind of result."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuser
+from fuser import config
+from fuser.backends.cpu.reducing import column_tiles, reduction_forms
+from fuser.codegen import Instruction, LoopNest
+from fuser.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
+
+
+def _several(x: Any, y: Any) -> Any:
+    """Sums, extremes with places and truths of columns, and elements scaled by them."""
+    mean = x.mean(0)
+    spread = np.mean((x - mean) * (x - mean), axis=0) * 2.0
+    return (x - mean) / spread + y, spread, np.argmax(x, 0), x.min(0), np.any(x > 2, 0)
+
+
+FUSED = fuser.fuse(_several, fallback="error")
+
+
+@pytest.mark.parametrize(
+    "shape", [(1, 1), (9, 17), (8, 1023), (25, 2100), (3000, 20), (70_001, 64)], ids=str
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_columns_give_numpys_results(shape: tuple[int, int], dtype: str) -> None:
+    """Whole tiles, parts of one and many long columns, whose NaN and infinities stay theirs."""
+    generator = np.random.default_rng(shape[0])
+    x = generator.normal(size=shape).astype(dtype)
+    y = generator.normal(size=shape[1]).astype(dtype)
+    if shape[0] > 1:
+        x[shape[0] // 2, shape[1] // 2] = np.nan
+        x[-1, 0] = np.inf
+    with np.errstate(all="ignore"):
+        expected = _several(x, y)
+    found = FUSED(x, y)
+    close = 2e-3 if dtype == "float32" else 1e-10
+    for ours, theirs in zip(found[:2], expected[:2], strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=close, atol=close)
+    for ours, theirs in zip(found[2:], expected[2:], strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("columns", [1, 70, column_tiles.TILE, column_tiles.TILE + 1])
+def test_every_row_is_taken_once(columns: int) -> None:
+    """Blocks of rows far apart and beside each other, and all numbers of rows left over."""
+    fused = fuser.fuse(lambda x: (x.sum(0), x - x.max(0), x.argmin(0)), fallback="error")
+    for rows in range(1, 50):
+        x = np.random.default_rng(rows).integers(-9, 9, size=(rows, columns))
+        for ours, theirs in zip(fused(x), (x.sum(0), x - x.max(0), x.argmin(0)), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_blocks_of_rows_lose_less_than_numpys_sums(dtype: str) -> None:
+    """A running sum meets one addition, and so one rounding error, for each block."""
+    x = (np.random.default_rng(3).normal(size=(500, 300)) + 0.5).astype(dtype)
+    exact = x.astype(np.longdouble).sum(0)
+    ours = np.square(fuser.fuse(lambda x: x.sum(0))(x) - exact).sum()
+    assert ours <= 0.5 * np.square(x.sum(0) - exact).sum()
+
+
+@pytest.mark.parametrize("shape", [(4100, 1025), (1025, 1023), (2100, 257)], ids=str)
+def test_parts_and_tiles_give_the_same_bits_with_one_thread(shape: tuple[int, int]) -> None:
+    """Many elements are computed by tiles in parts, whoever computes them."""
+    x = np.random.default_rng(0).normal(size=shape).astype("float32")
+    y = np.zeros(shape[1], "float32")
+    many = FUSED(x, y)
+    before = config.change(num_threads=1)
+    try:
+        one = FUSED(x, y)
+    finally:
+        config.restore(before)
+    for ours, theirs in zip(many, one, strict=True):
+        assert ours.tobytes() == theirs.tobytes()
+
+
+def test_rows_of_middling_arrays_are_not_divided() -> None:
+    """Threads take whole rows where partial results fit what the native entry holds."""
+    load = TensorDesc("float32", CONTIGUOUS, False, "")
+    store = TensorDesc("float32", INVARIANT, True, CONTIGUOUS)
+    total = Instruction("sum", (0,), "float32", "float32")
+    nest = LoopNest(2, (load,), (), (), (total,), ((1, store),), False, "column", 1)
+    for columns in (257, 1023, 1024):
+        words, extent = reduction_forms.lay_out(nest, (columns, (1 << 20) // columns))
+        assert (extent.form, extent.ichunk) == ("split", columns)
+        assert words[0] >= 4
+        assert len(words) <= reduction_forms.FEW_WORDS + 16
+    assert reduction_forms.lay_out(nest, (1023, 64))[1].form == "plain"
+
+
+def test_much_that_is_kept_for_a_column_is_not_kept_by_tiles() -> None:
+    """Memory on the stack is bounded; a large array of columns is cut into tiles and parts."""
+    load = TensorDesc("float32", CONTIGUOUS, False, "")
+    store = TensorDesc("float32", INVARIANT, True, CONTIGUOUS)
+    total = Instruction("sum", (0,), "float32", "float32")
+    few = LoopNest(2, (load,), (), (), (total,), ((1, store),), False, "column", 1)
+    assert column_tiles.can_be_tiled(few)
+    words, extent = reduction_forms.lay_out(few, (1 << 12, 1 << 14))
+    assert (extent.form, extent.ichunk) == ("split", reduction_forms.TILE)
+    assert len(words) <= (1 << 26) // reduction_forms.WORD_ELEMENTS + 16
+    more = tuple(Instruction("negative", (k,), "float32", "float32") for k in range(1, 200))
+    many = LoopNest(2, (load,), (), (), (total, *more), ((200, store),), False, "column", 1)
+    assert not column_tiles.can_be_tiled(many)
+    strided = TensorDesc("float32", STRIDED, False, CONTIGUOUS)
+    rows = LoopNest(2, (strided,), (), (), (total,), ((1, store),), False, "row", 1)
+    assert not column_tiles.can_be_tiled(rows)

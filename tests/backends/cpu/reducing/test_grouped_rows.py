@@ -1,0 +1,170 @@
+"""Rows by groups: NumPy's results for every dtype and layout, whatever is left over of a group."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuser
+from fuser import config
+from fuser.backends.cpu.reducing import grouped_rows, reduction_forms
+from fuser.codegen import Instruction, LoopNest
+from fuser.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
+
+GENERATOR = np.random.default_rng(29)
+Function = Callable[..., Any]
+
+
+def _numbers(*shape: int, dtype: str = "float32", bad: bool = False) -> np.ndarray:
+    values = GENERATOR.normal(size=shape) * 20
+    if bad:
+        values.flat[5::10_001] = np.nan
+        values.flat[7::15_013] = np.inf
+        values.flat[11::15_013] = -np.inf
+        values.flat[::97] = -0.0
+    return values.astype(dtype)
+
+
+def _several(x: Any) -> Any:
+    mean = np.mean(x, -1, keepdims=True)
+    return x - mean, np.max(x, -1), np.min(x, -1), np.var(x, -1)
+
+
+def _layer_norm(x: Any, weight: Any, bias: Any) -> Any:
+    mean, variance = np.mean(x, -1, keepdims=True), np.var(x, -1, keepdims=True)
+    return (x - mean) / np.sqrt(variance + 1e-5) * weight + bias
+
+
+def _by_row(x: Any, scale: Any, chosen: Any) -> Any:
+    scaled = x * scale[:, None]
+    return np.sum(np.where(chosen[:, None], scaled, -x), -1) * scale
+
+
+def _integers(x: Any) -> Any:
+    return np.sum(x, -1), np.prod(x, -1), np.max(x, -1), np.sum(x * x, -1)
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Arrays that are small enough for a test take this form; extents that were chosen."""
+    real, found = grouped_rows.extent_of, []
+
+    def spy(*given: Any) -> Any:
+        found.append(real(*given))
+        return found[-1]
+
+    monkeypatch.setattr(grouped_rows, "extent_of", spy)
+    return found
+
+
+def _check(plain: Function, few: list[Any], *arguments: Any, tolerance: float = 1e-5) -> None:
+    """NumPy's results, the same bits on one thread and on three, in this form."""
+    wide = [a.astype("float64") if a.dtype == np.float32 else a for a in arguments]
+    with np.errstate(all="ignore"):
+        expected, types = plain(*wide), plain(*arguments)
+    function = fuser.fuse(plain, fallback="error")
+    seen = []
+    for threads in (1, 3):
+        before = config.change(num_threads=threads)
+        try:
+            for _ in range(2):  # the slow path, then the native one
+                found = function(*arguments)
+                parts = found if isinstance(found, tuple) else (found,)
+                seen.append([part.tobytes() for part in parts])
+        finally:
+            config.restore(before)
+    assert all(each == seen[0] for each in seen)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    types = types if isinstance(types, tuple) else (types,)
+    for mine, theirs, like in zip(parts, expected, types, strict=True):
+        assert mine.dtype == like.dtype
+        np.testing.assert_allclose(mine, theirs, rtol=tolerance, atol=tolerance * 20)
+    assert any(extent is not None and extent.form == "grouped" for extent in few)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_lengths_around_whole_vectors(few: list[Any], dtype: str) -> None:
+    """Rows of 33 to 300 elements, and a last group of any size."""
+    for rows, length in ((4001, 33), (2053, 64), (2055, 65), (1029, 129), (703, 257), (513, 300)):
+        _check(_several, few, _numbers(rows, length, dtype=dtype))
+
+
+def test_nan_and_infinities(few: list[Any]) -> None:
+    """They stay in their rows: sums, extremes and what follows from them are NumPy's."""
+    for dtype in ("float32", "float64"):
+        _check(_several, few, _numbers(2053, 67, dtype=dtype, bad=True))
+        rows = _numbers(4003, 40, dtype=dtype, bad=True)
+        _check(lambda x: np.sum(x, -1), few, rows)
+        assert np.signbit(fuser.fuse(lambda x: np.max(x, -1))(np.full((4003, 40), -0.0))).all()
+
+
+def test_operands_that_lie_in_other_ways(few: list[Any]) -> None:
+    """Gaps, backwards, misaligned, one for all rows, one a row, rows that move with two loops."""
+    x = _numbers(2060, 140)
+    shifted = np.frombuffer(b"\0" + x.tobytes(), np.uint8)[1:].view("float32").reshape(x.shape)
+    weight, bias = _numbers(140), _numbers(140)
+    for array in (x, shifted, x[::-1], x[:, ::-1], _numbers(4120, 140)[::2]):
+        _check(_layer_norm, few, array, weight, bias)
+    _check(_layer_norm, few, x[:, ::2], weight[:70], bias[::2])
+    _check(_by_row, few, x, _numbers(4120)[::2], _numbers(2060) > 0, tolerance=1e-4)
+    _check(lambda x: x - np.mean(x, -1, keepdims=True), few, _numbers(3, 701, 65))
+    _check(lambda x: np.sum(x, -1), few, _numbers(5, 90, 300)[:, ::-2])
+
+
+def test_other_dtypes(few: list[Any]) -> None:
+    """Integers wrap around as NumPy's, float16 is rounded at the end, mixed dtypes."""
+    for dtype in ("int8", "uint8", "int16", "uint32", "int64"):
+        _check(_integers, few, _numbers(2053, 65, dtype=dtype))
+    half = _numbers(2053, 65, dtype="float16")
+    _check(lambda x: (np.sum(x, -1), np.max(x, -1)), few, half, tolerance=2e-3)
+    _check(lambda x, y: np.sum(x * y, -1), few, _numbers(2053, 65), _numbers(65, dtype="float64"))
+
+
+def test_results_may_replace_their_operand(few: list[Any]) -> None:
+    """Each row is read before it is written, in the last group too."""
+    for rows in (2053, 2056):
+        x = _numbers(rows, 65, dtype="float64")
+        expected = x - np.mean(x, -1, keepdims=True)
+        function = fuser.fuse(lambda x: x - np.mean(x, -1, keepdims=True), fallback="error")
+        function(x, out=x)
+        np.testing.assert_allclose(x, expected, rtol=1e-12, atol=1e-12)
+    assert any(few)
+
+
+def test_which_nests_and_lengths() -> None:
+    """Places, truths and rows too long for the first cache are left to other forms."""
+    load = TensorDesc("float32", CONTIGUOUS, False, STRIDED)
+    store = TensorDesc("float32", INVARIANT, False, CONTIGUOUS)
+
+    def nest(op: str, dtype: str = "float32") -> LoopNest:
+        body = (Instruction(op, (0,), dtype, "float32"),)
+        return LoopNest(2, (load,), (), (), body, ((1, store),), False, "row", 1)
+
+    total = nest("sum")
+    assert grouped_rows.can_be_grouped(total)
+    assert not grouped_rows.can_be_grouped(nest("argmax", "int64"))
+    for lengths, form in (
+        ((4096, 64), "grouped"), ((4096, 33), "grouped"), ((4096, 32), "beside"),
+        ((1000, 64), "plain"), ((100, 4096), "plain"), ((4096, 1 << 14), "plain"),
+        ((0, 64), "plain"), ((4096, 0), "beside"),
+    ):  # fmt: skip
+        assert reduction_forms.lay_out(total, lengths)[1].form == form, lengths
+
+
+def test_rows_from_memory_that_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few bytes are a group there, since memory waits while they are read from the cache."""
+    load = TensorDesc("float32", CONTIGUOUS, False, STRIDED)
+    store = TensorDesc("float32", INVARIANT, False, CONTIGUOUS)
+    body = (
+        Instruction("sum", (0,), "float32", "float32"),
+        Instruction("subtract", (0, 1), "float32", "float32"),
+        Instruction("sum", (2,), "float32", "float32"),
+    )
+    nest = LoopNest(2, (load,), (), (), body, ((3, store),), False, "row", 1)
+    monkeypatch.setattr(grouped_rows, "stream_bytes", lambda: 1 << 24)
+    for rows, length, form in (
+        (8192, 257, "grouped"), (32_768, 64, "grouped"), (32_768, 257, "plain"),
+        (32_768, 129, "grouped"), (4096, 1023, "plain"),
+    ):  # fmt: skip
+        assert reduction_forms.lay_out(nest, (rows, length))[1].form == form, (rows, length)

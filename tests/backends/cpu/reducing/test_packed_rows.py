@@ -1,0 +1,150 @@
+"""Short rows that are read several times, packed as columns: NumPy's results."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuser
+from fuser.backends.cpu.reducing import packed_rows
+
+GENERATOR = np.random.default_rng(23)
+Function = Callable[..., Any]
+
+
+def _numbers(*shape: int, dtype: str = "float32", bad: bool = True) -> np.ndarray:
+    values = GENERATOR.normal(size=shape) * 20
+    if bad and dtype.startswith("float"):
+        values.flat[5::1001] = np.nan
+        values.flat[7::1511] = np.inf
+        values.flat[::97] = -0.0
+    return values.astype(dtype)
+
+
+def _distance(x: Any, y: Any) -> Any:
+    difference = x[:, None] - y[None]
+    return np.sqrt(np.sum(difference * difference, axis=-1))
+
+
+def _products(x: Any, y: Any) -> Any:
+    return np.sum(x[:, None] * y[None], axis=-1)
+
+
+LEFT, RIGHT = _numbers(67, 37), _numbers(131, 37)
+CASES: dict[str, tuple[Function, tuple[np.ndarray, ...]]] = {
+    "distances": (_distance, (LEFT, RIGHT)),
+    "doubles": (_distance, (LEFT.astype("float64"), RIGHT.astype("float64"))),
+    "halves": (
+        lambda x, y: np.sum(np.abs(x[:, None] - y[None]), axis=-1),
+        (_numbers(67, 37, dtype="float16", bad=False), _numbers(131, 37, dtype="float16")),
+    ),
+    "bytes": (_products, (_numbers(67, 37, dtype="int8"), _numbers(131, 37, dtype="int8"))),
+    "mixed": (_products, (LEFT, RIGHT.astype("float64"))),
+    "truth": (lambda x, y: (x[:, None] > y[None]).any(-1), (LEFT, RIGHT)),
+    "two results": (
+        lambda x, y: (np.sum(x[:, None] * y[None], -1), np.max(x[:, None] + y[None], -1)),
+        (LEFT, RIGHT),
+    ),
+    "four loops": (lambda x, y: np.sum(x[:, :, None] * y, -1), (_numbers(9, 7, 37), RIGHT)),
+    "backwards": (_products, (LEFT[:, ::-1], _numbers(131, 74)[::-1, ::2])),
+    "one for a column": (
+        lambda x, y, gain, bias: np.sum((x[:, None] - y[None]) * gain[:, None], -1) + bias,
+        (LEFT, RIGHT, _numbers(131), _numbers(131)),
+    ),
+    "counted": (
+        lambda x, y: np.max(x[:, None] * y[None] + np.arange(x.shape[1]), -1), (LEFT, RIGHT),
+    ),
+    "variances": (lambda x: (np.mean(x, -1), np.var(x, -1)), (_numbers(4703, 29),)),
+    "correlations": (
+        lambda x, y: np.mean((x - x.mean(-1, keepdims=True)) * (y - np.mean(y, -1)[:, None]), -1),
+        (_numbers(6007, 23, dtype="float64"), _numbers(6007, 46, dtype="float64")[:, ::-2]),
+    ),
+    "logarithms of sums": (
+        lambda x: np.log(np.sum(np.exp(x - np.max(x, -1, keepdims=True)), -1)),
+        (_numbers(4300, 31, bad=False),),
+    ),
+    "short rows": (_distance, (_numbers(307, 3), _numbers(301, 3))),
+    "long rows": (_products, (_numbers(17, 256, bad=False), _numbers(65, 256, bad=False))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_results_are_those_of_numpy(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several dtypes and ways to lie in memory; the same bits on one thread and on three."""
+    plain, arguments = CASES[name]
+    extents = []
+    real = packed_rows.extent_of
+
+    def spy(*given: Any) -> Any:
+        extents.append(real(*given))
+        return extents[-1]
+
+    monkeypatch.setattr(packed_rows, "extent_of", spy)
+    wide = [a.astype("float64") if a.dtype == np.float32 else a for a in arguments]
+    with np.errstate(all="ignore"):
+        expected, types = plain(*wide), plain(*arguments)
+    function = fuser.fuse(plain, fallback="error")
+    seen = []
+    for threads in (1, 3):
+        before = fuser.config.change(num_threads=threads)
+        try:
+            for _ in range(2):  # the slow path, then the native one
+                found = function(*arguments)
+                parts = found if isinstance(found, tuple) else (found,)
+                seen.append([part.tobytes() for part in parts])
+        finally:
+            fuser.config.restore(before)
+    assert all(each == seen[0] for each in seen)
+    for mine, theirs, like in zip(
+        parts,
+        expected if isinstance(found, tuple) else (expected,),
+        types if isinstance(found, tuple) else (types,),
+        strict=True,
+    ):
+        assert mine.dtype == like.dtype
+        tolerance = 2e-3 if mine.dtype == np.float16 else 2e-6
+        np.testing.assert_allclose(mine, theirs, rtol=tolerance, atol=2e-3)
+    assert any(extent is not None and extent.form == "packed" for extent in extents)
+
+
+def test_sums_are_as_exact_as_those_of_whole_rows() -> None:
+    """Blocks are added with their rounding errors: two units of the result at most."""
+    x, y = (np.abs(_numbers(n, 256, bad=False)) for n in (32, 200))
+    found = fuser.fuse(_products, fallback="error")(x, y)
+    exact = x.astype("float64") @ y.T.astype("float64")
+    assert np.max(np.abs(found / exact - 1)) < 2 * np.finfo("float32").eps
+
+
+def test_other_lengths_of_the_same_function_are_right() -> None:
+    """Few and many pairs, short and long rows, in turn: each takes its own form."""
+    function = fuser.fuse(_distance, fallback="error")
+    for rows, columns, length in [
+        (64, 64, 40), (64, 64, 8), (3, 700, 70), (20, 63, 300), (20, 300, 300), (16, 64, 129),
+        (300, 300, 1), (0, 70, 5), (70, 70, 0), (64, 64, 41),
+    ]:  # fmt: skip
+        x, y = _numbers(rows, length, bad=False), _numbers(columns, length, bad=False)
+        for _ in range(2):
+            np.testing.assert_allclose(function(x, y), _distance(x, y), rtol=2e-6)
+
+
+def test_rows_that_move_with_outer_loops_are_not_packed() -> None:
+    """A batch has its own rows in each turn; packing would repay nothing."""
+    function = fuser.fuse(lambda x, y: np.sum(x[:, None] * y, -1), fallback="error")
+    x, y = _numbers(20, 40), _numbers(20, 300, 40)
+    with np.errstate(all="ignore"):
+        expected = np.sum(x[:, None].astype("float64") * y, -1)
+    np.testing.assert_allclose(function(x, y), expected, rtol=2e-6, atol=2e-3)
+
+
+@pytest.mark.parametrize("coordinates", [37, 64])
+def test_squared_distances_are_at_least_as_accurate_as_numpys(coordinates: int) -> None:
+    """Squares are added with one rounding; what overflows is what overflows in NumPy."""
+    x, y = (_numbers(n, coordinates, bad=False) for n in (150, 170))
+    fused = fuser.fuse(lambda x, y: np.sum((x[:, None] - y) ** 2, -1), fallback="error")
+    exact = np.square((x[:, None] - y).astype("float64")).sum(-1)
+    numpys = np.sum((x[:, None] - y) ** 2, -1)
+    assert np.square(fused(x, y) - exact).sum() <= np.square(numpys - exact).sum()
+    x[3, 1], x[4] = 1e30, np.sqrt(np.finfo("float32").max / coordinates / 4)
+    with np.errstate(over="ignore"):
+        np.testing.assert_allclose(fused(x, y), np.sum((x[:, None] - y) ** 2, -1), rtol=1e-5)

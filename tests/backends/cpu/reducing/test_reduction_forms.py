@@ -1,0 +1,112 @@
+"""Forms of reducing nests: chosen by lengths alone, equal in what they compute."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuser
+from fuser import config
+from fuser.backends.cpu.reducing import reduction_forms
+from fuser.codegen import Instruction, LoopNest
+from fuser.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
+
+GENERATOR = np.random.default_rng(17)
+
+
+def _nest(strategy: str, rank: int, reduced: int = 1) -> LoopNest:
+    """A sum of float32."""
+    load = TensorDesc("float32", CONTIGUOUS, False, STRIDED if strategy == "row" else "")
+    store = TensorDesc("float32", INVARIANT, strategy == "column" or reduced > 1, CONTIGUOUS)
+    body = (Instruction("sum", (0,), "float32", "float32"),)
+    return LoopNest(rank, (load,), (), (), body, ((1, store),), False, strategy, reduced)
+
+
+def test_forms_follow_from_lengths() -> None:
+    """Short rows lie side by side, more by groups; few long rows and columns are cut."""
+    row, column = _nest("row", 2), _nest("column", 2)
+    cases = [
+        (row, (1000, 3), "beside"), (row, (1000, 32), "beside"), (row, (1000, 33), "plain"),
+        (row, (1000, 700), "grouped"), (row, (1000, 7000), "plain"),
+        (row, (2, 1 << 20), "joined split"),
+        (_nest("row", 1), (1 << 20,), "joined split"), (_nest("row", 1), (3,), "plain"),
+        (column, (64, 1 << 16), "split"), (column, (1 << 16, 64), "plain"),
+        (column, (3, 1 << 18), "along joined split"), (column, (3, 1 << 16), "along"),
+        (column, (3, 1000), "plain"),
+    ]  # fmt: skip
+    for nest, lengths, form in cases:
+        words, extent = reduction_forms.lay_out(nest, lengths)
+        assert extent.form == form, lengths
+        assert extent.elements == np.prod(lengths)
+        room = extent.elements // reduction_forms.WORD_ELEMENTS
+        assert len(words) <= max(reduction_forms.SCRATCH_WORDS, room) + 16
+        assert bool(words) == form.endswith("split")
+
+
+def test_parts_cover_a_row() -> None:
+    """The last part is not empty, and cuts lie at whole blocks."""
+    nest = _nest("row", 1)
+    for length in (131_073, 200_000, (1 << 22) - 1, 1 << 26):
+        words, extent = reduction_forms.lay_out(nest, (length,))
+        parts, part = words[:2]
+        assert (parts - 1) * part < length <= parts * part
+        assert part % reduction_forms.CUT == 0
+        assert extent.outer == parts
+        waited = reduction_forms.lay_out(nest, (length,), waited=True)[1]
+        assert waited.outer == parts + 1  # and one that joins them
+
+
+def _standardise(x: Any) -> Any:
+    return (x - x.mean(0)) / x.std(0)
+
+
+def _softmax(x: Any) -> Any:
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+CASES = [
+    ((200_003,), lambda x: (x.sum(), x.max(), x.argmax())),
+    ((200_003,), _softmax),
+    ((200_003,), lambda x: ((x > 0).any(), np.count_nonzero(x > 0.5))),
+    ((120_001, 3), _standardise),
+    ((70_001, 3), lambda x: (x.argmin(0), x.min(0))),
+    ((2, 100_001), lambda x: (x.argmax(1), x.var(1))),
+    ((3, 5, 70, 301), lambda x: x.sum((1, 3))),
+    ((30_001, 4), _softmax),
+]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+@pytest.mark.parametrize(("shape", "function"), CASES)
+def test_parts_give_what_the_whole_gives(shape: Any, function: Any, dtype: Any) -> None:
+    """NumPy's results, and the same bits for 1, 2 and 5 threads."""
+    x = (GENERATOR.random(shape) * 40).astype(dtype)
+    wanted = function(x.astype(np.float64) if dtype == np.float32 else x)
+    fused = fuser.fuse(function, fallback="error")
+    seen = []
+    for threads in (1, 2, 5):
+        before = config.change(num_threads=threads)
+        try:
+            found = fused(x)
+        finally:
+            config.restore(before)
+        found = found if isinstance(found, tuple) else (found,)
+        seen.append([np.asarray(part).tobytes() for part in found])
+    assert seen[0] == seen[1] == seen[2]
+    wanted = wanted if isinstance(wanted, tuple) else (wanted,)
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-4, atol=1e-4)
+
+
+def test_short_rows_across_few_columns() -> None:
+    """Few columns, each of a few elements: rows side by side are no form of columns as rows."""
+    random = np.random.default_rng(1)
+    q, k = (np.asfortranarray(random.random((3, n, 4))) for n in (607, 21))
+
+    def scores(q: Any, k: Any) -> Any:
+        """Sums over the axis that lies apart."""
+        return (q[:, :, None, :] * k[:, None]).sum(-1)
+
+    found = fuser.fuse(scores, fallback="error")(q, k)
+    np.testing.assert_allclose(found, scores(q, k), rtol=1e-12)

@@ -1,0 +1,139 @@
+"""Places of extremes: the first of equals, the first NaN, wherever they lie in blocks."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuser
+from fuser import config
+from fuser.backends.cpu.body import Features, Module
+from fuser.backends.cpu.machine import loader
+from fuser.backends.cpu.machine.target import KNOWN_TARGETS
+from fuser.backends.cpu.reducing.reduction_forms import emit_reduction
+from fuser.backends.cpu.reducing.row_places import BLOCK, LEAST, VECTORS
+from fuser.codegen import Instruction, LoopNest
+from fuser.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
+
+Array = np.ndarray[Any, np.dtype[Any]]
+GENERATOR = np.random.default_rng(23)
+DTYPES = ("float32", "float64", "float16", "int32", "uint8")
+
+
+def _nest(operation: str, dtype: str) -> LoopNest:
+    """The place of one row's extreme."""
+    load = TensorDesc(dtype, CONTIGUOUS, False, STRIDED)
+    store = TensorDesc("int64", INVARIANT, False, CONTIGUOUS)
+    body = (Instruction(operation, (0,), "int64", dtype),)
+    return LoopNest(1, (load,), (), (), body, ((1, store),), False, "row", 1)
+
+
+def _compiled(operation: str, dtype: str, features: Features) -> Callable[[Array], int]:
+    """The kernel for a kind of processor, as this one runs it."""
+    module = Module(features)
+    emit_reduction(module, _nest(operation, dtype), "k")
+    text = module.text()
+    library, (address,) = loader.load(loader.compile_object(text), ["k"], module.imports)
+    function = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, *[ctypes.c_int64] * 4)(address)
+
+    def place(x: Array) -> int:
+        result = np.full(1, -1)
+        words = [x.ctypes.data, result.ctypes.data, x.size, x.itemsize, 0]
+        block = np.array(words, np.int64)
+        assert library is not None
+        assert function(block.ctypes.data, 0, 1, 0, 1) == 0
+        return int(result[0])
+
+    return place
+
+
+def _lengths(lanes: int) -> tuple[int, ...]:
+    """Rows on both sides of the least length and of whole vectors and blocks."""
+    blocks = -(-LEAST // (BLOCK * lanes)) * BLOCK * lanes
+    return 1, LEAST - 1, LEAST, blocks, blocks + 1, blocks + lanes - 1, blocks + lanes + 5
+
+
+def _ends(length: int, lanes: int) -> list[int]:
+    """Places beside the ends of vectors, blocks and the row."""
+    borders = (0, lanes, BLOCK * lanes, 2 * BLOCK * lanes, length - lanes, length)
+    around = {border + k for border in borders for k in (-1, 0, 1)}
+    return sorted(place for place in around if 0 <= place < length)
+
+
+def _rows(length: int, lanes: int, dtype: str, top: int) -> list[Array]:
+    """Rows whose extreme, of a sign, stands at the ends: once, twice, as NaN and as zeros."""
+    rows = [np.zeros(length, dtype), np.arange(length).astype(dtype)]
+    plain = GENERATOR.integers(1, 90, length)
+    plain = (100 - plain if top < 0 else plain).astype(dtype)
+    for place in _ends(length, lanes):
+        extreme = plain.copy()
+        extreme[place] = 100 if top > 0 else 0
+        rows.append(extreme)
+        twice = extreme.copy()
+        twice[GENERATOR.integers(place, length)] = extreme[place]
+        rows.append(twice)
+        if "float" in dtype:
+            rows += _special(extreme, place, top)
+    return rows
+
+
+def _special(row: Array, place: int, top: int) -> list[Array]:
+    """NaN beside infinities, and zeros of both signs."""
+    nan = row.copy()
+    nan[[0, row.size // 2]] = top * np.inf
+    nan[[place, GENERATOR.integers(place, row.size)]] = np.nan
+    zeros = -top * row
+    zeros[place] = -0.0
+    zeros[GENERATOR.integers(place, row.size)] = 0.0
+    ends = np.full_like(row, -top * np.inf)
+    ends[place] = np.nan
+    return [nan, zeros, -zeros, ends, np.full_like(row, np.nan), np.full_like(row, -top * np.inf)]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("target", KNOWN_TARGETS)
+def test_the_first_place_wins_wherever_it_lies(target: str, dtype: str) -> None:
+    """NumPy's places, with extremes at the ends of vectors, blocks and rows."""
+    features = KNOWN_TARGETS[target][2]
+    lanes = VECTORS * features.vector_bytes // max(4, np.dtype(dtype).itemsize)
+    for operation, top in (("argmax", 1), ("argmin", -1)):
+        place = _compiled(operation, dtype, features)
+        for length in _lengths(lanes):
+            for row in _rows(length, lanes, dtype, top):
+                assert place(row) == getattr(np, operation)(row), (operation, length)
+
+
+def test_long_rows_have_one_maximum_a_vector() -> None:
+    """The loop of long rows chooses no places, and a NaN costs a comparison for two vectors."""
+    module = Module(KNOWN_TARGETS["avx512"][2])
+    emit_reduction(module, _nest("argmax", "float32"), "k")
+    (text,) = module.functions
+    (loop,) = (block for block in text.split("\nwork.") if "fcmp ord <16 x float>" in block)
+    loop = loop.split("br label")[0]
+    assert loop.count("select <64 x i1>") == loop.count("fcmp ogt <64 x float>") == 1
+    assert loop.count("fcmp ord") == VECTORS // 2
+
+
+def test_computed_elements_and_parts() -> None:
+    """Places of what is computed, in rows and parts of rows; the same for any threads."""
+    x = GENERATOR.normal(size=(2, 200_003)).astype(np.float32).round(2)
+    x[1, [70_000, 150_001]] = np.nan
+
+    def function(x: Array, y: Array) -> tuple[Any, ...]:
+        return np.argmax(x * 2 - y, axis=1), np.argmin(abs(x - y))
+
+    fused = fuser.fuse(function, fallback="error")
+    for row in (x[1], x[0]):
+        wanted = function(x, row)
+        for threads in (1, 2, 5):
+            before = config.change(num_threads=threads)
+            try:
+                found = fused(x, row)
+            finally:
+                config.restore(before)
+            for one, other in zip(found, wanted, strict=True):
+                np.testing.assert_array_equal(one, other)

@@ -1,0 +1,66 @@
+"""Totals of a nest's own results: every form of the nest, and how it is cut."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuser
+from fuser.backends.cpu.reducing import totals
+from fuser.explanation import launch_of
+
+GENERATOR = np.random.default_rng(5)
+
+
+def _losses(x: Any) -> Any:
+    z = x - x.max(-1, keepdims=True)
+    rows = np.log(np.exp(z).sum(-1)) * 2
+    return rows.mean(), rows.max(), (z * z).sum(), rows
+
+
+def form_of(fused: Any, *arrays: Any) -> str:
+    """The form in which a call of one nest runs."""
+    structure, leaves = fuser.calling.trees.flatten((arrays, {}))
+    launch = launch_of(fused._find_call(structure, leaves))
+    ((_, section),) = launch.groups[0].sections
+    return str(section.extent.form)
+
+
+@pytest.mark.parametrize(
+    ("shape", "form"),
+    [
+        ((30, 40), "plain"), ((1000, 40), "plain blocks"), ((30, 7), "beside"),
+        ((20_000, 7), "beside blocks"), ((2, 200_000), "split"), ((1, 140_000), "split"),
+        ((70, 3000), "plain blocks"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_forms(shape: tuple[int, ...], form: str, dtype: str) -> None:
+    """Lengths choose the form; results are NumPy's, and the same bits in each call."""
+    fused = fuser.fuse(_losses, fallback="error")
+    for _ in range(4):  # other values each time: nothing of an earlier call is left
+        x = GENERATOR.normal(size=shape).astype(dtype)
+        wanted = _losses(x)
+        found = fused(x)
+        assert all(a.tobytes() == b.tobytes() for a, b in zip(found, fused(x), strict=True))
+        for one, other in zip(wanted, found, strict=True):
+            np.testing.assert_allclose(other, one, rtol=1e-5)
+    assert form_of(fused, x) == form
+
+
+def test_blocks_depend_on_lengths_alone() -> None:
+    """Words: blocks, units of one, words of partial totals, ranges of columns, their width."""
+    fused = fuser.fuse(lambda x: x.sum(-1).max(), fallback="error")
+    x = np.ones((1000, 64), np.float32)
+    fused(x)
+    structure, leaves = fuser.calling.trees.flatten(((x,), {}))
+    (group,) = launch_of(fused._find_call(structure, leaves)).groups
+    (nest,) = group.kernel.nests
+    words, extent = totals.lay_out(nest, [1000, 64], beside=False)
+    assert words[:5] == [7, 143, 1 + 7, 1, 1]
+    assert (extent.outer, extent.ochunk, extent.form) == (7, 1, "plain blocks")
+    words, extent = totals.lay_out(nest, [0, 64], beside=False)
+    assert words == [1, 0, 0, 1, 1]
+    assert extent.outer == 1
+    words, extent = totals.lay_out(nest, [100_000, 5], beside=True)
+    assert (words[3] * words[4] >= 100_000, extent.form) == (True, "beside blocks")

@@ -1,0 +1,89 @@
+"""Calls that have no fused form: how they are spelled, read back, run and checked."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuser
+from fuser.errors import GraphError
+from fuser.partitioning import externs
+from fuser.partitioning.externs import Number, Operand
+
+
+def test_arguments_are_spelled_and_read_back() -> None:
+    """Every literal that NumPy's functions take comes back as it was."""
+    values: list[Any] = [
+        3, -2, True, None, 0.1, -math.inf, "it's", [1, (2,)], (), {"key": [1]},
+        slice(1, None, -1), ..., np.dtype("float32"),
+    ]  # fmt: skip
+    text = ", ".join(str(externs.spell(value, lambda _: None)) for value in values)
+    call = externs.read(f"4.1 view scalar numpy.sort({text}, a0, a1[()], host('s0 * 2'), axis=1)")
+    assert list(call.args) == [*values, Operand(0), Operand(1, True), Number("s0 * 2")]
+    assert (call.number, call.output, call.shares, call.scalar) == (4, 1, True, True)
+    assert call.kwargs == {"axis": 1}
+    assert call.short_name == "np.sort"
+    filled = externs.filled(call.args[-3:], ["array", np.arange(2)[:1].reshape(())], {"s0": 4})
+    assert filled == ("array", 0, 8)
+
+
+@pytest.mark.parametrize("value", [object(), {1: 2}, {1, 2}, b"x", len, "host('s0')"])
+def test_arguments_without_a_text(value: Any) -> None:
+    """They have none, so such a call falls back."""
+    assert externs.spell(value, lambda _: None) is None
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        "numpy.sort(a0)",
+        "0.0 numpy.sort",
+        "0.0 numpy.sort(a0.size)",
+        "0.0 os.system('true')",
+        "0.0 numpy.nothing(a0)",
+        "0.0 numpy.ndarray.nothing(a0)",
+        "0.0 numpy.sort(a0",
+        "0.0 numpy.sort(open('x'))",
+    ],
+)
+def test_what_is_no_call_is_refused(payload: str) -> None:
+    """Texts of graphs run NumPy's functions on literals, and nothing else."""
+    with pytest.raises(GraphError):
+        externs.read(payload)
+
+
+def test_symbols_are_renamed_inside_numbers_only() -> None:
+    """Text arguments stay."""
+    payload = "0.0 numpy.sort(a0, host('n0 + s1'), kind='n0')"
+    renamed = externs.rename(payload, {"n0": "n4"})
+    assert renamed == "0.0 numpy.sort(a0, host('n4 + s1'), kind='n0')"
+
+
+def test_graphs_with_calls_read_back() -> None:
+    """Text, and what the text runs, are the same."""
+    def function(x: Any) -> Any:
+        values, vectors = np.linalg.eigh(x + x.T)
+        return values * 2, vectors[[0]] + 1
+
+    x = np.arange(9.0).reshape(3, 3)
+    graph = fuser.trace(function, x)
+    again = fuser.parse(str(graph))
+    assert str(again) == str(graph)
+    found = fuser.run_fusion(fuser.register_fusion(again), [x], mode="fallback")
+    for one, other in zip(found, function(x), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_result_of_another_kind_is_noticed() -> None:
+    """Dtype, rank and known lengths are checked."""
+    graph = fuser.trace(lambda x: np.sort(x * 2) + x, np.ones(3))
+    (call,) = externs.calls_of(graph)
+    numbers: dict[str, Any] = {"n0": 3}
+    for wrong in (np.ones(4), np.ones((3, 1)), np.ones(3, np.float32)):
+        with pytest.raises(externs.PatternMiss):
+            externs.run(call, [wrong], dict(numbers))
+    with pytest.raises(externs.CallFailed, match="axis"):
+        externs.run(call, [np.float64(3)], numbers)
+    (found,) = externs.run(call, [np.array([3.0, 1, 2])], numbers)
+    assert found.tolist() == [1, 2, 3]

@@ -1,0 +1,94 @@
+"""Drawings of plans: well-formed, with every kernel, array and number of bytes."""
+
+import re
+import subprocess
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuser
+from fuser.planning.drawing import Picture, picture_of, to_dot, to_svg
+from tests.requirements import require
+
+X = np.ones((10, 20), np.float32)
+
+
+def centred(x: Any) -> Any:
+    """Rows, then columns: a value is stored between."""
+    x = x - x.mean(-1, keepdims=True)
+    return x - x.mean(0), x[0]
+
+
+def sorted_between(x: Any) -> Any:
+    """NumPy runs between two kernels."""
+    return np.sort(np.exp(x)) * 2
+
+
+@pytest.mark.parametrize("function", [centred, sorted_between])
+def test_drawings_show_the_plan(function: Any) -> None:
+    """Each kernel and array is a box, each transfer an arrow with its bytes."""
+    found = fuser.fuse(function, fallback="allow").explain(X)
+    assert found._spec is not None
+    picture = picture_of(found._spec, found._sizes)
+    kernels = [box for box in picture.boxes if box.kind == "kernel"]
+    assert len(kernels) == len(found.groups)
+    assert any(box.kind == "result" for box in picture.boxes)
+    svg = found.to_svg()
+    root = ElementTree.fromstring(svg)
+    texts = "\n".join(element.text or "" for element in root.iter() if element.tag[-4:] == "text")
+    for box in picture.boxes:
+        for line in box.lines:
+            assert line in texts
+    dot = found.to_dot()
+    assert dot.count("->") == len(picture.arrows)
+    assert found._repr_html_().startswith("<svg")
+    assert svg == fuser.fuse(function, fallback="allow").explain(X).to_svg()
+
+
+def test_bytes_on_arrows_add_up() -> None:
+    """All that kernels read and write is the planned bytes."""
+    found = fuser.fuse(centred).explain(X)
+    assert found._spec is not None
+    assert found.ledger is not None
+    picture = picture_of(found._spec, found._sizes)
+    assert sum(arrow.size_bytes for arrow in picture.arrows) == found.ledger.planned_bytes
+
+
+def test_boxes_do_not_overlap() -> None:
+    """Every box has a place of its own inside the picture."""
+    root = ElementTree.fromstring(fuser.fuse(centred).explain(X).to_svg())
+    width, height = (float(root.get(name, "0")) for name in ("width", "height"))
+    places = [
+        tuple(float(element.get(name, "0")) for name in ("x", "y", "width", "height"))
+        for element in root.iter()
+        if element.tag.endswith("rect") and element.get("stroke")
+    ]
+    assert len(places) > 4
+    for k, (x, y, wide, high) in enumerate(places):
+        assert 0 <= x < x + wide <= width
+        assert 0 <= y < y + high <= height
+        for a, b, c, d in places[:k]:
+            assert x + wide <= a or a + c <= x or y + high <= b or b + d <= y
+
+
+def test_nothing_to_draw() -> None:
+    """A call that is not fused has an empty picture."""
+    assert to_dot(Picture((), ())).startswith("digraph plan {")
+    assert ElementTree.fromstring(to_svg(Picture((), ()))) is not None
+
+
+def test_a_browser_shows_it(tmp_path: Path) -> None:
+    """Chromium renders the drawing: there is ink on the page."""
+    chromium = require("chromium")
+    page, shot = tmp_path / "plan.svg", tmp_path / "plan.png"
+    page.write_text(fuser.fuse(centred).explain(X).to_svg())
+    subprocess.run(
+        [chromium, "--headless", "--no-sandbox", "--disable-gpu", f"--screenshot={shot}",
+         "--window-size=900,900", page.as_uri()],
+        check=True, capture_output=True, timeout=120,
+    )  # fmt: skip
+    assert re.match(rb"\x89PNG", shot.read_bytes())
+    assert shot.stat().st_size > 8_000

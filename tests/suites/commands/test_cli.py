@@ -1,0 +1,293 @@
+"""The command: its output, its exit codes, each from its cause."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from fuser.reports.record import Cell, Machine, Record, Run, Samples, load
+from fuser.suites.commands import cli
+from fuser.suites.commands.exit_codes import ExitCode
+from fuser.suites.plan import Plan
+from tests.reports import synthetic
+from tests.suites import cheats
+from tests.tree import ROOT
+
+FAST = ["--processes", "1", "--budget-s", "3", "--no-report"]
+
+
+def command(*arguments: str) -> Result:
+    """Run the command in this process."""
+    return CliRunner().invoke(cli.main, list(arguments))
+
+
+@pytest.fixture(autouse=True)
+def _no_ceilings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Measuring memory speed takes seconds that no test here needs."""
+    announce = cli._announcement
+    measure = cli._measure
+
+    def quickly(plan: Plan, output: Path) -> Any:
+        few = replace(plan, ceilings=False, most_blocks=3, least_blocks=2, most_processes=0)
+        return measure(few, output)
+
+    monkeypatch.setattr(cli, "_measure", quickly)
+    monkeypatch.setattr(cli, "_announcement", announce)
+
+
+def test_a_run_of_one_cell(tmp_path: Path) -> None:
+    """The estimate comes first, the path last, and the record holds the one cell."""
+    done = command(
+        "run", "axpy-float32-64", "--variants", "eager", "--output", str(tmp_path), *FAST
+    )
+    assert done.exit_code == 0, done.output
+    lines = done.stdout.strip().splitlines()
+    assert lines[0].startswith("about ")
+    assert lines[-1].endswith("record.json")
+    record = load(lines[-1])
+    assert [cell.id for cell in record.cells] == ["axpy-float32-64"]
+    assert record.preset == "custom"
+    assert record.finished
+
+
+def test_the_report_is_written_and_printed_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the reports' own function, for the run's folder."""
+    rendered: list[Path] = []
+
+    def render(folder: Path, base: Path | None = None) -> Path:
+        rendered.append(folder)
+        return folder / "report.html"
+
+    monkeypatch.setattr("fuser.reports.page.render", render)
+    arguments = ["run", "axpy-float32-64", "--variants", "eager", "--output", str(tmp_path)]
+    done = command(*arguments, *FAST[:-1])
+    assert done.stdout.strip().splitlines()[-1] == str(rendered[0] / "report.html")
+    again = command("report", str(rendered[0]))
+    assert (again.exit_code, rendered[1]) == (0, rendered[0])
+
+
+def test_a_report_that_fails_leaves_the_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The failure is said, the record's path is printed."""
+
+    def render(folder: Path, base: Path | None = None) -> Path:
+        raise RuntimeError("no such font")
+
+    monkeypatch.setattr("fuser.reports.page.render", render)
+    arguments = ["run", "axpy-float32-64", "--variants", "eager", "--output", str(tmp_path)]
+    done = command(*arguments, *FAST[:-1])
+    assert done.exit_code == 0
+    assert "no such font" in done.stderr
+    assert done.stdout.strip().endswith("record.json")
+
+
+def test_ctrl_c_while_the_report_is_drawn_leaves_the_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command that draws it is said, and the exit code is an interruption's."""
+
+    def render(folder: Path, base: Path | None = None) -> Path:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fuser.reports.page.render", render)
+    arguments = ["run", "axpy-float32-64", "--variants", "eager", "--output", str(tmp_path)]
+    done = command(*arguments, *FAST[:-1])
+    assert done.exit_code == ExitCode.INTERRUPTED
+    assert "no report: interrupted; `fuser-bench report" in done.stderr
+    assert done.stdout.strip().endswith("record.json")
+
+
+def test_a_row_measured_again_is_held_against_its_record(tmp_path: Path) -> None:
+    """With the one that is named; the latest that has it is found without."""
+    again = [
+        "run", "axpy-float32-64", "--variants", f"eager,{cheats.spec(cheats.Honest)}", "--output",
+        str(tmp_path), "--no-report", "--budget-s", "3", "--processes", "2",
+    ]
+    first = command(*again)
+    assert "again:" not in first.output
+    base = first.stdout.split()[-1]
+    third = command(*again, "--json", "--against", base)
+    rows = json.loads(third.stdout)["repeated"]
+    assert {row["inside"] for row in rows} <= {True, False}
+    assert [row["variant"] for row in rows] == ["honest"]
+    assert command(*again, "--against", "nosuch").exit_code == ExitCode.USAGE
+
+
+def test_json_is_a_summary(tmp_path: Path) -> None:
+    """Standard output is one JSON document."""
+    arguments = ["run", "axpy-float32-64", "--variants", "eager", "--json"]
+    done = command(*arguments, "--output", str(tmp_path), *FAST)
+    found = json.loads(done.stdout)
+    assert found["rows"] == {"ok": 2}
+    assert Path(found["record"]).is_file()
+
+
+def test_a_wrong_result_is_exit_code_4(tmp_path: Path) -> None:
+    """And the row is named with its reason."""
+    variants = f"eager,{cheats.spec(cheats.Wrong)}"
+    done = command(
+        "run", "axpy-float32-64", "--variants", variants, "--output", str(tmp_path), *FAST
+    )
+    assert done.exit_code == ExitCode.WRONG
+    assert "wrong: axpy-float32-64, wrong: before timing" in done.stdout
+
+
+def test_nothing_measured_is_exit_code_3(tmp_path: Path) -> None:
+    """Here because the only runner is not installed."""
+    done = command(
+        "run", "axpy-float32-64", "--variants", cheats.spec(cheats.Absent), "--output",
+        str(tmp_path), *FAST,
+    )
+    assert done.exit_code == ExitCode.NOTHING
+    assert "without absent: nosuchfuser is not installed" in done.stdout
+
+
+def test_a_required_row_that_is_missing_is_exit_code_3() -> None:
+    """One without a speed, and a pattern that names none."""
+    record = record_of(Run("eager", "ok", samples=MEASURED), Run("fused", "failed", "no such"))
+    assert not list(cli.missing_rows(record, ["*-eager"]))
+    assert list(cli.missing_rows(record, ["a-*"])) == ["a-float32-1-fused: failed: no such"]
+    assert list(cli.missing_rows(record, ["b-*"])) == ["b-*: no row is called so"]
+    assert cli.exit_code(record, ["a-float32-1-fused"]) == ExitCode.NOTHING
+
+
+def test_what_cannot_be_written_is_said_before_measuring(tmp_path: Path) -> None:
+    """Not after four minutes."""
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    done = command("run", "axpy-float32-64", *FAST, "--output", str(tmp_path / "file" / "runs"))
+    assert done.exit_code == ExitCode.USAGE
+    assert "--output" in done.output
+
+
+def test_a_workload_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`module:NAME` is found in the current folder, here and in the worker."""
+    (tmp_path / "my_module.py").write_text(
+        "import numpy as np\n"
+        "from fuser.suites.workload import Workload, normals\n"
+        "MINE = Workload('mine', 'own', 'a root', np.sqrt, normals(1), sizes={'S': 64, 'M': 99})\n",
+        encoding="utf-8",
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", list(sys.path))
+    done = command("run", "my_module:MINE-float32-S", "--variants", "eager", *FAST)
+    assert done.exit_code == 0, done.output
+    assert next(iter(load(done.stdout.split()[-1]).cells)).workload == "mine"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", "nosuch"],
+        ["run", "nosuch:NAME"],
+        ["run", "axpy", "--variants", "nosuch"],
+        ["run", "axpy", "--sizes", "huge"],
+        ["run", "--processes", "0"],
+        ["report", "nosuch"],
+        ["nosuch"],
+    ],
+)
+def test_usage_is_exit_code_2(arguments: list[str]) -> None:
+    """With a message that names the wrong part."""
+    done = command(*arguments)
+    assert done.exit_code == ExitCode.USAGE
+    assert "nosuch" in done.output or "huge" in done.output or "0" in done.output
+
+
+def test_a_broken_record_is_a_usage_error(tmp_path: Path) -> None:
+    """Said in one line, without a traceback."""
+    (tmp_path / "record.json").write_text("{", encoding="utf-8")
+    done = command("report", str(tmp_path))
+    assert done.exit_code == ExitCode.USAGE
+    assert "not JSON" in done.stderr
+
+
+def record_of(*runs: Run, finished: bool = True) -> Record:
+    """Return a record with one cell."""
+    cell = Cell("a-float32-1", "a", "f", "float32", "S", 1, runs=runs)
+    return Record("id", "2026-01-01T00:00:00Z", finished, "custom", Machine("cpu", 1), cells=[cell])
+
+
+MEASURED = Samples([0], [0], [1], [1], [1.0])
+
+
+@pytest.mark.parametrize(
+    ("record", "code"),
+    [
+        (record_of(Run("eager", "ok", samples=MEASURED)), 0),
+        (record_of(Run("eager", "ok", samples=MEASURED), Run("fused", "wrong")), 4),
+        (record_of(Run("eager", "absent")), 3),
+        (record_of(Run("eager", "ok", samples=MEASURED), finished=False), 130),
+        (record_of(finished=False), 3),
+    ],
+)
+def test_exit_codes(record: Record, code: int) -> None:
+    """Wrong results first, then nothing measured, then an interruption."""
+    assert cli.exit_code(record) == code
+
+
+def test_an_expected_fallback_is_no_finding() -> None:
+    """It is counted apart, and not listed among what went wrong."""
+    expected = Run("fused", "fell_back", "sort", expected_fallback=True)
+    assert cli.counts(record_of(expected)) == {"expected fallback": 1}
+    assert not cli.is_finding(expected)
+    assert cli.is_finding(replace(expected, expected_fallback=False))
+
+
+def test_list_and_doctor() -> None:
+    """Both as text and as JSON."""
+    assert "axpy" in command("run", "--list").output
+    assert {"id", "family"} <= json.loads(command("run", "--list", "--json").output)[0].keys()
+    assert "runner eager" in command("doctor").output
+    assert json.loads(command("doctor", "--json").output)[0]["subject"] == "processor"
+
+
+def test_help_imports_neither_pandas_nor_matplotlib() -> None:
+    """The command answers at once."""
+    code = (
+        "import sys\nfrom fuser.suites.commands.cli import main\n"
+        "main(['run', '--list'], standalone_mode=False)\n"
+        "print([m for m in ('pandas', 'matplotlib', 'scipy') if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip().splitlines()[-1] == "[]"
+
+
+def test_the_cache_is_shown_and_cleared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Path, entries and bytes; `clear` removes the entries and nothing else."""
+    monkeypatch.setattr("fuser.backends.cpu.machine.disk_cache.folder", lambda: tmp_path)
+    (tmp_path / "one.o").write_bytes(b"12345")
+    (tmp_path / "kept.txt").write_bytes(b"mine")
+    shown = CliRunner().invoke(cli.main, ["cache", "--json"])
+    found = json.loads(shown.output)
+    assert (found["path"], found["entries"], found["bytes"]) == (str(tmp_path), 1, 5)
+    assert f"path     {tmp_path}" in CliRunner().invoke(cli.main, ["cache"]).output
+    cleared = CliRunner().invoke(cli.main, ["cache", "clear"])
+    assert cleared.output == f"1 entries removed from {tmp_path}\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["kept.txt"]
+
+
+def test_both_means_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    """A row that compiled while it was timed is left out of the first mean, not of the second."""
+    known = [each for each in synthetic.WORKLOADS if each.name in ("axpy", "gelu_bias")]
+    record = synthetic.record(processes=2, blocks=2, workloads=known)
+    small = [cell for cell in record.cells if cell.size == "S"]
+    spoilt = replace(small[0], runs=[
+        replace(run, status="compiled_inside", reason="it compiled")
+        if run.variant == "fused" else run
+        for run in small[0].runs
+    ])
+    cli._print_summary(replace(record, cells=[spoilt, *small[1:]]), Path("run"), None, False)
+    shown = capsys.readouterr().out
+    (line,) = [each for each in shown.splitlines() if "Fused against eager" in each]
+    assert f"{len(small) - 1} of {len(small)} rows" in line
+    assert f"over {len(small)} rows, those left out at their measured time" in line
