@@ -13,9 +13,12 @@ import numpy as np
 
 SHARED = ("numpy", "time", "gc")
 HARNESS = (
-    "by_rows", "cell_state", "checked_samples", "edge_values", "inspection", "measuring",
-    "memory_checks", "preparing", "runners", "sampling", "verify", "workload",
-)
+    "fuser.suites.cell_state", "fuser.suites.checks.by_rows",
+    "fuser.suites.checks.checked_samples", "fuser.suites.checks.edge_values",
+    "fuser.suites.checks.inspection", "fuser.suites.checks.memory_checks",
+    "fuser.suites.checks.verify", "fuser.suites.measuring", "fuser.suites.preparing",
+    "fuser.suites.runners", "fuser.suites.sampling", "fuser.suites.workload",
+)  # fmt: skip
 MOST_NAMED = 3
 
 
@@ -23,8 +26,7 @@ class Seal:
     """Remembers what the shared modules hold; says what of it is no longer there."""
 
     def __init__(self) -> None:
-        names = [*SHARED, *(f"fuser.suites.{each}" for each in HARNESS)]
-        loaded = [sys.modules[name] for name in names if name in sys.modules]
+        loaded = [sys.modules[name] for name in (*SHARED, *HARNESS) if name in sys.modules]
         self._kept = [each for module in loaded for each in _named(module)]
         self._flushes = flushes_subnormals()
 

@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from fuser.reports.record import Record
 from fuser.suites import sampling
-from fuser.suites.checks.seal import Seal
+from fuser.suites.checks.seal import HARNESS, Seal
 from fuser.suites.engine import Engine
 from fuser.suites.measuring import Limits, Measurement
 from fuser.suites.plan import CellPlan, Plan, variants_for
@@ -104,6 +105,16 @@ def test_what_was_changed_is_named_and_put_back(monkeypatch: pytest.MonkeyPatch)
     assert seal.broken() == "changed what all rows share: fuser.suites.sampling.now_s"
     assert sampling.now_s is clock
     assert seal.broken() is None
+
+
+@pytest.mark.parametrize("name", HARNESS)
+def test_every_module_that_judges_is_sealed(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Each is there under its name, and a change in it is named."""
+    module = import_module(name)
+    own = next(k for k, v in vars(module).items() if getattr(v, "__module__", None) == name)
+    seal = Seal()
+    monkeypatch.setattr(module, own, None)
+    assert seal.broken() == f"changed what all rows share: {name}.{own}"
 
 
 class Tired(EagerRunner):
