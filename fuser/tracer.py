@@ -216,9 +216,10 @@ class Tracing(Lengths):
         if isinstance(value, np.ndarray) or hasattr(value, "__cuda_array_interface__"):
             return self.capture(value)
         if isinstance(value, (list, tuple)):
-            if any(isinstance(v, (TracedArray, HostScalar)) for v in value):
-                raise Unsupported("array-conversion", "sequence of arrays", "a list as operand")
-            return self.capture(np.asarray(value))
+            from fuser.tracing.sequences import has_traced, put_together  # it needs this module
+
+            traced = has_traced(value)
+            return put_together(self, value) if traced else self.capture(np.asarray(value))
         raise Unsupported("unsupported-array", "operand", f"{type(value).__name__}")
 
     # -- values of this call ----------------------------------------------------------------
@@ -286,7 +287,9 @@ class Tracing(Lengths):
         """Trace a NumPy function that is no ufunc; NumPy runs it where it has no fused form."""
         from fuser.tracing.array_functions import handlers  # it needs this module
         from fuser.tracing.extern_tracing import SEAM_CODES, ForeignArray, call_function
+        from fuser.tracing.namespace import plain_function
 
+        function = plain_function(function)
         handler = handlers().get(function)
         leaves = flatten((args, kwargs))[1]
         if handler is None or any(type(leaf) is ForeignArray for leaf in leaves):

@@ -18,7 +18,7 @@ import numpy as np
 
 from fuser import infer
 from fuser.errors import DtypeError
-from fuser.tracing import counting
+from fuser.tracing import counting, sequences
 from fuser.tracing.indices import length_of
 from fuser.tracing.scalars import HostScalar
 from fuser.tracing.traced_array import TracedArray
@@ -45,9 +45,10 @@ class _Substitution:
     """One trace's replacements: each function and namespace is replaced once."""
 
     def __init__(self, tracing: Tracing) -> None:
-        self.numpy = _Module(tracing)
+        self.numpy = _Module(tracing, np)
+        self.plain = _Module(tracing, np, takes_lists=False)
         self.functions: dict[int, Any] = {}
-        self.namespaces: dict[int, _Names] = {}
+        self.namespaces: dict[tuple[int, bool], _Names] = {}
         self.makers = {id(getattr(np, name)): name for name in _MAKERS}
 
     def callable(self, function: Any) -> Any:
@@ -65,12 +66,14 @@ class _Substitution:
 
     def _copy(self, function: FunctionType) -> FunctionType:
         """The function with other globals and cells."""
-        names = self.namespaces.get(id(function.__globals__))
+        numpy = self.plain if _compares_identity(function.__code__) else self.numpy
+        key = id(function.__globals__), numpy is self.plain
+        names = self.namespaces.get(key)
         if names is None:
-            names = self.namespaces[id(function.__globals__)] = _Names(self, function.__globals__)
+            names = self.namespaces[key] = _Names(self, function.__globals__, numpy)
         closure = function.__closure__
         if closure is not None:
-            closure = tuple(self._cell(cell) for cell in closure)
+            closure = tuple(self._cell(cell, numpy) for cell in closure)
         copy = FunctionType(
             function.__code__, names, function.__name__, function.__defaults__, closure
         )
@@ -79,21 +82,23 @@ class _Substitution:
         copy.__qualname__, copy.__module__ = function.__qualname__, function.__module__
         return copy
 
-    def _cell(self, cell: CellType) -> CellType:
+    def _cell(self, cell: CellType, numpy: _Module) -> CellType:
         """A cell with a replaced value, or the cell itself."""
         try:
             value = cell.cell_contents
         except ValueError:  # not set yet
             return cell
-        new = self.value(value)
+        new = self.value(value, numpy)
         return cell if new is value else CellType(new)
 
-    def value(self, value: Any) -> Any:
-        """What a name stands for while tracing."""
+    def value(self, value: Any, numpy: _Module) -> Any:
+        """What a name stands for while tracing, in code that sees this NumPy."""
         if value is np:
-            return self.numpy
+            return numpy
         if id(value) in self.makers:
-            return getattr(self.numpy, self.makers[id(value)])
+            return getattr(numpy, self.makers[id(value)])
+        if type(value) is _DISPATCHED:
+            return numpy.taking_lists(value)
         return self.callable(value) if type(value) is FunctionType else value
 
 
@@ -114,31 +119,150 @@ def _writes_globals(code: CodeType) -> bool:
     return any(_writes_globals(part) for part in code.co_consts if isinstance(part, CodeType))
 
 
+@lru_cache(maxsize=1024)
+def _compares_identity(code: CodeType) -> bool:
+    """Whether a function may ask for the identity of anything but None, True and False."""
+    before: Any = None
+    for step in dis.get_instructions(code):
+        if step.opname == "IS_OP" and not _is_constant(before):
+            return True
+        before = step
+    return any(_compares_identity(part) for part in code.co_consts if isinstance(part, CodeType))
+
+
+def _is_constant(step: Any) -> bool:
+    """Whether an instruction puts None, True or False on the stack."""
+    known = (None, True, False)
+    return step.opname == "LOAD_CONST" and any(step.argval is each for each in known)
+
+
 class _Names(dict[str, Any]):
     """A module's globals, looked up when they are needed."""
 
-    def __init__(self, substitution: _Substitution, original: dict[str, Any]) -> None:
+    def __init__(
+        self, substitution: _Substitution, original: dict[str, Any], numpy: _Module
+    ) -> None:
         super().__init__({"__builtins__": original.get("__builtins__", __builtins__)})
         self._substitution = substitution
         self._original = original
+        self._numpy = numpy
 
     def __missing__(self, key: str) -> Any:
         """A global of the module, replaced where it is NumPy's."""
         if key == "len" and key not in self._original:
             return _len
-        return self._substitution.value(self._original[key])
+        return self._substitution.value(self._original[key], self._numpy)
 
 
 class _Module:
-    """NumPy with some functions replaced."""
+    """NumPy, or a part of it, with some functions replaced."""
 
-    def __init__(self, tracing: Tracing) -> None:
+    def __init__(self, tracing: Tracing, module: Any, takes_lists: bool = True) -> None:
         self._tracing = tracing
+        self._module = module
+        self._takes_lists = takes_lists
+        self._taking: dict[int, Any] = {}
 
     def __getattr__(self, name: str) -> Any:
         """NumPy's own, or a maker of this trace."""
-        maker = _MAKERS.get(name)
-        return getattr(np, name) if maker is None else partial(maker, self._tracing)
+        if self._module is np:
+            maker = _MAKERS.get(name)
+            if maker is not None:
+                return partial(maker, self._tracing)
+            if name in _JOINERS:
+                return _Joiner(self._tracing, name)
+            if name == "linalg":
+                return _Module(self._tracing, np.linalg, self._takes_lists)
+        found = getattr(self._module, name)
+        return self.taking_lists(found) if type(found) is _DISPATCHED else found
+
+    def taking_lists(self, function: Any) -> Any:
+        """A NumPy function that takes lists with traced values, which no protocol tells of."""
+        if not self._takes_lists:
+            return function
+        made = self._taking.get(id(function))
+        if made is None:
+            made = self._taking[id(function)] = TakingLists(self._tracing, function)
+        return made
+
+
+#: NumPy's functions that hand their arguments over to `__array_function__`.
+_DISPATCHED = type(np.sum)
+
+
+class TakingLists:
+    """A NumPy function while it is traced: called with lists, it is traced, too."""
+
+    def __init__(self, tracing: Tracing, function: Any) -> None:
+        """Stand for `function`."""
+        self._tracing = tracing
+        self.__wrapped__ = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run or trace the function."""
+        if any(sequences.has_traced(value) for value in (*args, *kwargs.values())):
+            return self._tracing.apply_function(self.__wrapped__, args, kwargs)
+        return self.__wrapped__(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything else is the function's own."""
+        return getattr(self.__wrapped__, name)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal to the function."""
+        return plain_function(other) is self.__wrapped__
+
+    def __hash__(self) -> int:
+        """The function's."""
+        return hash(self.__wrapped__)
+
+    def __repr__(self) -> str:
+        """The function's."""
+        return repr(self.__wrapped__)
+
+
+def plain_function(value: Any) -> Any:
+    """NumPy's own function where a trace has put another in its place."""
+    return value.__wrapped__ if type(value) is TakingLists else value
+
+
+class _Joiner:
+    """np.r_ and np.c_: arrays and numbers joined along an axis."""
+
+    def __init__(self, tracing: Tracing, name: str) -> None:
+        self._tracing = tracing
+        self._name = name
+
+    def __getitem__(self, key: Any) -> Any:
+        """Traced arrays joined; NumPy's own for everything else."""
+        items = key if isinstance(key, tuple) else (key,)
+        ranks = [np.ndim(item) for item in items if not isinstance(item, (str, slice))]
+        known = len(ranks) == len(items) and _some_array(items)
+        if not known or not set(ranks) <= ({0, 1} if self._name == "r_" else {1, 2}):
+            return getattr(np, self._name)[key]
+        if self._name == "c_":
+            return np.column_stack(items)
+        from fuser.tracing.array_functions import result_type
+
+        dtype = result_type(*map(self._tracing.operand, items))
+        return np.concatenate([np.atleast_1d(_strong(item, dtype)) for item in items])
+
+
+_JOINERS = ("r_", "c_")
+
+
+def _some_array(items: Any) -> bool:
+    """Whether one of several values is a traced array, and all are arrays or numbers."""
+    known = (TracedArray, HostScalar, np.ndarray, np.generic, int, float)
+    whole = all(type(item) in (bool, int, float) or isinstance(item, known) for item in items)
+    return whole and any(isinstance(item, TracedArray) for item in items)
+
+
+def _strong(item: Any, dtype: np.dtype[Any]) -> Any:
+    """A Python number as one of a dtype."""
+    if isinstance(item, TracedArray) or type(item) is not HostScalar:
+        return dtype.type(item) if type(item) in (bool, int, float) else item
+    return item._tracing.wrap(item._tracing.operand_node(item, dtype))
 
 
 def _len(value: Any, /) -> Any:
@@ -213,6 +337,11 @@ def _full(
 ) -> Any:  # fmt: skip
     """np.full; of one number."""
     options = {"order": order, **options}
+    if isinstance(fill_value, TracedArray) and order == "C" and set(options) == {"order"}:
+        lengths = shape if isinstance(shape, (tuple, list)) else (shape,)
+        wide: Any = np.broadcast_to(fill_value, tuple(lengths))
+        wanted = fill_value.dtype if dtype is None else infer.dtype_of(dtype)
+        return tracing.wrap(tracing.own(wide.node, wanted, "C"))
     number = type(fill_value) in (bool, int, float, HostScalar)
     if not number and not isinstance(fill_value, np.generic):
         return np.full(shape, fill_value, dtype, **options)
@@ -231,6 +360,8 @@ def _asarray(
         if dtype is None:
             return tracing.wrap(a.node) if a.generic else a
         return a.astype(dtype, copy=False)
+    if order is None and sequences.has_traced(a) and not _given(options):
+        return sequences.put_together(tracing, a, dtype)
     return np.asarray(a, dtype=dtype, order=order, **options)
 
 
@@ -240,34 +371,14 @@ def _array(tracing: Tracing, object: Any, dtype: Any = None, **options: Any) -> 
     if plain and isinstance(object, TracedArray):
         wanted = object.dtype if dtype is None else infer.dtype_of(dtype)
         return tracing.wrap(tracing.own(object.node, wanted, "K"))
-    if plain and isinstance(object, (list, tuple)) and _has_traced(object):
-        made = _put_together(object)
-        if made is not None:
-            return made if dtype is None else made.astype(dtype, copy=False)
+    if plain and sequences.has_traced(object):
+        return sequences.put_together(tracing, object, dtype)
     return np.array(object, dtype=dtype, **options)
 
 
 def _given(options: Mapping[str, Any]) -> bool:
     """Whether an option says anything."""
     return any(value is not None for value in options.values())
-
-
-def _has_traced(values: Any) -> bool:
-    """Whether a nested sequence holds a traced array."""
-    return any(
-        isinstance(v, TracedArray) or (isinstance(v, (list, tuple)) and _has_traced(v))
-        for v in values
-    )
-
-
-def _put_together(values: Any) -> Any:
-    """Traced arrays of one rank, or sequences of them, along a new first axis; else None."""
-    parts = [_put_together(v) if isinstance(v, (list, tuple)) else v for v in values]
-    if not all(isinstance(part, TracedArray) for part in parts):
-        return None
-    if len({part.ndim for part in parts}) != 1:
-        return None
-    return np.stack(parts)
 
 
 def _contiguous(tracing: Tracing, a: Any, dtype: Any = None, **options: Any) -> Any:

@@ -185,6 +185,10 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
         if isinstance(value, TracedArray) and value.storage is self.storage:
             if value.views == target.views and value.storage.written:
                 return  # the second half of `x[...] += y`
+        from fuser.tracing import sequences
+
+        if sequences.has_traced(value):
+            value = sequences.put_together(self.tracing, value, self.dtype)
         node = self.tracing.operand_node(self.tracing.operand(value), self.dtype)
         target.assign(node)
 
