@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from throughput_c_columns import COLUMN_BODIES, COLUMNS
 
 ROWS = """
 #define SIMD(...) _Pragma(#__VA_ARGS__)
@@ -48,10 +49,11 @@ T both = 0, first = 0, second = 0;
 EACH(reduction(+ : both, first, second), T d = x[j] - p; T e = y[j] - q;
      both += d * e; first += d * d; second += e * e;)
 r[i] = both / ROOT(first * second); }""",
+    **COLUMN_BODIES,
 }
-OUTPUTS = {"row_variance": 2, "row_range": 2}
-"""Vectors with an element for each row; the others give one, or a whole matrix."""
-MATRICES = ("softmax", "log_softmax", "layer_norm", "rms_norm")
+OUTPUTS = {"row_variance": 2, "row_range": 2, "column_variance": 2}
+"""Vectors with an element for each row, or column; the others give one, or a whole matrix."""
+MATRICES = ("softmax", "log_softmax", "layer_norm", "rms_norm", "batch_norm")
 
 
 def row_text(name: str, dtype: np.dtype[Any]) -> str:
@@ -62,11 +64,12 @@ def row_text(name: str, dtype: np.dtype[Any]) -> str:
         "LOG": "log" if wide else "logf", "ROOT": "sqrt" if wide else "sqrtf",
     }  # fmt: skip
     head = "".join(f"#define {key} {value}\n" for key, value in kinds.items())
-    return f"{head}{ROWS}void run({ARGUMENTS}) {{\n{BODIES[name]}\n}}\n"
+    return f"{head}{ROWS}{COLUMNS}void run({ARGUMENTS}) {{\n{BODIES[name]}\n}}\n"
 
 
 def row_outputs(name: str, matrix: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
     """Arrays for the results of one call."""
     if name in MATRICES:
         return [np.zeros_like(matrix)]
-    return [np.zeros(matrix.shape[0], matrix.dtype) for _ in range(OUTPUTS.get(name, 1))]
+    length = matrix.shape[1 if name in COLUMN_BODIES else 0]
+    return [np.zeros(length, matrix.dtype) for _ in range(OUTPUTS.get(name, 1))]
