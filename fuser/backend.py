@@ -7,7 +7,6 @@ import math
 import operator
 import struct
 import sys
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser import config
+from fuser import config, forks
 from fuser.calling.native_call import ServedCall
 from fuser.codegen import LoopNest
 from fuser.errors import BackendError
@@ -180,7 +179,7 @@ class CompileError(BackendError):
 _factories: dict[str, Callable[[], Backend]] = {}
 _instances: dict[str, Backend] = {}
 _missing: dict[str, str | None] = {}
-_lock = threading.Lock()
+_lock = forks.lock()
 
 
 def _ours(module: str, name: str) -> Callable[[], Backend]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections import Counter, deque
 from collections.abc import Mapping
 
-_lock = threading.Lock()
+from fuser import forks
+
+_lock = forks.lock()
 _counts: Counter[str] = Counter()
 _pending: deque[Mapping[str, int]] = deque()
 _PENDING_LIMIT = 1000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
@@ -11,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser import counters, dims, infer, views
+from fuser import counters, dims, forks, infer, views
 from fuser.backend import backend_of, get_backend
 from fuser.errors import FallbackWarning, FusionError, Reason
 from fuser.graph import Graph, Node, constant_value, walk
@@ -20,7 +19,7 @@ from fuser.tracing import regions, scalars
 from fuser.tracing.operands import convert_scalar
 
 _warned: set[tuple[str, str, str]] = set()
-_lock = threading.Lock()
+_lock = forks.lock()
 
 
 def interpret(

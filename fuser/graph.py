@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -11,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser import dims, infer
+from fuser import dims, forks, infer
 from fuser.dims import Dim
 from fuser.errors import GraphError
 from fuser.ops import Op, op
@@ -50,7 +49,7 @@ class Node:
 
 
 _nodes: weakref.WeakValueDictionary[tuple[Any, ...], Node] = weakref.WeakValueDictionary()
-_lock = threading.Lock()
+_lock = forks.lock()
 
 
 def intern(

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from fuser import counters
+from fuser import counters, forks
 from fuser.errors import ArgumentError
 from fuser.graph import Graph
 from fuser.specs import KernelSpec
@@ -18,7 +18,7 @@ Options = tuple[str, bool, bool]
 Key = tuple[str, Options]
 Spec = TypeVar("Spec", KernelSpec, "Program")
 
-_lock = threading.Lock()
+_lock = forks.lock()
 _by_text: dict[Key, KernelSpec | Program] = {}
 _by_number: dict[int, KernelSpec | Program] = {}
 _building: dict[Key, threading.Lock] = {}
@@ -39,7 +39,7 @@ def lookup(graph: Graph, options: Options, build: Callable[[int], Spec]) -> Spec
     if found is not None:
         return found  # type: ignore[return-value] # one text is always of one kind
     with _lock:
-        turn = _building.setdefault(key, threading.Lock())
+        turn = _building.setdefault(key, forks.lock())
     with turn:
         found = _by_text.get(key)
         if found is not None:
@@ -49,8 +49,8 @@ def lookup(graph: Graph, options: Options, build: Callable[[int], Spec]) -> Spec
             number = _next_key
         spec = build(number)
         with _lock:
+            _by_number[number] = spec  # first: who finds it by its text may ask for its number
             _by_text[key] = spec
-            _by_number[number] = spec
             _building.pop(key, None)
         counters.count("specs")
     return spec

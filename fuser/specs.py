@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fuser import forks
 from fuser.records import field, record
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ class KernelSpec:
     launches: dict[Any, Any] = field(default_factory=dict)
     without_totals: KernelSpec | None = None
     _kernels: dict[tuple[int, ArgSpec], Any] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _lock: threading.Lock = field(default_factory=forks.lock)
     _building: dict[tuple[int, ArgSpec], threading.Lock] = field(default_factory=dict)
 
     @property
@@ -147,7 +148,7 @@ class KernelSpec:
         if found is not None:
             return found
         with self._lock:
-            turn = self._building.setdefault(place, threading.Lock())
+            turn = self._building.setdefault(place, forks.lock())
         with turn:  # the first builds, the others wait for it
             found = self._kernels.get(place)
             if found is None:

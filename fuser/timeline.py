@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, NamedTuple
 
+from fuser import forks
 from fuser.calling.native_call import bump_mode
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class Timeline:
 
 
 _listeners: tuple[Timeline, ...] = ()
-_lock = threading.Lock()
+_lock = forks.lock()
 
 
 def listening() -> bool:

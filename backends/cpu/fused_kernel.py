@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import struct
-import threading
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from fuser import forks
 from fuser.backend import Kernel
 from fuser.backends.cpu import costs
 from fuser.backends.cpu.backend import imports_of
@@ -73,7 +73,7 @@ class FusedKernelCPU(Kernel):
         plain = self._load(code, imports)
         self.addresses = plain.addresses
         self._forms: dict[str, _Form] = {"plain": plain}
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
 
     def _load(self, code: bytes, imports: Sequence[str]) -> _Form:
         """Link an object file."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import ctypes
 import math
 import struct
-import threading
 from array import array
 from collections.abc import Mapping
 from functools import cache
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fuser import forks
 from fuser.backends.cpu.fused_kernel import PROTOTYPE, FusedKernelCPU
 from fuser.backends.cpu.machine import workers
 from fuser.calling import native_call
@@ -93,7 +93,7 @@ def _native() -> Any:
     return kind(address)
 
 
-_lock = threading.Lock()
+_lock = forks.lock()
 
 
 def _function() -> Any:

@@ -6,14 +6,14 @@ the C library, and are compiled sooner for not having it in their own text.
 
 from __future__ import annotations
 
-import threading
 from functools import cache
 
+from fuser import forks
 from fuser.backends.cpu.body import Features
 
 #: `fuser_pack_<bytes>` of `packing.py`, and `fuser_huge_<function>` of `elementary/huge.py`.
 PACK, HUGE = "fuser_pack_", "fuser_huge_"
-_lock = threading.Lock()
+_lock = forks.lock()
 
 
 def module_text(name: str, features: Features) -> str | None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import struct
-import threading
 from collections.abc import Sequence
 from typing import Any
 
+from fuser import forks
 from fuser.backend import Kernel
 from fuser.backends.gpu import geometry, reduction_plan
 from fuser.backends.gpu.arguments import Arguments, Function, Prepared
@@ -47,7 +47,7 @@ class FusedKernelCUDA(Kernel):
         self._flagged = tuple(map(is_flagged, nests))
         self._modules: dict[tuple[int, Variant], Any] = {}
         self._functions: dict[tuple[int, int, Variant], Function] = {}
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         for section in range(len(nests)):
             self._function(section, Variant())
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser import counters, executor, fallback, timeline
+from fuser import counters, executor, fallback, forks, timeline
 from fuser.backend import adopted_leaves, chosen, get_backend
 from fuser.calling import native_call, trees
 from fuser.calling.call_keys import parameter_names, signature
@@ -53,7 +53,7 @@ class _Signature:
     refused: Reason | None = None
     refused_names: list[captures.NameGuard] = field(default_factory=list)
     errors: KnownErrors = field(default_factory=KnownErrors)
-    lock: threading.RLock = field(default_factory=threading.RLock)
+    lock: threading.RLock = field(default_factory=forks.reentrant_lock)
 
     def match(self, leaves: Sequence[Any], missed: Sequence[Specialisation]) -> Call | None:
         """The call by the first specialisation that holds, but those that are known not to."""

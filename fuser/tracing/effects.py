@@ -6,7 +6,6 @@ hold stand-ins from then on, and a fused call would not store it again.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import CellType, MappingProxyType, ModuleType
@@ -14,13 +13,15 @@ from typing import Any
 
 import numpy as np
 
+from fuser import forks
 from fuser.tracing.captures import ABSENT, NameGuard, Slots
 from fuser.tracing.contents import CONTAINERS, is_other, parts_of, put_back, same_parts
 from fuser.tracing.drawn import State, state_of
 
-_tracing = threading.RLock()
+_tracing = forks.reentrant_lock()
 #: Seconds to wait for other threads' traces; a traced function may itself wait for a thread.
 _LONGEST = 1.0
+forks.wait_for(lambda: _tracing.release if _tracing.acquire(timeout=_LONGEST) else None)
 #: Bytes of an array that is compared after a trace, at most.
 LARGEST_KEPT = 1 << 26
 

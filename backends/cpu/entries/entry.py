@@ -12,11 +12,11 @@ The one that served last is looked at first.
 from __future__ import annotations
 
 import ctypes
-import threading
 from typing import Any
 
 import numpy as np
 
+from fuser import forks
 from fuser.backends.cpu import sequence
 from fuser.backends.cpu.entries import (
     entry_brief,
@@ -136,7 +136,7 @@ class Context:
         self._tried: set[Any] = set()
         self._lengths = 0
         self._few: list[Any] = []  # tables of reductions that have met few lengths
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         self.words = fields.array(
             [
                 fields.words(
@@ -283,7 +283,7 @@ def _is_one_reduction(call: ServedCall) -> bool:
 
 
 _loaded: list[_Entry | None] = []
-_load_lock = threading.Lock()
+_load_lock = forks.lock()
 
 
 def load() -> _Entry | None:

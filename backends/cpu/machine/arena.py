@@ -13,12 +13,12 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-import threading
 from bisect import bisect_left, insort
 from collections import deque
 from functools import cache
 from typing import Any
 
+from fuser import forks
 from fuser.backends.cpu.machine.object_file import PAGE
 
 #: Address space that is reserved at once.
@@ -85,14 +85,9 @@ class Arena:
     def __init__(self, reserved_bytes: int = RESERVED_BYTES) -> None:
         """Nothing is reserved until something is wanted."""
         self._reserved_bytes = reserved_bytes
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         self._holes: list[tuple[int, int]] = []  # (address, bytes), sorted, none touch
         self.returned: deque[tuple[int, int]] = deque()
-        if hasattr(os, "register_at_fork"):  # another thread may have held the lock
-            os.register_at_fork(after_in_child=self._unlock)
-
-    def _unlock(self) -> None:
-        self._lock = threading.Lock()
 
     def take(self, size_bytes: int) -> Block:
         """Pages for this many bytes.

@@ -12,9 +12,11 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
+from fuser import forks
 from fuser.backends.cpu.machine import arena, disk_cache
 from fuser.backends.cpu.machine.object_file import PAGE
 from fuser.digest import sha256
@@ -43,6 +45,22 @@ class Host(NamedTuple):
         """The features that it has."""
         parts = self.features.split(",")
         return frozenset(part[1:] for part in parts if part.startswith("+"))
+
+
+def _compiler_at_rest() -> Callable[[], None] | None:
+    """Wait for LLVM's lock, which llvmlite holds during each call; returns what gives it back.
+
+    A forked child could not go on with what another thread left halfway.
+    """
+    ffi = sys.modules.get("llvmlite.binding.ffi")
+    turn = getattr(getattr(ffi, "lib", None), "_lock", None)
+    if turn is None:
+        return None
+    turn.__enter__()
+    return lambda: turn.__exit__(None, None, None)
+
+
+forks.wait_for(_compiler_at_rest)
 
 
 def asked() -> Host:

@@ -7,11 +7,10 @@ is not understood goes through LLVM's own linker, LLJIT. The code is the same ei
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fuser import counters
+from fuser import counters, forks
 from fuser.backend import CompileError
 from fuser.backends.cpu import shared_functions
 from fuser.backends.cpu.machine import arena, disk_cache, target
@@ -26,7 +25,7 @@ RUNTIME_SYMBOLS = (
 )  # fmt: skip
 
 _jit: Any = None
-_lock = threading.Lock()
+_lock = forks.lock()
 _numbers = itertools.count()
 
 

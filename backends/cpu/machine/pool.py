@@ -20,13 +20,12 @@ import ctypes
 import importlib
 import os
 import sys
-import threading
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from fuser import config
+from fuser import config, forks
 from fuser.backends.cpu.backend import POOLED_BYTES as THRESHOLD
 
 __all__ = ["THRESHOLD", "OutputPool", "empty", "numpy_api", "pool"]
@@ -355,7 +354,7 @@ def _set_handler() -> Any:
     return ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(numpy_api()[304])
 
 
-_lock = threading.Lock()
+_lock = forks.lock()
 
 
 @cache

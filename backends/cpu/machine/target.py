@@ -7,6 +7,7 @@ import threading
 from functools import cache
 from typing import Any
 
+from fuser import forks
 from fuser.backends.cpu.body import Features
 from fuser.backends.cpu.machine.host import host
 
@@ -25,7 +26,7 @@ KNOWN_TARGETS = {
 CODE_MODEL, RELOCATION = "small", "pic"
 
 _initialised = False
-_lock = threading.Lock()
+_lock = forks.lock()
 
 
 def initialise() -> None:

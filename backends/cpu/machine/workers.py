@@ -22,11 +22,10 @@ import ctypes
 import os
 import platform
 import sys
-import threading
 from functools import cache
 from typing import Any
 
-from fuser import config
+from fuser import config, forks
 from fuser.backends.cpu.machine import team_code
 from fuser.backends.cpu.machine.processors import machine_threads
 from fuser.backends.cpu.machine.team_code import MOST_WORKERS, ORDERED, TOGETHER
@@ -56,7 +55,7 @@ class Workers:
         )(self._places["team"])
         self.team_address = self._places["team"]
         self._started = 0
-        self._lock = threading.Lock()
+        self._lock = forks.lock()
         self._create = ctypes.CDLL(None).pthread_create
         self._create.argtypes = [pointer, pointer, pointer, pointer]
         if hasattr(os, "register_at_fork"):
@@ -65,7 +64,6 @@ class Workers:
     def _forget(self) -> None:
         """In a forked child: no workers exist, nothing is under way."""
         self._started = 0
-        self._lock = threading.Lock()
         native_call.bump_mode()
         for name in ("busy", "finished"):
             ctypes.c_int32.from_address(self._places[name]).value = 0
@@ -140,7 +138,7 @@ def chunking(
     return max(1, chunk // max(inner, 1)), max(inner, 1)
 
 
-_made_lock = threading.Lock()
+_made_lock = forks.lock()
 
 
 @cache

@@ -1,0 +1,90 @@
+"""Locks that a forked child finds free.
+
+A child has the thread that forked, and copies of the locks that other threads held: nobody would
+ever release those. So in a child all of ours begin anew. What they guard changes in single steps,
+each of which leaves it right. Three things do not, and a fork waits for them: a trace of another
+thread, which may have stored stand-ins where a user's function sees them; a compiler at work; and
+an import of ours, which the first call may begin, and whose lock in the child Python does not free.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakSet
+
+#: Milliseconds that a fork waits for imports at most.
+_TRIES = 1000
+#: Packages whose imports it waits for: ours, and those that only we may import.
+_PACKAGES = ("fuser", "llvmlite")
+
+_locks: WeakSet[Any] = WeakSet()
+_waits: list[Callable[[], Callable[[], None] | None]] = []
+_given_back: list[Callable[[], None]] = []
+
+
+def lock() -> threading.Lock:
+    """A lock that is free in a forked child."""
+    made = threading.Lock()
+    _locks.add(made)
+    return made
+
+
+def reentrant_lock() -> threading.RLock:
+    """The same for a lock that its holder may take again; who forks while holding it keeps it."""
+    made = threading.RLock()
+    _locks.add(made)
+    return made
+
+
+def wait_for(take: Callable[[], Callable[[], None] | None]) -> None:
+    """Have every fork wait for something.
+
+    Args:
+        take: waits and takes it; returns what gives it back, in the parent and in the child, or
+            None where there is nothing to give back.
+    """
+    _waits.append(take)
+
+
+def _before() -> None:
+    """Wait for what others do; imports are looked at last, when nobody else can go on."""
+    for _ in range(_TRIES):
+        _given_back.extend(give for take in _waits if (give := take()) is not None)
+        if not _importing():
+            return
+        _after()
+        time.sleep(0.001)
+
+
+def _after() -> None:
+    """Give back what was taken."""
+    while _given_back:
+        _given_back.pop()()
+
+
+def _in_child() -> None:
+    """Free every lock that this thread does not hold."""
+    for held in list(_locks):
+        if not getattr(held, "_is_owned", bool)():
+            held._at_fork_reinit()
+    _after()
+
+
+def _importing() -> bool:
+    """Whether another thread imports one of those packages."""
+    found: dict[str, Any] = getattr(sys.modules.get("_frozen_importlib"), "_module_locks", {})
+    named = [(name, ref()) for name, ref in list(found.items())]
+    nobody = (None, threading.get_ident())
+    return any(
+        getattr(held, "owner", None) not in nobody
+        for name, held in named if name.partition(".")[0] in _PACKAGES
+    )  # fmt: skip
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before, after_in_parent=_after, after_in_child=_in_child)
