@@ -74,10 +74,7 @@ def served_by(spec: KernelSpec, backend: Backend) -> KernelSpec:
             plan = schedule.plan(
                 spec.plan.graph, spec.mode, with_totals=False, with_rows=False
             )
-        spec.without_totals = KernelSpec(
-            spec.key, spec.text, spec.graph, spec.mode, spec.fastmath, plan, spec.applied,
-            spec.checked,
-        )  # fmt: skip
+        spec.without_totals = spec.planned_as(plan)
     return spec.without_totals
 
 

@@ -17,7 +17,7 @@ from fuser.executor import CannotRun
 from fuser.graph import Graph
 from fuser.partitioning import partition, program_run, seams
 from fuser.partitioning.program import Program, Seam
-from fuser.planning import drawing, rereads, verdicts
+from fuser.planning import by_rows, drawing, rereads, verdicts
 from fuser.planning.candidates import COLUMNS, candidates, rows_of
 from fuser.planning.labels import argument_names, labels_of, short_line
 from fuser.planning.ledger import Ledger, boundaries, ledger
@@ -206,6 +206,7 @@ def explain_call(function: FusedFunction, args: Any, kwargs: Any) -> Explanation
         return found
     backend = executor.planned_for(call.arrays.values())
     spec = partition.served_by(partition.in_terms_of(spec, trace.graph), backend)
+    spec = _as_run(spec, call, found)
     found._spec, found._sizes = spec, {**trace.hints, **call.sizes}
     found._keeps = backend.keeps_rows
     specs = partition.specs_of(spec)
@@ -229,14 +230,20 @@ def explain_call(function: FusedFunction, args: Any, kwargs: Any) -> Explanation
     else:
         with rereads.kept_by(backend.keeps_rows):
             found.ledger = ledger(spec, call.sizes)
+    return found
+
+
+def _as_run(spec: KernelSpec | Program, call: Any, found: Explanation) -> KernelSpec | Program:
+    """A spec as it runs in the memory of this call's arrays; why it cannot is noted."""
     try:
         if isinstance(spec, Program):
             executor.device_of(call.arrays.values())
-        else:
-            launch_of(call)
+            return spec
+        running = launch_of(call).by_rows
     except CannotRun as error:
         found.fallbacks.append(error.reason)
-    return found
+        return spec
+    return spec.planned_as(by_rows.as_run(spec.plan, running, call.sizes))
 
 
 def _lengths(graph: Graph, sizes: Mapping[str, int]) -> list[str]:

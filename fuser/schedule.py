@@ -14,6 +14,7 @@ from fuser.dims import Dim
 from fuser.errors import Unsupported
 from fuser.graph import Graph, Node
 from fuser.planning import totals
+from fuser.planning.by_rows import by_rows
 from fuser.planning.chains import Chain
 from fuser.planning.grouping import (
     MAX_DISTANCE,
@@ -36,7 +37,7 @@ from fuser.planning.inlining import (
 )
 from fuser.planning.memory import planned_peak_bytes, unfused_peak_bytes
 from fuser.planning.ordering import Ordering
-from fuser.planning.rows import Group, chained
+from fuser.planning.rows import Group
 from fuser.planning.sections import (
     RealiseError,
     Section,
@@ -48,7 +49,7 @@ from fuser.planning.sections import (
     fit_node,
     space_of,
 )
-from fuser.records import changed, field, record
+from fuser.records import field, record
 from fuser.specs import PartitionDesc
 
 __all__ = ["Buffer", "Group", "Plan", "Section", "Shape", "Step", "plan"]
@@ -124,7 +125,7 @@ def plan(
     for distance, early, loose in ATTEMPTS:
         found = _plan(graph, mode, distance, budget + slack * loose, early, with_totals)
         if with_rows:
-            found = _by_rows(found)
+            found = by_rows(found)
         peak = planned_peak_bytes(found, lengths)
         if best is None or peak < best[0]:
             best = peak, found
@@ -172,30 +173,6 @@ def _plan(
         if wanted.keys() <= reasons.keys():
             raise Unsupported("not-traceable", "planning", "a value fits no loops", "")
         reasons.update(wanted)
-
-
-def _by_rows(found: Plan) -> Plan:
-    """A plan whose nests hand rows to each other where they can."""
-    held = {buffer.name: buffer.node for buffer in (*found.temporaries, *found.outputs)}
-    groups = chained(found.groups, held)
-    chains = [group for group in groups if group.rows is not None]
-    if not chains:
-        return found
-    kept = {name: "same-rows" for group in chains if group.rows for name, _ in group.rows.kept}
-    chain_of = {
-        id(section.node_of(value)): number
-        for number, group in enumerate(chains)
-        for section in group.sections
-        for value, _ in section.stores
-    }
-    pairs = tuple(
-        changed(pair, verdict="same-rows")
-        if pair.verdict != "same-loops"
-        and chain_of.get(id(pair.first), -1) == chain_of.get(id(pair.second), -2)
-        else pair
-        for pair in found.pairs
-    )
-    return changed(found, groups=tuple(groups), realised=found.realised | kept, pairs=pairs)
 
 
 class _Planner:

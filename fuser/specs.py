@@ -130,6 +130,15 @@ class KernelSpec:
     _lock: threading.Lock = field(default_factory=forks.lock)
     _building: dict[tuple[int, ArgSpec], threading.Lock] = field(default_factory=dict)
 
+    def planned_as(self, plan: Plan) -> KernelSpec:
+        """The same spec with another plan: itself where that is its own."""
+        if plan is self.plan:
+            return self
+        return KernelSpec(
+            self.key, self.text, self.graph, self.mode, self.fastmath, plan, self.applied,
+            self.checked,
+        )  # fmt: skip
+
     @property
     def may_raise(self) -> bool:
         """Whether a kernel of this spec may stop with a status."""

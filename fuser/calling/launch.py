@@ -77,6 +77,8 @@ class Launch:
     arg_specs: list[ArgSpec] = field(default_factory=list)
     temporary_bytes: int = 0
     kernel_count: int = 0
+    by_rows: frozenset[int] = frozenset()
+    """Numbers of the groups whose nests run by turns on some rows."""
     sequence: Any = None
     """The backend's short form of `run`, where it has one."""
 
@@ -180,6 +182,7 @@ def bind(
     layouts = Layouts(spec, arrays, sizes, nested=backend.nested_reductions)
     launch = Launch(backend, sizes=sizes, fresh=layouts.fresh)
     launch.temporary_bytes = layouts.temporary_bytes
+    launch.by_rows = frozenset(layouts.blocks)
     for number, group in enumerate(spec.plan.groups):
         bound = layouts.bind_group(number, group)
         arg_spec = ArgSpec(backend.name, tuple(spec_ for spec_, _ in bound))

@@ -72,7 +72,7 @@ def blocks_of(
         for part in parts:
             if part.buffer in kept or is_counted(part.buffer):
                 continue
-            if not _lies_in_rows(base(part.buffer), part, loops[-1], sizes):
+            if not _lies_in_rows(base(part.buffer), part, loops, sizes):
                 return None
     first = group.sections[0].shape
     counts = tuple(dims.evaluate(first[loop], sizes) for loop in group.rows.loops[0])
@@ -80,9 +80,13 @@ def blocks_of(
 
 
 def _lies_in_rows(
-    layout: Layout | None, part: PartitionDesc, loop: int, sizes: Mapping[str, int]
+    layout: Layout | None, part: PartitionDesc, loops: Sequence[int], sizes: Mapping[str, int]
 ) -> bool:
-    """Whether the rows of an operand lie one after another, not across each other."""
+    """Whether the rows of a block lie one after another, not across each other.
+
+    A block has rows along the last of the loops that count them; it lies at one place of the
+    others, wherever that is.
+    """
     if layout is None:
         return False
     try:
@@ -90,11 +94,11 @@ def _lies_in_rows(
             layout = views.apply_view(layout, view, sizes)
     except views.NeedsCopy:
         return False
-    step = abs(layout.strides[loop])
+    step = abs(layout.strides[loops[-1]])
     others = [
         abs(stride)
         for axis, stride in enumerate(layout.strides)
-        if axis != loop and layout.shape[axis] != 1
+        if axis not in loops and layout.shape[axis] != 1
     ]
     return not step or all(step >= other for other in others)
 

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from fuser import infer
 from fuser.dims import Dim
+from fuser.records import record
 
 Shape = tuple[Dim, ...]
 View = tuple[str, str]
@@ -78,64 +79,71 @@ def insert_axes(rank: int, axes: Sequence[int]) -> View:
     return ("index", infer.spell_index(parts))
 
 
+@record
+class Seen:
+    """What an array looks like through views.
+
+    Attributes:
+        axes: the array's axis behind each axis that is seen; None for one that only repeats.
+        ends: whether each is seen from end to end.
+        whole: nothing is left out: axes are only moved, added and repeated.
+    """
+
+    axes: tuple[int | None, ...]
+    ends: tuple[bool, ...]
+    whole: bool
+
+
 @lru_cache(maxsize=4096)
+def seen_through(shape: Shape, views: Chain) -> Seen | None:
+    """An array of `shape` through views; None where axes of it are merged or split."""
+    axes: list[int | None] = list(range(len(shape)))
+    ends, lengths = [True] * len(shape), list(shape)
+    whole = True
+    for name, payload in views:
+        if name == "transpose":
+            order = infer.parse_axes(payload)
+            axes, ends = [axes[k] for k in order], [ends[k] for k in order]
+            lengths = [lengths[k] for k in order]
+        elif name == "broadcast_to":
+            wide = infer.parse_shape(payload)
+            lead = len(wide) - len(lengths)
+            for k, (length, wanted) in enumerate(zip(lengths, wide[lead:], strict=True)):
+                axes[k] = None if length == 1 and wanted != 1 else axes[k]
+            axes, ends = [*[None] * lead, *axes], [True] * lead + ends
+            lengths = list(wide)
+        elif name == "part":
+            along = infer.parse_part(payload)[0]
+            ends[along], lengths[along], whole = False, -1, False
+        elif name == "index":
+            place = 0
+            for part in infer.parse_index(payload):
+                if part is None:
+                    axes.insert(place, None)
+                    ends.insert(place, True)
+                    lengths.insert(place, 1)
+                elif isinstance(part, slice):
+                    if part != slice(None):
+                        ends[place], lengths[place], whole = False, -1, False
+                else:
+                    whole = whole and axes[place] is None
+                    del axes[place], ends[place], lengths[place]
+                    continue
+                place += 1
+        else:
+            return None
+    return Seen(tuple(axes), tuple(ends), whole)
+
+
 def spans(shape: Shape, views: Chain, target: Shape, axes: tuple[int, ...]) -> bool:
     """Whether views repeat a result of `shape` along the reduced axes and do nothing else."""
     kept = iter(range(len(shape)))
-    wanted = [None if axis in axes else next(kept, -1) for axis in range(len(target))]
-    return _places(shape, views) == wanted
+    wanted = tuple(None if axis in axes else next(kept, -1) for axis in range(len(target)))
+    seen = seen_through(shape, views)
+    return seen is not None and seen.whole and seen.axes == wanted
 
 
 def repeats(shape: Shape, views: Chain, axes: tuple[int, ...]) -> bool:
     """Whether an array of `shape`, seen through views, is surely the same along some axes."""
-    places = _places(shape, views)
-    return places is not None and all(places[axis] is None for axis in axes)
-
-
-def _places(shape: Shape, views: Chain) -> list[int | None] | None:
-    """The array's axis behind each axis that is seen; None for one that only repeats.
-
-    None in all where a view does anything else.
-    """
-    places: list[int | None] = list(range(len(shape)))
-    lengths: list[Dim] = list(shape)
-    for name, payload in views:
-        if name == "transpose":
-            order = infer.parse_axes(payload)
-            places, lengths = [places[a] for a in order], [lengths[a] for a in order]
-        elif name == "broadcast_to":
-            wide = infer.parse_shape(payload)
-            lead = len(wide) - len(lengths)
-            new: list[int | None] = [None] * lead
-            for place, length, wanted in zip(places, lengths, wide[lead:], strict=True):
-                new.append(None if length == 1 and wanted != 1 else place)
-            places, lengths = new, list(wide)
-        elif name == "index":
-            seen = _index_places(places, lengths, infer.parse_index(payload))
-            if seen is None:
-                return None
-            places, lengths = seen
-        else:
-            return None
-    return places
-
-
-def _index_places(
-    places: list[int | None], lengths: list[Dim], parts: Sequence[infer.IndexPart]
-) -> tuple[list[int | None], list[Dim]] | None:
-    """Axes after an index that adds axes of length 1 or takes such ones away, else None."""
-    new_places: list[int | None] = []
-    new_lengths: list[Dim] = []
-    axis = 0
-    for part in parts:
-        if part is None:
-            new_places.append(None)
-            new_lengths.append(1)
-            continue
-        if part == slice(None):
-            new_places.append(places[axis])
-            new_lengths.append(lengths[axis])
-        elif isinstance(part, slice) or places[axis] is not None:
-            return None
-        axis += 1
-    return [*new_places, *places[axis:]], [*new_lengths, *lengths[axis:]]
+    seen = seen_through(shape, views)
+    return seen is not None and seen.whole and all(seen.axes[axis] is None for axis in axes)

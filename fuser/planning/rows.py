@@ -14,13 +14,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from fuser import dims, infer
-from fuser.dims import Dim
+from fuser import dims
 from fuser.graph import Node
-from fuser.planning.chains import Chain
+from fuser.planning.chains import Chain, seen_through
 from fuser.planning.passes import ROW_CACHE_BYTES
 from fuser.planning.sections import Section, Shape
 from fuser.records import changed, record
+from fuser.specs import is_counted
 
 #: Nests of one chain, at most: a bound for what is compiled as one.
 MAX_LINKS = 8
@@ -215,19 +215,43 @@ class _Finder:
             one = self._along(first, axis, numbers, shared, uses)
             if one is not None:
                 found.append(one)
-        if not found:
-            return None
         inside = set(numbers)
         kept = [
             name
             for name in shared
             if name.startswith("t") and inside.issuperset(self.readers[name])
         ]
+        while found and self._across(found, numbers, kept):
+            found.pop()
+        if not found:
+            return None
         axes = {name: tuple(buffers[name] for _, buffers in found) for name in shared}
         if not any(self._is_wide(name, axes[name]) for name in shared):
             return None
         loops = tuple(tuple(of[k] for of, _ in found) for k in numbers)
         return Rows(loops, tuple((name, axes[name]) for name in kept))
+
+    def _across(
+        self,
+        found: Sequence[tuple[dict[int, int], dict[str, int]]],
+        numbers: Sequence[int],
+        kept: Sequence[str],
+    ) -> bool:
+        """Whether rows of some array that is not kept lie across each other: they are not taken.
+
+        Arguments are C-ordered here; a call's own memory decides when it is there.
+        """
+        for number in numbers:
+            section = self.sections[number]
+            loops = [of[number] for of, _ in found]
+            stored = [(part, section.node_of(value)) for value, part in section.stores]
+            for part, node in (*stored, *zip(section.loads, section.load_nodes, strict=True)):
+                if part.buffer in kept or is_counted(part.buffer):
+                    continue
+                shape = self.nodes[part.buffer].shape if part.buffer in self.nodes else node.shape
+                if lie_across(shape, part.views, loops):
+                    return True
+        return False
 
     def _is_wide(self, name: str, axes: tuple[int, ...]) -> bool:
         """Whether a row of a buffer is longer than a fixed number of elements."""
@@ -282,49 +306,24 @@ class _Finder:
 
 def loop_of(shape: Shape, axis: int, views: Chain) -> int | None:
     """The loop along which an axis of a buffer is seen, from end to end; None where it is not."""
-    lengths: tuple[Dim, ...] = shape
-    for name, payload in views:
-        if name == "transpose":
-            order = infer.parse_axes(payload)
-            axis, lengths = order.index(axis), tuple(lengths[a] for a in order)
-        elif name == "broadcast_to":
-            wide = infer.parse_shape(payload)
-            lead = len(wide) - len(lengths)
-            if wide[axis + lead] != lengths[axis]:
-                return None
-            axis, lengths = axis + lead, wide
-        elif name == "part":
-            along = infer.parse_part(payload)[0]
-            if along == axis:
-                return None
-            lengths = (*lengths[:along], -1, *lengths[along + 1 :])
-        elif name == "index":
-            found = _through_index(lengths, axis, infer.parse_index(payload))
-            if found is None:
-                return None
-            axis, lengths = found
-        else:
-            return None
-    return axis
+    seen = seen_through(shape, views)
+    if seen is None or axis not in seen.axes:
+        return None
+    loop = seen.axes.index(axis)
+    return loop if seen.ends[loop] else None
 
 
-def _through_index(
-    lengths: tuple[Dim, ...], axis: int, parts: Sequence[infer.IndexPart]
-) -> tuple[int, tuple[Dim, ...]] | None:
-    """An axis behind an index that leaves it alone, and all lengths; None where it does not."""
-    new: list[Dim] = []
-    place, found = 0, -1
-    for part in (*parts, *[slice(None)] * len(lengths)):
-        if part is None:
-            new.append(1)
-            continue
-        if place == len(lengths):
-            break
-        if place == axis:
-            if part != slice(None):
-                return None
-            found = len(new)
-        if isinstance(part, slice):
-            new.append(lengths[place] if part == slice(None) else -1)
-        place += 1
-    return found, tuple(new)
+def lie_across(shape: Shape, views: Chain, loops: Sequence[int]) -> bool:
+    """Whether blocks of rows of a C-ordered array surely lie across each other in its memory.
+
+    Args:
+        shape: the array's.
+        views: how a nest sees it.
+        loops: those that count rows; a block has several along the last one.
+    """
+    seen = seen_through(shape, views)
+    axis = None if seen is None else seen.axes[loops[-1]]
+    if seen is None or axis is None:
+        return False
+    others = [k for loop, k in enumerate(seen.axes) if loop not in loops and k is not None]
+    return any(k < axis and shape[k] != 1 for k in others)

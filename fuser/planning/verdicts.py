@@ -21,6 +21,7 @@ VERDICTS: dict[str, str] = {
     "unfused-mode": "unfused mode: one kernel an operation",
     "other-loops": "their loops differ in shape or in the axes that are reduced",
     "long-rows": "rows are longer than the cache: read for their results, then for their elements",
+    "rows-across": "rows lie across each other in memory: each loop runs on all of them",
     "through-view": "what one writes the other reads through a view, so elements do not meet",
     "cycle": "a third kernel needs what one writes, and the other needs what that writes",
     "no-saving": "fusing would save no bytes",

@@ -1,0 +1,93 @@
+"""A plan with its chains of nests: which there may be, and which run so in one call's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from fuser import dims
+from fuser.graph import Node
+from fuser.planning.rows import Group, chained, runs_by_rows
+from fuser.records import changed
+
+if TYPE_CHECKING:
+    from fuser.planning.grouping import Pair
+    from fuser.schedule import Plan
+
+
+def by_rows(found: Plan) -> Plan:
+    """A plan whose nests hand rows to each other where they can."""
+    groups = chained(found.groups, _held(found))
+    chains = [group for group in groups if group.rows is not None]
+    if not chains:
+        return found
+    kept = {name: "same-rows" for group in chains if group.rows for name, _ in group.rows.kept}
+    chain_of = _chain_of(chains)
+    pairs = tuple(
+        changed(pair, verdict="same-rows")
+        if pair.verdict != "same-loops" and _together(pair, chain_of)
+        else pair
+        for pair in found.pairs
+    )
+    return changed(found, groups=tuple(groups), realised=found.realised | kept, pairs=pairs)
+
+
+def as_run(plan: Plan, running: Collection[int], sizes: Mapping[str, int]) -> Plan:
+    """A plan as it runs in the memory of one call's arrays: other chains are nests that store.
+
+    Args:
+        plan: with its chains.
+        running: numbers of the groups that run by rows.
+        sizes: lengths by symbol.
+    """
+    held = _held(plan)
+    stored: dict[int, str] = {}
+    for number, group in enumerate(plan.groups):
+        if group.rows is None or number in running or _is_empty(group, sizes):
+            continue
+        stored[number] = "rows-across" if runs_by_rows(group, held, sizes) else "long-rows"
+    if not stored:
+        return plan
+    realised, pairs = dict(plan.realised), list(plan.pairs)
+    groups = list(plan.groups)
+    for number, reason in stored.items():
+        group = plan.groups[number]
+        assert group.rows is not None
+        realised.update((name, reason) for name, _ in group.rows.kept)
+        groups[number] = changed(group, rows=None)
+        chain_of = _chain_of([group])
+        pairs = [
+            changed(pair, verdict=reason)
+            if pair.verdict == "same-rows" and _together(pair, chain_of)
+            else pair
+            for pair in pairs
+        ]
+    return changed(plan, groups=tuple(groups), realised=realised, pairs=tuple(pairs))
+
+
+def _held(plan: Plan) -> dict[str, Node]:
+    """What temporaries and outputs hold, by buffer."""
+    return {buffer.name: buffer.node for buffer in (*plan.temporaries, *plan.outputs)}
+
+
+def _chain_of(chains: Sequence[Group]) -> dict[int, int]:
+    """By `id`, values that nests of chains store, with the number of the chain."""
+    return {
+        id(section.node_of(value)): number
+        for number, group in enumerate(chains)
+        for section in group.sections
+        for value, _ in section.stores
+    }
+
+
+def _together(pair: Pair, chain_of: Mapping[int, int]) -> bool:
+    """Whether one chain stores both values."""
+    first = chain_of.get(id(pair.first))
+    return first is not None and first == chain_of.get(id(pair.second))
+
+
+def _is_empty(group: Group, sizes: Mapping[str, int]) -> bool:
+    """Whether some nest has nothing to do."""
+    return any(
+        dims.evaluate(dim, sizes) == 0 for section in group.sections for dim in section.shape
+    )
