@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from fuser import infer
 from fuser.graph import Graph, Node
 from fuser.planning.chains import Chain
-from fuser.planning.sections import RealiseError, Shape, Space, fit, is_leaf, operands_through
+from fuser.planning.products import costly_sides, repeats_rows
+from fuser.planning.sections import RealiseError, Space, fit, is_leaf, operands_through
 
 #: The limits are choices, measured by `tools/scheduler_limits.py` on 2 cores (AMD EPYC, 32 MB of
 #: last cache), on float32.
@@ -53,6 +54,8 @@ def stored_values(graph: Graph, mode: str) -> dict[int, str]:
                 reasons[id(node)] = "unfused-mode"
         return reasons | _joined_inside(graph)
     reasons.update(_broadcast_heavy(graph))
+    sides = map(through_views, costly_sides(graph))
+    reasons.update((id(node), "heavy-broadcast") for node in sides)
     reasons.update(_joined_inside(graph))
     reasons.update(_many_views(graph, reasons))
     reasons.update(_reduced_elsewhere(graph, reasons))
@@ -128,7 +131,7 @@ def _broadcast_heavy(graph: Graph) -> dict[int, str]:
         below = any(cost[id(arg)] for arg in node.args)
         cost[id(node)] = (node.op.heavy or below) and node.op.name not in ("input",)
         for arg in node.args:
-            repeated = _repeats_rows(arg.shape, node.shape) or node.op.name == "broadcast_to"
+            repeated = repeats_rows(arg.shape, node.shape) or node.op.name == "broadcast_to"
             if node.op.joins:
                 repeated = False  # each part is computed once
             elif node.op.structure and node.op.name != "broadcast_to":
@@ -139,15 +142,6 @@ def _broadcast_heavy(graph: Graph) -> dict[int, str]:
         if id(node) in found:
             cost[id(node)] = False
     return found
-
-
-def _repeats_rows(small: Shape, large: Shape) -> bool:
-    """Whether broadcasting repeats whole rows, not elements within a row."""
-    if not small or small[-1] == 1:
-        return False
-    if len(small) != len(large):
-        return len(small) < len(large)
-    return any(one == 1 != other for one, other in zip(small, large, strict=True))
 
 
 def _apart(users: Sequence[Node]) -> bool:
