@@ -230,6 +230,8 @@ def result_shape(
         if sorted(order) != list(range(len(shapes[0]))):
             raise ShapeError(f"transpose: axes {payload} do not permute {spell_shape(shapes[0])}")
         return tuple(shapes[0][axis] for axis in order)
+    if op.name == "diagonal":
+        return diagonal_shape(shapes[0])
     if op.name == "part":
         axis, start, stop, step = parse_part(payload)
         return (*shapes[0][:axis], dims.steps(start, stop, step), *shapes[0][axis + 1 :])
@@ -238,6 +240,17 @@ def result_shape(
     if op.joins:
         return _concatenated(shapes, int(payload), equal)
     return parse_shape(payload)  # reshape, broadcast_to
+
+
+def diagonal_shape(shape: Shape) -> Shape:
+    """The shape of the diagonal of the first two axes, which are of one length.
+
+    Raises:
+        ShapeError: they are not, or there are none.
+    """
+    if len(shape) < 2 or (type(shape[0]) is type(shape[1]) is int and shape[0] != shape[1]):
+        raise ShapeError(f"diagonal: {spell_shape(shape)} has no square of its first two axes")
+    return (*shape[2:], shape[0])
 
 
 def _concatenated(shapes: Sequence[Shape], axis: int, equal: Mapping[str, Dim]) -> Shape:

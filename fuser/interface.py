@@ -249,7 +249,7 @@ def _run_other_pattern(
 def _uses_lengths(graph: Graph) -> Any:
     """Whether something in a graph is spelled with lengths, which another pattern changes."""
     return (
-        node.op.name in ("reshape", "broadcast_to", "positions")
+        node.op.name in ("reshape", "broadcast_to", "positions", "part")
         or (node.op.name == "scalar" and "n" in node.payload)
         for node in graph.nodes
     )

@@ -12,7 +12,7 @@ from fuser.views import Layout
 
 def all_c_order(graph: Graph, arrays: Mapping[str, Any]) -> bool:
     """Whether every result is in C order without looking closer."""
-    if any(node.op.name in ("transpose", "broadcast_to") for node in graph.nodes):
+    if any(node.op.name in ("transpose", "broadcast_to", "diagonal") for node in graph.nodes):
         return False
     return all(array.flags.c_contiguous for array in arrays.values())
 

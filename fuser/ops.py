@@ -310,6 +310,7 @@ _ROWS = (
     Op("transpose", 1, np.transpose, "biuf", structure=True),
     Op("reshape", 1, np.reshape, "biuf", structure=True),
     Op("broadcast_to", 1, np.broadcast_to, "biuf", structure=True),
+    Op("diagonal", 1, _refuse, "biuf", structure=True),  # of the first two axes: the last one
     # made by passes: "axis; start; stop" or "axis; start; stop; step"
     Op("part", 1, _refuse, "biuf", structure=True),
     Op("concatenate", -1, np.concatenate, "biuf", structure=True),

@@ -96,6 +96,8 @@ def apply_view(layout: Layout, view: View, sizes: Mapping[str, int]) -> Layout:
         )
     if name == "part":
         return _part(layout, *infer.parse_part(payload), sizes)
+    if name == "diagonal":
+        return _diagonal(layout)
     symbolic = infer.parse_shape(payload)
     shape = tuple(dims.evaluate(dim, sizes) for dim in symbolic)
     if name == "broadcast_to":
@@ -148,6 +150,18 @@ def _part(
     strides = (*layout.strides[:axis], stride * step, *layout.strides[rest:])
     offset = layout.offset + first * stride
     return Layout(offset, shape, strides, symbolic, layout.repeated)
+
+
+def _diagonal(layout: Layout) -> Layout:
+    """The diagonal of the first two axes, as the last one."""
+    (first, second, *strides), repeated = layout.strides, layout.repeated
+    return Layout(
+        layout.offset,
+        (*layout.shape[2:], min(layout.shape[:2])),
+        (*strides, first + second),
+        infer.diagonal_shape(layout.symbolic),
+        (*repeated[2:], repeated[0] and repeated[1]),
+    )
 
 
 def _broadcast(layout: Layout, shape: tuple[int, ...], symbolic: tuple[Dim, ...]) -> Layout:
@@ -221,6 +235,8 @@ def calls_of(views: Sequence[View], sizes: Mapping[str, int]) -> Iterator[tuple[
             axis, start, stop, step = infer.parse_part(payload)
             places = slice(dims.evaluate(start, sizes), dims.evaluate(stop, sizes), step)
             yield "[]", (slice(None),) * axis + (places,)
+        elif name == "diagonal":
+            yield name, 0
         else:
             shape = tuple(dims.evaluate(d, sizes) for d in infer.parse_shape(payload))
             yield ("broadcast_to" if name == "broadcast_to" else "reshape"), shape

@@ -176,6 +176,8 @@ class _Text:
             elif name == "part":
                 axis, start, stop, step = infer.parse_part(payload)
                 text += f"[{':, ' * axis}{self.dim(start)}:{self.dim(stop)}:{step}]"
+            elif name == "diagonal":
+                text += ".diagonal()"
             else:
                 shape = infer.parse_shape(payload)
                 if name == "broadcast_to":

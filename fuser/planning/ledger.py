@@ -193,8 +193,11 @@ def _part_bytes(views: Any, node: Node, sizes: Mapping[str, int]) -> int:
             if name == "transpose":
                 shape = tuple(shape[int(a)] for a in payload.split(",") if a.strip())
                 continue
-            break
-        shape = infer.index_shape(shape, infer.parse_index(payload))
+            if name != "diagonal":
+                break
+            shape = infer.diagonal_shape(shape)
+        else:
+            shape = infer.index_shape(shape, infer.parse_index(payload))
         elements = min(elements, dims.evaluate(dims.product(shape), sizes))
     return elements * node.dtype.itemsize
 

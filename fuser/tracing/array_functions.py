@@ -27,15 +27,19 @@ def handlers() -> dict[Any, Callable[..., Any]]:
     They need this module and the tracer, which loads them with the first such function.
     """
     from fuser.tracing import (
+        array_diagonals,
         array_formulas,
+        array_names,
         array_parts,
         array_views,
+        einsum,
         grids,
         nan_reductions,
         reductions,
     )
 
-    del array_formulas, array_parts, array_views, grids, nan_reductions
+    del array_diagonals, array_formulas, array_names, array_parts, array_views, einsum, grids
+    del nan_reductions
     reductions.register()
     return HANDLERS
 
@@ -343,8 +347,6 @@ def _empty_like(tracing: Tracing, prototype: Any, dtype: Any = None, **options: 
 @_handles(np.copy)
 def _copy(tracing: Tracing, a: Any, order: str = "K", subok: bool = False) -> Any:
     """np.copy."""
-    if order != "K":
-        raise Unsupported("unsupported-argument", "np.copy", f"order={order!r}")
     node = _array(tracing, a).copy(order).node
     return tracing.wrap(node)  # of a scalar too it is an array
 

@@ -189,6 +189,10 @@ def _renamed_view(view: View, names: dict[str, Dim]) -> View:
     if name in ("reshape", "broadcast_to", "positions"):
         shape = (dims.substitute(dim, names) for dim in infer.parse_shape(payload))
         return name, ", ".join(map(str, shape))
+    if name == "part":
+        axis, start, stop, step = infer.parse_part(payload)
+        ends = (dims.substitute(dim, names) for dim in (start, stop))
+        return name, "; ".join(map(str, (axis, *ends, step)))
     return (name, regions.rename(payload, names)) if name == "update" else view
 
 

@@ -36,7 +36,7 @@ def arange(tracing: Tracing, *args: Any, dtype: Any = None, **options: Any) -> A
     (start, first), (_, last), (step, _) = bounds
     span = last - first if step > 0 else first - last
     count = span if abs(step) == 1 else (span + (abs(step) - 1)) // abs(step)
-    found: Any = _count(tracing, dims.maximum(count, 0))
+    found: Any = counted(tracing, dims.maximum(count, 0))
     if step != 1:
         found = found * step
     if not (type(start) is int and start == 0):
@@ -86,7 +86,7 @@ def _is_exact(bounds: list[tuple[Any, Any]], dtype: np.dtype[Any]) -> bool:
     return dtype == np.float64 and small and abs(step) < _EXACT_STEP
 
 
-def _count(tracing: Tracing, length: Dim) -> TracedArray:
+def counted(tracing: Tracing, length: Dim) -> TracedArray:
     """0, 1, 2 … below a length."""
     return tracing.wrap(tracing.node("positions", (), str(length)))
 
@@ -109,7 +109,7 @@ def linspace(
         return np.linspace(start, stop, num, endpoint, retstep, dtype, **options)
     taken = int(endpoint)
     parts = HostScalar(tracing, f"max(({num.text}) - {taken}, 1)", max(num.hint - taken, 1))
-    place: Any = _count(tracing, dims.maximum(length, 0))
+    place: Any = counted(tracing, dims.maximum(length, 0))
     found = place.astype(np.float64) * (delta / parts) + float(start)  # type: ignore[operator]
     if endpoint:
         found = np.where(place == parts, float(stop), found)

@@ -375,6 +375,8 @@ def update(target: TracedMemory, index: Any, value: Any) -> None:
         Unsupported: the memory cannot be written into.
     """
     storage, tracing = target.storage, target.tracing
+    if any(name == "diagonal" for name, _ in target.views):
+        raise ValueError("assignment destination is read-only")
     storage.check_writable()
     if storage.reshaped or any(name not in ("index", "transpose") for name, _ in target.views):
         raise Unsupported("write-into-view", "assignment", "a reshape may be a view of it")

@@ -29,8 +29,8 @@ UNPACKED = 32
 COORDINATES = 6
 #: Methods that NumPy runs between kernels.
 _CALLED = frozenset(
-    "argpartition argsort choose compress cumprod cumsum diagonal nonzero repeat searchsorted "
-    "take trace view byteswap".split()
+    "argpartition argsort choose compress cumprod cumsum nonzero searchsorted view "
+    "byteswap".split()
 )
 
 
@@ -238,6 +238,13 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
         return self.transpose()
 
     @property
+    def mT(self) -> TracedArray:  # noqa: N802 - NumPy's name
+        """The last two axes exchanged."""
+        from fuser.tracing.array_names import matrix_transpose
+
+        return matrix_transpose(self)
+
+    @property
     def real(self) -> TracedArray:
         """The real parts; a real array is its own."""
         return self._component("real") if self.dtype.kind == "c" else self
@@ -271,10 +278,12 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
         return self.transpose(*order)
 
     def reshape(self, *shape: Any, order: str = "C", copy: Any = None) -> TracedArray:
-        """Another shape over the same elements in C order."""
-        if order != "C" or copy:
+        """Another shape over the same elements in C order, or in Fortran's."""
+        if order not in ("C", "F") or copy:
             raise Unsupported("unsupported-argument", "reshape", f"order={order!r}, copy={copy!r}")
         wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
+        if order == "F" and (self.ndim > 1 or len(wanted) > 1):
+            return self.transpose().reshape(tuple(wanted)[::-1]).transpose()
         payload = ", ".join(map(str, self._new_shape(tuple(wanted))))
         seen: TracedArray = self._view("reshape", payload)
         return seen
@@ -344,7 +353,7 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
         copy: bool = True,
     ) -> TracedArray:
         """Converted to another dtype."""
-        if order != "K":
+        if order not in ("K", "C", "F"):
             raise Unsupported("unsupported-argument", "astype", f"order={order!r}")
         wanted = infer.dtype_of(dtype)
         if not np.can_cast(self.dtype, wanted, casting):  # type: ignore[arg-type]
@@ -352,15 +361,27 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
                 f"Cannot cast array data from {self.dtype!r} to {wanted!r} "
                 f"according to the rule {casting!r}"
             )
-        if wanted == self.dtype and not copy:
+        if wanted == self.dtype and not copy and (order == "K" or self.ndim == 0):
             return self
+        if order != "K":
+            if not copy and wanted == self.dtype:  # itself where it lies in this order
+                raise Unsupported("unsupported-argument", "astype", f"order={order!r}")
+            return self._reordered(wanted, order)
         return self.tracing.wrap(self.tracing.own(self.node, wanted, "K"), self.generic)
 
     def copy(self, order: str = "C") -> TracedArray:
         """The same values in memory of their own."""
+        if order == "F":
+            return self._reordered(self.dtype, order)
         if order not in ("C", "K"):
             raise Unsupported("unsupported-argument", "copy", f"order={order!r}")
         return self.tracing.wrap(self.tracing.own(self.node, self.dtype, order), self.generic)
+
+    def _reordered(self, dtype: Any, order: str) -> TracedArray:
+        """A converted copy in C or Fortran order."""
+        from fuser.tracing.array_names import reordered
+
+        return reordered(self, dtype, order)
 
     __copy__ = copy
 
@@ -413,5 +434,5 @@ def _reduction_method(name: str) -> Callable[..., Any]:
 
 
 for _name in ("sum", "prod", "max", "min", "mean", "var", "std", "any", "all", "argmax", "argmin",
-              "dot"):  # fmt: skip
+              "dot", "diagonal", "repeat", "take", "trace"):  # fmt: skip
     setattr(TracedArray, _name, _reduction_method(_name))

@@ -90,6 +90,8 @@ class TracedMemory:
             Unsupported: it is not known what else looks at the memory.
         """
         tracing = self.tracing
+        if any(name == "diagonal" for name, _ in self.views):
+            raise ValueError("assignment destination is read-only")  # so are NumPy's diagonals
         if self.storage.reshaped:
             raise Unsupported("write-into-view", "assignment", "a reshape may be a view of it")
         given = node.shape
