@@ -62,15 +62,16 @@ def is_shared(instruction: Instruction, levels: dict[int, int] | list[int]) -> b
     )
 
 
-def prepare(b: Body, divisor: Value, lanes: int) -> Divisor:
+def prepare(b: Body, divisor: Value, lanes: int, reciprocal: Value | None = None) -> Divisor:
     """What is computed of one divisor before the loop.
 
     Negative divisors are out of range: of 0.0 by them the sign would be wrong.
 
     Args:
         b: where to append; its processor has FMA.
-        divisor: a double, one lane.
+        divisor: a double, one lane, or as many as dividends have: each its own divisor.
         lanes: of the dividends.
+        reciprocal: of the divisor, where it is known.
     """
     bits = b.as_integer(divisor)
     least, most = DIVISORS
@@ -78,7 +79,8 @@ def prepare(b: Body, divisor: Value, lanes: int) -> Divisor:
     good = b.compare("icmp ult", above, b.iconst(bits, most - least))
     nowhere = b.iconst(bits, _LOWEST + _SIGN_BIT)  # all signed differences exceed the span
     lowest = b.splat(b.select(good, b.iconst(bits, _LOWEST), nowhere), lanes)
-    reciprocal = b.op("fdiv", b.fconst(divisor, 1.0), divisor)
+    if reciprocal is None:
+        reciprocal = b.op("fdiv", b.fconst(divisor, 1.0), divisor)
     zero = b.op("sub", lowest, b.iconst(lowest, _LOWEST))
     return Divisor(b.splat(divisor, lanes), b.splat(reciprocal, lanes), lowest, zero)
 

@@ -165,7 +165,9 @@ class Reduction(Frame):
         if instruction.op == "cast":
             source = instruction.operand_dtype
             result = conversion.convert(b, operands[0], source, instruction.dtype)
-        elif self.divisors and is_shared(instruction, self.stages.levels):
+        elif instruction.operands[-1] in self.divisors and is_shared(
+            instruction, self.stages.levels
+        ):
             result = divide(b, operands[0], self.divisors[instruction.operands[1]])
         else:
             result = spell(b, instruction.op, instruction.operand_dtype, operands)

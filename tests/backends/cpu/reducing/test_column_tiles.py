@@ -63,6 +63,28 @@ def test_blocks_of_rows_lose_less_than_numpys_sums(dtype: str) -> None:
     assert ours <= 0.5 * np.square(x.sum(0) - exact).sum()
 
 
+@pytest.mark.parametrize("shape", [(23, 1043), (300, 70), (40_000, 64)], ids=str)
+def test_quotients_by_a_columns_result_are_rounded_once(shape: tuple[int, int]) -> None:
+    """By reciprocals and truly: zeros, subnormal, huge, negative and wrong divisors among them."""
+    x = np.random.default_rng(5).normal(size=shape)
+    x *= 2.0 ** np.random.default_rng(6).integers(-9, 9, size=shape)
+    for column, factor in enumerate((0.0, 1e-310, 1e-200, 1e200, 1e307, np.inf, np.nan)):
+        x[:, column] = np.sign(x[:, column]) * factor
+    x[::3, 7:40:2] = 0.0
+    x[1, 41], x[2, 42], x[2, 43] = 1e-320, np.inf, -np.inf
+
+    def quotients(x: Any) -> Any:
+        return x / x.max(0), np.maximum(x, 0) / x.min(0), x / np.abs(x[0])
+
+    with np.errstate(all="ignore"):
+        expected = quotients(x)
+        found = fuser.fuse(quotients, fallback="error")(x)
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+        signs = ~np.isnan(theirs)
+        np.testing.assert_array_equal(np.signbit(ours[signs]), np.signbit(theirs[signs]))
+
+
 @pytest.mark.parametrize("shape", [(4100, 1025), (1025, 1023), (2100, 257)], ids=str)
 def test_parts_and_tiles_give_the_same_bits_with_one_thread(shape: tuple[int, int]) -> None:
     """Many elements are computed by tiles in parts, whoever computes them."""
