@@ -7,7 +7,6 @@ functions need; everything else is computed where it is used, so it fuses with i
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -29,12 +28,12 @@ from fuser.partitioning.program import Program, Seam, Stage
 from fuser.planning.labels import labels_of
 from fuser.records import changed
 from fuser.specs import KernelSpec
+from fuser.tracing.canonical import lengths_of
 
 Chain = tuple[tuple[str, str], ...]
 
 #: Views that an operand is seen through without a copy; anything else is computed as it is seen.
 _SEEN = ("transpose", "broadcast_to", "reshape")
-_NUMBERED = r"\bn\d+\b"
 
 
 def prepare(
@@ -116,7 +115,7 @@ class _Splitter:
         told: dict[str, int] = {}  # lengths that only calls tell
         for call in self.calls:
             number = externs.read(call[0].payload).number
-            for symbol in _symbols(call, ()):
+            for symbol in lengths_of(call):
                 told.setdefault(symbol, number)
         for parameter in self.values.values():
             for symbol in _plain(parameter):
@@ -124,7 +123,7 @@ class _Splitter:
         for node in self.graph.nodes:
             last = max((found[id(arg)] for arg in node.args), default=-1)
             if node.op.name != "extern":
-                last = max([last, *(told.get(s, -1) for s in _symbols([node], ()))])
+                last = max([last, *(told.get(s, -1) for s in lengths_of([node]))])
             if node.op.name == "extern":
                 last = max(last, externs.read(node.payload).number)
             found[id(node)] = last
@@ -291,7 +290,7 @@ class _Splitter:
         """Scalars, the arrays that a stage reads, and those that bind its lengths."""
         names = {self.names[key] for key in taken}
         bound = {s for name in names for s in _plain(self.values[name])}
-        for symbol in _symbols(inside, taken.values()):
+        for symbol in lengths_of((*taken.values(), *inside)):
             if symbol not in bound:
                 name = next((n for n, p in self.values.items() if symbol in _plain(p)), None)
                 if name is not None:
@@ -309,17 +308,6 @@ class _Splitter:
 def _plain(parameter: Parameter) -> list[str]:
     """The symbols that an array's shape binds."""
     return [str(dim) for dim in parameter.shape if str(dim).isalnum() and dim != 1]
-
-
-def _symbols(inside: Iterable[Node], taken: Iterable[Node]) -> list[str]:
-    """The lengths that nodes are spelled with, each once."""
-    found: dict[str, None] = {}
-    for node in (*taken, *inside):
-        for dim in node.shape:
-            found.update(dict.fromkeys(dims.symbols(dim)))
-        if node.op.name not in ("input", "extern"):
-            found.update(dict.fromkeys(re.findall(_NUMBERED, node.payload)))
-    return list(found)
 
 
 def _walk_to(

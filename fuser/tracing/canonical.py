@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from fuser.graph import (
     make_input,
     make_scalar,
     rebuild,
+    walk,
 )
 from fuser.graph import intern as intern_node
 from fuser.partitioning import externs
@@ -145,7 +148,46 @@ def whole_graph(trace: Trace) -> Graph:
             node = make("update", old, node, payload=region)
         written[parameter] = node
     outputs += list(written.values())
-    return graph.with_outputs(outputs)
+    return graph.with_outputs(_told(graph, outputs))
+
+
+def _told(graph: Graph, outputs: Sequence[Node]) -> list[Node]:
+    """Outputs that need the calls which tell their lengths, where nothing else needs those.
+
+    Such an output is written over all of a value of the call, of which no kernel computes a thing.
+    """
+    known = {s for p in graph.parameters for dim in p.shape for s in dims.symbols(dim)}
+    tellers: dict[str, Node] = {}
+    for node in graph.nodes:
+        if node.op.name == "extern" and node.dtype.kind in "biuf":
+            for symbol in (s for dim in node.shape for s in dims.symbols(dim)):
+                tellers.setdefault(symbol, node)
+    found = list(outputs)
+    for place, output in enumerate(outputs):
+        needed = walk([output]) if output.dtype.kind in "biuf" else ()
+        told = set(lengths_of([node for node in needed if node.op.name == "extern"]))
+        for symbol in lengths_of(needed):
+            if symbol not in known | told and symbol in tellers:
+                call = tellers[symbol]
+                axes = ", ".join(map(str, range(len(call.shape))))
+                old = make("sum", make("cast", call, payload="int64"), payload=axes)
+                old = make("cast", old, payload=output.dtype.name)
+                old = make("broadcast_to", old, payload=", ".join(map(str, output.shape)))
+                whole = regions.spell([(0, dim, 1) for dim in output.shape])
+                found[place] = make("update", old, found[place], payload=whole)
+                told.update(lengths_of([call]))
+    return found
+
+
+def lengths_of(nodes: Iterable[Node]) -> list[str]:
+    """The lengths that nodes are spelled with, each once."""
+    found: dict[str, None] = {}
+    for node in nodes:
+        for dim in node.shape:
+            found.update(dict.fromkeys(dims.symbols(dim)))
+        if node.op.name not in ("input", "extern"):
+            found.update(dict.fromkeys(re.findall(r"\bn\d+\b", node.payload)))
+    return list(found)
 
 
 def _interleave(tracing: Tracing) -> list[int]:

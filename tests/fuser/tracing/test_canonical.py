@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import pytest
 
 import fuser
 
@@ -29,3 +30,42 @@ def test_a_whole_graph_has_what_is_written() -> None:
 
     graph = fuser.trace(function, np.ones(4))
     assert [len(node.shape) for node in graph.outputs] == [0, 1]
+
+
+def _overwritten(x: Any) -> Any:
+    """A constant over the whole result of a call."""
+    r = np.sort(x, axis=-1)
+    r[...] = 1.0
+    return r
+
+
+def _length(x: Any) -> Any:
+    """Nothing of the call's result but its length."""
+    r = np.unique(x)
+    return np.zeros((r.shape[0], 2)) + 1, r.shape[0]
+
+
+def _index(x: Any) -> Any:
+    """In integers."""
+    i = np.argsort(x)
+    i[:] = 3
+    return i * 2
+
+
+@pytest.mark.filterwarnings("ignore::fuser.FallbackWarning")
+@pytest.mark.parametrize("function", [_overwritten, _length, _index])
+@pytest.mark.parametrize("mode", ["fused", "unfused", "fallback"])
+@pytest.mark.parametrize("shape", [(5,), (0,)])
+def test_lengths_that_only_a_call_tells(function: Any, mode: str, shape: tuple[int, ...]) -> None:
+    """The call runs, though nothing else of its result is needed; outputs stay the same ones."""
+    x = np.arange(np.prod(shape, dtype=int)) % 3.0
+    wanted = function(x.copy())
+    graph = fuser.trace(function, x)
+    key = fuser.register_fusion(fuser.parse(str(graph)))
+    assert fuser.generate_code(graph, backend="gpu")
+    for _ in range(2):
+        found = fuser.run_fusion(key, [x], mode)
+        expected = wanted if isinstance(wanted, tuple) else (wanted,)
+        for one, two in zip(found, expected, strict=True):
+            assert one.dtype == np.asarray(two).dtype
+            assert np.array_equal(one, two)
