@@ -173,7 +173,7 @@ def _told(graph: Graph, outputs: Sequence[Node]) -> list[Node]:
                 old = make("sum", make("cast", call, payload="int64"), payload=axes)
                 old = make("cast", old, payload=output.dtype.name)
                 old = make("broadcast_to", old, payload=", ".join(map(str, output.shape)))
-                whole = regions.spell([(0, dim, 1) for dim in output.shape])
+                whole = regions.spell(tuple((0, dim, 1) for dim in output.shape))
                 found[place] = make("update", old, found[place], payload=whole)
                 told.update(lengths_of([call]))
     return found
