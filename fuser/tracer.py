@@ -122,17 +122,17 @@ class Tracing(Lengths):
             self.guard_value(f"({length}) >= {reach}", True)
             self.reaches[str(length)] = reach
 
-    def note_read(self, argument: int | None) -> None:
-        """Note which arguments must not share memory: this one is read after others' writes."""
-        if argument is not None:
-            for other in self.written:
+    def note_read(self, arguments: Sequence[int]) -> None:
+        """Note which arguments must not share memory: these are read after others' writes."""
+        for other in self.written:
+            for argument in arguments:
                 if other != argument:
                     self.hazards[other, argument] = None
 
     def note_write(self, argument: int | None) -> None:
         """Note a write into an argument."""
-        self.note_read(argument)
         if argument is not None:
+            self.note_read((argument,))
             self.written[argument] = None
 
     def capture(self, array: Any) -> TracedArray:

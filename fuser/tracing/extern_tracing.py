@@ -297,6 +297,8 @@ def _link(storage: Storage, operands: Sequence[Any], text: str) -> None:
             if array.storage.written and array.storage.argument is not None:
                 raise Unsupported("write-into-view", text.partition("(")[0], "a view of a write")
             array.storage.shared = True
+            looks_at = (*storage.looks_at, *array.storage.looks_at)
+            storage.looks_at = tuple(dict.fromkeys(looks_at))
 
 
 def _write_out(tracing: Tracing, name: str, results: Sequence[Any], out: Any) -> Any:

@@ -22,12 +22,16 @@ if TYPE_CHECKING:
 class Storage:
     """Memory as the function sees it: arrays and views that share it see each other's writes."""
 
-    __slots__ = ("argument", "node", "reach", "reshaped", "shared", "written")
+    __slots__ = ("argument", "looks_at", "node", "reach", "reshaped", "shared", "written")
 
     def __init__(self, node: Node, argument: int | None = None) -> None:
-        """Start with the value `node`; `argument`: the parameter whose memory this is."""
+        """Start with the value `node`; `argument`: the parameter whose memory this is.
+
+        `looks_at`: parameters whose memory this may be a view of, by NumPy.
+        """
         self.node = node
         self.argument = argument
+        self.looks_at: tuple[int, ...] = () if argument is None else (argument,)
         self.reshaped = False
         self.shared = False
         self.written = False
@@ -72,7 +76,7 @@ class TracedMemory:
     @property
     def node(self) -> Node:
         """The value now."""
-        self.tracing.note_read(self.storage.argument)
+        self.tracing.note_read(self.storage.looks_at)
         node = self.storage.node
         for name, payload in self.views:
             node = self.tracing.node(name, [node], payload)

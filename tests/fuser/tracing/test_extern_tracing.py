@@ -192,3 +192,37 @@ def test_a_call_that_is_written_twice_runs_once() -> None:
     results = fused(x, w)
     assert fuser.stats()["seams"] == before + 1
     assert not any(np.shares_memory(results[i], results[j]) for i, j in ((0, 1), (0, 2), (1, 2)))
+
+
+VIEWS = {
+    "view": lambda a: a.view(),
+    "sliding": lambda a: np.lib.stride_tricks.sliding_window_view(a, 3),
+    "array_split": lambda a: np.array_split(a, 5)[1],
+    "view of a view": lambda a: np.lib.stride_tricks.sliding_window_view(a.view(), 3),
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("kind", ["same", "overlapping", "apart"])
+def test_views_by_numpy_see_later_writes(view: str, kind: str) -> None:
+    """Into an argument that may share memory with the one which they are views of."""
+    see = VIEWS[view]
+
+    def read_later(a: Any, b: Any) -> Any:
+        seen = see(b)
+        a[...] = a * 2 + 1
+        return seen * 3
+
+    def read_by_a_call(a: Any, b: Any) -> Any:
+        seen = see(b)
+        a[1:5] = 7.0
+        return np.sort(seen) - 1, b
+
+    memory = np.linspace(-2, 3, 24)
+    args = {
+        "same": (memory[:12], memory[:12]),
+        "overlapping": (memory[:12], memory[4:16]),
+        "apart": (memory[:12], memory[12:]),
+    }[kind]
+    for function in (read_later, read_by_a_call):
+        assert_same(function, *args, fallback="allow")
