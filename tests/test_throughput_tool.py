@@ -114,6 +114,38 @@ def test_rows_in_c_give_the_workloads_results(monkeypatch: pytest.MonkeyPatch) -
             np.testing.assert_allclose(ours, right, rtol=1e-9, atol=1e-12, err_msg=name)
 
 
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+def test_views_in_c_give_the_workloads_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Transposed and strided operands: every tile, at once or packed, sides of any remainder."""
+    monkeypatch.syspath_prepend(str(TOOL.parent))
+    c, views = import_module("throughput_c"), import_module("throughput_c_views")
+    for name, dtype in (("transposed", "float32"), ("transposed", "float64"), ("strided", "int64")):
+        function, call = resolve(name).function, None
+        for side in (64, 83, 150):
+            shape = (2 * side * side,) if name == "strided" else (side, side)
+            given = [np.arange(side * side * 2, dtype=dtype)[: np.prod(shape)] for _ in range(2)]
+            given = [each[::2] if name == "strided" else each.reshape(shape) for each in given]
+            call = call or c.CRunner().prepare(function, given)
+            bound = call.bind(given)
+            for form in views.forms_of(given[0].ndim):
+                call.keep[1][...] = 77
+                call(*bound[:2], *map(c.ctypes.c_int64, form), *bound[6:])
+                np.testing.assert_array_equal(call.keep[1], function(*given), str((name, form)))
+    with pytest.raises(c.NotExpressibleError, match="strides of another kind"):
+        call.bind([each[::3] for each in given])
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+def test_the_ceiling_goes_over_as_much_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copy, triad and read each touch the bytes that a call touches, whatever their arrays."""
+    monkeypatch.syspath_prepend(str(TOOL.parent))
+    passes = import_module("throughput_c").Memory().passes(1 << 20)
+    assert set(passes) == {"copy", "triad", "read"}
+    for call, moved in passes.values():
+        call()
+        assert (1 << 20) - 192 <= moved <= 1 << 20
+
+
 def test_loops_for_numba_give_the_workloads_results(monkeypatch: pytest.MonkeyPatch) -> None:
     """As plain Python, on few elements, with what is left over of eight; sets name workloads."""
     monkeypatch.syspath_prepend(str(TOOL.parent))

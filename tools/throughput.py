@@ -192,7 +192,8 @@ class Run:
             taking = self._leaders(taking, rows, cell)
         shared.cleanup()
         self._forget_first(taking, rows)
-        rows[MEMORY] = self.memory.ask("passes", array_bytes=cell.itemsize * cell.elements)
+        touched = _touched_bytes(rows[OURS]) or cell.itemsize * cell.elements
+        rows[MEMORY] = self.memory.ask("passes", touched_bytes=touched)
         self.memory.settle()
         if "calls" in rows[MEMORY]:
             rows[MEMORY]["seconds"] = {}
@@ -283,6 +284,11 @@ class Run:
         temporary = self.path.with_suffix(".tmp")
         temporary.write_text(json.dumps(self.record), encoding="utf-8")
         temporary.replace(self.path)
+
+
+def _touched_bytes(row: dict[str, Any]) -> int:
+    """Memory that a call reads and writes: the ceiling's arrays hold as much, as warm as these."""
+    return int(row.get("input_bytes", 0)) + int(row.get("output_bytes", 0))
 
 
 def _add(row: dict[str, Any], sample: dict[str, Any]) -> None:

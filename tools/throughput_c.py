@@ -3,13 +3,15 @@
 The formula is spelled from the traced graph and compiled with `-O3 -march=native
 -ffp-contract=off -fno-math-errno -fno-trapping-math -fopenmp`; mathematical functions are those of
 glibc's vector library, whose errors are at most 4 ulp, where ours are at most 2 or 3: the looser
-bound is the cheaper one, so a share of this ceiling is rather too low than too high. Formulas with
-views have no C form here; those that reduce rows are written by hand in `throughput_c_rows`.
+bound is the cheaper one, so a share of this ceiling is rather too low than too high. Formulas whose
+operands are transposed or have a stride are put together in `throughput_c_views`; those that reduce
+rows are written by hand in `throughput_c_rows`.
 """
 
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import subprocess
 import tempfile
@@ -19,6 +21,7 @@ from typing import Any
 
 import numpy as np
 from throughput_c_rows import BODIES, row_outputs, row_text
+from throughput_c_views import WAYS, Operand, element_step, forms_of, matrix_text, vector_text
 
 import fuser
 from fuser.graph import Graph, Node, constant_value
@@ -44,7 +47,8 @@ VECTOR_MATH = {
     "exp": "exp", "log": "log", "sin": "sin", "cos": "cos", "tan": "tan", "tanh": "tanh",
     "sinh": "sinh", "power": "pow", "arctan2": "atan2", "arcsin": "asin",
 }  # fmt: skip
-HEAD = "#include <stdint.h>\n#include <math.h>\n#include <immintrin.h>\n" + "".join(
+INCLUDED = ("stdint", "string", "math", "immintrin")
+HEAD = "".join(f"#include <{name}.h>\n" for name in INCLUDED) + "".join(
     f'__attribute__((simd("notinbranch"))) {kind} {name}{suffix}({kind}'
     f"{', ' + kind if name in ('pow', 'atan2') else ''});\n"
     for name in VECTOR_MATH.values()
@@ -129,6 +133,13 @@ def spelled(node: Node, names: dict[int, str]) -> str:
     return forms[op]()
 
 
+def constant_text(node: Node) -> str:
+    """A constant's exact value in C."""
+    value = constant_value(node)
+    text = float(value).hex() if node.dtype.kind == "f" else str(int(value))
+    return f"({TYPES[node.dtype.name]}){text}"
+
+
 def _is_power_of_two(node: Node) -> bool:
     """Whether it is a constant by which the short form of a float's remainder is right."""
     known = node.op.name == "constant" and node.dtype.kind == "f"
@@ -156,9 +167,7 @@ def function_text(graph: Graph) -> str:
             index = "j" if len(parameter.shape) < widest else "i * m + j"
             lines.append(f"const {kind} {name} = p{number}[{index}];")
         elif node.op.name == "constant":
-            value = constant_value(node)
-            text = float(value).hex() if node.dtype.kind == "f" else str(int(value))
-            lines.append(f"const {kind} {name} = ({kind}){text};")
+            lines.append(f"const {kind} {name} = {constant_text(node)};")
         else:
             lines.append(f"const {kind} {name} = {spelled(node, names)};")
     for number, node in enumerate(graph.outputs):
@@ -188,6 +197,15 @@ def use_threads(array_bytes: int) -> None:
     library.omp_set_num_threads(PROCESSORS if array_bytes >= PARALLEL_BYTES else 1)
 
 
+def aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """An array of zeros that begins with a cache line, as results of the fuser do."""
+    size = math.prod(shape) * dtype.itemsize
+    room = np.zeros(size + 64, np.uint8)
+    start = -room.ctypes.data % 64
+    room[start : start + size] = 0  # its pages are there from now on
+    return room[start : start + size].view(dtype).reshape(shape)
+
+
 class CFunction:
     """A compiled formula; `bind` makes what it is called with."""
 
@@ -203,7 +221,7 @@ class CFunction:
             raise NotExpressibleError("strided arguments")
         largest = max(arrays, key=lambda each: each.size)
         rows, columns = (1, largest.size) if largest.ndim == 1 else largest.shape
-        outputs = [np.zeros(largest.shape, node.dtype) for node in self.graph.outputs]
+        outputs = [aligned(largest.shape, node.dtype) for node in self.graph.outputs]
         use_threads(largest.nbytes)
         given: list[Any] = [ctypes.c_int64(rows), ctypes.c_int64(columns)]
         for argument, parameter in zip(arguments, self.graph.parameters, strict=True):
@@ -221,6 +239,70 @@ class CFunction:
         """Run; the results are in arrays that were there before."""
         self.run(*given)
         return tuple(self.keep[1]) if len(self.keep[1]) > 1 else self.keep[1][0]
+
+
+class CViews:
+    """A compiled formula of one result whose operands are transposed or have a stride."""
+
+    def __init__(self, graph: Graph, arguments: Any) -> None:
+        """Compile for the strides of these arguments.
+
+        Raises:
+            NotExpressibleError: other views than these, or Python numbers.
+        """
+        self.steps = [element_step(each) for each in arguments]
+        if 0 in self.steps or len(graph.outputs) != 1:
+            raise NotExpressibleError("no C form of these views")
+        (self.output,) = graph.outputs
+        places = {each.name: place for place, each in enumerate(graph.parameters)}
+        names = {id(node): f"v{number}" for number, node in enumerate(graph.nodes)}
+        read = [arg for node in graph.nodes if node.op.name != "transpose" for arg in node.args]
+        lines: list[str] = []
+        self.operands: list[Operand] = []
+        for node in graph.nodes:
+            kind, name = TYPES[node.dtype.name], names[id(node)]
+            source = node.args[0] if node.op.name == "transpose" else node
+            if source.op.name != "input":
+                value = constant_text(node) if not node.args else spelled(node, names)
+                lines.append(f"const {kind} {name} = {value};")
+            elif any(node is each for each in read):
+                place = places[source.payload]
+                step = 1 if len(node.shape) == 2 else self.steps[place]
+                self.operands.append(Operand(f"p{name}", kind, place, step, source is not node))
+                lines.append(f"const {kind} {name} = p{name}[j * {step}];")
+        lines.append(f"t[j] = {names[id(self.output)]};")
+        text = matrix_text if len(self.output.shape) == 2 else vector_text
+        result = TYPES[self.output.dtype.name]
+        self.run = compiled(HEAD + WAYS + text(" ".join(lines), self.operands, result)).run
+
+    def bind(self, arguments: Any) -> tuple[Any, ...]:
+        """Addresses, and the form that is fastest on these arrays.
+
+        Raises:
+            NotExpressibleError: strides other than those that this was compiled for.
+        """
+        flat = [each for each in arguments if each.ndim == 1 or each.flags.c_contiguous]
+        if len(flat) < len(arguments) or [element_step(each) for each in arguments] != self.steps:
+            raise NotExpressibleError("strides of another kind")
+        shape = arguments[self.operands[0].place].shape
+        if self.operands[0].turned:
+            shape = shape[::-1]
+        result = aligned(shape, self.output.dtype)
+        use_threads(result.nbytes)
+        lengths = shape if len(shape) == 2 else (1, *shape)
+        addresses = [arguments[each.place].ctypes.data for each in self.operands]
+        addresses.append(result.ctypes.data)
+        self.keep = (arguments, result)
+        ways = [
+            (*map(ctypes.c_int64, (*lengths, *form)), *map(ctypes.c_void_p, addresses))
+            for form in forms_of(len(shape))
+        ]
+        return min(ways, key=lambda given: _seconds(lambda: self.run(*given)))
+
+    def __call__(self, *given: Any) -> Any:
+        """Run; the result is in an array that was there before."""
+        self.run(*given)
+        return self.keep[1]
 
 
 class CRows:
@@ -250,7 +332,7 @@ class CRows:
 class CRunner:
     """Formulas in C."""
 
-    def prepare(self, function: Callable[..., Any], arguments: Any) -> CFunction | CRows:
+    def prepare(self, function: Callable[..., Any], arguments: Any) -> CFunction | CViews | CRows:
         """Trace and compile; formulas of rows are written by hand.
 
         Raises:
@@ -262,6 +344,9 @@ class CRunner:
             graph = fuser.trace(function, *arguments)
         except fuser.FuserError as error:
             raise NotExpressibleError(str(error).splitlines()[0]) from error
+        gaps = any(element_step(each) not in (0, 1) for each in arguments)
+        if gaps or any(node.op.name == "transpose" for node in graph.nodes):
+            return CViews(graph, arguments)
         return CFunction(graph)
 
     def accept(self, arguments: Any) -> Any:
@@ -276,15 +361,15 @@ class Memory:
         """Compile."""
         self.library = compiled(HEAD + MEMORY)
 
-    def passes(self, array_bytes: int) -> dict[str, tuple[Callable[[], Any], int]]:
-        """Calls over arrays of this size, with the bytes that each moves."""
-        use_threads(array_bytes)
-        size = max(64, array_bytes // 64 * 64)
-        room = [np.ones(size + 64, np.uint8) for _ in range(3)]
-        places = [each.ctypes.data + -each.ctypes.data % 64 for each in room]
-        given = (*map(ctypes.c_void_p, places), ctypes.c_int64(size))
+    def passes(self, touched_bytes: int) -> dict[str, tuple[Callable[[], Any], int]]:
+        """Calls that each go over about so much memory, with the bytes that each moves."""
         found = {}
+        use_threads(touched_bytes // 2)
         for name, arrays in PASSES.items():
+            size = max(64, touched_bytes // arrays // 64 * 64)
+            room = [np.ones(size + 64, np.uint8) for _ in range(arrays)]
+            places = [each.ctypes.data + -each.ctypes.data % 64 for each in room]
+            given = (*map(ctypes.c_void_p, (places * 3)[:3]), ctypes.c_int64(size))
             ways = [Pass(getattr(self.library, name), (*given, past), room) for past in (0, 1)]
             found[name.strip("_")] = (min(ways, key=_seconds), arrays * size)
         return found

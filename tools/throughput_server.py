@@ -159,11 +159,11 @@ class Server:
             seconds = min(seconds, timed_calls(call, given, 3)[0] / 3)
         return max(1, int(LEAST_SAMPLE_S / seconds))
 
-    def passes(self, array_bytes: int) -> dict[str, Any]:
-        """Get ready to read and write memory in arrays of this size; only `memory` can."""
+    def passes(self, touched_bytes: int) -> dict[str, Any]:
+        """Get ready to go over so much memory in each way; only `memory` can."""
         self.drop()
         moved = {}
-        for form, (call, moved_bytes) in self.runner.passes(array_bytes).items():
+        for form, (call, moved_bytes) in self.runner.passes(touched_bytes).items():
             self.forms[form] = (call, ())
             moved[form] = moved_bytes
         return {"bytes": moved, "calls": {form: self._calls(form, 0.0) for form in moved}}
