@@ -104,7 +104,7 @@ REASONS: dict[str, tuple[str, str]] = {
     ),
     "side-effect": (
         "the function changes something beside its arrays, which a fused call would not",
-        "Return what it changes, or change it outside of the fused function.",
+        "Return it, or assign arrays and numbers to plain attributes of an argument (self.m = …).",
     ),
     "value-guards": (
         "too many different values of arguments that decide structure",
@@ -175,7 +175,14 @@ class FusionError(FuserError, RuntimeError):
 
 
 class Unsupported(FuserError):  # noqa: N818 - it is a signal between components, not a fault
-    """Raised inside while tracing or emitting: becomes a fallback with its reason."""
+    """Raised inside while tracing or emitting: becomes a fallback with its reason.
+
+    Attributes:
+        attributes: objects and names of attributes, where a function assigned these and changed
+            nothing else.
+    """
+
+    attributes: tuple[tuple[object, str], ...] = ()
 
     def __init__(self, code: str, operation: str, found: str, where: str | None = None) -> None:
         """Build the reason; `where` defaults to the user's line on the stack."""

@@ -190,6 +190,7 @@ def explain_call(function: FusedFunction, args: Any, kwargs: Any) -> Explanation
     """Explain one call; nothing is run, but missing specialisations are traced."""
     found = Explanation(function._name, function.mode)
     kwargs = {k: v for k, v in kwargs.items() if k != "out" or not function._takes_out}
+    function, args, kwargs = function.seen_as(args, kwargs)
     structure, leaves = trees.flatten((args, kwargs))
     try:
         call = function._find_call(structure, leaves)
@@ -318,6 +319,7 @@ def kernels_of_call(function: FusedFunction, args: Any, kwargs: Any) -> list[Ker
     Raises:
         FusionError: the call cannot be fused.
     """
+    function, args, kwargs = function.seen_as(args, kwargs)
     structure, leaves = trees.flatten((args, kwargs))
     try:
         call = function._find_call(structure, leaves)

@@ -73,6 +73,8 @@ def changed_argument(
 
 def _positions(function: Callable[..., Any], count: int) -> list[str]:
     """Names of positional arguments."""
+    if (told := getattr(function, "__argument_names__", None)) is not None:
+        return list(told[:count])
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     known = () if code is None else code.co_varnames[: code.co_argcount]
     known = known[inspect.ismethod(function) :][:count]

@@ -14,8 +14,23 @@ import numpy as np
 from fuser import counters, executor, fallback, forks, timeline
 from fuser.backend import adopted_leaves, chosen, get_backend
 from fuser.calling import native_call, trees
+from fuser.calling.attributes import (
+    Frame,
+    Frames,
+    Hidden,
+    MoreAttributesError,
+    NotTracedError,
+    suspected,
+)
 from fuser.calling.call_keys import parameter_names, signature
-from fuser.calling.outputs import check_hazards, check_target, given_buffers, result_of, targets_of
+from fuser.calling.outputs import (
+    check_hazards,
+    check_target,
+    copied_into,
+    given_buffers,
+    result_of,
+    targets_of,
+)
 from fuser.calling.ready import MISSED, READY_LIMIT, Writes, exact_key, make_ready, make_ready_out
 from fuser.calling.specialisation import Call, Specialisation, specialise
 from fuser.errors import ArgumentError, Reason, ShapeError, Unsupported
@@ -103,6 +118,8 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         self._latest: Any = None
         self._latest_out: Any = None
         self._takes_out = "out" not in parameter_names(function)
+        self._frames = Frames()
+        self._hidden: Hidden | None = None
         _all_functions.add(self)
 
     def __repr__(self) -> str:
@@ -149,6 +166,8 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
             result = self._latest_out.run(args, kwargs["out"])
             if result is not MISSED:
                 return result
+        if self._frames and not kwargs and (frame := self._frames.latest(args)) is not None:
+            return self._run_frame(*frame, args, kwargs, None)
         names = tuple(kwargs)
         out = kwargs.pop("out", None) if self._takes_out and "out" in kwargs else None
         structure, leaves = trees.flatten((args, kwargs))
@@ -156,6 +175,8 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
             return self.__wrapped__(*args, **kwargs)
         if (taken := adopted_leaves(leaves)) is not leaves:
             (args, kwargs), leaves = trees.unflatten(structure, taken), taken
+        if self._frames and (frame := self._frames.find(self, structure, leaves)) is not None:
+            return self._run_frame(*frame, args, kwargs, out)
         try:
             with chosen(self.backend):
                 call, result = self._find_and_run(structure, leaves, out)
@@ -165,6 +186,8 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
                     self._get_ready(call, args, names, out)
             return result
         except (CannotRun, Unsupported) as error:
+            if (frame := self._frame_for(error, structure, leaves)) is not None:
+                return self._run_frame(*frame, args, kwargs, out)
             if not names and type(error) is CannotRun and error.lasting:
                 self._note(args, None, error.reason)
             return self._fall_back(error.reason, args, kwargs, out)
@@ -172,6 +195,65 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
             if not names:
                 self._note(args, error, None)
             raise
+
+    def _frame_for(
+        self, error: Exception, structure: Any, leaves: Sequence[Any]
+    ) -> tuple[Frame, list[Any]] | None:
+        """What is run instead, where a function cannot be fused because it assigns attributes.
+
+        Raises:
+            MoreAttributesError: this is what is run instead, and it assigns further attributes.
+        """
+        attributes = getattr(error, "attributes", ())
+        if self._hidden is not None:
+            if attributes:
+                raise MoreAttributesError(attributes)
+            return None
+        if not attributes and isinstance(error, Unsupported):
+            attributes = suspected(self, leaves, error.reason)
+        if not attributes:
+            return None
+        if not self._frames.note(self, leaves, attributes):
+            return None
+        return self._frames.find(self, structure, leaves)
+
+    def seen_as(self, args: tuple[Any, ...], kwargs: Any) -> tuple[FusedFunction, Any, Any]:
+        """The function and arguments that a call is run by: see `attributes.Frame`."""
+        structure, leaves = trees.flatten((args, kwargs))
+        frame = self._frames.find(self, structure, leaves) if self._frames else None
+        method = type(self.__wrapped__) is MethodType
+        if frame is None and (method or not all(map(_is_plain_leaf, leaves))):
+            try:
+                self._find_call(structure, leaves)
+            except (CannotRun, Unsupported) as error:
+                frame = self._frame_for(error, structure, leaves)
+        return (self, args, kwargs) if frame is None else (frame[0].fused, tuple(frame[1]), {})
+
+    def _run_frame(
+        self, frame: Frame, values: list[Any], args: tuple[Any, ...], kwargs: Any, out: Any
+    ) -> Any:
+        """Run the function of attributes' values, and assign what it gave for them.
+
+        An exception is the plain function's, whose assignments before it remain.
+        """
+        try:
+            result, assigned = frame.fused(*values)
+        except MoreAttributesError as error:
+            structure, leaves = trees.flatten((args, kwargs))
+            if self._frames.note(self, leaves, error.attributes):
+                again = self._frames.find(self, structure, leaves)
+                if again is not None:
+                    return self._run_frame(*again, args, kwargs, out)
+            return self._run_plain(args, kwargs, out)
+        except (NotTracedError, ShapeError, OverflowError):
+            return self._run_plain(args, kwargs, out)
+        frame.assign(assigned)
+        return result if out is None else copied_into(out, result)
+
+    def _run_plain(self, args: tuple[Any, ...], kwargs: Any, out: Any) -> Any:
+        """Run the function itself."""
+        result = self.__wrapped__(*args, **kwargs)
+        return result if out is None else copied_into(out, result)
 
     #: Where native entries send what they do not know.
     _slow_call = __call__
@@ -298,7 +380,10 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         objects = [leaf for leaf in leaves if not isinstance(leaf, (np.ndarray, np.generic))]
         entry.errors.raise_known(leaves)
         try:
-            names, met = captures.look_around(self.__wrapped__, objects)
+            hidden, handed_in = self._hidden, frozenset[tuple[int, str]]()
+            if hidden is not None:
+                objects, handed_in = [*objects, *hidden.things], hidden.handed_in
+            names, met = captures.look_around(self.__wrapped__, objects, handed_in)
         except Unsupported as error:
             entry.refused, entry.refused_names = error.reason, []
             raise
@@ -307,7 +392,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
             if guarded >= VALUE_LIMIT:
                 raise Unsupported("value-guards", self._name, f"{guarded} values so far", "")
             with phase("trace", self._name), alone():
-                around = Surroundings(names, met)
+                around = Surroundings(names, met, handed_in)
                 trace, constants = trace_purely(
                     self.__wrapped__, structure, leaves, self._name, around
                 )
@@ -425,7 +510,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
 
     def _fall_back(self, reason: Reason, args: Any, kwargs: Any, out: Any) -> Any:
         """Run the plain function and say why."""
-        plain = reason.code == "not-traceable"
+        plain = reason.code == "not-traceable" and self._hidden is None
         if plain:  # the function's own error, of wrong arguments for instance, comes first
             result = self.__wrapped__(*args, **kwargs)
         if reason.code != "runtime-check" and reason not in self.fallbacks:
@@ -434,16 +519,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
             fallback.record(reason, self.fallback if reason.code != "runtime-check" else "allow")
         if not plain:
             result = self.__wrapped__(*args, **kwargs)
-        if out is None:
-            return result
-        _, found = trees.flatten(result)
-        wanted = out if isinstance(out, tuple) else (out,)
-        if len(found) != len(wanted):
-            raise ArgumentError(f"out has {len(wanted)} arrays, the function gives {len(found)}")
-        for target, value in zip(wanted, found, strict=True):
-            check_target(target, np.shape(value), np.result_type(value))
-            np.copyto(target, value, casting="same_kind")
-        return out
+        return result if out is None else copied_into(out, result)
 
     # -- looking inside ---------------------------------------------------------------------
 
@@ -480,6 +556,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         self._signatures = {}
         self._ready, self._latest, self._latest_out = {}, None, None
         self._keep = []
+        self._frames = Frames()
         if self._native is not None:
             self._native.detach()
 
@@ -488,6 +565,11 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
 _NATIVE = native_call.enable_vectorcall(FusedFunction)
 
 _all_functions: weakref.WeakSet[FusedFunction] = weakref.WeakSet()
+
+
+def _is_plain_leaf(leaf: Any) -> bool:
+    """Whether an argument is an array or a number."""
+    return type(leaf) in (np.ndarray, float, int, bool) or isinstance(leaf, np.generic)
 
 
 def _lookup(module: str, name: str) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fuser import dims, executor, views
+from fuser.calling import trees
 from fuser.calling.specialisation import Call
 from fuser.errors import ArgumentError, Unsupported
 from fuser.fallback import module_of
@@ -26,6 +27,23 @@ def check_hazards(call: Call) -> None:
         first, then = (call.arrays[trace.graph.parameters[place].name] for place in pair)
         if first is then or np.may_share_memory(first, then):
             raise Unsupported("write-into-view", "assignment", "arguments that share memory", "")
+
+
+def copied_into(out: Any, result: Any) -> Any:
+    """The arrays of `out=`, after what the plain function gave has been copied into them.
+
+    Raises:
+        ArgumentError: a wrong number of arrays.
+        ShapeError: an array of another shape than its result.
+    """
+    _, found = trees.flatten(result)
+    wanted = out if isinstance(out, tuple) else (out,)
+    if len(found) != len(wanted):
+        raise ArgumentError(f"out has {len(wanted)} arrays, the function gives {len(found)}")
+    for target, value in zip(wanted, found, strict=True):
+        check_target(target, np.shape(value), np.result_type(value))
+        np.copyto(target, value, casting="same_kind")
+    return out
 
 
 def targets_of(trace: Trace, out: Any, sizes: Mapping[str, int]) -> dict[int, Any]:

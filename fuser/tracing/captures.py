@@ -144,10 +144,19 @@ def find_guards(function: Callable[..., Any], objects: Iterable[Any] = ()) -> li
 
 
 def look_around(
-    function: Callable[..., Any], objects: Iterable[Any] = ()
+    function: Callable[..., Any],
+    objects: Iterable[Any] = (),
+    without: Iterable[tuple[int, str]] = (),
 ) -> tuple[list[NameGuard], list[Any]]:
-    """What `find_guards` finds, and the objects that were met."""
+    """What `find_guards` finds, and the objects that were met.
+
+    Args:
+        function: see there.
+        objects: see there.
+        without: names that need no guard, by the identity of their namespace.
+    """
     collector = _Collector()
+    collector._guarded.update(without)
     collector.contents(function)
     for thing in objects:
         collector.contents(thing)
@@ -179,7 +188,8 @@ class _Collector:
             self.contents(thing.__self__)
             return
         if isinstance(thing, property):
-            self.callable(thing.fget)
+            for part in (thing.fget, thing.fset, thing.fdel):
+                self.callable(part)
             return
         if not isinstance(thing, FunctionType):  # classmethod and staticmethod among others
             wrapped = _attribute(thing, "__wrapped__")
@@ -372,6 +382,25 @@ def _names(code: CodeType) -> set[str]:
             found.add(constant)  # getattr(thing, "name")
         if isinstance(constant, CodeType):
             found |= _names(constant)
+    return found
+
+
+def names_in(function: Callable[..., Any]) -> set[str]:
+    """Names that a function's own code looks up."""
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    return set() if code is None else _names(code)
+
+
+def stored_attributes(function: Callable[..., Any]) -> set[str]:
+    """Names of attributes that a function's own code assigns."""
+    found: set[str] = set()
+    waiting = [getattr(getattr(function, "__func__", function), "__code__", None)]
+    while waiting:
+        code = waiting.pop()
+        if code is not None:
+            steps = dis.get_instructions(code)
+            found |= {step.argval for step in steps if step.opname == "STORE_ATTR"}
+            waiting += [part for part in code.co_consts if isinstance(part, CodeType)]
     return found
 
 

@@ -6,7 +6,7 @@ hold stand-ins from then on, and a fused call would not store it again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from types import CellType, MappingProxyType, ModuleType
 from typing import Any
@@ -40,13 +40,23 @@ def alone() -> Iterator[None]:
 class Surroundings:
     """Namespaces, closures and containers that a function may reach, as they are now."""
 
-    def __init__(self, guards: Iterable[NameGuard], objects: Iterable[Any]) -> None:
+    def __init__(
+        self,
+        guards: Iterable[NameGuard],
+        objects: Iterable[Any],
+        allowed: Collection[tuple[int, str]] = (),
+    ) -> None:
         """Look at what code names.
 
         Args:
             guards: the names, see `captures.find_guards`.
             objects: whose attributes it may read or set.
+            allowed: attributes that may change, by the identity of their namespace; they are put
+                back, too.
         """
+        self._allowed = allowed
+        self._owners: dict[int, Any] = {}
+        self.attributes: list[tuple[Any, str]] | None = []
         self._names: list[tuple[NameGuard, Any]] = []
         self._containers: list[tuple[Any, Any, str]] = []
         self._arrays: dict[int, tuple[Any, Any, str]] = {}
@@ -67,6 +77,7 @@ class Surroundings:
             except Exception:  # noqa: BLE001 - a foreign __getattr__ may raise anything
                 continue
             if type(space) is dict and type(thing) is not ModuleType:
+                self._owners[id(space)] = thing
                 self._keep(space, type(thing).__name__, deep=False)
             elif type(thing) in CONTAINERS:
                 self._keep(thing, "an argument")
@@ -94,25 +105,51 @@ class Surroundings:
             self._arrays[id(array)] = (array, array.copy(), name)
 
     def undo(self) -> str:
-        """Put everything back; what was changed, or nothing. `drawn`: what was drawn from."""
+        """Put everything back; what was changed, or nothing. `drawn`: what was drawn from.
+
+        `attributes` are those that were assigned, None where anything else was changed.
+        """
         changed = ""
+        self.attributes = []
         for guard, before in self._names:
             if _value(guard.scope, guard.name) is not before:
                 changed = changed or guard.name
+                self._note(guard.scope, [guard.name])
                 _restore(guard, before)
         for container, before, name in self._containers:
             now = parts_of(container)
             if not same_parts(now, before):
-                changed = changed or _changed_part(now, before, name)
+                keys = self._changed_keys(container, now, before)
+                if keys != []:
+                    changed = changed or _changed_part(now, before, name)
+                    self._note(container, keys)
                 put_back(container, before)
         for array, values, name in self._arrays.values():
             if array.shape == values.shape and array.tobytes() != values.tobytes():
                 changed = changed or name
+                self.attributes = None
                 array[...] = values
         for state in self._states:
             if state.undo():
                 self.drawn = state.name
         return changed
+
+    def _note(self, space: Any, keys: list[Any] | None) -> None:
+        """Note attributes that were assigned; anything else that was changed is none."""
+        thing = self._owners.get(id(space))
+        if thing is None or keys is None or not all(type(key) is str for key in keys):
+            self.attributes = None
+        elif self.attributes is not None:
+            self.attributes += [(thing, key) for key in keys]
+
+    def _changed_keys(self, container: Any, now: Any, before: Any) -> list[Any] | None:
+        """Entries of a namespace that may not change and did; None: it is no namespace."""
+        if id(container) not in self._owners or type(now) is not dict:
+            return None
+        keys = [key for key in {**before, **now}
+                if now.get(key, ABSENT) is not before.get(key, ABSENT)]  # fmt: skip
+        found = [key for key in keys if (id(container), key) not in self._allowed]
+        return found or ([] if keys else None)
 
 
 def _value(scope: Any, name: str) -> Any:

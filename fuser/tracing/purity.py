@@ -70,7 +70,9 @@ def trace_purely(
             around.undo()
             raise
         if changed := around.undo():
-            raise Unsupported("side-effect", name, changed, "")
+            error = Unsupported("side-effect", name, changed, "")
+            error.attributes = tuple(around.attributes or ())
+            raise error
         if around.drawn:
             raise Unsupported("impure", name, f"it takes from {around.drawn}", "")
         return found

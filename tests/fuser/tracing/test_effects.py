@@ -35,7 +35,7 @@ class Optimiser:
 
     def keep(self, weights: Any, gradient: Any) -> Any:
         """Makes a new attribute."""
-        self.last = np.exp(gradient)
+        self.last = np.abs(gradient) + 1
         return weights - self.last
 
     def remember(self, weights: Any, gradient: Any) -> Any:
@@ -78,11 +78,9 @@ def test_attributes_and_lists_hold_what_the_plain_function_leaves(name: str) -> 
 def test_the_reason_names_what_is_changed() -> None:
     """Under `fallback="error"`; the attribute is as it was."""
     thing = Optimiser()
-    with pytest.raises(fuser.FusionError, match="momentum"):
-        fuser.fuse(thing.step, fallback="error")(X, X)
-    assert thing.steps == 0
-    assert type(thing.momentum) is np.ndarray
-    assert not thing.momentum.any()
+    with pytest.raises(fuser.FusionError, match="history"):
+        fuser.fuse(thing.note, fallback="error")(X, X)
+    assert thing.history == []
 
 
 def test_a_cache_that_is_full_is_no_change() -> None:
