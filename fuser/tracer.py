@@ -360,6 +360,8 @@ class Tracing(Lengths):
             known = id(leaf) in self.captured
             return OutStatic(leaf, fresh=isinstance(leaf, np.ndarray) and not known)
         if place := self._argument_of(leaf):
+            if leaf.storage.reshaped:  # which may be a copy from before later writes
+                self.note_read((place - 1,))
             return OutAlias(place - 1, leaf.views)
         if id(leaf.storage) not in whole:
             whole[id(leaf.storage)] = len(nodes)

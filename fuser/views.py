@@ -224,7 +224,7 @@ def is_array(value: Any) -> bool:
 def calls_of(views: Sequence[View], sizes: Mapping[str, int]) -> Iterator[tuple[str, Any]]:
     """What to do with a real array, view by view: a method's name and argument, or "[]" and index.
 
-    Parts are basic slices, so every step but "reshape" gives a view.
+    Parts are basic slices, so every step but "reshape" and "contiguous" gives a view.
     """
     for name, payload in views:
         if name == "index":
@@ -237,13 +237,15 @@ def calls_of(views: Sequence[View], sizes: Mapping[str, int]) -> Iterator[tuple[
             yield "[]", (slice(None),) * axis + (places,)
         elif name == "diagonal":
             yield name, 0
+        elif name == "contiguous":
+            yield name, None
         else:
             shape = tuple(dims.evaluate(d, sizes) for d in infer.parse_shape(payload))
             yield ("broadcast_to" if name == "broadcast_to" else "reshape"), shape
 
 
 def apply_views(array: Any, views: Sequence[View], sizes: Mapping[str, int], module: Any) -> Any:
-    """Apply views to a real array with its own module's functions; a reshape may copy.
+    """Apply views to a real array with its own module's functions; reshapes may copy.
 
     A broadcast view is made writeable never.
     """
@@ -252,6 +254,8 @@ def apply_views(array: Any, views: Sequence[View], sizes: Mapping[str, int], mod
             array = array[value]
         elif name == "broadcast_to":
             array = module.broadcast_to(array, value)
+        elif name == "contiguous":
+            array = module.ascontiguousarray(array)
         else:
             array = getattr(array, name)(value)
     return array

@@ -89,6 +89,7 @@ class _Text:
         self.trace = trace
         self.captured = captured
         self.scope: dict[str, Any] = {**scalars.SCOPE, "broadcast_to": np.broadcast_to}
+        self.scope["contiguous"] = np.ascontiguousarray
         self.scope |= {"same_value": captures.same_value, "type": type}
         self.results: dict[int, None] = {}
         self.leaves: dict[int, None] = {}
@@ -178,6 +179,8 @@ class _Text:
                 text += f"[{':, ' * axis}{self.dim(start)}:{self.dim(stop)}:{step}]"
             elif name == "diagonal":
                 text += ".diagonal()"
+            elif name == "contiguous":
+                text = f"contiguous({text})"
             else:
                 shape = infer.parse_shape(payload)
                 if name == "broadcast_to":

@@ -187,6 +187,8 @@ def _clip(
     # maximum and minimum give the second, in float16 the first.
     keep = len(bounds) == 2 and wanted.name in ("float32", "float64")
     keep = keep and not any(limit.shape for limit in limits_)
+    if not bounds:
+        node = tracing.own(node, wanted, "K")
     if low is not None:
         node = tracing.node("maximum", [limits_[0], node] if keep else [node, limits_[0]])
     if high is not None:

@@ -67,13 +67,17 @@ def _array_split(tracing: Tracing, ary: Any, indices_or_sections: Any, axis: Any
 @_handles(np.hsplit)
 def _hsplit(tracing: Tracing, ary: Any, indices_or_sections: Any) -> Any:
     """np.hsplit."""
-    axis = 0 if _array(tracing, ary).ndim == 1 else 1
+    if not (rank := _array(tracing, ary).ndim):
+        raise ValueError("hsplit only works on arrays of 1 or more dimensions")
+    axis = 0 if rank == 1 else 1
     return _parts(tracing, ary, indices_or_sections, axis)
 
 
 @_handles(np.vsplit)
 def _vsplit(tracing: Tracing, ary: Any, indices_or_sections: Any) -> Any:
     """np.vsplit."""
+    if _array(tracing, ary).ndim < 2:
+        raise ValueError("vsplit only works on arrays of 2 or more dimensions")
     return _parts(tracing, ary, indices_or_sections, 0)
 
 

@@ -134,6 +134,8 @@ def whole_graph(trace: Trace) -> Graph:
                 else inputs[graph.parameters[leaf.parameter].name]
             )
             for name, payload in leaf.views:
+                if name == "contiguous":
+                    name, payload = "cast", f"{node.dtype.name} C"
                 node = make(name, node, payload=payload, equal=graph.equal)
             outputs.append(node)
         elif isinstance(leaf.value, (bool, int, float, np.generic)):

@@ -367,7 +367,11 @@ def _asarray(
 
 def _array(tracing: Tracing, object: Any, dtype: Any = None, **options: Any) -> Any:
     """np.array: a copy of a traced array, or traced values of one shape put together."""
-    plain = not _given({k: v for k, v in options.items() if (k, v) != ("copy", True)})
+    copy = options.get("copy", True)
+    plain = not _given({k: v for k, v in options.items() if k != "copy"})
+    if plain and copy is None and isinstance(object, TracedArray) and not object.generic:
+        return _asarray(tracing, object, dtype)
+    plain = plain and copy is True
     if plain and isinstance(object, TracedArray):
         wanted = object.dtype if dtype is None else infer.dtype_of(dtype)
         return tracing.wrap(tracing.own(object.node, wanted, "K"))
@@ -382,15 +386,14 @@ def _given(options: Mapping[str, Any]) -> bool:
 
 
 def _contiguous(tracing: Tracing, a: Any, dtype: Any = None, **options: Any) -> Any:
-    """np.ascontiguousarray of a traced array: a copy in C order of at least one axis."""
+    """np.ascontiguousarray of a traced array: itself or a copy in C order, of an axis at least."""
     if not isinstance(a, TracedArray) or _given(options):
         return np.ascontiguousarray(a, dtype=dtype, **options)
     wanted = a.dtype if dtype is None else infer.dtype_of(dtype)
-    whole = tracing.wrap(a.node) if a.ndim else a[None]
-    made = tracing.wrap(tracing.own(whole.node, wanted, "C"))
-    if wanted == a.dtype:  # of memory in C order it is a view
-        a.storage.shared = made.storage.shared = True
-    return made
+    whole = a if a.ndim else a[None]
+    if wanted == a.dtype and not whole.generic:
+        return whole._contiguous("C")
+    return tracing.wrap(tracing.own(whole.node, wanted, "C"))
 
 
 _MAKERS: dict[str, Callable[..., Any]] = {

@@ -104,7 +104,7 @@ def reduce(
         if len(node.shape) != x.ndim:
             raise Unsupported("unsupported-argument", f"np.{function}", "where= of higher rank")
     if not axes:
-        result = node  # nothing to combine: a copy
+        result = tracing.own(node, dtype, "K")  # nothing to combine: a copy
     else:
         if name in ("max", "min") and initial is NO_VALUE:
             _need_elements(tracing, node, axes, function)

@@ -315,8 +315,21 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
         return tuple(quotient if dim is None else dim for dim in known)
 
     def ravel(self, order: str = "C") -> TracedArray:
-        """One axis over all elements."""
-        return self.reshape(-1, order=order)
+        """One axis over all elements; a view where the memory is contiguous."""
+        if order == "F":
+            return self.transpose().ravel()
+        if order != "C" or self.generic:
+            return self.reshape(-1, order=order)
+        return self._contiguous("").reshape(-1)
+
+    def _contiguous(self, order: str) -> TracedArray:
+        """The array itself where its memory is contiguous, else a copy in C order.
+
+        Args:
+            order: "C" if the order shows in the array that it is read from; "" if that is one axis.
+        """
+        seen: TracedArray = self._view("contiguous", order)
+        return seen
 
     def flatten(self, order: str = "C") -> TracedArray:
         """A copy with one axis."""
@@ -394,8 +407,8 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
         return self._call(np.round, decimals, out=out)
 
     def conj(self) -> Any:
-        """The array itself, as a result."""
-        return np.conjugate(self)
+        """The array itself, if it is real."""
+        return np.conjugate(self) if self.dtype.kind == "c" else self
 
     conjugate = conj
 

@@ -79,7 +79,10 @@ class TracedMemory:
         self.tracing.note_read(self.storage.looks_at)
         node = self.storage.node
         for name, payload in self.views:
-            node = self.tracing.node(name, [node], payload)
+            if name != "contiguous":
+                node = self.tracing.node(name, [node], payload)
+            elif payload:
+                node = self.tracing.own(node, node.dtype, payload)
         return node
 
     def assign(self, node: Node, strict: bool = False) -> None:
@@ -145,7 +148,7 @@ class TracedMemory:
         if self.generic:
             node = self.tracing.node(name, [self.node], payload)
             return self.tracing.wrap(node, generic or (name != "index" and not node.shape))
-        if name == "reshape":  # of some memory it is a copy
+        if name in ("reshape", "contiguous"):  # of some memory it is a copy
             self.storage.reshaped = True
         seen = type(self)(self.tracing, self.storage, (*self.views, (name, payload)), generic)
         return self.tracing.wrap(seen.node, True) if generic else seen  # a scalar is a copy

@@ -140,7 +140,7 @@ REFUSED: dict[str, tuple[Any, tuple[Any, ...], str]] = {
     "search": (lambda x: np.where(x > 0), (X,), "unsupported-function"),
     "array index": (lambda x: x[[0, 1]] * 2, (X,), "unsupported-argument"),
     "mask index": (lambda x: x[x > 0], (X,), "unsupported-argument"),
-    "F order": (lambda x: x.reshape(-1, order="F"), (X,), "unsupported-argument"),
+    "F order": (lambda x: x.reshape(-1, order="A"), (X,), "unsupported-argument"),
     "where=": (lambda x: (np.add(x, 1, where=x > 0) > 0) & False, (X,), "where-without-out"),
     "bool()": (lambda x: x if x[0, 0] > 0 else -x, (X,), "control-flow"),
     "iteration": (lambda x: [row * 2 for row in x], (np.ones((7, 2)),), "control-flow"),
