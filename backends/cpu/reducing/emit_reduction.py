@@ -206,7 +206,7 @@ class Reduction(Frame):
             if number < len(self.nest.loads) or stages.is_kept(number, stage):
                 k = number
                 if number >= self.first:
-                    k = len(self.nest.loads) + stages.kept[number][1]
+                    k = len(self.nest.loads) + stages.kept[number].place
                 desc = self.operands[k]
                 self.values[number] = load(b, desc, address(k), mask, step(k), self.lanes)
             else:

@@ -59,6 +59,7 @@ class LongRowPart(RowReduction):
     def __init__(self, module: Module, nest: LoopNest, name: str, of: LoopNest) -> None:
         """Prepare the function of one nest that belongs to another one's rows."""
         super().__init__(module, nest, name, split=True)
+        self.stages.kept = {}  # elements are read twice rather than written twice
         self.operands = [*of.loads, *(desc for _, desc in of.stores)]
         found = merging(of.without_totals, Stages(of).steady)
         assert found is not None

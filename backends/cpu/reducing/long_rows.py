@@ -49,7 +49,6 @@ class LongRow(LongRowPart):
     def __init__(self, module: Module, nest: LoopNest, name: str) -> None:
         """Prepare all three functions."""
         super().__init__(module, nest, name, nest)
-        self.stages.kept = {}  # elements are read twice rather than written twice
         self.parts_function, self.merge_function = f"{name}.local", f"{name}.merge"
         LocalPart(module, nest, self.parts_function, self.merged).emit()
         merge = MergeTotals if nest.totals else MergeRow

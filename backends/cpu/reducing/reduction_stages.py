@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fuser.backends.cpu.body import BITS
 from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.codegen import LoopNest
 from fuser.ops import TABLE
 from fuser.planning.passes import classify
+from fuser.records import changed, record
 from fuser.specs import CONTIGUOUS, INVARIANT, TensorDesc
 
 #: Cost of a body in light operations, and the native vectors that it takes at a time.
 ROW_UNROLL = ((6, 4), (24, 2))
 COLUMN_UNROLL = ((60, 4),)
+#: Cost of a heavy operation.
+HEAVY_COST = 9
 #: Native registers that running values may take.
 RUNNING_REGISTERS = 16
 
@@ -33,6 +38,21 @@ def unrolled(nest: LoopNest, steps: tuple[tuple[int, int], ...]) -> int:
     return wide
 
 
+@record
+class Kept:
+    """A value that one stage leaves for later ones.
+
+    Attributes:
+        made: the stage that computes it.
+        place: of the store where it is left.
+        until: the last stage that may read it back: the next value takes its place there.
+    """
+
+    made: int
+    place: int
+    until: int
+
+
 class Stages:
     """Levels (0 a call, 1 a result, 2 an element) and stages of a nest's values."""
 
@@ -47,9 +67,8 @@ class Stages:
         self.loops = sorted(set(self._with_loops()) | {0})
         self.final = len(self.loops) - (0 if self.reductions_of(self.last) else 1)
         """The number of the step, counted from 0, that makes the stores of results."""
-        self.kept: dict[int, tuple[int, int]] = {}
-        """Costly values that one stage leaves for a later one where the latter's store goes:
-        value -> (stage that computes it, place of the store)."""
+        self.kept: dict[int, Kept] = {}
+        """Costly values that one stage leaves for later ones where the last one's store goes."""
         self._find_kept()
 
     def _steady(self, desc: TensorDesc) -> bool:
@@ -103,11 +122,12 @@ class Stages:
 
     def is_kept(self, number: int, stage: int) -> bool:
         """Whether a stage reads a value back that an earlier one left."""
-        return number in self.kept and self.kept[number][0] < stage
+        kept = self.kept.get(number)
+        return kept is not None and kept.made < stage <= kept.until
 
     def left_by(self, stage: int) -> list[tuple[int, int]]:
         """Values that a stage leaves for later ones, and the places of the stores."""
-        return [(n, place) for n, (made, place) in self.kept.items() if made == stage]
+        return [(n, kept.place) for n, kept in self.kept.items() if kept.made == stage]
 
     def wanted_by(self, stage: int) -> list[int]:
         """Values that a stage reduces or stores."""
@@ -143,7 +163,7 @@ class Stages:
         ]
 
     def _cost(self, number: int) -> int:
-        return 9 if TABLE[self.nest.body[number - self.first].op].heavy else 1
+        return HEAVY_COST if TABLE[self.nest.body[number - self.first].op].heavy else 1
 
     @property
     def ends_with_stores(self) -> bool:
@@ -159,44 +179,46 @@ class Stages:
         return sorted({number for number in wanted if self.levels[number] == 1})
 
     def _find_kept(self) -> None:
-        """Find costly values of one stage that only the last stage needs again.
+        """Find costly values of one stage that later ones need again.
 
-        They are left where the last stage stores, if that lies like them in memory and if the
-        last stage needs no element of an operand, which might be the same memory. Not so in
-        columns: memory is written row by row, once all results are there.
+        They are left where the last stage stores, if that lies like them in memory. What a stage
+        leaves takes the place of what an earlier one has left. Not so in columns: memory is
+        written row by row, once all results are there.
         """
         stores = self.stores_of(self.last)
         if len(stores) != 1 or not self.ends_with_stores or self.nest.strategy == "column":
             return
-        (place,) = stores
-        result, desc = self.nest.stores[place]
-        border, loads = self._border(result)
-        costly = [number for number in border if self._is_costly(number)]
-        if loads or len(border) != 1 or not costly or desc.access != CONTIGUOUS:
+        desc = self.nest.stores[stores[0]][1]
+        if desc.access != CONTIGUOUS or desc.dtype not in ("float32", "float64"):
             return
-        (number,) = costly
-        dtype = self.nest.dtype_of(number)
-        made = next((s for s in self.loops[:-1] if number in self.needed(s)), None)
-        if made == self.loops[-2] and dtype == desc.dtype and dtype in ("float32", "float64"):
-            self.kept[number] = (made, place)
+        for place, stage in enumerate(self.loops[:-1]):
+            later = self.loops[place + 1 :]
+            best, before = self._later_cost(later) - HEAVY_COST, self.kept
+            for number in self.needed(stage):
+                alike = self.nest.dtype_of(number) == desc.dtype and number not in before
+                if not alike or not self._is_costly(number):
+                    continue
+                found = {n: changed(k, until=min(k.until, stage)) for n, k in before.items()}
+                found[number] = Kept(stage, stores[0], self.last)
+                tried, self.kept = self.kept, found
+                cost = self._later_cost(later)
+                if cost > best or not all(self._is_apart(stage, desc) for stage in later):
+                    self.kept = tried
+                else:
+                    best = cost
 
-    def _border(self, result: int) -> tuple[list[int], list[int]]:
-        """Values of earlier stages, and loads, that the last stage needs for a result."""
-        border: list[int] = []
-        loads: list[int] = []
-        stack, seen = [result], set()
-        while stack:
-            number = stack.pop()
-            if self.levels[number] < 2 or number in seen:
-                continue
-            seen.add(number)
-            if number < self.first:
-                loads.append(number)
-            elif self._stages[number] < self.last:
-                border.append(number)
-            else:
-                stack.extend(self.nest.body[number - self.first].operands)
-        return border, loads
+    def _later_cost(self, stages: Sequence[int]) -> int:
+        """The work of one element in some stages, in light operations."""
+        return sum(self._cost(number) for stage in stages for number in self.computed(stage))
+
+    def _is_apart(self, stage: int, target: TensorDesc) -> bool:
+        """Whether a stage loads no elements from what might be the memory that is stored to.
+
+        That has elements for every row: what all rows share is no part of it.
+        """
+        loads = (self.nest.loads[k] for k in self.needed(stage) if k < len(self.nest.loads))
+        own_rows = target.beside not in ("", INVARIANT)
+        return all(own_rows and desc.beside == INVARIANT for desc in loads)
 
     def _is_costly(self, number: int) -> bool:
         """Whether a value takes heavy operations on elements."""
