@@ -85,6 +85,8 @@ class Call:
             "numpy.ndarray.__getitem__": "indexing",
             "fuser.updated": "assignment",
         }
+        if self.name == "fuser.changed":
+            return str(self.args[2]).replace("numpy.", "np.", 1)
         short = self.name.replace("numpy.ndarray.", "ndarray.").replace("numpy.", "np.", 1)
         return special.get(self.name, short)
 
@@ -237,17 +239,36 @@ def resolve(name: str) -> Callable[..., Any]:
 
 def updated(array: Any, chain: Sequence[tuple[str, str]], index: Any, value: Any) -> Any:
     """A copy of an array after `array[views][index] = value`."""
+    new, seen = _copied(array, chain)
+    seen[index] = value
+    return new
+
+
+def changed(
+    array: Any, chain: Sequence[tuple[str, str]], name: str, *args: Any, **kwargs: Any
+) -> Any:
+    """A copy of an array after a function has changed what views of it show."""
+    new, seen = _copied(array, chain)
+    resolve(name)(seen, *args, **kwargs)
+    return new
+
+
+def _copied(array: Any, chain: Sequence[tuple[str, str]]) -> tuple[Any, Any]:
+    """A copy of an array, and what views of it show.
+
+    Raises:
+        PatternMiss: a view is a copy.
+    """
     new = array.copy("K") if views.is_array(array) else array.copy()
     seen = new
     for name, payload in chain:
         seen = views.apply_views(seen, [(name, payload)], {}, np)
     if chain and not np.may_share_memory(seen, new):
         raise PatternMiss("a view of this memory is a copy")
-    seen[index] = value
-    return new
+    return new, seen
 
 
-SPECIAL: dict[str, Callable[..., Any]] = {"fuser.updated": updated}
+SPECIAL: dict[str, Callable[..., Any]] = {"fuser.updated": updated, "fuser.changed": changed}
 
 
 # -- running --------------------------------------------------------------------------------
@@ -385,7 +406,8 @@ def reason_of(node: Node, line: str) -> Reason:
     if call.name in ("numpy.ndarray.__getitem__", "fuser.updated"):
         found = "an array as index, or a step"
         return Reason("unsupported-argument", call.short_name, found, line)
-    code = "unsupported-argument" if _has_fused_form(call.name) else "unsupported-function"
+    name = str(call.args[2]) if call.name == "fuser.changed" else call.name
+    code = "unsupported-argument" if _has_fused_form(name) else "unsupported-function"
     return Reason(code, call.short_name, "NumPy runs it between kernels", line)
 
 

@@ -32,14 +32,15 @@ def handlers() -> dict[Any, Callable[..., Any]]:
         array_names,
         array_parts,
         array_views,
+        changes,
         einsum,
         grids,
         nan_reductions,
         reductions,
     )
 
-    del array_diagonals, array_formulas, array_names, array_parts, array_views, einsum, grids
-    del nan_reductions
+    del array_diagonals, array_formulas, array_names, array_parts, array_views, changes, einsum
+    del grids, nan_reductions
     reductions.register()
     return HANDLERS
 
@@ -235,8 +236,13 @@ def _nan_to_num(
     neginf: Any = None,
 ) -> Any:  # fmt: skip
     """np.nan_to_num."""
-    _refuse("nan_to_num", copy=None if copy else copy)
     value = _array(tracing, x)
+    if not copy:
+        result = _nan_to_num(tracing, tracing.wrap(value.node, value.generic), True, nan, posinf,
+                             neginf)  # fmt: skip
+        from fuser.tracing.changes import without_nan
+
+        return without_nan(tracing, x, result)
     if value.dtype.kind != "f":
         return tracing.wrap(tracing.own(value.node, value.dtype, "K"), not value.dims)
     limits = np.finfo(value.dtype)

@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 #: Reasons for which one call, not the whole function, runs in NumPy.
 SEAM_CODES = ("unsupported-function", "unsupported-argument", "unsupported-dtype")
 
-#: They change their arguments, or the world outside of the function.
+#: They change their first argument.
+_CHANGES = frozenset("put place putmask fill_diagonal put_along_axis".split())
+#: They change the world outside of the function, or ask for more than values.
 _EFFECTS = frozenset(
-    "put place putmask fill_diagonal put_along_axis copyto save savez savez_compressed savetxt "
-    "shares_memory may_share_memory".split()
+    "copyto save savez savez_compressed savetxt shares_memory may_share_memory".split()
 )
 
 
@@ -117,6 +118,11 @@ def call_function(tracing: Tracing, function: Any, args: Sequence[Any], kwargs: 
     short = f"np.{getattr(function, '__name__', function)}"
     if name is None:
         raise Unsupported("unsupported-function", short, "no fused form")
+    if name.rpartition(".")[2] in _CHANGES:
+        from fuser.tracing.changes import change
+
+        change(name, args, kwargs)
+        return None
     if name.rpartition(".")[2] in _EFFECTS:
         raise Unsupported("write-into-view", short, "it changes what it is given")
     return call_named(tracing, name, args, kwargs)
@@ -127,8 +133,6 @@ def call_ufunc(
 ) -> Any:
     """Trace a ufunc, or a method of it, as a call between kernels."""
     name = f"numpy.{ufunc.__name__}"
-    if method == "at":
-        raise Unsupported("write-into-view", f"np.{ufunc.__name__}.at", "it changes its argument")
     try:
         known = externs.resolve(name) is ufunc
     except GraphError:
@@ -136,6 +140,11 @@ def call_ufunc(
     if not known:
         raise Unsupported("unsupported-function", f"np.{ufunc.__name__}", "no fused form")
     full = name if method == "__call__" else f"{name}.{method}"
+    if method == "at":
+        from fuser.tracing.changes import change
+
+        change(full, inputs, options)
+        return None
     return call_named(tracing, full, inputs, options)
 
 
@@ -376,20 +385,23 @@ def update(target: TracedMemory, index: Any, value: Any) -> None:
     Raises:
         Unsupported: the memory cannot be written into.
     """
+    new_value(target, "fuser.updated", (index, value), {})
+
+
+def new_value(target: TracedMemory, name: str, args: tuple[Any, ...], kwargs: Any) -> None:
+    """Give the memory that `target` looks at the value that a call between kernels makes of it.
+
+    Raises:
+        Unsupported: the memory cannot be written into.
+    """
     storage, tracing = target.storage, target.tracing
-    if any(name == "diagonal" for name, _ in target.views):
+    if any(view == "diagonal" for view, _ in target.views):
         raise ValueError("assignment destination is read-only")
     storage.check_writable()
-    if storage.reshaped or any(name not in ("index", "transpose") for name, _ in target.views):
+    if storage.reshaped or any(view not in ("index", "transpose") for view, _ in target.views):
         raise Unsupported("write-into-view", "assignment", "a reshape may be a view of it")
     kind: Any = type(target) if not target.views else TracedArray
     whole = kind(tracing, storage, (), False)
-    made = call_named(
-        tracing,
-        "fuser.updated",
-        (whole, target.views, index, value),
-        {},
-        like=storage.node,
-    )
+    made = call_named(tracing, name, (whole, target.views, *args), kwargs, like=storage.node)
     tracing.note_write(storage.argument)
     storage.replace(made.storage.node)

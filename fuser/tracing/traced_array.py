@@ -416,6 +416,25 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
         """Every element the same."""
         self[...] = value
 
+    def put(self, *args: Any, **kwargs: Any) -> None:
+        """Values at places of the flattened array."""
+        self._call(np.put, *args, **kwargs)
+
+    def partition(self, kth: Any, axis: Any = -1, kind: Any = "introselect") -> None:
+        """Partly in order, in place."""
+        self[...] = np.partition(self, kth, axis=axis, kind=kind)
+
+    @property
+    def flat(self) -> Any:
+        """All elements in C order."""
+        from fuser.tracing.changes import FlatView  # it needs this module
+
+        return FlatView(self)
+
+    @flat.setter
+    def flat(self, value: Any) -> None:
+        self.flat[...] = value
+
     def sort(self, axis: Any = -1, kind: Any = None, order: Any = None) -> None:
         """In order, in place."""
         self[...] = np.sort(self, axis=axis, kind=kind, order=order)

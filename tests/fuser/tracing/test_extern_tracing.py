@@ -59,6 +59,13 @@ def _given(x: Any) -> Any:
     return room + 1
 
 
+def _puts(x: Any) -> Any:
+    """A function that changes its argument."""
+    y = x * 2
+    np.put(y, [0], 3)
+    return y
+
+
 CASES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "matmul": (lambda x: (x.T * 2) @ x + 1, (A,)),
     "einsum": (lambda x: np.einsum("ij,jk->ik", x, x + 1) * 2, (A,)),
@@ -86,6 +93,7 @@ CASES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "arguments written": (_argument_written, (A,)),
     "in-place sort": (_in_place_sort, (A,)),
     "out=": (_given, (A,)),
+    "a change": (_puts, (A,)),
     "unused, but it may raise": (lambda x: (np.linalg.cholesky(x @ x.T + 9), x * 2)[1], (A,)),
 }
 
@@ -100,13 +108,6 @@ def test_a_function_is_split_and_right(name: str, mode: str) -> None:
     assert fuser.stats().get("fallbacks", 0) == before
 
 
-def _puts(x: Any) -> Any:
-    """A function that changes its argument."""
-    y = x * 2
-    np.put(y, [0], 3)
-    return y
-
-
 def _caught(x: Any) -> Any:
     """Control flow by an exception."""
     try:
@@ -117,7 +118,6 @@ def _caught(x: Any) -> Any:
 
 
 WHOLE: dict[str, tuple[Any, tuple[Any, ...], str]] = {
-    "side effect": (_puts, (A,), "write-into-view"),
     "side effect, positional": (
         lambda x: (np.cumsum(x, 0, np.float64, x), x * 2)[1], (A,), "write-into-view",
     ),
