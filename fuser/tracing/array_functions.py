@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -203,7 +204,7 @@ def _clip(
 def _round(tracing: Tracing, a: Any, decimals: Any = 0, out: Any = None) -> Any:
     """np.round: half to even, scaled by a power of ten as NumPy scales."""
     x = _array(tracing, a)
-    digits = int(decimals)
+    digits = index(decimals)
     if x.dtype.kind == "b":
         raise Unsupported("unsupported-argument", "np.round", "a bool array")
     if x.dtype.kind != "f":

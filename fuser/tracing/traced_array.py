@@ -189,8 +189,25 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
 
         if sequences.has_traced(value):
             value = sequences.put_together(self.tracing, value, self.dtype)
+        self._check_number(value)
         node = self.tracing.operand_node(self.tracing.operand(value), self.dtype)
         target.assign(node)
+
+    def _check_number(self, value: Any) -> None:
+        """NumPy's error for one of its scalars that an array of integers cannot take.
+
+        Raises:
+            Unsupported: whether there is one depends on a value that is not known yet.
+        """
+        if self.dtype.kind not in "iu":
+            return
+        if issubclass(type(value), np.generic):
+            np.zeros((), self.dtype)[...] = value
+        elif isinstance(value, TracedArray) and value.generic:
+            if np.can_cast(value.dtype, self.dtype):
+                return
+            text = f"a {value.dtype} scalar into {self.dtype}"
+            raise Unsupported("unsupported-argument", "assignment", text)
 
     def _part(self, parts: Sequence[infer.IndexPart]) -> TracedArray:
         """The part of the memory that a basic index shows, also where NumPy has a scalar."""

@@ -9,6 +9,7 @@ import fuser
 from fuser.errors import Unsupported
 from fuser.tracer import Tracing
 from fuser.tracing.extern_tracing import Replay
+from tests.fuser.comparing import assert_same
 
 
 def array(*shape: int) -> Any:
@@ -154,3 +155,40 @@ def test_shapes_that_do_not_fit_raise_in_later_calls(function: Any) -> None:
             except ValueError:
                 outcomes.append("ValueError")
         assert outcomes[0] == outcomes[1]
+
+
+SCALARS = (
+    np.float64("nan"), np.float16("inf"), np.float64(2.7), np.float64(1e300), np.int64(2**40),
+    np.int8(3), np.uint64(5), np.bool_(True),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("value", SCALARS, ids=repr)
+@pytest.mark.parametrize("dtype", [np.int32, np.uint8, np.float32, bool])
+def test_scalars_that_integers_cannot_take_raise(value: Any, dtype: Any) -> None:
+    """NumPy converts them one by one; where it gives an array's value, nothing raises."""
+    x = np.arange(4).astype(dtype)
+
+    def one(x: Any, v: Any) -> None:
+        x[0] = v
+
+    def some(x: Any, v: Any) -> None:
+        x[1:] = v * 2
+
+    def filled(x: Any, v: Any) -> Any:
+        y = x + x
+        y.fill(v)
+        return y
+
+    def chosen(x: Any, v: Any) -> None:
+        x[x > 1] = v
+
+    for function in (one, some, filled, chosen):
+        assert_same(function, x, value, fallback="allow")
+        assert_same(lambda x, known=function: known(x, value), x, fallback="allow")
+
+
+def test_decimals_are_an_integer() -> None:
+    """As NumPy says."""
+    with pytest.raises(TypeError):
+        fuser.fuse(lambda x: np.round(x, 1.5))(np.ones(3))
