@@ -8,7 +8,7 @@ the part after, so each element of the array is computed and stored once, by one
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fuser import dims, infer
@@ -267,7 +267,7 @@ def lower(graph: Graph) -> Graph:
     for node in graph.nodes:
         args = tuple(new[id(arg)] for arg in node.args)
         if node.op.name == "update":
-            made = _joined(node, args[0], args[1], bounds)
+            made = _joined(node, args[0], args[1], bounds, graph.equal)
         elif _only_orders(node):
             made = args[0]
         else:
@@ -297,14 +297,25 @@ def note_line(
             waiting.extend(node.args)
 
 
-def _joined(node: Node, base: Node, value: Node, known: facts.Bounds) -> Node:
-    """The value between the parts of the base around it, axis by axis from the last."""
+def _joined(
+    node: Node, base: Node, value: Node, known: facts.Bounds, equal: Mapping[str, Dim]
+) -> Node:
+    """The value between the parts of the base around it, axis by axis from the last.
+
+    What is interleaved has one spelling of its length where guards say that all are equal: then
+    one loop nest computes all.
+    """
     whole = [facts.simplify(dim, known) for dim in node.shape]
     region = [
         (facts.simplify(start, known), facts.simplify(stop, known), step)
         for start, stop, step in parse(node.payload)
     ]
-    inner = _relabelled(value, [dims.steps(*span) for span in region])
+    spelled = [dims.steps(*span) for span in region]
+    spelled = [
+        equal.get(str(dim), dim) if step > 1 else dim
+        for dim, (_, _, step) in zip(spelled, region, strict=True)
+    ]
+    inner = _relabelled(value, spelled)
     for axis in reversed(range(len(whole))):
         start, stop, step = region[axis]
         before, after = region[:axis], [(0, dim, 1) for dim in whole[axis + 1 :]]

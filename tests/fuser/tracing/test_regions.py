@@ -339,3 +339,26 @@ def test_a_write_into_nothing_of_a_new_axis() -> None:
         return y
 
     assert_same(program, np.ones((5, 5)))
+
+
+def rotated(x: Any, cosine: Any, sine: Any) -> Any:
+    """Rotary embedding of neighbouring pairs: Su and others, arXiv:2104.09864."""
+    out = np.empty_like(x)
+    out[:, 0::2] = x[:, 0::2] * cosine - x[:, 1::2] * sine
+    out[:, 1::2] = x[:, 0::2] * sine + x[:, 1::2] * cosine
+    return out
+
+
+def test_what_is_interleaved_is_one_nest() -> None:
+    """Where all turns have one length, however it is spelled: everything is read once."""
+    fused = fuser.fuse(rotated, fallback="error")
+    for rows, pairs in ((3, 1), (5, 2), (4, 7), (64, 129)):
+        x = np.arange(rows * pairs * 2.0).reshape(rows, pairs * 2)
+        angles = np.linspace(0, 6, rows * pairs).reshape(rows, pairs)
+        args = x, np.cos(angles), np.sin(angles)
+        assert_same(fused, *args)
+        book = fused.explain(*args).ledger
+        assert book is not None
+        assert book.planned_bytes == 8 * 3 * x.size
+    with pytest.raises(ValueError):
+        fused(np.ones((3, 5)), np.ones((3, 3)), np.ones((3, 2)))
