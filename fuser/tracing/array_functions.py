@@ -32,6 +32,7 @@ def handlers() -> dict[Any, Callable[..., Any]]:
         array_formulas,
         array_names,
         array_parts,
+        array_places,
         array_views,
         changes,
         einsum,
@@ -40,8 +41,8 @@ def handlers() -> dict[Any, Callable[..., Any]]:
         reductions,
     )
 
-    del array_diagonals, array_formulas, array_names, array_parts, array_views, changes, einsum
-    del grids, nan_reductions
+    del array_diagonals, array_formulas, array_names, array_parts, array_places, array_views
+    del changes, einsum, grids, nan_reductions
     reductions.register()
     return HANDLERS
 

@@ -37,6 +37,7 @@ def matrix_transpose(x: TracedArray) -> TracedArray:
     return x.swapaxes(-1, -2)
 
 
+HANDLERS[np.linalg.tensordot] = _same_as(np.tensordot)
 HANDLERS[np.matrix_transpose] = HANDLERS[np.linalg.matrix_transpose] = _turned
 
 
