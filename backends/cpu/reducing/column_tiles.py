@@ -294,7 +294,8 @@ class TiledColumns(ColumnReduction):
         operands = self._vector(stage, running, lambda k: places[k], self._step, self.mask)
         for accumulator, value in zip(running, operands, strict=True):
             index = self._index(accumulator, row)
-            accumulators.take(b, accumulator, value, None, index)
+            squared = self._squared(accumulator) is not None
+            accumulators.take(b, accumulator, value, None, index, squared=squared)
         loop.end([part for accumulator in running for part in accumulator.parts])
         deal(loop.results, running)
         self.divisors = {}

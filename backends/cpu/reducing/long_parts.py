@@ -11,14 +11,12 @@ from collections.abc import Sequence
 
 from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import Module, Value
-from fuser.backends.cpu.loops import begin_loop
-from fuser.backends.cpu.reducing import accumulators
 from fuser.backends.cpu.reducing.accumulators import Accumulator
+from fuser.backends.cpu.reducing.merged_sums import MergedSums, doubled, guessed, wide
 from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.backends.cpu.reducing.row_reduction import RowReduction
-from fuser.backends.cpu.spelling import spell
 from fuser.codegen import LoopNest
-from fuser.planning.merging import Factor, Merged, Merging, merging
+from fuser.planning.merging import Merged, merging
 
 #: Words before the counters, and counters of one row.
 FLAGS, COUNTERS = 1, 2
@@ -138,14 +136,6 @@ class LongRowPart(RowReduction):
         less = self.b.value(f"icmp ult i64 {left}, {self.part_length}", "i1", 1).text
         return self.number(f"select i1 {less}, i64 {left}, i64 {self.part_length}")
 
-    def _wide(self, count: str) -> Value:
-        """A count as a double."""
-        return self.b.value(f"uitofp i64 {count} to double", "double", 1)
-
-    def _doubled(self, value: Value) -> Value:
-        """A float or double as a double."""
-        return value if value.scalar == "double" else self.b.cast("fpext", value, "double")
-
 
 class LocalPart(LongRowPart):
     """All reductions of one part of a row; item: row * parts + part."""
@@ -177,25 +167,13 @@ class LocalPart(LongRowPart):
         self.values = saved
 
     def _guess(self, accumulator: Accumulator) -> None:
-        """A part's result as if all of the row were like it: what references are made of.
-
-        Any reference is right; that of nothing but -inf must not make every element NaN.
-        """
-        b, value = self.b, self.values[accumulator.number]
-        if value.scalar not in ("float", "double"):
-            return
-        if accumulator.op == "sum":
-            ratio = b.op("fdiv", self._wide(self.lengths[-1]), self._wide(self.counts[-1]))
-            guess = b.op("fmul", self._doubled(value), ratio)
-            guess = guess if value.scalar == "double" else b.cast("fptrunc", guess, "float")
-        else:
-            size = b.intrinsic("llvm.fabs", value)
-            endless = b.compare("fcmp oeq", size, b.fconst(size, float("inf")))
-            guess = b.select(endless, b.fconst(value, 0.0), value)
-        self.values[accumulator.number] = guess
+        """A part's result as if all of the row were like it."""
+        b, number = self.b, accumulator.number
+        ratio = b.op("fdiv", wide(b, self.lengths[-1]), wide(b, self.counts[-1]))
+        self.values[number] = guessed(b, accumulator, self.values[number], ratio)
 
 
-class MergeRow(LongRowPart):
+class MergeRow(LongRowPart, MergedSums):
     """A row's results from those of its parts; item: row."""
 
     def __init__(self, module: Module, nest: LoopNest, name: str) -> None:
@@ -257,81 +235,15 @@ class MergeRow(LongRowPart):
             self._put(self.values[number], self._final(number))
         self._store_each_result()
 
-    # -- from parts to the whole ------------------------------------------------------------
+    def _elements_of(self, part: str) -> str:
+        return self._length_of(part)
 
-    def _merge(self, mergings: list[Merging]) -> list[Value]:
-        """Results of one stage."""
-        b = self.b
-        zero = Value("0x0000000000000000", "double", 1)
-        loop = begin_loop(b, "0", self.parts)
-        totals = [(loop.carry(zero), loop.carry(zero)) for _ in mergings]
-        count = self._wide(self._length_of(loop.index))
-        ends: list[Value] = []
-        for merging_, (total, error) in zip(mergings, totals, strict=True):
-            for addend, rest in self._addends(merging_, loop.index, count):
-                total, more = accumulators.two_sum(b, total, addend)
-                error = b.op("fadd", error, more)
-                if rest is not None:
-                    error = b.op("fadd", error, rest)
-            ends += [total, error]
-        loop.end(ends)
-        for k, merging_ in enumerate(mergings):
-            value = b.op("fadd", loop.results[2 * k], loop.results[2 * k + 1])
-            self.values[merging_.number] = self._scaled(merging_, value)
-        return [self.values[m.number] for m in mergings]
-
-    def _sum_of(self, number: int, part: str) -> tuple[Value, Value]:
-        """A part's sum and its error."""
+    def _sum_of(self, number: int, part: str) -> tuple[Value, Value | None]:
         register = conversion.REGISTER[self.merged.local.dtype_of(number)]
         word = self.room.sums[number]
         value, error = (self._get(register, self._of_part(part, word + k)) for k in range(2))
-        return self._doubled(value), self._doubled(error)
+        return doubled(self.b, value), doubled(self.b, error)
 
-    def _addends(
-        self, merging_: Merging, part: str, count: Value
-    ) -> list[tuple[Value, Value | None]]:
-        """What one part adds to a sum, with rounding errors that are known."""
-        b = self.b
-        total, error = self._sum_of(merging_.total, part)
-        moves = [self._move(factor, part) for factor in merging_.factors]
-        if merging_.exponential:
-            assert moves[0] is not None
-            weight = spell(b, "exp", "float64", [moves[0]])
-            return [(b.op("fmul", total, weight), b.op("fmul", error, weight))]
-        found: list[tuple[Value, Value | None]] = [(total, error)]
-        for move, other in zip(moves, merging_.sums, strict=True):
-            if move is not None and other is not None:
-                value, error = self._sum_of(other, part)
-                found.append((b.op("fmul", value, move), b.op("fmul", error, move)))
-        if moves[0] is not None and moves[-1] is not None:
-            every = b.op("fmul", count, moves[0])
-            found.append((every if len(moves) == 1 else b.op("fmul", every, moves[-1]), None))
-        return found
-
-    def _move(self, factor: Factor, part: str) -> Value | None:
-        """How far a factor moves from a part's reference to the whole row's result."""
-        b = self.b
-        moved: Value | None = None
-        for shift in factor.shifts:
-            step = self._doubled(self.values[shift.result])
-            if shift.reference is not None:
-                register = conversion.REGISTER[self.merged.local.dtype_of(shift.reference)]
-                address = self._of_part(part, self.room.references[shift.reference])
-                step = b.op("fsub", step, self._doubled(self._get(register, address)))
-            if shift.sign < 0:
-                step = b.op("fneg", step)
-            moved = step if moved is None else b.op("fadd", moved, step)
-        return moved
-
-    def _scaled(self, merging_: Merging, value: Value) -> Value:
-        """A result in its own dtype, with the factors that stand outside of the sum."""
-        b = self.b
-        for op, number in merging_.scales:
-            if op == "negative":
-                value = b.op("fneg", value)
-                continue
-            factor = self._doubled(self.values[number])
-            value = b.op({"multiply": "fmul", "divide": "fdiv"}[op], value, factor)
-        if self.nest.dtype_of(merging_.number) == "float32":
-            return b.cast("fptrunc", value, "float")
-        return value
+    def _reference(self, number: int, part: str) -> Value:
+        register = conversion.REGISTER[self.merged.local.dtype_of(number)]
+        return self._get(register, self._of_part(part, self.room.references[number]))

@@ -15,6 +15,7 @@ from fuser.backends.cpu.reducing import (
     grouped_rows,
     long_parts,
     long_rows,
+    merged_columns,
     packed_rows,
     split_totals,
     totals,
@@ -67,8 +68,9 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
         name: the function's.
         form: "plain", "split", "beside": rows as columns, where they are short; "packed": these
             from scratch memory; "grouped": some rows at a time; "joined split": parts that nobody
-            waits for; "long split": rows that are longer than the cache; with "along": columns as
-            rows, where there are few beside each other.
+            waits for; "long split": rows that are longer than the cache; with "merged": columns
+            whose parts are read once; with "along": columns as rows, where there are few beside
+            each other.
     """
     if nest.totals:
         _emit_totals(module, nest, name, form)
@@ -84,6 +86,8 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
         grouped_rows.GroupedRows(module, nest, name).emit()
     elif form == "beside" and can_lie_beside(nest):
         ColumnReduction(module, _turned(nest), name, split=False, narrow=True).emit()
+    elif form.startswith("merged") and merged_columns.find(nest) is not None:
+        merged_columns.MergedColumns(module, nest, name, split=split).emit()
     elif form.endswith("joined split") and can_be_joined(nest):
         JoinedParts(module, nest, name, split=True).emit()
     elif nest.strategy == "row":
@@ -216,8 +220,13 @@ def lay_out(
         whole = lengths[nest.rank - nest.reduced]
         length = -(-whole // few)
         parts, ichunk = -(-whole // length), inner
+    merged = merged_columns.is_worth_it(nest, reduced, elements)
     if parts < 2:
-        return [], Extent(rows, inner, elements, ochunk, ichunk)
+        form = "merged" if merged else "plain"
+        return [], Extent(rows, inner, elements, ochunk, ichunk, form)
+    if merged:
+        words, items, room, form = merged_columns.lay_out(nest, rows, inner, parts, length)
+        return words, Extent(items, inner, elements, 1, ichunk, form, room)
     stages = Stages(nest)
     loops, slots = len(stages.loops), stages.slots(column=column)
     scratch = rows * loops + rows * slots * parts * _width(nest, inner)

@@ -1,0 +1,393 @@
+"""Columns of which parts are read once for all reductions: see `fuser.planning.merging`.
+
+A part is some rows of a tile. A few of its rows, far apart, are summed first: their results are
+the references of the part (for a variance, about its mean). Then all rows are summed once, with
+these references. Who finishes the last part of a tile joins all of them, in order, and so gets the
+columns' results; where one is not finite though what it needs is a number, its columns are
+computed again, stage by stage.
+
+Words after the strides, in parts: number of parts, length of one, words of what follows: for each
+tile two counters (parts that are done, and whether the results are there); then scalars. The memory
+at the last address holds what parts leave, each for all columns, and results that elements need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache, partial
+
+from fuser.backends.cpu import conversion
+from fuser.backends.cpu.body import Module, Value
+from fuser.backends.cpu.reducing.accumulators import Accumulator
+from fuser.backends.cpu.reducing.column_reduction import PADDING, TILE, ColumnReduction
+from fuser.backends.cpu.reducing.column_tiles import (
+    MOST_BYTES,
+    RESULT,
+    TiledColumns,
+    can_be_tiled,
+    kept_bytes,
+)
+from fuser.backends.cpu.reducing.emit_reduction import AWAIT, element_bytes
+from fuser.backends.cpu.reducing.merged_sums import MergedSums, doubled, guessed, wide
+from fuser.backends.cpu.reducing.reduction_stages import Stages
+from fuser.codegen import LoopNest
+from fuser.planning.merging import Merged, merging
+
+#: Stands for all stages of a part at once.
+ALL = -2
+#: Rows that references are made of: so many times the root of all, and at least so many. If one
+#: that is far off is among k of n, squares of the others' distances add up to n/k^2 of its own.
+SAMPLE, LEAST_SAMPLE = 1.5, 8
+#: Columns with fewer rows have NumPy's order of operations; fewer elements are in the first caches.
+LEAST_ROWS, LEAST_ELEMENTS = 64, 1 << 17
+#: Tiles begin at multiples of so many columns; counters of one tile.
+CHUNK, COUNTERS = 256, 2
+
+Key = tuple[int, int]
+
+
+class _AllAtOnce(Stages):
+    """Stages of a part: `ALL` has the reductions of every one."""
+
+    def reductions_of(self, stage: int) -> list[Accumulator]:
+        if stage != ALL:
+            return super().reductions_of(stage)
+        return [a for each in self.loops for a in super(_AllAtOnce, self).reductions_of(each)]
+
+
+@lru_cache(maxsize=256)
+def find(nest: LoopNest) -> Merged | None:
+    """How a nest's columns are merged from parts; None where another form does as well or must."""
+    if nest.totals or nest.checked or not can_be_tiled(nest):
+        return None
+    stages = Stages(nest)
+    stored = [s for s in stages.loops if stages.stores_of(s)]
+    if stored and (stored != [stages.last] or not stages.ends_with_stores):
+        return None
+    if len(stages.loops) - len(stored) < 2:
+        return None
+    found = merging(nest, stages.steady)
+    if found is None or any(m.exponential for m in found.mergings.values()):
+        return None
+    if kept_bytes(nest) + kept_bytes(found.local) > MOST_BYTES:
+        return None
+    kept = [a for s in stages.loops for a in stages.reductions_of(s)]
+    return None if any(a.places for a in kept) else found
+
+
+def lay_out(
+    nest: LoopNest, rows: int, columns: int, parts: int, length: int
+) -> tuple[list[int], int, int, str]:
+    """How columns that are cut into parts are run.
+
+    Args:
+        nest: what is computed.
+        rows: outer iterations.
+        columns: of one.
+        parts: of all columns.
+        length: of one part, in rows.
+
+    Returns:
+        Words after the strides, items, bytes of memory, and the form.
+    """
+    merged = find(nest)
+    assert merged is not None
+    stores = Stages(nest).ends_with_stores
+    counters = COUNTERS * rows * -(-columns // CHUNK)
+    words = [parts, length, counters, *[0] * counters]
+    room_bytes = Room(nest, merged).size_bytes(rows, parts, columns)
+    items = rows * parts * (2 if stores else 1)
+    return words, items, room_bytes, "merged split" if stores else "merged joined split"
+
+
+def is_worth_it(nest: LoopNest, rows: int, elements: int) -> bool:
+    """Whether columns of so many rows, and elements in all, are merged from parts."""
+    return rows >= LEAST_ROWS and elements >= LEAST_ELEMENTS and find(nest) is not None
+
+
+class Room:
+    """What parts leave, and results that elements need: bytes of each for all columns."""
+
+    def __init__(self, nest: LoopNest, merged: Merged) -> None:
+        """Count them."""
+        stages, local = Stages(nest), _AllAtOnce(merged.local)
+        self.left: list[tuple[Key, str]] = [
+            ((a.number, 0), a.register) for a in local.reductions_of(ALL)
+        ]
+        for number in merged.references:
+            scalar = conversion.REGISTER[merged.local.dtype_of(number)]
+            self.left.append(((number, RESULT), scalar))
+        self.results: list[tuple[int, str]] = []
+        if stages.ends_with_stores:
+            self.results = [
+                (number, conversion.REGISTER[nest.dtype_of(number)])
+                for number in stages.edge(stages.last)
+                if number >= stages.first
+            ]
+        scalars = [scalar for _, scalar in (*self.left, *self.results)]
+        self.width = max(element_bytes(scalar) for scalar in scalars)
+
+    def size_bytes(self, rows: int, parts: int, columns: int) -> int:
+        """Of all parts of so many outer iterations."""
+        vectors = rows * (parts * len(self.left) + len(self.results))
+        return vectors * (columns + PADDING) * self.width
+
+
+class MergedColumns(MergedSums, TiledColumns):
+    """Emits one nest by parts of tiles."""
+
+    def __init__(self, module: Module, nest: LoopNest, name: str, *, split: bool) -> None:
+        """Reserve memory for what is written down of a part, beside that of the whole."""
+        super().__init__(module, nest, name, split=split)
+        found = find(nest)
+        assert found is not None
+        self.merged = found
+        self.extra_operands = int(split)
+        self.room = Room(nest, found)
+        self.merged_lanes = self.native
+        self.local_stages = _AllAtOnce(found.local)
+        self.local_slots: dict[Key, tuple[int, str]] = {}
+        size = max(at + element_bytes(of) * (TILE + PADDING) for at, of in self.slots.values())
+        kept = dict(self.room.left)
+        for number in self.local_stages.edge(ALL):
+            if number >= self.first:
+                kept[number, RESULT] = conversion.REGISTER[found.local.dtype_of(number)]
+        for key, scalar in kept.items():
+            self.local_slots[key] = size, scalar
+            size += element_bytes(scalar) * (TILE + PADDING)
+        self.scratch = [f"  %left = alloca [{size} x i8], align 64"]
+
+    def _dividing(self, stage: int) -> list[int]:
+        return [] if stage == ALL else super()._dividing(stage)
+
+    @contextmanager
+    def _as_part(self) -> Iterator[None]:
+        """What is written inside belongs to the nest of a part."""
+        whole = self.nest, self.stages, self.slots
+        self.nest, self.stages, self.slots = self.merged.local, self.local_stages, self.local_slots
+        self.fused_squares = True
+        yield
+        self.nest, self.stages, self.slots = whole
+        self.fused_squares = False
+
+    # -- items ------------------------------------------------------------------------------
+
+    def _header(self) -> None:
+        super()._header()
+        if self.split:
+            self.memory = self._word(len(self.operands), "ptr").text
+
+    def _item(self, item: str) -> None:
+        if not self.split:
+            self.part_length, self.parts, self.part = self.lengths[-1], "1", "0"
+        super()._item(item)
+
+    def _part_of(self, item: str, kept: int) -> str:
+        """As the base class; elements are stored from the last part on: it was read last."""
+        b, later = self.b, self.counts
+        place = super()._part_of(item, kept)
+        if self.stages.ends_with_stores:
+            storing = b.value(f"icmp ne i64 {self.now}, 0", "i1", 1).text
+            turned = self.number(f"sub i64 {self.parts}, {self.part}")
+            turned = self.number(f"sub i64 {turned}, 1")
+            self.part = self.number(f"select i1 {storing}, i64 {turned}, i64 {self.part}")
+            self.begin = self.number(f"mul i64 {self.part}, {self.part_length}")
+            self.counts = [self._elements_of(self.part), *later[1:]]
+        return place
+
+    def _elements_of(self, part: str) -> str:
+        begin = self.number(f"mul i64 {part}, {self.part_length}")
+        left = self.number(f"sub i64 {self.lengths[-1]}, {begin}")
+        less = self.b.value(f"icmp ult i64 {left}, {self.part_length}", "i1", 1).text
+        return self.number(f"select i1 {less}, i64 {left}, i64 {self.part_length}")
+
+    def _whole_tile(self) -> None:
+        self._sum_up()
+        self._visit(self._join_columns)
+        if self.stages.ends_with_stores:
+            self._blocks(self.stages.last)
+
+    def _part_of_tile(self) -> None:
+        b, stages = self.b, self.stages
+        first = b.value(f"icmp eq i64 {self.now}, 0", "i1", 1).text
+        with self._where(first):
+            self._sum_up()
+            self._visit(self._leave_part)
+            text = f"atomicrmw add ptr {self._counter_of(0)}, i64 1 acq_rel"
+            done = self.number(f"add i64 {self.number(text)}, 1")
+            with self._where(b.value(f"icmp eq i64 {done}, {self.parts}", "i1", 1).text):
+                self._visit(self._join_columns)
+                if stages.ends_with_stores:
+                    self._visit(self._leave_results)
+                    b.line(f"store atomic i64 1, ptr {self._counter_of(1)} release, align 8")
+        if not stages.ends_with_stores:
+            return
+        self.module.helpers["await"] = AWAIT
+        self.module.declare("sched_yield", "i32", ())
+        with self._where(b.value(f"xor i1 {first}, true", "i1", 1).text):
+            b.line(f"call void @await(ptr {self._counter_of(1)}, i64 1)")
+            self._visit(self._take_results)
+            self._blocks(stages.last)
+
+    def _counter_of(self, which: int) -> str:
+        """The address of a tile's counter."""
+        up = self.number(f"add i64 {self.lengths[self.beside]}, {CHUNK - 1}")
+        tiles = self.number(f"udiv i64 {up}, {CHUNK}")
+        place = self.number(f"mul i64 {self.place}, {tiles}")
+        place = self.number(f"add i64 {place}, {self.number(f'udiv i64 {self.tile}, {CHUNK}')}")
+        place = self.number(f"mul i64 {place}, {COUNTERS}")
+        place = self.number(f"add i64 {place}, {self.counters + which}")
+        return self.moved("%block", self.number(f"shl i64 {place}, 3"))
+
+    # -- one part ---------------------------------------------------------------------------
+
+    def _sum_up(self) -> None:
+        """References from a few rows, then all sums of a part's rows."""
+        b, count = self.b, self.counts[0]
+        root = b.intrinsic("llvm.sqrt", wide(b, count))
+        some = b.cast("fptoui", b.op("fmul", root, b.fconst(root, SAMPLE)), "i64")
+        some = b.intrinsic("llvm.umax", some, Value(str(LEAST_SAMPLE), "i64", 1))
+        sample = b.intrinsic("llvm.umin", some, Value(count, "i64", 1)).text
+        apart = self.number(f"udiv i64 {count}, {sample}")
+        ratio = b.op("fdiv", wide(b, self.lengths[-1]), wide(b, sample))
+        with self._as_part():
+            self._visit(partial(self._begin, 0))
+
+            def visit(column: str, mask: Value | None, amount: str) -> None:
+                self._at_columns(column, mask, amount)
+                self._block(0, "0", apart, sample)
+
+            self._walk(self.tile, self.tile_end, visit)
+            self._visit(partial(self._refer, ratio))
+            self._blocks(ALL)
+
+    def _refer(self, ratio: Value) -> None:
+        """References of one vector of columns; all running values begin."""
+        running = self.stages.reductions_of(0)
+        self._results(0)
+        self._read_running(running)
+        for accumulator in running:
+            self._finish(accumulator, accumulator.parts)
+            value = self.values[accumulator.number]
+            self.values[accumulator.number] = guessed(self.b, accumulator, value, ratio)
+        self._results(1)
+        self._write_down(ALL)
+
+    def _leave_part(self) -> None:
+        """Hand what one vector of columns came to in a part to who joins them."""
+        with self._as_part():
+            left = [self._read(key) for key, _ in self.room.left]
+        for k, value in enumerate(left):
+            self._put(value, self._place_of(self.part, k))
+
+    def _place_of(self, part: str, k: int) -> str:
+        """Where the current columns' share of something that a part leaves is."""
+        place = self.number(f"mul i64 {self.place}, {self.parts}")
+        place = self.number(f"add i64 {place}, {part}")
+        place = self.number(f"mul i64 {place}, {len(self.room.left)}")
+        return self._in_memory(self.number(f"add i64 {place}, {k}"), self.room.left[k][1])
+
+    def _in_memory(self, vector: str, scalar: str) -> str:
+        columns = self.number(f"add i64 {self.lengths[self.beside]}, {PADDING}")
+        offset = self.number(f"mul i64 {vector}, {columns}")
+        offset = self.number(f"mul i64 {offset}, {self.room.width}")
+        beside = self.number(f"mul i64 {self.current}, {element_bytes(scalar)}")
+        return self.moved(self.memory, self.number(f"add i64 {offset}, {beside}"))
+
+    def _put(self, value: Value, address: str) -> None:
+        """Write one vector to memory."""
+        raw = self.b.cast("zext", value, "i8") if value.scalar == "i1" else value
+        self.b.line(f"store {raw.typed}, ptr {address}, align 1")
+
+    def _get(self, scalar: str, address: str) -> Value:
+        """Read one vector from memory."""
+        memory = "i8" if scalar == "i1" else scalar
+        kind = Value("", memory, self.lanes).type
+        raw = self.b.value(f"load {kind}, ptr {address}, align 1", memory, self.lanes)
+        return self.b.compare("icmp ne", raw, self.b.iconst(raw, 0)) if scalar == "i1" else raw
+
+    # -- results ----------------------------------------------------------------------------
+
+    def _left_of(self, key: Key, part: str) -> Value:
+        """What a part has left of the current columns."""
+        if not self.split:
+            with self._as_part():
+                return self._read(key)
+        k = [each for each, _ in self.room.left].index(key)
+        return self._get(self.room.left[k][1], self._place_of(part, k))
+
+    def _sum_of(self, number: int, part: str) -> tuple[Value, Value | None]:
+        return doubled(self.b, self._left_of((number, 0), part)), None
+
+    def _reference(self, number: int, part: str) -> Value:
+        return self._left_of((number, RESULT), part)
+
+    def _load_parts(self, stage: int, part: str, running: Sequence[Accumulator]) -> None:
+        plain = dict(self.merged.plain)
+        for accumulator in running:
+            accumulator.parts = [self._left_of((plain[accumulator.number], 0), part)]
+
+    def _join_columns(self) -> None:
+        """Results of one vector of columns, from all its parts; they are written down."""
+        b, stages = self.b, self.stages
+        self._results(0)
+        self._joined(0, stages.reductions_of(0))
+        self._results(1)
+        known = dict(self.values)
+        wrong = b.constant_bits("i1", self.lanes, 0)
+        later = [stage for stage in stages.loops if stage and stages.reductions_of(stage)]
+        for stage in later:
+            found = [self.merged.mergings[a.number] for a in stages.reductions_of(stage)]
+            for merging_, value in zip(found, self._merge(found), strict=True):
+                size = b.intrinsic("llvm.fabs", value)
+                bad = b.compare("fcmp uge", size, b.fconst(size, float("inf")))
+                for result in {s.result for f in merging_.factors for s in f.shifts}:
+                    moved = self._operand(result)  # what is moved to no number is none
+                    bad = b.op("and", bad, b.compare("fcmp ord", moved, moved))
+                wrong = b.op("or", wrong, bad)
+            self._results(stage + 1)
+        self._write_down(ALL)
+        with self._where(b.any(wrong).text):
+            self.values = known
+            self._compute_again(later)
+        self.values = {k: v for k, v in known.items() if k < self.first}
+        self._store_each_result()
+
+    def _compute_again(self, later: Sequence[int]) -> None:
+        """Results of one vector of columns as short columns' are."""
+        counts, tops = self.counts, self.tops
+        self.counts = [self.lengths[-1]]
+        along = self.nest.rank - self.nest.reduced
+        back = [self.number(f"mul i64 {self.begin}, {steps[along]}") for steps in self.strides]
+        self.tops = [
+            self.moved(top, self.number(f"sub i64 0, {step}"))
+            for top, step in zip(tops, back, strict=True)
+        ]
+        for stage in later:
+            running = self.stages.reductions_of(stage)
+            ColumnReduction._stage(self, stage, running)
+            for accumulator in running:
+                self._finish(accumulator, accumulator.parts)
+            self._results(stage + 1)
+        self._write_down(ALL)
+        self.counts, self.tops = counts, tops
+
+    def _leave_results(self) -> None:
+        """Hand results that elements need to all parts."""
+        for k, (number, _) in enumerate(self.room.results):
+            self._put(self._operand(number), self._result_at(k))
+
+    def _take_results(self) -> None:
+        """Write down results that elements need."""
+        for k, (number, scalar) in enumerate(self.room.results):
+            self.values[number] = self._get(scalar, self._result_at(k))
+        self._write_down(ALL)
+
+    def _result_at(self, k: int) -> str:
+        """Where one of the results of the current columns is."""
+        parts = self.number(f"mul i64 {self.rows_in_all}, {self.parts}")
+        first = self.number(f"mul i64 {parts}, {len(self.room.left)}")
+        place = self.number(f"mul i64 {self.place}, {len(self.room.results)}")
+        place = self.number(f"add i64 {self.number(f'add i64 {first}, {place}')}, {k}")
+        return self._in_memory(place, self.room.results[k][1])
