@@ -17,6 +17,7 @@ import numpy as np
 from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import Module, Value
 from fuser.backends.cpu.costs import Extent
+from fuser.backends.cpu.division import Divisor, is_served, is_shared, prepare
 from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.machine.target import stream_bytes
 from fuser.backends.cpu.reducing import accumulators, turning
@@ -29,8 +30,9 @@ from fuser.codegen import LoopNest
 from fuser.records import changed
 from fuser.specs import INVARIANT, TensorDesc
 
-#: Bytes of one value of every row of a group, and lanes of partial results that a row leaves.
-GROUP_BYTES, LANES = 64, 8
+#: Bytes of one value of every row of a group, and of one where twice as many rows are too long.
+#: What follows from a group's results waits for all of them: a short time for so many rows.
+GROUP_BYTES, SMALL_GROUP_BYTES = 128, 64
 #: Bytes of a group's operands, at most: where they are read once, where later stages are to find
 #: them in the first cache, and where they come from memory, which waits during later stages.
 MOST_ONCE_BYTES, MOST_BYTES, MOST_FAR_BYTES = 1 << 17, 1 << 15, 10 << 10
@@ -40,9 +42,14 @@ LEAST = 1 << 17
 CHUNK, JOBS = 1 << 14, 32
 
 
-def group_of(nest: LoopNest) -> int:
+def group_of(nest: LoopNest, *, small: bool = False) -> int:
     """Rows of one group."""
-    return GROUP_BYTES // max(4, nest.itemsize)
+    return (SMALL_GROUP_BYTES if small else GROUP_BYTES) // max(4, nest.itemsize)
+
+
+def _moving(nest: LoopNest) -> list[TensorDesc]:
+    """Loads that have a row of elements for each row."""
+    return [desc for desc in nest.loads if INVARIANT not in (desc.access, desc.beside)]
 
 
 def can_be_grouped(nest: LoopNest) -> bool:
@@ -66,46 +73,57 @@ def extent_of(nest: LoopNest, lengths: Sequence[int], turns: int = 1) -> Extent 
     if len(lengths) < 2 or not (elements := math.prod(lengths)):
         return None
     *outside, rows, reduced = lengths
-    group = group_of(nest)
-    if elements * turns < LEAST or rows < group or elements // reduced * turns < JOBS * group:
+    if elements * turns < LEAST or not can_be_grouped(nest):
         return None
-    if not can_be_grouped(nest):
-        return None
-    loads = [np.dtype(d.dtype).itemsize for d in nest.loads if d.access != INVARIANT]
+    loads = [np.dtype(desc.dtype).itemsize for desc in _moving(nest)]
     most = MOST_ONCE_BYTES
     if len(Stages(nest).loops) > 1:
         most = MOST_FAR_BYTES if elements * sum(loads) > stream_bytes() else MOST_BYTES
-    if group * reduced * sum(loads) > most:
+    for form in ("grouped", "small grouped"):
+        group = group_of(nest, small=form != "grouped")
+        many = rows >= group and elements // reduced * turns >= JOBS * group
+        if many and group * reduced * sum(loads) <= most:
+            break
+    else:
         return None
     fair = max(1, CHUNK // (reduced * group)) * group
     fair = min(fair, max(1, rows // JOBS // group) * group) if len(outside) == 0 else fair
-    return Extent(math.prod(outside), rows, elements, 1, fair, "grouped")
+    return Extent(math.prod(outside), rows, elements, 1, fair, form)
 
 
 class GroupedRows(RowReduction):
     """Emits one nest by groups of rows, which the inner loop counts."""
 
-    def __init__(self, module: Module, nest: LoopNest, name: str) -> None:
+    def __init__(self, module: Module, nest: LoopNest, name: str, *, small: bool = False) -> None:
         """Reserve memory for lanes of partial results, and for results."""
         super().__init__(module, nest, name, split=False)
         self.column = True  # what belongs to a result has a lane for each row
         self.across = nest.rank - 2
         """The loop over rows."""
         self.row_lanes = self.lanes
-        self.group = group_of(nest)
+        self.group = group_of(nest, small=small)
         stages = self.stages
+        counts = {stage: len(stages.reductions_of(stage)) for stage in stages.loops}
         running = [a for stage in stages.loops for a in stages.reductions_of(stage)]
         widest = self.native * max(element_bytes(a.register) for a in running)
         self.room = -(-widest * self.group // 64) * 64
-        most = max(len(stages.reductions_of(stage)) for stage in stages.loops)
-        wanted = {number for stage in stages.loops for number in stages.edge(stage)}
-        size = 8 * self.group
-        self.slots = {number: size * place for place, number in enumerate(sorted(wanted))}
+        first, *others = stages.loops
+        alone = not stages.edge(first) and not stages.stores_of(first)
+        self.ahead = bool(others) and alone and len(_moving(nest)) == 1
+        """Whether the last loop over rows also takes the next group's rows through the first:
+        that work need not wait for results. Two operands of two groups leave the first cache."""
+        self.first_place = max(counts[stage] for stage in others) if self.ahead else 0
+        self.lanes_bytes = self.room * (self.first_place + max(counts.values()))
+        self.slots: dict[tuple[int, int], int] = {}
+        """Where values that are one for a row lie, and what is known of them as divisors."""
+        for stage in stages.loops:
+            for number in stages.edge(stage):
+                for part in range(3 if number in self._divisors_of(stage) else 1):
+                    self.slots.setdefault((number, part), 8 * self.group * len(self.slots))
         self.scratch = [
-            f"  %lanes = alloca [{self.room * most} x i8], align 64",
-            f"  %slots = alloca [{max(1, len(wanted)) * size} x i8], align 64",
+            f"  %lanes = alloca [{self.lanes_bytes} x i8], align 64",
+            f"  %slots = alloca [{8 * self.group * max(1, len(self.slots))} x i8], align 64",
         ]
-        self.lanes_bytes = self.room * most
 
     def _header(self) -> None:
         super()._header()
@@ -116,22 +134,35 @@ class GroupedRows(RowReduction):
         place = self.moved("%lanes", self.number(f"mul i64 {loop.index}, {step}"))
         self.b.line(f"store <8 x i64> zeroinitializer, ptr {place}, align {step}")
         loop.end()
+        for number, instruction in enumerate(self.nest.body, self.first):
+            if self.stages.levels[number] == 0 and self.stages.is_plain_result(number, 0):
+                self._instruction(number, instruction, 0)
 
     # -- groups -----------------------------------------------------------------------------
 
     def _results_of(self, place: str) -> None:
         """All groups of one outer iteration."""
-        count = self.number("sub i64 %iend, %ibegin")
+        b, count = self.b, self.number("sub i64 %iend, %ibegin")
+        begin = self._moved_rows(self.rows, "%ibegin")
+        if self.ahead:
+            self.size = self._rows_of_group(count)
+            first = self.stages.loops[0]
+            self._rows(first, begin)
         up = self.number(f"add i64 {count}, {self.group - 1}")
-        groups = begin_loop(self.b, "0", self.number(f"udiv i64 {up}, {self.group}"))
-        first = self.number(f"mul i64 {groups.index}, {self.group}")
-        left = self.number(f"sub i64 {count}, {first}")
-        few = self.b.value(f"icmp ult i64 {left}, {self.group}", "i1", 1).text
-        self.size = self.number(f"select i1 {few}, i64 {left}, i64 {self.group}")
-        self.lane_mask = lane_mask(self.b, self.size, self.group)
-        self.group_rows = self._moved_rows(self.rows, self.number(f"add i64 {first}, %ibegin"))
+        groups = begin_loop(b, "0", self.number(f"udiv i64 {up}, {self.group}"))
+        done = self.number(f"mul i64 {groups.index}, {self.group}")
+        left = self.number(f"sub i64 {count}, {done}")
+        self.size = self._rows_of_group(left)
+        self.next_size = self._rows_of_group(self.number(f"sub i64 {left}, {self.size}"))
+        self.lane_mask = lane_mask(b, self.size, self.group)
+        self.group_rows = self._moved_rows(begin, done)
         self._group()
         groups.end()
+
+    def _rows_of_group(self, left: str) -> str:
+        """How many of the rows that are left a group has."""
+        few = self.b.value(f"icmp ult i64 {left}, {self.group}", "i1", 1).text
+        return self.number(f"select i1 {few}, i64 {left}, i64 {self.group}")
 
     def _moved_rows(self, rows: list[str], count: str) -> list[str]:
         """Addresses of operands some rows further on."""
@@ -150,10 +181,11 @@ class GroupedRows(RowReduction):
         self._results(0)
         for stage in range(stages.last + 1):
             if stage in stages.loops:
-                running = stages.reductions_of(stage)
-                self._rows(stage, running)
-                for place, accumulator in enumerate(running):
-                    accumulator.parts = self._turned(accumulator, place)
+                if not (self.ahead and stage == stages.loops[0]):
+                    self._note_edges(stage)
+                    self._rows(stage, self.group_rows)
+                for place, accumulator in enumerate(stages.reductions_of(stage)):
+                    accumulator.parts = self._turned(accumulator, self._place(stage) + place)
                     self._finish(accumulator, accumulator.parts)
             self._results(stage + 1)
         for place, (number, _) in enumerate(self.nest.stores):
@@ -178,43 +210,105 @@ class GroupedRows(RowReduction):
 
     # -- rows of a group --------------------------------------------------------------------
 
-    def _rows(self, stage: int, running: list[Accumulator]) -> None:
-        """One stage of all rows of a group; leaves lanes of their partial results."""
-        b, of_group = self.b, dict(self.values)
-        wanted = self.stages.edge(stage)
-        for number in wanted:
+    def _place(self, stage: int) -> int:
+        """Where lanes of a stage's reductions begin: the first one's are there before the last."""
+        return self.first_place if stage == self.stages.loops[0] else 0
+
+    def _divisors_of(self, stage: int) -> list[int]:
+        """What divides the elements of a stage."""
+        if not is_served(self.module.features):
+            return []
+        body = [self.nest.body[n - self.first] for n in self.stages.computed(stage)]
+        return [i.operands[1] for i in body if is_shared(i, self.stages.levels)]
+
+    def _note_edges(self, stage: int) -> None:
+        """Write down what is one for a row and needed by the elements of a stage."""
+        b, divisors = self.b, self._divisors_of(stage)
+        for number in self.stages.edge(stage):
             value = self._operand(number, self.group)
-            raw = b.cast("zext", value, "i8") if value.scalar == "i1" else value
-            b.line(f"store {raw.typed}, ptr {self.moved('%slots', str(self.slots[number]))}")
+            noted = [b.cast("zext", value, "i8") if value.scalar == "i1" else value]
+            if number in divisors:
+                noted += prepare(b, value, self.group)[1:]
+            for part, each in enumerate(noted):
+                place = self.moved("%slots", str(self.slots[number, part]))
+                b.line(f"store {each.typed}, ptr {place}, align 64")
+
+    def _rows(self, stage: int, rows: list[str]) -> None:
+        """One stage of all rows of a group; leaves lanes of their partial results."""
+        b, of_group, first = self.b, dict(self.values), self.stages.loops[0]
         self.lanes = self.row_lanes
+        self.steady_divisors = {
+            number: prepare(b, self.values[number], self.lanes)
+            for number in dict.fromkeys(self._divisors_of(stage) + self._divisors_of(first))
+            if self.stages.levels[number] == 0
+        }
         loop = begin_loop(b, "0", self.size)
-        self.tops = self._moved_rows(self.group_rows, loop.index)
-        for number in wanted:
-            self.values[number] = self._of_row(number, loop.index)
-        self._take_row(stage, running)
-        for place, accumulator in enumerate(running):
-            self._leave_lanes(accumulator, place, loop.index)
+        self._row(stage, rows, loop.index)
+        if self.ahead and stage == self.stages.loops[-1]:
+            further, past = b.label("next"), b.label("taken")
+            some = b.value(f"icmp ult i64 {loop.index}, {self.next_size}", "i1", 1).text
+            b.line(f"br i1 {some}, label %{further}, label %{past}")
+            b.start(further)
+            following = self._moved_rows(rows, str(self.group))
+            self._row(first, following, loop.index)
+            b.line(f"br label %{past}")
+            b.start(past)
         loop.end()
         self.values, self.lanes = of_group, self.group
 
-    def _of_row(self, number: int, row: str) -> Value:
-        """What is one for a row, for one of them."""
-        b, register = self.b, conversion.REGISTER[self.nest.dtype_of(number)]
-        memory = "i8" if register == "i1" else register
-        offset = self.number(f"mul i64 {row}, {element_bytes(memory)}")
-        offset = self.number(f"add i64 {offset}, {self.slots[number]}")
-        raw = b.value(f"load {memory}, ptr {self.moved('%slots', offset)}", memory, 1)
-        return b.compare("icmp ne", raw, b.iconst(raw, 0)) if register == "i1" else raw
+    def _row(self, stage: int, rows: list[str], index: str) -> None:
+        """One stage of one row of a group."""
+        self.tops = self._moved_rows(rows, index)
+        for number in self.stages.edge(stage):
+            self.values[number] = self._of_row(number, index)
+        self.row = index
+        running = self.stages.reductions_of(stage)
+        self._take_row(stage, running)
+        self._leave_lanes(running, self._place(stage), index)
 
-    def _leave_lanes(self, accumulator: Accumulator, place: int, row: str) -> None:
-        """Join the vectors of one row's partial results to one, and write that down."""
-        b, parts, lanes = self.b, accumulator.parts, self.native
-        join = partial(joined, b, accumulator)
-        parts = [accumulators.halved(b, part, join, lanes) for part in parts]
-        value = parts[0] if len(parts) == 1 else accumulators.with_error(b, *parts)
-        offset = self.number(f"mul i64 {row}, {lanes * element_bytes(accumulator.register)}")
-        offset = self.number(f"add i64 {offset}, {place * self.room}")
-        b.line(f"store {value.typed}, ptr {self.moved('%lanes', offset)}, align 1")
+    def _prepare_divisors(self, stage: int) -> None:
+        """Take what was computed of the divisors of all rows at once."""
+        self.divisors = {
+            number: self.steady_divisors.get(number)
+            or Divisor(*(self._of_row(number, self.row, part) for part in range(3)))
+            for number in self._divisors_of(stage)
+        }
+
+    def _of_row(self, number: int, row: str, part: int = 0) -> Value:
+        """What is one for a row, for one of them, in every lane."""
+        register = conversion.REGISTER[self.nest.dtype_of(number)] if part < 2 else "i64"
+        memory = "i8" if register == "i1" else register
+        b, offset = self.b, self.number(f"mul i64 {row}, {element_bytes(memory)}")
+        offset = self.number(f"add i64 {offset}, {self.slots[number, part]}")
+        raw = b.value(f"load {memory}, ptr {self.moved('%slots', offset)}", memory, 1)
+        one = b.compare("icmp ne", raw, b.iconst(raw, 0)) if register == "i1" else raw
+        return b.splat(one, self.lanes)
+
+    def _leave_lanes(self, running: list[Accumulator], first: int, row: str) -> None:
+        """Join the vectors of one row's partial results to one of each, and write these down."""
+        b, lanes = self.b, self.native
+        values = []
+        for accumulator in running:
+            join = partial(joined, b, accumulator)
+            values.append([accumulators.halved(b, part, join, lanes) for part in accumulator.parts])
+        sums = [parts for parts in values if len(parts) == 2]
+        if sums:  # there are no errors in rows of one block
+            before, several, after = b.block, b.label("several"), b.label("one")
+            more = b.value(f"icmp ugt i64 {self.blocks_of_row}, 1", "i1", 1).text
+            b.line(f"br i1 {more}, label %{several}, label %{after}")
+            b.start(several)
+            whole = [accumulators.with_error(b, *parts) for parts in sums]
+            b.line(f"br label %{after}")
+            b.start(after)
+            for parts, new in zip(sums, whole, strict=True):
+                text = f"phi {new.type} [ {parts[0].text}, %{before} ], [ {new.text}, %{several} ]"
+                parts[0] = b.value(text, new.scalar, new.lanes)
+        for place, (accumulator, (value, *_)) in enumerate(zip(running, values, strict=True)):
+            size = lanes * element_bytes(accumulator.register)
+            offset = self.number(f"mul i64 {row}, {size}")
+            offset = self.number(f"add i64 {offset}, {(first + place) * self.room}")
+            address = self.moved("%lanes", offset)
+            b.line(f"store {value.typed}, ptr {address}, align {min(size, 64)}")
 
     def _turned(self, accumulator: Accumulator, place: int) -> list[Value]:
         """Join the lanes of all rows; a lane for each row."""

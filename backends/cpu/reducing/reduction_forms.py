@@ -67,10 +67,10 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
         nest: what.
         name: the function's.
         form: "plain", "split", "beside": rows as columns, where they are short; "packed": these
-            from scratch memory; "grouped": some rows at a time; "joined split": parts that nobody
-            waits for; "long split": rows that are longer than the cache; with "merged": columns
-            whose parts are read once; with "along": columns as rows, where there are few beside
-            each other.
+            from scratch memory; "grouped", "small grouped": some rows at a time; "joined split":
+            parts that nobody waits for; "long split": rows that are longer than the cache; with
+            "merged": columns whose parts are read once; with "along": columns as rows, where there
+            are few beside each other.
     """
     if nest.totals:
         _emit_totals(module, nest, name, form)
@@ -82,8 +82,8 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
         long_rows.LongRow(module, nest, name).emit()
     elif form == "packed" and can_lie_beside(nest) and packed_rows.can_be_packed(_turned(nest)):
         packed_rows.emit_packed(module, _turned(nest), name)
-    elif form == "grouped" and grouped_rows.can_be_grouped(nest):
-        grouped_rows.GroupedRows(module, nest, name).emit()
+    elif form.endswith("grouped") and grouped_rows.can_be_grouped(nest):
+        grouped_rows.GroupedRows(module, nest, name, small=form != "grouped").emit()
     elif form == "beside" and can_lie_beside(nest):
         ColumnReduction(module, _turned(nest), name, split=False, narrow=True).emit()
     elif form.startswith("merged") and merged_columns.find(nest) is not None:
