@@ -20,7 +20,7 @@ from fuser.codegen import LoopNest
 from fuser.specs import CONTIGUOUS
 
 #: Vectors that are added plainly before their sum is added with its rounding error.
-BLOCK = 8
+BLOCK = 12
 
 
 class RowReduction(Reduction):
