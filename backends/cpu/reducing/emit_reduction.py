@@ -1,7 +1,7 @@
 """Loop nests that reduce, as LLVM IR text with explicit vectors.
 
 A nest runs through its elements once for every stage; a stage ends where a reduction's result is
-needed. Row: the innermost loop in memory is reduced, see `row_reduction`, for places in long rows
+needed. Row: the innermost loop in memory is reduced, see `row_reduction`, for places
 `row_places`. Column: elements beside each other belong to different results, see
 `column_reduction`.
 

@@ -1,4 +1,4 @@
-"""Places of extremes in long rows: the extreme block by block first, its place at the end.
+"""Places of extremes in rows: the extreme block by block first, its place at the end.
 
 A value and its place in each lane would cost two comparisons and two choices a vector. Here a
 vector costs one maximum, and half a comparison that notices NaN. After each block the lanes are
@@ -6,7 +6,8 @@ compared with the best value so far; only where one is better, the block's numbe
 happens ever more rarely along a row of random numbers. At last the place is searched from that
 block on: an earlier block has nothing as good, so what is found is the first place. The first
 NaN ends the row. The row's last vector ends with the row, and may overlap the one before it:
-what is met twice changes no extreme, and is found where it was met first.
+what is met twice changes no extreme, and is found where it was met first. A row that is shorter
+than a turn's vectors keeps a place in each lane.
 """
 
 from __future__ import annotations
@@ -24,8 +25,6 @@ from fuser.backends.cpu.reducing.row_reduction import RowReduction
 
 #: Turns of the vector loop between two looks at what was found.
 BLOCK = 16
-#: Elements from which on a row is worth the jumps that the processor cannot foresee.
-LEAST = 3072
 #: Native vectors of a turn: a maximum takes as many cycles as this many loads.
 VECTORS = 4
 #: What is cheap enough to be computed twice in the block that has the extreme.
@@ -51,7 +50,7 @@ class RowPlaces(RowReduction):
         b, (accumulator,) = self.b, running
         lanes = self._wide_lanes(stage)
         short, long, done = b.label("short"), b.label("long"), b.label("found")
-        few = b.value(f"icmp ult i64 {self.counts[-1]}, {LEAST}", "i1", 1).text
+        few = b.value(f"icmp ult i64 {self.counts[-1]}, {lanes}", "i1", 1).text
         b.line(f"br i1 {few}, label %{short}, label %{long}")
         b.start(short)
         super()._stage(stage, running)

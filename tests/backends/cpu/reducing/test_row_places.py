@@ -15,7 +15,7 @@ from fuser.backends.cpu.body import Features, Module
 from fuser.backends.cpu.machine import loader
 from fuser.backends.cpu.machine.target import KNOWN_TARGETS
 from fuser.backends.cpu.reducing.reduction_forms import emit_reduction
-from fuser.backends.cpu.reducing.row_places import BLOCK, LEAST, VECTORS
+from fuser.backends.cpu.reducing.row_places import BLOCK, VECTORS
 from fuser.codegen import Instruction, LoopNest
 from fuser.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
 
@@ -53,8 +53,9 @@ def _compiled(operation: str, dtype: str, features: Features) -> Callable[[Array
 
 def _lengths(lanes: int) -> tuple[int, ...]:
     """Rows on both sides of the least length and of whole vectors and blocks."""
-    blocks = -(-LEAST // (BLOCK * lanes)) * BLOCK * lanes
-    return 1, LEAST - 1, LEAST, blocks, blocks + 1, blocks + lanes - 1, blocks + lanes + 5
+    blocks = 2 * BLOCK * lanes
+    few = (1, lanes - 1, lanes, lanes + 1, 2 * lanes + 3)
+    return *few, blocks, blocks + 1, blocks + lanes - 1, blocks + lanes + 5
 
 
 def _ends(length: int, lanes: int) -> list[int]:
