@@ -65,7 +65,7 @@ def find(nest: LoopNest) -> Merged | None:
     stored = [s for s in stages.loops if stages.stores_of(s)]
     if stored and (stored != [stages.last] or not stages.ends_with_stores):
         return None
-    if len(stages.loops) - len(stored) < 2:
+    if len(stages.loops) == len(stored):
         return None
     found = merging(nest, stages.steady)
     if found is None or any(m.exponential for m in found.mergings.values()):
@@ -101,9 +101,15 @@ def lay_out(
     return words, items, room_bytes, "merged split" if stores else "merged joined split"
 
 
-def is_worth_it(nest: LoopNest, rows: int, elements: int) -> bool:
-    """Whether columns of so many rows, and elements in all, are merged from parts."""
-    return rows >= LEAST_ROWS and elements >= LEAST_ELEMENTS and find(nest) is not None
+def is_worth_it(nest: LoopNest, rows: int, elements: int, parts: int) -> bool:
+    """Whether columns of so many rows, and elements in all, are merged from parts.
+
+    One part is as well summed stage by stage where there is one stage.
+    """
+    if rows < LEAST_ROWS or elements < LEAST_ELEMENTS:
+        return False
+    merged = find(nest)
+    return merged is not None and (parts > 1 or bool(merged.mergings))
 
 
 class Room:
@@ -245,6 +251,11 @@ class MergedColumns(MergedSums, TiledColumns):
     def _sum_up(self) -> None:
         """References from a few rows, then all sums of a part's rows."""
         b, count = self.b, self.counts[0]
+        if not self.merged.references:
+            with self._as_part():
+                self._visit(self._begin_all)
+                self._blocks(ALL)
+            return
         root = b.intrinsic("llvm.sqrt", wide(b, count))
         some = b.cast("fptoui", b.op("fmul", root, b.fconst(root, SAMPLE)), "i64")
         some = b.intrinsic("llvm.umax", some, Value(str(LEAST_SAMPLE), "i64", 1))
@@ -261,6 +272,11 @@ class MergedColumns(MergedSums, TiledColumns):
             self._walk(self.tile, self.tile_end, visit)
             self._visit(partial(self._refer, ratio))
             self._blocks(ALL)
+
+    def _begin_all(self) -> None:
+        """All running values of one vector of columns begin."""
+        self._results(0)
+        self._write_down(ALL)
 
     def _refer(self, ratio: Value) -> None:
         """References of one vector of columns; all running values begin."""

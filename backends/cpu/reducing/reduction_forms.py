@@ -220,7 +220,7 @@ def lay_out(
         whole = lengths[nest.rank - nest.reduced]
         length = -(-whole // few)
         parts, ichunk = -(-whole // length), inner
-    merged = merged_columns.is_worth_it(nest, reduced, elements)
+    merged = merged_columns.is_worth_it(nest, reduced, elements, parts)
     if parts < 2:
         form = "merged" if merged else "plain"
         return [], Extent(rows, inner, elements, ochunk, ichunk, form)

@@ -108,7 +108,7 @@ def test_rows_of_middling_arrays_are_not_divided() -> None:
     nest = LoopNest(2, (load,), (), (), (total,), ((1, store),), False, "column", 1)
     for columns in (257, 1023, 1024):
         words, extent = reduction_forms.lay_out(nest, (columns, (1 << 20) // columns))
-        assert (extent.form, extent.ichunk) == ("split", columns)
+        assert (extent.form, extent.ichunk) == ("merged joined split", columns)
         assert words[0] >= 4
         assert len(words) <= reduction_forms.FEW_WORDS + 16
     assert reduction_forms.lay_out(nest, (1023, 64))[1].form == "plain"
@@ -122,7 +122,7 @@ def test_much_that_is_kept_for_a_column_is_not_kept_by_tiles() -> None:
     few = LoopNest(2, (load,), (), (), (total,), ((1, store),), False, "column", 1)
     assert column_tiles.can_be_tiled(few)
     words, extent = reduction_forms.lay_out(few, (1 << 12, 1 << 14))
-    assert (extent.form, extent.ichunk) == ("split", reduction_forms.TILE)
+    assert (extent.form, extent.ichunk) == ("merged joined split", reduction_forms.TILE)
     assert len(words) <= (1 << 26) // reduction_forms.WORD_ELEMENTS + 16
     more = tuple(Instruction("negative", (k,), "float32", "float32") for k in range(1, 200))
     many = LoopNest(2, (load,), (), (), (total, *more), ((200, store),), False, "column", 1)

@@ -65,6 +65,23 @@ def test_layouts_and_dtypes_that_are_not_plain() -> None:
         _agree(_normalised, (x * 2).astype(dtype), 1e-10)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int64", "uint16", "bool", "float16", "float32"])
+def test_one_stage_is_joined_by_who_is_last(dtype: str) -> None:
+    """Extremes, truths, counts and exact sums of parts, and what elements become by them."""
+
+    def results(x: Any) -> Any:
+        most = np.maximum(x.max(0), x[0])
+        return x.min(0), np.any(x > 1, axis=0), np.all(x == 1, axis=0), (x != 0).sum(0), x < most
+
+    for shape in ((40_000, 64), (4100, 1025), (2, 3000, 70)):
+        x = np.random.default_rng(4).integers(0, 3, size=shape).astype(dtype)
+        x[..., 5] = 1
+        found = fuser.fuse(results, fallback="error")(x)
+        for ours, theirs in zip(found, results(x), strict=True):
+            assert ours.dtype == theirs.dtype
+            np.testing.assert_array_equal(ours, theirs)
+
+
 @pytest.mark.parametrize("shape", [(3000, 64), (2100, 1030), (300, 2100)], ids=str)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_what_is_no_number_stays_in_its_column(shape: tuple[int, int], dtype: str) -> None:
@@ -165,6 +182,11 @@ def test_forms_follow_from_lengths() -> None:
             assert bool(words) == bool(extent.room_bytes) == form.endswith("split")
             assert costs.in_order(extent) == (form == "merged split")
     assert reduction_forms.lay_out(_variance(), (257, 1 << 16), turns=9)[1].form == "plain"
+    load, store = _variance().loads[0], _variance().stores[0][1]
+    total = (Instruction("sum", (0,), "float32", "float32"),)
+    once = LoopNest(2, (load,), (), (), total, ((1, store),), False, "column", 1)
+    assert reduction_forms.lay_out(once, (1 << 16, 256))[1].form == "plain"
+    assert reduction_forms.lay_out(once, (257, 1 << 16))[1].form == "merged joined split"
     softmax = fuser.fuse(lambda x: np.exp(x - x.max(0)) / np.exp(x - x.max(0)).sum(0))
     x = np.random.default_rng(1).normal(size=(3000, 64))
     np.testing.assert_allclose(softmax(x).sum(0), 1.0, rtol=1e-12)

@@ -30,7 +30,7 @@ def test_forms_follow_from_lengths() -> None:
         (row, (1000, 700), "small grouped"), (row, (1000, 7000), "plain"),
         (row, (2, 1 << 20), "joined split"),
         (_nest("row", 1), (1 << 20,), "joined split"), (_nest("row", 1), (3,), "plain"),
-        (column, (64, 1 << 16), "split"), (column, (1 << 16, 64), "plain"),
+        (column, (64, 1 << 16), "merged joined split"), (column, (1 << 16, 64), "plain"),
         (column, (3, 1 << 18), "along joined split"), (column, (3, 1 << 16), "along"),
         (column, (3, 1000), "plain"),
     ]  # fmt: skip
