@@ -15,6 +15,7 @@ from fuser.codegen import scalar_nodes
 from fuser.errors import Unsupported
 from fuser.graph import Node
 from fuser.memory_order import all_c_order, memory_orders
+from fuser.planning.chains import repeats
 from fuser.planning.collapse import collapse, merge_axes, reduction_order, run_strides, step_over
 from fuser.planning.rows import Group
 from fuser.records import record
@@ -302,6 +303,7 @@ def _bind_reduction(
         found = _running_on(section, layouts, found, itemsizes, shape)
     operands = [layout for _, layout in found]
     strides = [run_strides(o, i, shape) for o, i in zip(operands, itemsizes, strict=True)]
+    _hold_still(section, layouts, strides)
     order = reduction_order(*_leading(section, found, itemsizes))
     kept_axes = [axis for axis in range(len(shape)) if axis not in section.axes]
     if section.across:  # rows whatever the memory: sums across them lie side by side
@@ -338,6 +340,18 @@ def _bind_reduction(
     places = tuple((name, layout.offset) for name, layout in found)
     all_strides = [[*kept, *inner] for kept, inner in zip(rows, along, strict=True)]
     return spec, Loops(places, wanted, [*lengths, *reduced], all_strides)
+
+
+def _hold_still(section: Section, layouts: Layouts, strides: list[list[int]]) -> None:
+    """Have what is the same along all reduced axes take no steps there, not even over one element.
+
+    Else a result of no elements would be a result of each of them, which nobody stores.
+    """
+    parts = [*section.loads, *(part for _, part in section.stores)]
+    for part, steps in zip(parts, strides, strict=True):
+        if repeats(layouts.base[part.buffer].symbolic, part.views, section.axes):
+            for axis in section.axes:
+                steps[axis] = 0
 
 
 def _beside(stride: int, itemsize: int, single: Sequence[int]) -> str:

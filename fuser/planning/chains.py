@@ -146,4 +146,4 @@ def spans(shape: Shape, views: Chain, target: Shape, axes: tuple[int, ...]) -> b
 def repeats(shape: Shape, views: Chain, axes: tuple[int, ...]) -> bool:
     """Whether an array of `shape`, seen through views, is surely the same along some axes."""
     seen = seen_through(shape, views)
-    return seen is not None and seen.whole and all(seen.axes[axis] is None for axis in axes)
+    return seen is not None and all(seen.axes[axis] is None for axis in axes)

@@ -1,8 +1,9 @@
 """An operation on joined arrays is the join of that operation on their parts.
 
 `x - np.roll(x, 1)` reads a concatenation of two parts of x. Computed part by part, nothing has to
-be stored first: each part is a loop nest of its own, in one kernel. The pass moves concatenations
-towards the outputs, through elementwise operations and through reductions along other axes.
+be stored first: each part is a loop nest of its own, in one kernel. The pass moves joins towards
+the outputs, through elementwise operations and reductions; one over the axis of a join reduces the
+parts and combines their results (`join_reductions`).
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from collections.abc import Sequence
 from fuser import infer
 from fuser.dims import Dim
 from fuser.graph import Graph, Node, intern, make
-from fuser.ops import op
-from fuser.planning import facts, parts
+from fuser.ops import Op, op
+from fuser.planning import facts, join_reductions, parts
 
 #: A value is divided into at most this many parts: each is a loop nest. Rolls along three axes in
 #: both directions give 27.
@@ -21,13 +22,12 @@ PARTS_LIMIT = 32
 
 
 def distribute(graph: Graph) -> Graph:
-    """Move concatenations behind the operations that read them; the same graph where none is read.
+    """Move joins behind the operations that read them; the same graph where none is read.
 
     Args:
         graph: rewritten. Lengths that its guards bound are compared (`fuser.planning.facts`).
     """
-    joined = [node for node in graph.nodes if node.op.name == "concatenate"]
-    if not joined:
+    if not any(node.op.joins for node in graph.nodes):
         return graph
     pass_ = _Distribution(graph)
     outputs = pass_.run()
@@ -53,7 +53,7 @@ class _Distribution:
         for node in self.graph.nodes:
             args = tuple(new[id(arg)] for arg in node.args)
             joins = [
-                arg.op.name == "concatenate" and id(old) not in self.stored
+                arg.op.joins and id(old) not in self.stored
                 for arg, old in zip(args, node.args, strict=True)
             ]
             found = self._through(node, args, joins) if any(joins) else None
@@ -69,28 +69,39 @@ class _Distribution:
         return [new[id(node)] for node in self.graph.outputs]
 
     def _note(self, node: Node, line: str) -> None:
-        """The parts of an operation are on its line."""
-        self.lines.setdefault(id(node), line)
-        if node.op.name == "concatenate":
-            for part in node.args:
-                self.lines.setdefault(id(part), line)
+        """What an operation became is on its line."""
+        stack = [node]
+        while stack:
+            current = stack.pop()
+            if current.args and id(current) not in self.lines:
+                self.lines[id(current)] = line
+                stack += current.args
 
     def _through(self, node: Node, args: tuple[Node, ...], joins: Sequence[bool]) -> Node | None:
         """The join of the parts of `node`; None where it stays as it is."""
         if node.op.joins:
             return None
         if node.op.reduction:
-            return self._reduced(node, args[0])
-        found = self._seen(node, args[0]) if node.op.structure else self._zipped(node, args, joins)
+            return join_reductions.reduced(node, args[0], self._is_one)
+        if node.op.structure:
+            found = self._seen(node, args[0])
+        else:
+            found = self._zipped(node, args, joins)
         return found if found is not None and _parts(found) <= PARTS_LIMIT else None
 
     def _seen(self, node: Node, joined: Node) -> Node | None:
         """A view of a join as the join of views."""
         axis = int(joined.payload)
+        if node.op.name == "reshape":
+            return join_reductions.interleaved(node, joined)
         if node.op.name == "transpose":
             order = infer.parse_axes(node.payload)
             turned = [make("transpose", part, payload=node.payload) for part in joined.args]
-            return self._join(turned, node, order.index(axis))
+            return self._join(turned, node, order.index(axis), joined.op)
+        if node.op.name == "broadcast_to":
+            return self._widened(node, joined, axis + len(node.shape) - len(joined.shape))
+        if joined.op.name != "concatenate":
+            return None
         if node.op.name == "part":
             along, start, stop, step = infer.parse_part(node.payload)
             span = start, stop, step
@@ -153,33 +164,40 @@ class _Distribution:
             return joined
         return parts.part_of_join(joined, axis, (start, stop, 1), self.bounds, stop - start)
 
-    def _join(self, pieces: Sequence[Node], whole: Node, axis: int) -> Node:
-        """Pieces joined to the value that `whole` stands for."""
-        return intern(op("concatenate"), tuple(pieces), whole.shape, whole.dtype, str(axis))
+    def _widened(self, node: Node, joined: Node, axis: int) -> Node | None:
+        """A join that is repeated along other axes than its own."""
+        if node.shape[axis] != joined.shape[int(joined.payload)]:
+            return None
+        pieces = []
+        for part in joined.args:
+            length = part.shape[int(joined.payload)]
+            shape = (*node.shape[:axis], length, *node.shape[axis + 1 :])
+            payload = ", ".join(map(str, shape))
+            pieces.append(intern(node.op, (part,), shape, node.dtype, payload))
+        return self._join(pieces, node, axis, joined.op)
 
-    def _reduced(self, node: Node, operand: Node) -> Node | None:
-        """A reduction of each part, where the parts lie along an axis that is kept."""
-        axis, axes = int(operand.payload), infer.parse_axes(node.payload)
-        if axis in axes or any(part.op.name == "concatenate" for part in operand.args):
-            return None
-        if node.op.name in ("argmax", "argmin") and len(axes) > 1:
-            return None
-        place = axis - sum(reduced < axis for reduced in axes)
-        reduced = tuple(
-            make(node.op.name, part, payload=node.payload, equal=self.graph.equal)
-            for part in operand.args
-        )
-        return self._join(reduced, node, place)
+    def _join(
+        self, pieces: Sequence[Node], whole: Node, axis: int, row: Op | None = None
+    ) -> Node:
+        """Pieces joined to the value that `whole` stands for, one after another if not told."""
+        row = row or op("concatenate")
+        return intern(row, tuple(pieces), whole.shape, whole.dtype, str(axis))
 
     def _zipped(self, node: Node, args: Sequence[Node], joins: Sequence[bool]) -> Node | None:
-        """An elementwise operation along the parts of its first joined operand."""
-        lead = next((a for a, joined in zip(args, joins, strict=True) if joined), None)
-        if lead is None:
+        """An elementwise operation along the parts of its first joined operand.
+
+        Of concatenations and interleavings, along the parts of the first concatenation.
+        """
+        leads = [a for a, joined in zip(args, joins, strict=True) if joined]
+        if not leads:
             return None
+        lead = next((a for a in leads if a.op.name == "concatenate"), leads[0])
         rank = len(node.shape)
         axis = int(lead.payload) + rank - len(lead.shape)
         if self._is_one(lead.shape[int(lead.payload)]) and not self._is_one(node.shape[axis]):
             return None  # its one element is repeated: no part of the result is its part's
+        if lead.op.name == "interleave":
+            return self._turn_by_turn(node, args, lead, axis)
         edges = parts.edges(lead, self.bounds)
         pieces = []
         for place, part in enumerate(lead.args):
@@ -196,10 +214,38 @@ class _Distribution:
                     operands.append(parts.cut(arg, own, (start, stop, 1), self.bounds, length))
             shape = (*node.shape[:axis], length, *node.shape[axis + 1 :])
             piece = intern(node.op, tuple(operands), shape, node.dtype, node.payload)
-            inner = [operand.op.name == "concatenate" for operand in operands]
-            deeper = self._zipped(piece, operands, inner) if any(inner) else None
-            pieces.append(piece if deeper is None else deeper)
+            pieces.append(self._deeper(piece))
         return self._join(pieces, node, axis)
+
+    def _turn_by_turn(
+        self, node: Node, args: Sequence[Node], lead: Node, axis: int
+    ) -> Node | None:
+        """An elementwise operation on arrays that are interleaved alike, or repeated there."""
+        own = [axis - len(node.shape) + len(arg.shape) for arg in args]
+        alike = [
+            arg.op is lead.op and int(arg.payload) == k and len(arg.args) == len(lead.args)
+            for arg, k in zip(args, own, strict=True)
+        ]
+        for arg, k, same in zip(args, own, alike, strict=True):
+            if not (same or k < 0 or self._is_one(arg.shape[k])):
+                return None
+        length = lead.args[0].shape[int(lead.payload)]
+        shape = (*node.shape[:axis], length, *node.shape[axis + 1 :])
+        pieces = []
+        for turn in range(len(lead.args)):
+            operands = tuple(
+                arg.args[turn] if same else arg for arg, same in zip(args, alike, strict=True)
+            )
+            pieces.append(
+                self._deeper(intern(node.op, operands, shape, node.dtype, node.payload))
+            )
+        return self._join(pieces, node, axis, lead.op)
+
+    def _deeper(self, piece: Node) -> Node:
+        """A part of an operation, along the parts of its operands where these are joins too."""
+        inner = [operand.op.joins for operand in piece.args]
+        found = self._zipped(piece, piece.args, inner) if any(inner) else None
+        return piece if found is None else found
 
     def _is_one(self, length: Dim) -> bool:
         """Whether a length is 1, as guards say: what has it is repeated."""
@@ -213,17 +259,16 @@ class _Distribution:
 
 def _parts(node: Node) -> int:
     """How many loop nests a value takes."""
-    return sum(map(_parts, node.args)) if node.op.name == "concatenate" else 1
+    return sum(map(_parts, node.args)) if node.op.joins else 1
 
 
 def _stored_anyway(graph: Graph) -> set[int]:
     """By `id`, values that a view wants as one array."""
-    found: set[int] = set()
-    for node in graph.nodes:
-        for arg in node.args:
-            if node.op.name in ("reshape", "broadcast_to"):
-                found.add(id(arg))
-    return found
+    return {
+        id(node.args[0])
+        for node in graph.nodes
+        if node.op.name == "reshape" and join_reductions.interleaved(node, node.args[0]) is None
+    }
 
 
 def _entry_of(entries: Sequence[infer.IndexPart], axis: int) -> int | None:

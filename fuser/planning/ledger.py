@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fuser import dims, infer, schedule
+from fuser import dims, infer, schedule, views
 from fuser.graph import Graph, Node
 from fuser.planning import arithmetic, rereads, verdicts
 from fuser.planning.labels import labels_of
@@ -147,7 +148,7 @@ def group_writes(
     written: dict[str, int] = {}
     kept = kept_buffers(group, nodes, sizes)
     for section in group.sections:
-        for name, size in section_writes(section, sizes).items():
+        for name, size in section_writes(section, nodes, sizes).items():
             if name not in kept:
                 written[name] = written.get(name, 0) + size
     return written
@@ -161,45 +162,45 @@ def section_reads(section: schedule.Section, sizes: Mapping[str, int]) -> dict[s
     read: dict[str, int] = {}
     runs = rereads.runs(section, sizes)
     most: dict[str, int] = {}
+    known: dict[tuple[str, Any], int] = {}
     for part, node, times in zip(section.loads, section.load_nodes, runs, strict=True):
         if is_counted(part.buffer):
             continue
         whole = _elements(node, sizes) * node.dtype.itemsize
         most[part.buffer] = max(times, most.get(part.buffer, 1))
-        seen = read.get(part.buffer, 0) + times * _part_bytes(part.views, node, sizes)
+        place, size = _seen(part.views, node, sizes)
+        before = known.get((part.buffer, place), 0)  # the same elements in another spelling
+        known[part.buffer, place] = max(before, times)
+        seen = read.get(part.buffer, 0) + max(times - before, 0) * size
         read[part.buffer] = min(seen, most[part.buffer] * whole)
     return read
 
 
-def section_writes(section: schedule.Section, sizes: Mapping[str, int]) -> dict[str, int]:
+def section_writes(
+    section: schedule.Section, nodes: Mapping[str, Node], sizes: Mapping[str, int]
+) -> dict[str, int]:
     """Bytes that one loop nest writes, by buffer."""
-    shape = dims.evaluate(dims.product(section.shape), sizes)
     written: dict[str, int] = {}
-    for value, part in section.stores:
-        node = section.node_of(value)
-        count = _elements(node, sizes) if section.axes else shape
-        written[part.buffer] = written.get(part.buffer, 0) + count * node.dtype.itemsize
+    for _, part in section.stores:
+        _, size = _seen(part.views, nodes[part.buffer], sizes)
+        written[part.buffer] = written.get(part.buffer, 0) + size
     return written
 
 
-def _part_bytes(views: Any, node: Node, sizes: Mapping[str, int]) -> int:
-    """Bytes of a buffer that are seen through views; repeated elements count once."""
-    shape = node.shape
-    elements = _elements(node, sizes)
-    for name, payload in views:
-        if name != "index":
-            if name == "broadcast_to":
-                break
-            if name == "transpose":
-                shape = tuple(shape[int(a)] for a in payload.split(",") if a.strip())
-                continue
-            if name != "diagonal":
-                break
-            shape = infer.diagonal_shape(shape)
-        else:
-            shape = infer.index_shape(shape, infer.parse_index(payload))
-        elements = min(elements, dims.evaluate(dims.product(shape), sizes))
-    return elements * node.dtype.itemsize
+def _seen(chain: Any, node: Node, sizes: Mapping[str, int]) -> tuple[Any, int]:
+    """Which elements of a buffer are seen through views, and their bytes; repeated ones once."""
+    layout = views.contiguous(tuple(dims.evaluate(dim, sizes) for dim in node.shape), node)
+    elements, merged = math.prod(layout.shape), None
+    for view in chain:
+        if view[0] == "reshape":
+            merged = chain
+            break
+        layout = views.apply_view(layout, view, sizes)
+        own = zip(layout.shape, layout.strides, strict=True)
+        elements = min(elements, math.prod(n for n, step in own if step or not n))
+    own = zip(layout.shape, layout.strides, strict=True)
+    place = layout.offset, tuple((n, step) for n, step in own if n != 1), merged
+    return place, elements * node.dtype.itemsize
 
 
 #: Bytes a second that a boundary's estimated cost is reckoned with where no ceiling was measured:

@@ -12,6 +12,7 @@ from fuser import infer
 from fuser.errors import Unsupported
 from fuser.graph import Node
 from fuser.tracer import Tracing
+from fuser.tracing import regions
 from fuser.tracing.array_functions import (
     HANDLERS,
     _array,
@@ -234,7 +235,9 @@ def _diff(
     for position, given in ((0, prepend), (2, append)):
         if given is not np._NoValue:
             parts.insert(position, _beside(tracing, x, given, place))
-    x = x if len(parts) == 1 else _concatenate(tracing, parts, place)
+    if len(parts) > 1:
+        x = _concatenate(tracing, parts, place)
+        regions.long_parts(tracing, x.node, int(n))
     lead = (slice(None),) * place
     step: Any = np.not_equal if x.dtype.kind == "b" else np.subtract
     for _ in range(int(n)):

@@ -208,6 +208,25 @@ def note_reach(tracing: Tracing, length: Dim, part: slice | int, known: int) -> 
             return
 
 
+def note_parts(tracing: Tracing, joined: Node, parts: Sequence[slice | int | None]) -> None:
+    """Note that joined arrays are as long as what an index drops from the ends of their join.
+
+    Then the rest is known to be a join of parts of them (`fuser.planning.joins`), and not stored.
+    """
+    axis = int(joined.payload)
+    entries = [part for part in parts if part is not None]
+    if axis < len(entries):
+        long_parts(tracing, joined, reach_of(entries[axis]))
+
+
+def long_parts(tracing: Tracing, joined: Node, bound: int) -> None:
+    """Note that joined arrays, those which are, are at least so long."""
+    for part in joined.args:
+        length = part.shape[int(joined.payload)]
+        if tracing.size(length) >= bound:
+            tracing.hold_at_least(length, bound)
+
+
 def _ordered(tracing: Tracing, low: Dim, high: Dim) -> bool:
     """Whether low <= high in this call; a guard of the trace."""
     gap = high - low

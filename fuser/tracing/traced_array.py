@@ -141,6 +141,8 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
         self._check_bounds(parts)
         if self.storage.written:  # to compare what is read with what was written
             self._note_reach(parts)
+        if self.node.op.name == "concatenate":
+            regions.note_parts(self.tracing, self.node, parts)
         generic = full and integers and not ellipsis
         return self._view("index", infer.spell_index(parts), generic)
 

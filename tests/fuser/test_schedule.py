@@ -39,7 +39,7 @@ KERNELS: dict[str, tuple[Any, tuple[Any, ...], int]] = {
     "join": (lambda x, y: np.concatenate([x * 2, y + 1, x]), (V, V[:5]), 1),
     "stack": (lambda x: np.stack([x, -x, x * x], axis=-1), (V,), 1),
     "join of joins": (lambda x: np.concatenate([np.concatenate([x, -x]), x + 1]), (V,), 1),
-    "join then use": (lambda x: np.concatenate([x, -x])[1:] * 2, (V,), 2),
+    "join then use": (lambda x: np.concatenate([x, -x])[1:] * 2, (V,), 1),
     "periodic": (lambda x: np.roll(x, 1) - x, (V,), 1),
     "reshape of work": (lambda x: (x * 2).reshape(8, 6) + 1, (X,), 1),
     "reshape of broadcast": (lambda x, v: (x + v).reshape(-1) * 2, (X, V[:8]), 1),
