@@ -10,6 +10,7 @@ from fuser.codegen import LoopNest, loop_nests
 from fuser.decompose import decompose
 from fuser.digest import sha256
 from fuser.graph import Graph
+from fuser.planning import row_results
 from fuser.planning.joins import distribute
 from fuser.records import changed
 from fuser.rewrite import Applied, rewrite, verify
@@ -59,7 +60,7 @@ def _lowered(graph: Graph, mode: str, fastmath: bool) -> tuple[Graph, tuple[Appl
     if config.current().check:
         verify(lowered)
     lowered = regions.lower(lowered)
-    return (distribute(lowered) if mode == "fused" else lowered), applied
+    return (row_results.reuse(distribute(lowered)) if mode == "fused" else lowered), applied
 
 
 def served_by(spec: KernelSpec, backend: Backend) -> KernelSpec:

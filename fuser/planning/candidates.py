@@ -80,7 +80,8 @@ def _rows(plan: Plan, sizes: Mapping[str, int]) -> Iterator[tuple[Any, ...]]:
     label = labels_of(plan.graph)
     place = {id(node): k for k, node in enumerate(plan.graph.nodes)}
     seen: set[tuple[int, int]] = set()
-    loaded = _loaded(plan)
+    loaded, handed = _loaded(plan), _handed(plan)
+    loaded.update(dict.fromkeys(handed, "same-rows"))
     for node in plan.graph.nodes:
         for arg in {id(a): a for a in node.args}.values():
             if arg.op.name in ("input", "constant", "scalar", "positions"):
@@ -91,6 +92,8 @@ def _rows(plan: Plan, sizes: Mapping[str, int]) -> Iterator[tuple[Any, ...]]:
             if verdict is None:
                 verdict = "view" if view else "inlined"
             saved = saved_bytes(arg, node, sizes)
+            if (id(through_views(arg)), id(node)) in handed:  # written all the same
+                saved -= _bytes(through_views(arg), sizes)
             distance = place[id(node)] - place[id(arg)]
             yield row(label[id(arg)], label[id(node)], "view" if view else "vertical", saved,
                       verdict, distance)  # fmt: skip
@@ -141,6 +144,23 @@ def _loaded(plan: Plan) -> dict[tuple[int, int], str]:
                         found[(id(source), id(step.node))] = stored[id(source)]
                         if arg is not source:  # the view itself is read through
                             found[(id(source), id(arg))] = stored[id(source)]
+    return found
+
+
+def _handed(plan: Plan) -> set[tuple[int, int]]:
+    """(value, operation) by `id`, where the operation is handed rows of a value that is stored."""
+    found: set[tuple[int, int]] = set()
+    for group in plan.groups:
+        names = {name for name, _ in group.rows.handed} if group.rows is not None else set()
+        for section in group.sections if names else ():
+            rows = {
+                id(node)
+                for node, part in zip(section.load_nodes, section.loads, strict=True)
+                if part.buffer in names
+            }
+            for step in section.steps:
+                sources = map(id, map(through_views, step.node.args))
+                found.update((source, id(step.node)) for source in sources if source in rows)
     return found
 
 

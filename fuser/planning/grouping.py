@@ -264,17 +264,18 @@ class Grouping:
         return space, "same-loops"
 
     def _takes_rows(self, one: Unit, other: Unit) -> bool:
-        """Whether `one` can be handed rows that nobody else needs, and `other` makes totals of it.
+        """Whether `one` can be handed rows, and `other` makes totals of it.
 
         A nest with totals is handed none (see `fuser.planning.rows`), and they are little beside
-        its results.
+        its results. Rows that others need too are handed on where all totals are of its results.
         """
         if one.space == other.space or not (other.only_totals or other.only_across):
             return False
         wide = max(self.bytes[bit] for bit in bits(one.writes)) if one.writes else 0
+        of_results = other.only_totals and not other.reads & ~one.writes
         return any(
             self.bytes[bit] > wide
-            and all(unit.now() is one for unit in self.readers.get(bit, ()))
+            and (of_results or all(unit.now() is one for unit in self.readers.get(bit, ())))
             for bit in bits(one.reads & self.temporary)
         )
 

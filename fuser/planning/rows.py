@@ -39,10 +39,12 @@ class Rows:
     Attributes:
         loops: for each nest, the loops that count rows; alike in all of them.
         kept: buffers that live for some rows only, with the axes that count rows.
+        handed: others that are written for some rows and read while these are near.
     """
 
     loops: tuple[tuple[int, ...], ...]
     kept: tuple[tuple[str, tuple[int, ...]], ...]
+    handed: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
 
 @record
@@ -93,9 +95,9 @@ def block_shape(
 
 
 def row_bytes(rows: Rows, nodes: Mapping[str, Node], sizes: Mapping[str, int]) -> int:
-    """Bytes of one row of all that is kept."""
+    """Bytes of one row of all that one nest hands to another."""
     total = 0
-    for name, axes in rows.kept:
+    for name, axes in (*rows.kept, *rows.handed):
         node = nodes[name]
         rest = [dim for axis, dim in enumerate(node.shape) if axis not in axes]
         count = math.prod(dims.evaluate(dim, sizes) for dim in rest)
@@ -170,23 +172,46 @@ class _Finder:
         return [group for _, group in sorted(placed, key=lambda entry: entry[0])]
 
     def _try(self, name: str) -> None:
-        """Make one chain of all nests that use an array, if they can be one."""
-        users = {*self.writers[name], *self.readers[name]}
+        """Make one chain of all nests that use an array, if they can be one, else of some.
+
+        Where columns need all of an array, rows of it are still handed to those that take rows.
+        """
+        readers = self.readers[name]
+        if self._make(name, readers):
+            return
+        shape = self.nodes[name].shape
+        for axis in range(len(shape)):
+            some = [number for number in readers if self._takes_rows(number, name, shape, axis)]
+            if 0 < len(some) < len(readers) and self._make(name, some):
+                return
+
+    def _takes_rows(self, number: int, name: str, shape: Shape, axis: int) -> bool:
+        """Whether a nest sees an axis of a buffer along a loop that it does not reduce."""
+        section = self.sections[number]
+        loops = [loop_of(shape, axis, part.views) for part in section.loads if part.buffer == name]
+        return all(loop is not None and loop not in section.axes for loop in loops)
+
+    def _make(self, name: str, readers: Sequence[int]) -> bool:
+        """Make one chain of the nests that write an array and some that read it, if it can be."""
+        users = {*self.writers[name], *readers}
         members: set[int] = set()
         for number in users:
             members |= self.chain_of.get(number, {number})
         chain = frozenset(members)
-        if len(chain) < 2 or len(chain) > MAX_LINKS or chain in self.rows:
-            return
-        if any(self.sections[k].totals for k in chain) or not self._may_run_together(chain):
-            return
+        if chain in self.rows:
+            return True
+        if not 1 < len(chain) <= MAX_LINKS or any(self.sections[k].totals for k in chain):
+            return False
+        if not self._may_run_together(chain):
+            return False
         rows = self._rows(name, sorted(chain))
         if rows is None:
-            return
+            return False
         for number in chain:
             self.rows.pop(self.chain_of.get(number, frozenset()), None)
             self.chain_of[number] = chain
         self.rows[chain] = rows
+        return True
 
     def _may_run_together(self, chain: frozenset[int]) -> bool:
         """Whether the nests may all run where the last one does: nobody needs a result before."""
@@ -229,7 +254,12 @@ class _Finder:
         if not any(self._is_wide(name, axes[name]) for name in shared):
             return None
         loops = tuple(tuple(of[k] for of, _ in found) for k in numbers)
-        return Rows(loops, tuple((name, axes[name]) for name in kept))
+        handed = [name for name in shared if name not in kept]
+        return Rows(
+            loops,
+            tuple((name, axes[name]) for name in kept),
+            tuple((name, axes[name]) for name in handed),
+        )
 
     def _across(
         self,

@@ -17,6 +17,7 @@ from fuser.compiler import compile_upfront, served_by
 from fuser.dims import symbol
 from fuser.planning import ledger, rows, verdicts
 from fuser.planning.rows import loop_of
+from fuser.records import changed
 from tests.fuser.test_random_graphs import EXAMPLES
 
 
@@ -177,7 +178,7 @@ def test_memory_is_for_some_rows_as_planned(name: str) -> None:
         8 * int(np.prod([dims.evaluate(dim, sizes) for dim in held[each].shape]))
         for each in stored if each.startswith("t")
     )  # fmt: skip
-    one_row = rows.row_bytes(chain, held, sizes)
+    one_row = rows.row_bytes(changed(chain, handed=()), held, sizes)
     assert launch.temporary_bytes == one_row * blocks.shape[-1] + others
     assert set(blocks.shape[:-1]) <= {1}
 
@@ -355,11 +356,12 @@ def centred(x: Any) -> Any:
     ids=["rows and columns", "turned", "backwards"],
 )  # fmt: skip
 def test_what_is_not_met_by_rows(function: Any) -> None:
-    """Columns, and rows in another order, need all that is stored."""
+    """Columns, and rows in another order, need all that is stored: nothing is kept."""
     (x, _) = arguments(((12, 3), (1, 1)), "float64")
     graph = fuser.trace(function, x)
     if not graph.has_externs:
-        assert all(group.rows is None for group in compile_upfront(graph).plan.groups)
+        groups = compile_upfront(graph).plan.groups
+        assert not any(group.rows.kept for group in groups if group.rows is not None)
     assert_same(fuser.fuse(function, fallback="allow")(x), function(x))
 
 
