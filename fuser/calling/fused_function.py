@@ -67,6 +67,7 @@ class _Signature:
     found: list[Specialisation] = field(default_factory=list)
     refused: Reason | None = None
     refused_names: list[captures.NameGuard] = field(default_factory=list)
+    suspected: tuple[Reason, list[captures.NameGuard]] | None = None
     errors: KnownErrors = field(default_factory=KnownErrors)
     lock: threading.RLock = field(default_factory=forks.reentrant_lock)
 
@@ -190,11 +191,20 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
                 return self._run_frame(*frame, args, kwargs, out)
             if not names and type(error) is CannotRun and error.lasting:
                 self._note(args, None, error.reason)
-            return self._fall_back(error.reason, args, kwargs, out)
+            result = self._fall_back(error.reason, args, kwargs, out)
+            if error.reason.code == "not-traceable":
+                self._confirm(structure, leaves)
+            return result
         except (ShapeError, OverflowError) as error:
             if not names:
                 self._note(args, error, None)
             raise
+
+    def _confirm(self, structure: Any, leaves: Sequence[Any]) -> None:
+        """Do not trace such calls again: the plain function ran where its trace had raised."""
+        entry = self._signatures.get(signature(structure, leaves, self._keep))
+        if entry is not None and entry.suspected is not None:
+            entry.refused, entry.refused_names = entry.suspected
 
     def _frame_for(
         self, error: Exception, structure: Any, leaves: Sequence[Any]
@@ -397,7 +407,9 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
                     self.__wrapped__, structure, leaves, self._name, around
                 )
         except Unsupported as error:
-            if error.reason.code not in ("scalar-range", "runtime-check"):  # of these values only
+            if error.reason.code == "not-traceable":  # unless the plain function raises, too
+                entry.suspected = error.reason, names
+            elif error.reason.code not in ("scalar-range", "runtime-check"):  # of these values only
                 entry.refused, entry.refused_names = error.reason, names
             raise
         except (ShapeError, OverflowError) as error:

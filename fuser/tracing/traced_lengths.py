@@ -118,7 +118,17 @@ class Lengths:
                 if str(old) not in dims.symbols(new) and not self._told_later(new, str(old)):
                     self.equal[str(old)] = new
                     return
+        if (nothing := self._nothing(left - right)) is not None:
+            self.equal[nothing] = 0
+            return
         self.guards.append((left, right))
+
+    def _nothing(self, gap: Dim) -> str | None:
+        """A symbol that has to be 0 where a gap of one term is: 4 n = 2 n tells that n is 0."""
+        if isinstance(gap, int) or len(gap.terms) != 1:
+            return None
+        found = [name for name in gap.terms[0][0] if self.sizes.get(name) == 0]
+        return found[0] if len(gap.terms[0][0]) == 1 and found else None
 
     def _told_later(self, length: Dim, name: str) -> bool:
         """Whether a length is known only after a symbol: then it cannot stand for it."""

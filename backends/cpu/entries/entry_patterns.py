@@ -376,7 +376,7 @@ def _work(pattern: Pattern) -> list[list[int]]:
         kernel, number, extent = pair[0]
         counts = [getattr(e, "elements", e[0] * e[1]) for _, _, e in pair]
         row = pattern.solve(counts)
-        each = kernel.work_ns(number, extent) / counts[0]
+        each = kernel.work_ns(number, extent) / max(counts[0], 1)  # of nothing, where it sums
         rows.append([max(1, round(row[0] * each * PARTS)), *row[1:]])
     return rows
 
