@@ -23,6 +23,7 @@ from fuser.calling import trees
 from fuser.errors import GraphError, Reason
 from fuser.graph import Graph, Node
 from fuser.ops import UFUNC_PAIRS, UFUNC_ROWS
+from fuser.partitioning import callables
 from fuser.records import record
 from fuser.tracing import scalars
 
@@ -206,10 +207,20 @@ def _read(node: ast.expr) -> Any:
         parts = [_read(part) for part in node.args]
         if node.func.id == "dict":
             return {str(pair.arg): _read(pair.value) for pair in node.keywords}
-        made = {"slice": slice, "dtype": np.dtype, "host": Number}.get(node.func.id)
+        made = _READ.get(node.func.id)
         if made is not None:
             return made(*parts)
     raise GraphError(f"an extern call cannot have this argument: {ast.unparse(node)}")
+
+
+def _function(name: str) -> Any:
+    """A function among the arguments: NumPy's, or one of `callables`."""
+    return resolve(name) if name.startswith("numpy.") else callables.find(name)
+
+
+_READ: dict[str, Any] = {
+    "slice": slice, "dtype": np.dtype, "host": Number, "function": _function,
+}  # fmt: skip
 
 
 @lru_cache(maxsize=512)

@@ -39,10 +39,11 @@ def handlers() -> dict[Any, Callable[..., Any]]:
         grids,
         nan_reductions,
         reductions,
+        row_functions,
     )
 
     del array_diagonals, array_formulas, array_names, array_parts, array_places, array_views
-    del changes, einsum, grids, nan_reductions
+    del changes, einsum, grids, nan_reductions, row_functions
     reductions.register()
     return HANDLERS
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from fuser.calling import trees
 from fuser.errors import GraphError, Unsupported, user_line
 from fuser.graph import Node, intern, make_constant
 from fuser.ops import TABLE
-from fuser.partitioning import externs
+from fuser.partitioning import callables, externs
 from fuser.records import field, record
 from fuser.tracing.admitted import is_known
 from fuser.tracing.scalars import HostScalar
@@ -86,12 +87,27 @@ class _Operands:
         if isinstance(value, np.ndarray) or hasattr(value, "__cuda_array_interface__"):
             array = self.tracing.capture(value)
             return self._add(array, array.node, False)
+        if callable(value) and not isinstance(value, type):
+            return _function_text(value)
         return None
 
     def _add(self, value: Any, node: Node, scalar: bool) -> str:
         self.arrays.append(value)
         self.nodes.append(node)
         return f"a{len(self.nodes) - 1}{'[()]' if scalar else ''}"
+
+
+def _function_text(value: Any) -> str | None:
+    """`function('numpy.sum')` for a function that NumPy is to call; None where it has no name."""
+    from fuser.tracing.namespace import original, plain_function
+
+    function = plain_function(value)
+    if type(function) is not FunctionType or name_of(function) is not None:
+        name = name_of(function)
+        return None if name is None else f"function({name!r})"
+    plain = original(function)
+    known = None if plain is None else callables.name_of(plain)
+    return None if known is None else f"function({known!r})"
 
 
 def name_of(function: Any) -> str | None:
@@ -175,11 +191,12 @@ def call_named(
     operands = _Operands(tracing)
     text = _spelled(name, args, kwargs, operands)
     same = (text, *map(id, operands.nodes))
-    if like is not None or same not in tracing.repeatable:
+    once = like is not None or "function('" in text  # which may give something else each time
+    if once or same not in tracing.repeatable:
         types = tuple(node.type for node in operands.nodes)
         record = tracing.replay.take(text, types) or _first_run(tracing, name, text, operands)
         nodes = _nodes_of(tracing, text, record, operands, like)
-        if like is None and not any(record.shares):
+        if not once and not any(record.shares):
             tracing.repeatable[same] = record, nodes  # which keep their operands, so ids last
     else:
         record, nodes = tracing.repeatable[same]

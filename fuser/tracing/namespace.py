@@ -226,6 +226,52 @@ def plain_function(value: Any) -> Any:
     return value.__wrapped__ if type(value) is TakingLists else value
 
 
+def original(function: FunctionType) -> FunctionType | None:
+    """A function without what a trace has put into its globals and cells.
+
+    None where it reaches what is known only while tracing.
+    """
+    names, cells = function.__globals__, function.__closure__ or ()
+    try:
+        held = [cell.cell_contents for cell in cells]
+    except ValueError:  # a cell that nothing has been put into
+        return None
+    given = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+    plain = [_untraced(value) for value in held]
+    if any(value is _TRACED for value in (*plain, *map(_untraced, given))):
+        return None
+    same = all(new is old for new, old in zip(plain, held, strict=True))
+    if type(names) is not _Names and same:
+        return function
+    known = names._original if type(names) is _Names else names
+    closure = tuple(
+        cell if new is old else CellType(new)
+        for cell, old, new in zip(cells, held, plain, strict=True)
+    )
+    made = FunctionType(
+        function.__code__, known, function.__name__, function.__defaults__, closure or None
+    )
+    made.__kwdefaults__ = function.__kwdefaults__
+    made.__qualname__, made.__module__ = function.__qualname__, function.__module__
+    return made
+
+
+_TRACED = object()
+
+
+def _untraced(value: Any) -> Any:
+    """What a name stands for without a trace; `_TRACED` for what is known only in it."""
+    if issubclass(type(value), (TracedArray, HostScalar)) or type(value) in (partial, _Joiner):
+        return _TRACED
+    if type(value) is _Module:
+        return value._module
+    if type(value) in (list, tuple, dict, set):
+        return _TRACED  # what is in it may change
+    if type(value) is FunctionType:
+        return original(value) or _TRACED
+    return plain_function(value)
+
+
 class _Joiner:
     """np.r_ and np.c_: arrays and numbers joined along an axis."""
 

@@ -94,6 +94,7 @@ CASES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "in-place sort": (_in_place_sort, (A,)),
     "out=": (_given, (A,)),
     "a change": (_puts, (A,)),
+    "callback": (lambda x: np.apply_along_axis(np.sort, 0, x) * 2, (A,)),
     "unused, but it may raise": (lambda x: (np.linalg.cholesky(x @ x.T + 9), x * 2)[1], (A,)),
 }
 
@@ -123,7 +124,6 @@ WHOLE: dict[str, tuple[Any, tuple[Any, ...], str]] = {
     ),
     "write that a view sees": (_written_later, (A,), "write-into-view"),
     "answer for Python": (lambda x: x * 2 if np.allclose(x, x) else x, (A,), "control-flow"),
-    "callback": (lambda x: np.apply_along_axis(np.sort, 0, x) * 2, (A,), "unsupported-argument"),
     "objects": (lambda x: np.sort(x).astype(object) + x, (A,), "unsupported-dtype"),
     "bool of a result": (lambda x: x if np.linalg.det(x) > 0 else -x, (A,), "control-flow"),
     "int of a result": (lambda x: x * int(np.median(x)), (A,), "array-conversion"),
