@@ -202,6 +202,14 @@ class Tracing(Lengths):
             return self.cast(make_scalar(value.text, plain), dtype)
         return make_constant(convert_scalar(value, dtype), dtype)
 
+    def mask_node(self, where: Any) -> Node:
+        """The node of a mask that `where=` gives; an array has to be one of truth values."""
+        mask = self.operand(where)
+        if isinstance(mask, TracedArray) and mask.dtype.kind != "b" and not mask.generic:
+            kinds = f"from {mask.dtype!r} to {np.dtype(bool)!r}"
+            raise TypeError(f"Cannot cast array data {kinds} according to the rule 'safe'")
+        return self.operand_node(mask, np.dtype(bool))
+
     def operand(self, value: Any) -> Any:
         """Bring an operand into one of: TracedArray, HostScalar, Python scalar, NumPy scalar."""
         if isinstance(value, (TracedArray, HostScalar, bool, int, float)):
@@ -276,8 +284,7 @@ class Tracing(Lengths):
             )
         new = self.cast(node, old.dtype)
         if where is not True:
-            mask = self.operand_node(self.operand(where), np.dtype(bool))
-            new = self.node("where", [mask, new, old])
+            new = self.node("where", [self.mask_node(where), new, old])
         array.assign(new, strict=name != "copyto")
         return target
 

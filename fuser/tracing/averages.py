@@ -67,7 +67,7 @@ def _masked(where: Any) -> bool:
 
 def _chosen(tracing: Tracing, x: TracedArray, axis: Any, keepdims: Any, where: Any) -> Node:
     """How many elements a mask chooses for each result."""
-    mask = tracing.operand_node(tracing.operand(where), np.dtype(bool))
+    mask = tracing.mask_node(where)
     if mask.shape != x.node.shape:
         mask = tracing.node("broadcast_to", [mask], ", ".join(map(str, x.node.shape)))
     options = {"keepdims": keepdims, "function": "mean"}

@@ -98,13 +98,15 @@ def reduce(
                 f"reduction operation '{function}' does not have an identity, so to use a where "
                 "mask one has to specify 'initial'"
             )
-        mask = tracing.operand_node(tracing.operand(where), np.dtype(bool))
+        mask = tracing.mask_node(where)
         rest = make_constant(_identity(name, dtype), dtype)
         node = tracing.node("where", [mask, node, rest])
         if len(node.shape) != x.ndim:
             raise Unsupported("unsupported-argument", f"np.{function}", "where= of higher rank")
     if not axes:
         result = tracing.own(node, dtype, "K")  # nothing to combine: a copy
+        if name == "sum" and initial is NO_VALUE:
+            result = _from_zero(tracing, node) or result
     else:
         if name in ("max", "min") and initial is NO_VALUE:
             _need_elements(tracing, node, axes, function)
@@ -114,7 +116,7 @@ def reduce(
             sums = [tracing.node("sum", [part], payload) for part in parts]
             result = tracing.node("join_complex", sums)
         elif (few := layers(tracing, node, axes) if name == "sum" else None) is not None:
-            result = few[0]
+            result = (initial is NO_VALUE and _from_zero(tracing, few[0])) or few[0]
             for layer in few[1:]:
                 result = tracing.node("add", [result, layer])
         else:
@@ -128,6 +130,17 @@ def reduce(
     if out is not None:
         return tracing.write(out, result, True, "same_kind", function)
     return tracing.wrap(result, not result.shape)
+
+
+def _from_zero(tracing: Tracing, first: Node) -> Node | None:
+    """The first number of a sum added to 0.0, which NumPy begins with: -0.0 is 0.0 then.
+
+    None where that changes nothing.
+    """
+    squared = first.op.name == "multiply" and first.args[0] is first.args[1]
+    if first.dtype.kind != "f" or squared or first.op.name in ("square", "absolute", "exp"):
+        return None
+    return tracing.node("add", [make_constant(0, first.dtype), first])
 
 
 def _need_elements(

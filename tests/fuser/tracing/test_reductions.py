@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import fuser
+from tests.fuser.comparing import assert_same
 
 GENERATOR = np.random.default_rng(11)
 NAMES = ("sum", "prod", "max", "min", "mean", "var", "std", "any", "all", "argmax", "argmin")
@@ -423,3 +424,38 @@ def test_products_of_float16_are_summed_in_float32() -> None:
         found = fuser.fuse(lambda a, b, function=function: function(a, b))(x, y)
         assert found == function(x, y)
         assert found.dtype == np.float16
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
+@pytest.mark.parametrize("name", ["no axes", "mean of no axes", "stacked", "listed", "columns"])
+def test_sums_begin_with_zero(name: str, dtype: Any) -> None:
+    """So sums of -0.0 are 0.0, also where nothing is combined or arrays are added instead."""
+    function = {
+        "no axes": lambda x: np.sum(x, axis=()),
+        "mean of no axes": lambda x: np.mean(x, axis=()),
+        "stacked": lambda x: (np.stack([x, x * 1, x]).sum(0), np.stack([x, x]).mean(0)),
+        "listed": lambda x: np.array([x[0], x[-1]]).sum(0),
+        "columns": lambda x: np.column_stack([x, x]).sum(1),
+    }[name]
+    row = np.array([-0.0, 0.0, 1, -0.0], dtype)
+    table = np.array([[-0.0, 0.0, -0.0], [-0.0, -0.0, 2]], dtype)
+    for x in (row, table, table[:1], np.asfortranarray(table)):
+        assert_same(function, x)
+
+
+MASKS = [np.ones(4), np.ones(4, np.uint8), np.float64(1), np.arange(4) > 1]
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_masks_are_truth_values(mask: Any) -> None:
+    """An array of another dtype raises as in NumPy; numbers may be any."""
+    x = np.array([1, 2, 4, 8.0])
+    for function in (
+        lambda x, w: np.sum(x, where=w),
+        lambda x, w: x.mean(where=w),
+        lambda x, w: np.max(x, where=w, initial=0),
+        lambda x, w: np.add(x, 1, where=w, out=np.zeros_like(x)),
+        lambda x, w: np.any(x > 2, where=w),
+    ):
+        assert_same(function, x, mask, fallback="allow")
+        assert_same(lambda x, known=function: known(x, mask), x, fallback="allow")
