@@ -21,8 +21,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import fuser
-from fuser import schedule
-from fuser.planning import grouping, inlining, ordering
+from fuser.planning import grouping, inlining, ordering, planner
 from fuser.planning.ledger import ledger
 
 SIDE = 1024
@@ -95,10 +94,10 @@ LIMITS = (
     Limit((ordering,), "MAX_SECTIONS", (1, 4, 16, 64), many_shapes),
     Limit((inlining,), "RECOMPUTE_FLOOR", (0, 64, 512, 4096), stencils),
     Limit((inlining,), "RECOMPUTE_LIMIT", (1, 6, 1000), stencils),
-    Limit((inlining, schedule), "REALISE_WEIGHT", (5, 20, 40, 80, 1000), shared_by_loops(4, 3)),
-    Limit((inlining, schedule), "REALISE_READS", (1, 4, 16), shared_reads, 8),
-    Limit((inlining, schedule), "REALISE_READS", (1, 4, 16), shared_reads, 3),
-    Limit((inlining, schedule), "HEAVY_WEIGHT", (1, 10, 40), shared_by_loops(0, 4)),
+    Limit((inlining, planner), "REALISE_WEIGHT", (5, 20, 40, 80, 1000), shared_by_loops(4, 3)),
+    Limit((inlining, planner), "REALISE_READS", (1, 4, 16), shared_reads, 8),
+    Limit((inlining, planner), "REALISE_READS", (1, 4, 16), shared_reads, 3),
+    Limit((inlining, planner), "HEAVY_WEIGHT", (1, 10, 40), shared_by_loops(0, 4)),
 )
 
 
