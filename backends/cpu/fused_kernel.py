@@ -166,11 +166,12 @@ class FusedKernelCPU(Kernel):
     def streaming_address(self, section: int, extent: Any) -> int:
         """The form that writes past the caches, where results would not stay in the last one.
 
-        In one loop, that is where all that is touched is larger than it: no operand is repeated.
+        In one loop, that is where all that is touched is larger than it: no operand is repeated;
+        nor mostly where some are transposed.
         """
         nest = self.nests[section]
         moved = [desc for _, desc in nest.stores]
-        if nest.rank == 1:
+        if nest.rank == 1 or self._tiled[section]:
             read = [desc for desc in nest.loads if not desc.counted]
             moved += [desc for desc in read if desc.access != INVARIANT]
         element_bytes = sum(np.dtype(desc.dtype).itemsize for desc in moved)

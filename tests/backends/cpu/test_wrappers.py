@@ -77,6 +77,31 @@ def test_rows_are_streamed_from_where_they_are_aligned(
         assert (room[shift + x.size :] == 9).all()
 
 
+def test_transposed_operands_count_where_results_are_streamed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All that is touched would not stay in the cache; a broadcast row is less than it looks."""
+    monkeypatch.setattr(fused_kernel, "stream_bytes", lambda: 1 << 20)
+    forms: list[str] = []
+    form = fused_kernel.FusedKernelCPU._form
+
+    def noted(kernel: fused_kernel.FusedKernelCPU, name: str) -> object:
+        forms.append(name)
+        return form(kernel, name)
+
+    monkeypatch.setattr(fused_kernel.FusedKernelCPU, "_form", noted)
+    a = np.random.default_rng(6).normal(size=(401, 400)).astype(np.float32)
+    b = np.random.default_rng(7).normal(size=(400, 401)).astype(np.float32)
+    turned = fuser.fuse(lambda a, b: a - b.T * 3, fallback="error")
+    biased = fuser.fuse(lambda a, b: a - b * 3, fallback="error")
+    for _ in range(3):
+        np.testing.assert_array_equal(biased(a, b.ravel()[:400]), a - b.ravel()[:400] * 3)
+    assert "stream" not in forms
+    for _ in range(3):
+        np.testing.assert_array_equal(turned(a, b), a - b.T * 3)
+    assert "stream" in forms
+
+
 def test_streaming_stores_are_in_the_code() -> None:
     """Whole vectors go past the caches; heads and tails do not."""
     text = emit(flat_nests(graph_of("add", "float32")), "k", Features(vector_bytes=32), stream=True)
