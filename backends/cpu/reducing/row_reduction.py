@@ -17,18 +17,26 @@ from fuser.backends.cpu.reducing.reduction_stages import ROW_UNROLL, unrolled
 from fuser.backends.cpu.spelling import spell
 from fuser.backends.cpu.vector_memory import lane_mask, load_one
 from fuser.codegen import LoopNest
-from fuser.specs import CONTIGUOUS
+from fuser.specs import CONTIGUOUS, INVARIANT
 
 #: Vectors that are added plainly before their sum is added with its rounding error.
 BLOCK = 12
+#: Bytes of a cache line, and of operands that lie in a cache: from memory, prefetchers are enough.
+LINE_BYTES, FETCHED_BYTES = 64, 1 << 24
 
 
 class RowReduction(Reduction):
     """Emits one nest by rows."""
 
+    looks_ahead = True
+    """Whether a last stage that only reduces asks for the next row: it waits for no memory. One
+    that stores does not: what it writes and two rows leave the first cache."""
+
     def __init__(self, module: Module, nest: LoopNest, name: str, *, split: bool) -> None:
         """Choose how many elements are computed at a time."""
         super().__init__(module, nest, name, split=split)
+        self.fetched: list[tuple[int, str]] = []
+        """Operands whose next row the last stage asks for, and how far it is; 0 from memory."""
         vectors = unrolled(nest, ROW_UNROLL)
         if is_served(module.features) and any(
             is_shared(instruction, self.stages.levels) for instruction in self.nest.body
@@ -51,6 +59,36 @@ class RowReduction(Reduction):
         up = self.number(f"add i64 {self.vectors}, {BLOCK - 1}")
         blocks = Value(self.number(f"udiv i64 {up}, {BLOCK}"), "i64", 1)
         self.blocks_of_row = b.intrinsic("llvm.umax", blocks, Value("1", "i64", 1)).text
+
+    def _header(self) -> None:
+        super()._header()
+        nest, stages, row = self.nest, self.stages, self.nest.rank - 2
+        if not self.looks_ahead or self.split or nest.reduced != 1 or row < 0:
+            return
+        if len(stages.loops) < 2 or stages.stores_of(stages.last):
+            return
+        moving = [
+            k for k, desc in enumerate(nest.loads)
+            if desc.access == CONTIGUOUS and desc.beside != INVARIANT and not desc.counted
+        ]  # fmt: skip
+        size = str(sum(conversion.bytes_of(nest.loads[k].dtype) for k in moving))
+        for length in self.lengths:
+            size = self.number(f"mul i64 {size}, {length}")
+        near = self.b.value(f"icmp ult i64 {size}, {FETCHED_BYTES}", "i1", 1).text
+        for k in moving:
+            step = self.number(f"select i1 {near}, i64 {self.strides[k][row]}, i64 0")
+            self.fetched.append((k, step))
+
+    def _fetch(self, tops: list[str], done: str) -> None:
+        """Ask for the next row's elements after `done`."""
+        b = self.b
+        b.module.declare("llvm.prefetch.p0", "void", ("ptr", "i32", "i32", "i32"))
+        for k, step in self.fetched:
+            size = conversion.bytes_of(self.nest.loads[k].dtype)
+            offset = self.number(f"add i64 {self.number(f'mul i64 {done}, {size}')}, {step}")
+            for line in range(0, self.lanes * size, LINE_BYTES):
+                ahead = self.moved(tops[k], self.number(f"add i64 {offset}, {line}"))
+                b.line(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 3, i32 1)")
 
     def _edge(self, k: int) -> Value:
         return load_one(self.b, self.operands[k], self.rows[k])
@@ -134,6 +172,8 @@ class RowReduction(Reduction):
     ) -> None:
         """One vector of a row."""
         done = self.number(f"mul i64 {vector}, {self.lanes}")
+        if self.fetched and mask is None and stage == self.stages.loops[-1]:
+            self._fetch(tops, done)
         operands = self._operands_of(stage, running, tops, done, mask)
         for accumulator, value in zip(running, operands, strict=True):
             index = self._index(accumulator, vector)
