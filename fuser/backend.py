@@ -315,7 +315,7 @@ def backend_for(arrays: Iterable[Any]) -> str:
     if not name:
         return config.current().backend or backend_of(arrays)
     owned = [array for array in arrays if not isinstance(array, np.generic)]
-    if name in _OWNERS and owned:
+    if name in OWNERS and owned:
         owner = backend_of(owned)
         if owner != name:
             raise BackendError(
@@ -326,7 +326,7 @@ def backend_for(arrays: Iterable[Any]) -> str:
 
 
 #: Backends that take none but arrays of their own module.
-_OWNERS = ("cpu", "gpu")
+OWNERS = ("cpu", "gpu")
 
 
 def backend_of(arrays: Iterable[Any]) -> str:

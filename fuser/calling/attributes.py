@@ -16,7 +16,8 @@ import numpy as np
 
 from fuser.calling import trees
 from fuser.calling.call_keys import changed_argument, leaf_names
-from fuser.errors import Reason, Unsupported
+from fuser.calling.outputs import copied_into
+from fuser.errors import Reason, ShapeError, Unsupported
 from fuser.records import record
 from fuser.tracing.captures import ABSENT, names_in, stored_attributes
 from fuser.tracing.scalars import HostScalar
@@ -335,3 +336,50 @@ def _pure(
     pure.__qualname__ = str(getattr(function, "__qualname__", pure.__name__))
     pure.__module__ = str(getattr(function, "__module__", ""))  # whose globals are looked at
     return pure
+
+
+# -- calls ----------------------------------------------------------------------------------
+
+
+def frame_for(
+    owner: FusedFunction, error: Exception, structure: Any, leaves: Sequence[Any]
+) -> tuple[Frame, list[Any]] | None:
+    """What is run instead, where a function cannot be fused because it assigns attributes.
+
+    Raises:
+        MoreAttributesError: this is what is run instead, and it assigns further attributes.
+    """
+    attributes = getattr(error, "attributes", ())
+    if owner._hidden is not None:
+        if attributes:
+            raise MoreAttributesError(attributes)
+        return None
+    if not attributes and isinstance(error, Unsupported):
+        attributes = suspected(owner, leaves, error.reason)
+    if not attributes or not owner._frames.note(owner, leaves, attributes):
+        return None
+    return owner._frames.find(owner, structure, leaves)
+
+
+def run_frame(
+    owner: FusedFunction, frame: Frame, values: list[Any], args: tuple[Any, ...], kwargs: Any,
+    out: Any,
+) -> Any:  # fmt: skip
+    """Run the function of attributes' values, and assign what it gave for them.
+
+    An exception is the plain function's, whose assignments before it remain.
+    """
+    try:
+        result, assigned = frame.fused(*values)
+    except MoreAttributesError as error:
+        structure, leaves = trees.flatten((args, kwargs))
+        if owner._frames.note(owner, leaves, error.attributes):
+            again = owner._frames.find(owner, structure, leaves)
+            if again is not None:
+                return run_frame(owner, *again, args, kwargs, out)
+        result = owner.__wrapped__(*args, **kwargs)
+    except (NotTracedError, ShapeError, OverflowError):
+        result = owner.__wrapped__(*args, **kwargs)
+    else:
+        frame.assign(assigned)
+    return result if out is None else copied_into(out, result)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from types import MethodType
@@ -11,41 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from fuser import counters, executor, fallback, forks, timeline
-from fuser.backend import adopted_leaves, chosen, get_backend
-from fuser.calling import native_call, trees
-from fuser.calling.attributes import (
-    Frame,
-    Frames,
-    Hidden,
-    MoreAttributesError,
-    NotTracedError,
-    suspected,
-)
+from fuser import counters, executor, fallback, timeline
+from fuser.backend import OWNERS, adopted_leaves, chosen, get_backend
+from fuser.calling import native_call, running, trees
+from fuser.calling.attributes import Frames, Hidden, frame_for, run_frame
 from fuser.calling.call_keys import parameter_names, signature
-from fuser.calling.outputs import (
-    check_hazards,
-    check_target,
-    copied_into,
-    given_buffers,
-    result_of,
-    targets_of,
-)
+from fuser.calling.outputs import copied_into, given_buffers
 from fuser.calling.ready import MISSED, READY_LIMIT, Writes, exact_key, make_ready, make_ready_out
-from fuser.calling.specialisation import Call, Specialisation, specialise
+from fuser.calling.signatures import VALUE_LIMIT, Signature, specialised
+from fuser.calling.specialisation import Call, Specialisation
 from fuser.errors import ArgumentError, Reason, ShapeError, Unsupported
 from fuser.executor import CannotRun
-from fuser.fallback import module_of
-from fuser.partitioning.externs import CallFailed, PatternMiss
-from fuser.records import field, record
+from fuser.partitioning.externs import PatternMiss
 from fuser.specs import KernelSpec
-from fuser.timeline import phase
-from fuser.tracing import captures, regions
-from fuser.tracing.effects import Surroundings, alone
-from fuser.tracing.known_errors import KnownErrors, Unready
-from fuser.tracing.purity import trace_purely
+from fuser.tracing import captures
+from fuser.tracing.known_errors import Unready
 from fuser.tracing.scalars import HostScalar
-from fuser.tracing.trace_result import OutView, Trace
 from fuser.tracing.traced_array import TracedArray
 
 MODES = ("fused", "unfused", "fallback")
@@ -53,28 +33,9 @@ POLICIES = ("warn", "allow", "error")
 
 _OUT = {"out"}
 #: Backends that arrays lead to by themselves: later calls need not say which.
-_OWN_ARRAYS = (None, "", "cpu", "gpu")
-#: Value guards may make this many specialisations of one signature before it falls back.
-VALUE_LIMIT = 8
+_OWN_ARRAYS = (None, "", *OWNERS)
 #: Different signatures (dtypes, ranks, static values) that one function remembers.
 SIGNATURE_LIMIT = 512
-
-
-@record(frozen=False, slots=False, eq=False)
-class _Signature:
-    """What is known for one combination of dtypes, ranks and static values."""
-
-    found: list[Specialisation] = field(default_factory=list)
-    refused: Reason | None = None
-    refused_names: list[captures.NameGuard] = field(default_factory=list)
-    suspected: tuple[Reason, list[captures.NameGuard]] | None = None
-    errors: KnownErrors = field(default_factory=KnownErrors)
-    lock: threading.RLock = field(default_factory=forks.reentrant_lock)
-
-    def match(self, leaves: Sequence[Any], missed: Sequence[Specialisation]) -> Call | None:
-        """The call by the first specialisation that holds, but those that are known not to."""
-        calls = (known.match(leaves) for known in self.found if known not in missed)
-        return next((call for call in calls if call is not None), None)
 
 
 class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made at run time
@@ -112,7 +73,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         self.fastmath = fastmath
         self.errstate = errstate
         self.fallbacks: list[Reason] = []
-        self._signatures: dict[Any, _Signature] = {}
+        self._signatures: dict[Any, Signature] = {}
         self._keep: list[Any] = []
         self._native: Any = None
         self._ready: dict[Any, Any] = {}
@@ -168,7 +129,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
             if result is not MISSED:
                 return result
         if self._frames and not kwargs and (frame := self._frames.latest(args)) is not None:
-            return self._run_frame(*frame, args, kwargs, None)
+            return run_frame(self, *frame, args, kwargs, None)
         names = tuple(kwargs)
         out = kwargs.pop("out", None) if self._takes_out and "out" in kwargs else None
         structure, leaves = trees.flatten((args, kwargs))
@@ -177,7 +138,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         if (taken := adopted_leaves(leaves)) is not leaves:
             (args, kwargs), leaves = trees.unflatten(structure, taken), taken
         if self._frames and (frame := self._frames.find(self, structure, leaves)) is not None:
-            return self._run_frame(*frame, args, kwargs, out)
+            return run_frame(self, *frame, args, kwargs, out)
         try:
             with chosen(self.backend):
                 call, result = self._find_and_run(structure, leaves, out)
@@ -187,8 +148,8 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
                     self._get_ready(call, args, names, out)
             return result
         except (CannotRun, Unsupported) as error:
-            if (frame := self._frame_for(error, structure, leaves)) is not None:
-                return self._run_frame(*frame, args, kwargs, out)
+            if (frame := frame_for(self, error, structure, leaves)) is not None:
+                return run_frame(self, *frame, args, kwargs, out)
             if not names and type(error) is CannotRun and error.lasting:
                 self._note(args, None, error.reason)
             result = self._fall_back(error.reason, args, kwargs, out)
@@ -206,27 +167,6 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         if entry is not None and entry.suspected is not None:
             entry.refused, entry.refused_names = entry.suspected
 
-    def _frame_for(
-        self, error: Exception, structure: Any, leaves: Sequence[Any]
-    ) -> tuple[Frame, list[Any]] | None:
-        """What is run instead, where a function cannot be fused because it assigns attributes.
-
-        Raises:
-            MoreAttributesError: this is what is run instead, and it assigns further attributes.
-        """
-        attributes = getattr(error, "attributes", ())
-        if self._hidden is not None:
-            if attributes:
-                raise MoreAttributesError(attributes)
-            return None
-        if not attributes and isinstance(error, Unsupported):
-            attributes = suspected(self, leaves, error.reason)
-        if not attributes:
-            return None
-        if not self._frames.note(self, leaves, attributes):
-            return None
-        return self._frames.find(self, structure, leaves)
-
     def seen_as(self, args: tuple[Any, ...], kwargs: Any) -> tuple[FusedFunction, Any, Any]:
         """The function and arguments that a call is run by: see `attributes.Frame`."""
         structure, leaves = trees.flatten((args, kwargs))
@@ -236,34 +176,8 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
             try:
                 self._find_call(structure, leaves)
             except (CannotRun, Unsupported) as error:
-                frame = self._frame_for(error, structure, leaves)
+                frame = frame_for(self, error, structure, leaves)
         return (self, args, kwargs) if frame is None else (frame[0].fused, tuple(frame[1]), {})
-
-    def _run_frame(
-        self, frame: Frame, values: list[Any], args: tuple[Any, ...], kwargs: Any, out: Any
-    ) -> Any:
-        """Run the function of attributes' values, and assign what it gave for them.
-
-        An exception is the plain function's, whose assignments before it remain.
-        """
-        try:
-            result, assigned = frame.fused(*values)
-        except MoreAttributesError as error:
-            structure, leaves = trees.flatten((args, kwargs))
-            if self._frames.note(self, leaves, error.attributes):
-                again = self._frames.find(self, structure, leaves)
-                if again is not None:
-                    return self._run_frame(*again, args, kwargs, out)
-            return self._run_plain(args, kwargs, out)
-        except (NotTracedError, ShapeError, OverflowError):
-            return self._run_plain(args, kwargs, out)
-        frame.assign(assigned)
-        return result if out is None else copied_into(out, result)
-
-    def _run_plain(self, args: tuple[Any, ...], kwargs: Any, out: Any) -> Any:
-        """Run the function itself."""
-        result = self.__wrapped__(*args, **kwargs)
-        return result if out is None else copied_into(out, result)
 
     #: Where native entries send what they do not know.
     _slow_call = __call__
@@ -349,7 +263,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         while True:
             call = self._find_call(structure, leaves, missed)
             try:
-                return call, self._run(call, leaves, out)
+                return call, running.run_call(call, leaves, out)
             except PatternMiss as error:
                 missed.append(call.specialisation)
                 if len(missed) > VALUE_LIMIT:
@@ -373,152 +287,17 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         if entry is None:
             if len(self._signatures) >= SIGNATURE_LIMIT:
                 raise Unsupported("value-guards", self._name, f"{SIGNATURE_LIMIT} signatures", "")
-            entry = self._signatures.setdefault(key, _Signature())
+            entry = self._signatures.setdefault(key, Signature())
         if (call := entry.match(leaves, missed)) is not None:
             return call
         with entry.lock:  # another thread may have made it meanwhile
-            return entry.match(leaves, missed) or self._specialise(entry, structure, leaves)
+            return entry.match(leaves, missed) or specialised(self, entry, structure, leaves)
 
     @property
     def _name(self) -> str:
         return str(getattr(self.__wrapped__, "__name__", "function"))
 
-    def _specialise(self, entry: _Signature, structure: Any, leaves: list[Any]) -> Call:
-        """Trace and prepare a new specialisation."""
-        if entry.refused is not None and all(guard.holds() for guard in entry.refused_names):
-            raise CannotRun(entry.refused, lasting=not entry.found)
-        objects = [leaf for leaf in leaves if not isinstance(leaf, (np.ndarray, np.generic))]
-        entry.errors.raise_known(leaves)
-        try:
-            hidden, handed_in = self._hidden, frozenset[tuple[int, str]]()
-            if hidden is not None:
-                objects, handed_in = [*objects, *hidden.things], hidden.handed_in
-            names, met = captures.look_around(self.__wrapped__, objects, handed_in)
-        except Unsupported as error:
-            entry.refused, entry.refused_names = error.reason, []
-            raise
-        guarded = sum(known.by_value for known in entry.found)
-        try:
-            if guarded >= VALUE_LIMIT:
-                raise Unsupported("value-guards", self._name, f"{guarded} values so far", "")
-            with phase("trace", self._name), alone():
-                around = Surroundings(names, met, handed_in)
-                trace, constants = trace_purely(
-                    self.__wrapped__, structure, leaves, self._name, around
-                )
-        except Unsupported as error:
-            if error.reason.code == "not-traceable":  # unless the plain function raises, too
-                entry.suspected = error.reason, names
-            elif error.reason.code not in ("scalar-range", "runtime-check"):  # of these values only
-                entry.refused, entry.refused_names = error.reason, names
-            raise
-        except (ShapeError, OverflowError) as error:
-            entry.errors.keep(leaves, error, names)
-            raise
-        from fuser.partitioning import partition
-
-        spec = None
-        if self.mode != "fallback":
-            self._note_seams(entry, trace, names)
-            try:
-                spec = partition.prepare(trace.graph, self.mode, self.fastmath, self.errstate)
-            except Unsupported as error:
-                entry.refused, entry.refused_names = error.reason, names
-                raise
-        specialisation = specialise(trace, spec, names, constants)
-        call = specialisation.match(leaves)
-        if call is None:
-            reason = Reason("impure", self._name, "a guard fails right after tracing")
-            entry.refused, entry.refused_names = reason, names
-            raise CannotRun(reason)
-        entry.found = [*entry.found, specialisation]
-        return call
-
-    def _note_seams(
-        self, entry: _Signature, trace: Trace, names: list[captures.NameGuard]
-    ) -> None:
-        """Say which functions run in NumPy between kernels.
-
-        Raises:
-            CannotRun: the policy is "error", or there is nothing that kernels would do.
-        """
-        from fuser.partitioning import partition
-
-        whole = partition.nothing_fuses(trace.graph)
-        for reason in partition.seam_reasons(trace.graph):
-            if self.fallback == "error" or whole is not None:
-                entry.refused, entry.refused_names = reason, names
-                raise CannotRun(reason)
-            if reason not in self.fallbacks:
-                self.fallbacks.append(reason)
-            fallback.say(reason, self.fallback)
-
-    # -- running ----------------------------------------------------------------------------
-
-    def _run(self, call: Call, leaves: Sequence[Any], out: Any) -> Any:
-        """Compute the outputs of one call and put them together."""
-        trace, spec = call.specialisation.trace, call.specialisation.spec
-        targets = targets_of(trace, out, call.sizes)
-        check_hazards(call)
-        given: dict[int, Any] = dict(targets)
-        later: list[tuple[Any, str, int]] = []
-        names = [p.name for p in trace.graph.parameters]
-        for parameter, output, region in trace.writes:
-            array = call.arrays[names[parameter]]
-            if executor.is_read_only(array):
-                raise ValueError("output array is read-only")
-            if regions.symbols(region) <= call.sizes.keys():
-                given[output] = array[regions.slices(region, call.sizes)] if region else array
-            else:  # of a length that is told by a function between kernels
-                later.append((array, region, output))
-        if spec is None:
-            results = self._interpret(call, given)
-        elif not isinstance(spec, KernelSpec):
-            from fuser.partitioning import partition, program_run
-
-            check = call.specialisation.check_late
-            partition.count_seams(spec)
-            learned: dict[str, Any] = {}
-            results = program_run.execute(
-                spec, call.arrays, call.numbers, given, check, learned=learned
-            )
-            call.learn(learned)
-        else:
-            results = executor.execute(spec, call.arrays, call.numbers, call.sizes, given)
-        for array, region, output in later:
-            array[regions.slices(region, call.sizes)] = results[output]
-        leaves_out = [
-            result_of(leaf, results, call, names, place, targets)
-            for place, leaf in enumerate(trace.leaves)
-        ]
-        if out is None:
-            return trees.unflatten(trace.structure, leaves_out)
-        wanted = out if isinstance(out, tuple) else (out,)
-        for target, leaf, value in zip(wanted, trace.leaves, leaves_out, strict=True):
-            if isinstance(leaf, OutView):
-                check_target(target, value.shape, value.dtype)
-                np.copyto(target, value, casting="same_kind")
-        return out
-
-    def _interpret(self, call: Call, given: Mapping[int, Any]) -> list[Any]:
-        """Mode "fallback": NumPy or CuPy, operation by operation."""
-        module = module_of(call.arrays)
-        graph = call.specialisation.trace.graph
-        try:
-            check = call.specialisation.check_late
-            learned: dict[str, Any] = {}
-            results = list(
-                fallback.interpret(graph, call.arrays, call.numbers, module, check, learned)
-            )
-            call.learn(learned)
-        except CallFailed as error:
-            raise CannotRun(error.reason) from None
-        for place, target in given.items():
-            executor.check_shape(target, np.shape(results[place]))
-        for place, target in given.items():
-            module.copyto(target, results[place], casting="same_kind")
-            results[place] = target
-        return results
+    # -- without kernels ----------------------------------------------------------------------
 
     def _fall_back(self, reason: Reason, args: Any, kwargs: Any, out: Any) -> Any:
         """Run the plain function and say why."""

@@ -48,7 +48,7 @@ class _StageStep:
     def teach(self, args: tuple[Any, ...]) -> None:
         """Have the function know the stage for arguments like these."""
         from fuser.calling.call_keys import signature
-        from fuser.calling.fused_function import _Signature
+        from fuser.calling.signatures import Signature
         from fuser.calling.specialisation import specialise
 
         graph = self._step.spec.graph
@@ -58,7 +58,7 @@ class _StageStep:
         places = tuple(range(len(graph.parameters)))
         known = specialise(Trace(graph, structure, leaves, (), (), places), self._step.spec, [], {})
         key = signature(*trees.flatten((args, {})), self._function._keep)
-        self._function._signatures[key] = _Signature([known])
+        self._function._signatures[key] = Signature([known])
 
     def first(self, values: dict[str, Any], numbers: dict[str, Any]) -> None:
         """Add the stage's results to `values`."""

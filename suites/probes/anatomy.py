@@ -31,7 +31,7 @@ STEPS = (
     ("fuser.calling.fused_function", "exact_key", "key of the call"),
     ("fuser.calling.trees", "flatten", "arguments"),
     ("fuser.calling.fused_function", "FusedFunction._find_call", "lookup and guards"),
-    ("fuser.calling.fused_function", "FusedFunction._run", "outputs"),
+    ("fuser.calling.running", "run_call", "outputs"),
     ("fuser.calling.fused_function", "FusedFunction._go_native", "asking for native service"),
     ("fuser.calling.fused_function", "FusedFunction._get_ready", "asking for native service"),
     ("fuser.executor", "execute", "device and layouts"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.calling import fused_function
+from fuser.calling import signatures
 from fuser.tracing import purity
 from fuser.tracing.known_errors import LIMIT, KnownErrors, Unready
 
@@ -69,7 +69,7 @@ def test_they_are_bounded() -> None:
     known.raise_known([0])
     with pytest.raises(ValueError, match=f"^{LIMIT + 2}$"):
         known.raise_known([LIMIT + 2])
-    assert fused_function._Signature().errors is not fused_function._Signature().errors
+    assert signatures.Signature().errors is not signatures.Signature().errors
 
 
 def _refuse(*_: Any) -> Any:

@@ -1,0 +1,129 @@
+"""What a fused function knows of each kind of call, and how it learns more: by a trace."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fuser import fallback, forks
+from fuser.calling.specialisation import Call, Specialisation, specialise
+from fuser.errors import Reason, ShapeError, Unsupported
+from fuser.executor import CannotRun
+from fuser.records import field, record
+from fuser.timeline import phase
+from fuser.tracing import captures
+from fuser.tracing.effects import Surroundings, alone
+from fuser.tracing.known_errors import KnownErrors
+from fuser.tracing.purity import trace_purely
+from fuser.tracing.trace_result import Trace
+
+if TYPE_CHECKING:
+    from fuser.calling.fused_function import FusedFunction
+
+#: Value guards may make this many specialisations of one signature before it falls back.
+VALUE_LIMIT = 8
+
+
+@record(frozen=False, slots=False, eq=False)
+class Signature:
+    """What is known for one combination of dtypes, ranks and static values."""
+
+    found: list[Specialisation] = field(default_factory=list)
+    refused: Reason | None = None
+    refused_names: list[captures.NameGuard] = field(default_factory=list)
+    suspected: tuple[Reason, list[captures.NameGuard]] | None = None
+    errors: KnownErrors = field(default_factory=KnownErrors)
+    lock: threading.RLock = field(default_factory=forks.reentrant_lock)
+
+    def match(self, leaves: Sequence[Any], missed: Sequence[Specialisation]) -> Call | None:
+        """The call by the first specialisation that holds, but those that are known not to."""
+        calls = (known.match(leaves) for known in self.found if known not in missed)
+        return next((call for call in calls if call is not None), None)
+
+
+def specialised(
+    function: FusedFunction, entry: Signature, structure: Any, leaves: list[Any]
+) -> Call:
+    """Trace and prepare a new specialisation, and the call by it.
+
+    Args:
+        function: what is called.
+        entry: what is known of such calls; the specialisation is added.
+        structure: how the arguments nest.
+        leaves: the arguments.
+
+    Raises:
+        CannotRun, Unsupported: the function cannot be fused for such arguments.
+    """
+    if entry.refused is not None and all(guard.holds() for guard in entry.refused_names):
+        raise CannotRun(entry.refused, lasting=not entry.found)
+    objects = [leaf for leaf in leaves if not isinstance(leaf, (np.ndarray, np.generic))]
+    entry.errors.raise_known(leaves)
+    try:
+        hidden, handed_in = function._hidden, frozenset[tuple[int, str]]()
+        if hidden is not None:
+            objects, handed_in = [*objects, *hidden.things], hidden.handed_in
+        names, met = captures.look_around(function.__wrapped__, objects, handed_in)
+    except Unsupported as error:
+        entry.refused, entry.refused_names = error.reason, []
+        raise
+    guarded = sum(known.by_value for known in entry.found)
+    try:
+        if guarded >= VALUE_LIMIT:
+            raise Unsupported("value-guards", function._name, f"{guarded} values so far", "")
+        with phase("trace", function._name), alone():
+            around = Surroundings(names, met, handed_in)
+            trace, constants = trace_purely(
+                function.__wrapped__, structure, leaves, function._name, around
+            )
+    except Unsupported as error:
+        if error.reason.code == "not-traceable":  # unless the plain function raises, too
+            entry.suspected = error.reason, names
+        elif error.reason.code not in ("scalar-range", "runtime-check"):  # of these values only
+            entry.refused, entry.refused_names = error.reason, names
+        raise
+    except (ShapeError, OverflowError) as error:
+        entry.errors.keep(leaves, error, names)
+        raise
+    from fuser.partitioning import partition
+
+    spec = None
+    if function.mode != "fallback":
+        _note_seams(function, entry, trace, names)
+        try:
+            options = function.mode, function.fastmath, function.errstate
+            spec = partition.prepare(trace.graph, *options)
+        except Unsupported as error:
+            entry.refused, entry.refused_names = error.reason, names
+            raise
+    specialisation = specialise(trace, spec, names, constants)
+    call = specialisation.match(leaves)
+    if call is None:
+        reason = Reason("impure", function._name, "a guard fails right after tracing")
+        entry.refused, entry.refused_names = reason, names
+        raise CannotRun(reason)
+    entry.found = [*entry.found, specialisation]
+    return call
+
+
+def _note_seams(
+    function: FusedFunction, entry: Signature, trace: Trace, names: list[captures.NameGuard]
+) -> None:
+    """Say which functions run in NumPy between kernels.
+
+    Raises:
+        CannotRun: the policy is "error", or there is nothing that kernels would do.
+    """
+    from fuser.partitioning import partition
+
+    whole = partition.nothing_fuses(trace.graph)
+    for reason in partition.seam_reasons(trace.graph):
+        if function.fallback == "error" or whole is not None:
+            entry.refused, entry.refused_names = reason, names
+            raise CannotRun(reason)
+        if reason not in function.fallbacks:
+            function.fallbacks.append(reason)
+        fallback.say(reason, function.fallback)
