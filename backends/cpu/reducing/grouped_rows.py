@@ -94,7 +94,7 @@ def extent_of(nest: LoopNest, lengths: Sequence[int], turns: int = 1) -> Extent 
 class GroupedRows(RowReduction):
     """Emits one nest by groups of rows, which the inner loop counts."""
 
-    looks_ahead = False
+    by_stage = looks_ahead = False
 
     def __init__(self, module: Module, nest: LoopNest, name: str, *, small: bool = False) -> None:
         """Reserve memory for lanes of partial results, and for results."""

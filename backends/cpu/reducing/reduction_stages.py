@@ -26,13 +26,20 @@ def native_lanes(nest: LoopNest, vector_bytes: int) -> int:
     return max(1, vector_bytes // max(nest.itemsize, 4))
 
 
-def unrolled(nest: LoopNest, steps: tuple[tuple[int, int], ...]) -> int:
-    """How many native vectors the body takes at a time; one where elements are picked."""
+def unrolled(nest: LoopNest, steps: tuple[tuple[int, int], ...], *, by_stage: bool = False) -> int:
+    """How many native vectors the body takes at a time; one where elements are picked.
+
+    Args:
+        nest: the loops.
+        steps: costs of a body at most, and vectors.
+        by_stage: whether running values of one stage are in registers at once, not of all.
+    """
     if any(desc.picked for desc in nest.loads):
         return 1
-    cost = Stages(nest).cost
-    wide = next((vectors for limit, vectors in steps if cost <= limit), 1)
-    parts = sum(1 + i.op.startswith("arg") for i in nest.body if TABLE[i.op].reduction)
+    stages = Stages(nest)
+    wide = next((vectors for limit, vectors in steps if stages.cost <= limit), 1)
+    counts = [sum(1 + a.places for a in stages.reductions_of(stage)) for stage in stages.loops]
+    parts = max(counts) if by_stage else sum(counts)
     while wide > 1 and wide * parts > RUNNING_REGISTERS:
         wide //= 2
     return wide

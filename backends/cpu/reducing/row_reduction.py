@@ -28,6 +28,8 @@ LINE_BYTES, FETCHED_BYTES = 64, 1 << 24
 class RowReduction(Reduction):
     """Emits one nest by rows."""
 
+    by_stage = True
+    """Whether each stage's vectors are as many as its own running values leave registers for."""
     looks_ahead = True
     """Whether a last stage that only reduces asks for the next row: it waits for no memory. One
     that stores does not: what it writes and two rows leave the first cache."""
@@ -37,7 +39,7 @@ class RowReduction(Reduction):
         super().__init__(module, nest, name, split=split)
         self.fetched: list[tuple[int, str]] = []
         """Operands whose next row the last stage asks for, and how far it is; 0 from memory."""
-        vectors = unrolled(nest, ROW_UNROLL)
+        vectors = unrolled(nest, ROW_UNROLL, by_stage=self.by_stage)
         if is_served(module.features) and any(
             is_shared(instruction, self.stages.levels) for instruction in self.nest.body
         ):

@@ -7,7 +7,7 @@ import pytest
 
 import fuser
 from fuser.backends.cpu.costs import per_element
-from fuser.backends.cpu.reducing.reduction_stages import Kept, Stages
+from fuser.backends.cpu.reducing.reduction_stages import ROW_UNROLL, Kept, Stages, unrolled
 from fuser.codegen import Instruction, LoopNest, loop_nest
 from fuser.rewrite import rewrite
 from fuser.specs import CONTIGUOUS, INVARIANT, STRIDED, SectionSpec, TensorDesc
@@ -63,6 +63,18 @@ def test_an_operand_that_repeats_is_loaded_once_a_row() -> None:
     body = (Instruction("sum", (0,), "float32", "float32"),)
     stages = Stages(LoopNest(2, (repeated,), (), (), body, ((1, repeated),), False, "row", 1))
     assert stages.levels[0] == 1
+
+
+def test_running_values_of_one_stage_share_registers() -> None:
+    """Two sums, then three about them: four vectors of each stage's own, two of all five."""
+    rows = TensorDesc("float64", CONTIGUOUS, False, STRIDED)
+    names = (("sum", (0,)), ("sum", (1,)), ("subtract", (0, 2)), ("subtract", (1, 3)),
+             ("max", (4,)), ("max", (5,)), ("min", (4,)))  # fmt: skip
+    body = tuple(Instruction(op, args, "float64", "float64") for op, args in names)
+    stores = tuple((k, TensorDesc("float64", INVARIANT, False, CONTIGUOUS)) for k in (6, 7, 8))
+    nest = LoopNest(2, (rows, rows), (), (), body, stores, False, "row", 1)
+    assert unrolled(nest, ROW_UNROLL, by_stage=True) == 4
+    assert unrolled(nest, ROW_UNROLL) == 2
 
 
 def gated_norm(gate: Any, x: Any, weight: Any) -> Any:
