@@ -80,7 +80,8 @@ def specialised(
                 function.__wrapped__, structure, leaves, function._name, around
             )
     except Unsupported as error:
-        if error.reason.code == "not-traceable":  # unless the plain function raises, too
+        if error.reason.code == "not-traceable" and not entry.found:
+            # Unless the plain function raises, too: then nothing is known of other calls.
             entry.suspected = error.reason, names
         elif error.reason.code not in ("scalar-range", "runtime-check"):  # of these values only
             entry.refused, entry.refused_names = error.reason, names

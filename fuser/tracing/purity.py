@@ -66,7 +66,7 @@ def trace_purely(
     def trace() -> Trace:
         try:
             found = trace_call(function, structure, leaves, replay)
-        except BaseException:
+        except BaseException:  # also Ctrl-C: no object may keep a stand-in
             around.undo()
             raise
         if changed := around.undo():
