@@ -143,6 +143,8 @@ class Room:
 class MergedColumns(MergedSums, TiledColumns):
     """Emits one nest by parts of tiles."""
 
+    exactly = False  # of 64 parts at most
+
     def __init__(self, module: Module, nest: LoopNest, name: str, *, split: bool) -> None:
         """Reserve memory for what is written down of a part, beside that of the whole."""
         super().__init__(module, nest, name, split=split)

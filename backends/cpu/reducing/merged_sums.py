@@ -1,6 +1,6 @@
 """Sums over a row or column from those of its parts: what `fuser.planning.merging` finds, written.
 
-All is added as doubles, with the rounding errors of the additions.
+All is added as doubles, and where parts may be many with the rounding errors of the additions.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ class MergedSums(Reduction):
     merged: Merged
     merged_lanes = 1
     """Results that are computed at a time."""
+    exactly = True
+    """Whether rounding errors of the joining additions are worth keeping: parts may be many."""
 
     def _elements_of(self, part: str) -> str:
         """How many elements a part has."""
@@ -38,19 +40,24 @@ class MergedSums(Reduction):
         b = self.b
         zero = b.constant_bits("double", self.merged_lanes, 0)
         loop = begin_loop(b, "0", self.parts)
-        totals = [(loop.carry(zero), loop.carry(zero)) for _ in mergings]
+        totals = [[loop.carry(zero) for _ in range(1 + self.exactly)] for _ in mergings]
         count = b.splat(wide(b, self._elements_of(loop.index)), self.merged_lanes)
         ends: list[Value] = []
-        for merging_, (total, error) in zip(mergings, totals, strict=True):
+        for merging_, carried in zip(mergings, totals, strict=True):
             for addend, rest in self._addends(merging_, loop.index, count):
-                total, more = accumulators.two_sum(b, total, addend)
-                error = b.op("fadd", error, more)
+                if not self.exactly:
+                    carried = [b.op("fadd", carried[0], addend)]
+                    continue
+                total, more = accumulators.two_sum(b, carried[0], addend)
+                carried = [total, b.op("fadd", carried[1], more)]
                 if rest is not None:
-                    error = b.op("fadd", error, rest)
-            ends += [total, error]
+                    carried[1] = b.op("fadd", carried[1], rest)
+            ends += carried
         loop.end(ends)
         for k, merging_ in enumerate(mergings):
-            value = b.op("fadd", loop.results[2 * k], loop.results[2 * k + 1])
+            value, *errors = loop.results[k * (1 + self.exactly) :][: 1 + self.exactly]
+            for error in errors:
+                value = b.op("fadd", value, error)
             self.values[merging_.number] = self._scaled(merging_, value)
         return [self.values[m.number] for m in mergings]
 
