@@ -78,7 +78,7 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
     split = form.endswith("split")
     if form.startswith("along") and can_run_along(nest):
         nest = _lengthwise(nest)
-    if form.endswith("long split") and long_rows.find(nest) is not None:
+    if form in ("long split", "along long split") and long_rows.find(nest) is not None:
         long_rows.LongRow(module, nest, name).emit()
     elif form == "packed" and can_lie_beside(nest) and packed_rows.can_be_packed(_turned(nest)):
         packed_rows.emit_packed(module, _turned(nest), name)

@@ -110,3 +110,15 @@ def test_short_rows_across_few_columns() -> None:
 
     found = fuser.fuse(scores, fallback="error")(q, k)
     np.testing.assert_allclose(found, scores(q, k), rtol=1e-12)
+
+
+@pytest.mark.parametrize("columns", [2, 3, 4])
+@pytest.mark.parametrize("rows", [100_000, 360_805, 1_500_000])
+def test_few_columns_are_cut_as_their_form_says(columns: int, rows: int) -> None:
+    """Parts of columns as rows have their own layout of partial results, not that of long rows."""
+    x = np.random.default_rng(rows).normal(size=(rows, columns))
+    fused = fuser.fuse(lambda x: (x.var(0), (x - x.mean(0)) / x.std(0)), fallback="error")
+    for _ in range(3):
+        variance, scaled = fused(x)
+        np.testing.assert_allclose(variance, x.var(0), rtol=1e-11)
+        np.testing.assert_allclose(scaled, (x - x.mean(0)) / x.std(0), rtol=1e-9, atol=1e-9)
