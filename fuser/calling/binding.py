@@ -303,7 +303,7 @@ def _bind_reduction(
         found = _running_on(section, layouts, found, itemsizes, shape)
     operands = [layout for _, layout in found]
     strides = [run_strides(o, i, shape) for o, i in zip(operands, itemsizes, strict=True)]
-    _hold_still(section, layouts, strides)
+    _hold_still(section, layouts, strides, shape)
     order = reduction_order(*_leading(section, found, itemsizes))
     kept_axes = [axis for axis in range(len(shape)) if axis not in section.axes]
     if section.across:  # rows whatever the memory: sums across them lie side by side
@@ -342,7 +342,9 @@ def _bind_reduction(
     return spec, Loops(places, wanted, [*lengths, *reduced], all_strides)
 
 
-def _hold_still(section: Section, layouts: Layouts, strides: list[list[int]]) -> None:
+def _hold_still(
+    section: Section, layouts: Layouts, strides: list[list[int]], shape: tuple[int, ...]
+) -> None:
     """Have what is the same along all reduced axes take no steps there, not even over one element.
 
     Else a result of no elements would be a result of each of them, which nobody stores.
@@ -352,6 +354,27 @@ def _hold_still(section: Section, layouts: Layouts, strides: list[list[int]]) ->
         if repeats(layouts.base[part.buffer].symbolic, part.views, section.axes):
             for axis in section.axes:
                 steps[axis] = 0
+    first = len(section.loads)
+    for (value, _), steps in zip(section.stores, strides[first:], strict=True):
+        if not any(steps[axis] for axis in section.axes):
+            _hold_loads(section, value, strides, shape)
+
+
+def _hold_loads(
+    section: Section, value: int, strides: list[list[int]], shape: tuple[int, ...]
+) -> None:
+    """Have what a value needs that takes no steps take none either, where one element is all."""
+    stack, seen, first = [value], {value}, len(section.loads) + len(section.leaves)
+    while stack:
+        current = stack.pop()
+        if current < len(section.loads):
+            for axis in section.axes:
+                if shape[axis] == 1:
+                    strides[current][axis] = 0
+        elif current >= first and not section.steps[current - first].node.op.reduction:
+            operands = section.steps[current - first].operands
+            stack += [operand for operand in operands if operand not in seen]
+            seen.update(operands)
 
 
 def _beside(stride: int, itemsize: int, single: Sequence[int]) -> str:

@@ -81,13 +81,16 @@ class _Distribution:
         """The join of the parts of `node`; None where it stays as it is."""
         if node.op.joins:
             return None
+        for arg, joined in zip(args, joins, strict=True):
+            if joined and not _has_few_parts(arg):
+                return None
         if node.op.reduction:
             return join_reductions.reduced(node, args[0], self._is_one)
         if node.op.structure:
             found = self._seen(node, args[0])
         else:
             found = self._zipped(node, args, joins)
-        return found if found is not None and _parts(found) <= PARTS_LIMIT else None
+        return found if found is not None and _has_few_parts(found) else None
 
     def _seen(self, node: Node, joined: Node) -> Node | None:
         """A view of a join as the join of views."""
@@ -257,9 +260,16 @@ class _Distribution:
         return facts.at_most(left, right, self.bounds)
 
 
-def _parts(node: Node) -> int:
-    """How many loop nests a value takes."""
-    return sum(map(_parts, node.args)) if node.op.joins else 1
+def _has_few_parts(node: Node) -> bool:
+    """Whether a value takes no more loop nests than it may; joins of joins are many soon."""
+    found, stack = 0, [node]
+    while stack and found + len(stack) <= PARTS_LIMIT:
+        current = stack.pop()
+        if current.op.joins:
+            stack += current.args
+        else:
+            found += 1
+    return not stack
 
 
 def _stored_anyway(graph: Graph) -> set[int]:

@@ -183,6 +183,29 @@ def test_edge_values(value: float, place: int) -> None:
             assert_same(fuser.fuse(function, fallback="error")(*args), function(*args))
 
 
+@pytest.mark.parametrize("shape", [(1, 1), (1, 4), (4, 1), (3, 4)])
+def test_single_elements_that_are_repeated(shape: tuple[int, int]) -> None:
+    """Corners of a padded array are stored by loops over all of it, where all is one element."""
+
+    def program(x: Any) -> Any:
+        v = abs(np.pad(x, 1, mode="edge"))
+        return (v[1:] + v[:-1]).sum()
+
+    x = numbers(shape)
+    assert_same(fuser.fuse(program, fallback="error")(x), program(x))
+
+
+def test_joins_of_joins_are_not_all_taken_apart() -> None:
+    """Doubled again and again: a thousand parts are stored, and the plan is made at once."""
+
+    def program(x: Any) -> Any:
+        for _ in range(7):
+            x = np.concatenate([x, x])
+        return (x * 2).sum(), x.sum()
+
+    assert_same(fuser.fuse(program, fallback="error")(np.ones(3)), program(np.ones(3)))
+
+
 def test_negative_zeros_are_summed_to_zero() -> None:
     """As NumPy's sums begin with 0.0, layers too."""
     zeros = np.full((3, 4), -0.0)
