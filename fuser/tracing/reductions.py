@@ -368,6 +368,8 @@ _UFUNCS = {
 
 def reduce_ufunc(tracing: Tracing, ufunc: np.ufunc, a: Any, options: dict[str, Any]) -> Any:
     """`ufunc.reduce`: over the first axis unless told otherwise."""
+    if ufunc is np.logaddexp and options.keys() <= {"axis", "keepdims"}:
+        return _log_of_sum(tracing, a, **options)
     name = _UFUNCS.get(ufunc.__name__)
     if name is None:
         raise Unsupported("unsupported-function", f"np.{ufunc.__name__}.reduce", "no such row")
@@ -383,3 +385,20 @@ def reduce_ufunc(tracing: Tracing, ufunc: np.ufunc, a: Any, options: dict[str, A
     if name in ("max", "min", "any", "all"):
         options.pop("dtype", None)
     return handler(tracing, a, **options)
+
+
+def _log_of_sum(tracing: Tracing, a: Any, axis: Any = 0, keepdims: bool = False) -> Any:
+    """`np.logaddexp.reduce` of floats: shifted by the greatest, unless that is infinite or NaN.
+
+    NumPy adds one element after another, with an exponential and a logarithm for each.
+    """
+    x = as_traced(tracing, a)
+    if x.dtype.name not in ("float32", "float64"):
+        raise Unsupported("unsupported-dtype", "np.logaddexp.reduce", x.dtype.name)
+
+    def shift(keep: bool) -> Any:
+        largest = np.max(x, axis=axis, keepdims=keep, initial=-np.inf)
+        return np.where(np.isfinite(largest), largest, 0)
+
+    total = np.sum(np.exp(x - shift(True)), axis=axis, keepdims=keepdims)
+    return np.log(total) + shift(keepdims)

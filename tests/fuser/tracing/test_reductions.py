@@ -459,3 +459,50 @@ def test_masks_are_truth_values(mask: Any) -> None:
     ):
         assert_same(function, x, mask, fallback="allow")
         assert_same(lambda x, known=function: known(x, mask), x, fallback="allow")
+
+
+LOG_SUMS: dict[str, Any] = {
+    "rows": lambda x: np.logaddexp.reduce(x, axis=1),
+    "columns": lambda x: np.logaddexp.reduce(x),
+    "everything": lambda x: np.logaddexp.reduce(x, axis=None),
+    "kept": lambda x: np.logaddexp.reduce(x, axis=-1, keepdims=True) * 2,
+    "log softmax": lambda x: x - np.logaddexp.reduce(x, axis=1)[:, None],
+}
+
+
+@pytest.mark.parametrize("name", LOG_SUMS)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_logarithms_of_sums(name: str, dtype: str) -> None:
+    """NumPy's results for infinities, NaN and nothing, in one kernel."""
+    function = LOG_SUMS[name]
+    fused = fuser.fuse(function, fallback="error")
+    for shape in ((3, 4), (7, 1000), (1, 1), (4, 0), (0, 4)):
+        x = (np.random.default_rng(0).normal(size=shape) * 30).astype(dtype)
+        every = [x, np.full_like(x, -np.inf)]
+        for value in (np.nan, np.inf, -np.inf):
+            every.append(x.copy())
+            every[-1][:1, -1:] = value
+        every.append(every[1].copy())
+        every[-1][:1, :1] = np.inf
+        for given in every:
+            with np.errstate(all="ignore"):
+                expected = function(given)
+            result = fused(given)
+            assert type(result) is type(expected)
+            assert result.dtype == expected.dtype
+            tolerance = 1e-4 if dtype == "float32" else 1e-10
+            np.testing.assert_allclose(result, expected, rtol=tolerance, atol=tolerance)
+    assert len(fused.explain(np.ones((3, 4), dtype)).groups) == 1
+
+
+def test_logarithms_of_sums_that_numpy_takes() -> None:
+    """Of other dtypes, and with a starting value or some elements alone."""
+    x = np.linspace(-3, 3, 12).reshape(3, 4)
+    for function in (
+        lambda x: np.logaddexp.reduce(x.astype(np.float16)) + 1,
+        lambda x: np.logaddexp.reduce(x, initial=0.0) + 1,
+        lambda x: np.logaddexp.reduce(x, where=x > 0) + 1,
+    ):
+        fused = fuser.fuse(function, fallback="allow")
+        np.testing.assert_allclose(fused(x), function(x), rtol=1e-2)
+        assert [reason.code for reason in fused.explain(x).fallbacks] == ["unsupported-function"]
