@@ -5,15 +5,15 @@ Two functions that do the same, as a lambda that is made anew by every call, hav
 
 from __future__ import annotations
 
-import threading
 from types import FunctionType
 from typing import Any
 
+from fuser import forks
 from fuser.errors import GraphError
 
 #: More functions than this are not remembered: what calls another one runs as a whole.
 LIMIT = 1024
-_lock = threading.Lock()
+_lock = forks.lock()
 _functions: dict[str, FunctionType] = {}
 _names: dict[Any, str] = {}
 
