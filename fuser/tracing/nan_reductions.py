@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fuser import dims
 from fuser.tracer import Tracing
 from fuser.tracing.array_functions import HANDLERS, _array, _handles, _options, _refuse
 
@@ -125,4 +126,9 @@ def _average(
 ) -> Any:  # fmt: skip
     """np.average without weights: NumPy looks at the weights' sum and may raise."""
     _refuse("average", weights=weights, returned=returned or None)
-    return np.mean(_array(tracing, a), axis=axis, **_options(keepdims=keepdims))
+    found = np.mean(_array(tracing, a), axis=axis, **_options(keepdims=keepdims))
+    count = dims.product(found.dims)
+    if not tracing.size(count):
+        raise ZeroDivisionError("division by zero")  # NumPy counts operands for each result
+    tracing.guard_reach(count, 1)
+    return found

@@ -12,6 +12,7 @@ from fuser import dims, infer
 from fuser.dims import Dim
 from fuser.errors import Unsupported
 from fuser.tracing import regions
+from fuser.tracing.caught import noting
 from fuser.tracing.indices import (
     divide_exactly,
     integer,
@@ -492,3 +493,7 @@ def _reduction_method(name: str) -> Callable[..., Any]:
 for _name in ("sum", "prod", "max", "min", "mean", "var", "std", "any", "all", "argmax", "argmin",
               "dot", "diagonal", "repeat", "take", "trace"):  # fmt: skip
     setattr(TracedArray, _name, _reduction_method(_name))
+
+for _name in ("__getitem__ __setitem__ __iter__ __array_ufunc__ __array_function__ _call reshape "
+              "transpose swapaxes squeeze ravel flatten").split():  # fmt: skip
+    setattr(TracedArray, _name, noting(getattr(TracedArray, _name)))

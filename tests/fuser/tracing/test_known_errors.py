@@ -1,5 +1,6 @@
 """Errors of tracing: raised again as they were, as long as nothing has changed."""
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import fuser
 from fuser.calling import signatures
 from fuser.tracing import purity
 from fuser.tracing.known_errors import LIMIT, KnownErrors, Unready
+from tests.fuser.comparing import assert_same
 
 EXTRA = np.ones(3)
 
@@ -136,3 +138,31 @@ def test_a_refusal_is_an_error_where_that_is_the_policy() -> None:
     assert known.holds()
     fuser.override_can_fuse_on_cpu(True)
     assert not known.holds()
+
+
+def _reshaped(x: Any) -> Any:
+    try:
+        return x.reshape(3, -1) * 2
+    except ValueError:
+        return x + 1
+
+
+def _indexed(x: Any) -> Any:
+    try:
+        return x[5] * 2
+    except IndexError:
+        return x.sum() - 1
+
+
+def _joined(x: Any) -> Any:
+    with contextlib.suppress(ValueError):
+        return x + np.arange(6.0)
+    return x - 1
+
+
+@pytest.mark.parametrize("function", [_reshaped, _indexed, _joined])
+def test_caught_errors_are_control_flow(function: Any) -> None:
+    """Whether there is one depends on the lengths of each call."""
+    fused = fuser.fuse(function, fallback="allow")
+    for length in (7, 6, 0, 5, 9, 6, 1):
+        assert_same(fused, np.arange(float(length)))

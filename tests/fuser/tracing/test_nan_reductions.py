@@ -68,3 +68,10 @@ def test_weighted_averages_run_in_numpy() -> None:
     fused = fuser.fuse(lambda v: np.average(v, weights=v * v), fallback="allow")
     assert compare(fused, Y[0], fallback="allow") == ""
     assert fused.fallbacks
+
+
+def test_averages_of_no_columns_divide_by_zero() -> None:
+    """In NumPy, and here at the first call and at later ones."""
+    fused = fuser.fuse(lambda x: np.average(x, axis=0))
+    for columns in (0, 3, 0, 1):
+        assert_same(fused, np.ones((4, columns)))
