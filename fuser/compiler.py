@@ -12,6 +12,7 @@ from fuser.digest import sha256
 from fuser.graph import Graph
 from fuser.planning import row_results
 from fuser.planning.joins import distribute
+from fuser.planning.turns import unturned
 from fuser.records import changed
 from fuser.rewrite import Applied, rewrite, verify
 from fuser.specs import ArgSpec, KernelSpec
@@ -60,7 +61,9 @@ def _lowered(graph: Graph, mode: str, fastmath: bool) -> tuple[Graph, tuple[Appl
     if config.current().check:
         verify(lowered)
     lowered = regions.lower(lowered)
-    return (row_results.reuse(distribute(lowered)) if mode == "fused" else lowered), applied
+    if mode != "fused":
+        return lowered, applied
+    return row_results.reuse(unturned(distribute(lowered))), applied
 
 
 def served_by(spec: KernelSpec, backend: Backend) -> KernelSpec:

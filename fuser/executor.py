@@ -231,6 +231,8 @@ def shared_nest(spec: KernelSpec, backend: Backend) -> Section | None:
     if len(groups) != 1 or len(groups[0].sections) != 1:
         return None
     section = groups[0].sections[0]
+    if any(name == "transpose" for _, part in section.stores for name, _ in part.views):
+        return None
     alike = all(buffer.node.shape == outputs[0].node.shape for buffer in outputs)
     if len(outputs) != 1 and (section.axes or not alike or not backend.stores_last):
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from fuser import infer
 from fuser.dims import Dim
 from fuser.errors import Unsupported
 from fuser.graph import Graph, Node
@@ -233,6 +234,11 @@ class _Planner:
         while stack:
             current, views, mine = stack.pop()
             stored = id(current) in self.names and not mine
+            if current.op.name == "transpose" and not stored and self._reduces(current.args[0]):
+                order = infer.parse_axes(current.payload)
+                back = ", ".join(str(order.index(axis)) for axis in range(len(order)))
+                stack.append((current.args[0], (*views, ("transpose", back)), False))
+                continue
             if not current.op.joins or stored:
                 found.append((current, views))
                 continue
@@ -248,6 +254,10 @@ class _Planner:
                 start = stop
             stack.extend(reversed(pieces))
         return found
+
+    def _reduces(self, node: Node) -> bool:
+        """Whether a value that is not stored is computed in the loops of reductions."""
+        return id(node) not in self.names and bool(self.nearest[id(node)][0])
 
     def _section(self, unit: Unit, stores: Sequence[Store], own: set[int]) -> Section:
         """The loop nest of one unit.
