@@ -38,6 +38,10 @@ REALISE_WEIGHT = 40
 #: What a heavy function (exp, sin, power …) weighs, in light operations: with 1, four exponentials
 #: of one value are computed twice, which takes 1.3 times as long as with 10 or 40.
 HEAVY_WEIGHT = 10
+#: Joins of joins are written part by part into the last of them, up to this many parts, each of
+#: which is text; beyond it the inner ones are stored. `z = concatenate([z, z])` twelve times takes
+#: 55 s to compile without a limit.
+MOST_PARTS = 64
 
 
 def stored_values(graph: Graph, mode: str) -> dict[int, str]:
@@ -179,10 +183,18 @@ def _disjoint(one: Sequence[slice | int | None], two: Sequence[slice | int | Non
 def _joined_inside(graph: Graph) -> dict[int, str]:
     """Concatenations that something else reads are stored; the last ones write into outputs."""
     inside: dict[int, str] = {}
+    parts: dict[int, int] = {}
     for node in graph.nodes:
         for arg in node.args:
             if arg.op.joins and not node.op.joins:
                 inside[id(arg)] = "joined"
+        if node.op.joins:
+            nested = [arg for arg in node.args if id(arg) in parts]
+            count = len(node.args) + sum(parts[id(arg)] - 1 for arg in nested)
+            if nested and count > MOST_PARTS:
+                inside.update((id(arg), "joined") for arg in nested)
+                count = len(node.args)
+            parts[id(node)] = count
     for node in graph.outputs:
         source = through_views(node)
         if source.op.joins and source is not node:

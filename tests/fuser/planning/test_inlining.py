@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.planning.inlining import RECOMPUTE_FLOOR, stored_values
+from fuser.planning.inlining import MOST_PARTS, RECOMPUTE_FLOOR, stored_values
 from fuser.rewrite import rewrite
 
 X = np.ones((6, 8))
@@ -67,3 +67,34 @@ def test_views_are_limited() -> None:
     plan = fuser.schedule.plan(graph)
     steps = sum(len(section.steps) for group in plan.groups for section in group.sections)
     assert steps < 2 * RECOMPUTE_FLOOR
+
+
+def test_nested_joins_have_a_limit() -> None:
+    """What is doubled again and again has few parts; the results are NumPy's."""
+    def doubled(v: Any) -> Any:
+        v = v * 2
+        for _ in range(14):
+            v = np.concatenate([v, v])
+        return v
+
+    graph = fuser.trace(doubled, np.ones(3))
+    assert set(stored_values(graph, "fused").values()) == {"joined"}
+    plan = fuser.schedule.plan(graph)
+    assert sum(len(section.stores) for g in plan.groups for section in g.sections) < 4 * MOST_PARTS
+    np.testing.assert_array_equal(fuser.fuse(doubled)(np.arange(3.0)), doubled(np.arange(3.0)))
+
+
+def test_joins_below_the_limit_store_nothing() -> None:
+    """One join of many arrays has as many parts as arrays; so have a few joins of joins."""
+    def flat(v: Any) -> Any:
+        return np.concatenate([v * k for k in range(2 * MOST_PARTS)])
+
+    def nested(v: Any) -> Any:
+        z = v
+        for _ in range(20):
+            z = np.concatenate([z, v + 1])
+        return z
+
+    for function in (flat, nested):
+        graph = fuser.trace(function, np.ones(3))
+        assert "joined" not in stored_values(graph, "fused").values()
