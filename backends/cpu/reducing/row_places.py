@@ -58,8 +58,9 @@ class RowPlaces(RowReduction):
         b.line(f"br label %{done}")
         b.start(long)
         narrow, self.lanes = self.lanes, lanes
+        self._prepare_divisors(stage)  # those of the short form are narrow, and its own
         found = self._place(stage, accumulator)
-        self.lanes = narrow
+        self.lanes, self.divisors = narrow, {}
         after_long = b.block
         b.line(f"br label %{done}")
         b.start(done)

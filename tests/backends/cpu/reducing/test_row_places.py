@@ -138,3 +138,18 @@ def test_computed_elements_and_parts() -> None:
                 config.restore(before)
             for one, other in zip(found, wanted, strict=True):
                 np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("shape", [(0, 3), (4, 5), (3, 1000)])
+def test_one_divisor_of_all_rows(shape: tuple[int, int], order: Any) -> None:
+    """Short and long rows prepare the divisor in as many lanes as each of them has."""
+    x = np.asarray(GENERATOR.normal(size=shape), order=order)
+
+    def function(x: Array, y: Array) -> Any:
+        return ((x + x.sum(0)) - (y + y.sum(0)).std(0)).argmax(1)
+
+    fused = fuser.fuse(function, fallback="error")
+    for given in (x[:2], x):
+        np.testing.assert_array_equal(fused(given, given), function(given, given))
