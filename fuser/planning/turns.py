@@ -52,8 +52,8 @@ class _Turning:
                 found = (
                     node if same else intern(node.op, args, node.shape, node.dtype, node.payload)
                 )
-            elif (line := self.graph.line_of(node)) is not None:
-                for made in (found, *found.args[: found.op.structure]):
+            if found is not node and (line := self.graph.line_of(node)) is not None:
+                for made in (found, *found.args[: found.op.name == "transpose"]):
                     self.lines.setdefault(id(made), line)
             self.new[id(node)] = found
         return [self.new[id(node)] for node in self.graph.outputs]

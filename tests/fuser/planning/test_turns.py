@@ -114,3 +114,16 @@ def test_graphs_without_reductions_or_transposes_stay() -> None:
     for function in (lambda x: np.exp(x.T) + 1, lambda x: x - x.mean(1, keepdims=True)):
         graph, _ = rewrite(fuser.trace(function, X))
         assert unturned(graph) is graph
+
+
+def test_what_is_made_anew_has_its_line() -> None:
+    """Operations are told of in the user's terms behind the pass as before it."""
+
+    def two_ways(x: Any) -> Any:
+        shares = x / x.sum(axis=1, keepdims=True)
+        return shares.sum(axis=0) * 2 + shares.T.max(axis=1)
+
+    graph, _ = rewrite(fuser.trace(two_ways, X))
+    found = unturned(graph)
+    assert found is not graph
+    assert all(found.line_of(node) for node in found.nodes if not node.op.structure)
