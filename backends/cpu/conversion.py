@@ -74,11 +74,20 @@ def _from_float(b: Body, x: Value, source: str, target: str) -> Value:
         return b.cast("fpext" if x.scalar == "float" else "fptrunc", x, REGISTER[target])
     bits = BITS[REGISTER[target]]
     if target == "uint64":
-        return _frozen(b, b.cast("fptoui", x, "i64"))
+        return _to_uint64(b, x)
     # C converts narrow integers through int; out of range that wraps where the hardware wraps.
     wide = "i64" if bits == 64 or target == "uint32" else "i32"
     whole = _frozen(b, b.cast("fptosi", x, wide))
     return whole if wide == REGISTER[target] else b.cast("trunc", whole, REGISTER[target])
+
+
+def _to_uint64(b: Body, x: Value) -> Value:
+    """By way of int64, as compilers for x86-64 do it: negative numbers wrap."""
+    limit = b.fconst(x, 2.0**63)
+    high = b.compare("fcmp oge", x, limit)
+    near = b.select(high, b.op("fsub", x, limit), x)
+    whole = _frozen(b, b.cast("fptosi", near, "i64"))
+    return b.select(high, b.op("xor", whole, b.iconst(whole, 1 << 63)), whole)
 
 
 def _frozen(b: Body, x: Value) -> Value:
