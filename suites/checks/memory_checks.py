@@ -14,7 +14,7 @@ from fuser.suites.sampling import called, now_s
 from fuser.suites.workload import Arguments, Array
 
 LATER_CALLS = 256
-LATER_S = 0.01
+LATER_S = 0.05
 LEAST_LATER_CALLS = 6
 """So many more calls, or for so long, an earlier result has to stay what it is."""
 PROBED_ELEMENTS = 1 << 21
