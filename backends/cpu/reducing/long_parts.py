@@ -126,15 +126,8 @@ class LongRowPart(RowReduction):
         """Take one part of a row."""
         self.part = part
         self.begin = self.number(f"mul i64 {part}, {self.part_length}")
-        self.counts = [self._length_of(part)]
+        self.counts = [self._elements_of(part)]
         return row
-
-    def _length_of(self, part: str) -> str:
-        """How many elements a part has."""
-        begin = self.number(f"mul i64 {part}, {self.part_length}")
-        left = self.number(f"sub i64 {self.lengths[-1]}, {begin}")
-        less = self.b.value(f"icmp ult i64 {left}, {self.part_length}", "i1", 1).text
-        return self.number(f"select i1 {less}, i64 {left}, i64 {self.part_length}")
 
 
 class LocalPart(LongRowPart):
@@ -234,9 +227,6 @@ class MergeRow(LongRowPart, MergedSums):
         for number in self.room.finals:
             self._put(self.values[number], self._final(number))
         self._store_each_result()
-
-    def _elements_of(self, part: str) -> str:
-        return self._length_of(part)
 
     def _sum_of(self, number: int, part: str) -> tuple[Value, Value | None]:
         register = conversion.REGISTER[self.merged.local.dtype_of(number)]

@@ -204,12 +204,6 @@ class MergedColumns(MergedSums, TiledColumns):
             self.counts = [self._elements_of(self.part), *later[1:]]
         return place
 
-    def _elements_of(self, part: str) -> str:
-        begin = self.number(f"mul i64 {part}, {self.part_length}")
-        left = self.number(f"sub i64 {self.lengths[-1]}, {begin}")
-        less = self.b.value(f"icmp ult i64 {left}, {self.part_length}", "i1", 1).text
-        return self.number(f"select i1 {less}, i64 {left}, i64 {self.part_length}")
-
     def _whole_tile(self) -> None:
         self._sum_up()
         self._visit(self._join_columns)

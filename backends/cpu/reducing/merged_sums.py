@@ -23,10 +23,6 @@ class MergedSums(Reduction):
     exactly = True
     """Whether rounding errors of the joining additions are worth keeping: parts may be many."""
 
-    def _elements_of(self, part: str) -> str:
-        """How many elements a part has."""
-        raise NotImplementedError
-
     def _sum_of(self, number: int, part: str) -> tuple[Value, Value | None]:
         """A part's sum and, if it is known, its error."""
         raise NotImplementedError

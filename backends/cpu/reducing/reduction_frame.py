@@ -140,9 +140,22 @@ class Frame:
         text = f"getelementptr i8, ptr {address}, i64 {offset}"
         return self.b.value(text, "ptr", 1).text
 
+    def _less(self, one: str, other: str) -> str:
+        """The smaller number."""
+        less = self.b.value(f"icmp ult i64 {one}, {other}", "i1", 1).text
+        return self.number(f"select i1 {less}, i64 {one}, i64 {other}")
+
+    def _elements_of(self, part: str) -> str:
+        """How many elements of the innermost loop a part has."""
+        begin = self.number(f"mul i64 {part}, {self.part_length}")
+        return self._elements_from(begin, self.lengths[-1])
+
+    def _elements_from(self, begin: str, length: str) -> str:
+        """How many of so many elements a part has that begins there."""
+        return self._less(self.number(f"sub i64 {length}, {begin}"), self.part_length)
+
     def _part_of(self, item: str, kept: int) -> str:
         """Which stage and part an item is; returns the row that it belongs to."""
-        b = self.b
         rows = "1"
         for d in range(kept):
             rows = self.number(f"mul i64 {rows}, {self.lengths[d]}")
@@ -151,8 +164,5 @@ class Frame:
         self.part = self.number(f"urem i64 {job}, {self.parts}")
         self.rows_in_all = rows
         self.begin = self.number(f"mul i64 {self.part}, {self.part_length}")
-        left = self.number(f"sub i64 {self.counts[0]}, {self.begin}")
-        less = b.value(f"icmp ult i64 {left}, {self.part_length}", "i1", 1).text
-        count = self.number(f"select i1 {less}, i64 {left}, i64 {self.part_length}")
-        self.counts = [count, *self.counts[1:]]
+        self.counts = [self._elements_from(self.begin, self.counts[0]), *self.counts[1:]]
         return self.number(f"urem i64 {item}, {rows}")

@@ -102,11 +102,6 @@ class RowPlaces(RowReduction):
         (value,) = self._operands_of(stage, [accumulator], self.tops, done, None)
         return done, value
 
-    def _less(self, one: str, other: str) -> str:
-        """The smaller number."""
-        less = self.b.value(f"icmp ult i64 {one}, {other}", "i1", 1).text
-        return self.number(f"select i1 {less}, i64 {one}, i64 {other}")
-
     def _better(self, accumulator: Accumulator, new: Value, old: Value) -> Value:
         """Whether a value is more extreme; a NaN is not."""
         sign = "gt" if accumulator.op == "argmax" else "lt"

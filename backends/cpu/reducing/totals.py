@@ -139,11 +139,6 @@ class Totals(Reduction):
     def _rest(self, count: str) -> None:
         """What is left to do after so many units."""
 
-    def _less(self, one: str, other: str) -> str:
-        """The smaller number."""
-        less = self.b.value(f"icmp ult i64 {one}, {other}", "i1", 1).text
-        return self.number(f"select i1 {less}, i64 {one}, i64 {other}")
-
     def _start(self, accumulator: Accumulator) -> list[Value]:
         """What a running total starts from."""
         parts = accumulators.start(self.b, accumulator, self.wide)
