@@ -11,7 +11,6 @@ from fuser import infer
 from fuser.errors import Unsupported
 from fuser.tracer import Tracing
 from fuser.tracing.array_functions import HANDLERS, _array, _handles, _refuse
-from fuser.tracing.array_parts import _parts
 from fuser.tracing.indices import normal_axis
 from fuser.tracing.traced_array import TracedArray
 
@@ -96,14 +95,6 @@ def _astype(
     if array.generic:
         raise Unsupported("unsupported-argument", "np.astype", "a scalar")
     return array.astype(dtype, copy=copy)
-
-
-@_handles(np.dsplit)
-def _dsplit(tracing: Tracing, ary: Any, indices_or_sections: Any) -> Any:
-    """np.dsplit."""
-    if _array(tracing, ary).ndim < 3:
-        raise ValueError("dsplit only works on arrays of 3 or more dimensions")
-    return _parts(tracing, ary, indices_or_sections, 2)
 
 
 @_handles(np.unstack)

@@ -82,6 +82,14 @@ def _vsplit(tracing: Tracing, ary: Any, indices_or_sections: Any) -> Any:
     return _parts(tracing, ary, indices_or_sections, 0)
 
 
+@_handles(np.dsplit)
+def _dsplit(tracing: Tracing, ary: Any, indices_or_sections: Any) -> Any:
+    """np.dsplit."""
+    if _array(tracing, ary).ndim < 3:
+        raise ValueError("dsplit only works on arrays of 3 or more dimensions")
+    return _parts(tracing, ary, indices_or_sections, 2)
+
+
 @_handles(np.concatenate)
 def _concatenate(
     tracing: Tracing, arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None,
