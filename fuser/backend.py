@@ -95,6 +95,10 @@ class Backend(ABC):
     def extra_dtypes(self) -> frozenset[np.dtype[Any]]:
         """Dtypes beyond those of the op table that it spells some rows for."""
         return frozenset()
+
+    def load(self) -> None:  # noqa: B027 - some have nothing to load
+        """Import the modules that a first call needs; no compiler or device is asked for."""
+
     @abstractmethod
     def unavailable(self) -> str | None:
         """Why this backend cannot run here, and what to install; None when it can."""

@@ -1,6 +1,6 @@
 """Compile times beside their aims: `python tools/compile_times.py [--runs N] [FILE]`.
 
-Four figures, each from processes of its own that begin with nothing kept, medians of the runs:
+Five figures, each from processes of its own that begin with nothing kept, medians of the runs:
 
 1. gelu, cold: the first call in a process that has imported fuser and llvmlite, with no disk
    cache: tracing, planning, LLVM's start, machine code, and the result.
@@ -9,6 +9,8 @@ Four figures, each from processes of its own that begin with nothing kept, media
    in logarithms; in one process, after a first call of something else.
 4. A warm disk cache: `import fuser` and the first call of gelu in a process that has imported
    NumPy, with the machine code that an earlier process has kept.
+5. The first `fuse` of a process that has imported fuser: it loads what first calls need, which is
+   no part of 1 and 2, but of 4.
 """
 
 from __future__ import annotations
@@ -50,10 +52,11 @@ x = np.linspace(-1, 1, 1024, dtype=np.float32)
 """
 COLD = HEAD + """
 import llvmlite.binding, fuser
+fusing = clock()
 function = fuser.fuse({function}, fallback="error")
 start = clock()
 function(x, x)
-print(json.dumps([clock() - start]))
+print(json.dumps([clock() - start, start - fusing]))
 """
 GROWING = HEAD + """
 import llvmlite.binding, fuser
@@ -126,7 +129,7 @@ def exponent(lengths: Sequence[int], spent_s: Sequence[float]) -> float:
 
 
 def measure(runs: int, lengths: Sequence[int] = LENGTHS) -> list[Figure]:
-    """Measure all four figures.
+    """Measure all figures.
 
     Args:
         runs: processes for each; their median counts.
@@ -136,22 +139,21 @@ def measure(runs: int, lengths: Sequence[int] = LENGTHS) -> list[Figure]:
     with tempfile.TemporaryDirectory(prefix="fuser-compile-times-") as folder:
         for code in (COLD.format(**head, function="gelu"), WARM.format(**head)):
             times_s(code, "on", folder)  # fills the cache; bytecode of all that is imported
-        cold = {
-            name: median(
-                times_s(COLD.format(**head, function=name), "off", folder)[0] for _ in range(runs)
-            )
+        gelu, chained = (
+            [times_s(COLD.format(**head, function=name), "off", folder) for _ in range(runs)]
             for name in ("gelu", "chain(400)")
-        }
+        )
         code = GROWING.format(**head, lengths=tuple(lengths))
         grown = [times_s(code, "off", folder) for _ in range(max(1, runs // 2))]
         fitted = exponent(lengths, [median(column) for column in zip(*grown, strict=True)])
         code = WARM.format(**head)
         warm_s = median(times_s(code, "on", folder)[0] for _ in range(runs))
     return [
-        Figure("gelu, cold", cold["gelu"] * 1e3, 30, "ms"),
-        Figure("400 operations, cold", cold["chain(400)"], 0.2, "s"),
+        Figure("gelu, cold", median(call for call, _ in gelu) * 1e3, 30, "ms"),
+        Figure("400 operations, cold", median(call for call, _ in chained), 0.2, "s"),
         Figure(f"{lengths[0]} to {lengths[-1]} operations", fitted, 1.2, "exponent"),
         Figure("import and gelu from a warm disk cache", warm_s * 1e3, 100, "ms"),
+        Figure("the first fuse() of a process", median(first for _, first in gelu) * 1e3, 30, "ms"),
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import struct
 import sys
 from collections.abc import Callable, Sequence
@@ -25,6 +26,11 @@ if TYPE_CHECKING:
 #: two results of this size cost ten times what writing them does.
 POOLED_BYTES = 1 << 18
 
+#: What every first call imports.
+FIRST_CALL = (
+    "machine.host", "machine.target", "machine.arrays", "emit", "fused_kernel", "sequence"
+)  # fmt: skip
+
 
 class CpuBackend(Backend):
     """Runs fused kernels on this processor."""
@@ -47,6 +53,11 @@ class CpuBackend(Backend):
 
             self._features = host_features()
         return self._features
+
+    def load(self) -> None:
+        """The modules that spell kernels and run them; llvmlite is not among them."""
+        for module in FIRST_CALL:
+            importlib.import_module(f"fuser.backends.cpu.{module}")
 
     def unavailable(self) -> str | None:
         """None, or that llvmlite is missing."""

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from fuser import counters, executor, fallback, timeline
-from fuser.backend import OWNERS, adopted_leaves, chosen, get_backend
-from fuser.calling import native_call, running, trees
+from fuser.backend import OWNERS, adopted_leaves, chosen
+from fuser.calling import loading, native_call, running, trees
 from fuser.calling.attributes import Frames, Hidden, frame_for, run_frame
 from fuser.calling.call_keys import parameter_names, signature
 from fuser.calling.outputs import copied_into, given_buffers
@@ -63,8 +63,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
             raise ArgumentError(f"fallback is {fallback!r}; use {', '.join(POLICIES)}")
         if not callable(function):
             raise ArgumentError(f"fuse takes a function, found {type(function).__name__}")
-        if backend:
-            get_backend(backend)  # an unknown name is an error here
+        loading.load(backend)  # an unknown name is an error here
         functools.update_wrapper(self, function)
         self.__wrapped__: Callable[..., Any] = function
         self.backend = backend
