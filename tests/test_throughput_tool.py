@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from fuser.reports import throughput
@@ -187,6 +188,17 @@ def test_loops_for_numba_give_the_workloads_results(monkeypatch: pytest.MonkeyPa
     assert [cell.key for cell in cells] == ["axpy-float32-64", "axpy-float64-64"]
     lengths = {dict(cell.axes).get("hidden", 64) for cell in sets.SETS["rows"].cells()}
     assert {64, 257, 1023, 4096, 16385, 65536} <= lengths
+
+
+def test_further_workloads_are_of_no_other_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is known, and measured at two sizes; the page holds them against no ceiling."""
+    monkeypatch.syspath_prepend(str(TOOL.parent))
+    sets = import_module("throughput_sets").SETS
+    further = sets["others"].shapes
+    assert not further.keys() & (sets["pointwise"].shapes.keys() | sets["rows"].shapes.keys())
+    assert len(sets["others"].cells()) == 4 * len(further)
+    cells = pd.DataFrame({"ratio": [2.0], "into_ratio": [2.0], "output_bytes": [8], "high": [2.1]})
+    assert not [line for line in throughput.summary(cells, None) if "ceiling" in line]
 
 
 def test_a_server_that_does_not_answer_is_ended(

@@ -97,6 +97,23 @@ PAIRS = tuple(
     for pairs, count in ((256 * KIBI, 8), (1024 * KIBI, 64), (4096 * KIBI, 3), (16384 * KIBI, 3))
 )
 
+FURTHER = (
+    "fifty_first_power", "three_ranks", "weighted_sum", "first_powers", "exp_tan_sinh",
+    "angle_sum", "sine_powers", "softplus_ratio", "great_circle", "rambo", "where_angle",
+    "mixed_comparison", "escape_steps", "outer_distance", "reversed_difference", "fortran_pair",
+    "permuted_relu", "rotated_pairs", "record_fields", "difference", "laplacian", "heat_step",
+    "advection", "edge_strength", "wave_with_ends", "sgd_momentum", "adagrad_step", "lion_step",
+    "adam_step", "hill_shading", "tone_mapping", "colour_conversion", "mean_absolute_error",
+    "nearest_centre", "gravity", "kernel_density",
+)  # fmt: skip
+FURTHER_ROWS = (
+    "softmax_backward", "masked_softmax", "layer_norm_backward", "add_rms_norm", "group_norm",
+    "standard_rows", "unit_rows", "divergence", "gelu_backward_bias", "row_norm",
+    "above_threshold",
+)  # fmt: skip
+"""Workloads of neither set above, to see whether what holds there holds elsewhere; none has a form
+in C, and so no ceiling but the memory's."""
+
 SETS = {
     "pointwise": WorkloadSet(
         ("eager", "numexpr", "numba", "jax", "torch"),
@@ -109,6 +126,13 @@ SETS = {
             **dict.fromkeys(PER_ROW, REDUCED),
             **dict.fromkeys(WHOLE, ((1 << 16, ()), (1 << 20, ()), (1 << 24, ()))),
             "pairwise_distance": PAIRS,
+        },
+    ),
+    "others": WorkloadSet(
+        ("eager", "numexpr", "numba", "jax", "torch"),
+        {
+            **dict.fromkeys(FURTHER, ((256 * KIBI, ()), (16384 * KIBI, ()))),
+            **dict.fromkeys(FURTHER_ROWS, _hidden((256 * KIBI, 1000), (16384 * KIBI, 1000))),
         },
     ),
 }
