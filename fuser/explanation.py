@@ -201,6 +201,7 @@ def explain_call(function: FusedFunction, args: Any, kwargs: Any) -> Explanation
     found.graph = trace.graph
     found.guards = [f"{left} == {right}" for left, right in trace.graph.guards]
     found.guards += [f"{text} is {value!r}" for text, value in trace.value_guards]
+    found.guards += [f"{name} is contiguous in C order" for name in trace.in_order]
     found.guards += [f"{guard.name} is unchanged" for guard in call.specialisation.names]
     if spec is None:
         found._sizes = call.sizes

@@ -27,6 +27,7 @@ from fuser.tracing.admitted import check_row, is_known, traced_for
 from fuser.tracing.canonical import canonical, written
 from fuser.tracing.effects import LARGEST_KEPT
 from fuser.tracing.operands import check_array, check_dtype, convert_scalar
+from fuser.tracing.reshapes import computed_as
 from fuser.tracing.scalars import HostScalar
 from fuser.tracing.trace_result import (
     OutAlias,
@@ -86,6 +87,8 @@ class Tracing(Lengths):
     common: dict[Any, tuple[Dim, ...]] = field(default_factory=dict)
     """Shapes that were broadcast: what came out, by what was known of lengths."""
     late: set[str] = field(default_factory=set)
+    in_order: dict[int, None] = field(default_factory=dict)
+    """Arguments that have to be contiguous in C order."""
 
     # -- arguments --------------------------------------------------------------------------
 
@@ -322,7 +325,7 @@ class Tracing(Lengths):
             if isinstance(leaf, TracedArray) and not leaf.views and not self._argument_of(leaf):
                 if id(leaf.storage) not in whole:
                     whole[id(leaf.storage)] = len(nodes)
-                    nodes.append(leaf.node)
+                    nodes.append(self._computed(leaf)[0])
         leaves = [self._leaf(leaf, nodes, whole) for leaf in found]
         writes: list[Write] = []
         for place, argument in enumerate(self.arguments):
@@ -367,15 +370,20 @@ class Tracing(Lengths):
             known = id(leaf) in self.captured
             return OutStatic(leaf, fresh=isinstance(leaf, np.ndarray) and not known)
         if place := self._argument_of(leaf):
-            if leaf.storage.reshaped:  # which may be a copy from before later writes
+            if leaf.storage.reshapes:  # which may be a copy from before later writes
                 self.note_read((place - 1,))
             return OutAlias(place - 1, leaf.views)
         if id(leaf.storage) not in whole:
             whole[id(leaf.storage)] = len(nodes)
-            nodes.append(leaf.storage.node)
+            nodes.append(self._computed(leaf)[0])
         place = whole[id(leaf.storage)]
-        return OutView(place, leaf.views) if leaf.views else OutNode(place, leaf.generic)
+        views = (*self._computed(leaf)[1], *leaf.views)
+        return OutView(place, views) if views else OutNode(place, leaf.generic)
 
+    def _computed(self, leaf: TracedArray) -> tuple[Node, tuple[tuple[str, str], ...]]:
+        """The value that an output's memory is computed as, and how it is seen."""
+        node = leaf.storage.node
+        return computed_as(node) if leaf.storage.reshapes else (node, ())
 
 
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from fuser.graph import Node
 
 View = tuple[str, str]
+#: What a view's payload says of a diagonal that np.einsum gives; a node's says nothing.
+WRITABLE = "writable"
 
 
 @record
@@ -236,12 +238,20 @@ def calls_of(views: Sequence[View], sizes: Mapping[str, int]) -> Iterator[tuple[
             places = slice(dims.evaluate(start, sizes), dims.evaluate(stop, sizes), step)
             yield "[]", (slice(None),) * axis + (places,)
         elif name == "diagonal":
-            yield name, 0
+            yield ("[diagonal]" if payload == WRITABLE else name), 0
         elif name == "contiguous":
             yield name, None
         else:
             shape = tuple(dims.evaluate(d, sizes) for d in infer.parse_shape(payload))
             yield ("broadcast_to" if name == "broadcast_to" else "reshape"), shape
+
+
+def writable_diagonal(array: Any) -> Any:
+    """The diagonal as np.einsum gives it: it can be written into where the array can."""
+    seen = array.diagonal()
+    if type(array) is np.ndarray:
+        seen.flags.writeable = array.flags.writeable
+    return seen
 
 
 def apply_views(array: Any, views: Sequence[View], sizes: Mapping[str, int], module: Any) -> Any:
@@ -256,6 +266,8 @@ def apply_views(array: Any, views: Sequence[View], sizes: Mapping[str, int], mod
             array = module.broadcast_to(array, value)
         elif name == "contiguous":
             array = module.ascontiguousarray(array)
+        elif name == "[diagonal]":
+            array = writable_diagonal(array)
         else:
             array = getattr(array, name)(value)
     return array

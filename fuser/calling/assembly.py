@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from fuser import dims, infer
+from fuser import views as real_views
 from fuser.calling.trees import Leaf
 from fuser.records import record
 from fuser.tracing import captures, regions, scalars
@@ -90,6 +91,7 @@ class _Text:
         self.captured = captured
         self.scope: dict[str, Any] = {**scalars.SCOPE, "broadcast_to": np.broadcast_to}
         self.scope["contiguous"] = np.ascontiguousarray
+        self.scope["writable_diagonal"] = real_views.writable_diagonal
         self.scope |= {"same_value": captures.same_value, "type": type}
         self.results: dict[int, None] = {}
         self.leaves: dict[int, None] = {}
@@ -178,7 +180,8 @@ class _Text:
                 axis, start, stop, step = infer.parse_part(payload)
                 text += f"[{':, ' * axis}{self.dim(start)}:{self.dim(stop)}:{step}]"
             elif name == "diagonal":
-                text += ".diagonal()"
+                writable = payload == real_views.WRITABLE
+                text = f"writable_diagonal({text})" if writable else f"{text}.diagonal()"
             elif name == "contiguous":
                 text = f"contiguous({text})"
             else:

@@ -217,7 +217,8 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         made = make_ready(call)
         if made is not None:
             self._ready[key] = made
-            self._latest = made if made.knows_its_arguments else None
+            known = made.knows_its_arguments and not call.specialisation.trace.in_order
+            self._latest = made if known else None
 
     def _go_native(
         self,
@@ -232,6 +233,8 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
             self._native.renew()
         spec = call.specialisation.spec
         if not _NATIVE or not isinstance(spec, KernelSpec):
+            return False
+        if call.specialisation.trace.in_order:  # native entries do not look at that
             return False
         if out is None and "out" in names and self._takes_out:
             return False

@@ -53,7 +53,7 @@ class Specialisation:
         """
         guards = self.trace.value_guards
         enough = all(value is True and _LONG_ENOUGH.fullmatch(text) for text, value in guards)
-        return bool(self.trace.hints) or not enough
+        return bool(self.trace.hints or self.trace.in_order) or not enough
 
     def match(self, leaves: Sequence[Any]) -> Call | None:
         """The call's arrays and numbers if this specialisation holds for it."""
@@ -65,6 +65,8 @@ class Specialisation:
             if array.dtype != self.captured_dtypes[name]:
                 return None  # its dtype was changed in place
             arrays[name] = array
+        if not all(arrays[name].flags.c_contiguous for name in self.trace.in_order):
+            return None
         sizes = executor.sizes_of(
             self.trace.graph, {name: array.shape for name, array in arrays.items()}
         )

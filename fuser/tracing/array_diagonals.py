@@ -12,10 +12,13 @@ from fuser.tracing.array_functions import _array, _handles
 from fuser.tracing.counting import counted
 from fuser.tracing.indices import integer, normal_axis
 from fuser.tracing.traced_array import TracedArray
+from fuser.views import WRITABLE
 
 
-def diagonal(x: TracedArray, offset: Any = 0, axis1: Any = 0, axis2: Any = 1) -> TracedArray:
-    """A diagonal of two axes as the last axis: a view that is not written into.
+def diagonal(
+    x: TracedArray, offset: Any = 0, axis1: Any = 0, axis2: Any = 1, writable: bool = False
+) -> TracedArray:
+    """A diagonal of two axes as the last axis: a view, which np.einsum's alone is written into.
 
     Which of the two axes is the shorter one holds for the trace.
     """
@@ -29,7 +32,8 @@ def diagonal(x: TracedArray, offset: Any = 0, axis1: Any = 0, axis2: Any = 1) ->
     by = integer(offset)
     if by:
         seen = seen[(slice(None), slice(by, None)) if by > 0 else (slice(-by, None),)]
-    return _square(seen)._view("diagonal", "")  # type: ignore[no-any-return]
+    made = WRITABLE if writable else ""
+    return _square(seen)._view("diagonal", made)  # type: ignore[no-any-return]
 
 
 def _square(x: TracedArray) -> TracedArray:

@@ -110,6 +110,7 @@ def canonical(
         tuple(parameter_leaves),
         tuple((place_of[first], place_of[then]) for first, then in tracing.hazards),
         hints,
+        tuple(tracing.arguments[place].initial.payload for place in tracing.in_order),
     )
 
 
@@ -136,6 +137,7 @@ def whole_graph(trace: Trace) -> Graph:
             for name, payload in leaf.views:
                 if name == "contiguous":
                     name, payload = "cast", f"{node.dtype.name} C"
+                payload = "" if name == "diagonal" else payload
                 node = make(name, node, payload=payload, equal=graph.equal)
             outputs.append(node)
         elif isinstance(leaf.value, (bool, int, float, np.generic)):

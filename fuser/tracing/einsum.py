@@ -28,7 +28,9 @@ def _einsum(tracing: Tracing, *operands: Any, **options: Any) -> Any:
         label = labels[0]
         if sorted(label) == sorted(kept):  # a view
             return arrays[0].transpose(*map(label.index, kept))
-        labels[0], arrays[0] = _diagonals(arrays[0], label, kept)
+        labels[0], arrays[0] = label, _ = _diagonals(arrays[0], label, kept)
+        if sorted(label) == sorted(kept):  # a view, too
+            return arrays[0].transpose(*map(label.index, kept))
     every = max(labels, key=len)
     if set(kept) == set().union(*labels):
         every = kept
@@ -85,20 +87,15 @@ def _einsum_labels(subscripts: str, ranks: Sequence[int]) -> tuple[list[str], st
 
 
 def _diagonals(x: Any, label: str, kept: str) -> tuple[str, Any]:
-    """An operand without the indices that it has twice: its diagonals.
-
-    Raises:
-        Unsupported: the result would be a diagonal that can be written into.
-    """
-    if set(label) == set(kept):
-        raise Unsupported("unsupported-argument", "np.einsum", "a diagonal to write into")
+    """An operand without the indices that it has twice: its diagonals."""
     tracing = x.tracing
+    writable = set(label) == set(kept)
     for name in sorted(set(label)):
         while label.count(name) > 1:
             first = label.index(name)
             second = label.index(name, first + 1)
             if tracing.size(x.dims[first]) != tracing.size(x.dims[second]):
                 raise Unsupported("unsupported-argument", "np.einsum", "lengths that differ")
-            x = diagonal(x, 0, first, second)
+            x = diagonal(x, 0, first, second, writable)
             label = label[:first] + label[first + 1 : second] + label[second + 1 :] + name
     return label, x

@@ -412,11 +412,13 @@ def new_value(target: TracedMemory, name: str, args: tuple[Any, ...], kwargs: An
         Unsupported: the memory cannot be written into.
     """
     storage, tracing = target.storage, target.tracing
-    if any(view == "diagonal" for view, _ in target.views):
+    if any(view == ("diagonal", "") for view in target.views):
         raise ValueError("assignment destination is read-only")
-    storage.check_writable()
-    if storage.reshaped or any(view not in ("index", "transpose") for view, _ in target.views):
-        raise Unsupported("write-into-view", "assignment", "a reshape may be a view of it")
+    storage.check_writable(tracing)
+    if target._changed_behind(lambda shown: new_value(shown, name, args, kwargs)):
+        return
+    if any(view not in ("index", "transpose") for view, _ in target.views):
+        raise Unsupported("write-into-view", "assignment", "a view of another kind")
     kind: Any = type(target) if not target.views else TracedArray
     whole = kind(tracing, storage, (), False)
     made = call_named(tracing, name, (whole, target.views, *args), kwargs, like=storage.node)

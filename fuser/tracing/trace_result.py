@@ -71,6 +71,7 @@ class Trace:
         hazards: pairs of parameters that must not share memory: the first is written before
             the second is read or written.
         hints: lengths in the traced call that only functions run between kernels tell.
+        in_order: parameters that have to be contiguous in C order.
     """
 
     graph: Graph
@@ -81,3 +82,4 @@ class Trace:
     parameter_leaves: tuple[int | None, ...]
     hazards: tuple[tuple[int, int], ...] = ()
     hints: Mapping[str, int] = field(default_factory=dict)
+    in_order: tuple[str, ...] = ()

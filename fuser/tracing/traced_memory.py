@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from fuser import dims
 from fuser.dims import Dim
 from fuser.errors import Unsupported
 from fuser.graph import Node
-from fuser.tracing import regions
+from fuser.tracing import regions, reshapes
 from fuser.tracing.scalars import HostScalar
 
 if TYPE_CHECKING:
@@ -19,32 +20,41 @@ if TYPE_CHECKING:
     from fuser.tracing.trace_result import View
 
 
+#: Views that writes go through: what they show changes first, then what they are of.
+THROUGH = ("reshape", "contiguous", "diagonal")
+
+
 class Storage:
     """Memory as the function sees it: arrays and views that share it see each other's writes."""
 
-    __slots__ = ("argument", "looks_at", "node", "reach", "reshaped", "shared", "written")
+    __slots__ = ("argument", "first", "looks_at", "node", "reach", "reshapes", "shared", "written")
 
     def __init__(self, node: Node, argument: int | None = None) -> None:
         """Start with the value `node`; `argument`: the parameter whose memory this is.
 
-        `looks_at`: parameters whose memory this may be a view of, by NumPy.
+        `looks_at`: parameters whose memory this may be a view of, by NumPy. `reshapes`: views
+        that were reshaped, their shapes, and what into; None where a copy is made if need be.
         """
         self.node = node
+        self.first = node
         self.argument = argument
         self.looks_at: tuple[int, ...] = () if argument is None else (argument,)
-        self.reshaped = False
+        self.reshapes: list[tuple[tuple[View, ...], tuple[Dim, ...], tuple[Dim, ...] | None]] = []
         self.shared = False
         self.written = False
         self.reach = 0
 
-    def check_writable(self) -> None:
+    def check_writable(self, tracing: Tracing) -> None:
         """Refuse a write that another array may have to see.
 
         Raises:
-            Unsupported: a function between kernels gave a view of this memory, or this is one.
+            Unsupported: a function between kernels gave a view of this memory, or this is one; or
+                a reshape of it may be a copy or a view.
         """
         if self.shared:
             raise Unsupported("write-into-view", "assignment", "memory that a result looks at")
+        if self.reshapes and not reshapes.surely_views(tracing, self):
+            raise Unsupported("write-into-view", "assignment", "a reshape may be a view of it")
 
     def replace(self, node: Node) -> None:
         """Give the memory another value."""
@@ -80,7 +90,7 @@ class TracedMemory:
         node = self.storage.node
         for name, payload in self.views:
             if name != "contiguous":
-                node = self.tracing.node(name, [node], payload)
+                node = self.tracing.node(name, [node], "" if name == "diagonal" else payload)
             elif payload:
                 node = self.tracing.own(node, node.dtype, payload)
         return node
@@ -97,10 +107,8 @@ class TracedMemory:
             Unsupported: it is not known what else looks at the memory.
         """
         tracing = self.tracing
-        if any(name == "diagonal" for name, _ in self.views):
+        if any(view == ("diagonal", "") for view in self.views):
             raise ValueError("assignment destination is read-only")  # so are NumPy's diagonals
-        if self.storage.reshaped:
-            raise Unsupported("write-into-view", "assignment", "a reshape may be a view of it")
         given = node.shape
         extra = len(given) - len(self._shape)
         if extra > 0 and not strict and all(tracing.size(dim) == 1 for dim in given[:extra]):
@@ -114,7 +122,7 @@ class TracedMemory:
         if node.shape != self._shape:
             shape = ", ".join(str(tracing.resolve(dim)) for dim in self._shape)
             node = tracing.node("broadcast_to", [node], shape)
-        self.storage.check_writable()
+        self.storage.check_writable(tracing)
         in_place = strict and any(arg is self.storage.node for arg in node.args)
         # Where other operands lie in another order, the result of the same operation would, too.
         in_place = in_place and all(a is self.storage.node or not a.shape for a in node.args)
@@ -128,6 +136,8 @@ class TracedMemory:
     def _update(self, node: Node) -> None:
         """Write a value of this view's shape into the memory behind it."""
         tracing, storage = self.tracing, self.storage
+        if self._changed_behind(lambda shown: shown._update(node)):
+            return
         region = regions.locate(tracing, storage.node.shape, self.views, storage.reach)
         if region is None:
             from fuser.tracing.extern_tracing import update
@@ -141,6 +151,32 @@ class TracedMemory:
         tracing.note_write(storage.argument)
         storage.replace(tracing.node("update", [storage.node, value], region.payload))
 
+    def _changed_behind(self, change: Callable[[Any], None]) -> bool:
+        """Change what the last reshape or diagonal on the way shows, and then what it is of.
+
+        Args:
+            change: given the same views of what is shown, as if that were memory of its own.
+
+        Returns:
+            False where this is not seen through any: nothing is done.
+        """
+        tracing, storage = self.tracing, self.storage
+        places = [k for k, (name, _) in enumerate(self.views) if name in THROUGH]
+        if not places:
+            return False
+        before, view = self.views[: places[-1]], self.views[places[-1]]
+        base = TracedMemory(tracing, storage, before, False)
+        shown = Storage(TracedMemory(tracing, storage, (*before, view), False).node)
+        shown.reach = storage.reach
+        change(type(self)(tracing, shown, self.views[places[-1] + 1 :], False))
+        storage.reach = max(storage.reach, shown.reach)
+        value = reshapes.put_back(tracing, base.node, view[0], shown.node)
+        if not before and view[0] == "reshape" and reshapes.in_order(tracing, storage):
+            storage.replace(value)  # memory of one order, in whatever shape it is computed
+        else:
+            base._update(value)
+        return True
+
     def _view(self, name: str, payload: str, generic: bool = False) -> Any:
         """Another way to see the same memory; a scalar has none, it is copied."""
         if self.generic and name == "broadcast_to":
@@ -148,9 +184,10 @@ class TracedMemory:
         if self.generic:
             node = self.tracing.node(name, [self.node], payload)
             return self.tracing.wrap(node, generic or (name != "index" and not node.shape))
-        if name in ("reshape", "contiguous"):  # of some memory it is a copy
-            self.storage.reshaped = True
         seen = type(self)(self.tracing, self.storage, (*self.views, (name, payload)), generic)
+        if name in ("reshape", "contiguous"):  # of some memory it is a copy
+            after = seen._shape if name == "reshape" else None
+            self.storage.reshapes.append((self.views, self._shape, after))
         return self.tracing.wrap(seen.node, True) if generic else seen  # a scalar is a copy
 
     @property  # type: ignore[misc] # as mocks do

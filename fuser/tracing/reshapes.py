@@ -1,0 +1,165 @@
+"""Reshapes as views: of which memory they surely are, so that both see what is written.
+
+NumPy copies where the axes that a reshape merges do not lie one after another in memory. One that
+only splits axes is a view of any memory; others are where the array is contiguous in C order: made
+so by the function itself, or an argument that is, which the trace then holds for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from fuser import infer
+from fuser.dims import Dim
+from fuser.graph import Node
+
+if TYPE_CHECKING:
+    from fuser.tracer import Tracing
+    from fuser.tracing.trace_result import View
+    from fuser.tracing.traced_memory import Storage
+
+#: Views of what is in C order that are, too, but for gaps.
+_VIEWS = ("index", "reshape")
+
+
+def surely_views(tracing: Tracing, storage: Storage) -> bool:
+    """Whether all reshapes of some memory so far are views of it; notes what that takes."""
+    needed: set[int] | None = None
+    for views, before, after in storage.reshapes:
+        if after is not None and only_splits(tracing, before, after):
+            continue
+        if needed is None:
+            needed = _needed(tracing, storage)
+        if needed is None or not _runs_on(views):
+            return False
+    for place in needed or ():
+        tracing.in_order[place] = None
+    return True
+
+
+def put_back(tracing: Tracing, base: Node, name: str, shown: Node) -> Node:
+    """The value of what was reshaped, or has a diagonal, by that of what shows of it.
+
+    Args:
+        tracing: the trace.
+        base: the value before.
+        name: the view.
+        shown: what it has to show.
+    """
+    if name == "reshape":
+        return tracing.node("reshape", [shown], ", ".join(map(str, base.shape)))
+    if name == "contiguous":
+        return shown
+    rank = len(base.shape)  # the diagonal of the first two axes is the last one
+    order = ", ".join(map(str, (rank - 2, *range(rank - 2))))
+    turned = tracing.node("transpose", [shown], order) if rank > 2 else shown
+    rows = tracing.node("index", [turned], infer.spell_index([slice(None), None]))
+    places = [tracing.node("positions", (), str(dim)) for dim in base.shape[:2]]
+    around = [None] * (rank - 2)
+    sides = [
+        tracing.node("index", [place], infer.spell_index([*lead, *around]))
+        for place, lead in zip(places, ([slice(None), None], [None, slice(None)]), strict=True)
+    ]
+    on_it = tracing.node("equal", sides)
+    return tracing.node("where", [on_it, rows, base])
+
+
+def in_order(tracing: Tracing, storage: Storage) -> bool:
+    """Whether some memory is the function's own and in C order; notes what that takes."""
+    needed = None if storage.argument is not None else _needed(tracing, storage)
+    for place in needed or ():
+        tracing.in_order[place] = None
+    return needed is not None
+
+
+def computed_as(node: Node) -> tuple[Node, tuple[View, ...]]:
+    """The value that a result is a reshape of, where it is computed in that shape, and the view."""
+    if node.op.name == "reshape" and node.args[0].op.name == "update":
+        return node.args[0], (("reshape", node.payload),)
+    return node, ()
+
+
+def only_splits(tracing: Tracing, before: Sequence[Dim], after: Sequence[Dim]) -> bool:
+    """Whether every axis of the old shape becomes axes of its own in the new one."""
+    old = [dim for dim in map(tracing.resolve, before) if dim != 1]
+    new = [dim for dim in map(tracing.resolve, after) if dim != 1]
+    for backwards in (False, True):
+        while len(old) > 1 and (count := _first_split(old, new, backwards)):
+            old = old[:-1] if backwards else old[1:]
+            new = new[:-count] if backwards else new[count:]
+    return len(old) < 2
+
+
+def _first_split(old: Sequence[Dim], new: Sequence[Dim], backwards: bool) -> int:
+    """How many axes at one end of the new shape are the old one's last one there; 0 if none."""
+    place = -1 if backwards else 0
+    product: Dim = 1
+    for count, dim in enumerate(reversed(new) if backwards else new, 1):
+        product = product * dim
+        if product == old[place]:
+            return count
+    return 0
+
+
+def _runs_on(views: Sequence[View]) -> bool:
+    """Whether what views of contiguous memory show is contiguous, too."""
+    for name, payload in views:
+        if name in ("reshape", "contiguous"):
+            continue
+        if name != "index":
+            return False
+        whole = True  # only places along axes so far
+        for part in infer.parse_index(payload):
+            if part is None:
+                continue
+            if not whole and part != slice(None):
+                return False
+            if isinstance(part, slice):
+                whole = False
+                if part.step not in (None, 1):
+                    return False
+    return True
+
+
+def _needed(tracing: Tracing, storage: Storage) -> set[int] | None:
+    """Which arguments have to be in C order for some memory to be; None if that is not known.
+
+    Those that are not in this call are no use: then it is not known, either.
+    """
+    needed: set[int] = set()
+    if storage.argument is not None:
+        needed.add(storage.argument)
+    elif not _in_order(tracing, storage.first, needed):
+        return None
+    found = [tracing.arguments[place] for place in needed]
+    known = all(one.leaf is not None and one.array.flags.c_contiguous for one in found)
+    return needed if known else None
+
+
+def _in_order(tracing: Tracing, first: Node, needed: set[int]) -> bool:
+    """Whether a new array is in C order, given that the arguments are which are added."""
+    if first.op.name in ("transpose", "broadcast_to", "extern", "input", *_VIEWS):
+        return False  # a view's memory is another one's
+    inputs = {id(a.initial): place for place, a in enumerate(tracing.arguments)}
+    waiting, seen = [first], set()
+    while waiting:
+        node = waiting.pop()
+        name, rank = node.op.name, len(node.shape)
+        if id(node) in seen or rank < 2:
+            continue
+        seen.add(id(node))
+        if name == "cast" and infer.copy_order(node.payload) == "C":
+            continue
+        if name in ("positions", "argmax", "argmin"):
+            continue
+        if name == "input":
+            needed.add(inputs[id(node)])
+            continue
+        known = not node.op.structure or node.op.joins or name in (*_VIEWS, "update")
+        if name == "cast" and infer.copy_order(node.payload) not in ("", "K"):
+            known = False
+        if not known or name == "extern":
+            return False
+        waiting.extend(node.args[:1] if name == "update" else node.args)
+    return True
