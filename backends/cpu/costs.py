@@ -49,7 +49,7 @@ class Extent(NamedTuple):
         elements: elements that are computed.
         ochunk: outer iterations of one chunk.
         ichunk: inner elements of one chunk.
-        form: "plain", "split", "beside", "packed", "grouped", "small grouped", "along",
+        form: "plain", "split", "beside", "packed", "grouped", "small grouped", "far", "along",
             "along split", "joined split", "along joined split", "long split",
             "along long split", "merged", "merged split" or "merged joined split";
             with totals also "plain blocks" and "beside blocks".

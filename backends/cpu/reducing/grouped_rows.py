@@ -34,8 +34,9 @@ from fuser.specs import INVARIANT, TensorDesc
 #: What follows from a group's results waits for all of them: a short time for so many rows.
 GROUP_BYTES, SMALL_GROUP_BYTES = 128, 64
 #: Bytes of a group's operands, at most: where they are read once, where later stages are to find
-#: them in the first cache, and where they come from memory, which waits during later stages.
-MOST_ONCE_BYTES, MOST_BYTES, MOST_FAR_BYTES = 1 << 17, 1 << 15, 10 << 10
+#: them in the first cache, and where they come from memory, which waits during later stages; there
+#: longer rows are computed one by one.
+MOST_ONCE_BYTES, MOST_BYTES, MOST_FAR_BYTES, MOST_FAR_LENGTH = 1 << 17, 1 << 15, 10 << 10, 64
 #: Elements in all, at least: smaller calls are served for all lengths at once (`entry_patterns`).
 LEAST = 1 << 17
 #: Elements of one chunk, about, and groups that keep many threads busy.
@@ -78,7 +79,10 @@ def extent_of(nest: LoopNest, lengths: Sequence[int], turns: int = 1) -> Extent 
     loads = [np.dtype(desc.dtype).itemsize for desc in _moving(nest)]
     most = MOST_ONCE_BYTES
     if len(Stages(nest).loops) > 1:
-        most = MOST_FAR_BYTES if elements * sum(loads) > stream_bytes() else MOST_BYTES
+        far = elements * sum(loads) > stream_bytes()
+        most = MOST_FAR_BYTES if far else MOST_BYTES
+        if far and reduced > MOST_FAR_LENGTH:
+            return None
     for form in ("grouped", "small grouped"):
         group = group_of(nest, small=form != "grouped")
         many = rows >= group and elements // reduced * turns >= JOBS * group

@@ -25,6 +25,7 @@ from fuser.backends.cpu.reducing.column_tiles import TiledColumns, can_be_tiled
 from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.backends.cpu.reducing.row_parts import JoinedParts
 from fuser.backends.cpu.reducing.row_places import RowPlaces
+from fuser.backends.cpu.reducing.row_reduction import NEAR_BYTES, looked_ahead
 from fuser.codegen import LoopNest
 from fuser.planning.passes import ROW_CACHE_BYTES
 from fuser.records import changed
@@ -67,10 +68,10 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
         nest: what.
         name: the function's.
         form: "plain", "split", "beside": rows as columns, where they are short; "packed": these
-            from scratch memory; "grouped", "small grouped": some rows at a time; "joined split":
-            parts that nobody waits for; "long split": rows that are longer than the cache; with
-            "merged": columns whose parts are read once; with "along": columns as rows, where there
-            are few beside each other.
+            from scratch memory; "grouped", "small grouped": some rows at a time; "far": rows from
+            memory; "joined split": parts that nobody waits for; "long split": rows that are longer
+            than the cache; with "merged": columns whose parts are read once; with "along": columns
+            as rows, where there are few beside each other.
     """
     if nest.totals:
         _emit_totals(module, nest, name, form)
@@ -91,7 +92,7 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
     elif form.endswith("joined split") and can_be_joined(nest):
         JoinedParts(module, nest, name, split=True).emit()
     elif nest.strategy == "row":
-        RowPlaces(module, nest, name, split=split).emit()
+        RowPlaces(module, nest, name, split=split, far=form == "far").emit()
     elif can_be_tiled(nest):
         TiledColumns(module, nest, name, split=split).emit()
     else:
@@ -222,7 +223,7 @@ def lay_out(
         parts, ichunk = -(-whole // length), inner
     merged = merged_columns.is_worth_it(nest, reduced, elements, parts)
     if parts < 2:
-        form = "merged" if merged else "plain"
+        form = "merged" if merged else _row_form(nest, elements)
         return [], Extent(rows, inner, elements, ochunk, ichunk, form)
     if merged:
         words, items, room, form = merged_columns.lay_out(nest, rows, inner, parts, length)
@@ -277,6 +278,12 @@ def _long(nest: LoopNest, rows: int, reduced: int) -> tuple[list[int], int] | No
     stored = [d for _, d in nest.stores if d.access == CONTIGUOUS]
     past = rows * reduced * sum(np.dtype(d.dtype).itemsize for d in stored) >= stream_bytes()
     return [count, part, scratch, int(past), *[0] * (scratch - 1)], items
+
+
+def _row_form(nest: LoopNest, elements: int) -> str:
+    """Whether rows that are read more than once come from memory."""
+    sizes = [np.dtype(nest.loads[k].dtype).itemsize for k in looked_ahead(nest)]
+    return "far" if elements * sum(sizes) >= NEAR_BYTES else "plain"
 
 
 def longest_whole(nest: LoopNest) -> int:

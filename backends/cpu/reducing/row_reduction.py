@@ -13,7 +13,7 @@ from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.reducing import accumulators
 from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.emit_reduction import Reduction, deal
-from fuser.backends.cpu.reducing.reduction_stages import ROW_UNROLL, unrolled
+from fuser.backends.cpu.reducing.reduction_stages import ROW_UNROLL, Stages, unrolled
 from fuser.backends.cpu.spelling import spell
 from fuser.backends.cpu.vector_memory import lane_mask, load_one
 from fuser.codegen import LoopNest
@@ -21,8 +21,32 @@ from fuser.specs import CONTIGUOUS, INVARIANT
 
 #: Vectors that are added plainly before their sum is added with its rounding error.
 BLOCK = 12
-#: Bytes of a cache line, and of operands that lie in a cache: from memory, prefetchers are enough.
-LINE_BYTES, FETCHED_BYTES = 64, 1 << 24
+#: Bytes of a cache line, of operands that may lie in a cache, and of the rows of one operand that
+#: are asked for one after another where several come from memory.
+LINE_BYTES, NEAR_BYTES, RUN_BYTES = 64, 1 << 24, 1 << 15
+#: Operands whose rows are asked for in such runs, and rows of a run, at least.
+IN_RUNS, LEAST_RUN = range(2, 5), 3
+
+
+def looked_ahead(nest: LoopNest, *, far: bool = False) -> list[int]:
+    """Operands of which a nest's last stage asks for later rows.
+
+    Its work waits for no memory. Not so a stage that stores: what it writes and two rows leave the
+    first cache. From memory (`far`) one operand's rows come in order by themselves. Those of
+    several are asked for in runs: some kilobytes of one and some of another in turn may lie in
+    the same banks of the memory, and have taken twice as long.
+    """
+    if nest.strategy != "row" or nest.reduced != 1 or nest.rank < 2:
+        return []
+    stages = Stages(nest)
+    if len(stages.loops) < 2 or stages.stores_of(stages.last):
+        return []
+    found = [
+        k for k, desc in enumerate(nest.loads)
+        if desc.access == CONTIGUOUS and desc.beside != INVARIANT and not desc.counted
+    ]  # fmt: skip
+    alike = len({conversion.bytes_of(nest.loads[k].dtype) for k in found}) == 1
+    return found if not far or (alike and len(found) in IN_RUNS) else []
 
 
 class RowReduction(Reduction):
@@ -31,14 +55,19 @@ class RowReduction(Reduction):
     by_stage = True
     """Whether each stage's vectors are as many as its own running values leave registers for."""
     looks_ahead = True
-    """Whether a last stage that only reduces asks for the next row: it waits for no memory. One
-    that stores does not: what it writes and two rows leave the first cache."""
+    """Whether a last stage that only reduces asks for later rows."""
 
-    def __init__(self, module: Module, nest: LoopNest, name: str, *, split: bool) -> None:
-        """Choose how many elements are computed at a time."""
+    def __init__(
+        self, module: Module, nest: LoopNest, name: str, *, split: bool, far: bool = False
+    ) -> None:
+        """Choose how many elements are computed at a time; `far`: rows come from memory."""
         super().__init__(module, nest, name, split=split)
-        self.fetched: list[tuple[int, str]] = []
-        """Operands whose next row the last stage asks for, and how far it is; 0 from memory."""
+        self.far = far
+        asks = self.looks_ahead and not split
+        self.fetched = looked_ahead(self.nest, far=far) if asks else []
+        """Operands whose later rows the last stage asks for."""
+        self.later: list[str] = []
+        """Addresses of the rows that the last stage asks for."""
         vectors = unrolled(nest, ROW_UNROLL, by_stage=self.by_stage)
         if is_served(module.features) and any(
             is_shared(instruction, self.stages.levels) for instruction in self.nest.body
@@ -50,6 +79,8 @@ class RowReduction(Reduction):
         """All stages over one row."""
         self.tops = self.rows
         self._count_vectors()
+        if self.fetched:
+            self.later = self._rows_in_runs(place) if self.far else self._next_rows()
         self._all_stages()
 
     def _count_vectors(self) -> None:
@@ -62,35 +93,67 @@ class RowReduction(Reduction):
         blocks = Value(self.number(f"udiv i64 {up}, {BLOCK}"), "i64", 1)
         self.blocks_of_row = b.intrinsic("llvm.umax", blocks, Value("1", "i64", 1)).text
 
+    # -- rows that are asked for ------------------------------------------------------------
+
     def _header(self) -> None:
         super()._header()
-        nest, stages, row = self.nest, self.stages, self.nest.rank - 2
-        if not self.looks_ahead or self.split or nest.reduced != 1 or row < 0:
-            return
-        if len(stages.loops) < 2 or stages.stores_of(stages.last):
-            return
-        moving = [
-            k for k, desc in enumerate(nest.loads)
-            if desc.access == CONTIGUOUS and desc.beside != INVARIANT and not desc.counted
-        ]  # fmt: skip
-        size = str(sum(conversion.bytes_of(nest.loads[k].dtype) for k in moving))
-        for length in self.lengths:
-            size = self.number(f"mul i64 {size}, {length}")
-        near = self.b.value(f"icmp ult i64 {size}, {FETCHED_BYTES}", "i1", 1).text
-        for k in moving:
-            step = self.number(f"select i1 {near}, i64 {self.strides[k][row]}, i64 0")
-            self.fetched.append((k, step))
+        if self.far and self.fetched:
+            size = conversion.bytes_of(self.nest.loads[self.fetched[0]].dtype)
+            row = self.number(f"mul i64 {self.lengths[-1]}, {size}")
+            run = Value(self.number(f"udiv i64 {RUN_BYTES}, {row}"), "i64", 1)
+            self.run = self.b.intrinsic("llvm.umax", run, Value("1", "i64", 1)).text
 
-    def _fetch(self, tops: list[str], done: str) -> None:
-        """Ask for the next row's elements after `done`."""
-        b = self.b
+    def _along(self, k: int) -> str:
+        """The stride between rows of an operand."""
+        return self.strides[k][self.nest.rank - 2]
+
+    def _next_rows(self) -> list[str]:
+        """The next row of each operand."""
+        return [self.moved(self.rows[k], self._along(k)) for k in self.fetched]
+
+    def _rows_in_runs(self, place: str) -> list[str]:
+        """As many later rows as there are operands, all of one.
+
+        While as many rows as the runs of all operands have are computed, so many that follow are
+        asked for, those of the first operand during the first rows. Long rows ask for themselves,
+        which costs nothing: they are long runs.
+        """
+        b, count = self.b, len(self.fetched)
+        group = self.number(f"mul i64 {self.run}, {count}")
+        turn = self.number(f"urem i64 {place}, {group}")
+        which = self.number(f"udiv i64 {turn}, {self.run}")
+        into = self.number(f"sub i64 {turn}, {self.number(f'mul i64 {which}, {self.run}')}")
+        onward = self.number(f"sub i64 {group}, {turn}")
+        onward = self.number(f"add i64 {onward}, {self.number(f'mul i64 {into}, {count}')}")
+        first, *others = self.fetched
+        row, step = Value(self.rows[first], "ptr", 1), Value(self._along(first), "i64", 1)
+        for number, k in enumerate(others, 1):
+            mine = b.value(f"icmp eq i64 {which}, {number}", "i1", 1)
+            row = b.select(mine, Value(self.rows[k], "ptr", 1), row)
+            step = b.select(mine, Value(self._along(k), "i64", 1), step)
+        found = [self.moved(row.text, self.number(f"mul i64 {onward}, {step.text}"))]
+        for _ in others:
+            found.append(self.moved(found[-1], step.text))
+        long = b.value(f"icmp ult i64 {self.run}, {LEAST_RUN}", "i1", 1)
+        return [
+            b.select(long, Value(self.rows[k], "ptr", 1), Value(later, "ptr", 1)).text
+            for k, later in zip(self.fetched, found, strict=True)
+        ]
+
+    def _fetch(self, done: str) -> None:
+        """Ask for elements of later rows after `done`.
+
+        What is far comes into the second cache, to the last line: one that is missing has the row
+        wait for the memory after all.
+        """
+        b, level = self.b, 2 if self.far else 3
         b.module.declare("llvm.prefetch.p0", "void", ("ptr", "i32", "i32", "i32"))
-        for k, step in self.fetched:
+        for k, top in zip(self.fetched, self.later, strict=True):
             size = conversion.bytes_of(self.nest.loads[k].dtype)
-            offset = self.number(f"add i64 {self.number(f'mul i64 {done}, {size}')}, {step}")
+            offset = self.number(f"mul i64 {done}, {size}")
             for line in range(0, self.lanes * size, LINE_BYTES):
-                ahead = self.moved(tops[k], self.number(f"add i64 {offset}, {line}"))
-                b.line(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 3, i32 1)")
+                ahead = self.moved(top, self.number(f"add i64 {offset}, {line}"))
+                b.line(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 {level}, i32 1)")
 
     def _edge(self, k: int) -> Value:
         return load_one(self.b, self.operands[k], self.rows[k])
@@ -174,8 +237,8 @@ class RowReduction(Reduction):
     ) -> None:
         """One vector of a row."""
         done = self.number(f"mul i64 {vector}, {self.lanes}")
-        if self.fetched and mask is None and stage == self.stages.loops[-1]:
-            self._fetch(tops, done)
+        if self.fetched and (self.far or mask is None) and stage == self.stages.loops[-1]:
+            self._fetch(done)
         operands = self._operands_of(stage, running, tops, done, mask)
         for accumulator, value in zip(running, operands, strict=True):
             index = self._index(accumulator, vector)

@@ -209,6 +209,6 @@ def test_rows_from_memory_that_are_read_again(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(grouped_rows, "stream_bytes", lambda: 1 << 24)
     for rows, length, form in (
         (8192, 257, "small grouped"), (8192, 255, "grouped"), (32_768, 64, "grouped"),
-        (32_768, 257, "plain"), (32_768, 129, "small grouped"), (4096, 1023, "plain"),
+        (32_768, 257, "far"), (32_768, 129, "far"), (4096, 1023, "plain"),
     ):  # fmt: skip
         assert reduction_forms.lay_out(nest, (rows, length))[1].form == form, (rows, length)
