@@ -45,7 +45,7 @@ def _prepare(key: int, graph: Graph, mode: str, fastmath: bool, checked: bool) -
         lowered, applied = _lowered(graph, mode, fastmath)
     dump("rules", f"spec {key}", "\n".join(f"{a.table}: {a.equation} {a.line}" for a in applied))
     with phase("schedule"):
-        plan = schedule.plan(lowered, mode)
+        plan = schedule.plan(lowered, mode, source=graph)
     spec = KernelSpec(key, graph.text, graph, mode, fastmath, plan, applied, checked)
     dump("groups", f"spec {key}", describe(spec))
     return spec
@@ -76,7 +76,7 @@ def served_by(spec: KernelSpec, backend: Backend) -> KernelSpec:
     if spec.without_totals is None:
         with phase("schedule"):
             plan = schedule.plan(
-                spec.plan.graph, spec.mode, with_totals=False, with_rows=False
+                spec.plan.graph, spec.mode, with_totals=False, with_rows=False, source=spec.graph
             )
         spec.without_totals = spec.planned_as(plan)
     return spec.without_totals

@@ -35,7 +35,12 @@ PEAK_LIMIT = 1.5
 
 
 def plan(
-    graph: Graph, mode: str = "fused", *, with_totals: bool = True, with_rows: bool = True
+    graph: Graph,
+    mode: str = "fused",
+    *,
+    with_totals: bool = True,
+    with_rows: bool = True,
+    source: Graph | None = None,
 ) -> Plan:
     """Divide a graph into kernels.
 
@@ -45,6 +50,7 @@ def plan(
         with_totals: whether a nest may reduce its own results once more, as `fuser.planning.totals`
             says.
         with_rows: whether nests may hand rows to each other in the cache (`fuser.planning.rows`).
+        source: what the graph was made from: joined arrays that it does without count as held.
 
     Returns:
         The plan; it depends on these alone.
@@ -55,6 +61,9 @@ def plan(
     # What arguments are written with is held by the plan alone.
     written = sum(nominal_bytes(node) for node in graph.outputs)
     budget = max(unfused_peak_bytes(graph, lengths), written)
+    if source is not None and any(node.op.joins for node in source.nodes):
+        lengths |= dict.fromkeys(_symbols(source), NOMINAL_LENGTH)
+        budget = max(budget, unfused_peak_bytes(source, lengths))
     slack = max(NOMINAL_LENGTH, budget // 128)
     best: tuple[int, Plan] | None = None
     for distance, early, loose in ATTEMPTS:

@@ -26,10 +26,10 @@ RECOMPUTE_LIMIT = 6
 #: and 62 ms in one, two and three nests on 4096 x 4096. So less memory is paid for with time here;
 #: where many threads share the memory it is the other way round.
 RECOMPUTE_FLOOR = 512
-#: A value that several kernels need is stored when computing it reads more arrays than this:
-#: storing costs one write, and one read for each kernel instead of these. A sum of three arrays
-#: that rows and columns need takes 0.24 ms computed twice and 1.0 ms stored on 1024 x 1024, one of
-#: eight arrays 1.25 ms either way, in 67 and in 46 MB.
+#: A value that several kernels need is stored when computing it reads more arrays than this, of as
+#: many axes as it has: storing costs one write, and one read for each kernel instead of these. A
+#: sum of three arrays that rows and columns need takes 0.24 ms computed twice and 1.0 ms stored on
+#: 1024 x 1024, one of eight arrays 1.25 ms either way, in 67 and in 46 MB.
 REALISE_READS = 4
 #: ... or when computing it weighs more than this, in light operations. A value of 44 that rows and
 #: columns need takes 0.9 ms stored and 1.5 ms computed twice on 1024 x 1024; 17 and 29 ms on
@@ -42,6 +42,8 @@ HEAVY_WEIGHT = 10
 #: which is text; beyond it the inner ones are stored. `z = concatenate([z, z])` twelve times takes
 #: 55 s to compile without a limit.
 MOST_PARTS = 64
+#: Reductions of one loop nest that a value is known to need: a bound for sums of thousands of them.
+MOST_ROOTS = 16
 
 
 def stored_values(graph: Graph, mode: str) -> dict[int, str]:
@@ -90,6 +92,11 @@ def stored_early(graph: Graph, stored: dict[int, str]) -> dict[int, str]:
 def computes(node: Node) -> bool:
     """Whether a node does elementwise work or reduces."""
     return not node.op.structure
+
+
+def is_as_wide(read: Node, value: Node) -> bool:
+    """Whether an array that a value reads has as many axes: reading one row of it costs little."""
+    return sum(dim != 1 for dim in read.shape) >= sum(dim != 1 for dim in value.shape)
 
 
 def _cast_inside(node: Node) -> bool:
@@ -255,12 +262,23 @@ class _Elsewhere:
         self.found: dict[int, str] = {}
         self.stored = dict(given)
         self.space: dict[int, Space | None] = {}
+        self.roots: dict[int, tuple[Node, ...]] = {}
         self.uses: dict[int, int] = {}
         for node in graph.nodes:
             for arg in {id(a): a for a in node.args}.values():
                 self.uses[id(arg)] = self.uses.get(id(arg), 0) + 1
         for node in graph.nodes:
             self.space[id(node)] = self._space(node)
+            self.roots[id(node)] = self._roots(node)
+
+    def _roots(self, node: Node) -> tuple[Node, ...]:
+        """Reductions whose loops a value would be computed in: once they are stored, in none."""
+        if node.op.reduction or self.space[id(node)] is None:
+            return (node,) if node.op.reduction else ()
+        below = [self.roots[id(arg)] for arg in node.args if self._of(arg) is not None]
+        if all(one is below[0] for one in below):
+            return below[0]
+        return tuple({id(r): r for one in below for r in one}.values())[-MOST_ROOTS:]
 
     def _space(self, node: Node) -> Space | None:
         """The loops of a node's reductions; conflicts are cut."""
@@ -292,7 +310,11 @@ class _Elsewhere:
 
     def _of(self, node: Node) -> Space | None:
         """The loops that inlining a value takes with it."""
-        return None if id(node) in self.stored else self.space[id(node)]
+        space = None if id(node) in self.stored else self.space[id(node)]
+        if space is None or node.op.reduction:
+            return space
+        alive = any(id(root) not in self.stored for root in self.roots[id(node)])
+        return space if alive else None
 
     def _reshaped(self, node: Node, space: Space) -> bool:
         """Whether a value is computed in loops that split an axis of its shape."""
@@ -329,7 +351,7 @@ class _Elsewhere:
         while stack:
             current = stack.pop()
             if current.op.name == "input" or (id(current) in self.stored and current is not node):
-                reads += 1
+                reads += is_as_wide(current, node)
                 continue
             if current.op.reduction and current is not node:
                 reductions.append(current)

@@ -13,6 +13,7 @@ from fuser import infer
 from fuser.dims import Dim
 from fuser.graph import Node, constant_value, intern, make, make_constant
 from fuser.ops import op
+from fuser.planning import join_places
 from fuser.planning.sections import Shape
 
 IsOne = Callable[[Dim], bool]
@@ -39,6 +40,8 @@ def reduced(node: Node, joined: Node, is_one: IsOne) -> Node | None:
     if not across:
         return _of(node, joined, axes, node.shape) if name in COMBINED or len(axes) == 1 else None
     in_rows = len(axes) < len(joined.shape) and max(_kept(joined, axes)) < min(axes)
+    if name in join_places.EXTREMES and not in_rows and join_places.are_parts(joined, axes):
+        return join_places.of_parts(node, joined)
     coarse = node.dtype.name == "float16" and name in ("sum", "prod")  # of results rounded twice
     if name not in COMBINED or in_rows or coarse:
         return None
@@ -95,11 +98,14 @@ def _combined(node: Node, results: list[Node], shape: Shape) -> Node:
 def _layers(node: Node, joined: Node, is_one: IsOne) -> Node | None:
     """What single layers along the reduced axis are combined to; None where there are others."""
     axis = int(joined.payload)
-    if node.op.name not in COMBINED or node.dtype.name == "float16":
+    known = node.op.name in COMBINED and node.dtype.name != "float16"
+    if not known and node.op.name not in join_places.EXTREMES:
         return None
     if not all(is_one(part.shape[axis]) for part in joined.args):
         return None
     layers = [layer(part, axis) for part in joined.args]
+    if not known:
+        return join_places.of_layers(node, layers)
     found = _combined(node, layers, node.shape)
     if node.op.name != "sum" or node.dtype.kind != "f":
         return found
@@ -107,16 +113,26 @@ def _layers(node: Node, joined: Node, is_one: IsOne) -> Node | None:
     return intern(op("add"), (found, zero), node.shape, node.dtype, "")
 
 
+def is_layer(value: Node, axis: int) -> bool:
+    """Whether an index has put an axis of length 1 into a value."""
+    return value.op.name == "index" and _put_there(value, axis) is not None
+
+
+def _put_there(value: Node, axis: int) -> int | None:
+    """Which entry of an index has put an axis there; None where it is the value's own."""
+    entries = infer.parse_index(value.payload)
+    seen = [k for k, entry in enumerate(entries) if type(entry) is not int]
+    return seen[axis] if axis < len(seen) and entries[seen[axis]] is None else None
+
+
 def layer(value: Node, axis: int) -> Node:
     """A value without an axis of length 1; where an index has put it there, what that shows."""
-    if value.op.name == "index":
+    if value.op.name == "index" and (place := _put_there(value, axis)) is not None:
         entries = list(infer.parse_index(value.payload))
-        seen = [k for k, entry in enumerate(entries) if type(entry) is not int]
-        if axis < len(seen) and entries[seen[axis]] is None:
-            del entries[seen[axis]]
-            plain = all(entry == slice(None) for entry in entries)
-            (source,) = value.args
-            return source if plain else make("index", source, payload=infer.spell_index(entries))
+        del entries[place]
+        plain = all(entry == slice(None) for entry in entries)
+        (source,) = value.args
+        return source if plain else make("index", source, payload=infer.spell_index(entries))
     index = infer.spell_index([*[slice(None)] * axis, 0])
     return make("index", value, payload=index)
 

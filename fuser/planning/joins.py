@@ -216,9 +216,31 @@ class _Distribution:
                 else:
                     operands.append(parts.cut(arg, own, (start, stop, 1), self.bounds, length))
             shape = (*node.shape[:axis], length, *node.shape[axis + 1 :])
-            piece = intern(node.op, tuple(operands), shape, node.dtype, node.payload)
+            piece = self._lifted(node, part, operands, shape, axis)
+            if piece is None:
+                piece = intern(node.op, tuple(operands), shape, node.dtype, node.payload)
             pieces.append(self._deeper(piece))
         return self._join(pieces, node, axis)
+
+    def _lifted(
+        self, node: Node, part: Node, operands: Sequence[Node], shape: Sequence[Dim], axis: int
+    ) -> Node | None:
+        """An operation on one layer of a stack, with the layer's axis put there behind it.
+
+        What is computed of layers then has the loops of what they are combined to.
+        """
+        rank = len(shape)
+        own = axis - (rank - len(part.shape))
+        if not join_reductions.is_layer(part, own) or any(arg.op.joins for arg in operands):
+            return None
+        flat = []
+        for arg in operands:
+            own = axis - (rank - len(arg.shape))
+            flat.append(arg if own < 0 else join_reductions.layer(arg, own))
+        kept = (*shape[:axis], *shape[axis + 1 :])
+        value = intern(node.op, tuple(flat), kept, node.dtype, node.payload)
+        index = infer.spell_index([*[slice(None)] * axis, None])
+        return make("index", value, payload=index)
 
     def _turn_by_turn(
         self, node: Node, args: Sequence[Node], lead: Node, axis: int

@@ -16,6 +16,7 @@ from fuser.planning.inlining import (
     REALISE_READS,
     REALISE_WEIGHT,
     computes,
+    is_as_wide,
     stored_early,
     stored_values,
     through_views,
@@ -239,6 +240,9 @@ class _Planner:
                 back = ", ".join(str(order.index(axis)) for axis in range(len(order)))
                 stack.append((current.args[0], (*views, ("transpose", back)), False))
                 continue
+            if views and not stored and (seen := _put_there(current)):
+                stack.append((current.args[0], (*views, ("index", seen)), False))
+                continue
             if not current.op.joins or stored:
                 found.append((current, views))
                 continue
@@ -305,7 +309,11 @@ class _Planner:
                 covers, reads = self.covers.get(id(node), 0) & ~done, self.reads.get(id(node), 0)
                 again = computes(node) and seen >> self.place[id(node)] & 1
                 weight = covers.bit_count() + (HEAVY_WEIGHT - 1) * (covers & heavy).bit_count()
-                costly = weight > REALISE_WEIGHT or reads.bit_count() > REALISE_READS
+                costly = weight > REALISE_WEIGHT or (
+                    reads.bit_count() > REALISE_READS
+                    and sum(is_as_wide(self.buffers[bit], node) for bit in bits(reads))
+                    > REALISE_READS
+                )
                 if again and costly and covers and id(node) not in self.names:
                     found[id(node)] = "costly-shared"
                     done |= covers
@@ -341,6 +349,16 @@ class _Planner:
         kept = {name for name in sizes if name.startswith("o")}
         for sections in Ordering(self.made, places, sizes, kept, budget).kernels():
             yield Group(sections)
+
+
+def _put_there(node: Node) -> str:
+    """How the operand of an index is seen behind it, that only puts axes there; "" of others."""
+    if node.op.name != "index":
+        return ""
+    entries = infer.parse_index(node.payload)
+    if any(entry is not None and entry != slice(None) for entry in entries):
+        return ""
+    return infer.spell_index([0 if entry is None else entry for entry in entries])
 
 
 def _widen_store(node: Node, unit: Unit) -> Chain:

@@ -53,9 +53,12 @@ def repeats_rows(small: Shape, large: Shape) -> bool:
     """Whether broadcasting repeats whole rows, not elements within a row."""
     if not small or small[-1] == 1:
         return False
-    if len(small) != len(large):
-        return len(small) < len(large)
-    return any(one == 1 != other for one, other in zip(small, large, strict=True))
+    lead = len(large) - len(small)
+    if lead < 0:
+        return False
+    if any(length != 1 for length in large[:lead]):
+        return True
+    return any(one == 1 != other for one, other in zip(small, large[lead:], strict=True))
 
 
 def _only_reduced(graph: Graph) -> set[int]:
