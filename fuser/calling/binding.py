@@ -68,6 +68,7 @@ class Layouts:
         sizes: dict[str, int],
         *,
         nested: bool,
+        by_rows: bool = True,
     ) -> None:
         """Lay out what is known: arguments, given outputs, and what is to be allocated.
 
@@ -76,8 +77,10 @@ class Layouts:
             arrays: arguments by parameter name, and given outputs by buffer name.
             sizes: values of symbols.
             nested: whether the backend takes several reduced loops.
+            by_rows: chains run on some rows at a time, where they can.
         """
         self.sizes = sizes
+        self.by_rows = by_rows
         self.nested = nested
         self.fresh: list[Fresh] = []
         self.temporary_bytes = 0
@@ -123,7 +126,9 @@ class Layouts:
         held = {b.name: b.node for b in (*spec.plan.temporaries, *spec.plan.outputs)}
         rows: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
         for number, group in chains.items():
-            blocks = blocks_of(group, held, self.sizes, self.base.get)
+            blocks = None
+            if self.by_rows:
+                blocks = blocks_of(group, held, self.sizes, self.base.get)
             if blocks is not None and group.rows is not None:
                 self.blocks[number] = blocks
                 rows.update((name, (axes, blocks.shape)) for name, axes in group.rows.kept)

@@ -165,6 +165,8 @@ def bind(
     sizes: dict[str, int],
     backend: Backend,
     only: Sequence[ArgSpec] | None = None,
+    *,
+    by_rows: bool = True,
 ) -> Launch:
     """Choose kernels and lay out blocks for arrays of these shapes and strides.
 
@@ -174,12 +176,13 @@ def bind(
         sizes: values of symbols.
         backend: where the arrays live.
         only: take kernels for these argument specs; nothing is compiled.
+        by_rows: chains run on some rows at a time, where they can; else nest by nest.
 
     Raises:
         Unsupported, CompileError: a kernel cannot be made.
         LookupError: these layouts need others than `only`.
     """
-    layouts = Layouts(spec, arrays, sizes, nested=backend.nested_reductions)
+    layouts = Layouts(spec, arrays, sizes, nested=backend.nested_reductions, by_rows=by_rows)
     launch = Launch(backend, sizes=sizes, fresh=layouts.fresh)
     launch.temporary_bytes = layouts.temporary_bytes
     launch.by_rows = frozenset(layouts.blocks)

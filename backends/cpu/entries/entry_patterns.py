@@ -40,7 +40,7 @@ from fuser.backends.cpu.reducing import reduction_forms
 from fuser.backends.cpu.sequence import HEAD_WORDS, Table
 from fuser.calling.launch import bind
 from fuser.calling.native_call import ServedCall
-from fuser.records import record
+from fuser.records import changed, record
 from fuser.tracing import scalars
 
 _LENGTH_NAME = re.compile(r"\bn\d+\b")
@@ -169,7 +169,9 @@ class Pattern:
         spec = call.specialisation.spec
         backend = call.launch.backend
         try:
-            launch = bind(spec, stand_ins, sizes, backend, call.launch.arg_specs)
+            launch = bind(
+                spec, stand_ins, sizes, backend, call.launch.arg_specs, by_rows=False
+            )
         except LookupError:
             raise NotServed from None
         if any(group.copies for group in launch.groups) or _forms(launch) != forms(call):
@@ -224,7 +226,7 @@ def pattern_table(call: ServedCall, many: bool = False) -> tuple[Any, Draft]:
         NotServed: the lengths do not enter as products, or arrays are not contiguous.
     """
     if any(group.blocks for group in call.launch.groups):
-        raise NotServed  # how many rows run at a time is no product of lengths
+        call = _nest_by_nest(call)
     least = shortest(call.specialisation.trace.value_guards)
     draft = Draft(call, Table(call.launch))
     describe_arguments(draft)
@@ -254,6 +256,25 @@ def pattern_table(call: ServedCall, many: bool = False) -> tuple[Any, Draft]:
         least=max(2 if reduces else 1, least),
     )  # fmt: skip
     return words, draft
+
+
+def _nest_by_nest(call: ServedCall) -> ServedCall:
+    """A call whose chains run on all rows at once, as short ones may: what they keep stays near.
+
+    How many rows run at a time is no product of lengths.
+
+    Raises:
+        NotServed: that takes other kernels.
+    """
+    launch = call.launch
+    spec = call.specialisation.spec
+    try:
+        whole = bind(
+            spec, call.arrays, call.sizes, launch.backend, launch.arg_specs, by_rows=False
+        )
+    except LookupError:
+        raise NotServed from None
+    return changed(call, launch=whole)
 
 
 def shortest(guards: Sequence[tuple[str, Any]]) -> int:

@@ -38,6 +38,13 @@ def test_numbers_are_factored_into_symbols() -> None:
     assert pattern.value([3, 1, 1, 2, 0, 0], {1: 5, 2: 7}) == 3 * 5 * 5 * 7
 
 
+def scores(a: Any, b: Any) -> Any:
+    """Nests that hand rows to each other: how many at a time is no product of lengths."""
+    s = (a[:, None] * b).sum(-1)
+    e = np.exp(s - s.max(1, keepdims=True))
+    return e / e.sum(1, keepdims=True)
+
+
 PATTERNS: dict[str, Any] = {
     "pointwise": (lambda a, b: a * 2 + b, lambda n, m: (np.ones((n, m)), np.ones((n, m)))),
     "bias": (lambda a, b: a * 2 + b, lambda n, m: (np.ones((n, m)), np.arange(1.0 * m))),
@@ -50,6 +57,14 @@ PATTERNS: dict[str, Any] = {
     "mean": (lambda a: a - a.mean(axis=0), lambda n, m: (np.ones((n, m)) * np.arange(m),)),
     "flat": (lambda a: (a * a).sum(), lambda n, m: (np.ones((n, m)),)),
     "strided": (lambda a: a * 3, lambda n, m: (np.arange(2.0 * n * m)[:: -1 - m % 2],)),
+    "nearest": (
+        lambda a, b: ((a[:, None] - b) ** 2).sum(-1).argmin(-1),
+        lambda n, m: (np.random.default_rng(n).random((2 * n, m)), np.eye(n + m, m)),
+    ),
+    "scores": (
+        lambda a, b: scores(a, b),
+        lambda n, m: (np.random.default_rng(n).random((n, 2 * m)), np.eye(n, 2 * m)),
+    ),
     "cube": (lambda a, b: a + b, lambda n, m: (np.ones((2, n, m)), np.ones((n, 1)))),
 }
 
@@ -64,6 +79,8 @@ def test_one_table_serves_all_lengths(name: str, mode: str) -> None:
     sizes = [(2, 5), (7, 2), (3, 3), (50, 70), (5, 2)]
     if name == "strided":
         sizes = [(2, 5), (7, 3), (50, 71)]
+    if name in ("nearest", "scores"):  # longer ones share work among threads
+        sizes = [(2, 5), (7, 2), (3, 3), (9, 12), (5, 2)]
     if name in ("softmax", "mean"):  # short rows have a form of their own
         function(*make(40, 50))
     native = function._native.hits
