@@ -87,6 +87,8 @@ class Tracing(Lengths):
     common: dict[Any, tuple[Dim, ...]] = field(default_factory=dict)
     """Shapes that were broadcast: what came out, by what was known of lengths."""
     late: set[str] = field(default_factory=set)
+    arrays: bool = False
+    """Whether arrays that the function makes, or reaches by name, are stand-ins, too."""
     in_order: dict[int, None] = field(default_factory=dict)
     """Arguments that have to be contiguous in C order."""
 
@@ -330,6 +332,8 @@ class Tracing(Lengths):
         writes: list[Write] = []
         for place, argument in enumerate(self.arguments):
             if argument.storage.node is not argument.initial:
+                if argument.leaf is None:
+                    raise Unsupported("side-effect", "captured array", "it is written into", "")
                 for region, node in written(argument):
                     writes.append((place, len(nodes), region))
                     nodes.append(node)
@@ -388,8 +392,9 @@ class Tracing(Lengths):
 
 
 def trace_call(
-    function: Callable[..., Any], tree: Any, leaves: Sequence[Any], replay: Any = None
-) -> Trace:
+    function: Callable[..., Any], tree: Any, leaves: Sequence[Any], replay: Any = None,
+    arrays: bool = False,
+) -> Trace:  # fmt: skip
     """Run `function` on stand-ins for its arguments.
 
     Args:
@@ -397,22 +402,26 @@ def trace_call(
         tree: structure of `(args, kwargs)` with `Leaf` places.
         leaves: the arguments in the order of the structure.
         replay: what functions without a fused form gave in an earlier trace of this call.
+        arrays: have stand-ins for the arrays that the function makes or reaches by name, too.
 
     Raises:
         Unsupported: with the reason why the function cannot be fused.
         Exception: what the function itself raises.
     """
     with traced_for(leaves):
-        return _trace(function, tree, leaves, replay)
+        return _trace(function, tree, leaves, replay, arrays)
 
 
-def _trace(function: Callable[..., Any], tree: Any, leaves: Sequence[Any], replay: Any) -> Trace:
+def _trace(
+    function: Callable[..., Any], tree: Any, leaves: Sequence[Any], replay: Any, arrays: bool
+) -> Trace:
     """Run `function` on stand-ins, with the dtypes that are admitted now."""
     from fuser.tracing.extern_tracing import Replay
 
     tracing = Tracing(
-        replay=Replay() if replay is None else replay, names=leaf_names(function, tree)
-    )
+        replay=Replay() if replay is None else replay, names=leaf_names(function, tree),
+        arrays=arrays,
+    )  # fmt: skip
     tracing.replay.place = 0
     stand_ins: list[Any] = []
     for place, leaf in enumerate(leaves):

@@ -14,7 +14,7 @@ from fuser import dims
 from fuser.errors import Unsupported
 from fuser.tracing.array_functions import _handles
 from fuser.tracing.counting import counted
-from fuser.tracing.extern_tracing import new_value
+from fuser.tracing.extern_tracing import CHANGES, new_value
 from fuser.tracing.indices import plain_slice
 from fuser.tracing.scalars import HostScalar
 from fuser.tracing.traced_array import TracedArray
@@ -32,7 +32,7 @@ def change(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
     short = name.replace("numpy.", "np.", 1)
     target = args[0] if args else None
     if not isinstance(target, TracedArray):
-        raise Unsupported("write-into-view", short, "it changes what it is given")
+        raise Unsupported("write-into-view", short, CHANGES)
     if target.generic:
         raise Unsupported("unsupported-argument", short, "a scalar")
     new_value(target, "fuser.changed", (name, *args[1:]), kwargs)

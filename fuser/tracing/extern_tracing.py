@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 #: Reasons for which one call, not the whole function, runs in NumPy.
 SEAM_CODES = ("unsupported-function", "unsupported-argument", "unsupported-dtype")
 
+#: What is found of a function that changes an array of NumPy's own.
+CHANGES = "it changes what it is given"
 #: They change their first argument.
 _CHANGES = frozenset("put place putmask fill_diagonal put_along_axis".split())
 #: They change the world outside of the function, or ask for more than values.
@@ -140,7 +142,7 @@ def call_function(tracing: Tracing, function: Any, args: Sequence[Any], kwargs: 
         change(name, args, kwargs)
         return None
     if name.rpartition(".")[2] in _EFFECTS:
-        raise Unsupported("write-into-view", short, "it changes what it is given")
+        raise Unsupported("write-into-view", short, CHANGES)
     return call_named(tracing, name, args, kwargs)
 
 

@@ -45,6 +45,7 @@ class _Substitution:
     """One trace's replacements: each function and namespace is replaced once."""
 
     def __init__(self, tracing: Tracing) -> None:
+        self.tracing = tracing
         self.numpy = _Module(tracing, np)
         self.plain = _Module(tracing, np, takes_lists=False)
         self.functions: dict[int, Any] = {}
@@ -99,6 +100,8 @@ class _Substitution:
             return getattr(numpy, self.makers[id(value)])
         if type(value) is _DISPATCHED:
             return numpy.taking_lists(value)
+        if type(value) is np.ndarray and self.tracing.arrays and _is_plain(value.dtype):
+            return self.tracing.capture(value)
         return self.callable(value) if type(value) is FunctionType else value
 
 
@@ -168,7 +171,8 @@ class _Module:
         if self._module is np:
             maker = _MAKERS.get(name)
             if maker is not None:
-                return partial(maker, self._tracing)
+                bound = partial(maker, self._tracing)
+                return partial(_stand_in, self._tracing, bound) if self._tracing.arrays else bound
             if name in _JOINERS:
                 return _Joiner(self._tracing, name)
             if name == "linalg":
@@ -319,10 +323,24 @@ def _len(value: Any, /) -> Any:
 # -- makers ---------------------------------------------------------------------------------
 
 
-def _shape_dims(shape: Any) -> tuple[str, ...] | None:
-    """Lengths as text where one of them is traced."""
+def _stand_in(tracing: Tracing, maker: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """What a maker gives, as an array of the trace: results may be written into it."""
+    made = maker(*args, **kwargs)
+    if type(made) is not np.ndarray or not _is_plain(made.dtype):
+        return made
+    node = tracing.capture(made).node
+    return tracing.wrap(tracing.own(node, made.dtype, "K"))
+
+
+def _is_plain(dtype: np.dtype[Any]) -> bool:
+    """Whether kernels know a dtype whatever the device."""
+    return dtype.kind in "biuf" and dtype.itemsize <= 8 and dtype.isnative
+
+
+def _shape_dims(shape: Any, always: bool = False) -> tuple[str, ...] | None:
+    """Lengths as text where one of them is traced; or `always`."""
     entries = shape if isinstance(shape, (tuple, list)) else (shape,)
-    if not any(type(entry) is HostScalar for entry in entries):
+    if not always and not any(type(entry) is HostScalar for entry in entries):
         return None
     whole = all(type(e) is HostScalar or type(e) is int for e in entries)
     if not whole or any(_size_now(e) < 0 for e in entries):
@@ -339,7 +357,7 @@ def _filled(
     tracing: Tracing, name: str, shape: Any, value: Any, dtype: Any, options: Mapping[str, Any]
 ) -> Any:
     """An array of one value; NumPy's own function where no length is traced."""
-    dims = _shape_dims(shape)
+    dims = _shape_dims(shape, tracing.arrays)
     plain = all(v is None or (k == "order" and v == "C") for k, v in options.items())
     try:
         wanted = infer.dtype_of(dtype) if dims is not None and plain else None
@@ -392,7 +410,7 @@ def _full(
     if not number and not isinstance(fill_value, np.generic):
         return np.full(shape, fill_value, dtype, **options)
     wanted = dtype
-    if dtype is None and _shape_dims(shape) is not None:
+    if dtype is None and _shape_dims(shape, tracing.arrays) is not None:
         hint = getattr(fill_value, "hint", fill_value)
         wanted = np.asarray(hint).dtype
     return _filled(tracing, "full", shape, fill_value, wanted, options)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser.errors import FuserError, Unsupported
+from fuser.errors import FuserError, Reason, Unsupported
 from fuser.tracer import trace_call
 from fuser.tracing.effects import Surroundings
 from fuser.tracing.trace_result import OutStatic, Trace
@@ -39,6 +39,11 @@ _BUILTINS = frozenset(
 _NUMPY = frozenset("linalg fft array asarray zeros ones full arange eye finfo iinfo dtype".split())
 
 
+#: What NumPy says where a stand-in is put into one of its arrays, or is an index of one.
+_MEETINGS = ("setting an array element", "only length-1 arrays", "only 0-dimensional arrays",
+             "only integer scalar arrays", "valid indices")  # fmt: skip
+
+
 def trace_purely(
     function: Callable[..., Any], structure: Any, leaves: list[Any], name: str,
     around: Surroundings | None = None,
@@ -58,14 +63,41 @@ def trace_purely(
     Raises:
         Unsupported: the function cannot be traced, is impure, or changes more than its arguments.
     """
+    around = Surroundings((), ()) if around is None else around
+    try:
+        return _trace_twice(function, structure, leaves, name, around, False)
+    except Unsupported as error:
+        if not _meets_arrays(error.reason):
+            raise
+        try:
+            return _trace_twice(function, structure, leaves, name, around, True)
+        except Exception:  # noqa: BLE001 - whatever it is, the first trace told more
+            raise error from None
+
+
+def _meets_arrays(reason: Reason) -> bool:
+    """Whether a trace ended where an array of NumPy's own met a stand-in."""
+    from fuser.tracing.extern_tracing import CHANGES
+
+    if reason.code == "not-traceable":
+        return any(text in reason.found for text in _MEETINGS)
+    return reason.code in ("write-into-constant", "array-conversion") or (
+        reason.code == "write-into-view" and reason.found == CHANGES
+    )
+
+
+def _trace_twice(
+    function: Callable[..., Any], structure: Any, leaves: list[Any], name: str,
+    around: Surroundings, arrays: bool,
+) -> tuple[Trace, dict[str, Any]]:  # fmt: skip
+    """Trace, and trace again; `arrays`: with stand-ins for arrays that are no arguments, too."""
     from fuser.tracing.extern_tracing import Replay
 
     replay = Replay()
-    around = Surroundings((), ()) if around is None else around
 
     def trace() -> Trace:
         try:
-            found = trace_call(function, structure, leaves, replay)
+            found = trace_call(function, structure, leaves, replay, arrays)
         except BaseException:  # also Ctrl-C: no object may keep a stand-in
             around.undo()
             raise

@@ -22,15 +22,17 @@ class Special(np.ndarray):
     """A subclass."""
 
 
-def add_into_zeros(x: Any) -> Any:
-    """The array is NumPy's own, not a traced one."""
-    total = np.zeros(3, x.dtype)
-    return np.add(total, x[0], out=total)
+TOTAL = np.zeros(3, np.float32)
+
+
+def into_global(x: Any) -> Any:
+    """The array is NumPy's own, not a traced one, and not this function's."""
+    return np.multiply(x[0], 2, out=TOTAL)
 
 
 def write_part(x: Any) -> Any:
     """Write into what may be a view or a copy."""
-    x = x.copy()
+    x = x.T * 1
     x.reshape(-1)[...] = 3
     return x
 
@@ -50,7 +52,7 @@ CASES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "array-conversion": (lambda x: x * float(x[0, 0]), (X,)),
     "impure": (lambda x: np.where(x > -1 - random.random(), x, 7), (X,)),
     "write-into-view": (write_part, (X,)),
-    "write-into-constant": (add_into_zeros, (X,)),
+    "write-into-constant": (into_global, (X,)),
     "where-without-out": (lambda x: np.add(x, 1, where=x > -1), (X,)),
     "scalar-range": (lambda x: x < 1000, (X.astype(np.int8),)),
     "not-traceable": (

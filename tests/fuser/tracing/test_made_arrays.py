@@ -1,0 +1,147 @@
+"""Arrays that a function makes by itself, or reaches by name, where traced values meet them."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuser
+from tests.fuser.comparing import assert_same
+
+X = np.arange(12.0) / 4 - 1
+M = X.reshape(3, 4)
+TABLE = np.arange(16.0) ** 2
+KEPT = np.zeros(4)
+
+
+def places(x: Any) -> Any:
+    """One number after another."""
+    found = np.zeros(3)
+    for k in range(3):
+        found[k] = (x <= k).mean()
+    return found
+
+
+def matrix(x: Any) -> Any:
+    """A matrix with some entries of its own."""
+    turn = np.eye(2)
+    turn[0, 0] = np.cos(x[0])
+    turn[1, 0] = x[1]
+    return turn, turn.T
+
+
+def rows(m: Any) -> Any:
+    """Rows and numbers."""
+    found = np.empty((2, 2), np.float32)
+    found[0, 0] = m.max()
+    found[0, 1] = m.min()
+    found[1] = m[0, :2]
+    return found
+
+
+def accumulated(m: Any) -> Any:
+    """In place, by a loop."""
+    total = np.zeros(4, dtype=np.float32)
+    for k in range(3):
+        total += m[k] ** 2
+    return np.sqrt(total)
+
+
+def divided(x: Any) -> Any:
+    """A traced number into an array of ones."""
+    ones = np.ones((2, 3))
+    ones[0] -= x[:3]
+    first, second = ones
+    return first * second, ones.shape, ones.sum(axis=0)
+
+
+def filled(x: Any) -> Any:
+    """np.full, np.linspace, np.array and np.arange."""
+    level = np.full(3, 2.5)
+    level[1:] = x[:2]
+    grid = np.linspace(0, 1, 4)
+    grid[1:3] = x[1:3]
+    given = np.array([0.0, 1.0, 2.0])
+    given *= x[:3]
+    counted = np.arange(3)
+    counted[0] = (x > 0).sum()
+    return level, grid, given, counted
+
+
+def wrong(x: Any) -> Any:
+    """What does not fit."""
+    found = np.zeros(3)
+    found += x
+    return found
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.int16])
+@pytest.mark.parametrize("function", [places, matrix, rows, accumulated, divided, filled])
+def test_arrays_made_with_plain_lengths_are_written_into(function: Any, kind: Any) -> None:
+    """They are part of the graph."""
+    given = M if function in (rows, accumulated) else X
+    assert_same(function, given.astype(kind), ulp=2)
+    assert_same(function, (given.astype(kind))[::-1], ulp=2)
+
+
+@pytest.mark.parametrize("size", [3, 1, 12, 0])
+def test_errors_are_numpys(size: int) -> None:
+    """Of shapes that do not fit."""
+    assert_same(wrong, X[:size].copy(), fallback="allow")
+
+
+def test_every_call_has_an_array_of_its_own() -> None:
+    """Nothing is left of an earlier call, or of what was done to its result."""
+    fused = fuser.fuse(matrix, fallback="error")
+    first, _ = fused(X)
+    first[...] = 7
+    second, _ = fused(X)
+    assert np.array_equal(second, matrix(X)[0])
+
+
+def looked_up(x: Any) -> Any:
+    """A table by places that only the call knows."""
+    return TABLE[np.clip(x, 0, 3).astype(int)] * 2 + np.arange(8.0)[np.clip(x, 0, 2).astype(int)]
+
+
+def test_tables_are_read_between_kernels() -> None:
+    """A global array, and one made here; a table with new values is noticed."""
+    fused = fuser.fuse(looked_up, fallback="allow")
+    assert_same(fused, X)
+    assert {reason.code for reason in fused.fallbacks} == {"unsupported-argument"}
+    old = TABLE[0]
+    try:
+        TABLE[0] = 50
+        assert_same(fused, X)
+    finally:
+        TABLE[0] = old
+
+
+def kept(m: Any) -> Any:
+    """What is outside of the function changes."""
+    KEPT[:] = m[0]
+    return m * 2
+
+
+def counted(x: Any) -> Any:
+    """A histogram by np.add.at."""
+    found = np.zeros(8)
+    np.add.at(found, np.clip(x, 0, 7).astype(int), 1)
+    return found / x.shape[0]
+
+
+def test_arrays_outside_are_written_by_numpy() -> None:
+    """As a whole, with the reason of the first trace."""
+    fused = fuser.fuse(kept, fallback="allow")
+    for factor in (1, 2, 3):
+        assert np.array_equal(fused(M * factor), M * factor * 2)
+        assert np.array_equal(KEPT, M[0] * factor)
+    assert [reason.code for reason in fused.fallbacks] == ["array-conversion"]
+
+
+def test_numpy_changes_what_a_function_made() -> None:
+    """Between kernels, on a copy."""
+    assert_same(counted, X, fallback="allow")
+    fused = fuser.fuse(counted, fallback="allow")
+    fused(X)
+    assert [reason.code for reason in fused.fallbacks] == ["unsupported-function"]
