@@ -26,7 +26,7 @@ from fuser.records import field, record
 from fuser.tracing.admitted import check_row, is_known, traced_for
 from fuser.tracing.canonical import canonical, written
 from fuser.tracing.effects import LARGEST_KEPT
-from fuser.tracing.operands import check_array, check_dtype, convert_scalar
+from fuser.tracing.operands import check_array, check_dtype, check_out, convert_scalar
 from fuser.tracing.reshapes import computed_as
 from fuser.tracing.scalars import HostScalar
 from fuser.tracing.trace_result import (
@@ -282,11 +282,7 @@ class Tracing(Lengths):
         if not isinstance(array, TracedArray):
             raise Unsupported("unsupported-argument", f"np.{name}", "out= is not an array")
         old = array.node
-        if not np.can_cast(node.dtype, old.dtype, casting):  # type: ignore[arg-type]
-            raise TypeError(
-                f"Cannot cast ufunc '{name}' output from {node.dtype!r} to {old.dtype!r} "
-                f"with casting rule '{casting}'"
-            )
+        check_out(node.dtype, old.dtype, casting, name)
         new = self.cast(node, old.dtype)
         if where is not True:
             new = self.node("where", [self.mask_node(where), new, old])

@@ -152,6 +152,8 @@ def pack_scalars(
         value = numbers[text] if text in numbers else scalars.evaluate(text, numbers)
         if dtype.kind in "iu" or dtype.itemsize < 8:
             value = convert_scalar(value, dtype)
+        elif dtype.kind == "f":
+            value = float(value)  # which says so of an integer that is too large
         if dtype.name == "float32" or dtype.name == "float16":
             packed += value.tobytes().ljust(8, b"\0")
         else:

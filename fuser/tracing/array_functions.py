@@ -93,7 +93,9 @@ def _refuse(name: str, **options: Any) -> None:
 
 def _options(**options: Any) -> dict[str, Any]:
     """Those of a function's optional arguments that were given."""
-    return {k: v for k, v in options.items() if v is not None and v is not np._NoValue}
+    meant = ("initial", "where")  # of which None is a value
+    given = {k: v for k, v in options.items() if v is not np._NoValue}
+    return {k: v for k, v in given.items() if v is not None or k in meant}
 
 
 def _sequence(value: Any) -> Sequence[Any]:

@@ -11,7 +11,7 @@ from fuser import dims, infer
 from fuser.errors import Unsupported
 from fuser.graph import Node, make_constant
 from fuser.tracer import Tracing
-from fuser.tracing.reductions import NO_VALUE, as_traced, axes_of, given, reduce
+from fuser.tracing.reductions import NO_VALUE, as_traced, axes_of, given, reduce, written
 from fuser.tracing.scalars import HostScalar
 from fuser.tracing.traced_array import TracedArray
 
@@ -43,7 +43,7 @@ def mean(
     node = _mean_node(tracing, x, axis, inner, keepdims, where)
     node = tracing.cast(node, outer)
     if out is not None:
-        return tracing.write(out, node, True, "same_kind", "mean")
+        return written(tracing, out, node, "mean", same=True)
     return tracing.wrap(node, not node.shape)
 
 
@@ -83,7 +83,7 @@ def var(
     """np.var: the mean of squared distances from the mean, as NumPy computes it."""
     node = _var_node(tracing, a, axis, dtype, ddof, keepdims, where, mean, correction)
     if out is not None:
-        return tracing.write(out, node, True, "same_kind", "var")
+        return written(tracing, out, node, "var", same=True)
     return tracing.wrap(node, not node.shape)
 
 
@@ -100,7 +100,8 @@ def _var_node(
     if inner.kind != "f":
         raise Unsupported("unsupported-argument", "np.var", f"dtype={inner}")
     centre = _mean_node(tracing, x, axis, inner, True, where)
-    away = tracing.node("subtract", [tracing.cast(x.node, inner), centre])
+    wide = np.result_type(x.dtype, inner)  # a dtype= may be narrower than the array's
+    away = tracing.node("subtract", [tracing.cast(node, wide) for node in (x.node, centre)])
     square = tracing.wrap(tracing.node("square", [away]))
     options = {"keepdims": keepdims, "where": where, "function": "var"}
     total = reduce(tracing, "sum", square, axis, inner, **options)
@@ -133,5 +134,5 @@ def std(
     node = _var_node(tracing, a, axis, dtype, ddof, keepdims, where, mean, correction)
     node = tracing.node("sqrt", [node])
     if out is not None:
-        return tracing.write(out, node, True, "same_kind", "std")
+        return written(tracing, out, node, "std", same=True)
     return tracing.wrap(node, not node.shape)

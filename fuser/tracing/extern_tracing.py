@@ -136,6 +136,8 @@ def call_function(tracing: Tracing, function: Any, args: Sequence[Any], kwargs: 
     short = f"np.{getattr(function, '__name__', function)}"
     if name is None:
         raise Unsupported("unsupported-function", short, "no fused form")
+    if isinstance(kwargs.get("out"), tuple):  # which ufuncs alone take
+        raise Unsupported("write-into-view", short, "out= is a tuple")
     if name.rpartition(".")[2] in _CHANGES:
         from fuser.tracing.changes import change
 
@@ -341,7 +343,7 @@ def _write_out(tracing: Tracing, name: str, results: Sequence[Any], out: Any) ->
         raise Unsupported("unsupported-argument", short, "out= of another dtype or shape")
     for target, result in zip(targets, results, strict=True):
         tracing.write(target, result.node, True, "same_kind", short)
-    return out
+    return out if len(targets) > 1 else targets[0]
 
 
 class ForeignArray(TracedArray):

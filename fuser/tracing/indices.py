@@ -52,7 +52,10 @@ def normal_axis(axis: Any, rank: int) -> int:
 
     Raises:
         AxisError: it is out of range.
+        TypeError: it is no integer.
     """
+    if not hasattr(axis, "__index__"):
+        raise TypeError(f"'{type(axis).__name__}' object cannot be interpreted as an integer")
     place = integer(axis)
     if not -rank <= place < rank:
         raise np.exceptions.AxisError(place, rank)

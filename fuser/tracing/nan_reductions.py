@@ -26,7 +26,7 @@ def _nan_additive(function: Any, neutral: float) -> Callable[..., Any]:
 
     def handler(
         tracing: Tracing, a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
-        keepdims: Any = None, initial: Any = None, where: Any = None,
+        keepdims: Any = None, initial: Any = np._NoValue, where: Any = np._NoValue,
     ) -> Any:  # fmt: skip
         x, _ = _without_nan(tracing, a, neutral)
         rest = _options(dtype=dtype, out=out, keepdims=keepdims, initial=initial, where=where)
@@ -44,7 +44,7 @@ def _nan_extreme(function: Any, bottom: float) -> Callable[..., Any]:
 
     def handler(
         tracing: Tracing, a: Any, axis: Any = None, out: Any = None, keepdims: Any = None,
-        initial: Any = None, where: Any = None,
+        initial: Any = np._NoValue, where: Any = np._NoValue,
     ) -> Any:  # fmt: skip
         _refuse(function.__name__, out=out, initial=initial, where=where)
         x, mask = _without_nan(tracing, a, bottom)
@@ -78,7 +78,7 @@ def _mean_parts(x: Any, mask: Any, axis: Any, keepdims: Any, where: Any) -> tupl
 @_handles(np.nanmean)
 def _nanmean(
     tracing: Tracing, a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
-    keepdims: Any = None, where: Any = None,
+    keepdims: Any = None, where: Any = np._NoValue,
 ) -> Any:  # fmt: skip
     """np.nanmean: the mean of what is not NaN; NaN where nothing is left."""
     x, mask = _without_nan(tracing, a, 0)
@@ -94,7 +94,7 @@ def _nan_variance(name: str) -> Callable[..., Any]:
 
     def handler(
         tracing: Tracing, a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
-        ddof: Any = 0, keepdims: Any = None, *, where: Any = None, mean: Any = None,
+        ddof: Any = 0, keepdims: Any = None, *, where: Any = np._NoValue, mean: Any = None,
         correction: Any = None,
     ) -> Any:  # fmt: skip
         plain = np.var if name == "nanvar" else np.std
@@ -102,7 +102,7 @@ def _nan_variance(name: str) -> Callable[..., Any]:
         _refuse(name, dtype=dtype, out=out, where=where, mean=mean, correction=correction)
         if mask is None:
             return plain(x, axis=axis, ddof=ddof, **_options(keepdims=keepdims))
-        mean_value, _ = _mean_parts(x, mask, axis, True, None)
+        mean_value, _ = _mean_parts(x, mask, axis, True, np._NoValue)
         centred = np.where(mask, x.dtype.type(0), x - mean_value)
         rest = _options(keepdims=keepdims)
         free = np.sum(~mask, axis=axis, dtype=np.intp, **rest) - ddof
@@ -126,7 +126,8 @@ def _average(
 ) -> Any:  # fmt: skip
     """np.average without weights: NumPy looks at the weights' sum and may raise."""
     _refuse("average", weights=weights, returned=returned or None)
-    found = np.mean(_array(tracing, a), axis=axis, **_options(keepdims=keepdims))
+    axes = tuple(axis) if isinstance(axis, list) else axis
+    found = np.mean(_array(tracing, a), axis=axes, **_options(keepdims=keepdims))
     count = dims.product(found.dims)
     if not tracing.size(count):
         raise ZeroDivisionError("division by zero")  # NumPy counts operands for each result

@@ -31,6 +31,19 @@ def check_dtype(dtype: np.dtype[Any], what: str) -> None:
         raise Unsupported("unsupported-dtype", what, f"dtype {dtype}")
 
 
+def check_out(found: np.dtype[Any], out: np.dtype[Any], casting: Any, name: str) -> None:
+    """Refuse an `out=` that NumPy would not convert results into.
+
+    Raises:
+        TypeError: as NumPy's.
+    """
+    if not np.can_cast(found, out, casting):
+        raise TypeError(
+            f"Cannot cast ufunc '{name}' output from {found!r} to {out!r} "
+            f"with casting rule '{casting}'"
+        )
+
+
 def loop_dtypes(
     ufunc: np.ufunc, operands: Sequence[Any], dtype: Any, casting: str
 ) -> tuple[np.dtype[Any], ...]:
@@ -75,6 +88,12 @@ def fits_dtype(value: Any, dtype: np.dtype[Any]) -> bool:
     if fits and isinstance(value, HostScalar):  # later values may not
         value._tracing.guard_value(f"{limits.min} <= ({value.text}) <= {limits.max}", True)
     return fits
+
+
+def fits_long(value: Any) -> bool:
+    """Whether a Python number, of this call, is no integer beyond 64 bits with a sign."""
+    number = value.hint if isinstance(value, HostScalar) else value
+    return type(number) is not int or -(1 << 63) <= number < 1 << 63
 
 
 def convert_scalar(value: Any, dtype: np.dtype[Any]) -> Any:

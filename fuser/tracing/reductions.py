@@ -31,15 +31,46 @@ def axes_of(x: TracedArray, axis: Any) -> tuple[int, ...]:
     """Axes counted from the front, in order.
 
     Raises:
-        AxisError, ValueError: out of range, or twice, as NumPy says.
+        AxisError, TypeError, ValueError: out of range, no integer, or twice, as NumPy says.
     """
     if axis is None:
         return tuple(range(x.ndim))
-    entries = axis if isinstance(axis, (tuple, list)) else (axis,)
-    axes = [normal_axis(entry, x.ndim) for entry in entries]
+    entries = axis if isinstance(axis, tuple) else (axis,)
+    axes = [normal_axis(not_a_truth(entry), x.ndim) for entry in entries]
     if len(set(axes)) != len(axes):
         raise ValueError("duplicate value in 'axis'")
     return tuple(sorted(axes))
+
+
+def not_a_truth(axis: Any) -> Any:
+    """An axis that is no bool, which NumPy's reductions refuse.
+
+    Raises:
+        TypeError: it is one.
+    """
+    if isinstance(axis, (bool, np.bool_)):
+        raise TypeError("an integer is required for the axis")
+    return axis
+
+
+def written(tracing: Tracing, out: Any, node: Node, function: str, same: bool = False) -> Any:
+    """Write a reduction into `out=`, which has to have its shape.
+
+    Args:
+        tracing: the trace.
+        out: the array.
+        node: the reduction.
+        function: NumPy's name, for messages.
+        same: it has to have the dtype as well, in which NumPy computes then.
+
+    Raises:
+        Unsupported: it has not; NumPy knows what to do.
+    """
+    fits = isinstance(out, TracedArray) and len(out.dims) == len(node.shape)
+    fits = fits and [*map(tracing.size, out.dims)] == [*map(tracing.size, node.shape)]
+    if not fits or (same and out.dtype != node.dtype):
+        raise Unsupported("unsupported-argument", f"np.{function}", "out= of another form")
+    return tracing.write(out, node, True, "same_kind", function)
 
 
 def _keep(tracing: Tracing, node: Node, axes: Sequence[int], rank: int) -> Node:
@@ -92,6 +123,10 @@ def reduce(
     x = as_traced(tracing, a)
     axes = axes_of(x, axis)
     node = tracing.cast(x.node, dtype)
+    if initial is None:  # the first element, which has to be there
+        if name in ("sum", "prod"):
+            raise Unsupported("unsupported-argument", f"np.{function}", "initial=None")
+        initial = NO_VALUE
     if where is not True and where is not NO_VALUE:
         if name in ("max", "min") and initial is NO_VALUE:
             raise ValueError(
@@ -99,10 +134,10 @@ def reduce(
                 "mask one has to specify 'initial'"
             )
         mask = tracing.mask_node(where)
+        if len(mask.shape) > x.ndim or not tracing.fits_into(x.dims, mask.shape):
+            raise Unsupported("unsupported-argument", f"np.{function}", "where= is too large")
         rest = make_constant(_identity(name, dtype), dtype)
         node = tracing.node("where", [mask, node, rest])
-        if len(node.shape) != x.ndim:
-            raise Unsupported("unsupported-argument", f"np.{function}", "where= of higher rank")
     if not axes:
         result = tracing.own(node, dtype, "K")  # nothing to combine: a copy
         if name == "sum" and initial is NO_VALUE:
@@ -121,14 +156,14 @@ def reduce(
                 result = tracing.node("add", [result, layer])
         else:
             result = tracing.node(name, [node], payload)
-    if initial is not NO_VALUE and initial is not None:
+    if initial is not NO_VALUE:
         start = tracing.operand_node(tracing.operand(initial), dtype)
         combine = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}[name]
         result = tracing.node(combine, [start, result])
     if keepdims and keepdims is not NO_VALUE:
         result = _keep(tracing, result, axes, len(node.shape))
     if out is not None:
-        return tracing.write(out, result, True, "same_kind", function)
+        return written(tracing, out, result, function)
     return tracing.wrap(result, not result.shape)
 
 
@@ -179,6 +214,22 @@ def _sum_dtype(x: np.dtype[Any], dtype: Any) -> np.dtype[Any]:
     return np.dtype(np.uint64) if x.kind == "u" else x
 
 
+def _check_out(out: Any, wanted: np.dtype[Any], function: str) -> None:
+    """Refuse an `out=` of a dtype that has a say in what NumPy computes.
+
+    It keeps what is reduced so far there. Of sums and products of integers that is the lower bits.
+
+    Raises:
+        Unsupported: it may be seen in the result.
+    """
+    if out is None:
+        return
+    found = out.dtype if isinstance(out, TracedArray) else np.dtype(object)
+    lower = found.kind == wanted.kind and found.kind in "iu" and found.itemsize <= wanted.itemsize
+    if found != wanted and not (lower and function in ("sum", "prod")):
+        raise Unsupported("unsupported-argument", f"np.{function}", "out= of another dtype")
+
+
 def _additive(name: str) -> Ready:
     """np.sum and np.prod."""
 
@@ -192,7 +243,10 @@ def _additive(name: str) -> Ready:
             if initial is not NO_VALUE:
                 raise Unsupported("unsupported-argument", f"np.{name}", "initial= and dtype=bool")
             truth = _truth("max" if name == "sum" else "min")
+            if out is not None:
+                raise Unsupported("unsupported-argument", f"np.{name}", "out= and dtype=bool")
             return truth(tracing, x, axis, out, keepdims, where=where)
+        _check_out(out, wanted, name)
         return reduce(
             tracing, name, x, axis, wanted, keepdims=keepdims, initial=initial, where=where,
             out=out, function=name,
@@ -209,6 +263,7 @@ def _extreme(name: str) -> Ready:
         initial: Any = NO_VALUE, where: Any = True,
     ) -> Any:  # fmt: skip
         x = as_traced(tracing, a)
+        _check_out(out, x.dtype, name)
         return reduce(
             tracing, name, x, axis, x.dtype, keepdims=keepdims, initial=initial, where=where,
             out=out, function=name,
@@ -244,7 +299,7 @@ def _place(name: str) -> Ready:
         rank = x.ndim
         flat = axis is None and rank != 1
         y = x.reshape(-1) if flat else x
-        place = 0 if axis is None else normal_axis(axis, rank)
+        place = 0 if axis is None else normal_axis(not_a_truth(axis), rank)
         if tracing.size(y.dims[place]) == 0:
             raise ValueError(f"attempt to get {name} of an empty sequence")
         if not isinstance(tracing.resolve(y.dims[place]), int):
@@ -254,7 +309,7 @@ def _place(name: str) -> Ready:
             axes = tuple(range(rank)) if axis is None else (place,)
             result = _keep(tracing, result, axes, rank)
         if out is not None:
-            return tracing.write(out, result, True, "same_kind", name)
+            return written(tracing, out, result, name, same=True)
         return tracing.wrap(result, not result.shape)
 
     return handler
@@ -275,11 +330,13 @@ def _ptp(
 ) -> Any:
     """np.ptp: the largest minus the smallest."""
     x = as_traced(tracing, a)
+    if out is not None:
+        raise Unsupported("unsupported-argument", "np.ptp", "out=")
     ends = [
         reduce(tracing, name, x, axis, x.dtype, keepdims=keepdims, function=name)
         for name in ("max", "min")
     ]
-    return tracing.apply_ufunc(np.subtract, "__call__", ends, {"out": out})
+    return tracing.apply_ufunc(np.subtract, "__call__", ends, {})
 
 
 def _norm(
@@ -358,47 +415,3 @@ def register() -> None:
             np.dot: _dot,
         }
     )  # fmt: skip
-
-
-_UFUNCS = {
-    "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_or": "any",
-    "logical_and": "all",
-}  # fmt: skip
-
-
-def reduce_ufunc(tracing: Tracing, ufunc: np.ufunc, a: Any, options: dict[str, Any]) -> Any:
-    """`ufunc.reduce`: over the first axis unless told otherwise."""
-    if ufunc is np.logaddexp and options.keys() <= {"axis", "keepdims"}:
-        return _log_of_sum(tracing, a, **options)
-    name = _UFUNCS.get(ufunc.__name__)
-    if name is None:
-        raise Unsupported("unsupported-function", f"np.{ufunc.__name__}.reduce", "no such row")
-    function = {"sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min}.get(name)
-    register()
-    from fuser.tracing.array_functions import HANDLERS
-
-    handler = HANDLERS[function or (np.any if name == "any" else np.all)]
-    options = {key: value for key, value in options.items() if value is not None or key == "axis"}
-    options.setdefault("axis", 0)
-    if isinstance(options.get("out"), tuple):
-        options["out"] = options["out"][0]
-    if name in ("max", "min", "any", "all"):
-        options.pop("dtype", None)
-    return handler(tracing, a, **options)
-
-
-def _log_of_sum(tracing: Tracing, a: Any, axis: Any = 0, keepdims: bool = False) -> Any:
-    """`np.logaddexp.reduce` of floats: shifted by the greatest, unless that is infinite or NaN.
-
-    NumPy adds one element after another, with an exponential and a logarithm for each.
-    """
-    x = as_traced(tracing, a)
-    if x.dtype.name not in ("float32", "float64"):
-        raise Unsupported("unsupported-dtype", "np.logaddexp.reduce", x.dtype.name)
-
-    def shift(keep: bool) -> Any:
-        largest = np.max(x, axis=axis, keepdims=keep, initial=-np.inf)
-        return np.where(np.isfinite(largest), largest, 0)
-
-    total = np.sum(np.exp(x - shift(True)), axis=axis, keepdims=keepdims)
-    return np.log(total) + shift(keepdims)

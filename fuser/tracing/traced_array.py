@@ -483,6 +483,8 @@ def _reduction_method(name: str) -> Callable[..., Any]:
     """A method that is NumPy's function of the same name."""
 
     def method(self: TracedArray, *args: Any, **kwargs: Any) -> Any:
+        if "correction" in kwargs:  # the functions have it, the methods have not
+            raise TypeError(f"{name}() got an unexpected keyword argument 'correction'")
         return self._call(getattr(np, name), *args, **kwargs)
 
     method.__name__ = name

@@ -10,7 +10,7 @@ import numpy as np
 from fuser.errors import Unsupported
 from fuser.graph import Node, make_constant
 from fuser.ops import UFUNC_PAIRS, UFUNC_ROWS
-from fuser.tracing.operands import check_dtype, fits_dtype, loop_dtypes
+from fuser.tracing.operands import check_dtype, check_out, fits_dtype, fits_long, loop_dtypes
 from fuser.tracing.scalars import HostScalar
 from fuser.tracing.traced_array import TracedArray
 
@@ -31,7 +31,7 @@ def fused_ufunc(
     """
     name = ufunc.__name__
     if method == "reduce" and len(inputs) == 1:
-        from fuser.tracing.reductions import reduce_ufunc
+        from fuser.tracing.ufunc_reductions import reduce_ufunc
 
         return reduce_ufunc(tracing, ufunc, inputs[0], options)
     if method == "outer" and len(inputs) == 2 and ufunc.nin == 2:
@@ -50,7 +50,11 @@ def fused_ufunc(
     targets = out if isinstance(out, tuple) else (out,) * ufunc.nout
     if where is not True and any(target is None for target in targets):
         raise Unsupported("where-without-out", f"np.{name}", "where= and no out=")
-    results = _results(tracing, ufunc, operands, dtype, casting)
+    results = _results(tracing, ufunc, operands, dtype, casting, targets)
+    if any(target is None for target in targets):
+        for target in targets:  # a larger one enlarges the results that are made here, too
+            if isinstance(target, TracedArray) and not _same_shape(tracing, target, results[0]):
+                raise Unsupported("unsupported-argument", f"np.{name}", "out= of another shape")
     generic = all(not isinstance(v, TracedArray) or not v.dims for v in operands)
     finished = [
         tracing.wrap(node, generic and not node.shape)
@@ -59,6 +63,11 @@ def fused_ufunc(
         for node, target in zip(results, targets, strict=True)
     ]
     return finished[0] if len(finished) == 1 else tuple(finished)
+
+
+def _same_shape(tracing: Tracing, array: TracedArray, node: Node) -> bool:
+    """Whether lengths are the same, in this call."""
+    return [*map(tracing.size, array.dims)] == [*map(tracing.size, node.shape)]
 
 
 def _outer(
@@ -94,16 +103,27 @@ def _product_of_vectors(
 
 
 def _results(
-    tracing: Tracing, ufunc: np.ufunc, operands: list[Any], dtype: Any, casting: str
-) -> list[Node]:
-    """The result nodes of a ufunc, one for each of its outputs."""
+    tracing: Tracing, ufunc: np.ufunc, operands: list[Any], dtype: Any, casting: str,
+    targets: Sequence[Any],
+) -> list[Node]:  # fmt: skip
+    """The result nodes of a ufunc, one for each of its outputs, which `targets` can hold."""
     name = ufunc.__name__
     if name == "float_power":
+        complexes = any(getattr(v, "dtype", np.dtype(bool)).kind == "c" for v in operands)
+        if complexes or (dtype is not None and np.dtype(dtype) != np.float64):
+            raise Unsupported("unsupported-argument", "np.float_power", "another dtype")
         name, ufunc, dtype = "power", np.power, np.float64
     rows = UFUNC_PAIRS.get(name) or (UFUNC_ROWS.get(name),)
     if rows[0] is None:
         raise Unsupported("unsupported-function", f"np.{name}", "no row in the op table")
+    if name in LOGIC or not any(isinstance(v, (TracedArray, np.generic)) for v in operands):
+        for value in operands:  # NumPy has unsigned integers, or objects, for larger ones
+            if not fits_long(value):
+                raise Unsupported("scalar-range", f"np.{name}", f"{value!r} against int64")
     loop = loop_dtypes(ufunc, operands, dtype, casting)
+    for target, found in zip(targets, loop[ufunc.nin :], strict=False):
+        if isinstance(target, TracedArray):  # before shapes are looked at, as NumPy does
+            check_out(found, target.dtype, casting, name)
     for value, wanted in zip(operands, loop, strict=False):
         check_dtype(wanted, f"np.{name}")
         if name in COMPARISONS and not fits_dtype(value, wanted):

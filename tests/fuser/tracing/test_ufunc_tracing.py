@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fuser
-from tests.fuser.comparing import assert_same
+from tests.fuser.comparing import assert_same, compare
 
 SIGNED = np.array([-1, 2, 3])
 UNSIGNED = np.array([2**63, 2, 1], np.uint64)
@@ -60,3 +60,41 @@ def test_a_numpy_scalar_is_no_place_for_results() -> None:
     with pytest.raises(TypeError, match="must be of ArrayType"):
         fused(np.float64(3), np.float64(4))
     assert fused(np.float64(3), np.full((), 4.0)) == 12.0
+
+
+#: Calls that NumPy serves in its own way: operands, arrays for results, and what is asked for.
+ODD = {
+    "a dtype of float_power": lambda x, y, o: np.float_power(x, y, dtype=np.uint16),
+    "a result beside a larger one": lambda x, y, o: np.modf(x[0], out=(o, None)),
+    "a result beside one": lambda x, y, o: np.modf(x, out=(o, None)),
+    "casting before shapes": lambda x, y, o: np.add(x, y[:-1] * 0.5, out=y.astype(int)),
+    "shapes": lambda x, y, o: np.add(x, y[:-1], out=o),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_forms_of_ufuncs(name: str) -> None:
+    """Results, shapes and exceptions are NumPy's."""
+    x = np.array([0.5, 2.25, 3.0])
+    text = compare(ODD[name], x, x + 1, np.zeros(3), fallback="allow")
+    assert not text, text
+
+
+@pytest.mark.parametrize("number", [3, 2**63 - 1, 2**63, -(2**63) - 1, 2**70])
+@pytest.mark.parametrize("name", ["conjugate", "invert", "modf", "isfinite", "bitwise_count"])
+def test_python_integers_of_any_size(name: str, number: int) -> None:
+    """Alone they are int64, uint64 or objects in NumPy."""
+    function = getattr(np, name)
+    assert not (text := compare(lambda a: function(a), number, fallback="allow")), text
+    both = compare(lambda x, a: np.logical_and(x, a), SIGNED, number, fallback="allow")
+    assert not both, both
+
+
+def test_an_integer_that_no_float_holds() -> None:
+    """It is NumPy's error, in the first call and after others."""
+    fused = fuser.fuse(lambda x, a: x + a)
+    assert fused(SIGNED * 0.5, 3)[1] == 4.0
+    for _ in range(2):
+        with pytest.raises(OverflowError, match="int too large to convert to float"):
+            fused(SIGNED * 0.5, 10**400)
+    assert fused(SIGNED * 0.5, 2**70)[0] == 2.0**70
