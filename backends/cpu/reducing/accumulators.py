@@ -7,7 +7,8 @@ Comput. 26(6), 2005), so that the error does not grow with the row's length.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
 
 import numpy as np
 
@@ -34,7 +35,12 @@ class Accumulator:
     dtype: str
     operand: int
     parts: list[Value] = field(default_factory=list)
-    """One vector; for argmax and argmin also places, for sums of floats in rows also the error."""
+    """One vector; for argmax and argmin also places, for sums of floats in rows also the error, for
+    an extreme that notes NaN also where there was none yet."""
+    noted: bool = False
+    """Whether NaN are noted beside, by this extreme or by another one of the same values."""
+    ordered: Value | None = None
+    """After a row: the lanes in which there was no NaN, if these are noted beside."""
 
     @property
     def places(self) -> bool:
@@ -112,18 +118,22 @@ def take(
         index: for places, the number of the turn in every lane.
         squared: the value's square is added, with one rounding; its processor has FMA.
     """
-    if mask is not None:
+    if mask is not None and not accumulator.noted:  # an extreme may meet the first one again
         value = b.select(mask, value, start(b, accumulator, value.lanes)[0])
     old = accumulator.parts
+    truths = old[1:] if accumulator.noted else []
     if accumulator.places:
         assert index is not None
         better = _better(b, accumulator, value, old[0])
         accumulator.parts = [b.select(better, value, old[0]), b.select(better, index, old[1])]
-    elif len(old) == 2:
+    elif len(old) == 2 and not accumulator.noted:
         total, error = two_sum(b, old[0], value)
         accumulator.parts = [total, b.op("fadd", old[1], error)]
     elif squared:
         accumulator.parts = [b.fma(value, value, old[0])]
+    elif accumulator.noted:
+        accumulator.parts = [more_extreme(b, accumulator, old[0], value)]
+        accumulator.parts += _still_ordered(b, value, truths)
     else:
         accumulator.parts = [_pair(b, accumulator, old[0], value)]
 
@@ -143,6 +153,85 @@ def _better(b: Body, accumulator: Accumulator, new: Value, old: Value) -> Value:
     return b.compare(f"icmp {'s' if signed else 'u'}{sign}", new, old)
 
 
+# -- extremes of floats ---------------------------------------------------------------------
+#
+# NumPy's are NaN where any element is: a comparison of the running value with itself, one with the
+# new one, and a choice. Where NaN are noted beside, one instruction of x86 gives the extreme, and
+# one comparison tells of two vectors whether there is a NaN in them, whatever extremes are wanted.
+
+
+def noters(running: Sequence[Accumulator]) -> list[int | None]:
+    """For each reduction the place of the one that notes NaN for it; None where none does."""
+    first: dict[int, int] = {}
+    found: list[int | None] = []
+    for place, accumulator in enumerate(running):
+        served = accumulator.op in ("max", "min") and accumulator.dtype in ("float32", "float64")
+        found.append(first.setdefault(accumulator.operand, place) if served else None)
+    return found
+
+
+def note(b: Body, running: Sequence[Accumulator], native: int) -> None:
+    """Have extremes that have just begun note NaN beside: for every two native vectors."""
+    for place, (accumulator, noter) in enumerate(zip(running, noters(running), strict=True)):
+        accumulator.noted = noter is not None
+        if noter != place:
+            continue
+        (value,) = accumulator.parts
+        lanes = min(native, value.lanes)
+        bits = "i1" if b.features.masked else f"i{BITS[value.scalar]}"
+        full = b.constant_bits(bits, lanes, (1 << BITS[bits]) - 1)
+        accumulator.parts += [full] * max(1, value.lanes // lanes // 2)
+
+
+def settle(b: Body, running: Sequence[Accumulator], native: int) -> None:
+    """Join each extreme's vectors to one, and what was noted beside to lanes without NaN."""
+    for place, noter in enumerate(noters(running)):
+        if noter is None:
+            continue
+        accumulator = running[place]
+        value, *truths = accumulator.parts
+        join = partial(more_extreme, b, accumulator)
+        accumulator.parts = [halved(b, value, join, min(native, value.lanes))]
+        accumulator.ordered = running[noter].ordered
+        if truths:
+            ordered = reduce(partial(b.op, "and"), truths)
+            if ordered.scalar != "i1":
+                ordered = b.compare("icmp ne", ordered, b.iconst(ordered, 0))
+            accumulator.ordered = ordered
+
+
+def more_extreme(b: Body, accumulator: Accumulator, old: Value, new: Value) -> Value:
+    """The more extreme value, the new one where they are equal; any where one is NaN."""
+    sign = "gt" if accumulator.op == "max" else "lt"
+    return b.select(b.compare(f"fcmp o{sign}", old, new), old, new)
+
+
+def or_nan(b: Body, value: Value, nan: Value) -> Value:
+    """A value, or NaN."""
+    return b.select(nan, b.fconst(value, float("nan")), value)
+
+
+def any_nan(b: Body, ordered: Value) -> Value:
+    """Whether any lane is not ordered."""
+    return b.any(b.op("xor", ordered, b.constant_bits("i1", ordered.lanes, 1)))
+
+
+def _still_ordered(b: Body, value: Value, truths: list[Value]) -> list[Value]:
+    """Where there was no NaN yet, after one more vector: two native vectors for each truth."""
+    found = []
+    for pair, old in enumerate(truths):
+        first = second = value
+        if value.lanes > old.lanes:
+            first, second = (
+                half(b, value, (2 * pair + k) * old.lanes, old.lanes) for k in (0, 1)
+            )
+        both = b.compare("fcmp ord", first, second)
+        if old.scalar != "i1":
+            both = b.cast("sext", both, old.scalar)
+        found.append(b.op("and", old, both))
+    return found
+
+
 def combine_lanes(
     b: Body, accumulator: Accumulator, first: str, *, keep_error: bool
 ) -> list[Value]:
@@ -157,6 +246,9 @@ def combine_lanes(
     if accumulator.places:
         return _combine_places(b, accumulator, first)
     parts = accumulator.parts
+    if accumulator.ordered is not None:
+        join = partial(more_extreme, b, accumulator)
+        return [or_nan(b, halved(b, parts[0], join), any_nan(b, accumulator.ordered))]
     if len(parts) == 1:
         return [halved(b, parts[0], lambda x, y: _pair(b, accumulator, x, y))]
     if accumulator.register == "float":

@@ -119,7 +119,10 @@ class GroupedRows(RowReduction):
         """Whether the last loop over rows also takes the next group's rows through the first:
         that work need not wait for results. Two operands of two groups leave the first cache."""
         self.first_place = max(counts[stage] for stage in others) if self.ahead else 0
-        self.lanes_bytes = self.room * (self.first_place + max(counts.values()))
+        places = self.first_place + max(counts.values())
+        self.notes = self.room * places
+        """Where it is noted which rows have a NaN, after lanes of partial results."""
+        self.lanes_bytes = self.notes + -(-self.group * places // 64) * 64
         self.slots: dict[tuple[int, int], int] = {}
         """Where values that are one for a row lie, and what is known of them as divisors."""
         for stage in stages.loops:
@@ -190,8 +193,13 @@ class GroupedRows(RowReduction):
                 if not (self.ahead and stage == stages.loops[0]):
                     self._note_edges(stage)
                     self._rows(stage, self.group_rows)
-                for place, accumulator in enumerate(stages.reductions_of(stage)):
-                    accumulator.parts = self._turned(accumulator, self._place(stage) + place)
+                running, first = stages.reductions_of(stage), self._place(stage)
+                noters = accumulators.noters(running)
+                for place, (accumulator, noter) in enumerate(zip(running, noters, strict=True)):
+                    accumulator.noted = noter is not None
+                    accumulator.parts = self._turned(accumulator, first + place)
+                    if noter is not None:
+                        self._put_nan(accumulator, first + noter)
                     self._finish(accumulator, accumulator.parts)
             self._results(stage + 1)
         for place, (number, _) in enumerate(self.nest.stores):
@@ -315,6 +323,23 @@ class GroupedRows(RowReduction):
             offset = self.number(f"add i64 {offset}, {(first + place) * self.room}")
             address = self.moved("%lanes", offset)
             b.line(f"store {value.typed}, ptr {address}, align {min(size, 64)}")
+        for place, noter in enumerate(accumulators.noters(running)):
+            ordered = running[place].ordered
+            if noter == place and ordered is not None:
+                nan = b.cast("zext", accumulators.any_nan(b, ordered), "i8")
+                at = self.number(f"add i64 {row}, {self._note(first + place)}")
+                b.line(f"store {nan.typed}, ptr {self.moved('%lanes', at)}")
+
+    def _note(self, place: int) -> int:
+        """Where NaN of rows are noted by one reduction."""
+        return self.notes + self.group * place
+
+    def _put_nan(self, accumulator: Accumulator, place: int) -> None:
+        """Extremes of rows that have a NaN are NaN."""
+        b, address = self.b, self.moved("%lanes", str(self._note(place)))
+        raw = b.value(f"load <{self.group} x i8>, ptr {address}, align 8", "i8", self.group)
+        nan = b.compare("icmp ne", raw, b.iconst(raw, 0))
+        accumulator.parts = [accumulators.or_nan(b, part, nan) for part in accumulator.parts]
 
     def _turned(self, accumulator: Accumulator, place: int) -> list[Value]:
         """Join the lanes of all rows; a lane for each row."""

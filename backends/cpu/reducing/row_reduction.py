@@ -188,11 +188,13 @@ class RowReduction(Reduction):
             accumulator.parts = accumulators.start(b, accumulator, self.lanes)
             if accumulator.exact:
                 accumulator.parts = [accumulators.zero(b, accumulator, self.native)] * 2
+        accumulators.note(b, running, self.native)
 
         def inside(tops: list[str]) -> None:
             self._innermost(stage, running, tops)
 
         self._nested(0, self.tops, running, inside, self.nest.reduced - 1)
+        accumulators.settle(b, running, self.native)
 
     def _prepare_divisors(self, stage: int) -> None:
         """Look at what divides the elements of a stage, before its loops."""

@@ -82,6 +82,8 @@ def _joined(
     b: Body, accumulator: Accumulator, width: int, old: list[Value], new: list[Value]
 ) -> list[Value]:
     """Two vectors of partial results as one, and their rounding errors where they are kept."""
+    if accumulator.noted:
+        return [accumulators.more_extreme(b, accumulator, old[0], new[0])]
     if not accumulator.exact or width > EXACT_LANES:
         name = accumulators.COMBINE[accumulator.op]
         return [spell(b, name, accumulator.dtype, [old[0], new[0]])]
