@@ -30,6 +30,7 @@ from fuser.backends.cpu.elementary.kit import (
     two_product,
     where_const,
 )
+from fuser.backends.cpu.elementary.whole_powers import whole_of, whole_power
 
 FLOAT_LOG2 = (
     1.4426950409106436,
@@ -157,6 +158,8 @@ def power(b: Body, x: Value, y: Value) -> Value:
     """x^y."""
     if (half := half_of(b, y)) is not None:
         return half_power(b, x, y, half)
+    if (whole := whole_of(b, y)) is not None:
+        return whole_power(b, x, y, whole)
     size = absolute(b, x)
     magnitude = (float_magnitude if x.scalar == "float" else double_magnitude)(b, size, y)
     integral, low_bits = parity(b, y)
