@@ -16,9 +16,10 @@ from collections.abc import Callable
 from functools import partial
 
 from fuser.backends.cpu import spacing
-from fuser.backends.cpu.body import Body, Features, Module, Value, vector_type
+from fuser.backends.cpu.body import Body, Features, Module, Value, mangled, vector_type
 from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.shared_functions import PACK
+from fuser.backends.cpu.vector_memory import lane_mask
 
 SIZES = (1, 2, 4, 8)
 #: Columns of a tile where some operand is transposed; it has as many rows.
@@ -30,6 +31,8 @@ TILE, LINE = SIDE * SIDE, 512
 #: Vectors of a block that is turned in registers, at most; every shuffle costs a quarter of a
 #: millisecond to compile.
 BLOCK = 8
+#: Bytes of an element from which on rows that are no whole vector are turned in registers, too.
+NARROW_BYTES = 4
 #: Blocks further on that are asked for.
 AHEAD = 2
 
@@ -107,13 +110,67 @@ class _Packer:
         self.block(self.number("mul", down.index, lanes), column)
         down.end()
         across.end()
+        if b.features.masked and self.size >= NARROW_BYTES:
+            self.narrow_blocks(whole_rows, whole_columns)
+            self.rectangle("0", whole_columns, "%rows", "%columns")
+            return
         self.rectangle("0", whole_columns, whole_rows, "%columns")
         self.rectangle(whole_rows, "0", "%rows", "%columns")
 
-    def block(self, row: str, column: str) -> None:
-        """One block: perfect shuffles of the vectors, log2 of their number times.
+    def narrow_blocks(self, first: str, end: str) -> None:
+        """Rows that are no whole vector of a column, as many at a time as a block has columns."""
+        b, side = self.b, str(self.side)
+        rest = self.number("sub", "%rows", first)
+        padded = self.number("add", rest, str(self.side - 1))
+        down = begin_loop(b, "0", self.number("udiv", padded, side))
+        row = self.number("add", first, self.number("mul", down.index, side))
+        count = self.number("sub", "%rows", row)
+        mask = lane_mask(b, count, self.side)
+        across = begin_loop(b, "0", self.number("udiv", end, side))
+        self.narrow_block(row, self.number("mul", across.index, side), count, mask)
+        across.end()
+        down.end()
 
-        Afterwards the vectors one after another hold the block's rows. What the memory's own rows
+    def narrow_block(self, row: str, column: str, count: str, mask: Value) -> None:
+        """A square of which `count` rows are wanted."""
+        b, size, side = self.b, str(self.size), self.side
+        kind = vector_type(self.scalar, side)
+        symbol = f"llvm.masked.load.{mangled(self.scalar, side)}.p0"
+        b.module.declare(symbol, kind, ("ptr", "i32", mask.type, kind))
+        corner, vectors = self.at("%from", (row, size), (column, "%step")), []
+        for _ in range(side):
+            given = f"ptr {corner}, i32 1, {mask.typed}, {kind} zeroinitializer"
+            vectors.append(b.value(f"call {kind} @{symbol}({given})", self.scalar, side))
+            corner = self.at(corner, ("1", "%step"))
+        corner, done = self.at("%to", (row, "%to.row"), (column, size)), b.label("stored")
+        for k, vector in enumerate(self.turned(vectors)):
+            if k:
+                more, wanted = b.label("row"), b.value(f"icmp ugt i64 {count}, {k}", "i1", 1)
+                b.line(f"br i1 {wanted.text}, label %{more}, label %{done}")
+                b.start(more)
+            self.store(vector, corner)
+            corner = self.at(corner, ("1", "%to.row"))
+        b.line(f"br label %{done}")
+        b.start(done)
+
+    def turned(self, vectors: list[Value]) -> list[Value]:
+        """Perfect shuffles of vectors, log2 of their number times."""
+        lanes, half = vectors[0].lanes, len(vectors) // 2
+        low = [k // 2 + (k % 2) * lanes for k in range(lanes)]
+        high = [place + lanes // 2 for place in low]
+        for _ in range(len(vectors).bit_length() - 1):
+            pairs = zip(vectors[:half], vectors[half:], strict=True)
+            vectors = [
+                spacing.shuffled(self.b, first, second, places)
+                for first, second in pairs
+                for places in (low, high)
+            ]
+        return vectors
+
+    def block(self, row: str, column: str) -> None:
+        """One block: turned, the vectors one after another hold the block's rows.
+
+        What the memory's own rows
         further on hold is asked for meanwhile: between them lie pages that no prefetcher crosses.
         """
         b, size, lanes, count = self.b, str(self.size), self.lanes, self.side
@@ -126,18 +183,8 @@ class _Packer:
                 corner, ahead = self.at(corner, ("1", "%step")), self.at(ahead, ("1", "%step"))
             vectors.append(self.load(corner, lanes))
             b.line(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 0, i32 2, i32 1)")
-        half = count // 2
-        low = [k // 2 + (k % 2) * lanes for k in range(lanes)]
-        high = [place + lanes // 2 for place in low]
-        for _ in range(count.bit_length() - 1):
-            pairs = zip(vectors[:half], vectors[half:], strict=True)
-            vectors = [
-                spacing.shuffled(b, first, second, places)
-                for first, second in pairs
-                for places in (low, high)
-            ]
         corner = self.at("%to", (row, "%to.row"), (column, size))
-        for vector in vectors:
+        for vector in self.turned(vectors):
             for start in range(0, lanes, count):
                 part = vector
                 if count < lanes:

@@ -9,26 +9,22 @@ computed at once, and no lanes of one sum need joining.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from fuser.backends.cpu import conversion, packing
-from fuser.backends.cpu.body import Module
+from fuser.backends.cpu.body import Module, Value
 from fuser.backends.cpu.costs import Extent
 from fuser.backends.cpu.loops import begin_loop
-from fuser.backends.cpu.reducing import accumulators
-from fuser.backends.cpu.reducing.accumulators import Accumulator
-from fuser.backends.cpu.reducing.column_reduction import ColumnReduction
-from fuser.backends.cpu.reducing.emit_reduction import deal
+from fuser.backends.cpu.machine.target import stream_bytes
+from fuser.backends.cpu.reducing.packed_columns import GROUPS, SHORT, PackedColumns, fills_lines
 from fuser.backends.cpu.reducing.reduction_stages import Stages
-from fuser.backends.cpu.wrappers import Wrapper
+from fuser.backends.cpu.wrappers import CACHE_LINE, Wrapper
 from fuser.codegen import LoopNest
 from fuser.records import changed
 from fuser.specs import CONTIGUOUS
 
-#: Elements that are added plainly before their sum is added with its rounding error.
-BLOCK = 8
-#: Bytes of one packed operand: wanted, so that a tile stays in the first cache, and at most.
-TILE_BYTES, MOST_BYTES = 1 << 14, 1 << 16
+#: Bytes of one packed operand, at most: a tile stays in the second cache.
+MOST_BYTES = 1 << 16
 #: Columns that one vector has at most.
 MOST_LANES = 64
 #: Operands that are packed, at most.
@@ -40,8 +36,13 @@ LEAST_OUTER, LEAST_INNER = 16, 64
 STAGED, MOST_ROW_BYTES = range(5, 33), 512
 #: Elements in all, at least: smaller calls are served for all lengths at once (`entry_patterns`).
 LEAST = 1 << 17
-#: Columns of one chunk of work, and chunks that keep many threads busy.
-COLUMNS, JOBS = 256, 32
+#: Words after the strides: whether results are sent past the caches.
+EXTRA_WORDS = 1
+#: Elements of one chunk of work, at least, as many as a result counts for, and chunks that keep
+#: many threads busy.
+CHUNK, RESULT, JOBS = 1 << 19, 8, 32
+#: Columns are cut at multiples of so many.
+COLUMNS = 64
 
 
 def extent_of(
@@ -71,9 +72,28 @@ def extent_of(
     staged = reduced in STAGED and row_bytes <= MOST_ROW_BYTES and len(Stages(nest).loops) > 1
     if outer < LEAST_OUTER and not staged:
         return None
-    across = -(-inner // COLUMNS)
-    ochunk = max(LEAST_OUTER, -(-outer // -(-JOBS // across)))
-    return Extent(outer, inner, elements, ochunk, COLUMNS, "packed")
+    ochunk, ichunk = _chunks(nest, outer, inner, reduced)
+    form = "short packed" if reduced < SHORT else "packed"
+    return Extent(outer, inner, elements, ochunk, ichunk, form)
+
+
+def _chunks(nest: LoopNest, outer: int, inner: int, reduced: int) -> tuple[int, int]:
+    """Outer iterations and columns of one chunk: all columns that one tile has room for.
+
+    Where two threads write parts of one row, their prefetchers take lines from each other.
+    """
+    size = max(conversion.bytes_of(desc.dtype) for desc in nest.loads if desc.picked)
+    most = max(1, MOST_BYTES // (reduced * size * COLUMNS)) * COLUMNS
+    ichunk = -(-inner // (-(-inner // most) * COLUMNS)) * COLUMNS
+    wanted = max(1, min(JOBS, outer * inner * (reduced + RESULT) // CHUNK))
+    ochunk = max(LEAST_OUTER, -(-outer // -(-wanted // -(-inner // ichunk))))
+    return -(-ochunk // GROUPS[0][0]) * GROUPS[0][0], ichunk
+
+
+def goes_past(nest: LoopNest, extent: Extent) -> bool:
+    """Whether results are too large for the last cache."""
+    sizes = sum(conversion.bytes_of(desc.dtype) for _, desc in nest.stores)
+    return extent.outer * extent.inner * sizes >= stream_bytes()
 
 
 def can_be_packed(nest: LoopNest) -> bool:
@@ -85,73 +105,14 @@ def can_be_packed(nest: LoopNest) -> bool:
     return not places and not any(stages.stores_of(stage) for stage in stages.loops)
 
 
-def emit_packed(module: Module, nest: LoopNest, name: str) -> None:
+def emit_packed(module: Module, nest: LoopNest, name: str, *, short: bool) -> None:
     """Append the function of a nest of turned rows, and the one that it calls."""
     loads = tuple(changed(desc, access=CONTIGUOUS) if desc.picked else desc for desc in nest.loads)
-    inner = PackedColumns(module, changed(nest, loads=loads), f"{name}.packed", split=False)
+    packed = [k for k, desc in enumerate(nest.loads) if desc.picked]
+    turned = changed(nest, loads=loads)
+    inner = PackedColumns(module, turned, f"{name}.packed", packed, short=short)
     inner.emit()
-    module.functions.append(PackedRows(module, nest, name, "").emit(inner.name, inner.widths[0]))
-
-
-class PackedColumns(ColumnReduction):
-    """Sums down packed columns: blocks, which are added to each other with the error kept."""
-
-    linkage = "internal "
-    fused_squares = True
-
-    def _stage(self, stage: int, running: list[Accumulator]) -> None:
-        b = self.b
-        exact = [a for a in running if a.exact]
-        if not exact:
-            super()._stage(stage, running)
-            return
-        ordered = [*exact, *(a for a in running if not a.exact)]
-        for accumulator in ordered:
-            accumulator.parts = accumulators.start(b, accumulator, self.lanes)
-            if accumulator.exact:
-                accumulator.parts.append(accumulators.zero(b, accumulator, self.lanes))
-        count = self.counts[0]
-        blocks = self.number(f"udiv i64 {self.number(f'add i64 {count}, {BLOCK - 1}')}, {BLOCK}")
-        outer = begin_loop(b, "0", blocks)
-        for accumulator in ordered:
-            accumulator.parts = [outer.carry(part) for part in accumulator.parts]
-        sums = [a.parts for a in exact]
-        begin = self.number(f"mul i64 {outer.index}, {BLOCK}")
-        ahead = self.number(f"add i64 {begin}, {BLOCK}")
-        more = b.value(f"icmp ult i64 {ahead}, {count}", "i1", 1).text
-        end = self.number(f"select i1 {more}, i64 {ahead}, i64 {count}")
-        for accumulator in exact:
-            accumulator.parts = accumulators.start(b, accumulator, self.lanes)
-        self._block(stage, running, ordered, begin, end)
-        for accumulator, (high, low) in zip(exact, sums, strict=True):
-            total, error = accumulators.two_sum(b, high, accumulator.parts[0])
-            accumulator.parts = [total, b.op("fadd", low, error)]
-        outer.end([part for accumulator in ordered for part in accumulator.parts])
-        deal(outer.results, ordered)
-
-    def _block(
-        self,
-        stage: int,
-        running: list[Accumulator],
-        ordered: list[Accumulator],
-        begin: str,
-        end: str,
-    ) -> None:
-        """The elements [begin, end) of every column."""
-        b = self.b
-        loop = begin_loop(b, begin, end)
-        for accumulator in ordered:
-            accumulator.parts = [loop.carry(part) for part in accumulator.parts]
-        places = [
-            self.moved(top, self.number(f"mul i64 {loop.index}, {self.strides[k][-1]}"))
-            for k, top in enumerate(self.tops)
-        ]
-        operands = self._vector(stage, running, lambda k: places[k], self._step, self.mask)
-        for accumulator, value in zip(running, operands, strict=True):
-            squared = self._squared(accumulator) is not None
-            accumulators.take(b, accumulator, value, None, None, squared=squared)
-        loop.end([part for accumulator in ordered for part in accumulator.parts])
-        deal(loop.results, ordered)
+    module.functions.append(PackedRows(module, nest, name, "").emit(inner.name, inner.lanes))
 
 
 class PackedRows(Wrapper):
@@ -163,7 +124,7 @@ class PackedRows(Wrapper):
         self.first_stride = count + rank
         packed = [k for k, desc in enumerate(self.nest.loads) if desc.picked]
         sizes = {k: conversion.bytes_of(self.nest.loads[k].dtype) for k in packed}
-        words = self.first_stride + count * rank + self.block.scalars
+        words = self.first_stride + count * rank + EXTRA_WORDS + self.block.scalars
         b.line(f"%copy = alloca [{words} x i64], align 16")
         for k in packed:
             b.line(f"%scratch{k} = alloca [{MOST_BYTES} x i8], align 64")
@@ -171,7 +132,7 @@ class PackedRows(Wrapper):
             self.set_word(place, self.word(place))
         reduced = self.word(count + rank - 1)
         vector_bytes = self.number(f"mul i64 {reduced}, {lanes * max(sizes.values())}")
-        vectors = self.number(f"udiv i64 {TILE_BYTES}, {vector_bytes}")
+        vectors = self.number(f"udiv i64 {MOST_BYTES}, {vector_bytes}")
         none = b.value(f"icmp eq i64 {vectors}, 0", "i1", 1).text
         vectors = self.number(f"select i1 {none}, i64 1, i64 {vectors}")
         width = self.number(f"mul i64 {vectors}, {lanes}")
@@ -180,17 +141,70 @@ class PackedRows(Wrapper):
                 self.set_word(self.stride(k, loop), "0")
             self.set_word(self.stride(k, rank - 2), str(sizes[k]))
             self.set_word(self.stride(k, rank - 1), self.number(f"mul i64 {width}, {sizes[k]}"))
-        columns = self.number("sub i64 %iend, %ibegin")
-        more = self.number(f"sub i64 {self.number(f'add i64 {columns}, {width}')}, 1")
-        tiles = begin_loop(b, "0", self.number(f"udiv i64 {more}, {width}"))
-        begin = self.number(f"add i64 %ibegin, {self.number(f'mul i64 {tiles.index}, {width}')}")
-        wide = self.least(width, self.number(f"sub i64 %iend, {begin}"))
-        for k in packed:
-            self.pack(k, sizes[k], begin, (reduced, wide, width))
-        end = self.number(f"add i64 {begin}, {wide}")
-        self.call(inner, "%copy", ("%obegin", "%oend", begin, end))
-        tiles.end()
+        for begin, end in self.tiles(width, lanes):
+            wide = self.number(f"sub i64 {end}, {begin}")
+            for k in packed:
+                self.pack(k, sizes[k], begin, (reduced, wide, width))
+            self.call(inner, "%copy", ("%obegin", "%oend", begin, end))
         return self.finish()
+
+    def tiles(self, width: str, lanes: int) -> Iterator[tuple[str, str]]:
+        """Write a loop over tiles: where one begins and ends.
+
+        Chunks and tiles begin with lines of the cache: all move by the columns before the first
+        line, which are a tile of their own. No tile has less columns than a vector: it shares some
+        with another one then.
+        """
+        b = self.b
+        length = self.word(self.first_stride - 2)
+        before = self.columns_before_line() if fills_lines(self.nest, lanes) else "0"
+        before = self.least(before, length)
+        moved = self.least(self.number(f"add i64 %ibegin, {before}"), length)
+        zeroth = b.value("icmp eq i64 %ibegin, 0", "i1", 1).text
+        start = self.number(f"select i1 {zeroth}, i64 0, i64 {moved}")
+        end = self.least(self.number(f"add i64 %iend, {before}"), length)
+        some = b.value(f"icmp ne i64 {before}, 0", "i1", 1)
+        narrow = b.op("and", some, Value(zeroth, "i1", 1)).text
+        rest = self.number(f"sub i64 {width}, {before}")
+        less = self.number(f"select i1 {narrow}, i64 {rest}, i64 0")
+        columns = self.number(f"sub i64 {end}, {start}")
+        more = self.number(f"add i64 {self.number(f'add i64 {columns}, {less}')}, {width}")
+        more = self.number(f"sub i64 {more}, 1")
+        loop = begin_loop(b, "0", self.number(f"udiv i64 {more}, {width}"))
+        begin = self.number(f"sub i64 {self.number(f'mul i64 {loop.index}, {width}')}, {less}")
+        first = b.value(f"icmp slt i64 {begin}, 0", "i1", 1).text
+        last = self.least(self.number(f"add i64 {begin}, {width}"), columns)
+        begin = self.number(f"select i1 {first}, i64 0, i64 {begin}")
+        begin, end = (self.number(f"add i64 {start}, {place}") for place in (begin, last))
+        whole = b.value(f"icmp uge i64 {end}, {lanes}", "i1", 1).text
+        end = self.number(f"select i1 {whole}, i64 {end}, i64 {lanes}")
+        yield self.least(begin, self.number(f"sub i64 {end}, {lanes}")), end
+        loop.end()
+
+    def columns_before_line(self) -> str:
+        """Columns before a line of the cache begins, in all rows of all results.
+
+        Where these differ, nothing is sent past the caches.
+        """
+        b, rank = self.b, self.block.rank
+        wrong, heads = "0", []
+        for k in range(len(self.nest.loads), len(self.block.operands)):
+            size = conversion.bytes_of(self.block.operands[k].dtype)
+            start = self.number(f"ptrtoint ptr {self.word(k, 'ptr')} to i64")
+            before = self.number(f"and i64 {self.number(f'sub i64 0, {start}')}, {CACHE_LINE - 1}")
+            heads.append(self.number(f"udiv i64 {before}, {size}"))
+            bits = [self.number(f"urem i64 {before}, {size}")]
+            bits.append(self.number(f"xor i64 {heads[0]}, {heads[-1]}"))
+            steps = [self.word(self.stride(k, loop)) for loop in range(rank - 2)]
+            bits += [self.number(f"and i64 {step}, {CACHE_LINE - 1}") for step in steps]
+            for each in bits:
+                wrong = self.number(f"or i64 {wrong}, {each}")
+        alike = b.value(f"icmp eq i64 {wrong}, 0", "i1", 1).text
+        place = self.stride(len(self.block.operands), 0)
+        past = self.number(f"select i1 {alike}, i64 {self.word(place)}, i64 0")
+        self.set_word(place, past)
+        wanted = b.value(f"icmp ne i64 {past}, 0", "i1", 1).text
+        return self.number(f"select i1 {wanted}, i64 {heads[0]}, i64 0")
 
     def stride(self, k: int, loop: int) -> int:
         """The word of an operand's stride: a reduction's block has all lengths before."""

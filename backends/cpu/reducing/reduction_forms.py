@@ -67,11 +67,12 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
         module: where.
         nest: what.
         name: the function's.
-        form: "plain", "split", "beside": rows as columns, where they are short; "packed": these
-            from scratch memory; "grouped", "small grouped": some rows at a time; "far": rows from
-            memory; "joined split": parts that nobody waits for; "long split": rows that are longer
-            than the cache; with "merged": columns whose parts are read once; with "along": columns
-            as rows, where there are few beside each other.
+        form: "plain", "split", "beside": rows as columns, where they are short; "packed", "short
+            packed": these from scratch memory; "grouped", "small grouped": some rows at a time;
+            "far": rows from memory; "joined split": parts that nobody waits
+            for; "long split": rows that are longer than the cache; with "merged": columns whose
+            parts are read once; with "along": columns as rows, where there are few beside each
+            other.
     """
     if nest.totals:
         _emit_totals(module, nest, name, form)
@@ -81,8 +82,8 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
         nest = _lengthwise(nest)
     if form in ("long split", "along long split") and long_rows.find(nest) is not None:
         long_rows.LongRow(module, nest, name).emit()
-    elif form == "packed" and can_lie_beside(nest) and packed_rows.can_be_packed(_turned(nest)):
-        packed_rows.emit_packed(module, _turned(nest), name)
+    elif form.endswith("packed") and packs(nest):
+        packed_rows.emit_packed(module, _turned(nest), name, short=form != "packed")
     elif form.endswith("grouped") and grouped_rows.can_be_grouped(nest):
         grouped_rows.GroupedRows(module, nest, name, small=form != "grouped").emit()
     elif form == "beside" and can_lie_beside(nest):
@@ -118,6 +119,11 @@ def _emit_totals(module: Module, nest: LoopNest, name: str, form: str) -> None:
 def can_lie_beside(nest: LoopNest) -> bool:
     """Whether rows of a nest can be computed side by side."""
     return nest.strategy == "row" and nest.reduced == 1 and nest.rank > 1
+
+
+def packs(nest: LoopNest) -> bool:
+    """Whether rows of a nest can be packed and computed side by side."""
+    return can_lie_beside(nest) and packed_rows.can_be_packed(_turned(nest))
 
 
 def _turned(nest: LoopNest) -> LoopNest:
@@ -189,7 +195,7 @@ def lay_out(
     if strides and can_lie_beside(nest):
         packed = packed_rows.extent_of(_turned(nest), lengths, strides)
         if packed is not None:
-            return [], packed
+            return [int(packed_rows.goes_past(nest, packed))], packed
     kept = list(lengths[: nest.rank - nest.reduced])
     inner = kept.pop() if column else 1
     rows = math.prod(kept)

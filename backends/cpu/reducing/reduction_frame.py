@@ -49,9 +49,7 @@ class Frame:
         """Append the function to the module."""
         b = self.b
         self._header()
-        items = begin_loop(b, "%obegin", "%oend")
-        self._item(items.index)
-        items.end()
+        self._items()
         b.line("ret i32 %status" if b.flagged else "ret i32 0")
         lines = [*self.scratch, *b.lines]
         if b.flagged:
@@ -62,6 +60,12 @@ class Frame:
             "i64 %ibegin, i64 %iend) #0 {"
         )
         self.module.functions.append("\n".join([head, "entry:", *lines, "}"]))
+
+    def _items(self) -> None:
+        """The loop over outer iterations."""
+        items = begin_loop(self.b, "%obegin", "%oend")
+        self._item(items.index)
+        items.end()
 
     def number(self, text: str) -> str:
         """Append one instruction on 64-bit integers."""
@@ -110,6 +114,11 @@ class Frame:
 
     def _item(self, item: str) -> None:
         """One outer iteration: a row, an outer iteration of columns, or a part of such."""
+        self._go_to(item)
+        self._results_of(self.place)
+
+    def _go_to(self, item: str) -> None:
+        """Addresses of operands in one outer iteration."""
         nest = self.nest
         kept = nest.rank - nest.reduced - int(self.column)  # loops that `item` counts
         self.begin, self.counts = "0", self.lengths[nest.rank - nest.reduced :]
@@ -133,7 +142,6 @@ class Frame:
                 step = self.number(f"mul i64 {self.begin}, {along}")
                 offset = self.number(f"add i64 {offset}, {step}")
             self.rows.append(self.moved(self.pointers[k], offset))
-        self._results_of(self.place)
 
     def moved(self, address: str, offset: str) -> str:
         """An address some bytes further on."""

@@ -33,7 +33,9 @@ def packed(source: Array) -> Array:
 def test_every_layout_is_copied_as_it_is(itemsize: int) -> None:
     """Transposed, every other, backwards, any stride; fewer and more than whole blocks."""
     dtype = f"u{itemsize}"
-    for rows, columns in ((1, 1), (3, 40), (16, 16), (17, 35), (64, 64), (33, 5)):
+    for rows, columns in (
+        (1, 1), (3, 40), (7, 9), (8, 24), (13, 8), (16, 16), (17, 35), (41, 70), (64, 64), (33, 5),
+    ):  # fmt: skip
         memory = np.arange(12 * rows * columns).astype(dtype).reshape(3 * rows, 4 * columns)
         square = np.arange(rows * columns).astype(dtype).reshape(columns, rows)
         views = (
@@ -55,6 +57,19 @@ def test_the_last_gap_is_not_read(itemsize: int) -> None:
                 memory[:] = np.arange(memory.size) % 100
                 for view in (memory[::2], memory[::-1]):
                     np.testing.assert_array_equal(packed(view[np.newaxis]), view[np.newaxis])
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mprotect"), reason="needs mprotect")
+@pytest.mark.parametrize("itemsize", packing.SIZES)
+def test_turned_rows_are_read_to_their_end_only(itemsize: int) -> None:
+    """Rows of a few elements in memory that ends, or begins, beside a forbidden page."""
+    with fenced_memory() as place:
+        for length in range(1, 20):
+            for at_end in (True, False):
+                memory = place(24 * length, f"u{itemsize}", at_end)
+                memory[:] = np.arange(memory.size) % 100
+                view = memory.reshape(24, length).T
+                np.testing.assert_array_equal(packed(view), view)
 
 
 def test_blocks_are_turned_in_registers() -> None:

@@ -105,7 +105,8 @@ def test_results_are_those_of_numpy(name: str, monkeypatch: pytest.MonkeyPatch) 
         assert mine.dtype == like.dtype
         tolerance = 2e-3 if mine.dtype == np.float16 else 2e-6
         np.testing.assert_allclose(mine, theirs, rtol=tolerance, atol=2e-3)
-    assert any(extent is not None and extent.form == "packed" for extent in extents)
+    wanted = "short packed" if name == "short rows" else "packed"
+    assert any(extent is not None and extent.form == wanted for extent in extents)
 
 
 def test_sums_are_as_exact_as_those_of_whole_rows() -> None:
@@ -135,6 +136,82 @@ def test_rows_that_move_with_outer_loops_are_not_packed() -> None:
     with np.errstate(all="ignore"):
         expected = np.sum(x[:, None].astype("float64") * y, -1)
     np.testing.assert_allclose(function(x, y), expected, rtol=2e-6, atol=2e-3)
+
+
+@pytest.mark.parametrize(("rows", "columns", "length"), [
+    (16, 64, 130), (17, 65, 120), (19, 97, 75), (50, 95, 31), (301, 303, 3), (130, 257, 7),
+])  # fmt: skip
+def test_groups_and_vectors_that_are_not_whole(rows: int, columns: int, length: int) -> None:
+    """The last group repeats an outer iteration, the last vector some columns: the same bits."""
+    function = fuser.fuse(_distance, fallback="error")
+    x, y = _numbers(rows, length, bad=False), _numbers(columns, length, bad=False)
+    found = function(x, y)
+    np.testing.assert_allclose(found, _distance(x, y), rtol=2e-6)
+    wide = function(np.vstack([x, x, x]), np.vstack([y, y, y]))
+    np.testing.assert_array_equal(found, wide[rows : 2 * rows, 2 * columns :])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("offset", [0, 4, 16, 48, 60])
+def test_results_that_are_sent_past_the_caches_are_the_same(
+    dtype: str, offset: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever rows begin in a line of the cache, and where each begins elsewhere."""
+    function = fuser.fuse(lambda x, y: (_distance(x, y), _products(x, y) > 0.5), fallback="error")
+    x, y = (_numbers(n, 9, dtype=dtype, bad=False) for n in (170, 208))
+    expected, above = function(x, y)
+    monkeypatch.setattr(packed_rows, "stream_bytes", lambda: 0)
+    alone = fuser.fuse(_distance, fallback="error")
+    for row in (208, 224, 211):
+        memory = np.full(170 * row * 8 + 128, 77, np.uint8)
+        begin = -memory.ctypes.data % 64 + offset
+        room = memory[begin:][: 170 * row * x.itemsize].view(dtype).reshape(170, row)
+        if offset % x.itemsize == 0:
+            alone(x, y, out=room[:, :208])
+            np.testing.assert_array_equal(room[:, :208], expected)
+            assert (room[:, 208:].copy().view(np.uint8) == 77).all()
+            assert (memory[:begin] == 77).all()
+    both = fuser.fuse(lambda x, y: (_distance(x, y), _products(x, y) > 0.5), fallback="error")
+    for found, wanted in zip(both(x, y), (expected, above), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+def _clipped(x: Any, y: Any) -> Any:
+    """Many operations, each exact."""
+    found = np.abs(x[:, None] - y)
+    for limit in range(1, 9):
+        found = np.maximum(np.minimum(found, 1 - limit / 64), limit / 64)
+    return found
+
+
+TERMS: dict[str, Function] = {
+    "squares": lambda x, y: (x[:, None] - y) ** 2,
+    "sizes": lambda x, y: np.abs(x[:, None] - y),
+    "products": lambda x, y: x[:, None] * y,
+    "many operations": _clipped,
+}
+
+
+@pytest.mark.parametrize("name", TERMS)
+def test_sums_of_any_length_are_as_accurate_as_numpys(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One by one, by blocks of several lengths, with and without chains: over many sums."""
+    monkeypatch.setattr(packed_rows, "LEAST", 1)
+    terms, generator = TERMS[name], np.random.default_rng(5)
+
+    def total(x: Any, y: Any) -> Any:
+        return np.sum(terms(x, y), -1)
+
+    function = fuser.fuse(total, fallback="error")
+    for length in (*range(2, 18), 24, 31, 32, 33, 48, 63, 64, 65, 72, 100, 128, 200):
+        x, y = (generator.random((n, length), "float32") for n in (40, 400))
+        each = terms(x, y).astype("float64")
+        if name == "squares":
+            each = np.square((x[:, None] - y).astype("float64"))
+        exact = each.sum(-1)
+        errors = [np.sqrt(np.mean(np.square(f(x, y) / exact - 1))) for f in (function, total)]
+        assert errors[0] <= 1.01 * errors[1], length
 
 
 @pytest.mark.parametrize("coordinates", [37, 64])
