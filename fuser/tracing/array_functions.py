@@ -40,10 +40,11 @@ def handlers() -> dict[Any, Callable[..., Any]]:
         nan_reductions,
         reductions,
         row_functions,
+        weighted,
     )
 
     del array_diagonals, array_formulas, array_names, array_parts, array_places, array_views
-    del changes, einsum, grids, nan_reductions, row_functions
+    del changes, einsum, grids, nan_reductions, row_functions, weighted
     reductions.register()
     return HANDLERS
 

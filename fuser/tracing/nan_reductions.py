@@ -1,4 +1,4 @@
-"""NumPy's reductions that leave NaN out, and averages: formulas over plain reductions."""
+"""NumPy's reductions that leave NaN out: formulas over plain reductions."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from fuser import dims
 from fuser.tracer import Tracing
 from fuser.tracing.array_functions import HANDLERS, _array, _handles, _options, _refuse
 
 
-def _without_nan(tracing: Tracing, a: Any, value: float) -> tuple[Any, Any]:
+def without_nan(tracing: Tracing, a: Any, value: float) -> tuple[Any, Any]:
     """The array with `value` for NaN, and where NaN was; None for dtypes that have none."""
     x: Any = _array(tracing, a)
     if x.dtype.kind != "f":
@@ -28,7 +27,7 @@ def _nan_additive(function: Any, neutral: float) -> Callable[..., Any]:
         tracing: Tracing, a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
         keepdims: Any = None, initial: Any = np._NoValue, where: Any = np._NoValue,
     ) -> Any:  # fmt: skip
-        x, _ = _without_nan(tracing, a, neutral)
+        x, _ = without_nan(tracing, a, neutral)
         rest = _options(dtype=dtype, out=out, keepdims=keepdims, initial=initial, where=where)
         return function(x, axis=axis, **rest)
 
@@ -47,7 +46,7 @@ def _nan_extreme(function: Any, bottom: float) -> Callable[..., Any]:
         initial: Any = np._NoValue, where: Any = np._NoValue,
     ) -> Any:  # fmt: skip
         _refuse(function.__name__, out=out, initial=initial, where=where)
-        x, mask = _without_nan(tracing, a, bottom)
+        x, mask = without_nan(tracing, a, bottom)
         rest = _options(keepdims=keepdims)
         best = function(x, axis=axis, **rest)
         if mask is None:
@@ -81,7 +80,7 @@ def _nanmean(
     keepdims: Any = None, where: Any = np._NoValue,
 ) -> Any:  # fmt: skip
     """np.nanmean: the mean of what is not NaN; NaN where nothing is left."""
-    x, mask = _without_nan(tracing, a, 0)
+    x, mask = without_nan(tracing, a, 0)
     rest = _options(keepdims=keepdims, where=where)
     if mask is None:
         return np.mean(x, axis=axis, **_options(dtype=dtype, out=out), **rest)
@@ -98,7 +97,7 @@ def _nan_variance(name: str) -> Callable[..., Any]:
         correction: Any = None,
     ) -> Any:  # fmt: skip
         plain = np.var if name == "nanvar" else np.std
-        x, mask = _without_nan(tracing, a, 0)
+        x, mask = without_nan(tracing, a, 0)
         _refuse(name, dtype=dtype, out=out, where=where, mean=mean, correction=correction)
         if mask is None:
             return plain(x, axis=axis, ddof=ddof, **_options(keepdims=keepdims))
@@ -117,19 +116,3 @@ def _nan_variance(name: str) -> Callable[..., Any]:
 
 HANDLERS[np.nanvar] = _nan_variance("nanvar")
 HANDLERS[np.nanstd] = _nan_variance("nanstd")
-
-
-@_handles(np.average)
-def _average(
-    tracing: Tracing, a: Any, axis: Any = None, weights: Any = None, returned: Any = False,
-    *, keepdims: Any = None,
-) -> Any:  # fmt: skip
-    """np.average without weights: NumPy looks at the weights' sum and may raise."""
-    _refuse("average", weights=weights, returned=returned or None)
-    axes = tuple(axis) if isinstance(axis, list) else axis
-    found = np.mean(_array(tracing, a), axis=axes, **_options(keepdims=keepdims))
-    count = dims.product(found.dims)
-    if not tracing.size(count):
-        raise ZeroDivisionError("division by zero")  # NumPy counts operands for each result
-    tracing.guard_reach(count, 1)
-    return found
