@@ -20,14 +20,17 @@ from pathlib import Path
 from typing import IO, Any
 
 from fuser.reports.record import Record
+from fuser.suites.children import child_environment
 from fuser.suites.collect import Collector
 from fuser.suites.commands.progress import Progress
 from fuser.suites.measuring import Event, Limits
 from fuser.suites.plan import Plan, VariantPlan
+from fuser.suites.preparing import EVERY, NOBODY
 from fuser.suites.probes import machine
 from fuser.suites.worker import Job, Position
 
 MOST_RESTARTS = 5
+"""Of one run, whatever they cost; then as many as the time of its budget has room for."""
 END_S = 5.0
 SHOW_EVERY_S = 0.25
 WORTH_STARTING = 0.6
@@ -61,6 +64,7 @@ class Engine:
         self.excluded: set[tuple[int, int]] = set()
         self.only: frozenset[int] | None = None  # cells of a process more; None: all
         self.restarts = 0
+        self.lost_s = 0.0  # in processes that died
         self.shown_s = 0.0
 
     def run(self) -> Record:
@@ -154,6 +158,7 @@ class Engine:
             job = self._job(process, group, share_s)
             if not any(job.rows):
                 return
+            started_s = time.monotonic()
             with WorkerProcess(job, self.plan.stall_s) as worker:
                 for event in worker.events():
                     self.collector.add(process, event)
@@ -162,20 +167,25 @@ class Engine:
             if worker.problem is None:
                 return
             self._blame(process, worker.problem, worker.position)
-            if worker.position is None or self.restarts >= MOST_RESTARTS:
+            self.lost_s += time.monotonic() - started_s
+            often = self.restarts >= MOST_RESTARTS and self.lost_s > self.plan.budget_s
+            if worker.position is None or often:
                 self.collector.notes.append(f"process {process} was given up: {worker.problem}")
                 return
             self.restarts += 1
 
     def _blame(self, process: int, problem: str, position: tuple[int, int] | None) -> None:
-        """Take the row at work, or the variant that could not start, out of the run."""
+        """Take the row, cell or variant at work out of the run."""
         self.collector.forget_samples(process)
         if position is None:
             return
         cell, variant = position
+        if variant == EVERY:
+            problem = f"{problem}, in the workload itself"
         for index in range(len(self.plan.cells)) if cell < 0 else [cell]:
-            self.excluded.add((index, variant))
-            self.collector.fail(index, variant, problem)
+            for number in range(len(self.plan.variants)) if variant == EVERY else [variant]:
+                self.excluded.add((index, number))
+                self.collector.fail(index, number, problem)
 
     def _job(self, process: int, group: Sequence[VariantPlan], share_s: float) -> Job:
         plan = self.plan
@@ -258,7 +268,7 @@ class WorkerProcess:
         try:
             # a session of its own: Ctrl-C reaches the engine alone, which then ends the worker
             process = subprocess.Popen(
-                command, env=_environment(), pass_fds=(writing,), stdin=subprocess.DEVNULL,
+                command, env=child_environment(), pass_fds=(writing,), stdin=subprocess.DEVNULL,
                 stdout=self.errors, stderr=self.errors, start_new_session=True,
             )
         finally:
@@ -295,7 +305,7 @@ class WorkerProcess:
     def _end(self, problem: str) -> None:
         self.problem = f"the measuring process {problem}"
         found = Position.read(self.position_path)
-        self.position = None if found is None or found[1] < 0 else found
+        self.position = None if found is None or found[1] == NOBODY else found
 
     def _how_it_ended(self) -> str:
         code = self.process.wait()
@@ -320,16 +330,6 @@ class WorkerProcess:
         self.folder.cleanup()
 
 
-def _environment() -> dict[str, str]:
-    """Return the worker's environment: it finds what this process finds on its path.
-
-    Machine code kept from earlier runs is not used, unless FUSER_CACHE says so: first calls are
-    cold ones.
-    """
-    path = os.pathsep.join(dict.fromkeys(each or str(Path.cwd()) for each in sys.path))
-    return {"FUSER_CACHE": "off", **os.environ, "PYTHONPATH": path}
-
-
 def _settings(plan: Plan) -> Mapping[str, Any]:
     return {
         "processes": plan.processes, "most_processes": plan.most_processes,
@@ -338,7 +338,7 @@ def _settings(plan: Plan) -> Mapping[str, Any]:
         "least_sample_s": plan.least_sample_s, "budget_s": plan.budget_s,
         "memory_bytes": plan.memory_bytes, "paired": plan.paired,
         "longest_call_s": plan.longest_call_s, "reuse_compiled": plan.reuse_compiled,
-        "disk_cache": _environment()["FUSER_CACHE"],
+        "disk_cache": child_environment()["FUSER_CACHE"],
         "threads": machine.usable_cores(),
         **({"switches": switches} if (switches := _switches()) else {}),
     }

@@ -32,7 +32,15 @@ from fuser.suites.checks.verify import (
     refill,
 )
 from fuser.suites.plan import blocks_within
-from fuser.suites.preparing import Emit, Event, message, weight_of, with_rest
+from fuser.suites.preparing import (
+    EVERY,
+    Emit,
+    Event,
+    message,
+    of_the_workload,
+    weight_of,
+    with_rest,
+)
 from fuser.suites.runners import EagerRunner, Runner
 from fuser.suites.sampling import LONG_S, called, now_s
 from fuser.suites.workload import Arguments
@@ -116,14 +124,22 @@ class Measurement(CheckedSamples):
         ]
         return sorted(tasks, key=lambda task: task[0])
 
-    def _block(self, state: CellState, block: int, check: bool) -> None:
-        """Take one sample of every row, in random order; verify it where `check` is set."""
+    def _block(self, state: CellState, block: int, checked: bool) -> None:
+        """Take one sample of every row, in random order; verify it where `checked` is set."""
         rows = [row for row in self.random.sample(state.rows, len(state.rows)) if row.alive]
-        if not check:
+        if not checked:
             for row in rows:
                 self._sample(state, row, block)
             return
-        self._checked(state, rows, block, other_values(state, state.seed(1, self.limits.seed)))
+        if not rows:
+            return
+        self.mark(state.index, EVERY)
+        try:
+            check = other_values(state, state.seed(1, self.limits.seed))
+        except Exception as error:  # noqa: BLE001  (a person's workload may raise anything)
+            self._drop_cell(state, [row.variant for row in rows], "failed", of_the_workload(error))
+            return
+        self._checked(state, rows, block, check)
 
     def _checked(
         self, state: CellState, rows: Sequence[Row], block: int, check: Check
@@ -138,14 +154,23 @@ class Measurement(CheckedSamples):
     # Verifying.
 
     def _recheck(self, state: CellState) -> None:
-        """Verify every row on new arrays with new values, after timing."""
+        """Verify every row after timing; where the workload itself fails, none is right."""
         self._progress(f"verifying {state.plan.id} again", 0.95)
+        try:
+            self._recheck_rows(state)
+        except Exception as error:  # noqa: BLE001  (a person's workload may raise anything)
+            alive = [row.variant for row in state.rows if row.alive]
+            self._drop_cell(state, alive, "failed", of_the_workload(error))
+
+    def _recheck_rows(self, state: CellState) -> None:
+        """Verify every row on new arrays with new values."""
         self._find_shortcuts(state)
         self._nudge(state)
         self._look_at_memory(state)
         if not state.large:
             self._look_at_edges(state)
         seed = state.seed(2, self.limits.seed)
+        self.mark(state.index, EVERY)
         if state.large and _all_contiguous(state.arguments):
             arguments = tuple(reversed_copy(each) for each in state.arguments)
             state.arguments = ()

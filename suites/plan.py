@@ -3,14 +3,13 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any, Literal, cast
 
 import numpy as np
 
 from fuser.suites import runners
-from fuser.suites.registry import resolve, workloads
-from fuser.suites.sampling import timed_calls
+from fuser.suites.pace import FEW, PATIENCE_S, pace
+from fuser.suites.registry import workloads
 from fuser.suites.workload import SWEEP, Axes, Workload
 
 Preset = Literal["quick", "full", "custom"]
@@ -45,8 +44,6 @@ PEERS_WORKLOADS = (
 )
 """DESIGN 7.6's, numexpr's expressions, activations with bias, comparisons, layouts, dtypes."""
 PEERS_ELEMENTS = (1 << 14, 1 << 18, 1 << 22, 1 << 24, 1 << 26)
-FEW, MANY = 16, 1 << 19
-"""Elements on which a workload's pace is taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +109,14 @@ class Plan:
 
     def too_long(self, cell: CellPlan, variant: VariantPlan) -> str | None:
         """Return why a row is not even begun: NumPy would need too long for one call."""
+        call_s = eager_estimate_s(cell)
+        if math.isinf(call_s):  # nobody can run it
+            return f"NumPy did not end a call on {FEW} elements within {PATIENCE_S:g} s"
         if variant.kind not in ("eager", "aa", "fallback", "into"):
             return None
         if variant.kind == "into" and variant.name != "eager_into":
             return None
-        if (call_s := eager_estimate_s(resolve(cell.workload), cell)) <= self.longest_call_s:
+        if call_s <= self.longest_call_s:
             return None
         return f"one call takes about {call_s:.1f} s, longer than {self.longest_call_s:g} s"
 
@@ -169,7 +169,7 @@ class Plan:
             ]
             if not wanted:
                 continue
-            eager_s = eager_estimate_s(resolve(cell.workload), cell)
+            eager_s = eager_estimate_s(cell)
             large = cell.elements > LARGE_ELEMENTS  # verified by parts
             fixed_s += (0.0 if large else REFERENCES * 2 * eager_s)
             checked_s = MADE_S if large else CHECKED_S
@@ -181,34 +181,9 @@ class Plan:
         return fixed_s + self.least_blocks * block_s, fixed_s + self.most_blocks * block_s
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
-    """What NumPy takes for one workload: seconds a call, and seconds an element beyond that."""
-
-    call_s: float
-    element_s: float
-
-
-@cache
-def pace(workload: Workload, dtype: str) -> Pace:
-    """Time one NumPy call on few and on many elements: rough, and true of this machine."""
-    seconds = [_one_call_s(workload, elements, dtype) for elements in (FEW, MANY)]
-    return Pace(seconds[0], max(0.0, seconds[1] - seconds[0]) / (MANY - FEW))
-
-
-def _one_call_s(workload: Workload, elements: int, dtype: str) -> float:
-    arguments = workload.inputs(elements, dtype, 0)
-    with np.errstate(all="ignore"):
-        workload.function(*arguments)
-        return timed_calls(workload.function, arguments, 1)[0]
-
-
-def eager_estimate_s(workload: Workload, cell: CellPlan) -> float:
+def eager_estimate_s(cell: CellPlan) -> float:
     """Guess one NumPy call's seconds from the workload's pace."""
-    if workload.unavailable() is not None:
-        return 0.0
-    known = pace(workload, cell.dtype)
-    return known.call_s + cell.elements * known.element_s
+    return pace(cell.workload, cell.dtype).estimate_s(cell.elements)
 
 
 def variants_for(names: Iterable[str] | None = None, aa: bool = True) -> list[VariantPlan]:

@@ -34,6 +34,9 @@ from fuser.suites.workload import Arguments, Workload
 MEMORY_FACTOR = 8
 """What a cell needs beside its inputs: copies, a float64 reference, results, temporaries."""
 
+NOBODY, EVERY = -1, -2
+"""Marked in a row's place: none is at work; the workload itself is, for all rows of its cell."""
+
 Event = dict[str, Any]
 Emit = Callable[[Event], None]
 Mark = Callable[[int, int], None]
@@ -85,13 +88,25 @@ class Preparation:
 
     def _prepare(self, state: CellState, variants: Sequence[int]) -> None:
         seed = state.seed(0, self.limits.seed)
-        state.arguments = state.inputs(seed)
-        if (reason := _too_large(state.input_bytes())) is not None:
-            state.arguments = ()
-            for variant in variants:
-                self._drop(state, variant, "not_run", reason)
+        self.mark(state.index, EVERY)
+        try:
+            reason = _too_large(state.plan.array_bytes)  # before they are there
+            if reason is None:
+                state.arguments = state.inputs(seed)
+                reason = _too_large(state.input_bytes())
+            if reason is not None:
+                self._drop_cell(state, variants, "not_run", reason)
+                return
+            # of very many elements some are compared: copies of all would take longer than calls
+            before = copies(some_of(state.arguments) if state.large else state.arguments)
+            expected = state.expected(state.arguments, seed)
+        except Exception as error:  # noqa: BLE001  (a person's workload may raise anything)
+            self._drop_cell(state, variants, "failed", of_the_workload(error))
             return
-        expected = state.expected(state.arguments, seed)
+        now = some_of(state.arguments) if state.large else state.arguments
+        if (reason := _no_workload(expected, unchanged(now, before))) is not None:
+            self._drop_cell(state, variants, "failed", reason)
+            return
         arrays = [each for each in state.arguments if isinstance(each, np.ndarray)]
         self.emit({
             "event": "cell", "cell": state.index, "input_bytes": state.input_bytes(),
@@ -99,8 +114,6 @@ class Preparation:
             "elements": max((each.size for each in arrays), default=0),
             "note": state.workload.describe(state.plan.elements),
         })
-        # of very many elements some are compared: copies of all would take longer than the calls
-        before = copies(some_of(state.arguments) if state.large else state.arguments)
         for variant in self.random.sample(list(variants), len(variants)):
             self._first_call(state, variant, expected, before)
 
@@ -204,6 +217,14 @@ class Preparation:
         row.alive = False
         self._drop(state, row.variant, "failed", reason)
 
+    def _drop_cell(
+        self, state: CellState, variants: Sequence[int], status: str, reason: str
+    ) -> None:
+        """Take all rows of a cell out; what they hold is freed."""
+        for variant in variants:
+            self._drop(state, variant, status, reason)
+        state.arguments, state.rows = (), []
+
     def _drop(self, state: CellState, variant: int, status: str, reason: str) -> None:
         self.emit({
             "event": "dropped", "cell": state.index, "variant": variant, "status": status,
@@ -227,6 +248,18 @@ def _too_large(input_bytes: int) -> str | None:
     )
 
 
+def _no_workload(expected: Expected, unchanged: bool) -> str | None:
+    """Return why the calls of a function cannot be timed and judged, or None."""
+    if not unchanged:
+        return (
+            "the workload writes into its arguments, so that its calls differ: "
+            "let it return new arrays"
+        )
+    if all(dtype.kind == "O" for dtype in expected.dtypes):
+        return "the workload returns no arrays of numbers: there is nothing to judge"
+    return None
+
+
 def weight_of(plan: CellPlan) -> float:
     """Return a cell's share of the time: cells beyond the cache need about ten times as long."""
     return 1.0 + 10.0 * min(1.0, plan.elements / (1 << 20))
@@ -235,6 +268,11 @@ def weight_of(plan: CellPlan) -> float:
 def message(error: Exception) -> str:
     """Return an error as one line with its kind."""
     return f"{type(error).__name__}: {error}"
+
+
+def of_the_workload(error: Exception) -> str:
+    """Return the line for an error of the function that all rows run, or of its inputs."""
+    return f"the workload itself raised {message(error)}"
 
 
 def _grown(before: int | None, after: int | None) -> int | None:

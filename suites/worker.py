@@ -18,6 +18,7 @@ from typing import Any
 from fuser.suites import runners
 from fuser.suites.measuring import Emit, Event, Limits, Measurement
 from fuser.suites.plan import CellPlan
+from fuser.suites.preparing import NOBODY
 from fuser.suites.probes import anchors, ceilings, experiments, machine, scaling
 from fuser.suites.registry import resolve
 from fuser.suites.sampling import call_overhead
@@ -114,7 +115,7 @@ def work(job: Job, emit: Emit, position: Position) -> None:
         used[variant].start()
         used[variant].reuses = job.reuse_compiled
         used[variant].keeps_texts = job.keep_texts and used[variant].kind == "fused"
-    position.mark(-1, -1)
+    position.mark(-1, NOBODY)
     emit({"event": "overhead", **call_overhead(job.limits.least_sample_s)})
     if job.ceilings:
         emit({"event": "anchors", **anchors.measure()})
@@ -137,7 +138,7 @@ def work(job: Job, emit: Emit, position: Position) -> None:
     if job.ceilings:
         emit({"event": "anchors", **anchors.measure()})
     if job.experiments and job.scaling_variant is not None:
-        position.mark(-1, -1)
+        position.mark(-1, NOBODY)
         emit({"event": "progress", "text": "anatomy of a call", "fraction": 0.98})
         timed = [(plan.workload, plan.dtype) for _, plan in job.cells]
         runner = used[job.scaling_variant]

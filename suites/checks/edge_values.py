@@ -79,9 +79,12 @@ def edges_of(
     spoilt = [each for each in part if isinstance(each, np.ndarray)]
     if not sum(_spoil(each, random, finite) for each in spoilt):
         return None
-    with np.errstate(all="ignore"):
-        plain = [np.asarray(each) for each in flatten(workload.function(*part))]
-        wide = reference(workload, part).outputs
+    try:
+        with np.errstate(all="ignore"):
+            plain = [np.asarray(each) for each in flatten(workload.function(*part))]
+            wide = reference(workload, part).outputs
+    except Exception:  # noqa: BLE001  (a person's workload may refuse such values)
+        return None
     return Edges(rows, plain, wide)
 
 
