@@ -49,7 +49,11 @@ def resolve(spec: str) -> Workload:
     """
     if ":" in spec:
         module, _, attribute = spec.partition(":")
-        found = getattr(import_module(module), attribute, None)
+        try:
+            found = getattr(import_module(module), attribute, None)
+        except Exception as error:  # a person's module may raise anything
+            text = f"{spec}: importing {module} raised {type(error).__name__}: {error}"
+            raise UnknownWorkloadError(text) from error
         if not isinstance(found, Workload):
             raise UnknownWorkloadError(f"{spec}: no Workload of that name in the module")
         return found

@@ -2,13 +2,12 @@
 
 import contextlib
 import json
-import os
+import math
 import signal
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from difflib import get_close_matches
-from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -16,14 +15,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fuser.reports.record import Record, RecordError, Run
+import fuser
+from fuser import config
+from fuser.backend import get_backend
+from fuser.errors import BackendError
+from fuser.reports.record import Record, RecordError
 from fuser.suites import plan as plans
 from fuser.suites import runners
 from fuser.suites.commands import progress, selection
 from fuser.suites.commands.compare_command import compare
 from fuser.suites.commands.exit_codes import ExitCode
 from fuser.suites.commands.pytest_command import pytest_command
-from fuser.suites.commands.saved_runs import RECORD, RESULTS, keep, not_writable, open_run
+from fuser.suites.commands.saved_runs import RESULTS, keep, not_writable, open_run
+from fuser.suites.commands.summary import exit_code, missing_rows, print_summary
 from fuser.suites.engine import Engine
 from fuser.suites.plan import Plan
 from fuser.suites.probes import noise
@@ -35,7 +39,15 @@ if TYPE_CHECKING:
 PLANS = {"quick": plans.quick_plan, "full": plans.full_plan, "peers": plans.peers_plan}
 
 
+def _finite(_context: click.Context, _option: click.Parameter, value: float | None) -> float | None:
+    """Refuse what is no number, which is in no range and beyond none."""
+    if value is not None and not math.isfinite(value):
+        raise click.BadParameter(f"{value} is no number of seconds")
+    return value
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(fuser.__version__, prog_name="fuser-bench")
 def main() -> None:
     """Measure what fusing NumPy operations buys on this machine, and why."""
 
@@ -49,7 +61,10 @@ def main() -> None:
 )
 @click.option("--full", is_flag=True, help="--preset full: everything, about an hour and a half.")
 @click.option("--processes", type=click.IntRange(1, 100), help="Worker processes (quick: 3).")
-@click.option("--budget-s", type=click.FloatRange(1), help="Seconds for measuring (quick: 200).")
+@click.option(
+    "--budget-s", type=click.FloatRange(1), callback=_finite,
+    help="Seconds for measuring (quick: 200).",
+)
 @click.option("--variants", help="Runners to compare, by comma: eager,unfused,fused.")
 @click.option("--peers", is_flag=True, help="Also every other fuser that is installed.")
 @click.option("--dtypes", default="", help="Dtypes instead of the preset's, by comma.")
@@ -87,10 +102,10 @@ def run(
         _print_list(as_json)
         return
     plan = _plan(ids, **options)
+    base = _saved(against)[1] if against else None
     if problem := not_writable(Path(output)):
         raise click.UsageError(f"--output: {problem}")
     click.echo(_announcement(plan), err=as_json)
-    base = _saved(against)[1] if against else None
     record, folder = _measure(plan, Path(output))
     repeats = _repeats(record, Path(output), base) if ids or base else []
     try:
@@ -98,7 +113,7 @@ def run(
     except KeyboardInterrupt:
         click.echo(f"no report: interrupted; `fuser-bench report {folder}` draws it", err=True)
         report, record = None, replace(record, finished=False)
-    _print_summary(record, folder, report, as_json, repeats)
+    print_summary(record, folder, report, as_json, repeats)
     missing = list(missing_rows(record, require))
     for each in missing:
         click.echo(f"required, but missing: {each}", err=True)
@@ -110,6 +125,8 @@ def _plan(ids: Sequence[str], preset: str, full: bool, **options: Any) -> Plan:
     if any(":" in each for each in (*ids, options["variants"] or "")):
         sys.path.append(str(Path.cwd()))  # where a person's own module:NAME is
     try:
+        if named := config.current().backend:
+            get_backend(named)
         among_peers = preset == "peers"
         default = plans.PEERS_VARIANTS if among_peers else plans.MODES
         names = _split(options["variants"]) or list(default)
@@ -127,7 +144,7 @@ def _plan(ids: Sequence[str], preset: str, full: bool, **options: Any) -> Plan:
         hint = f"did you mean {near[0]}? " if near else ""
         text = f"unknown runner {error}; {hint}known: {', '.join(known)}"
         raise click.UsageError(text) from None
-    except (ValueError, ImportError) as error:
+    except (ValueError, ImportError, BackendError) as error:
         raise click.UsageError(str(error)) from None
     # each peer is measured in processes of its own: it gets as much time as ours together
     chosen: dict[str, Any] = {}
@@ -218,46 +235,6 @@ def _report(folder: Path, base: Path | None = None) -> Path | None:
     return None
 
 
-def counts(record: Record) -> dict[str, int]:
-    """Return how many rows have each status, and how many there are."""
-    found: dict[str, int] = {}
-    for cell in record.cells:
-        for each in cell.runs:
-            expected = each.status == "fell_back" and each.expected_fallback
-            name = "expected fallback" if expected else each.status
-            found[name] = found.get(name, 0) + 1
-    return found
-
-
-def is_finding(run: Run) -> bool:
-    """Return whether a row is left out of the results for a reason that a person should see."""
-    if run.status == "fell_back":
-        return not run.expected_fallback
-    return run.status in ("wrong", "failed", "compiled_inside")
-
-
-def missing_rows(record: Record, required: Sequence[str]) -> Iterator[str]:
-    """Yield the rows of the required patterns that have no speed, and patterns without a row."""
-    rows = {f"{cell.id}-{run.variant}": run for cell in record.cells for run in cell.runs}
-    for pattern in required:
-        named = [name for name in rows if fnmatchcase(name, pattern)]
-        if not named:
-            yield f"{pattern}: no row is called so"
-        for name in named:
-            if not rows[name].samples.seconds or rows[name].status != "ok":
-                yield f"{name}: {rows[name].status}: {rows[name].reason}"
-
-
-def exit_code(record: Record, missing: Sequence[str] = ()) -> ExitCode:
-    """Return what the command ends with: wrong results first, then nothing measured."""
-    found = counts(record)
-    if found.get("wrong"):
-        return ExitCode.WRONG
-    if missing or not any(run.samples.seconds for cell in record.cells for run in cell.runs):
-        return ExitCode.NOTHING
-    return ExitCode.OK if record.finished else ExitCode.INTERRUPTED
-
-
 def _repeats(record: Record, output: Path, base: Record | None) -> "list[Repeated]":
     """Return the rows that an earlier run has too, beside what that one found."""
     from fuser.suites.commands.reproduce import latest_with, repeated  # imports scipy
@@ -265,52 +242,6 @@ def _repeats(record: Record, output: Path, base: Record | None) -> "list[Repeate
     if base is None:
         base = latest_with({each.id for each in record.cells}, output, record.run_id)
     return [] if base is None else list(repeated(base, record))
-
-
-def _means(record: Record) -> list[str]:
-    """Return the geometric means in the words of the report's head; both where they differ."""
-    try:
-        from fuser.reports.analysis import analyse
-        from fuser.reports.headline import cards_of
-        from fuser.reports.tables import summary_table
-    except ImportError:  # what the report needs is not installed: there are no means without it
-        return []
-    return [str(each) for each in cards_of(record, summary_table(analyse(record)))]
-
-
-def _print_summary(
-    record: Record,
-    folder: Path,
-    report: Path | None,
-    as_json: bool,
-    repeats: "Sequence[Repeated]" = (),
-) -> None:
-    found = counts(record)
-    last = str(report or folder / RECORD)
-    if as_json:
-        click.echo(json.dumps({
-            "run_id": record.run_id, "finished": record.finished, "rows": found,
-            "record": str(folder / RECORD), "report": str(report) if report else None,
-            "notes": list(record.notes), "means": _means(record),
-            "repeated": [asdict(each) | {"inside": each.inside} for each in repeats],
-        }))
-        return
-    rows = sum(found.values())
-    ending = "" if record.finished else "; interrupted: what was measured is kept"
-    others = ", ".join(f"{count} {name}" for name, count in found.items() if name != "ok")
-    others = f"; {others}" if others else ""
-    click.echo(f"{found.get('ok', 0)} of {rows} rows measured{others}{ending}")
-    for line in _means(record):
-        click.echo(f"  {line}")
-    for cell in record.cells:
-        for each in cell.runs:
-            if is_finding(each):
-                click.echo(f"  {each.status}: {cell.id}, {each.variant}: {each.reason}")
-    for again in repeats:
-        click.echo(f"  again: {again.as_text()}")
-    for note in record.notes:
-        click.echo(f"  note: {note}")
-    click.echo(os.path.relpath(last) if Path(last).is_relative_to(Path.cwd()) else last)
 
 
 def _print_list(as_json: bool) -> None:

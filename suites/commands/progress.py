@@ -8,8 +8,10 @@ LINE_EVERY_S = 15.0
 
 
 def clock_text(seconds: float) -> str:
-    """Return `3 min 05 s` or `12 s`."""
+    """Return `2 h 03 min`, `3 min 05 s` or `12 s`."""
     whole = max(0, round(seconds))
+    if whole >= 3600:
+        return f"{whole // 3600:,} h {whole % 3600 // 60:02d} min"
     return f"{whole // 60} min {whole % 60:02d} s" if whole >= 60 else f"{whole} s"
 
 

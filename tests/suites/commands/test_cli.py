@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+import fuser
+import fuser.config
 from fuser.reports.record import Cell, Machine, Record, Run, Samples, load
-from fuser.suites.commands import cli
+from fuser.suites.commands import cli, summary
 from fuser.suites.commands.exit_codes import ExitCode
 from fuser.suites.plan import Plan
 from tests.reports import synthetic
@@ -153,10 +155,10 @@ def test_nothing_measured_is_exit_code_3(tmp_path: Path) -> None:
 def test_a_required_row_that_is_missing_is_exit_code_3() -> None:
     """One without a speed, and a pattern that names none."""
     record = record_of(Run("eager", "ok", samples=MEASURED), Run("fused", "failed", "no such"))
-    assert not list(cli.missing_rows(record, ["*-eager"]))
-    assert list(cli.missing_rows(record, ["a-*"])) == ["a-float32-1-fused: failed: no such"]
-    assert list(cli.missing_rows(record, ["b-*"])) == ["b-*: no row is called so"]
-    assert cli.exit_code(record, ["a-float32-1-fused"]) == ExitCode.NOTHING
+    assert not list(summary.missing_rows(record, ["*-eager"]))
+    assert list(summary.missing_rows(record, ["a-*"])) == ["a-float32-1-fused: failed: no such"]
+    assert list(summary.missing_rows(record, ["b-*"])) == ["b-*: no row is called so"]
+    assert summary.exit_code(record, ["a-float32-1-fused"]) == ExitCode.NOTHING
 
 
 def test_what_cannot_be_written_is_said_before_measuring(tmp_path: Path) -> None:
@@ -189,6 +191,8 @@ def test_a_workload_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         ["run", "nosuch:NAME"],
         ["run", "axpy", "--variants", "nosuch"],
         ["run", "axpy", "--sizes", "huge"],
+        ["run", "axpy", "--against", "nosuch"],
+        ["run", f"{cheats.MODULE}:nosuch"],
         ["run", "--processes", "0"],
         ["report", "nosuch"],
         ["nosuch"],
@@ -199,6 +203,60 @@ def test_usage_is_exit_code_2(arguments: list[str]) -> None:
     done = command(*arguments)
     assert done.exit_code == ExitCode.USAGE
     assert "nosuch" in done.output or "huge" in done.output or "0" in done.output
+
+
+def test_a_module_that_cannot_be_imported_is_a_usage_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever it raises; the message has the module and the error."""
+    (tmp_path / "broken_module.py").write_text("1 / 0\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", list(sys.path))
+    done = command("run", "broken_module:MINE")
+    assert done.exit_code == ExitCode.USAGE
+    assert "importing broken_module raised ZeroDivisionError" in done.output
+
+
+def test_a_budget_is_a_number() -> None:
+    """What is no number is in no range and beyond none."""
+    done = command("run", "axpy", "--budget-s", "nan")
+    assert done.exit_code == ExitCode.USAGE
+    assert "no number of seconds" in done.output
+
+
+def test_an_unknown_backend_is_a_usage_error() -> None:
+    """It is not found out after a minute of measuring."""
+    before = fuser.config.change(backend="nosuch")
+    try:
+        done = command("run", "axpy")
+    finally:
+        fuser.config.restore(before)
+    assert done.exit_code == ExitCode.USAGE
+    assert "no backend called 'nosuch'; known: cpu" in done.output
+
+
+def test_the_version_is_that_of_the_library() -> None:
+    """One line."""
+    assert command("--version").output == f"fuser-bench, version {fuser.__version__}\n"
+
+
+def test_findings_of_one_reason_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """Rows that were not run are among them where the cell has no time at all."""
+    late = [Run(name, "not_run", "it never ends") for name in ("eager", "fused")]
+    cells = [
+        replace(record_of(*late).cells[0], id="late"),
+        record_of(
+            Run("eager", "ok", samples=MEASURED), Run("fused", "failed", "no"),
+            Run("eager_into", "not_run", "takes no out="),
+        ).cells[0],
+    ]
+    record = replace(record_of(), cells=cells)
+    found = [(each["cell"], each["variants"], each["reason"]) for each in summary.findings(record)]
+    assert found == [
+        ("late", ["eager", "fused"], "it never ends"), ("a-float32-1", ["fused"], "no")
+    ]
+    summary.print_summary(record, Path("run"), None, False)
+    assert "  not_run: late, eager, fused: it never ends\n" in capsys.readouterr().out
 
 
 def test_a_broken_record_is_a_usage_error(tmp_path: Path) -> None:
@@ -230,15 +288,15 @@ MEASURED = Samples([0], [0], [1], [1], [1.0])
 )
 def test_exit_codes(record: Record, code: int) -> None:
     """Wrong results first, then nothing measured, then an interruption."""
-    assert cli.exit_code(record) == code
+    assert summary.exit_code(record) == code
 
 
 def test_an_expected_fallback_is_no_finding() -> None:
     """It is counted apart, and not listed among what went wrong."""
     expected = Run("fused", "fell_back", "sort", expected_fallback=True)
-    assert cli.counts(record_of(expected)) == {"expected fallback": 1}
-    assert not cli.is_finding(expected)
-    assert cli.is_finding(replace(expected, expected_fallback=False))
+    assert summary.counts(record_of(expected)) == {"expected fallback": 1}
+    assert not summary.is_finding(expected)
+    assert summary.is_finding(replace(expected, expected_fallback=False))
 
 
 def test_list_and_doctor() -> None:
@@ -286,7 +344,7 @@ def test_both_means_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
         if run.variant == "fused" else run
         for run in small[0].runs
     ])
-    cli._print_summary(replace(record, cells=[spoilt, *small[1:]]), Path("run"), None, False)
+    summary.print_summary(replace(record, cells=[spoilt, *small[1:]]), Path("run"), None, False)
     shown = capsys.readouterr().out
     (line,) = [each for each in shown.splitlines() if "Fused against eager" in each]
     assert f"{len(small) - 1} of {len(small)} rows" in line

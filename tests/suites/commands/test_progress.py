@@ -58,7 +58,9 @@ def test_the_time_left_moves_from_estimate_to_pace() -> None:
     assert left_s(200.0, 0.99, 100.0) == pytest.approx(2.0, abs=0.1)
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(5, "5 s"), (65, "1 min 05 s"), (-1, "0 s")])
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(5, "5 s"), (65, "1 min 05 s"), (-1, "0 s"), (7_384, "2 h 03 min")]
+)
 def test_times_are_readable(seconds: float, text: str) -> None:
-    """Minutes and seconds."""
+    """Hours, minutes and seconds."""
     assert clock_text(seconds) == text

@@ -1,0 +1,120 @@
+"""What a run ends with: its findings, means and notes as text or JSON, and its exit code."""
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fuser.reports.record import Record, Run
+from fuser.suites.commands.exit_codes import ExitCode
+from fuser.suites.commands.saved_runs import RECORD
+
+if TYPE_CHECKING:
+    from fuser.suites.commands.reproduce import Repeated
+
+
+def counts(record: Record) -> dict[str, int]:
+    """Return how many rows have each status, and how many there are."""
+    found: dict[str, int] = {}
+    for cell in record.cells:
+        for each in cell.runs:
+            expected = each.status == "fell_back" and each.expected_fallback
+            name = "expected fallback" if expected else each.status
+            found[name] = found.get(name, 0) + 1
+    return found
+
+
+def is_finding(run: Run) -> bool:
+    """Return whether a row is left out of the results for a reason that a person should see."""
+    if run.status == "fell_back":
+        return not run.expected_fallback
+    return run.status in ("wrong", "failed", "compiled_inside")
+
+
+def findings(record: Record) -> Iterator[dict[str, Any]]:
+    """Yield what a person should see of rows, those of a cell with one reason together.
+
+    Each has the keys "cell", "variants", "status" and "reason".
+    """
+    for cell in record.cells:
+        none_timed = not any(run.samples.seconds for run in cell.runs)
+        together: dict[tuple[str, str], list[str]] = {}
+        for run in cell.runs:
+            if is_finding(run) or (none_timed and run.status == "not_run"):
+                together.setdefault((run.status, run.reason), []).append(run.variant)
+        for (status, reason), names in together.items():
+            yield {"cell": cell.id, "variants": names, "status": status, "reason": reason}
+
+
+def missing_rows(record: Record, required: Sequence[str]) -> Iterator[str]:
+    """Yield the rows of the required patterns that have no speed, and patterns without a row."""
+    rows = {f"{cell.id}-{run.variant}": run for cell in record.cells for run in cell.runs}
+    for pattern in required:
+        named = [name for name in rows if fnmatchcase(name, pattern)]
+        if not named:
+            yield f"{pattern}: no row is called so"
+        for name in named:
+            if not rows[name].samples.seconds or rows[name].status != "ok":
+                yield f"{name}: {rows[name].status}: {rows[name].reason}"
+
+
+def exit_code(record: Record, missing: Sequence[str] = ()) -> ExitCode:
+    """Return what the command ends with: wrong results first, then nothing measured."""
+    found = counts(record)
+    if found.get("wrong"):
+        return ExitCode.WRONG
+    if missing or not any(run.samples.seconds for cell in record.cells for run in cell.runs):
+        return ExitCode.NOTHING
+    return ExitCode.OK if record.finished else ExitCode.INTERRUPTED
+
+
+def _means(record: Record) -> list[str]:
+    """Return the geometric means in the words of the report's head; both where they differ."""
+    try:
+        from fuser.reports.analysis import analyse
+        from fuser.reports.headline import cards_of
+        from fuser.reports.tables import summary_table
+    except ImportError:  # what the report needs is not installed: there are no means without it
+        return []
+    return [str(each) for each in cards_of(record, summary_table(analyse(record)))]
+
+
+def print_summary(
+    record: Record,
+    folder: Path,
+    report: Path | None,
+    as_json: bool,
+    repeats: "Sequence[Repeated]" = (),
+) -> None:
+    """Print what was found, the path of the report or else of the record last."""
+    found = counts(record)
+    last = str(report or folder / RECORD)
+    if as_json:
+        click.echo(json.dumps({
+            "run_id": record.run_id, "finished": record.finished, "rows": found,
+            "record": str(folder / RECORD), "report": str(report) if report else None,
+            "notes": list(record.notes), "means": _means(record),
+            "findings": list(findings(record)),
+            "repeated": [asdict(each) | {"inside": each.inside} for each in repeats],
+        }))
+        return
+    rows = sum(found.values())
+    ending = "" if record.finished else "; interrupted: what was measured is kept"
+    others = ", ".join(f"{count} {name}" for name, count in found.items() if name != "ok")
+    others = f"; {others}" if others else ""
+    click.echo(f"{found.get('ok', 0)} of {rows} rows measured{others}{ending}")
+    for line in _means(record):
+        click.echo(f"  {line}")
+    for each in findings(record):
+        row = f"{each['cell']}, {', '.join(each['variants'])}"
+        click.echo(f"  {each['status']}: {row}: {each['reason']}")
+    for again in repeats:
+        click.echo(f"  again: {again.as_text()}")
+    for note in record.notes:
+        click.echo(f"  note: {note}")
+    click.echo(os.path.relpath(last) if Path(last).is_relative_to(Path.cwd()) else last)
