@@ -24,6 +24,8 @@ TILE = 1024
 class ColumnReduction(Reduction):
     """Emits one nest by columns."""
 
+    tile_columns = TILE
+    """Columns of a tile."""
     fused_squares = False  # waits for memory, not for sums: a few rows have NumPy's bits
 
     def __init__(
@@ -65,10 +67,11 @@ class ColumnReduction(Reduction):
         """Begin the loop over tiles; the first column of each, and the one behind its last."""
         b = self.b
         count = self.number("sub i64 %iend, %ibegin")
-        tiles = self.number(f"udiv i64 {self.number(f'add i64 {count}, {TILE - 1}')}, {TILE}")
+        size = self.tile_columns
+        tiles = self.number(f"udiv i64 {self.number(f'add i64 {count}, {size - 1}')}, {size}")
         loop = begin_loop(b, "0", tiles)
-        begin = self.number(f"add i64 %ibegin, {self.number(f'mul i64 {loop.index}, {TILE}')}")
-        end = self.number(f"add i64 {begin}, {TILE}")
+        begin = self.number(f"add i64 %ibegin, {self.number(f'mul i64 {loop.index}, {size}')}")
+        end = self.number(f"add i64 {begin}, {size}")
         more = b.value(f"icmp ult i64 {end}, %iend", "i1", 1).text
         return loop, begin, self.number(f"select i1 {more}, i64 {end}, i64 %iend")
 

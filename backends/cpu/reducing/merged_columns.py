@@ -27,6 +27,7 @@ from fuser.backends.cpu.reducing.column_tiles import (
     TiledColumns,
     can_be_tiled,
     kept_bytes,
+    tile_of,
 )
 from fuser.backends.cpu.reducing.emit_reduction import AWAIT, element_bytes
 from fuser.backends.cpu.reducing.merged_sums import MergedSums, doubled, guessed, wide
@@ -74,6 +75,14 @@ def find(nest: LoopNest) -> Merged | None:
         return None
     kept = [a for s in stages.loops for a in stages.reductions_of(s)]
     return None if any(a.places for a in kept) else found
+
+
+def tile_columns(nest: LoopNest) -> int:
+    """Columns of a tile."""
+    merged = find(nest)
+    if merged is not None:
+        return tile_of(nest, kept_bytes(nest) + kept_bytes(merged.local))
+    return tile_of(nest, kept_bytes(nest)) if len(Stages(nest).loops) == 1 else TILE
 
 
 def lay_out(
@@ -156,15 +165,19 @@ class MergedColumns(MergedSums, TiledColumns):
         self.merged_lanes = self.native
         self.local_stages = _AllAtOnce(found.local)
         self.local_slots: dict[Key, tuple[int, str]] = {}
-        size = max(at + element_bytes(of) * (TILE + PADDING) for at, of in self.slots.values())
+        columns = self.tile_columns + PADDING
+        size = max(at + element_bytes(of) * columns for at, of in self.slots.values())
         kept = dict(self.room.left)
         for number in self.local_stages.edge(ALL):
             if number >= self.first:
                 kept[number, RESULT] = conversion.REGISTER[found.local.dtype_of(number)]
         for key, scalar in kept.items():
             self.local_slots[key] = size, scalar
-            size += element_bytes(scalar) * (TILE + PADDING)
+            size += element_bytes(scalar) * columns
         self.scratch = [f"  %left = alloca [{size} x i8], align 64"]
+
+    def _columns_of_tile(self) -> int:
+        return tile_columns(self.nest)
 
     def _dividing(self, stage: int) -> list[int]:
         return [] if stage == ALL else super()._dividing(stage)

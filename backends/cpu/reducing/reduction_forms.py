@@ -213,13 +213,13 @@ def lay_out(
     if (grouped := grouped_rows.extent_of(nest, lengths, max(turns, 1))) is not None:
         return [], grouped
     wide = max(fair, min(TILE, inner // JOBS)) // COLUMNS * COLUMNS
-    if tiled := can_be_tiled(nest) and elements >= TILED_ELEMENTS:
-        wide = TILE
+    if tiled := column and can_be_tiled(nest) and elements >= TILED_ELEMENTS:
+        wide = _even(inner, merged_columns.tile_columns(nest))
     ochunk, ichunk = (1, max(COLUMNS, wide)) if column else (fair, 1)
     if turns:
         return [], Extent(rows, inner, elements, ochunk, ichunk)
     length = lengths[nest.rank - nest.reduced]
-    parts, length = _parts(nest, rows, inner, length, elements, tiled=tiled)
+    parts, length = _parts(nest, rows, inner, length, elements, wide if tiled else 0)
     if (cut := _long(nest, rows, reduced)) is not None:
         return cut[0], Extent(cut[1], 1, elements, 1, 1, "long split")
     few = _few_parts(nest, rows, inner, elements) if column and not tiled else 1
@@ -326,6 +326,12 @@ def _part(nest: LoopNest) -> int:
     return min(PART, PART_BYTES // max(1, sum(loads)))
 
 
+def _even(columns: int, most: int) -> int:
+    """Columns of one tile of several that are about as wide as each other."""
+    tiles = -(-columns // most)
+    return max(TILE, -(-columns // (tiles * COLUMNS)) * COLUMNS) if tiles else TILE
+
+
 def _few_parts(nest: LoopNest, rows: int, inner: int, elements: int) -> int:
     """Parts of whole rows, where threads would share these otherwise: 1, 2, 4 ….
 
@@ -342,10 +348,13 @@ def _few_parts(nest: LoopNest, rows: int, inner: int, elements: int) -> int:
 
 
 def _parts(
-    nest: LoopNest, rows: int, inner: int, length: int, elements: int, *, tiled: bool
+    nest: LoopNest, rows: int, inner: int, length: int, elements: int, tiled: int
 ) -> tuple[int, int]:
-    """How many parts the outermost reduced loop is cut into, and their length."""
-    jobs = rows * -(-inner // (TILE if tiled else COLUMNS))
+    """How many parts the outermost reduced loop is cut into, and their length.
+
+    Tiles have as many columns as `tiled` says, if it does.
+    """
+    jobs = rows * -(-inner // (tiled or COLUMNS))
     places = any(i.op.startswith("arg") for i in nest.body)
     least = -(-length // LONGEST_PLACES) if places else 1
     if jobs >= JOBS or not rows or not inner:

@@ -7,7 +7,7 @@ import pytest
 
 import fuser
 from fuser import config
-from fuser.backends.cpu.reducing import column_tiles, reduction_forms
+from fuser.backends.cpu.reducing import column_tiles, merged_columns, reduction_forms
 from fuser.codegen import Instruction, LoopNest
 from fuser.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
 
@@ -100,6 +100,57 @@ def test_parts_and_tiles_give_the_same_bits_with_one_thread(shape: tuple[int, in
         assert ours.tobytes() == theirs.tobytes()
 
 
+def test_tiles_that_are_read_once_are_wide() -> None:
+    """About as wide as each other; less so with more memory, and not where they are read again."""
+    load = TensorDesc("float32", CONTIGUOUS, False, "")
+    row = TensorDesc("float32", INVARIANT, True, CONTIGUOUS)
+
+    def nest(*operations: tuple[str, tuple[int, ...]], elements: bool = False) -> LoopNest:
+        body = tuple(Instruction(op, operands, "float32", "float32") for op, operands in operations)
+        stores = ((len(body), load if elements else row),)
+        return LoopNest(2, (load,), (), (), body, stores, False, "column", 1)
+
+    total = ("sum", (0,))
+    for columns, wide in ((1025, 1280), (8192, 8192), (8193, 4352), (16_385, 5632)):
+        extent = reduction_forms.lay_out(nest(total), (columns, (1 << 24) // columns))[1]
+        assert extent.ichunk == wide
+    spread = nest(total, ("subtract", (0, 1)), ("multiply", (2, 2)), ("sum", (3,)))
+    assert merged_columns.tile_columns(spread) < merged_columns.tile_columns(nest(total))
+    centred = nest(total, ("subtract", (0, 1)), elements=True)
+    assert merged_columns.tile_columns(centred) == column_tiles.TILE
+
+
+def _once(x: Any) -> Any:
+    return x.sum(0), x.max(0), x.argmin(0)
+
+
+def _spread(x: Any) -> Any:
+    return x.mean(0), x.var(0)
+
+
+@pytest.mark.parametrize("shape", [(600, 8193), (1100, 4096), (61, 70_001)], ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_wide_rows_give_numpys_results(shape: tuple[int, int], dtype: str) -> None:
+    """Parts and tiles, one of few columns; the same bits with one thread."""
+    x = np.random.default_rng(1).normal(size=shape).astype(dtype)
+    x[shape[0] // 2, 5] = np.nan
+    x[-1, -1], x[0, 4000] = np.inf, -np.inf
+    for plain in (_once, _spread):
+        with np.errstate(all="ignore"):
+            expected = plain(x.astype(np.float64))
+        function = fuser.fuse(plain, fallback="error")
+        found = function(x)
+        before = config.change(num_threads=1)
+        try:
+            alone = function(x)
+        finally:
+            config.restore(before)
+        close = 1e-4 if dtype == "float32" else 1e-11
+        for ours, one, theirs in zip(found, alone, expected, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=close, atol=close)
+            assert ours.tobytes() == one.tobytes()
+
+
 def test_rows_of_middling_arrays_are_not_divided() -> None:
     """Threads take whole rows where partial results fit what the native entry holds."""
     load = TensorDesc("float32", CONTIGUOUS, False, "")
@@ -122,7 +173,7 @@ def test_much_that_is_kept_for_a_column_is_not_kept_by_tiles() -> None:
     few = LoopNest(2, (load,), (), (), (total,), ((1, store),), False, "column", 1)
     assert column_tiles.can_be_tiled(few)
     words, extent = reduction_forms.lay_out(few, (1 << 12, 1 << 14))
-    assert (extent.form, extent.ichunk) == ("merged joined split", reduction_forms.TILE)
+    assert (extent.form, extent.ichunk) == ("merged joined split", 1 << 12)
     assert len(words) <= (1 << 26) // reduction_forms.WORD_ELEMENTS + 16
     more = tuple(Instruction("negative", (k,), "float32", "float32") for k in range(1, 200))
     many = LoopNest(2, (load,), (), (), (total, *more), ((200, store),), False, "column", 1)
