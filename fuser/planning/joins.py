@@ -254,10 +254,10 @@ class _Distribution:
         for arg, k, same in zip(args, own, alike, strict=True):
             if not (same or k < 0 or self._is_one(arg.shape[k])):
                 return None
-        length = lead.args[0].shape[int(lead.payload)]
-        shape = (*node.shape[:axis], length, *node.shape[axis + 1 :])
         pieces = []
         for turn in range(len(lead.args)):
+            length = lead.args[turn].shape[int(lead.payload)]  # of an odd length, one is longer
+            shape = (*node.shape[:axis], length, *node.shape[axis + 1 :])
             operands = tuple(
                 arg.args[turn] if same else arg for arg, same in zip(args, alike, strict=True)
             )

@@ -135,3 +135,31 @@ def test_an_operand_that_only_guards_know_to_be_one_long_is_repeated(
         found, wanted = fused(x.copy()), function(x.copy())
         for one, other in zip(np.atleast_1d(found), np.atleast_1d(wanted), strict=True):
             np.testing.assert_array_equal(one, other)
+
+
+def _every_second(y: Any) -> Any:
+    """Of an odd length, one more is replaced than is kept."""
+    y[:, ::2] = 0
+    return y + 1
+
+
+def _every_third(y: Any) -> Any:
+    """Two arrays with values put between their parts."""
+    z = y * 2
+    y[:, 1::3] = 7
+    z[:, 1::3] = 5
+    return y - z
+
+
+@pytest.mark.parametrize("function", [_every_second, _every_third])
+def test_parts_of_unequal_length_have_loops_of_their_own(function: Any) -> None:
+    """Nothing is written behind a result whose length is no multiple of the step."""
+    fused = fuser.fuse(function, fallback="error")
+    for length in (1, 2, 3, 4, 5, 6, 7, 31, 33, 1001):
+        room = np.full((1, length + 16), 77)
+        y = np.arange(length)[None]
+        given = y.copy()
+        wanted = function(y)
+        assert np.array_equal(fused(given, out=room[:, :length]), wanted)
+        assert np.array_equal(given, y)
+        assert (room[0, length:] == 77).all()
