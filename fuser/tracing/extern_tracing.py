@@ -18,7 +18,7 @@ from fuser.records import field, record
 from fuser.tracing.admitted import is_known
 from fuser.tracing.scalars import HostScalar
 from fuser.tracing.traced_array import TracedArray
-from fuser.tracing.traced_memory import Storage, TracedMemory
+from fuser.tracing.traced_memory import THROUGH, Storage, TracedMemory
 
 if TYPE_CHECKING:
     from fuser.tracer import Tracing
@@ -419,7 +419,8 @@ def new_value(target: TracedMemory, name: str, args: tuple[Any, ...], kwargs: An
     if any(view == ("diagonal", "") for view in target.views):
         raise ValueError("assignment destination is read-only")
     storage.check_writable(tracing)
-    if target._changed_behind(lambda shown: new_value(shown, name, args, kwargs)):
+    through = (*THROUGH, "part")
+    if target._changed_behind(lambda shown: new_value(shown, name, args, kwargs), through):
         return
     if any(view not in ("index", "transpose") for view, _ in target.views):
         raise Unsupported("write-into-view", "assignment", "a view of another kind")

@@ -17,7 +17,7 @@ def is_fancy(index: Any) -> bool:
     return any(
         isinstance(part, (np.bool_, np.ndarray, list))
         or issubclass(part.__class__, bool)
-        or hasattr(part, "tracing")  # a traced array
+        or (type(part) is not HostScalar and hasattr(part, "tracing"))  # a traced array
         for part in given
     )
 

@@ -127,6 +127,9 @@ def locate(
         if name == "transpose":
             seen = [seen[axis] for axis in infer.parse_axes(payload)]
             continue
+        if name == "part" and (within := _within(seen, payload)):
+            seen = within
+            continue
         if name != "index":
             return None
         parts = infer.parse_index(payload)
@@ -154,6 +157,19 @@ def locate(
     axes = tuple(entry.axis for entry in seen)
     backwards = tuple(entry.backwards for entry in seen)
     return Region(tuple(bounds), axes, backwards, empty, reach)
+
+
+def _within(seen: Sequence[_Axis], payload: str) -> list[_Axis] | None:
+    """Axes after one has been cut between two places; None where it has steps."""
+    axis, start, stop, step = infer.parse_part(payload)
+    entry = seen[axis]
+    if entry.step != 1 or step != 1:
+        return None
+    if entry.backwards:
+        length = entry.stop - entry.start
+        start, stop = length - stop, length - start
+    found = _Axis(entry.axis, entry.start + start, entry.start + stop, entry.backwards)
+    return [*seen[:axis], found, *seen[axis + 1 :]]
 
 
 def _cut(tracing: Tracing, entry: _Axis, part: slice | int) -> tuple[_Axis, bool] | None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from fuser import infer
 from fuser.dims import Dim
 from fuser.graph import Node
+from fuser.tracing import regions
 
 if TYPE_CHECKING:
     from fuser.tracer import Tracing
@@ -38,15 +39,21 @@ def surely_views(tracing: Tracing, storage: Storage) -> bool:
     return True
 
 
-def put_back(tracing: Tracing, base: Node, name: str, shown: Node) -> Node:
-    """The value of what was reshaped, or has a diagonal, by that of what shows of it.
+def put_back(tracing: Tracing, base: Node, view: View, shown: Node) -> Node:
+    """The value of what is seen through a view, by that of what the view shows.
 
     Args:
         tracing: the trace.
         base: the value before.
-        name: the view.
+        view: a reshape, a diagonal or a part.
         shown: what it has to show.
     """
+    name, payload = view
+    if name == "part":
+        axis, start, stop, step = infer.parse_part(payload)
+        bounds = [(0, dim, 1) for dim in base.shape]
+        bounds[axis] = (start, stop, step)  # type: ignore[assignment]
+        return tracing.node("update", [base, shown], regions.spell(bounds))  # type: ignore[arg-type]
     if name == "reshape":
         return tracing.node("reshape", [shown], ", ".join(map(str, base.shape)))
     if name == "contiguous":
@@ -106,6 +113,8 @@ def _runs_on(views: Sequence[View]) -> bool:
     """Whether what views of contiguous memory show is contiguous, too."""
     for name, payload in views:
         if name in ("reshape", "contiguous"):
+            continue
+        if name == "part" and infer.parse_part(payload)[0] == 0:
             continue
         if name != "index":
             return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from fuser import dims, infer
 from fuser.dims import Dim
 from fuser.errors import Unsupported
 from fuser.tracing import regions
+from fuser.tracing.bounds import Cut, in_lengths
 from fuser.tracing.caught import noting
 from fuser.tracing.indices import (
     divide_exactly,
@@ -135,10 +136,13 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
             if not self.generic and (found := taken(self, index)) is not None:
                 return found
             return call_named(self.tracing, "numpy.ndarray.__getitem__", (self, index), {})
-        parts = self._basic_index(index)
+        parts, cuts = self._basic_index(index)
+        if cuts:
+            rest = (*parts, Ellipsis) if _has_ellipsis(index) else parts
+            return self._cut(cuts)[rest] if rest else self._cut(cuts)
         full = sum(part is not None for part in parts) == self.ndim
         integers = all(isinstance(part, int) for part in parts)
-        ellipsis = index is Ellipsis or (isinstance(index, tuple) and Ellipsis in index)
+        ellipsis = _has_ellipsis(index)
         self._check_bounds(parts)
         if self.storage.written:  # to compare what is read with what was written
             self._note_reach(parts)
@@ -152,8 +156,15 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
         for axis, part in enumerate(part for part in parts if part is not None):
             regions.note_reach(self.tracing, self._shape[axis], part, self.storage.reach)
 
-    def _basic_index(self, index: Any) -> tuple[infer.IndexPart, ...]:
-        """Normalise an index to integers, slices and None."""
+    def _cut(self, cuts: Mapping[int, Cut]) -> TracedArray:
+        """What lies between two places along some axes."""
+        seen: Any = self
+        for axis, (start, stop) in cuts.items():
+            seen = seen._view("part", f"{axis}; {start}; {stop}")
+        return seen  # type: ignore[no-any-return]
+
+    def _basic_index(self, index: Any) -> tuple[tuple[infer.IndexPart, ...], dict[int, Cut]]:
+        """An index as integers, slices and None, and what is cut out of axes before."""
         given = index if isinstance(index, tuple) else (index,)
         used = sum(part is not None and part is not Ellipsis for part in given)
         if used > self.ndim:
@@ -164,18 +175,24 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
         if sum(part is Ellipsis for part in given) > 1:
             raise IndexError("an index can only have a single ellipsis ('...')")
         parts: list[infer.IndexPart] = []
-        for part in given:
-            if part is Ellipsis:
+        cuts: dict[int, Cut] = {}
+        axis = 0
+        for entry in given:
+            if entry is Ellipsis:
                 parts.extend([slice(None)] * (self.ndim - used))
-            elif part is None:
+                axis += self.ndim - used
+                continue
+            if entry is None:
                 parts.append(None)
-            elif isinstance(part, slice):
-                parts.append(plain_slice(part))
-            else:
-                parts.append(integer(part))
+                continue
+            part, cut = in_lengths(self.tracing, entry, self._shape[axis])
+            if cut is not None:
+                cuts[axis] = cut
+            parts.append(plain_slice(part) if isinstance(part, slice) else integer(part))
+            axis += 1
         while parts and parts[-1] == slice(None):
             parts.pop()
-        return tuple(parts)
+        return tuple(parts), cuts
 
     def __setitem__(self, index: Any, value: Any) -> None:
         """`x[...] = value` replaces the whole value; a write into a part is refused."""
@@ -185,7 +202,10 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
         if is_fancy(index):
             self._assign_fancy(index, value)
             return
-        parts = self._basic_index(index)
+        parts, cuts = self._basic_index(index)
+        if cuts:
+            self._cut(cuts)[(*parts, Ellipsis)] = value
+            return
         whole = all(part == slice(None) for part in parts)
         target = self if whole else self._part(parts)
         if isinstance(value, TracedArray) and value.storage is self.storage:
@@ -463,6 +483,11 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
     def sort(self, axis: Any = -1, kind: Any = None, order: Any = None) -> None:
         """In order, in place."""
         self[...] = np.sort(self, axis=axis, kind=kind, order=order)
+
+
+def _has_ellipsis(index: Any) -> bool:
+    """Whether an index has `...` in it."""
+    return index is Ellipsis or (isinstance(index, tuple) and Ellipsis in index)
 
 
 def _in_place(name: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -151,17 +151,20 @@ class TracedMemory:
         tracing.note_write(storage.argument)
         storage.replace(tracing.node("update", [storage.node, value], region.payload))
 
-    def _changed_behind(self, change: Callable[[Any], None]) -> bool:
+    def _changed_behind(
+        self, change: Callable[[Any], None], through: Sequence[str] = THROUGH
+    ) -> bool:
         """Change what the last reshape or diagonal on the way shows, and then what it is of.
 
         Args:
             change: given the same views of what is shown, as if that were memory of its own.
+            through: views that are left behind.
 
         Returns:
             False where this is not seen through any: nothing is done.
         """
         tracing, storage = self.tracing, self.storage
-        places = [k for k, (name, _) in enumerate(self.views) if name in THROUGH]
+        places = [k for k, (name, _) in enumerate(self.views) if name in through]
         if not places:
             return False
         before, view = self.views[: places[-1]], self.views[places[-1]]
@@ -170,7 +173,7 @@ class TracedMemory:
         shown.reach = storage.reach
         change(type(self)(tracing, shown, self.views[places[-1] + 1 :], False))
         storage.reach = max(storage.reach, shown.reach)
-        value = reshapes.put_back(tracing, base.node, view[0], shown.node)
+        value = reshapes.put_back(tracing, base.node, view, shown.node)
         if not before and view[0] == "reshape" and reshapes.in_order(tracing, storage):
             storage.replace(value)  # memory of one order, in whatever shape it is computed
         else:
