@@ -34,14 +34,18 @@ class CacheWarning(UserWarning):
 
 
 def folder() -> str:
-    """Where entries are kept: $XDG_CACHE_HOME or ~/.cache, or the platform's own place."""
+    """Where entries are kept: $XDG_CACHE_HOME or ~/.cache, or the platform's own place.
+
+    Nowhere, an empty text, where this user has no home; a relative $XDG_CACHE_HOME is none.
+    """
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA") or _home("AppData", "Local")
     elif sys.platform == "darwin":
         base = _home("Library", "Caches")
     else:
-        base = os.environ.get("XDG_CACHE_HOME") or _home(".cache")
-    return os.path.join(base, "fuser-bench", "objects")
+        base = os.environ.get("XDG_CACHE_HOME", "")
+        base = base if os.path.isabs(base) else _home(".cache")
+    return os.path.join(base, "fuser-bench", "objects") if os.path.isabs(base) else ""
 
 
 def _home(*parts: str) -> str:
@@ -70,15 +74,20 @@ def read(key: str, suffix: str = ".o") -> bytes | None:
     """An entry's content, object code unless its suffix says otherwise, or None."""
     if not config.current().disk_cache:
         return None
-    where = folder()
+    if not (where := folder()):
+        return None
     path = os.path.join(where, key + suffix)
     try:
-        with open(path, "rb") as file:
-            if not _is_ours(os.fstat(file.fileno())) or not _is_ours(os.stat(where)):
+        with open(path, "rb", opener=_at_once) as file:
+            status = os.fstat(file.fileno())
+            if not _is_ours(status) or not _is_ours(os.stat(where)):
                 _warned(path, "somebody else may write it")
                 return None
+            if not stat.S_ISREG(status.st_mode) or status.st_size > LIMIT_BYTES:
+                _warned(path, "it is damaged")
+                return None
             content = file.read()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         _warned(path, str(error))
@@ -92,6 +101,11 @@ def read(key: str, suffix: str = ".o") -> bytes | None:
     with contextlib.suppress(OSError):  # else only the order of eviction suffers
         os.utime(path)
     return code
+
+
+def _at_once(path: str, flags: int) -> int:
+    """Open a file, or a pipe of that name, without waiting for who would write it."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _checksum(key: str, code: bytes) -> bytes:
@@ -115,11 +129,29 @@ def _warned(path: str, problem: str) -> None:
     )
 
 
+def _unwritable(where: str, error: OSError) -> None:
+    """Say once why nothing can be kept in the folder."""
+    problem = error.strerror or str(error)
+    if (where, problem) in _said:
+        return
+    _said.add((where, problem))
+    warnings.warn(
+        f"{where} takes no machine code: {problem}. Every process compiles again; make it "
+        "writable, set XDG_CACHE_HOME to another folder, or FUSER_CACHE=off.",
+        CacheWarning,
+        stacklevel=3,
+    )
+
+
+_said: set[tuple[str, str]] = set()
+
+
 def write(key: str, content: bytes, suffix: str = ".o") -> None:
     """Keep object code, or something else; failing to is no error."""
     if not config.current().disk_cache:
         return
-    where = folder()
+    if not (where := folder()):
+        return
     target = os.path.join(where, key + suffix)
     try:
         os.makedirs(where, exist_ok=True, mode=0o700)
@@ -138,7 +170,7 @@ def write(key: str, content: bytes, suffix: str = ".o") -> None:
             raise
         _evict()
     except OSError as error:
-        _warned(target, str(error))
+        _unwritable(where, error)
 
 
 _BINARY = getattr(os, "O_BINARY", 0)  # Windows writes lines' ends otherwise

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import llvmlite
 import pytest
@@ -12,6 +13,7 @@ from llvmlite import binding as llvm
 from fuser import config
 from fuser.backends.cpu.machine import disk_cache, host, loader
 
+folder = disk_cache.folder
 TEXT = "define i32 @seven() {\n  ret i32 7\n}\n"
 
 
@@ -180,3 +182,44 @@ def test_many_processes_may_write_at_once(own_folder: Path) -> None:
     assert [process.wait(60) for process in running] == [0] * 4
     assert disk_cache.entries()
     assert not list(Path(disk_cache.folder()).glob("*.tmp"))
+
+
+def _large(path: Path) -> None:
+    """A file larger than the whole cache may be, of which nothing is stored."""
+    path.touch(0o600)
+    os.truncate(path, disk_cache.LIMIT_BYTES + 1)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this platform has no named pipes")
+@pytest.mark.parametrize("make", [lambda path: os.mkfifo(path, 0o600), _large, Path.mkdir])
+def test_what_is_no_entry_is_not_read(make: Any) -> None:
+    """Nobody waits for a pipe's other end, nor reads what cannot be an entry."""
+    path = _entry()
+    path.unlink()
+    make(path)
+    with pytest.warns(disk_cache.CacheWarning, match="not used"):
+        assert disk_cache.read(path.stem) is None
+
+
+def test_a_folder_that_takes_nothing_is_said_once(own_folder: Path) -> None:
+    """What is there, and what to do; the code is compiled all the same."""
+    (own_folder / "fuser-bench").write_text("a file")
+    texts = [TEXT.replace("7\n", f"{number}\n") for number in range(3)]
+    with pytest.warns(disk_cache.CacheWarning, match="FUSER_CACHE=off") as said:
+        assert all(map(loader.to_object, texts))
+    assert len(said) == 1
+
+
+def test_without_a_home_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user without a home, or a relative folder: nothing is written where the process stands."""
+    monkeypatch.setattr(disk_cache, "folder", folder)
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", "here")
+    monkeypatch.setattr(os.path, "expanduser", lambda path: "/home/me")
+    assert disk_cache.folder() == "/home/me/.cache/fuser-bench/objects"
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    assert not disk_cache.folder()
+    disk_cache.write("1" * 64, b"code")
+    assert disk_cache.read("1" * 64) is None
+    assert not disk_cache.entries()
+    assert not disk_cache.clear()
