@@ -5,12 +5,14 @@ Two functions that do the same, as a lambda that is made anew by every call, hav
 
 from __future__ import annotations
 
-from types import FunctionType
+from types import CellType, FunctionType
 from typing import Any
 
 from fuser import forks
 from fuser.errors import GraphError
 
+#: What a cell holds that is kept free for a value of each call.
+FREE = object()
 #: More functions than this are not remembered: what calls another one runs as a whole.
 LIMIT = 1024
 _lock = forks.lock()
@@ -42,6 +44,22 @@ def find(name: str) -> FunctionType:
     if name not in _functions:
         raise GraphError(f"this process knows no function {name!r}")
     return _functions[name]
+
+
+def bound(name: str, *values: Any) -> FunctionType:
+    """The function of a name, with values in the cells that are kept free for them."""
+    function, given = find(name), iter(values)
+    cells = (
+        CellType(next(given)) if cell.cell_contents is FREE else cell
+        for cell in function.__closure__ or ()
+    )
+    made = FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__,
+        tuple(cells),
+    )  # fmt: skip
+    made.__kwdefaults__ = function.__kwdefaults__
+    made.__qualname__ = function.__qualname__
+    return made
 
 
 def _key(function: FunctionType) -> Any:

@@ -3,8 +3,9 @@
 An extern node's payload is `call.output [view] [scalar] function(arguments)`, for instance
 `0.1 numpy.linalg.svd(a0, full_matrices=False)`: the second result of the first such call. `a0`
 is the call's first operand (`a0[()]` where NumPy has a scalar), `host('s0 * 2')` a number known
-when the function is called. `view`: the result shares memory with an operand; `scalar`: it is a
-NumPy scalar. Nothing but literals, these names and NumPy's own functions is read back.
+when the function is called, `closure('name', a1)` a function that reaches values of the call.
+`view`: the result shares memory with an operand; `scalar`: it is a NumPy scalar. Nothing but
+literals, these names and NumPy's own functions is read back.
 """
 
 from __future__ import annotations
@@ -55,6 +56,14 @@ class Number:
     """A number computed from scalar arguments and lengths."""
 
     text: str
+
+
+@record
+class Closure:
+    """A function whose cells hold values of the call: its name in `callables`, and those."""
+
+    name: str
+    values: tuple[Any, ...]
 
 
 @record(slots=False)
@@ -218,8 +227,18 @@ def _function(name: str) -> Any:
     return resolve(name) if name.startswith("numpy.") else callables.find(name)
 
 
+def _closure(name: str, *values: Any) -> Closure:
+    """A function that reaches values of the call.
+
+    Raises:
+        GraphError: this process has none of that name.
+    """
+    callables.find(name)
+    return Closure(name, values)
+
+
 _READ: dict[str, Any] = {
-    "slice": slice, "dtype": np.dtype, "host": Number, "function": _function,
+    "slice": slice, "dtype": np.dtype, "host": Number, "function": _function, "closure": _closure,
 }  # fmt: skip
 
 
@@ -293,6 +312,9 @@ def filled(value: Any, operands: Sequence[Any], numbers: Mapping[str, Any]) -> A
         return array[()] if value.scalar else array
     if kind is Number:
         return scalars.evaluate(value.text, numbers)
+    if kind is Closure:
+        held = [filled(part, operands, numbers) for part in value.values]
+        return callables.bound(value.name, *held)
     if kind is tuple or kind is list:
         return kind(filled(part, operands, numbers) for part in value)
     if kind is dict:

@@ -14,8 +14,8 @@ import numpy as np
 
 from fuser import views
 from fuser.calling import trees
-from fuser.partitioning import externs
-from fuser.partitioning.externs import Number, Operand
+from fuser.partitioning import callables, externs
+from fuser.partitioning.externs import Closure, Number, Operand
 from fuser.partitioning.program import Program, Seam, Stage
 from fuser.tracing import scalars
 
@@ -181,6 +181,9 @@ class StraightLine:
             return f"{operands[part.index]}{'[()]' if part.scalar else ''}"
         if kind is Number:
             return self._number(part.text)
+        if kind is Closure:
+            held = [repr(part.name), *(self._spell(each, operands) for each in part.values)]
+            return f"{self._object(callables.bound)}({', '.join(held)})"
         if kind is tuple or kind is list:
             inner = ", ".join(self._spell(each, operands) for each in part)
             return f"[{inner}]" if kind is list else f"({inner}{',' if len(part) == 1 else ''})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -90,7 +91,7 @@ class _Operands:
             array = self.tracing.capture(value)
             return self._add(array, array.node, False)
         if callable(value) and not isinstance(value, type):
-            return _function_text(value)
+            return _function_text(value, self.text)
         return None
 
     def _add(self, value: Any, node: Node, scalar: bool) -> str:
@@ -99,17 +100,27 @@ class _Operands:
         return f"a{len(self.nodes) - 1}{'[()]' if scalar else ''}"
 
 
-def _function_text(value: Any) -> str | None:
-    """`function('numpy.sum')` for a function that NumPy is to call; None where it has no name."""
+def _function_text(value: Any, operand: Callable[[Any], str | None]) -> str | None:
+    """`function('numpy.sum')` for a function that NumPy is to call; None where it has no name.
+
+    One that reaches traced values is `closure('module.name', a2)`, with them after its name.
+    """
     from fuser.tracing.namespace import original, plain_function
 
     function = plain_function(value)
     if type(function) is not FunctionType or name_of(function) is not None:
         name = name_of(function)
         return None if name is None else f"function({name!r})"
-    plain = original(function)
+    traced: list[Any] = []
+    plain = original(function, traced, callables.FREE)
     known = None if plain is None else callables.name_of(plain)
-    return None if known is None else f"function({known!r})"
+    if known is None:
+        return None
+    held = [operand(each) for each in traced]
+    if None in held:
+        return None
+    parts = ", ".join([repr(known), *map(str, held)])
+    return f"closure({parts})" if held else f"function({parts})"
 
 
 def name_of(function: Any) -> str | None:
@@ -195,7 +206,8 @@ def call_named(
     operands = _Operands(tracing)
     text = _spelled(name, args, kwargs, operands)
     same = (text, *map(id, operands.nodes))
-    once = like is not None or "function('" in text  # which may give something else each time
+    calls = re.search(r"(function|closure)\('", text)  # which may give something else each time
+    once = like is not None or calls is not None
     if once or same not in tracing.repeatable:
         types = tuple(node.type for node in operands.nodes)
         record = tracing.replay.take(text, types) or _first_run(tracing, name, text, operands)

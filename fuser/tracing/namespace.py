@@ -230,10 +230,13 @@ def plain_function(value: Any) -> Any:
     return value.__wrapped__ if type(value) is TakingLists else value
 
 
-def original(function: FunctionType) -> FunctionType | None:
+def original(
+    function: FunctionType, traced: list[Any] | None = None, free: Any = None
+) -> FunctionType | None:
     """A function without what a trace has put into its globals and cells.
 
-    None where it reaches what is known only while tracing.
+    None where it reaches what is known only while tracing, but for arrays and numbers in its own
+    cells, where `traced` is given: they are added to it, and their cells hold `free`.
     """
     names, cells = function.__globals__, function.__closure__ or ()
     try:
@@ -242,6 +245,10 @@ def original(function: FunctionType) -> FunctionType | None:
         return None
     given = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
     plain = [_untraced(value) for value in held]
+    for place, value in enumerate(held):
+        if traced is not None and isinstance(value, (TracedArray, HostScalar)):
+            traced.append(value)
+            plain[place] = free
     if any(value is _TRACED for value in (*plain, *map(_untraced, given))):
         return None
     same = all(new is old for new, old in zip(plain, held, strict=True))

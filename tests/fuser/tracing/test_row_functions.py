@@ -44,7 +44,25 @@ def _made_by_a_call(x: Any) -> Any:
     return np.apply_along_axis(lambda row: row * scale + np.ones(row.size).sum(), 1, x * 2) + 1
 
 
+def _of_traced_values(x: Any) -> Any:
+    middle, rows, level = x.mean(axis=0) * 2, x.shape[0], x.max()
+
+    def away(row: Any, by: float = 0.5) -> Any:
+        return (row - middle) * rows + level * by
+
+    return np.apply_along_axis(away, 1, x * 2) + 1
+
+
+def _of_two_calls(x: Any) -> Any:
+    found = 0
+    for by in (x.min(), x.max()):
+        found = found + np.apply_along_axis(lambda row: row[::-1] * by, 0, x + 1)  # noqa: B023
+    return found
+
+
 BETWEEN: dict[str, Any] = {
+    "of traced values": _of_traced_values,
+    "of one value, then another": _of_two_calls,
     "NumPy's": lambda x: np.apply_along_axis(np.sort, 0, x * 2) + 1,
     "with arguments": lambda x: np.apply_along_axis(np.percentile, 1, x + 1, 50) * 2,
     "a function": lambda x: np.apply_along_axis(doubled, 0, x + 1) * 2,
