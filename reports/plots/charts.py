@@ -54,8 +54,9 @@ CHARTS: Sequence[Chart] = (
         "heatmap",
         "overview",
         "Which mode wins where, how surely, and how long does the work take?",
-        "Ratio to eager with half the width of its interval; blue is faster, red slower. Cells "
-        "with a star and no colour are left out of the summaries. The last column is eager's time.",
+        "Ratio to eager with half the width of its interval; blue is faster, red slower: filled "
+        "where that is sure, outlined where it is inconclusive. Cells with a star and a broken "
+        "line are left out of the summaries. The last column is eager's time.",
         "runs",
         figure_heatmap.draw,
     ),

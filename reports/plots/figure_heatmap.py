@@ -15,6 +15,7 @@ from fuser.reports.plots.figure_speedup import sorted_names, speedup_rows
 from fuser.reports.plots.marks import name_rows, rows_of, size_title
 from fuser.reports.plots.style import (
     GRID,
+    INK,
     MUTED,
     Layout,
     figure_of,
@@ -23,10 +24,15 @@ from fuser.reports.plots.style import (
     seconds_text,
 )
 from fuser.reports.tables import SIZE_ORDER
+from fuser.reports.verdicts import Verdict
 
 PALETTE = "RdBu"  # red is slower, blue faster
 MOST_COLUMNS = {"wide": 9, "narrow": 3}
 """Variants of a panel that have room for their numbers, by layout."""
+SURE = frozenset({Verdict.FASTER, Verdict.SLOWER, Verdict.SAME})
+"""Verdicts that fill a cell; others outline it."""
+LEAST_SHADE = 0.78
+"""Where on the palette an outline is seen on white and on black."""
 FEW_COLUMNS = 4
 """Up to so many, two panels stand beside each other on a desk."""
 
@@ -82,9 +88,14 @@ def _cells(
     for each in rows_of(rows):
         x, y = variants.index(str(each.variant)), names.index(str(each.row))
         ratio = float(each.speedup)
-        shade = colors(0.08 + 0.84 * float(norm(ratio)))
+        place = 0.08 + 0.84 * float(norm(ratio))
+        shade = colors(place)
         ink = "#111111" if _luminance(shade) > 0.38 else "#ffffff"
         look: dict[str, Any] = {"facecolor": shade, "edgecolor": "none"}
+        if each.verdict not in SURE:  # the colour's full strength would claim what nobody knows
+            side = max(LEAST_SHADE, place) if ratio >= 1 else min(1 - LEAST_SHADE, place)
+            look = {"facecolor": "none", "edgecolor": colors(side), "linewidth": 1.4}
+            ink = INK
         if each.label:  # an outline alone: it does not count
             look = {"facecolor": "none", "edgecolor": GRID, "linestyle": (0, (3, 2))}
             ink = MUTED
