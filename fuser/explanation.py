@@ -159,16 +159,16 @@ class Explanation:
         return drawing.to_dot(self._picture())
 
     def _picture(self) -> drawing.Picture:
-        """What a drawing shows; nothing where the call is not fused."""
+        """What a drawing shows; where the call is not fused, why."""
         if self._spec is None:
-            return drawing.Picture((), ())
+            return drawing.picture_of_refusal(self.name, self.fallbacks)
         with rereads.kept_by(self._keeps):
             return drawing.picture_of(self._spec, self._sizes)
 
     def _repr_html_(self) -> str:
         """For notebooks: the drawing above the text."""
-        picture = self.to_svg() if self._spec is not None else ""
-        return f"{picture}<pre>{html.escape(str(self))}</pre>"
+        picture = self.to_svg() if self._spec is not None or self.fallbacks else ""
+        return f'{picture}<pre style="white-space: pre-wrap">{html.escape(str(self))}</pre>'
 
 
 def _boundary_line(entry: dict[str, Any]) -> str:

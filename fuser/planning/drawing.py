@@ -9,10 +9,11 @@ from __future__ import annotations
 import html
 import itertools
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from fuser import dims
+from fuser.errors import REASONS, Reason
 from fuser.graph import Node
 from fuser.partitioning.program import Program, Seam
 from fuser.planning import verdicts
@@ -32,6 +33,9 @@ COLOURS: Mapping[str, tuple[str, str]] = {
 }
 #: Sizes in pixels: a letter's width, a line's height, and the gaps between boxes and layers.
 LETTER, LINE, MARGIN, GAP, LAYER_GAP = 7.3, 17, 10, 26, 64
+#: A letter's width in the bytes on an arrow, the space beside them, and the share of a box's
+#: width over which its arrows are spread.
+SMALL_LETTER, BESIDE, SPREAD = 6.4, 8, 0.8
 #: Letters a line of a kernel's operations.
 WIDTH = 44
 
@@ -75,15 +79,27 @@ def picture_of(spec: KernelSpec | Program, sizes: Mapping[str, int]) -> Picture:
         names = {f"o{k}": f"o{k}" for k in range(len(spec.plan.outputs))}
         _add_plan(boxes, arrows, spec.plan, sizes, names, "", 0)
         return _picture(boxes, arrows, set(names.values()))
-    kernels = 0
+    kernels, label = 0, labels_of(spec.graph)
     for number, step in enumerate(spec.steps):
         if isinstance(step, Seam):
-            _add_seam(boxes, arrows, step, sizes, number)
+            _add_seam(boxes, arrows, step, sizes, label, number)
             continue
         names = {f"o{k}": name for k, name in enumerate(step.stored)}
         _add_plan(boxes, arrows, step.spec.plan, sizes, names, f"{number}.", kernels)
         kernels += len(step.spec.plan.groups)
     return _picture(boxes, arrows, set(spec.outputs))
+
+
+def picture_of_refusal(name: str, reasons: Iterable[Reason]) -> Picture:
+    """What a drawing shows of a function that NumPy runs as a whole: why."""
+    boxes = [
+        Box(f"function {number}", "function", (
+            f"{name} in NumPy",
+            *textwrap.wrap(f"{reason.operation}: {REASONS[reason.code][0]}", WIDTH), reason.code,
+        ))
+        for number, reason in enumerate(reasons)
+    ]  # fmt: skip
+    return Picture(tuple(boxes), ())
 
 
 def _picture(
@@ -145,17 +161,18 @@ def _add_plan(
 
 def _add_seam(
     boxes: dict[str, Box], arrows: dict[tuple[str, str], int], seam: Seam,
-    sizes: Mapping[str, int], number: int,
+    sizes: Mapping[str, int], label: Mapping[int, str], number: int,
 ) -> None:  # fmt: skip
     """Add a function that NumPy runs."""
     key = f"function {number}"
     lines = (f"{seam.reason.operation} in NumPy", seam.reason.code)
     for (name, _), node in zip(seam.operands, seam.nodes[0].args, strict=True):
-        boxes.setdefault(name, _value(name, "", node, sizes, "argument", ""))
+        title = label.get(id(node), "")
+        boxes.setdefault(name, _value(name, title, node, sizes, "argument", ""))
         arrows[(name, key)] = _size(node, sizes)
     boxes[key] = Box(key, "function", lines)
     for name, node in zip(seam.stored, seam.nodes, strict=True):
-        boxes.setdefault(name, _value(name, "", node, sizes, "stored", ""))
+        boxes.setdefault(name, _value(name, label[id(node)], node, sizes, "stored", ""))
         arrows[(key, name)] = _size(node, sizes)
 
 
@@ -242,7 +259,7 @@ def to_svg(picture: Picture) -> str:
             'marker-end="url(#tip)"/>'
         )
         x, y = points[-1]
-        texts.append(_text(x, y - 14, f"{arrow.size_bytes:,} B", True))
+        texts.append(_text(x, y - 14, _bytes(arrow), True))
     for entry in placed.values():
         if entry.box.kind == "lane":
             continue
@@ -286,7 +303,7 @@ def _paths(
 
     def port(ends: list[tuple[float, int]], number: int, box: _Placed) -> float:
         place = [k for _, k in sorted(ends)].index(number)
-        return box.x + box.width * 0.8 * ((place + 0.5) / len(ends) - 0.5)
+        return box.x + box.width * SPREAD * ((place + 0.5) / len(ends) - 0.5)
 
     for number, arrow in enumerate(picture.arrows):
         start, end = placed[arrow.source], placed[arrow.target]
@@ -316,7 +333,13 @@ def _layout(
             needs[lane.key] = [above]
             above = lane.key
         needs.setdefault(arrow.target, []).append(above)
-    measured = {box.key: _measure(box) for layer in layers.values() for box in layer}
+    coming: dict[str, list[str]] = {}
+    for arrow in picture.arrows:
+        coming.setdefault(arrow.target, []).append(_bytes(arrow))
+    measured = {
+        box.key: _measure(box, coming.get(box.key, ()))
+        for layer in layers.values() for box in layer
+    }
     totals = [
         sum(measured[box.key][0] for box in layer) + GAP * (len(layer) - 1)
         for layer in layers.values()
@@ -338,10 +361,17 @@ def _layout(
     return placed, lanes, width, y - LAYER_GAP + GAP if layers else 2 * GAP
 
 
-def _measure(box: Box) -> tuple[float, float]:
-    """Width and height of a box."""
+def _measure(box: Box, coming: Sequence[str]) -> tuple[float, float]:
+    """Width and height of a box, over which the texts of the arrows to it stand side by side."""
     longest = max(map(len, box.lines))
-    return longest * LETTER + 2 * MARGIN, len(box.lines) * LINE + 2 * MARGIN - 3
+    texts = len(coming) * (max(map(len, coming), default=0) * SMALL_LETTER + BESIDE)
+    width = max(longest * LETTER + 2 * MARGIN, texts / SPREAD)
+    return width, len(box.lines) * LINE + 2 * MARGIN - 3
+
+
+def _bytes(arrow: Arrow) -> str:
+    """What stands on an arrow."""
+    return f"{arrow.size_bytes:,} B"
 
 
 def _ordered(

@@ -91,7 +91,7 @@ def test_an_explanation_reads_well() -> None:
         assert part in text
     assert explained.graph is not None
     assert list(explained.candidates.columns) == COLUMNS
-    assert "<pre>" in explained._repr_html_()
+    assert "<pre " in explained._repr_html_()
     refused = fuser.fuse(np.sort, fallback="allow").explain(V)
     assert refused.fallbacks
     assert refused.ledger is None

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import xml.etree.ElementTree as ElementTree
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.planning.drawing import Picture, picture_of, to_dot, to_svg
+from fuser.planning.drawing import SMALL_LETTER, Picture, picture_of, to_dot, to_svg
 from tests.requirements import require
 
 X = np.ones((10, 20), np.float32)
@@ -92,3 +93,37 @@ def test_a_browser_shows_it(tmp_path: Path) -> None:
     )  # fmt: skip
     assert re.match(rb"\x89PNG", shot.read_bytes())
     assert shot.stat().st_size > 8_000
+
+
+def refused(x: Any) -> Any:
+    """Values decide."""
+    return x if x.sum() > 0 else -x
+
+
+def test_a_call_that_is_not_fused_says_why() -> None:
+    """One box with the function, what it does, and the reason's code; in a notebook too."""
+    found = fuser.fuse(refused, fallback="allow").explain(X)
+    assert found.fallbacks
+    texts = "".join(ElementTree.fromstring(found.to_svg()).itertext())
+    assert "refused in NumPy" in texts
+    assert "control-flow" in texts
+    assert found._repr_html_().startswith("<svg")
+
+
+def test_bytes_stand_side_by_side() -> None:
+    """Texts on the arrows that come into a narrow box do not cover each other."""
+    found = fuser.fuse(lambda x, y, z, w: x * y * z * w).explain(*[np.ones((1000, 1000))] * 4)
+    root = ElementTree.fromstring(found.to_svg())
+    small = [each for each in root.iter() if each.get("text-anchor") == "middle"]
+    places = sorted((float(each.get("y", "0")), float(each.get("x", "0"))) for each in small)
+    assert len(places) == 5, "four come in, one goes out"
+    wide = len("8,000,000 B") * SMALL_LETTER
+    for (above, left), (below, right) in pairwise(places):
+        assert above != below or right - left >= wide
+
+
+def test_values_between_kernels_have_their_names() -> None:
+    """What NumPy gives is called as in the text: by the function and the line."""
+    found = fuser.fuse(sorted_between, fallback="allow").explain(X)
+    assert "= np.sort#1" in found.to_svg()
+    assert "np.sort#1" in str(found)
