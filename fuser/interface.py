@@ -422,7 +422,7 @@ def show_config() -> str:
 
 
 def set_num_threads(count: int) -> None:
-    """Let CPU kernels use this many threads.
+    """Let CPU kernels use this many threads, 256 at most.
 
     Raises:
         ArgumentError: `count` is not a positive integer.

@@ -70,7 +70,8 @@ class Workers:
         ctypes.memset(self._places["tasks"], 0, 4 * MOST_WORKERS)
 
     def start(self, helpers: int) -> int:
-        """Have at least this many workers; returns how many there are."""
+        """Have at least this many workers, as far as there can be; returns how many there are."""
+        helpers = min(helpers, MOST_WORKERS)
         if self._started >= helpers:
             return helpers
         with self._lock:
@@ -113,7 +114,7 @@ class Workers:
         Each job has as many tickets as helpers, marked with its number: a worker that is late
         finds none left, or another job's number.
         """
-        helpers = self.start(min(threads - 1, MOST_WORKERS)) | (ORDERED if ordered else 0)
+        helpers = self.start(threads - 1) | (ORDERED if ordered else 0)
         helpers |= TOGETHER if together else 0
         ochunk, ichunk = chunks or chunking(outer, inner)
         iparts = -(-inner // ichunk)
@@ -162,6 +163,11 @@ def workers() -> Workers | None:
 
 def thread_count() -> int:
     """Threads that kernels may use: set_num_threads, FUSER_NUM_THREADS, OMP_NUM_THREADS, all."""
+    return min(_wanted(), MOST_WORKERS + 1)
+
+
+def _wanted() -> int:
+    """Threads that kernels may use, if there can be as many."""
     wanted = config.current().num_threads
     if wanted is not None:
         return wanted

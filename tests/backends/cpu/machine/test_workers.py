@@ -2,8 +2,11 @@
 
 import ctypes
 import os
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -137,6 +140,27 @@ def test_thread_count_follows_settings(monkeypatch: pytest.MonkeyPatch) -> None:
         assert workers.thread_count() == machine_threads() >= 1
     finally:
         config.restore(before)
+
+
+MANY = """
+import numpy as np, fuser
+fuser.set_num_threads(10**9)
+function, x = fuser.fuse(lambda x: x * x + 1), np.arange(1_000_003.0)
+for _ in range(3):
+    assert np.array_equal(function(x), x * x + 1)
+"""
+
+
+def test_more_threads_than_there_can_be() -> None:
+    """As on a machine of many processors: their number has a limit, which workers' memory has."""
+    before = config.change(num_threads=10**9)
+    try:
+        assert workers.thread_count() == workers.MOST_WORKERS + 1
+    finally:
+        config.restore(before)
+    root = Path(__file__).resolve().parents[4]
+    environment = {**os.environ, "PYTHONPATH": str(root)}
+    subprocess.run([sys.executable, "-c", MANY], env=environment, check=True, timeout=120)
 
 
 def test_what_a_helper_leaves_is_taken_by_others() -> None:
