@@ -266,6 +266,8 @@ def check_arguments(graph: Graph, args: Sequence[Any]) -> tuple[dict[str, Any], 
         ShapeError: an array of another rank.
     """
     hidden = [p for p in graph.parameters if p.captured]
+    if not isinstance(args, (list, tuple)):
+        raise ArgumentError(f"args is a list or tuple of arguments, found {type(args).__name__}")
     values = list(args)
     if len(values) == len(graph.parameters) - len(hidden):
         values += list(graph.captured)

@@ -12,7 +12,7 @@ import numpy as np
 
 from fuser import dims, forks, infer
 from fuser.dims import Dim
-from fuser.errors import GraphError
+from fuser.errors import FuserError, GraphError
 from fuser.ops import Op, op
 from fuser.records import field, record
 
@@ -260,10 +260,14 @@ def parse(text: str) -> Graph:
         GraphError: a line that is not understood, or that says another shape or dtype than the
             operation gives.
     """
+    if not isinstance(text, str):
+        raise GraphError(f"a graph's text is a str, found {type(text).__name__}")
     lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
     if not lines or not (header := re.fullmatch(_HEADER, lines[0])):
         raise GraphError("a graph's text starts with 'graph(…):'")
     parameters = tuple(_parse_parameter(part) for part in _split(header[1]))
+    if len({p.name for p in parameters}) < len(parameters):
+        raise GraphError("two parameters of a graph have one name")
     values: dict[str, Node] = {
         p.name: make_input(p.name, p.dtype, p.shape) for p in parameters if p.dtype is not None
     }
@@ -328,7 +332,12 @@ def _parse_row(line: str, values: dict[str, Node], equal: Mapping[str, Dim]) -> 
     elif name == "extern":
         node = intern(row, tuple(args), infer.parse_shape(shape), _dtype(dtype), payload)
     else:
-        node = make(name, *args, payload=payload, equal=equal)
+        try:
+            node = make(name, *args, payload=payload, equal=equal)
+        except FuserError:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever a text may hold
+            raise GraphError(f"{label}: {name}{{{payload}}} is not understood: {error}") from None
     if node.type != f"{dtype}[{shape}]":
         raise GraphError(f"{label} says {dtype}[{shape}], but {name} gives {node.type}")
     values[label] = node

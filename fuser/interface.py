@@ -352,21 +352,22 @@ def generate_code(graph: Graph, backend: str = "cpu") -> dict[str, str]:
         Kernel name -> text.
 
     Raises:
-        FusionError: the backend cannot spell an operation.
+        FusionError: the backend cannot spell an operation, or the graph was traced for lengths of
+            a kind that is not found.
     """
     from fuser.errors import Unsupported
     from fuser.partitioning import partition
 
     prepared = partition.prepare(_graph(graph), "fused")
-    specs = partition.specs_of(prepared)
     spelled: dict[str, str] = {}
-    for spec in (served_by(spec, get_backend(backend)) for spec in specs):
-        for number, arg_spec in enumerate(contiguous_specs(spec, backend)):
-            try:
-                name, text, _ = emit_text(spec, number, arg_spec, get_backend(backend))
-            except Unsupported as error:
-                raise FusionError(error.reason) from None
-            spelled[name] = text
+    try:
+        for spec in partition.specs_of(prepared):
+            served = served_by(spec, get_backend(backend))
+            for number, arg_spec in enumerate(contiguous_specs(served, backend)):
+                name, text, _ = emit_text(served, number, arg_spec, get_backend(backend))
+                spelled[name] = text
+    except Unsupported as error:
+        raise FusionError(error.reason) from None
     return spelled
 
 

@@ -61,6 +61,9 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
             raise ArgumentError(f"mode is {mode!r}; use {', '.join(MODES)}")
         if fallback not in POLICIES:
             raise ArgumentError(f"fallback is {fallback!r}; use {', '.join(POLICIES)}")
+        for name, flag in (("fastmath", fastmath), ("errstate", errstate)):
+            if type(flag) is not bool:
+                raise ArgumentError(f"{name} is {flag!r}; use True or False")
         if not callable(function):
             raise ArgumentError(f"fuse takes a function, found {type(function).__name__}")
         loading.load(backend)  # an unknown name is an error here

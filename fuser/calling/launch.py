@@ -20,6 +20,7 @@ from fuser.backend import Backend, Kernel, get_backend
 from fuser.calling.binding import Fresh, Layouts
 from fuser.calling.row_binding import Blocks
 from fuser.compiler import kernel_for
+from fuser.errors import Unsupported
 from fuser.records import field, record
 from fuser.specs import ArgSpec, KernelSpec, counted_length, is_counted
 from fuser.tracing import scalars
@@ -226,10 +227,30 @@ def _scratch(launch: Launch, extent: Any, where: str) -> Iterator[tuple[str, int
 
 
 def contiguous_specs(spec: KernelSpec, backend_name: str) -> list[ArgSpec]:
-    """The argument spec of each group for C-contiguous arguments, whatever their lengths."""
+    """The argument spec of each group for C-contiguous arguments, whatever their lengths.
+
+    Raises:
+        Unsupported: the graph has indices or reshapes that no lengths tried here have.
+    """
+    for unit in LENGTHS:
+        try:
+            return _contiguous_specs(spec, backend_name, unit)
+        except (IndexError, ValueError):
+            continue
+    found = f"lengths of {' and '.join(map(str, LENGTHS))} do not fit"
+    advice = "debug_get_fused_kernel_code(graph, args) takes those of arrays"
+    raise Unsupported("shape-pattern", "contiguous arguments", f"{found}; {advice}", "")
+
+
+#: What lengths are multiples of, that the usual numbers of groups and parts divide: the first that
+#: fits is taken.
+LENGTHS = (96, 720720)
+
+
+def _contiguous_specs(spec: KernelSpec, backend_name: str, unit: int) -> list[ArgSpec]:
+    """Argument specs for different multiples of a length."""
     symbols = [s for p in spec.graph.parameters for dim in p.shape for s in dims.symbols(dim)]
-    # Different lengths that the usual numbers of groups and parts divide.
-    sizes = {name: 96 * (place + 1) for place, name in enumerate(dict.fromkeys(symbols))}
+    sizes = {name: unit * (place + 1) for place, name in enumerate(dict.fromkeys(symbols))}
     arrays = {
         p.name: _stand_in(tuple(dims.evaluate(dim, sizes) for dim in p.shape), p.dtype)
         for p in spec.graph.parameters

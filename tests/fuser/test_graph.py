@@ -153,3 +153,16 @@ def test_ten_thousand_nodes_deep() -> None:
     fused = fuser.fuse(deep, fallback="error")
     np.testing.assert_array_equal(fused(x), deep(x))
     assert len(fused.explain(x).groups) == 1
+
+
+@pytest.mark.parametrize("text", [
+    None,
+    3,
+    "graph(x0: float64[n0]):\n  %0 = index{5; 4} x0 : float64[]\n  return %0\n",
+    "graph(x0: float64[n0]):\n  %0 = transpose{a} x0 : float64[n0]\n  return %0\n",
+    "graph(x0: float64[n0], x0: float64[n0]):\n  return x0\n",
+])  # fmt: skip
+def test_what_is_no_graph(text: object) -> None:
+    """It is an error of ours, whatever is wrong with it."""
+    with pytest.raises(GraphError):
+        fuser.parse(text)  # type: ignore[arg-type]

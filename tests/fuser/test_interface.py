@@ -138,3 +138,31 @@ def test_show_config(capsys: pytest.CaptureFixture[str]) -> None:
     for part in ("numpy", "llvmlite", "cpu", "backend", "settings"):
         assert part in text
     assert fuser.available_backends()["cpu"] is None
+
+
+def test_code_for_lengths_that_a_trace_needs() -> None:
+    """Lengths that fit are looked for; where none is found, an error says how to give them."""
+    for function, x in (
+        (lambda x: x[200] + x[:4], np.arange(300.0)),
+        (lambda x: x.reshape(-1, 7).sum(1), np.arange(21.0)),
+        (lambda x: x.max(axis=1) + x[0, 2000], np.ones((5, 3000))),
+    ):
+        graph = fuser.trace(function, x)
+        for backend in ("cpu", "gpu"):
+            assert fuser.generate_code(graph, backend)
+    graph = fuser.trace(lambda x: x.reshape(-1, 97).sum(1), np.arange(97.0))
+    with pytest.raises(fuser.FusionError, match="debug_get_fused_kernel_code"):
+        fuser.generate_code(graph)
+    assert fuser.debug_get_fused_kernel_code(graph, [np.arange(194.0)])
+
+
+def test_arguments_of_another_kind() -> None:
+    """No list of arguments, and flags that are none: errors of ours say what was found."""
+    key = fuser.register_fusion(GRAPH)
+    for args in (None, 3, "abc", {"x": X}):
+        with pytest.raises(fuser.ArgumentError, match=type(args).__name__):
+            fuser.run_fusion(key, args)  # type: ignore[arg-type]
+    options: Any
+    for options in ({"fastmath": "no"}, {"errstate": 2}):
+        with pytest.raises(fuser.ArgumentError, match="use True or False"):
+            fuser.fuse(lambda x: x, **options)
