@@ -40,11 +40,12 @@ def handlers() -> dict[Any, Callable[..., Any]]:
         nan_reductions,
         reductions,
         row_functions,
+        series,
         weighted,
     )
 
     del array_diagonals, array_formulas, array_names, array_parts, array_places, array_views
-    del changes, einsum, grids, nan_reductions, row_functions, weighted
+    del changes, einsum, grids, nan_reductions, row_functions, series, weighted
     reductions.register()
     return HANDLERS
 
