@@ -249,31 +249,36 @@ def combine_lanes(
     if accumulator.ordered is not None:
         join = partial(more_extreme, b, accumulator)
         return [or_nan(b, halved(b, parts[0], join), any_nan(b, accumulator.ordered))]
-    if len(parts) == 1:
+    if len(parts) == 1 and not accumulator.exact:
         return [halved(b, parts[0], lambda x, y: _pair(b, accumulator, x, y))]
     if accumulator.register == "float":
-        return _combine_wide(b, parts[0], parts[1], keep_error)
+        return _combine_wide(b, parts, keep_error)
     lanes = parts[0].lanes
     while lanes > 1:
         lanes //= 2
         low, high = ([half(b, part, begin, lanes) for part in parts] for begin in (0, lanes))
         total, error = two_sum(b, low[0], high[0])
-        parts = [total, b.op("fadd", b.op("fadd", low[1], high[1]), error)]
+        if len(low) > 1:
+            error = b.op("fadd", b.op("fadd", low[1], high[1]), error)
+        parts = [total, error]
     return parts
 
 
-def _combine_wide(b: Body, sums: Value, errors: Value, keep_error: bool) -> list[Value]:
+def _combine_wide(b: Body, parts: list[Value], keep_error: bool) -> list[Value]:
     """Lanes of float sums, added as doubles: the sum, and its error if that is wanted."""
+    sums, *errors = parts
 
     def add(x: Value, y: Value) -> Value:
         return b.op("fadd", x, y)
 
     few = min(sums.lanes, WIDE_LANES)
-    error = b.cast("fpext", halved(b, errors, add, few), "double")
-    # The error is not a number where a sum on the way was not finite: then it does not count.
-    error = b.select(b.compare("fcmp ord", error, error), error, b.fconst(error, 0.0))
     total = halved(b, b.cast("fpext", sums, "double"), add, few)
-    total = halved(b, add(total, error), add)
+    for each in errors:
+        error = b.cast("fpext", halved(b, each, add, few), "double")
+        # It is not a number where a sum on the way was not finite: then it does not count.
+        error = b.select(b.compare("fcmp ord", error, error), error, b.fconst(error, 0.0))
+        total = add(total, error)
+    total = halved(b, total, add)
     rounded = b.cast("fptrunc", total, "float")
     if not keep_error:
         return [rounded]

@@ -24,7 +24,7 @@ from fuser.backends.cpu.reducing import accumulators, turning
 from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.emit_reduction import element_bytes
 from fuser.backends.cpu.reducing.reduction_stages import Stages
-from fuser.backends.cpu.reducing.row_reduction import RowReduction, joined
+from fuser.backends.cpu.reducing.row_reduction import RowReduction, is_short, joined
 from fuser.backends.cpu.vector_memory import lane_mask, load, store
 from fuser.codegen import LoopNest
 from fuser.records import changed
@@ -92,6 +92,8 @@ def extent_of(nest: LoopNest, lengths: Sequence[int], turns: int = 1) -> Extent 
         return None
     fair = max(1, CHUNK // (reduced * group)) * group
     fair = min(fair, max(1, rows // JOBS // group) * group) if len(outside) == 0 else fair
+    if is_short(nest, reduced, by_stage=GroupedRows.by_stage):
+        form = f"short {form}"
     return Extent(math.prod(outside), rows, elements, 1, fair, form)
 
 
@@ -100,9 +102,17 @@ class GroupedRows(RowReduction):
 
     by_stage = looks_ahead = False
 
-    def __init__(self, module: Module, nest: LoopNest, name: str, *, small: bool = False) -> None:
+    def __init__(
+        self,
+        module: Module,
+        nest: LoopNest,
+        name: str,
+        *,
+        small: bool = False,
+        short: bool = False,
+    ) -> None:
         """Reserve memory for lanes of partial results, and for results."""
-        super().__init__(module, nest, name, split=False)
+        super().__init__(module, nest, name, split=False, short=short)
         self.column = True  # what belongs to a result has a lane for each row
         self.across = nest.rank - 2
         """The loop over rows."""

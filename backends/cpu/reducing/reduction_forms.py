@@ -25,7 +25,7 @@ from fuser.backends.cpu.reducing.column_tiles import TiledColumns, can_be_tiled
 from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.backends.cpu.reducing.row_parts import JoinedParts
 from fuser.backends.cpu.reducing.row_places import RowPlaces
-from fuser.backends.cpu.reducing.row_reduction import NEAR_BYTES, looked_ahead
+from fuser.backends.cpu.reducing.row_reduction import NEAR_BYTES, is_short, looked_ahead
 from fuser.codegen import LoopNest
 from fuser.planning.passes import ROW_CACHE_BYTES
 from fuser.records import changed
@@ -69,10 +69,10 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
         name: the function's.
         form: "plain", "split", "beside": rows as columns, where they are short; "packed", "short
             packed": these from scratch memory; "grouped", "small grouped": some rows at a time;
-            "far": rows from memory; "joined split": parts that nobody waits
-            for; "long split": rows that are longer than the cache; with "merged": columns whose
-            parts are read once; with "along": columns as rows, where there are few beside each
-            other.
+            "far": rows from memory; these with "short": a row is one block; "joined split": parts
+            that nobody waits for; "long split": rows that are longer than the cache; with "merged":
+            columns whose parts are read once; with "along": columns as rows, where there are few
+            beside each other.
     """
     if nest.totals:
         _emit_totals(module, nest, name, form)
@@ -85,7 +85,8 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
     elif form.endswith("packed") and packs(nest):
         packed_rows.emit_packed(module, _turned(nest), name, short=form != "packed")
     elif form.endswith("grouped") and grouped_rows.can_be_grouped(nest):
-        grouped_rows.GroupedRows(module, nest, name, small=form != "grouped").emit()
+        small, short = "small" in form, form.startswith("short")
+        grouped_rows.GroupedRows(module, nest, name, small=small, short=short).emit()
     elif form == "beside" and can_lie_beside(nest):
         ColumnReduction(module, _turned(nest), name, split=False, narrow=True).emit()
     elif form.startswith("merged") and merged_columns.find(nest) is not None:
@@ -93,7 +94,8 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
     elif form.endswith("joined split") and can_be_joined(nest):
         JoinedParts(module, nest, name, split=True).emit()
     elif nest.strategy == "row":
-        RowPlaces(module, nest, name, split=split, far=form == "far").emit()
+        far, short = form.endswith("far"), form == "short far"
+        RowPlaces(module, nest, name, split=split, far=far, short=short).emit()
     elif can_be_tiled(nest):
         TiledColumns(module, nest, name, split=split).emit()
     else:
@@ -229,7 +231,7 @@ def lay_out(
         parts, ichunk = -(-whole // length), inner
     merged = merged_columns.is_worth_it(nest, reduced, elements, parts)
     if parts < 2:
-        form = "merged" if merged else _row_form(nest, elements)
+        form = "merged" if merged else _row_form(nest, reduced, elements)
         return [], Extent(rows, inner, elements, ochunk, ichunk, form)
     if merged:
         words, items, room, form = merged_columns.lay_out(nest, rows, inner, parts, length)
@@ -286,10 +288,12 @@ def _long(nest: LoopNest, rows: int, reduced: int) -> tuple[list[int], int] | No
     return [count, part, scratch, int(past), *[0] * (scratch - 1)], items
 
 
-def _row_form(nest: LoopNest, elements: int) -> str:
-    """Whether rows that are read more than once come from memory."""
+def _row_form(nest: LoopNest, length: int, elements: int) -> str:
+    """Whether rows that are read more than once come from memory, and are short."""
     sizes = [np.dtype(nest.loads[k].dtype).itemsize for k in looked_ahead(nest)]
-    return "far" if elements * sum(sizes) >= NEAR_BYTES else "plain"
+    if elements * sum(sizes) < NEAR_BYTES:
+        return "plain"
+    return "short far" if is_short(nest, length, by_stage=RowPlaces.by_stage) else "far"
 
 
 def longest_whole(nest: LoopNest) -> int:

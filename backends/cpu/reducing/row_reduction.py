@@ -13,7 +13,12 @@ from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.reducing import accumulators
 from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.emit_reduction import Reduction, deal
-from fuser.backends.cpu.reducing.reduction_stages import ROW_UNROLL, Stages, unrolled
+from fuser.backends.cpu.reducing.reduction_stages import (
+    ROW_UNROLL,
+    Stages,
+    native_lanes,
+    unrolled,
+)
 from fuser.backends.cpu.spelling import spell
 from fuser.backends.cpu.vector_memory import lane_mask, load_one
 from fuser.codegen import LoopNest
@@ -21,6 +26,10 @@ from fuser.specs import CONTIGUOUS, INVARIANT
 
 #: Vectors that are added plainly before their sum is added with its rounding error.
 BLOCK = 12
+#: Vectors of a turn, at most, where elements are divided: a quotient's steps take registers.
+DIVIDED = 2
+#: Bytes of a vector of any processor, at most.
+MOST_VECTOR_BYTES = 64
 #: Bytes of a cache line, of operands that may lie in a cache, and of the rows of one operand that
 #: are asked for one after another where several come from memory.
 LINE_BYTES, NEAR_BYTES, RUN_BYTES = 64, 1 << 24, 1 << 15
@@ -49,6 +58,17 @@ def looked_ahead(nest: LoopNest, *, far: bool = False) -> list[int]:
     return found if not far or (alike and len(found) in IN_RUNS) else []
 
 
+def is_short(nest: LoopNest, length: int, *, by_stage: bool) -> bool:
+    """Whether rows of a length are one block of vectors, and that makes sums simpler."""
+    stages = Stages(nest)
+    exact = any(a.exact for stage in stages.loops for a in stages.reductions_of(stage))
+    vectors = unrolled(nest, ROW_UNROLL, by_stage=by_stage)
+    if any(is_shared(instruction, stages.levels) for instruction in nest.body):
+        vectors = min(vectors, DIVIDED)
+    turn = native_lanes(nest, MOST_VECTOR_BYTES) * vectors
+    return exact and nest.reduced == 1 and length // turn <= BLOCK
+
+
 class RowReduction(Reduction):
     """Emits one nest by rows."""
 
@@ -58,11 +78,27 @@ class RowReduction(Reduction):
     """Whether a last stage that only reduces asks for later rows."""
 
     def __init__(
-        self, module: Module, nest: LoopNest, name: str, *, split: bool, far: bool = False
+        self,
+        module: Module,
+        nest: LoopNest,
+        name: str,
+        *,
+        split: bool,
+        far: bool = False,
+        short: bool = False,
     ) -> None:
-        """Choose how many elements are computed at a time; `far`: rows come from memory."""
+        """Choose how many elements are computed at a time.
+
+        Args:
+            module: where.
+            nest: what.
+            name: the function's.
+            split: whether rows are computed in parts.
+            far: whether rows come from memory.
+            short: whether a row's vectors are one block.
+        """
         super().__init__(module, nest, name, split=split)
-        self.far = far
+        self.far, self.short = far, short
         asks = self.looks_ahead and not split
         self.fetched = looked_ahead(self.nest, far=far) if asks else []
         """Operands whose later rows the last stage asks for."""
@@ -72,7 +108,7 @@ class RowReduction(Reduction):
         if is_served(module.features) and any(
             is_shared(instruction, self.stages.levels) for instruction in self.nest.body
         ):
-            vectors = min(vectors, 2)  # a quotient's steps take registers
+            vectors = min(vectors, DIVIDED)
         self.lanes = self.native * vectors
 
     def _results_of(self, place: str) -> None:
@@ -89,6 +125,8 @@ class RowReduction(Reduction):
         self.vectors = self.number(f"udiv i64 {self.counts[-1]}, {lanes}")
         self.rest = self.number(f"urem i64 {self.counts[-1]}, {lanes}")
         self.mask = lane_mask(b, self.rest, lanes)
+        if self.short:
+            return
         up = self.number(f"add i64 {self.vectors}, {BLOCK - 1}")
         blocks = Value(self.number(f"udiv i64 {up}, {BLOCK}"), "i64", 1)
         self.blocks_of_row = b.intrinsic("llvm.umax", blocks, Value("1", "i64", 1)).text
@@ -186,7 +224,7 @@ class RowReduction(Reduction):
         self._prepare_divisors(stage)
         for accumulator in running:
             accumulator.parts = accumulators.start(b, accumulator, self.lanes)
-            if accumulator.exact:
+            if accumulator.exact and not self.short:
                 accumulator.parts = [accumulators.zero(b, accumulator, self.native)] * 2
         accumulators.note(b, running, self.native)
 
@@ -195,6 +233,16 @@ class RowReduction(Reduction):
 
         self._nested(0, self.tops, running, inside, self.nest.reduced - 1)
         accumulators.settle(b, running, self.native)
+        if self.short:
+            self._halve(running)
+
+    def _halve(self, running: list[Accumulator]) -> None:
+        """Join vectors of plain sums to one of each."""
+        for accumulator in running:
+            if accumulator.exact:
+                join = partial(joined, self.b, accumulator)
+                whole = accumulators.halved(self.b, accumulator.parts[0], join, self.native)
+                accumulator.parts = [whole]
 
     def _prepare_divisors(self, stage: int) -> None:
         """Look at what divides the elements of a stage, before its loops."""
@@ -254,7 +302,7 @@ class RowReduction(Reduction):
         values the first one's place counts.
         """
         b = self.b
-        if any(a.exact for a in running):
+        if any(a.exact for a in running) and not self.short:
             self._blocks(stage, running, tops)
             return
         loop = begin_loop(b, "0", self.vectors)
@@ -312,10 +360,7 @@ class RowReduction(Reduction):
         deal(inner.results, ordered)
         last = b.value(f"icmp eq i64 {end}, {self.vectors}", "i1", 1).text
         self._left_over(stage, running, tops, b.value(f"and i1 {last}, {some}", "i1", 1).text)
-        for accumulator in exact:
-            join = partial(joined, b, accumulator)
-            whole = accumulators.halved(b, accumulator.parts[0], join, self.native)
-            accumulator.parts = [whole]
+        self._halve(exact)
         self._add_blocks(outer.index, exact, sums)
         outer.end([part for accumulator in ordered for part in accumulator.parts])
         deal(outer.results, ordered)

@@ -20,7 +20,7 @@ from fuser.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
 
 Array = np.ndarray[Any, np.dtype[Any]]
 GENERATOR = np.random.default_rng(41)
-FORMS = ("plain", "grouped", "small grouped")
+FORMS = ("plain", "grouped", "small grouped", "short grouped", "short far")
 
 
 def _nest(dtype: str) -> LoopNest:
@@ -70,6 +70,8 @@ def test_a_nan_at_any_place(dtype: str, target: str, form: str) -> None:
         assert function(block.ctypes.data, *ends) == 0
         np.testing.assert_array_equal(found[0], x.min(-1))
         np.testing.assert_array_equal(found[2], x.max(-1))
+        with np.errstate(invalid="ignore"):
+            np.testing.assert_allclose(found[1], x.sum(-1), rtol=1e-4, atol=1e-4)
 
 
 def test_what_a_vector_costs() -> None:

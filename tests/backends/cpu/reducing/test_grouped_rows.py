@@ -8,6 +8,8 @@ import pytest
 
 import fuser
 from fuser import config
+from fuser.backends.cpu.body import Module
+from fuser.backends.cpu.machine.target import host_features
 from fuser.backends.cpu.reducing import grouped_rows, reduction_forms
 from fuser.codegen import Instruction, LoopNest
 from fuser.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
@@ -176,6 +178,28 @@ def test_results_may_replace_their_operand(few: list[Any]) -> None:
     assert any(few)
 
 
+def test_rows_of_one_block_keep_no_errors(
+    few: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their code is shorter, and their sums have the bits that they would have as other rows."""
+    load = TensorDesc("float32", CONTIGUOUS, False, STRIDED)
+    store = TensorDesc("float32", INVARIANT, False, CONTIGUOUS)
+    total = Instruction("sum", (0,), "float32", "float32")
+    nest = LoopNest(2, (load,), (), (), (total,), ((1, store),), False, "row", 1)
+    texts = []
+    for form in ("grouped", "short grouped"):
+        module = Module(host_features())
+        reduction_forms.emit_reduction(module, nest, "k", form)
+        texts.append(module.text())
+    assert texts[1].count("\n") < 0.9 * texts[0].count("\n")
+    x = _numbers(4096, 300, bad=True)
+    sums = fuser.fuse(lambda x: np.sum(x, -1), fallback="error")
+    short = sums(x)
+    monkeypatch.setattr(grouped_rows, "is_short", lambda *_, **__: False)
+    assert sums(x[1:]).tobytes() == short[1:].tobytes()
+    assert [each.form for each in few if each] == ["short grouped", "grouped"]
+
+
 def test_which_nests_and_lengths() -> None:
     """Places, truths and rows too long for the first cache are left to other forms."""
     load = TensorDesc("float32", CONTIGUOUS, False, STRIDED)
@@ -189,7 +213,8 @@ def test_which_nests_and_lengths() -> None:
     assert grouped_rows.can_be_grouped(total)
     assert not grouped_rows.can_be_grouped(nest("argmax", "int64"))
     for lengths, form in (
-        ((4096, 64), "grouped"), ((4096, 33), "grouped"), ((4096, 32), "beside"),
+        ((4096, 64), "short grouped"), ((4096, 33), "short grouped"), ((4096, 32), "beside"),
+        ((4096, 831), "short grouped"), ((4096, 832), "grouped"),
         ((1000, 64), "plain"), ((100, 4096), "plain"), ((4096, 1 << 14), "plain"),
         ((0, 64), "plain"), ((4096, 0), "beside"),
     ):  # fmt: skip
@@ -208,7 +233,8 @@ def test_rows_from_memory_that_are_read_again(monkeypatch: pytest.MonkeyPatch) -
     nest = LoopNest(2, (load,), (), (), body, ((3, store),), False, "row", 1)
     monkeypatch.setattr(grouped_rows, "stream_bytes", lambda: 1 << 24)
     for rows, length, form in (
-        (8192, 257, "small grouped"), (8192, 255, "grouped"), (32_768, 64, "grouped"),
-        (32_768, 257, "far"), (32_768, 129, "far"), (4096, 1023, "plain"),
+        (8192, 257, "short small grouped"), (8192, 255, "short grouped"),
+            (32_768, 64, "short grouped"),
+        (32_768, 257, "short far"), (32_768, 129, "short far"), (16_384, 1023, "far"),
     ):  # fmt: skip
         assert reduction_forms.lay_out(nest, (rows, length))[1].form == form, (rows, length)
