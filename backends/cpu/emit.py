@@ -37,25 +37,26 @@ def emit(
         name: the stem of the functions' names.
         features: what the processor can do.
         stream: write results past the caches where they are aligned.
-        form: of nests that reduce, see `reduction_forms`; "short" of maps, see `short_rows`.
+        form: of nests that reduce, see `reduction_forms`; "short" and "deep short" of maps, see
+            `short_rows`.
 
     Raises:
         Unsupported: an operation has no spelling.
     """
     for nest in nests:
         _check_dtypes(nest)
-    module = Module(features)
+    module, short = Module(features), form.endswith("short")
     for place, nest in enumerate(nests):
         if nest.strategy != "map":
             from fuser.backends.cpu.reducing.reduction_forms import (
                 emit_reduction,  # many kernels need none
             )
 
-            emit_reduction(module, nest, f"{name}.{place}", "plain" if form == "short" else form)
-        elif form == "short" and nest.rank > 1 and streams(nest):
+            emit_reduction(module, nest, f"{name}.{place}", "plain" if short else form)
+        elif short and nest.rank > (2 if form == "deep short" else 1) and streams(nest):
             from fuser.backends.cpu.short_rows import emit_short, flat
 
-            inner = emit_short(module, nest, f"{name}.{place}")
+            inner = emit_short(module, nest, f"{name}.{place}", deep=form != "short")
             _emit_contiguous(module, flat(nest), inner, stream, "internal ")
         else:
             _emit_map(module, nest, f"{name}.{place}", stream and streams(nest))

@@ -175,7 +175,7 @@ class FusedKernelCPU(Kernel):
             read = [desc for desc in nest.loads if not desc.counted]
             moved += [desc for desc in read if desc.access != INVARIANT]
         element_bytes = sum(np.dtype(desc.dtype).itemsize for desc in moved)
-        if not streams(nest) or getattr(extent, "form", "") == "short":
+        if not streams(nest) or getattr(extent, "form", "").endswith("short"):
             return 0
         if extent[0] * extent[1] * element_bytes < stream_bytes():
             return 0

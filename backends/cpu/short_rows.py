@@ -3,7 +3,9 @@
 Three colours, four coordinates, a handful of channels: operands whose rows lie directly behind one
 another are met as they are; each other one (a row for all, a number a row, reversed or picked
 elements) is copied into scratch memory by a table of offsets, which is made once a call, some rows
-at a time; what is the same in every row is copied once. The body then runs on one long row.
+at a time; what is the same as in the tile before is not copied again. The body then runs on one
+long row. Where the two innermost loops are short together (groups of channels, a matrix for each
+point), both are a row: "deep short".
 """
 
 from __future__ import annotations
@@ -24,6 +26,8 @@ from fuser.specs import CONTIGUOUS, INVARIANT
 SHORT, LEAST = 32, 2048
 #: Elements that are computed as one row: scratch memory stays in the first cache.
 TILE = 512
+#: Rows of one tile, at least, where a row has two loops.
+LEAST_ROWS = 2
 #: Elements that are copied in one turn.
 TURN = 8
 
@@ -55,8 +59,21 @@ def extent_of(
         row_bytes = lengths[-1] * conversion.bytes_of(desc.dtype)
         if desc.access != CONTIGUOUS or steps[-2] != row_bytes:
             return None
-    outer, inner = elements // lengths[-1], lengths[-1]
-    return Extent(outer, inner, elements, max(1, chunk // inner), inner, "short")
+    deep = _is_deep(nest, lengths, strides)
+    inner = math.prod(lengths[-2:]) if deep else lengths[-1]
+    form, outer = "deep short" if deep else "short", elements // inner
+    return Extent(outer, inner, elements, max(1, chunk // inner), inner, form)
+
+
+def _is_deep(
+    nest: LoopNest, lengths: Sequence[int], strides: Sequence[Sequence[int]]
+) -> bool:
+    """Whether the two innermost loops are one row of dense results, of which a tile has some."""
+    if nest.rank < 3 or not 0 < math.prod(lengths[-2:]) <= TILE // LEAST_ROWS:
+        return False
+    stored = zip(nest.stores, strides[len(nest.loads) :], strict=True)
+    whole = math.prod(lengths[-2:])
+    return all(steps[-3] == whole * conversion.bytes_of(desc.dtype) for (_, desc), steps in stored)
 
 
 def flat(nest: LoopNest) -> LoopNest:
@@ -68,9 +85,10 @@ def flat(nest: LoopNest) -> LoopNest:
 class ShortRows(Wrapper):
     """A nest's function; `inner` does the work of the flat nest."""
 
-    def emit(self, inner: str) -> str:
-        """The function."""
-        b, block, rank = self.b, self.block, self.block.rank
+    def emit(self, inner: str, depth: int) -> str:
+        """The function; a row is that of so many innermost loops."""
+        b, block = self.b, self.block
+        self.rows_loop = block.rank - 1 - depth
         count = len(block.operands)
         scalars = block.words - block.stride(count, 0)
         b.line("%o.at = alloca i64")
@@ -79,15 +97,21 @@ class ShortRows(Wrapper):
         for k in range(len(self.nest.loads)):
             b.line(f"%scratch{k} = alloca [{TILE * self.sizes[k]} x i8], align 64")
             b.line(f"%table{k} = alloca [{TILE} x i64], align 64")
+            b.line(f"%source{k} = alloca ptr")
+            b.line(f"%filled{k} = alloca i64")
+            b.line(f"store i64 0, ptr %filled{k}")
         self.count = self.number("sub i64 %iend, %ibegin")
         some = b.value(f"icmp ne i64 {self.count}, 0", "i1", 1).text
         nothing = self.when(some, "some")
         self.most = self.number(f"udiv i64 {TILE}, {self.count}")
+        self.middle = self.word(block.length(block.rank - 2)) if depth > 1 else "1"
+        self.across = self.number(f"udiv i64 {self.count}, {self.middle}")
         for place in range(scalars):
             self.set_word(2 * count + place, self.word(block.stride(count, 0) + place))
         self.bases = [self.word(k, "ptr") for k in range(count)]
         self.steps = [self.step(k) for k in range(count)]
-        self.row_steps = [self.word(block.stride(k, rank - 2)) for k in range(count)]
+        self.row_steps = [self.word(block.stride(k, self.rows_loop)) for k in range(count)]
+        self.middle_steps = [self.word(block.stride(k, block.rank - 2)) for k in range(count)]
         self.kinds = [self.prepare(k) for k in range(len(self.nest.loads))]
         self.tiles(inner)
         self.rejoin(nothing)
@@ -105,31 +129,25 @@ class ShortRows(Wrapper):
             return str(self.sizes[k])
         return "0" if access == INVARIANT else self.word(self.block.stride(k, self.block.rank - 1))
 
-    def prepare(self, k: int) -> tuple[str, str]:
-        """Whether a load is met as it is, and whether it is copied again for every tile (i1)."""
+    def prepare(self, k: int) -> str:
+        """Whether a load is met as it is (i1); the table of one that is not."""
         b = self.b
-        row_bytes = self.number(f"mul i64 {self.count}, {self.sizes[k]}")
-        follows = b.value(f"icmp eq i64 {self.row_steps[k]}, {row_bytes}", "i1", 1)
-        beside = b.value(f"icmp eq i64 {self.steps[k]}, {self.sizes[k]}", "i1", 1)
-        dense = b.op("and", follows, beside).text
-        apart = b.value(f"xor i1 {dense}, true", "i1", 1).text
+        wanted = [(self.row_steps[k], self.count), (self.steps[k], "1")]
+        if self.rows_loop < self.block.rank - 2:
+            wanted.append((self.middle_steps[k], self.across))
+        dense = b.constant_bits("i1", 1, 1)
+        for step, elements in wanted:
+            size = self.number(f"mul i64 {elements}, {self.sizes[k]}")
+            dense = b.op("and", dense, b.value(f"icmp eq i64 {step}, {size}", "i1", 1))
+        apart = b.value(f"xor i1 {dense.text}, true", "i1", 1).text
         past = self.when(apart, "apart")
         b.line(
             f"call void @{_table(b.module)}(ptr %table{k}, i64 {self.row_steps[k]}, "
-            f"i64 {self.steps[k]}, i64 {self.most}, i64 {self.count})"
+            f"i64 {self.middle_steps[k]}, i64 {self.steps[k]}, i64 {self.most}, "
+            f"i64 {self.middle}, i64 {self.across})"
         )
-        same = b.value(f"icmp eq i64 {self.row_steps[k]}, 0", "i1", 1).text
-        if self.block.rank > 2:  # the loops outside move it
-            same = "false"
-        else:
-            other = self.when(same, "same")
-            start = self.place(k, "0")
-            self.copy(k, start, self.number(f"mul i64 {self.most}, {self.count}"))
-            self.rejoin(other)
         self.rejoin(past)
-        moves = b.value(f"icmp ne i64 {self.row_steps[k]}, 0", "i1", 1).text
-        again = apart if same == "false" else b.value(f"and i1 {apart}, {moves}", "i1", 1).text
-        return dense, again
+        return dense.text
 
     def place(self, k: int, offset: str) -> str:
         """The address of an operand's first element of a tile."""
@@ -145,7 +163,7 @@ class ShortRows(Wrapper):
 
     def tiles(self, inner: str) -> None:
         """The loop over tiles of some rows."""
-        b, rank = self.b, self.block.rank
+        b = self.b
         b.line("store i64 %obegin, ptr %o.at")
         b.line("br label %rows")
         b.start("rows")
@@ -154,8 +172,8 @@ class ShortRows(Wrapper):
         ended = self.when(going, "tile")
         rows = self.least(self.most, self.number(f"sub i64 %oend, {first}"))
         places = self.places(first)
-        if rank > 2:
-            length = self.word(self.block.length(rank - 2))
+        if self.rows_loop:
+            length = self.word(self.block.length(self.rows_loop))
             rows = self.least(rows, self.number(f"sub i64 {length}, {places[-1]}"))
         elements = self.number(f"mul i64 {rows}, {self.count}")
         for k in range(len(self.block.operands)):
@@ -174,19 +192,34 @@ class ShortRows(Wrapper):
             offset = self.number(f"add i64 {offset}, {moved}")
         address = self.place(k, offset)
         if k < len(self.kinds):
-            dense, again = self.kinds[k]
-            past = self.when(again, "again")
-            self.copy(k, address, elements)
-            self.rejoin(past)
+            dense = self.kinds[k]
+            self.fill(k, address, elements)
             text = f"select i1 {dense}, ptr {address}, ptr %scratch{k}"
             address = self.b.value(text, "ptr", 1).text
         self.set_word(k, address, "ptr")
 
+    def fill(self, k: int, address: str, elements: str) -> None:
+        """Copy an operand's elements, unless it is met as it is, or they are there already."""
+        b = self.b
+        source = b.value(f"load ptr, ptr %source{k}", "ptr", 1).text
+        filled = self.number(f"load i64, ptr %filled{k}")
+        other = b.value(f"icmp ne ptr {address}, {source}", "i1", 1)
+        more = b.value(f"icmp ugt i64 {elements}, {filled}", "i1", 1)
+        apart = b.value(f"xor i1 {self.kinds[k]}, true", "i1", 1)
+        past = self.when(b.op("and", apart, b.op("or", other, more)).text, "again")
+        same = b.value(f"icmp eq i64 {self.row_steps[k]}, 0", "i1", 1).text
+        whole = self.number(f"mul i64 {self.most}, {self.count}")
+        wanted = self.number(f"select i1 {same}, i64 {whole}, i64 {elements}")
+        self.copy(k, address, wanted)
+        b.line(f"store ptr {address}, ptr %source{k}")
+        b.line(f"store i64 {wanted}, ptr %filled{k}")
+        self.rejoin(past)
+
     def places(self, first: str) -> list[str]:
-        """Where a row lies along each loop but the innermost."""
+        """Where a row lies along each loop outside."""
         found: list[str] = []
         rest = first
-        for loop in range(self.block.rank - 2, 0, -1):
+        for loop in range(self.rows_loop, 0, -1):
             length = self.word(self.block.length(loop))
             found.insert(0, self.number(f"urem i64 {rest}, {length}"))
             rest = self.number(f"udiv i64 {rest}, {length}")
@@ -200,16 +233,22 @@ def _table(module: Module) -> str:
         b = Body(module)
         down = begin_loop(b, "0", "%rows")
         start = b.value(f"mul i64 {down.index}, %row", "i64", 1).text
-        at = b.value(f"mul i64 {down.index}, %columns", "i64", 1).text
+        row = b.value(f"mul i64 {down.index}, %middles", "i64", 1).text
+        between = begin_loop(b, "0", "%middles")
+        moved = b.value(f"mul i64 {between.index}, %middle", "i64", 1).text
+        moved = b.value(f"add i64 {start}, {moved}", "i64", 1).text
+        at = b.value(f"add i64 {row}, {between.index}", "i64", 1).text
+        at = b.value(f"mul i64 {at}, %columns", "i64", 1).text
         across = begin_loop(b, "0", "%columns")
         along = b.value(f"mul i64 {across.index}, %step", "i64", 1).text
-        offset = b.value(f"add i64 {start}, {along}", "i64", 1).text
+        offset = b.value(f"add i64 {moved}, {along}", "i64", 1).text
         number = b.value(f"add i64 {at}, {across.index}", "i64", 1).text
         place = b.value(f"getelementptr i64, ptr %to, i64 {number}", "ptr", 1).text
         b.line(f"store i64 {offset}, ptr {place}")
         across.end()
+        between.end()
         down.end()
-        head = "ptr %to, i64 %row, i64 %step, i64 %rows, i64 %columns"
+        head = "ptr %to, i64 %row, i64 %middle, i64 %step, i64 %rows, i64 %middles, i64 %columns"
         module.helpers[name] = _function(name, head, b)
     return name
 
@@ -251,9 +290,9 @@ def _function(name: str, arguments: str, b: Body) -> str:
     return f"define internal void @{name}({arguments}) #0 {{\nentry:\n{body}\n}}"
 
 
-def emit_short(module: Module, nest: LoopNest, name: str) -> str:
+def emit_short(module: Module, nest: LoopNest, name: str, *, deep: bool) -> str:
     """Append a nest's function in this form; returns the name of the one to emit for `flat`."""
     inner = f"{name}.flat"
-    module.functions.append(ShortRows(module, nest, name, "").emit(inner))
+    module.functions.append(ShortRows(module, nest, name, "").emit(inner, 2 if deep else 1))
     return inner
 

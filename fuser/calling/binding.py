@@ -10,6 +10,7 @@ import numpy as np
 
 from fuser import dims, views
 from fuser.backend import Backend
+from fuser.calling.refining import refined
 from fuser.calling.row_binding import Blocks, blocks_of, narrowed, row_order, steps_of
 from fuser.codegen import scalar_nodes
 from fuser.errors import Unsupported
@@ -245,9 +246,14 @@ def _bind_section(
     """Collapse the loops of one section of a group; None for loops that do nothing."""
     parts = [*section.loads, *(part for _, part in section.stores)]
     nodes = [*section.load_nodes, *(section.node_of(value) for value, _ in section.stores)]
-    found = [layouts.of(part) for part in parts]
     shape = tuple(dims.evaluate(dim, layouts.sizes) for dim in section.shape)
-    if (blocks := layouts.blocks.get(group)) is None:
+    blocks = layouts.blocks.get(group)
+    if blocks is None and not section.axes:
+        finer = refined(parts, shape, layouts.of, layouts.sizes)
+        if finer is not None:
+            return _collapsed(section, layouts, nodes, finer[1], finer[0])
+    found = [layouts.of(part) for part in parts]
+    if blocks is None:
         return _collapsed(section, layouts, nodes, found, shape)
     loops = blocks.loops[place]
     steps = tuple(
