@@ -28,15 +28,44 @@ from fuser.specs import CONTIGUOUS
 
 #: Rows of fewer elements are short.
 SHORT = 8
+#: So many columns are enough for whatever is computed at a time.
+MANY = 64
 #: Chains of one block, and the cost of a body, at most, whose code is worth repeating for them.
 CHAINS, CHAINED_COST = 4, 8
 #: Elements of one block, and by the length of a row how often that is doubled: errors are at most
 #: as large as those of NumPy's chains. Elements of one block without chains.
 BLOCK, DOUBLED, UNCHAINED_BLOCK = 8, (32, 64), 2
 #: Outer iterations of one group, and native vectors beside each other: what registers hold.
-GROUPS = ((4, 2), (2, 2), (2, 1), (1, 4), (1, 2), (1, 1))
+GROUPS = ((4, 2), (2, 2), (4, 1), (2, 1), (1, 4), (1, 2), (1, 1))
 #: Bytes of vectors from which on there are twice as many registers.
 WIDE_BYTES = 64
+
+
+class Kind(NamedTuple):
+    """Which rows and columns a form is for.
+
+    short: rows have less than `SHORT` elements. columns: that there are at least, a power of two.
+    """
+
+    short: bool
+    columns: int
+
+    def __str__(self) -> str:
+        """The name of the form."""
+        few = f"{self.columns} " if self.columns < MANY else ""
+        return f"{'short ' if self.short else ''}{few}packed"
+
+    @classmethod
+    def of_form(cls, form: str) -> Kind:
+        """What a form's name says."""
+        *before, _ = form.split()
+        few = [int(word) for word in before if word.isdigit()]
+        return cls("short" in before, few[0] if few else MANY)
+
+    @classmethod
+    def of_lengths(cls, columns: int, reduced: int) -> Kind:
+        """The form for so many columns, and for rows of so many elements."""
+        return cls(reduced < SHORT, min(MANY, 1 << columns.bit_length() >> 1))
 
 
 class Turn(NamedTuple):
@@ -55,8 +84,15 @@ class Shape(NamedTuple):
     chains: int
 
 
-def shape_of(nest: LoopNest, vector_bytes: int, *, short: bool) -> Shape:
-    """What the registers of a processor hold of a nest's running values, half of them at most."""
+def shape_of(nest: LoopNest, vector_bytes: int, most: int, *, short: bool) -> Shape:
+    """What the registers of a processor hold of a nest's running values, half of them at most.
+
+    Args:
+        nest: turned rows.
+        vector_bytes: of a register.
+        most: native vectors beside each other, at most.
+        short: whether rows have less than `SHORT` elements.
+    """
     stages = Stages(nest)
     registers = RUNNING_REGISTERS if vector_bytes >= WIDE_BYTES else RUNNING_REGISTERS // 2
     light = stages.cost <= CHAINED_COST
@@ -68,7 +104,9 @@ def shape_of(nest: LoopNest, vector_bytes: int, *, short: bool) -> Shape:
     fitting = (
         Shape(count, vectors, chains)
         for count, vectors in GROUPS
-        if count * vectors * running <= registers and (count == 1 or not alone)
+        if vectors <= most
+        and count * vectors * running <= registers
+        and (count == 1 or not alone)
     )
     return next(fitting, Shape(1, 1, chains))
 
@@ -87,13 +125,15 @@ class PackedColumns(ColumnReduction):
     fused_squares = True
 
     def __init__(
-        self, module: Module, nest: LoopNest, name: str, packed: list[int], *, short: bool
+        self, module: Module, nest: LoopNest, name: str, packed: list[int], kind: Kind
     ) -> None:
-        """Choose how much is computed at a time; `short`: rows have less than `SHORT` elements."""
+        """Choose how much is computed at a time."""
         super().__init__(module, nest, name, split=False, narrow=True)
         width = module.features.vector_bytes
-        self.count, vectors, self.chains = shape_of(nest, width, short=short)
-        self.short = short
+        self.native = min(self.native, kind.columns)
+        most = kind.columns // self.native
+        self.count, vectors, self.chains = shape_of(nest, width, most, short=kind.short)
+        self.short = kind.short
         self.lanes = self.native * vectors
         self.shared = self._shared(packed)
         self.group: list[Turn] = []

@@ -16,7 +16,13 @@ from fuser.backends.cpu.body import Module, Value
 from fuser.backends.cpu.costs import Extent
 from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.machine.target import stream_bytes
-from fuser.backends.cpu.reducing.packed_columns import GROUPS, SHORT, PackedColumns, fills_lines
+from fuser.backends.cpu.reducing.packed_columns import (
+    GROUPS,
+    MANY,
+    Kind,
+    PackedColumns,
+    fills_lines,
+)
 from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.backends.cpu.wrappers import CACHE_LINE, Wrapper
 from fuser.codegen import LoopNest
@@ -30,7 +36,10 @@ MOST_LANES = 64
 #: Operands that are packed, at most.
 MOST_PACKED = 4
 #: A packed operand is met so often at least, and has so many rows at least.
-LEAST_OUTER, LEAST_INNER = 16, 64
+LEAST_OUTER, LEAST_INNER = 16, 4
+#: Where columns are few, or fewer than half of what is many, rows have so many elements at most:
+#: longer ones fill vectors by themselves.
+LONGEST_OF_HALF, LONGEST_OF_FEW = 48, 128
 #: Lengths of rows that are only met again by other stages, and bytes of their packed operands, at
 #: most: beyond, turning a row costs as much as joining the lanes of its sums.
 STAGED, MOST_ROW_BYTES = range(5, 33), 512
@@ -46,7 +55,7 @@ COLUMNS = 64
 
 
 def extent_of(
-    nest: LoopNest, lengths: Sequence[int], strides: Sequence[Sequence[int]]
+    nest: LoopNest, lengths: Sequence[int], strides: Sequence[Sequence[int]], turns: int = 1
 ) -> Extent | None:
     """How a nest runs in this form, or None where it does not.
 
@@ -54,11 +63,15 @@ def extent_of(
         nest: rows, turned into columns.
         lengths: of all loops: outside, beside, reduced.
         strides: of loads, then of stores, in bytes.
+        turns: these are some rows of so many times as many.
     """
     *outside, inner, reduced = lengths
     outer = math.prod(outside)
     elements = outer * inner * reduced
-    if inner < LEAST_INNER or elements < LEAST or not can_be_packed(nest):
+    longest = LONGEST_OF_HALF if 2 * inner < MANY else LONGEST_OF_FEW
+    if inner < LEAST_INNER or (inner < MANY and reduced > longest):
+        return None
+    if elements * turns < LEAST or not can_be_packed(nest):
         return None
     row_bytes = 0
     for desc, steps in zip(nest.loads, strides, strict=False):
@@ -73,8 +86,7 @@ def extent_of(
     if outer < LEAST_OUTER and not staged:
         return None
     ochunk, ichunk = _chunks(nest, outer, inner, reduced)
-    form = "short packed" if reduced < SHORT else "packed"
-    return Extent(outer, inner, elements, ochunk, ichunk, form)
+    return Extent(outer, inner, elements, ochunk, ichunk, str(Kind.of_lengths(inner, reduced)))
 
 
 def _chunks(nest: LoopNest, outer: int, inner: int, reduced: int) -> tuple[int, int]:
@@ -105,12 +117,12 @@ def can_be_packed(nest: LoopNest) -> bool:
     return not places and not any(stages.stores_of(stage) for stage in stages.loops)
 
 
-def emit_packed(module: Module, nest: LoopNest, name: str, *, short: bool) -> None:
+def emit_packed(module: Module, nest: LoopNest, name: str, form: str) -> None:
     """Append the function of a nest of turned rows, and the one that it calls."""
     loads = tuple(changed(desc, access=CONTIGUOUS) if desc.picked else desc for desc in nest.loads)
     packed = [k for k, desc in enumerate(nest.loads) if desc.picked]
     turned = changed(nest, loads=loads)
-    inner = PackedColumns(module, turned, f"{name}.packed", packed, short=short)
+    inner = PackedColumns(module, turned, f"{name}.packed", packed, Kind.of_form(form))
     inner.emit()
     module.functions.append(PackedRows(module, nest, name, "").emit(inner.name, inner.lanes))
 

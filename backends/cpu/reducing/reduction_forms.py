@@ -83,7 +83,7 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
     if form in ("long split", "along long split") and long_rows.find(nest) is not None:
         long_rows.LongRow(module, nest, name).emit()
     elif form.endswith("packed") and packs(nest):
-        packed_rows.emit_packed(module, _turned(nest), name, short=form != "packed")
+        packed_rows.emit_packed(module, _turned(nest), name, form)
     elif form.endswith("grouped") and grouped_rows.can_be_grouped(nest):
         small, short = "small" in form, form.startswith("short")
         grouped_rows.GroupedRows(module, nest, name, small=small, short=short).emit()
@@ -195,7 +195,7 @@ def lay_out(
     if nest.totals:
         return _lay_totals_out(nest, lengths)
     if strides and can_lie_beside(nest):
-        packed = packed_rows.extent_of(_turned(nest), lengths, strides)
+        packed = packed_rows.extent_of(_turned(nest), lengths, strides, max(turns, 1))
         if packed is not None:
             return [int(packed_rows.goes_past(nest, packed))], packed
     kept = list(lengths[: nest.rank - nest.reduced])

@@ -8,6 +8,7 @@ import pytest
 
 import fuser
 from fuser.backends.cpu.reducing import packed_rows
+from fuser.backends.cpu.reducing.packed_columns import Kind
 
 GENERATOR = np.random.default_rng(23)
 Function = Callable[..., Any]
@@ -65,7 +66,20 @@ CASES: dict[str, tuple[Function, tuple[np.ndarray, ...]]] = {
         (_numbers(4300, 31, bad=False),),
     ),
     "short rows": (_distance, (_numbers(307, 3), _numbers(301, 3))),
+    "few columns": (_distance, (_numbers(3011, 9), _numbers(10, 9))),
+    "few short doubles": (
+        _distance, (_numbers(9007, 3, dtype="float64"), _numbers(5, 3, dtype="float64")),
+    ),
+    "few truths": (
+        lambda x, y: (x[:, None] > y[None]).any(-1), (_numbers(901, 31), _numbers(7, 31)),
+    ),
+    "half as many": (_products, (_numbers(401, 41), _numbers(33, 41))),
     "long rows": (_products, (_numbers(17, 256, bad=False), _numbers(65, 256, bad=False))),
+}  # fmt: skip
+
+FORMS = {
+    "short rows": "short packed", "few columns": "8 packed", "few short doubles": "short 4 packed",
+    "few truths": "4 packed", "half as many": "32 packed",
 }  # fmt: skip
 
 
@@ -105,7 +119,7 @@ def test_results_are_those_of_numpy(name: str, monkeypatch: pytest.MonkeyPatch) 
         assert mine.dtype == like.dtype
         tolerance = 2e-3 if mine.dtype == np.float16 else 2e-6
         np.testing.assert_allclose(mine, theirs, rtol=tolerance, atol=2e-3)
-    wanted = "short packed" if name == "short rows" else "packed"
+    wanted = FORMS.get(name, "packed")
     assert any(extent is not None and extent.form == wanted for extent in extents)
 
 
@@ -140,6 +154,7 @@ def test_rows_that_move_with_outer_loops_are_not_packed() -> None:
 
 @pytest.mark.parametrize(("rows", "columns", "length"), [
     (16, 64, 130), (17, 65, 120), (19, 97, 75), (50, 95, 31), (301, 303, 3), (130, 257, 7),
+    (17, 63, 127), (5001, 4, 8), (4003, 5, 7), (703, 15, 13), (1201, 16, 7), (171, 31, 48),
 ])  # fmt: skip
 def test_groups_and_vectors_that_are_not_whole(rows: int, columns: int, length: int) -> None:
     """The last group repeats an outer iteration, the last vector some columns: the same bits."""
@@ -174,6 +189,32 @@ def test_results_that_are_sent_past_the_caches_are_the_same(
     both = fuser.fuse(lambda x, y: (_distance(x, y), _products(x, y) > 0.5), fallback="error")
     for found, wanted in zip(both(x, y), (expected, above), strict=True):
         np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("centres", [3, 4, 7, 8, 10, 16, 20, 63, 64, 65])
+def test_nearest_centres_by_turns(centres: int) -> None:
+    """Distances to few and many centres, some rows of which are made and read at a time."""
+
+    def nearest(points: Any, centres: Any) -> Any:
+        distance = np.sum((points[:, None] - centres[None]) ** 2, -1)
+        return np.argmin(distance, -1), np.min(distance, -1)
+
+    # Whole numbers, so that distances are exact and ties are ties.
+    points, middles = (np.round(_numbers(n, 3, bad=False)) for n in (40_009, centres))
+    points[::1013] = np.nan
+    found = fuser.fuse(nearest, fallback="error")(points, middles)
+    for mine, numpys in zip(found, nearest(points, middles), strict=True):
+        np.testing.assert_array_equal(mine, numpys)
+
+
+def test_forms_have_names_that_say_what_they_are_for() -> None:
+    """There and back."""
+    for columns, reduced, name in [
+        (5, 3, "short 4 packed"), (63, 9, "32 packed"), (64, 9, "packed"), (99, 7, "short packed"),
+    ]:  # fmt: skip
+        kind = Kind.of_lengths(columns, reduced)
+        assert str(kind) == name
+        assert Kind.of_form(name) == kind
 
 
 def _clipped(x: Any, y: Any) -> Any:
