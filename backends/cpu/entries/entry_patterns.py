@@ -21,6 +21,7 @@ from fuser.backends.cpu import costs
 from fuser.backends.cpu.costs import PARALLEL_NS
 from fuser.backends.cpu.entries import entry_fields as fields
 from fuser.backends.cpu.entries.entry_composed import pairs_apart
+from fuser.backends.cpu.entries.entry_lengths import settled_from
 from fuser.backends.cpu.entries.entry_names import NotServed
 from fuser.backends.cpu.entries.entry_tables import (
     PATIENCE_NS,
@@ -227,11 +228,14 @@ def pattern_table(call: ServedCall, many: bool = False) -> tuple[Any, Draft]:
     """
     if any(group.blocks for group in call.launch.groups):
         call = _nest_by_nest(call)
-    least = shortest(call.specialisation.trace.value_guards)
+    spec = call.specialisation.spec
+    least = max(shortest(call.specialisation.trace.value_guards), settled_from(spec.plan))
     draft = Draft(call, Table(call.launch))
     describe_arguments(draft)
     pattern = Pattern(draft)
-    reduces = any(s.axes for g in call.specialisation.spec.plan.groups for s in g.sections)
+    if any(size < least for probe in pattern.probes for size in probe.sizes.values()):
+        raise NotServed
+    reduces = any(s.axes for g in spec.plan.groups for s in g.sections)
     _scalars(pattern)
     _words(pattern)
     tables = [probe.table for probe in pattern.probes]
