@@ -77,6 +77,8 @@ class Tracing(Lengths):
     extern_count: int = 0
     repeatable: dict[tuple[Any, ...], tuple[Any, list[Node]]] = field(default_factory=dict)
     """Calls between kernels, by text and operands: what they gave, once."""
+    picked: dict[int, tuple[Node, Node, Node]] = field(default_factory=dict)
+    """What was read at one place of each row: the rows, and the places; by `id` of the result."""
     optional: dict[int, Node] = field(default_factory=dict)
     """Selections that cannot raise: they need not run where nothing reads them."""
     failed: Unsupported | None = None

@@ -130,11 +130,14 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
     def __getitem__(self, index: Any) -> Any:
         """Basic indexing is a view; other indexing runs between kernels."""
         if is_fancy(index):
-            from fuser.tracing.array_places import taken
+            from fuser.tracing import array_places, row_places
             from fuser.tracing.extern_tracing import call_named
 
-            if not self.generic and (found := taken(self, index)) is not None:
-                return found
+            if not self.generic:
+                found = array_places.taken(self, index)
+                found = row_places.taken(self, index) if found is None else found
+                if found is not None:
+                    return found
             return call_named(self.tracing, "numpy.ndarray.__getitem__", (self, index), {})
         parts, cuts = self._basic_index(index)
         if cuts:
@@ -254,11 +257,11 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
 
     def _assign_fancy(self, index: Any, value: Any) -> None:
         """`x[mask] = scalar`, or values of x[mask], is a choice for each element; else NumPy's."""
-        from fuser.tracing import array_places, selections
+        from fuser.tracing import array_places, row_places, selections
         from fuser.tracing.extern_tracing import update
 
         tracing = self.tracing
-        if array_places.assign(self, index, value):
+        if array_places.assign(self, index, value) or row_places.assign(self, index, value):
             return
         if not selections.is_mask(index, self):
             update(self, index, value)
