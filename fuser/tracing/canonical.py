@@ -53,7 +53,8 @@ def canonical(
         name: dims.substitute(tracing.resolve(dims.symbol(name)), names) for name in tracing.sizes
     }
     guards = [(dims.substitute(a, full), dims.substitute(b, full)) for a, b in tracing.guards]
-    guards = [pair for pair in dict.fromkeys(guards) if pair[0] != pair[1]]
+    told = {str(names[symbol]) for symbol in known}
+    guards = [_early_first(pair, told) for pair in dict.fromkeys(guards) if pair[0] != pair[1]]
     equal = dims.representatives(guards)
     lines: dict[int, str] = {}
 
@@ -112,6 +113,15 @@ def canonical(
         hints,
         tuple(tracing.arguments[place].initial.payload for place in tracing.in_order),
     )
+
+
+def _early_first(pair: tuple[Dim, Dim], known: set[str]) -> tuple[Dim, Dim]:
+    """Two equal lengths: one that arguments tell before one that only a call between kernels does.
+
+    The first stands for both: what is computed before the call must not be spelled by its lengths.
+    """
+    left, right = (known.issuperset(dims.symbols(dim)) for dim in pair)
+    return pair[::-1] if right and not left else pair
 
 
 def whole_graph(trace: Trace) -> Graph:
