@@ -13,12 +13,8 @@ from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.reducing import accumulators
 from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.emit_reduction import Reduction, deal
-from fuser.backends.cpu.reducing.reduction_stages import (
-    ROW_UNROLL,
-    Stages,
-    native_lanes,
-    unrolled,
-)
+from fuser.backends.cpu.reducing.reduction_stages import ROW_UNROLL, Stages, native_lanes, unrolled
+from fuser.backends.cpu.spacing import shuffled
 from fuser.backends.cpu.spelling import spell
 from fuser.backends.cpu.vector_memory import lane_mask, load_one
 from fuser.codegen import LoopNest
@@ -89,13 +85,7 @@ class RowReduction(Reduction):
     ) -> None:
         """Choose how many elements are computed at a time.
 
-        Args:
-            module: where.
-            nest: what.
-            name: the function's.
-            split: whether rows are computed in parts.
-            far: whether rows come from memory.
-            short: whether a row's vectors are one block.
+        Rows come from memory (`far`); a row's vectors are one block (`short`).
         """
         super().__init__(module, nest, name, split=split)
         self.far, self.short = far, short
@@ -126,6 +116,7 @@ class RowReduction(Reduction):
         self.rest = self.number(f"urem i64 {self.counts[-1]}, {lanes}")
         self.mask = lane_mask(b, self.rest, lanes)
         if self.short:
+            self.few_mask = lane_mask(b, self.rest, self.native)
             return
         up = self.number(f"add i64 {self.vectors}, {BLOCK - 1}")
         blocks = Value(self.number(f"udiv i64 {up}, {BLOCK}"), "i64", 1)
@@ -287,6 +278,18 @@ class RowReduction(Reduction):
     ) -> None:
         """One vector of a row."""
         done = self.number(f"mul i64 {vector}, {self.lanes}")
+        self._take_at(stage, running, tops, done, mask, vector)
+
+    def _take_at(
+        self,
+        stage: int,
+        running: list[Accumulator],
+        tops: list[str],
+        done: str,
+        mask: Value | None,
+        vector: str = "0",
+    ) -> None:
+        """One vector of a row, after `done` elements."""
         if self.fetched and (self.far or mask is None) and stage == self.stages.loops[-1]:
             self._fetch(done)
         operands = self._operands_of(stage, running, tops, done, mask)
@@ -319,23 +322,59 @@ class RowReduction(Reduction):
     ) -> None:
         """The elements after the last whole vector, if there are `some`."""
         b = self.b
-        before, tail, join = b.block, b.label("tail"), b.label("join")
+        tail, join = b.label("tail"), b.label("join")
+        old = [list(a.parts) for a in running]
+        ways = [(b.block, old)]
         b.line(f"br i1 {some}, label %{tail}, label %{join}")
         b.start(tail)
-        old = [list(a.parts) for a in running]
+        if self._takes_few(stage, running):
+            few, many = b.label("few"), b.label("many")
+            is_few = b.value(f"icmp ule i64 {self.rest}, {self.native}", "i1", 1).text
+            b.line(f"br i1 {is_few}, label %{few}, label %{many}")
+            b.start(few)
+            self._take_few(stage, running, tops)
+            ways.append((b.block, [a.parts for a in running]))
+            b.line(f"br label %{join}")
+            b.start(many)
+            for accumulator, parts in zip(running, old, strict=True):
+                accumulator.parts = list(parts)
         self._take_vector(stage, running, tops, self.vectors, self.mask)
-        after = b.block
+        ways.append((b.block, [a.parts for a in running]))
         b.line(f"br label %{join}")
         b.start(join)
-        for accumulator, parts in zip(running, old, strict=True):
-            accumulator.parts = [
-                b.value(
-                    f"phi {new.type} [ {was.text}, %{before} ], [ {new.text}, %{after} ]",
-                    new.scalar,
-                    new.lanes,
-                )
-                for was, new in zip(parts, accumulator.parts, strict=True)
-            ]
+        for place, accumulator in enumerate(running):
+            joined_parts = []
+            for part, new in enumerate(accumulator.parts):
+                found = ", ".join(f"[ {all_[place][part].text}, %{end} ]" for end, all_ in ways)
+                joined_parts.append(b.value(f"phi {new.type} {found}", new.scalar, new.lanes))
+            accumulator.parts = joined_parts
+
+    def _takes_few(self, stage: int, running: list[Accumulator]) -> bool:
+        """Whether what is left over may be one native vector, which has code of its own then."""
+        if not self.short or self.lanes == self.native or self.divisors:
+            return False
+        light, _ = ROW_UNROLL[0]
+        return self.stages.cost <= light and not any(a.places for a in running)
+
+    def _take_few(self, stage: int, running: list[Accumulator], tops: list[str]) -> None:
+        """What is left over, in the first native vector of each running value."""
+        b, lanes, old = self.b, self.lanes, [a.parts for a in running]
+        done = self.number(f"mul i64 {self.vectors}, {lanes}")
+        kept, self.lanes = dict(self.values), self.native
+        for number in self.stages.edge(stage):
+            if self.values[number].lanes == lanes:
+                first = accumulators.half(b, self.values[number], 0, self.native)
+                self.values[number] = first
+        for accumulator, (value, *truths) in zip(running, old, strict=True):
+            accumulator.parts = [accumulators.half(b, value, 0, self.native), *truths[:1]]
+        self._take_at(stage, running, tops, done, self.few_mask)
+        for accumulator, (value, *truths) in zip(running, old, strict=True):
+            first, *noted = accumulator.parts
+            places = range(self.native)
+            wide = shuffled(b, first, None, [*places, *[-1] * (lanes - self.native)])
+            rest = range(lanes + self.native, 2 * lanes)
+            accumulator.parts = [shuffled(b, wide, value, [*places, *rest]), *noted, *truths[1:]]
+        self.values, self.lanes = kept, lanes
 
     def _blocks(self, stage: int, running: list[Accumulator], tops: list[str]) -> None:
         """Sum blocks of vectors; add what a block comes to with its rounding errors."""
