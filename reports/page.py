@@ -9,7 +9,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from fuser.reports.analysis import analyse
 from fuser.reports.collection import Collection, collect
-from fuser.reports.comparison import compare_records
+from fuser.reports.comparison import Comparison, compare_records
 from fuser.reports.headline import machine_line, run_line
 from fuser.reports.plots.figures import Drawn, draw_all
 from fuser.reports.record import Record, load
@@ -22,7 +22,12 @@ TRACE = "trace"
 TRACE_FILE = "trace.json"
 
 
-def render(run_dir: Path, base_dir: Path | None = None, target: Path | None = None) -> Path:
+def render(
+    run_dir: Path,
+    base_dir: Path | None = None,
+    target: Path | None = None,
+    comparison: Comparison | None = None,
+) -> Path:
     """Write the report of a run beside its record: the page, its figures and its tables.
 
     Args:
@@ -30,6 +35,7 @@ def render(run_dir: Path, base_dir: Path | None = None, target: Path | None = No
         base_dir: that of a run to compare with; the page then has a section Compare.
         target: the page to write; by default `report.html` in the folder, for a file in a folder
             of its name beside it.
+        comparison: the run with a base, as somebody compared them already; instead of `base_dir`.
 
     Returns:
         The path of the page; `figures/*.png` and `*.csv` are written beside it.
@@ -39,7 +45,8 @@ def render(run_dir: Path, base_dir: Path | None = None, target: Path | None = No
         OSError: the folder cannot be read or written.
     """
     head = record_of(run_dir)
-    comparison = None if base_dir is None else compare_records(record_of(base_dir), head)
+    if base_dir is not None:
+        comparison = compare_records(record_of(base_dir), head)
     place = Path(run_dir)
     folder = place.with_suffix("") if place.is_file() else place
     if place.name == "record.json":

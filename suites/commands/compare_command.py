@@ -30,7 +30,10 @@ def _number(_context: click.Context, _option: click.Parameter, value: float) -> 
 )
 @click.option("--markdown", type=click.Path(dir_okay=False), help="Write a summary for CI here.")
 @click.option("--junit", type=click.Path(dir_okay=False), help="Write JUnit XML here.")
-@click.option("--html", type=click.Path(dir_okay=False), help="Write HEAD's report, compared.")
+@click.option(
+    "--html", type=click.Path(dir_okay=False),
+    help="Write HEAD's report, compared; its figures and tables go beside it.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
 def compare(
     base: str,
@@ -54,7 +57,7 @@ def compare(
     from fuser.reports.comparison import compare_records
 
     try:
-        base_path, base_record = open_run(base)
+        _, base_record = open_run(base)
         head_path, head_record = open_run(head)
     except RecordError as error:
         raise click.UsageError(str(error)) from None
@@ -69,7 +72,7 @@ def compare(
         if html is not None:
             from fuser.reports.page import render
 
-            render(head_path, base_path, Path(html))
+            render(head_path, target=Path(html), comparison=found)
     except OSError as error:
         raise click.UsageError(f"{error}: name a file that can be written") from None
     sys.exit(int(found.outcome()) if gate else 0)

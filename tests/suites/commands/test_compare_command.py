@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from fuser.reports.comparison import Comparison
 from fuser.reports.record import Record, Run, Samples, save
 from fuser.suites.commands.cli import main
 from tests.reports import synthetic
@@ -98,8 +99,12 @@ def test_a_run_compared_is_a_report_too(
     """`compare --html` renders HEAD against BASE; `report --base` the same, in HEAD's folder."""
     asked: list[tuple[Path, ...]] = []
 
-    def render(folder: Path, base: Path | None = None, target: Path | None = None) -> Path:
+    def render(
+        folder: Path, base: Path | None = None, target: Path | None = None,
+        comparison: Comparison | None = None,
+    ) -> Path:  # fmt: skip
         asked.append(tuple(each for each in (folder, base, target) if each is not None))
+        assert (comparison is None) == (target is None)
         return target or folder / "report.html"
 
     monkeypatch.setattr("fuser.reports.page.render", render)
@@ -108,4 +113,16 @@ def test_a_run_compared_is_a_report_too(
     assert compare(tmp_path, record, record, "--html", str(page)).exit_code == 0
     result = CliRunner().invoke(main, ["report", str(head), "--base", str(base)])
     assert result.output.strip() == str(head / "report.html")
-    assert asked == [(head, base, page), (head, base)]
+    assert asked == [(head, page), (head, base)]
+
+
+def test_the_page_has_the_margin_of_the_command(tmp_path: Path) -> None:
+    """What the page calls the same is what the command called the same."""
+    base = quiet()
+    page = tmp_path / "page" / "compared.html"
+    done = compare(
+        tmp_path, base, changed(base, slower(1.3)), "--margin", "0.5", "--html", str(page)
+    )
+    assert done.exit_code == 0
+    assert "slower" not in done.stdout
+    assert "margin ±50%" in page.read_text(encoding="utf-8")
