@@ -168,7 +168,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("record", type=Path)
     parser.add_argument("target", type=Path)
     options = parser.parse_args(arguments)
-    options.target.write_text(page(read(options.record)))
+    try:
+        options.target.write_text(page(read(options.record)))
+    except OSError as error:
+        parser.error(str(error))
 
 
 if __name__ == "__main__":

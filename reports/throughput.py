@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +39,14 @@ TARGET_SHARES = {"pointwise": 0.85, "rows": 0.8}
 """Of the ceiling: what each set is held against. Further workloads have no form in C, so that for
 those that calculate much the memory's speed is no ceiling to be held against."""
 COLUMNS = (
-    "workload", "dtype", "elements", "fresh ms", "best peer", "times as fast", "into ms",
-    "best peer", "times as fast", "ceiling", "share",
+    "workload", "dtype", "elements", "fresh ms", "best peer", "times as fast [95%]", "into ms",
+    "best peer, into", "times as fast, into", "ceiling", "share",
 )  # fmt: skip
+LEGEND = """\
+Times are ours, medians over rounds: *fresh* in new arrays, *into* arrays that are there. *Times as
+fast* is the time of the fastest peer over ours, paired round by round; its interval covers the
+noise of this run. *Ceiling* is what bounds a cell: a loop in C, or the speed of the memory in a
+copy, triad or read of as many bytes; *share* is that time over the better of ours."""
 
 
 def best_form(row: Mapping[str, Any]) -> str | None:
@@ -164,7 +169,7 @@ def page(record: Mapping[str, Any]) -> str:
     lines = [
         f"# {TITLES[_set_of(record)]}", "",
         f"{machine['cpu']}, {record['threads']} threads, {machine['os']}; {peers}.", "",
-        *summary(cells, TARGET_SHARES.get(_set_of(record))), "",
+        *summary(cells, TARGET_SHARES.get(_set_of(record))), "", LEGEND, "",
         f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|",
     ]  # fmt: skip
     lines += [_line(row) for row in cells.to_dict("records")]
@@ -190,14 +195,19 @@ def _line(row: Mapping[Any, Any]) -> str:
     )
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Write the page of a record."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("record", type=Path)
     parser.add_argument("page", type=Path)
-    chosen = parser.parse_args()
-    record = json.loads(chosen.record.read_text(encoding="utf-8"))
-    chosen.page.write_text(page(record), encoding="utf-8")
+    chosen = parser.parse_args(arguments)
+    try:
+        record = json.loads(chosen.record.read_text(encoding="utf-8"))
+        if not isinstance(record, dict) or not isinstance(record.get("cells"), dict):
+            raise ValueError("no record of tools/throughput.py")
+        chosen.page.write_text(page(record), encoding="utf-8")
+    except (OSError, ValueError) as error:
+        parser.error(f"{chosen.record}: {error}")
     print("\n".join(summary(table(record), TARGET_SHARES.get(_set_of(record)))))
 
 

@@ -1,5 +1,6 @@
 """What README.md and CONTRIBUTING.md show is true: examples run, switches and commands exist."""
 
+import json
 import re
 import subprocess
 import sys
@@ -8,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from fuser import config
+from fuser.reports import throughput
 from tests.tree import ROOT
 
 DOCUMENTS = ("README.md", "CONTRIBUTING.md")
+RECORDED = sorted((ROOT / "reports" / "recorded").glob("*/*.md"))
 
 
 def blocks(document: str, language: str) -> list[str]:
@@ -61,6 +64,13 @@ def test_files_that_are_named_exist(document: str) -> None:
     text = (ROOT / document).read_text(encoding="utf-8")
     named = re.findall(r"`((?:fuser|backends|suites|reports|tests|tools|docs)/[\w./]*)`", text)
     assert not [path for path in named if not (ROOT / path).exists()]
+
+
+@pytest.mark.parametrize("path", RECORDED, ids=lambda path: "-".join(path.parts[-2:]))
+def test_recorded_pages_are_made_of_their_records(path: Path) -> None:
+    """What is published is what the command makes of the raw seconds beside it."""
+    record = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+    assert path.read_text(encoding="utf-8") == throughput.page(record)
 
 
 def test_the_runner_that_is_shown_runs_what_it_says(tmp_path: Path) -> None:

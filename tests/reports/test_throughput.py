@@ -1,5 +1,7 @@
 """The table of large-array speed: ratios, intervals, ceilings, and cells that have none."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -81,3 +83,18 @@ def test_the_page_lists_every_cell_and_its_verdicts() -> None:
     assert "lies below 0.95: 1." in text
     assert "out of memory" in text
     assert text.count("| axpy |") == 4
+
+
+@pytest.mark.parametrize("text", [None, "{", '{"cells": []}', "[]"])
+def test_what_is_no_record_is_a_usage_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str | None
+) -> None:
+    """A file that is not there, and files that hold something else."""
+    given = tmp_path / "record.json"
+    if text is not None:
+        given.write_text(text, encoding="utf-8")
+    with pytest.raises(SystemExit) as ended:
+        throughput.main([str(given), str(tmp_path / "page.md")])
+    assert ended.value.code == 2
+    assert str(given) in capsys.readouterr().err
+    assert not (tmp_path / "page.md").exists()
