@@ -3,25 +3,18 @@
 HYPOTHESIS_MAX_EXAMPLES=5000 runs more of them, and other ones each time.
 """
 
-import os
 from random import Random
 
 import numpy as np
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import HealthCheck, given, note
 from hypothesis import strategies as st
 
 import fuser
 from tests.fuser.comparing import visible_strides
 from tests.fuser.programs import Program, beyond, expected, random_program
+from tests.fuser.randomly import randomly
 
-EXAMPLES = os.environ.get("HYPOTHESIS_MAX_EXAMPLES", "")
-RANDOM = settings(
-    max_examples=int(EXAMPLES or 60),
-    derandomize=not EXAMPLES,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    database=None,
-)
+RANDOM = randomly(60, HealthCheck.data_too_large)
 
 
 def check(program: Program, mode: str) -> None:

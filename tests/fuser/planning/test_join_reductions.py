@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import given, note
 from hypothesis import strategies as st
 
 import fuser
@@ -16,7 +16,7 @@ from fuser.graph import intern
 from fuser.ops import op
 from fuser.planning import ledger
 from fuser.planning.join_reductions import layer
-from tests.fuser.test_random_graphs import EXAMPLES
+from tests.fuser.randomly import randomly
 
 
 def jacobi(u: Any) -> Any:
@@ -306,13 +306,7 @@ def random_program(random: Random) -> tuple[Any, list[Any], str]:
     return scope["program"], args, text
 
 
-@settings(
-    max_examples=int(EXAMPLES or 120),
-    derandomize=not EXAMPLES,
-    deadline=None,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+@randomly(120)
 @given(random=st.randoms(use_true_random=False))
 def test_random_programs(random: Random) -> None:
     """What is made of joins and reductions gives what NumPy gives, also where that is an error."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import given, note
 from hypothesis import strategies as st
 
 import fuser
@@ -17,6 +17,7 @@ from fuser.planning.memory import planned_peak_bytes, unfused_peak_bytes
 from fuser.suites.registry import workloads
 from fuser.tracer import trace_call
 from tests.fuser.programs import random_program
+from tests.fuser.randomly import randomly
 
 X = np.ones((64, 256), np.float32)
 #: Single numbers that wait between kernels, as results of whole sums do, are not held against them.
@@ -55,10 +56,7 @@ def test_no_workload_holds_more_than_its_operations_one_by_one() -> None:
     assert tried >= 40
 
 
-@settings(
-    max_examples=30, derandomize=True, deadline=None, database=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)  # fmt: skip
+@randomly(30)
 @given(seed=st.integers(0, 2**32), length=st.sampled_from([6, 12, 30]))
 def test_random_programs_hold_no_more(seed: int, length: int) -> None:
     """All dtypes, views, joins, choices."""

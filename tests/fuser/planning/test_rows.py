@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import HealthCheck, given, note
 from hypothesis import strategies as st
 
 import fuser
@@ -18,7 +18,7 @@ from fuser.dims import symbol
 from fuser.planning import ledger, rows, verdicts
 from fuser.planning.rows import loop_of
 from fuser.records import changed
-from tests.fuser.test_random_graphs import EXAMPLES
+from tests.fuser.randomly import randomly
 
 
 def squared(x: Any, c: Any) -> Any:
@@ -429,13 +429,7 @@ def random_chain(random: Random) -> tuple[Any, list[Any], str]:
     return scope["chain"], args, text
 
 
-@settings(
-    max_examples=int(EXAMPLES or 60),
-    derandomize=not EXAMPLES,
-    deadline=None,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-)
+@randomly(60, HealthCheck.function_scoped_fixture)
 @given(random=st.randoms(use_true_random=False))
 def test_random_chains(random: Random, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the planner makes of reductions after reductions gives what NumPy gives."""
