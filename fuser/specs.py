@@ -146,10 +146,6 @@ class KernelSpec:
             node.op.raises and node.dtype.kind in "iu" for node in self.plan.graph.nodes
         )
 
-    def find_kernel(self, group: int, arg_spec: ArgSpec) -> Any | None:
-        """The compiled kernel of a group for an argument spec, if there is one."""
-        return self._kernels.get((group, arg_spec))
-
     def kernel(self, group: int, arg_spec: ArgSpec, build: Callable[[], Any]) -> Any:
         """The kernel, built at most once however many threads ask at the same time."""
         place = (group, arg_spec)

@@ -21,12 +21,10 @@ from dataclasses import dataclass
 from statistics import median
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import stdtrit
 
 from fuser.reports.record import Samples
 
-FloatVector = npt.NDArray[np.float64]
 LogRatios = Mapping[int, float]
 """Process number -> that process's log ratio, a pure number; above 0 the candidate is faster."""
 

@@ -15,7 +15,6 @@ from fuser.suites.workload import SWEEP, Axes, Workload
 Preset = Literal["quick", "full", "custom"]
 SizeName = Literal["S", "M", "L", "sweep"]
 
-AA_PAIR = ("eager", "eager_again")
 MODES = ("eager", "fallback", "unfused", "fused", "eager_into", "fused_into")
 LEAST_INTO_BYTES = 1 << 20
 """Smaller arrays come from memory that the C library has at hand: into one adds nothing."""

@@ -9,7 +9,6 @@ from fuser import dims
 from fuser.dims import Dim
 from fuser.errors import ShapeError, user_line
 from fuser.planning import facts
-from fuser.tracing.scalars import HostScalar
 
 
 class Lengths:
@@ -40,10 +39,6 @@ class Lengths:
         found = self.new_length(length)
         self.late.add(str(found))
         return found
-
-    def size_of(self, value: Any) -> Any:
-        """The number that a Python or traced scalar is in this call."""
-        return value.hint if isinstance(value, HostScalar) else value
 
     def resolve(self, dim: Dim) -> Dim:
         """Replace symbols by what they were found to equal."""

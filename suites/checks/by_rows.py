@@ -18,7 +18,6 @@ LEAST_ELEMENTS = 1 << 21
 PART_ELEMENTS = 1 << 15
 PARTS = 16
 TRIED_ELEMENTS = 1 << 14
-POISON_BYTE = 0xFF
 
 
 def row_count(arguments: Arguments) -> int:

@@ -142,13 +142,6 @@ def copysign(b: Body, magnitude: Value, sign: Value) -> Value:
     return b.intrinsic("llvm.copysign", magnitude, sign)
 
 
-def negate_if_bit(b: Body, x: Value, integer: Value) -> Value:
-    """-x in lanes whose integer's lowest bit is set."""
-    width = BITS[x.scalar]
-    sign = b.op("shl", integer, b.iconst(x, width - 1))
-    return b.as_float(b.op("xor", b.as_integer(x), sign))
-
-
 def where_const(b: Body, condition: Value, constant: float, other: Value) -> Value:
     """The constant in lanes where `condition` holds, else `other`."""
     return b.select(condition, b.fconst(other, constant), other)

@@ -105,7 +105,7 @@ def lay_out(
     stores = Stages(nest).ends_with_stores
     counters = COUNTERS * rows * -(-columns // CHUNK)
     words = [parts, length, counters, *[0] * counters]
-    room_bytes = Room(nest, merged).size_bytes(rows, parts, columns)
+    room_bytes = ColumnRoom(nest, merged).size_bytes(rows, parts, columns)
     items = rows * parts * (2 if stores else 1)
     return words, items, room_bytes, "merged split" if stores else "merged joined split"
 
@@ -121,7 +121,7 @@ def is_worth_it(nest: LoopNest, rows: int, elements: int, parts: int) -> bool:
     return merged is not None and (parts > 1 or bool(merged.mergings))
 
 
-class Room:
+class ColumnRoom:
     """What parts leave, and results that elements need: bytes of each for all columns."""
 
     def __init__(self, nest: LoopNest, merged: Merged) -> None:
@@ -161,7 +161,7 @@ class MergedColumns(MergedSums, TiledColumns):
         assert found is not None
         self.merged = found
         self.extra_operands = int(split)
-        self.room = Room(nest, found)
+        self.room = ColumnRoom(nest, found)
         self.merged_lanes = self.native
         self.local_stages = _AllAtOnce(found.local)
         self.local_slots: dict[Key, tuple[int, str]] = {}
