@@ -89,8 +89,12 @@ def _hit(x: TracedArray, labels: TracedArray) -> Node:
     tracing = x.tracing
     count: Any = x._length(x.dims[1])
     number: Any = labels.astype(np.int64, copy=False)
-    number = unless(number, np.any((number < -count) | (number >= count)))
-    number = np.where(number < 0, number + count, number)
+    longer = x.dims[1] - labels.dims[0]
+    if labels.node.op.name == "positions" and tracing.size(longer) >= 0:  # a diagonal
+        tracing.hold_at_least(longer, 0)
+    else:
+        number = unless(number, np.any((number < -count) | (number >= count)))
+        number = np.where(number < 0, number + count, number)
     column: Any = counted(tracing, x.dims[1])
     return (column[None, :] == number[:, None]).node  # type: ignore[no-any-return]
 

@@ -103,6 +103,25 @@ def test_numbers_beyond_rows_raise(function: Any) -> None:
     assert compare(fused, Z[:0], Y[:0], ulp=16) == ""
 
 
+def diagonal(z: Any, y: Any) -> Any:
+    """Of rows that are as long as there are rows, or longer."""
+    distances, place = np.abs(z) + 1, np.arange(len(z))
+    distances[place, place] = np.inf
+    return distances, distances.argmin(axis=1), (z * 2)[place, place]
+
+
+def test_diagonals_are_places_of_rows() -> None:
+    """In one kernel; where rows are too short, NumPy raises."""
+    fused = fuser.fuse(diagonal, fallback="allow")
+    for shape in ((5, 5), (3, 5), (7, 5), (5, 5), (1, 1), (0, 0), (0, 4), (4, 9)):
+        z = np.arange(1.0 * np.prod(shape)).reshape(shape) - 6
+        assert compare(fused, z, Y) == ""
+        assert compare(fused, np.asfortranarray(z), Y) == ""
+    fused = fuser.fuse(diagonal, fallback="error")
+    assert compare(fused, Z[:5], Y) == ""
+    assert len(fused.explain(Z[:5], Y).groups) == 1
+
+
 def test_numpy_reads_arguments() -> None:
     """One element of each row, not all."""
     fused = fuser.fuse(memory, fallback="allow")
