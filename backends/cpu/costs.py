@@ -85,11 +85,11 @@ def cost_ns(nest: LoopNest) -> float:
         total += factor * BYTE_NS * np.dtype(desc.dtype).itemsize
     reduces = nest.strategy != "map"
     for instruction in per_element(nest) if reduces else nest.body:
-        total += _operation_ns(instruction, reduces)
+        total += operation_ns(instruction, reduces)
     return total
 
 
-def _operation_ns(instruction: Instruction, reduces: bool) -> float:
+def operation_ns(instruction: Instruction, reduces: bool = False) -> float:
     """Estimated nanoseconds of one operation on one element."""
     width = np.dtype(instruction.operand_dtype).itemsize / 4
     floating = "float" in instruction.operand_dtype

@@ -38,7 +38,7 @@ def emit(
         features: what the processor can do.
         stream: write results past the caches where they are aligned.
         form: of nests that reduce, see `reduction_forms`; "short" and "deep short" of maps, see
-            `short_rows`.
+            `short_rows`; or as `steady_columns` names them.
 
     Raises:
         Unsupported: an operation has no spelling.
@@ -46,21 +46,37 @@ def emit(
     for nest in nests:
         _check_dtypes(nest)
     module, short = Module(features), form.endswith("short")
+    mapped = form.endswith(("short", "steady"))
     for place, nest in enumerate(nests):
         if nest.strategy != "map":
             from fuser.backends.cpu.reducing.reduction_forms import (
                 emit_reduction,  # many kernels need none
             )
 
-            emit_reduction(module, nest, f"{name}.{place}", "plain" if short else form)
+            emit_reduction(module, nest, f"{name}.{place}", "plain" if mapped else form)
         elif short and nest.rank > (2 if form == "deep short" else 1) and streams(nest):
             from fuser.backends.cpu.short_rows import emit_short, flat
 
             inner = emit_short(module, nest, f"{name}.{place}", deep=form != "short")
             _emit_contiguous(module, flat(nest), inner, stream, "internal ")
+        elif form.endswith("steady"):
+            _emit_steady(module, nest, f"{name}.{place}", form)
         else:
             _emit_map(module, nest, f"{name}.{place}", stream and streams(nest))
     return module.text()
+
+
+def _emit_steady(module: Module, nest: LoopNest, name: str, form: str) -> None:
+    """Append a map nest's function in a form whose rows share what is computed of some loads."""
+    from fuser.backends.cpu import steady_columns  # many kernels need none
+
+    parts = steady_columns.split(nest, steady_columns.mask_of(form))
+    if parts is None:  # another nest's form
+        _emit_map(module, nest, name, stream=False)
+        return
+    names = steady_columns.emit_steady(module, nest, name, parts)
+    for inner, part in zip(names, (parts.head, parts.rest), strict=True):
+        _emit_contiguous(module, part, inner, False, "internal ")
 
 
 def streams(nest: LoopNest) -> bool:

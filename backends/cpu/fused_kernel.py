@@ -114,6 +114,10 @@ class FusedKernelCPU(Kernel):
 
             lanes = lanes_of(nest, self._features)
             short = short_rows.extent_of(nest, lengths, strides, chunk, lanes)
+            if short is None:
+                from fuser.backends.cpu import steady_columns
+
+                short = steady_columns.extent_of(nest, lengths, strides, chunk)
             return packed, short or extent
         return self._lay_reduction_out(section, lengths, strides, 0)
 
@@ -175,7 +179,7 @@ class FusedKernelCPU(Kernel):
             read = [desc for desc in nest.loads if not desc.counted]
             moved += [desc for desc in read if desc.access != INVARIANT]
         element_bytes = sum(np.dtype(desc.dtype).itemsize for desc in moved)
-        if not streams(nest) or getattr(extent, "form", "").endswith("short"):
+        if not streams(nest) or getattr(extent, "form", "").endswith(("short", "steady")):
             return 0
         if extent[0] * extent[1] * element_bytes < stream_bytes():
             return 0

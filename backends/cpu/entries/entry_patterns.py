@@ -101,7 +101,7 @@ class Pattern:
             self._describe(name, array)
         wanted = forms(draft.call)
         primes = _SMALL_PRIMES if "beside" in wanted else _PRIMES
-        others = ("split", "blocks", "short", "packed", "grouped", "far")
+        others = ("split", "blocks", "short", "packed", "grouped", "far", "steady")
         exact = any(form.endswith(others) for form in wanted)
         if len(self.symbols) + len(self.strided) > len(primes[0]) or exact:
             raise NotServed
