@@ -100,24 +100,35 @@ class _Packer:
     # -- transposed -------------------------------------------------------------------------
 
     def transposed(self) -> None:
-        """Rows beside each other in memory: blocks of whole vectors, then what is left over."""
+        """Rows beside each other in memory: blocks of whole vectors, then what is left over.
+
+        The last block ends with the last column: it may repeat some of the one before.
+        """
         b, side, lanes = self.b, str(self.side), str(self.lanes)
         whole_rows = self.number("and", "%rows", str(-self.lanes))
-        whole_columns = self.number("and", "%columns", str(-self.side))
-        across = begin_loop(b, "0", self.number("udiv", "%columns", side))
-        column = self.number("mul", across.index, side)
+        wide = b.value(f"icmp uge i64 %columns, {side}", "i1", 1).text
+        columns = b.value(f"select i1 {wide}, i64 %columns, i64 0", "i64", 1).text
+        padded = self.number("add", columns, str(self.side - 1))
+        blocks, last = self.number("udiv", padded, side), self.number("sub", columns, side)
+        across = begin_loop(b, "0", blocks)
+        column = self.column(across.index, last)
         down = begin_loop(b, "0", self.number("udiv", "%rows", lanes))
         self.block(self.number("mul", down.index, lanes), column)
         down.end()
         across.end()
         if b.features.masked and self.size >= NARROW_BYTES:
-            self.narrow_blocks(whole_rows, whole_columns)
-            self.rectangle("0", whole_columns, "%rows", "%columns")
+            self.narrow_blocks(whole_rows, blocks, last)
+            self.rectangle("0", columns, "%rows", "%columns")
             return
-        self.rectangle("0", whole_columns, whole_rows, "%columns")
+        self.rectangle("0", columns, whole_rows, "%columns")
         self.rectangle(whole_rows, "0", "%rows", "%columns")
 
-    def narrow_blocks(self, first: str, end: str) -> None:
+    def column(self, block: str, last: str) -> str:
+        """Where a block of columns begins: at `last` at most."""
+        place = Value(self.number("mul", block, str(self.side)), "i64", 1)
+        return self.b.intrinsic("llvm.umin", place, Value(last, "i64", 1)).text
+
+    def narrow_blocks(self, first: str, blocks: str, last: str) -> None:
         """Rows that are no whole vector of a column, as many at a time as a block has columns."""
         b, side = self.b, str(self.side)
         rest = self.number("sub", "%rows", first)
@@ -126,8 +137,8 @@ class _Packer:
         row = self.number("add", first, self.number("mul", down.index, side))
         count = self.number("sub", "%rows", row)
         mask = lane_mask(b, count, self.side)
-        across = begin_loop(b, "0", self.number("udiv", end, side))
-        self.narrow_block(row, self.number("mul", across.index, side), count, mask)
+        across = begin_loop(b, "0", blocks)
+        self.narrow_block(row, self.column(across.index, last), count, mask)
         across.end()
         down.end()
 

@@ -9,7 +9,7 @@ computed at once, and no lanes of one sum need joining.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from fuser.backends.cpu import conversion, packing
 from fuser.backends.cpu.body import Module, Value
@@ -133,15 +133,9 @@ class PackedRows(Wrapper):
     def emit(self, inner: str, lanes: int) -> str:
         """The function; `inner` computes so many columns at a time."""
         b, rank, count = self.b, self.block.rank, len(self.block.operands)
-        self.first_stride = count + rank
         packed = [k for k, desc in enumerate(self.nest.loads) if desc.picked]
         sizes = {k: conversion.bytes_of(self.nest.loads[k].dtype) for k in packed}
-        words = self.first_stride + count * rank + EXTRA_WORDS + self.block.scalars
-        b.line(f"%copy = alloca [{words} x i64], align 16")
-        for k in packed:
-            b.line(f"%scratch{k} = alloca [{MOST_BYTES} x i8], align 64")
-        for place in range(words):
-            self.set_word(place, self.word(place))
+        self.copy_words(dict.fromkeys(packed, MOST_BYTES), EXTRA_WORDS)
         reduced = self.word(count + rank - 1)
         vector_bytes = self.number(f"mul i64 {reduced}, {lanes * max(sizes.values())}")
         vectors = self.number(f"udiv i64 {MOST_BYTES}, {vector_bytes}")
@@ -159,6 +153,17 @@ class PackedRows(Wrapper):
                 self.pack(k, sizes[k], begin, (reduced, wide, width))
             self.call(inner, "%copy", ("%obegin", "%oend", begin, end))
         return self.finish()
+
+    def copy_words(self, scratch_bytes: Mapping[int, int], extra_words: int) -> None:
+        """Copy the block, and have scratch memory for some operands."""
+        b, rank, count = self.b, self.block.rank, len(self.block.operands)
+        self.first_stride = count + rank
+        words = self.first_stride + count * rank + extra_words + self.block.scalars
+        b.line(f"%copy = alloca [{words} x i64], align 16")
+        for k, size in scratch_bytes.items():
+            b.line(f"%scratch{k} = alloca [{size} x i8], align 64")
+        for place in range(words):
+            self.set_word(place, self.word(place))
 
     def tiles(self, width: str, lanes: int) -> Iterator[tuple[str, str]]:
         """Write a loop over tiles: where one begins and ends.
@@ -244,6 +249,10 @@ class PackedRows(Wrapper):
             f"ptr {source}, i64 {self.word(self.stride(k, rank - 1))}, i64 {step}, "
             f"i64 {reduced}, i64 {wide})"
         )
+        self.place(k, size, begin)
+
+    def place(self, k: int, size: int, begin: str) -> None:
+        """Make the address of one operand, in the copied block, that of scratch memory."""
         before = self.number(f"mul i64 {begin}, {size}")
         start = self.number(f"ptrtoint ptr %scratch{k} to i64")
         self.set_word(k, self.number(f"sub i64 {start}, {before}"))

@@ -19,6 +19,7 @@ from fuser.backends.cpu.reducing import (
     packed_rows,
     split_totals,
     totals,
+    turned_rows,
 )
 from fuser.backends.cpu.reducing.column_reduction import PADDING, TILE, ColumnReduction
 from fuser.backends.cpu.reducing.column_tiles import TiledColumns, can_be_tiled
@@ -68,11 +69,12 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
         nest: what.
         name: the function's.
         form: "plain", "split", "beside": rows as columns, where they are short; "packed", "short
-            packed": these from scratch memory; "grouped", "small grouped": some rows at a time;
-            "far": rows from memory; these with "short": a row is one block; "joined split": parts
-            that nobody waits for; "long split": rows that are longer than the cache; with "merged":
-            columns whose parts are read once; with "along": columns as rows, where there are few
-            beside each other.
+            packed": these from scratch memory, "4 packed" and so on where there are few columns;
+            "turned packed": rows that are stored, too; "grouped", "small grouped": some rows at a
+            time; "far": rows from memory; these with "short": a row is one block; "joined split":
+            parts that nobody waits for; "long split": rows that are longer than the cache; with
+            "merged": columns whose parts are read once; with "along": columns as rows, where there
+            are few beside each other.
     """
     if nest.totals:
         _emit_totals(module, nest, name, form)
@@ -82,6 +84,8 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
         nest = _lengthwise(nest)
     if form in ("long split", "along long split") and long_rows.find(nest) is not None:
         long_rows.LongRow(module, nest, name).emit()
+    elif form == turned_rows.FORM and turns(nest):
+        turned_rows.emit_turned(module, _turned(nest), name)
     elif form.endswith("packed") and packs(nest):
         packed_rows.emit_packed(module, _turned(nest), name, form)
     elif form.endswith("grouped") and grouped_rows.can_be_grouped(nest):
@@ -126,6 +130,11 @@ def can_lie_beside(nest: LoopNest) -> bool:
 def packs(nest: LoopNest) -> bool:
     """Whether rows of a nest can be packed and computed side by side."""
     return can_lie_beside(nest) and packed_rows.can_be_packed(_turned(nest))
+
+
+def turns(nest: LoopNest) -> bool:
+    """Whether rows of a nest can be turned into columns, and what it stores back."""
+    return can_lie_beside(nest) and turned_rows.can_be_turned(_turned(nest))
 
 
 def _turned(nest: LoopNest) -> LoopNest:
@@ -198,6 +207,9 @@ def lay_out(
         packed = packed_rows.extent_of(_turned(nest), lengths, strides, max(turns, 1))
         if packed is not None:
             return [int(packed_rows.goes_past(nest, packed))], packed
+        turned = turned_rows.extent_of(_turned(nest), lengths, strides, max(turns, 1))
+        if turned is not None:
+            return [], turned
     kept = list(lengths[: nest.rank - nest.reduced])
     inner = kept.pop() if column else 1
     rows = math.prod(kept)
