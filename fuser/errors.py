@@ -180,9 +180,11 @@ class Unsupported(FuserError):  # noqa: N818 - it is a signal between components
     Attributes:
         attributes: objects and names of attributes, where a function assigned these and changed
             nothing else.
+        of_order: with arrays in another memory order it might not have been raised.
     """
 
     attributes: tuple[tuple[object, str], ...] = ()
+    of_order: bool = False
 
     def __init__(self, code: str, operation: str, found: str, where: str | None = None) -> None:
         """Build the reason; `where` defaults to the user's line on the stack."""

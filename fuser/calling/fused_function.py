@@ -167,7 +167,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         """Do not trace such calls again: the plain function ran where its trace had raised."""
         entry = self._signatures.get(signature(structure, leaves, self._keep))
         if entry is not None and entry.suspected is not None:
-            entry.refused, entry.refused_names = entry.suspected
+            entry.refuse(*entry.suspected)
 
     def seen_as(self, args: tuple[Any, ...], kwargs: Any) -> tuple[FusedFunction, Any, Any]:
         """The function and arguments that a call is run by: see `attributes.Frame`."""

@@ -34,14 +34,30 @@ class Signature:
     found: list[Specialisation] = field(default_factory=list)
     refused: Reason | None = None
     refused_names: list[captures.NameGuard] = field(default_factory=list)
+    refused_orders: set[tuple[bool, ...]] | None = None
+    """Which arrays are in C order in the calls that are refused; None if that says nothing."""
     suspected: tuple[Reason, list[captures.NameGuard]] | None = None
     errors: KnownErrors = field(default_factory=KnownErrors)
     lock: threading.RLock = field(default_factory=forks.reentrant_lock)
+
+    def refuse(
+        self, reason: Reason, names: list[captures.NameGuard], order: tuple[bool, ...] | None = None
+    ) -> None:
+        """Trace no more such calls; `order`: of those alone with arrays in C order like these."""
+        known = set() if self.refused is None else self.refused_orders
+        self.refused, self.refused_names = reason, names
+        self.refused_orders = None if order is None or known is None else {*known, order}
 
     def match(self, leaves: Sequence[Any], missed: Sequence[Specialisation]) -> Call | None:
         """The call by the first specialisation that holds, but those that are known not to."""
         calls = (known.match(leaves) for known in self.found if known not in missed)
         return next((call for call in calls if call is not None), None)
+
+
+def _orders(leaves: Sequence[Any]) -> tuple[bool, ...]:
+    """Which arrays are contiguous in C order."""
+    arrays = (leaf for leaf in leaves if isinstance(leaf, np.ndarray))
+    return tuple(array.flags.c_contiguous for array in arrays)
 
 
 def specialised(
@@ -59,7 +75,8 @@ def specialised(
         CannotRun, Unsupported: the function cannot be fused for such arguments.
     """
     if entry.refused is not None and all(guard.holds() for guard in entry.refused_names):
-        raise CannotRun(entry.refused, lasting=not entry.found)
+        if entry.refused_orders is None or _orders(leaves) in entry.refused_orders:
+            raise CannotRun(entry.refused, lasting=not entry.found)
     objects = [leaf for leaf in leaves if not isinstance(leaf, (np.ndarray, np.generic))]
     entry.errors.raise_known(leaves)
     try:
@@ -68,7 +85,7 @@ def specialised(
             objects, handed_in = [*objects, *hidden.things], hidden.handed_in
         names, met = captures.look_around(function.__wrapped__, objects, handed_in)
     except Unsupported as error:
-        entry.refused, entry.refused_names = error.reason, []
+        entry.refuse(error.reason, [])
         raise
     guarded = sum(known.by_value for known in entry.found)
     try:
@@ -84,7 +101,7 @@ def specialised(
             # Unless the plain function raises, too: then nothing is known of other calls.
             entry.suspected = error.reason, names
         elif error.reason.code not in ("scalar-range", "runtime-check"):  # of these values only
-            entry.refused, entry.refused_names = error.reason, names
+            entry.refuse(error.reason, names, _orders(leaves) if error.of_order else None)
         raise
     except (ShapeError, OverflowError) as error:
         entry.errors.keep(leaves, error, names)
@@ -98,13 +115,13 @@ def specialised(
             options = function.mode, function.fastmath, function.errstate
             spec = partition.prepare(trace.graph, *options)
         except Unsupported as error:
-            entry.refused, entry.refused_names = error.reason, names
+            entry.refuse(error.reason, names)
             raise
     specialisation = specialise(trace, spec, names, constants)
     call = specialisation.match(leaves)
     if call is None:
         reason = Reason("impure", function._name, "a guard fails right after tracing")
-        entry.refused, entry.refused_names = reason, names
+        entry.refuse(reason, names)
         raise CannotRun(reason)
     entry.found = [*entry.found, specialisation]
     return call
@@ -123,7 +140,7 @@ def _note_seams(
     whole = partition.nothing_fuses(trace.graph)
     for reason in partition.seam_reasons(trace.graph):
         if function.fallback == "error" or whole is not None:
-            entry.refused, entry.refused_names = reason, names
+            entry.refuse(reason, names)
             raise CannotRun(reason)
         if reason not in function.fallbacks:
             function.fallbacks.append(reason)

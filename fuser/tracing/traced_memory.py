@@ -54,7 +54,10 @@ class Storage:
         if self.shared:
             raise Unsupported("write-into-view", "assignment", "memory that a result looks at")
         if self.reshapes and not reshapes.surely_views(tracing, self):
-            raise Unsupported("write-into-view", "assignment", "a reshape may be a view of it")
+            error = Unsupported("write-into-view", "assignment", "a reshape may be a view of it")
+            arrays = [argument.array for argument in tracing.arguments]
+            error.of_order = not all(array.flags.c_contiguous for array in arrays)
+            raise error
 
     def replace(self, node: Node) -> None:
         """Give the memory another value."""

@@ -139,6 +139,18 @@ def test_arguments_in_c_order_are_a_guard(function: Any, first: str) -> None:
         fused(np.asfortranarray(X))
 
 
+@pytest.mark.parametrize("function", [flat_of_argument, flat_of_result])
+def test_a_call_in_another_order_refuses_no_call_in_c_order(function: Any) -> None:
+    """Whichever comes first; each order is traced once."""
+    fused = fuser.fuse(function, fallback="allow")
+    for layout in ("F", "steps", "C", "F", "C"):
+        before = fuser.stats().get("fallbacks", 0)
+        assert_same(fused, LAYOUTS[layout](X))
+        assert fuser.stats().get("fallbacks", 0) == before + 2 * (layout != "C")
+    (entry,) = fused._signatures.values()
+    assert entry.refused_orders == {(False,)}
+
+
 def test_reading_a_reshape_is_no_guard() -> None:
     """Nothing is held that only a write would need."""
     fused = fuser.fuse(lambda x: x.reshape(-1) * 2, fallback="error")
