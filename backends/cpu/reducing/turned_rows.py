@@ -32,7 +32,7 @@ WIDE_BYTES = 8
 #: that these begin in different sets of the cache.
 TILE, ROWS, BETWEEN = 1 << 12, 256, 16
 #: Rows and elements in all, at least, and elements of one chunk of work.
-LEAST_ROWS, LEAST, CHUNK = 64, 1 << 14, 1 << 15
+LEAST_ROWS, LEAST, CHUNK = 64, 1 << 14, 1 << 13
 
 
 def extent_of(
