@@ -6,14 +6,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
+from typing import Any
 
 from fuser.backends.cpu.entries.entry_names import NotServed
 from fuser.planning.plans import Plan
 
 _CHOICE = re.compile(r"\b(?:min|max)\(")
 _NAME, _NUMBER = re.compile(r"\bn\d+\b"), re.compile(r"\b\d+\b")
+#: A guard that holds for all lengths from some on: a product of lengths is not 0, or large enough.
+_LEAST = re.compile(r"[n\d* ()]+ (?:> 0|!= 0|>= (\d+))")
+
+
+def shortest(guards: Sequence[tuple[str, Any]]) -> int:
+    """The length from which on guards hold that speak of lengths.
+
+    Raises:
+        NotServed: there is none.
+    """
+    least = 1
+    for text, value in guards:
+        if _NAME.search(text):
+            found = _LEAST.fullmatch(text) if value is True else None
+            if found is None:
+                raise NotServed
+            least = max(least, int(found[1] or 1))
+    return least
 
 
 def settled_from(plan: Plan) -> int:

@@ -10,7 +10,6 @@ real call the products have to give the words of the real launch.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,7 +20,7 @@ from fuser.backends.cpu import costs
 from fuser.backends.cpu.costs import PARALLEL_NS
 from fuser.backends.cpu.entries import entry_fields as fields
 from fuser.backends.cpu.entries.entry_composed import pairs_apart
-from fuser.backends.cpu.entries.entry_lengths import settled_from
+from fuser.backends.cpu.entries.entry_lengths import settled_from, shortest
 from fuser.backends.cpu.entries.entry_names import NotServed
 from fuser.backends.cpu.entries.entry_tables import (
     PATIENCE_NS,
@@ -44,9 +43,6 @@ from fuser.calling.native_call import ServedCall
 from fuser.records import changed, record
 from fuser.tracing import scalars
 
-_LENGTH_NAME = re.compile(r"\bn\d+\b")
-#: A guard that holds for all lengths from some on: a product of lengths is not 0, or large enough.
-_LEAST = re.compile(r"[n\d* ()]+ (?:> 0|!= 0|>= (\d+))")
 _PRIMES = ((37, 41, 43, 47, 53, 59, 101), (61, 67, 71, 73, 79, 83, 103))
 #: Where a kernel is in a form for short rows.
 _SMALL_PRIMES = ((3, 5, 7, 11, 13), (5, 7, 11, 13, 3))
@@ -279,22 +275,6 @@ def _nest_by_nest(call: ServedCall) -> ServedCall:
     except LookupError:
         raise NotServed from None
     return changed(call, launch=whole)
-
-
-def shortest(guards: Sequence[tuple[str, Any]]) -> int:
-    """The length from which on guards hold that speak of lengths.
-
-    Raises:
-        NotServed: there is none.
-    """
-    least = 1
-    for text, value in guards:
-        if _LENGTH_NAME.search(text):
-            found = _LEAST.fullmatch(text) if value is True else None
-            if found is None:
-                raise NotServed
-            least = max(least, int(found[1] or 1))
-    return least
 
 
 def longest_ns(call: ServedCall, many: bool = False) -> int:
