@@ -11,6 +11,7 @@ from fuser.decompose import decompose
 from fuser.digest import sha256
 from fuser.graph import Graph
 from fuser.planning import row_results
+from fuser.planning.in_turn import apart
 from fuser.planning.joins import distribute
 from fuser.planning.turns import unturned
 from fuser.records import changed
@@ -68,11 +69,15 @@ def _lowered(graph: Graph, mode: str, fastmath: bool) -> tuple[Graph, tuple[Appl
 
 def served_by(spec: KernelSpec, backend: Backend) -> KernelSpec:
     """A spec as a backend runs it: planned anew, once, where it has nests that it cannot spell."""
-    groups = spec.plan.groups
+    groups = apart(spec.plan).groups
     sections = (section for group in groups for section in group.sections)
     totals = not backend.totals and any(section.totals for section in sections)
     if not totals and (backend.rows or all(group.rows is None for group in groups)):
-        return spec
+        if backend.rows or len(groups) == len(spec.plan.groups):
+            return spec
+        if spec.without_totals is None:
+            spec.without_totals = spec.planned_as(apart(spec.plan))
+        return spec.without_totals
     if spec.without_totals is None:
         with phase("schedule"):
             plan = schedule.plan(

@@ -209,7 +209,8 @@ def explain_call(function: FusedFunction, args: Any, kwargs: Any) -> Explanation
     backend = executor.planned_for(call.arrays.values())
     spec = partition.served_by(partition.in_terms_of(spec, trace.graph), backend)
     spec = _as_run(spec, call, found)
-    found._spec, found._sizes = spec, {**trace.hints, **call.sizes}
+    found._sizes = {**trace.hints, **call.sizes}
+    found._spec = spec = partition.settled(spec, found._sizes)
     found._keeps = backend.keeps_rows
     specs = partition.specs_of(spec)
     applied = Counter(f"{a.table}: {a.equation}  {a.line}" for one in specs for a in one.applied)
@@ -263,7 +264,8 @@ def _lengths(graph: Graph, sizes: Mapping[str, int]) -> list[str]:
 
 def _stored_between(plan: schedule.Plan) -> int:
     """How many whole arrays a plan stores between kernels."""
-    kept = sum(len(group.rows.kept) for group in plan.groups if group.rows is not None)
+    parts = [part for group in plan.groups for part in group.parts]
+    kept = sum(len(part.rows.kept) for part in parts if part.rows is not None)
     return len(plan.temporaries) - kept
 
 
@@ -283,18 +285,21 @@ def describe_group(number: int, group: schedule.Group, plan: schedule.Plan) -> s
         return str(changed(part, buffer=titles.get(part.buffer, part.buffer)))
 
     lines = [f"kernel {number}:"]
-    if group.rows is not None:
-        kept = ", ".join(name for name, _ in group.rows.kept) or "what they share"
-        lines.append(f"  loops run by turns on some rows at a time; {kept} stays in the cache")
-    for section in group.sections:
-        reads = ", ".join(map(spell, section.loads)) or "nothing"
-        writes = ", ".join(spell(part) for _, part in section.stores)
-        shape = ", ".join(map(str, section.shape)) or "one element"
-        lines.append(f"  loop over {shape}: reads {reads}; writes {writes}")
-        steps = [(short_line(plan.graph.line_of(s.node)), s.node.op.name) for s in section.steps]
-        for line, run in groupby(steps, key=lambda step: step[0]):
-            operations = " ".join(name for _, name in run)
-            lines.append(f"    {line}: {operations}" if line else f"    {operations}")
+    if group.turns:
+        lines.append("  loops run one after another; what lies between stays in the cache")
+    for one in group.parts:
+        if one.rows is not None:
+            kept = ", ".join(name for name, _ in one.rows.kept) or "what they share"
+            lines.append(f"  loops run by turns on some rows at a time; {kept} stays in the cache")
+        for section in one.sections:
+            reads = ", ".join(map(spell, section.loads)) or "nothing"
+            writes = ", ".join(spell(part) for _, part in section.stores)
+            shape = ", ".join(map(str, section.shape)) or "one element"
+            lines.append(f"  loop over {shape}: reads {reads}; writes {writes}")
+            steps = [(short_line(plan.graph.line_of(s.node)), s.node) for s in section.steps]
+            for line, run in groupby(steps, key=lambda step: step[0]):
+                operations = " ".join(node.op.name for _, node in run)
+                lines.append(f"    {line}: {operations}" if line else f"    {operations}")
     lines += [f"  {name} holds {held[name]}" for name in used]
     return "\n".join(lines)
 
@@ -329,6 +334,6 @@ def kernels_of_call(function: FusedFunction, args: Any, kwargs: Any) -> list[Ker
             return []
         if isinstance(spec, Program):
             return program_run.kernels_of(spec, call.arrays, call.numbers)
-        return [group.kernel for group in launch_of(call).groups]
+        return list({id(g.kernel): g.kernel for g in launch_of(call).groups}.values())
     except (CannotRun, Unsupported) as error:
         raise FusionError(error.reason) from None

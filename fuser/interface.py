@@ -333,7 +333,8 @@ def debug_get_fused_kernel_code(graph: Graph, args: Sequence[Any]) -> str:
         launch = executor.bound(spec, _plain(arrays), sizes, name)
     except CannotRun as error:
         raise FusionError(error.reason) from None
-    return "\n".join(group.kernel.text("source") for group in launch.groups)
+    kernels = {id(group.kernel): group.kernel for group in launch.groups}  # some run in parts
+    return "\n".join(kernel.text("source") for kernel in kernels.values())
 
 
 def _plain(arrays: dict[str, Any]) -> dict[str, Any]:

@@ -270,13 +270,16 @@ _BYTE = np.dtype(np.uint8)
 def _workspace(launch: Launch, temporaries: Mapping[str, Any]) -> tuple[dict[str, int], int]:
     """Places of temporaries in one workspace, and its size in bytes.
 
-    A temporary lives from the first kernel that names it to the last. First fit: a place is
-    taken again as soon as it is free and large enough.
+    A temporary lives from the first loop nest that names it to the last; those of a chain run by
+    turns. First fit: a place is taken again as soon as it is free and large enough.
     """
     born: dict[str, int] = {}
     dies: dict[str, int] = {}
-    for step, group in enumerate(launch.groups):
+    step = 0
+    for group in launch.groups:
+        step += 1
         for _, section in group.sections:
+            step += group.blocks is None
             for name, _ in section.operands:
                 if name in temporaries:
                     born.setdefault(name, step)

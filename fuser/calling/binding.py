@@ -35,6 +35,9 @@ from fuser.specs import (
 )
 from fuser.views import Layout
 
+#: The number of a kernel, and of a part of it.
+Place = tuple[int, int]
+
 
 @record
 class Fresh:
@@ -98,7 +101,12 @@ class Layouts:
         plain = all_c_order(spec.graph, arrays)
         orders = {} if plain else memory_orders(spec.plan.graph, arrays, sizes)
         outputs = orders if plain else memory_orders(spec.graph, arrays, sizes)
-        chains = {n: group for n, group in enumerate(spec.plan.groups) if group.rows is not None}
+        chains = {
+            (number, k): part
+            for number, group in enumerate(spec.plan.groups)
+            for k, part in enumerate(group.parts)
+            if part.rows is not None
+        }
         rows = [group.rows for group in chains.values() if group.rows is not None]
         later = {name for one in rows for name, _ in one.kept}
         for buffer in spec.plan.temporaries:
@@ -112,13 +120,13 @@ class Layouts:
                 self.itemsize[buffer.name] = buffer.node.dtype.itemsize
                 continue
             self._fresh(buffer.name, buffer.node, outputs.get(id(original)))
-        self.blocks: dict[int, Blocks] = {}
+        self.blocks: dict[Place, Blocks] = {}
         self._chains(spec, chains, orders)
 
     def _chains(
         self,
         spec: KernelSpec,
-        chains: Mapping[int, Group],
+        chains: Mapping[Place, Group],
         orders: Mapping[int, list[int]],
     ) -> None:
         """How many rows of each chain run at a time, and memory for what they keep."""
@@ -161,11 +169,19 @@ class Layouts:
         self.base[name] = Layout(0, shape, strides, node.shape, (False,) * len(shape))
         self.itemsize[name] = node.dtype.itemsize
 
-    def bind_group(self, number: int, group: Group) -> list[tuple[SectionSpec, Loops | None]]:
-        """Collapse the loops of each section of a kernel; of a chain, those over a block."""
+    def bind_group(self, place: Place, group: Group) -> list[tuple[SectionSpec, Loops | None]]:
+        """Collapse the loops of each section of a part; of a chain, those over a block."""
         return [
-            _bind_section(section, self, number, k) for k, section in enumerate(group.sections)
+            _bind_section(section, self, place, k) for k, section in enumerate(group.sections)
         ]
+
+    def specs_of(self, number: int, group: Group) -> tuple[SectionSpec, ...]:
+        """How the operands of each section of a kernel are met."""
+        return tuple(
+            found
+            for k, part in enumerate(group.parts)
+            for found, _ in self.bind_group((number, k), part)
+        )
 
     def _fresh(self, name: str, node: Node, order: list[int] | None) -> None:
         """Plan an array to allocate."""
@@ -241,7 +257,7 @@ class Loops(NamedTuple):
 
 
 def _bind_section(
-    section: Section, layouts: Layouts, group: int, place: int
+    section: Section, layouts: Layouts, group: Place, place: int
 ) -> tuple[SectionSpec, Loops | None]:
     """Collapse the loops of one section of a group; None for loops that do nothing."""
     parts = [*section.loads, *(part for _, part in section.stores)]

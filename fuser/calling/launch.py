@@ -57,7 +57,7 @@ class BoundSection:
 
 @record
 class BoundGroup:
-    """One kernel and its loop nests; empty ones are left out."""
+    """Loop nests of one kernel that run at a time; empty ones are left out."""
 
     kernel: Kernel
     sections: tuple[tuple[int, BoundSection], ...]
@@ -78,8 +78,8 @@ class Launch:
     arg_specs: list[ArgSpec] = field(default_factory=list)
     temporary_bytes: int = 0
     kernel_count: int = 0
-    by_rows: frozenset[int] = frozenset()
-    """Numbers of the groups whose nests run by turns on some rows."""
+    by_rows: frozenset[tuple[int, int]] = frozenset()
+    """Numbers of the kernels, and of their parts, whose nests run by turns on some rows."""
     sequence: Any = None
     """The backend's short form of `run`, where it has one."""
 
@@ -190,28 +190,35 @@ def bind(
     launch.temporary_bytes = layouts.temporary_bytes
     launch.by_rows = frozenset(layouts.blocks)
     for number, group in enumerate(spec.plan.groups):
-        bound = layouts.bind_group(number, group)
-        arg_spec = ArgSpec(backend.name, tuple(spec_ for spec_, _ in bound))
+        parts = [
+            (layouts.bind_group((number, k), part), layouts.take_copies())
+            for k, part in enumerate(group.parts)
+        ]
+        specs = (found for bound, _ in parts for found, _ in bound)
+        arg_spec = ArgSpec(backend.name, tuple(specs))
         launch.arg_specs.append(arg_spec)
         if only is not None and arg_spec != only[number]:
             raise LookupError(arg_spec)
-        if all(loops is None for _, loops in bound):
-            layouts.take_copies()  # nothing but empty arrays, whose strides tell nothing
-            continue
+        if all(loops is None for bound, _ in parts for _, loops in bound):
+            continue  # nothing but empty arrays, whose strides tell nothing
         kernel = kernel_for(spec, number, arg_spec, backend)
-        blocks = layouts.blocks.get(number)
-        lay_out = kernel.lay_out
-        if blocks is not None:
-            lay_out = partial(kernel.lay_out_rows, turns=math.prod(blocks.turns))
-        kept = tuple(
-            (k, BoundSection(operands, rest, loops.scalars, extent, loops.steps))
-            for k, (_, loops) in enumerate(bound)
-            if loops is not None
-            for rest, extent in (lay_out(k, loops.lengths, loops.strides),)
-            for operands in ((*loops.operands, *_scratch(launch, extent, f"{number}.{k}")),)
-        )
-        launch.groups.append(BoundGroup(kernel, kept, layouts.take_copies(), blocks))
-        launch.kernel_count += bool(kept)
+        first = 0
+        for part, (bound, copies) in enumerate(parts):
+            blocks = layouts.blocks.get((number, part))
+            lay_out = kernel.lay_out
+            if blocks is not None:
+                lay_out = partial(kernel.lay_out_rows, turns=math.prod(blocks.turns))
+            kept = tuple(
+                (k, BoundSection(operands, rest, loops.scalars, extent, loops.steps))
+                for k, (_, loops) in enumerate(bound, first)
+                if loops is not None
+                for rest, extent in (lay_out(k, loops.lengths, loops.strides),)
+                for operands in ((*loops.operands, *_scratch(launch, extent, f"{number}.{k}")),)
+            )
+            first += len(bound)
+            if kept:
+                launch.groups.append(BoundGroup(kernel, kept, copies, blocks))
+        launch.kernel_count += 1
     launch.sequence = None if only else backend.sequence(launch)
     return launch
 
@@ -259,7 +266,7 @@ def _contiguous_specs(spec: KernelSpec, backend_name: str, unit: int) -> list[Ar
     nested = get_backend(backend_name).nested_reductions
     layouts = Layouts(spec, arrays, sizes, nested=nested)
     return [
-        ArgSpec(backend_name, tuple(found for found, _ in layouts.bind_group(number, group)))
+        ArgSpec(backend_name, layouts.specs_of(number, group))
         for number, group in enumerate(spec.plan.groups)
     ]
 

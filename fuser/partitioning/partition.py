@@ -25,6 +25,7 @@ from fuser.graph import (
 )
 from fuser.partitioning import externs
 from fuser.partitioning.program import Program, Seam, Stage
+from fuser.planning import in_turn
 from fuser.planning.labels import labels_of
 from fuser.records import changed
 from fuser.specs import KernelSpec
@@ -69,6 +70,19 @@ def served_by(prepared: KernelSpec | Program, backend: Backend) -> KernelSpec | 
         return compiler.served_by(prepared, backend)
     steps = tuple(
         Stage(compiler.served_by(step.spec, backend), step.stored)
+        if isinstance(step, Stage)
+        else step
+        for step in prepared.steps
+    )
+    return changed(prepared, steps=steps)
+
+
+def settled(prepared: KernelSpec | Program, sizes: Mapping[str, int]) -> KernelSpec | Program:
+    """What was prepared as it is for given lengths: see `in_turn.settled`."""
+    if isinstance(prepared, KernelSpec):
+        return prepared.planned_as(in_turn.settled(prepared.plan, sizes))
+    steps = tuple(
+        changed(step, spec=step.spec.planned_as(in_turn.settled(step.spec.plan, sizes)))
         if isinstance(step, Stage)
         else step
         for step in prepared.steps

@@ -12,6 +12,7 @@ from fuser.partitioning import externs, partition
 from fuser.partitioning.program import Program, Seam
 from fuser.planning import ledger
 from fuser.planning.candidates import COLUMNS, row, rows_of, saved_bytes
+from fuser.planning.in_turn import settled
 from fuser.planning.labels import labels_of
 from fuser.planning.ledger import BYTES_PER_S, Ledger
 from fuser.specs import KernelSpec
@@ -54,7 +55,7 @@ def boundaries(program: Program, sizes: Mapping[str, int]) -> list[dict[str, Any
             found.append({
                 **entry, "written_by": None if by is None else by + kernels, "read_by": readers
             })  # fmt: skip
-        kernels += len(step.spec.plan.groups)
+        kernels += len(settled(step.spec.plan, sizes).groups)
     return found
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fuser import dims
 from fuser.graph import Node
+from fuser.planning.in_turn import joined, settled
 from fuser.planning.rows import Group, chained, runs_by_rows
 from fuser.records import changed
 
@@ -17,10 +18,12 @@ if TYPE_CHECKING:
 
 def by_rows(found: Plan) -> Plan:
     """A plan whose nests hand rows to each other where they can."""
+    if len(found.groups) == 1 and len(found.groups[0].sections) == 1:
+        return found
     groups = chained(found.groups, _held(found))
     chains = [group for group in groups if group.rows is not None]
     if not chains:
-        return found
+        return changed(found, groups=tuple(joined(groups)))
     kept = {name: "same-rows" for group in chains if group.rows for name, _ in group.rows.kept}
     chain_of = _chain_of(chains)
     pairs = tuple(
@@ -29,40 +32,39 @@ def by_rows(found: Plan) -> Plan:
         else pair
         for pair in found.pairs
     )
-    return changed(found, groups=tuple(groups), realised=found.realised | kept, pairs=pairs)
+    realised = found.realised | kept
+    return changed(found, groups=tuple(joined(groups)), realised=realised, pairs=pairs)
 
 
-def as_run(plan: Plan, running: Collection[int], sizes: Mapping[str, int]) -> Plan:
+def as_run(plan: Plan, running: Collection[tuple[int, int]], sizes: Mapping[str, int]) -> Plan:
     """A plan as it runs in the memory of one call's arrays: other chains are nests that store.
 
     Args:
         plan: with its chains.
-        running: numbers of the groups that run by rows.
+        running: numbers of the groups, and of their parts, that run by rows.
         sizes: lengths by symbol.
     """
     held = _held(plan)
-    stored: dict[int, str] = {}
-    for number, group in enumerate(plan.groups):
-        if group.rows is None or number in running or _is_empty(group, sizes):
-            continue
-        stored[number] = "rows-across" if runs_by_rows(group, held, sizes) else "long-rows"
-    if not stored:
-        return plan
     realised, pairs = dict(plan.realised), list(plan.pairs)
-    groups = list(plan.groups)
-    for number, reason in stored.items():
-        group = plan.groups[number]
-        assert group.rows is not None
-        realised.update((name, reason) for name, _ in group.rows.kept)
-        groups[number] = changed(group, rows=None)
-        chain_of = _chain_of([group])
-        pairs = [
-            changed(pair, verdict=reason)
-            if pair.verdict == "same-rows" and _together(pair, chain_of)
-            else pair
-            for pair in pairs
-        ]
-    return changed(plan, groups=tuple(groups), realised=realised, pairs=tuple(pairs))
+    groups = []
+    for number, group in enumerate(plan.groups):
+        parts = list(group.parts)
+        for k, part in enumerate(parts):
+            if part.rows is None or (number, k) in running or _is_empty(part, sizes):
+                continue
+            reason = "rows-across" if runs_by_rows(part, held, sizes) else "long-rows"
+            realised.update((name, reason) for name, _ in part.rows.kept)
+            parts[k] = changed(part, rows=None)
+            chain_of = _chain_of([part])
+            pairs = [
+                changed(pair, verdict=reason)
+                if pair.verdict == "same-rows" and _together(pair, chain_of)
+                else pair
+                for pair in pairs
+            ]
+        groups.append(changed(group, turns=tuple(parts)) if group.turns else parts[0])
+    found = changed(plan, groups=tuple(groups), realised=realised, pairs=tuple(pairs))
+    return settled(found, sizes)
 
 
 def _held(plan: Plan) -> dict[str, Node]:

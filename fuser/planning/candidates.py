@@ -128,7 +128,7 @@ def saved_bytes(first: Node, second: Node, sizes: Mapping[str, int]) -> int:
 def _loaded(plan: Plan) -> dict[tuple[int, int], str]:
     """(value, operation) by `id` -> the verdict, where the operation reads the value stored."""
     found: dict[tuple[int, int], str] = {}
-    for group in plan.groups:
+    for group in (part for one in plan.groups for part in one.parts):
         for section in group.sections:
             stored = {
                 id(node): plan.realised[part.buffer]
@@ -150,7 +150,7 @@ def _loaded(plan: Plan) -> dict[tuple[int, int], str]:
 def _handed(plan: Plan) -> set[tuple[int, int]]:
     """(value, operation) by `id`, where the operation is handed rows of a value that is stored."""
     found: set[tuple[int, int]] = set()
-    for group in plan.groups:
+    for group in (part for one in plan.groups for part in one.parts):
         names = {name for name, _ in group.rows.handed} if group.rows is not None else set()
         for section in group.sections if names else ():
             rows = {

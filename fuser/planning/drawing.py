@@ -17,6 +17,7 @@ from fuser.errors import REASONS, Reason
 from fuser.graph import Node
 from fuser.partitioning.program import Program, Seam
 from fuser.planning import verdicts
+from fuser.planning.in_turn import settled
 from fuser.planning.labels import labels_of
 from fuser.planning.ledger import group_reads, group_writes, held_by
 from fuser.planning.rows import kept_buffers
@@ -86,7 +87,7 @@ def picture_of(spec: KernelSpec | Program, sizes: Mapping[str, int]) -> Picture:
             continue
         names = {f"o{k}": name for k, name in enumerate(step.stored)}
         _add_plan(boxes, arrows, step.spec.plan, sizes, names, f"{number}.", kernels)
-        kernels += len(step.spec.plan.groups)
+        kernels += len(settled(step.spec.plan, sizes).groups)
     return _picture(boxes, arrows, set(spec.outputs))
 
 
@@ -121,6 +122,7 @@ def _add_plan(
 
     Outputs are called as `names` says, temporaries have the prefix.
     """
+    plan = settled(plan, sizes)
     label = labels_of(plan.graph)
     temporaries = {b.name for b in plan.temporaries}
 

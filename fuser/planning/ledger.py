@@ -10,6 +10,7 @@ from typing import Any
 from fuser import dims, infer, schedule, views
 from fuser.graph import Graph, Node
 from fuser.planning import arithmetic, rereads, verdicts
+from fuser.planning.in_turn import settled
 from fuser.planning.labels import labels_of
 from fuser.planning.rows import kept_buffers, runs_by_rows
 from fuser.specs import KernelSpec, is_counted
@@ -47,15 +48,16 @@ def ledger(spec: KernelSpec, sizes: Mapping[str, int]) -> Ledger:
         sizes: lengths by symbol.
     """
     unfused, operations = _unfused(spec.graph, sizes)
-    nodes = held_by(spec.plan)
+    plan = settled(spec.plan, sizes)
+    nodes = held_by(plan)
     planned = 0
-    for group in spec.plan.groups:
+    for group in plan.groups:
         planned += sum(group_writes(group, nodes, sizes).values())
         planned += sum(sum(read.values()) for read in group_reads(group, nodes, sizes))
     crossing = sum(
-        entry["bytes_written"] + entry["bytes_read"] for entry in _crossings(spec.plan, sizes)
+        entry["bytes_written"] + entry["bytes_read"] for entry in _crossings(plan, sizes)
     )
-    least, kernels = planned - crossing, len(spec.plan.groups)
+    least, kernels = planned - crossing, len(plan.groups)
     computed = arithmetic.count(spec.graph, sizes)
     return Ledger(unfused, planned, least, operations, kernels, *computed)
 
@@ -121,11 +123,11 @@ def group_reads(
 ) -> list[dict[str, int]]:
     """Bytes that each run through a kernel's loops reads from memory, by buffer.
 
-    Nests that run by rows are one run: what they hand to each other stays in the cache, and what
-    several of them read is read once.
+    Nests that run by rows, or in turn on small arrays, are one run: what they hand to each other
+    stays in the cache, and what several of them read is read once.
     """
     reads = [section_reads(section, sizes) for section in group.sections]
-    if not runs_by_rows(group, nodes, sizes):
+    if not group.turns and not runs_by_rows(group, nodes, sizes):
         return reads
     written = {part.buffer for section in group.sections for _, part in section.stores}
     total: dict[str, int] = {}
@@ -232,7 +234,7 @@ def boundaries(
         - estimated_cost_s: bytes / bytes_per_s.
     """
     found = []
-    for entry in _crossings(spec.plan, sizes):
+    for entry in _crossings(settled(spec.plan, sizes), sizes):
         moved = entry["bytes_written"] + entry["bytes_read"]
         cost = {"bytes": moved, "estimated_cost_s": moved / bytes_per_s}
         found.append({**entry, **cost, "meaning": verdicts.meaning(entry["reason"])})

@@ -30,14 +30,15 @@ def planned_peak_bytes(plan: Plan, sizes: Mapping[str, int]) -> int:
     buffers = (*plan.temporaries, *plan.outputs)
     size = {buffer.name: _bytes(buffer.node, sizes) for buffer in buffers}
     nodes = {buffer.name: buffer.node for buffer in buffers}
-    for group in plan.groups:
+    groups = [part for group in plan.groups for part in group.parts]
+    for group in groups:
         size.update(dict.fromkeys(kept_buffers(group, nodes, sizes), 0))
     steps = [
         (
             [part.buffer for section in group.sections for part in section.loads],
             [part.buffer for section in group.sections for _, part in section.stores],
         )
-        for group in plan.groups
+        for group in groups
     ]
     return _peak(steps, size, {buffer.name for buffer in plan.outputs})
 

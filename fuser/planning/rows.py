@@ -49,15 +49,25 @@ class Rows:
 
 @record
 class Group:
-    """Sections that one kernel computes; none needs what another of them writes, but by rows.
+    """Sections that one kernel computes; none needs what another of them writes, but in turn.
 
     Attributes:
         sections: the loop nests.
         rows: they run one after another for some rows at a time.
+        turns: the groups that it consists of, which run one after another on small arrays: see
+            `fuser.planning.in_turn`.
+        inside: temporaries that only these groups write and read.
     """
 
     sections: tuple[Section, ...]
     rows: Rows | None = None
+    turns: tuple[Group, ...] = ()
+    inside: tuple[str, ...] = ()
+
+    @property
+    def parts(self) -> tuple[Group, ...]:
+        """The groups that run one after another: itself, if it is none of several."""
+        return self.turns or (self,)
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -112,6 +122,8 @@ def runs_by_rows(group: Group, nodes: Mapping[str, Node], sizes: Mapping[str, in
 
 def kept_buffers(group: Group, nodes: Mapping[str, Node], sizes: Mapping[str, int]) -> set[str]:
     """Buffers of a group that never reach memory at these lengths."""
+    if group.turns:
+        return set(group.inside)
     if group.rows is None or not runs_by_rows(group, nodes, sizes):
         return set()
     return {name for name, _ in group.rows.kept}

@@ -22,7 +22,8 @@ def centred_both(x: Any) -> Any:
 CROSSING: dict[str, tuple[Any, tuple[Any, ...], list[str]]] = {
     "nothing": (lambda x: np.exp(x) - x.max(-1, keepdims=True), (X,), []),
     "two axes": (lambda x: (x.sum(0), x.sum(1)), (X,), ["x0"]),
-    "costly row": (lambda x, v: x * np.exp(v), (X, V), ["t0"]),
+    "costly row": (lambda x, v: x * np.exp(v), (X, V), []),
+    "rows, columns": (centred_both, (X,), ["x0", "t0"]),
     "joined": (lambda v: np.concatenate([v, -v]).reshape(2, -1) * 2, (V,), ["t0"]),
 }
 

@@ -8,7 +8,7 @@ import pytest
 import fuser
 from fuser import executor
 from fuser.compiler import compile_upfront
-from fuser.planning import ledger, rows
+from fuser.planning import in_turn, ledger, rows
 from fuser.planning.row_results import reuse
 
 
@@ -49,11 +49,16 @@ def plan_of(function: Any, *args: Any) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("function", [double_centred, kernel_centred])
-def test_planned_bytes_are_the_hand_count(function: Any) -> None:
-    """What is computed is stored once and read once more."""
+def test_planned_bytes_are_the_hand_count(
+    function: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many distances are stored once and read once more; few stay in the cache."""
     spec, sizes = plan_of(function, np.ones((N, K)))
+    assert ledger.ledger(spec, sizes).planned_bytes == 8 * (N * K + N * N)
+    monkeypatch.setattr(in_turn, "ROW_CACHE_BYTES", 0)
     assert ledger.ledger(spec, sizes).planned_bytes == CENTRED
-    chains = [group.rows for group in spec.plan.groups if group.rows is not None]
+    groups = in_turn.apart(spec.plan).groups
+    chains = [group.rows for group in groups if group.rows is not None]
     assert [chain.kept for chain in chains] == [()]
     assert [[axes for _, axes in chain.handed] for chain in chains] == [[(0,)]]
 
@@ -62,7 +67,8 @@ def test_blocks_are_as_small_as_what_is_handed_on() -> None:
     """Rows that are stored as well have to be near too."""
     spec, _ = plan_of(double_centred, np.ones((N, K)))
     held = ledger.held_by(spec.plan)
-    group = next(group for group in spec.plan.groups if group.rows is not None)
+    groups = in_turn.apart(spec.plan).groups
+    group = next(group for group in groups if group.rows is not None)
     assert rows.row_bytes(group.rows, held, {"n0": 5000, "n1": 3}) == 8 * 5000
     assert rows.block_shape(group, held, {"n0": 5000, "n1": 3}) == (rows.BLOCK_BYTES // 40000,)
 
