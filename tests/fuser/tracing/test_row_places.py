@@ -134,5 +134,5 @@ def test_a_loss_stores_no_rows() -> None:
     fused = fuser.fuse(loss, fallback="error")
     plan = str(fused.explain(Z, Y))
     assert "o0" in plan
-    assert len(fused.explain(Z, Y).groups) == 2
-    assert len(fuser.fuse(gradient, fallback="error").explain(Z, Y).groups) == 2
+    assert len(fused.explain(Z, Y).groups) == 1
+    assert len(fuser.fuse(gradient, fallback="error").explain(Z, Y).groups) == 1
