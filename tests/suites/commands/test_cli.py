@@ -159,6 +159,10 @@ def test_a_required_row_that_is_missing_is_exit_code_3() -> None:
     assert list(summary.missing_rows(record, ["a-*"])) == ["a-float32-1-fused: failed: no such"]
     assert list(summary.missing_rows(record, ["b-*"])) == ["b-*: no row is called so"]
     assert summary.exit_code(record, ["a-float32-1-fused"]) == ExitCode.NOTHING
+    refused = Run("fused", "fell_back", "sort", expected_fallback=True, samples=MEASURED)
+    assert not list(summary.missing_rows(record_of(refused), ["*-fused"]))
+    unexpected = replace(refused, expected_fallback=False)
+    assert list(summary.missing_rows(record_of(unexpected), ["*-fused"]))
 
 
 def test_what_cannot_be_written_is_said_before_measuring(tmp_path: Path) -> None:
