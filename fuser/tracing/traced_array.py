@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,16 +11,13 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from fuser import dims, infer
 from fuser.dims import Dim
 from fuser.errors import Unsupported
-from fuser.tracing import regions
-from fuser.tracing.bounds import Cut, in_lengths
+from fuser.tracing import indexing
 from fuser.tracing.caught import noting
 from fuser.tracing.indices import (
     divide_exactly,
     integer,
-    is_fancy,
     length_of,
     normal_axis,
-    plain_slice,
 )
 from fuser.tracing.scalars import HostScalar
 from fuser.tracing.traced_memory import TracedMemory
@@ -129,154 +126,11 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
 
     def __getitem__(self, index: Any) -> Any:
         """Basic indexing is a view; other indexing runs between kernels."""
-        if is_fancy(index):
-            from fuser.tracing import array_places, row_places
-            from fuser.tracing.extern_tracing import call_named
-
-            if not self.generic:
-                found = array_places.taken(self, index)
-                found = row_places.taken(self, index) if found is None else found
-                if found is not None:
-                    return found
-            return call_named(self.tracing, "numpy.ndarray.__getitem__", (self, index), {})
-        parts, cuts = self._basic_index(index)
-        if cuts:
-            rest = (*parts, Ellipsis) if _has_ellipsis(index) else parts
-            return self._cut(cuts)[rest] if rest else self._cut(cuts)
-        full = sum(part is not None for part in parts) == self.ndim
-        integers = all(isinstance(part, int) for part in parts)
-        ellipsis = _has_ellipsis(index)
-        self._check_bounds(parts)
-        if self.storage.written:  # to compare what is read with what was written
-            self._note_reach(parts)
-        if self.node.op.name == "concatenate":
-            regions.note_parts(self.tracing, self.node, parts)
-        generic = full and integers and not ellipsis
-        return self._view("index", infer.spell_index(parts), generic)
-
-    def _note_reach(self, parts: Sequence[infer.IndexPart]) -> None:
-        """Note how long axes are that an index reaches into."""
-        for axis, part in enumerate(part for part in parts if part is not None):
-            regions.note_reach(self.tracing, self._shape[axis], part, self.storage.reach)
-
-    def _cut(self, cuts: Mapping[int, Cut]) -> TracedArray:
-        """What lies between two places along some axes."""
-        seen: Any = self
-        for axis, (start, stop) in cuts.items():
-            seen = seen._view("part", f"{axis}; {start}; {stop}")
-        return seen  # type: ignore[no-any-return]
-
-    def _basic_index(self, index: Any) -> tuple[tuple[infer.IndexPart, ...], dict[int, Cut]]:
-        """An index as integers, slices and None, and what is cut out of axes before."""
-        given = index if isinstance(index, tuple) else (index,)
-        used = sum(part is not None and part is not Ellipsis for part in given)
-        if used > self.ndim:
-            raise IndexError(
-                f"too many indices for array: array is {self.ndim}-dimensional, "
-                f"but {used} were indexed"
-            )
-        if sum(part is Ellipsis for part in given) > 1:
-            raise IndexError("an index can only have a single ellipsis ('...')")
-        parts: list[infer.IndexPart] = []
-        cuts: dict[int, Cut] = {}
-        axis = 0
-        for entry in given:
-            if entry is Ellipsis:
-                parts.extend([slice(None)] * (self.ndim - used))
-                axis += self.ndim - used
-                continue
-            if entry is None:
-                parts.append(None)
-                continue
-            part, cut = in_lengths(self.tracing, entry, self._shape[axis])
-            if cut is not None:
-                cuts[axis] = cut
-            parts.append(plain_slice(part) if isinstance(part, slice) else integer(part))
-            axis += 1
-        while parts and parts[-1] == slice(None):
-            parts.pop()
-        return tuple(parts), cuts
+        return indexing.read(self, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        """`x[...] = value` replaces the whole value; a write into a part is refused."""
-        if self.generic:
-            name = f"numpy.{self.dtype.type.__name__}"
-            raise TypeError(f"{name!r} object does not support item assignment")
-        if is_fancy(index):
-            self._assign_fancy(index, value)
-            return
-        parts, cuts = self._basic_index(index)
-        if cuts:
-            self._cut(cuts)[(*parts, Ellipsis)] = value
-            return
-        whole = all(part == slice(None) for part in parts)
-        target = self if whole else self._part(parts)
-        if isinstance(value, TracedArray) and value.storage is self.storage:
-            if value.views == target.views and value.storage.written:
-                return  # the second half of `x[...] += y`
-        from fuser.tracing import sequences
-
-        if sequences.has_traced(value):
-            value = sequences.put_together(self.tracing, value, self.dtype)
-        self._check_number(value)
-        node = self.tracing.operand_node(self.tracing.operand(value), self.dtype)
-        target.assign(node)
-
-    def _check_number(self, value: Any) -> None:
-        """NumPy's error for one of its scalars that an array of integers cannot take.
-
-        Raises:
-            Unsupported: whether there is one depends on a value that is not known yet.
-        """
-        if self.dtype.kind not in "iu":
-            return
-        if issubclass(type(value), np.generic):
-            np.zeros((), self.dtype)[...] = value
-        elif isinstance(value, TracedArray) and value.generic:
-            if np.can_cast(value.dtype, self.dtype):
-                return
-            text = f"a {value.dtype} scalar into {self.dtype}"
-            raise Unsupported("unsupported-argument", "assignment", text)
-
-    def _part(self, parts: Sequence[infer.IndexPart]) -> TracedArray:
-        """The part of the memory that a basic index shows, also where NumPy has a scalar."""
-        self._check_bounds(parts)
-        views = (*self.views, ("index", infer.spell_index(parts)))
-        return TracedArray(self.tracing, self.storage, views, False)
-
-    def _check_bounds(self, parts: Sequence[infer.IndexPart]) -> None:
-        """NumPy's error for an integer beyond an axis."""
-        for axis, part in enumerate(part for part in parts if part is not None):
-            length = self.tracing.size(self._shape[axis])
-            if isinstance(part, int) and not -length <= part < length:
-                raise IndexError(
-                    f"index {part} is out of bounds for axis {axis} with size {length}"
-                )
-            if isinstance(part, int):
-                self.tracing.guard_reach(self._shape[axis], part + 1 if part >= 0 else -part)
-
-    def _assign_fancy(self, index: Any, value: Any) -> None:
-        """`x[mask] = scalar`, or values of x[mask], is a choice for each element; else NumPy's."""
-        from fuser.tracing import array_places, row_places, selections
-        from fuser.tracing.extern_tracing import update
-
-        tracing = self.tracing
-        if array_places.assign(self, index, value) or row_places.assign(self, index, value):
-            return
-        if not selections.is_mask(index, self):
-            update(self, index, value)
-            return
-        new: Any = None
-        if isinstance(value, TracedArray):
-            mask, made = index.node, value.node
-            new = selections.whole(tracing, mask, made) if made.shape else made
-        elif not isinstance(value, (np.ndarray, list, tuple)):
-            new = tracing.operand_node(tracing.operand(value), self.dtype)
-        if new is None:
-            update(self, index, value)
-            return
-        new = tracing.cast(new, self.dtype)
-        self.assign(tracing.node("where", [index.node, new, self.node]))
+        """`x[...] = value` replaces the whole value or a part of it."""
+        indexing.write(self, index, value)
 
     # -- methods ----------------------------------------------------------------------------
 
@@ -486,11 +340,6 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
     def sort(self, axis: Any = -1, kind: Any = None, order: Any = None) -> None:
         """In order, in place."""
         self[...] = np.sort(self, axis=axis, kind=kind, order=order)
-
-
-def _has_ellipsis(index: Any) -> bool:
-    """Whether an index has `...` in it."""
-    return index is Ellipsis or (isinstance(index, tuple) and Ellipsis in index)
 
 
 def _in_place(name: str) -> None:

@@ -1,0 +1,191 @@
+"""What `x[…]` and `x[…] = …` are for the stand-in of an array."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fuser import infer
+from fuser.errors import Unsupported
+from fuser.tracing import regions
+from fuser.tracing.bounds import Cut, in_lengths
+from fuser.tracing.indices import integer, is_fancy, plain_slice
+
+if TYPE_CHECKING:
+    from fuser.tracing.traced_array import TracedArray
+
+
+def read(array: TracedArray, index: Any) -> Any:
+    """`array[index]`: basic indexing is a view; other indexing runs between kernels."""
+    if is_fancy(index):
+        from fuser.tracing import array_places, row_places
+        from fuser.tracing.extern_tracing import call_named
+
+        if not array.generic:
+            found = array_places.taken(array, index)
+            found = row_places.taken(array, index) if found is None else found
+            if found is not None:
+                return found
+        return call_named(array.tracing, "numpy.ndarray.__getitem__", (array, index), {})
+    parts, cuts = _basic_index(array, index)
+    if cuts:
+        rest = (*parts, Ellipsis) if _has_ellipsis(index) else parts
+        return _cut(array, cuts)[rest] if rest else _cut(array, cuts)
+    full = sum(part is not None for part in parts) == array.ndim
+    integers = all(isinstance(part, int) for part in parts)
+    ellipsis = _has_ellipsis(index)
+    _check_bounds(array, parts)
+    if array.storage.written:  # to compare what is read with what was written
+        _note_reach(array, parts)
+    if array.node.op.name == "concatenate":
+        regions.note_parts(array.tracing, array.node, parts)
+    generic = full and integers and not ellipsis
+    return array._view("index", infer.spell_index(parts), generic)
+
+
+def _note_reach(array: TracedArray, parts: Sequence[infer.IndexPart]) -> None:
+    """Note how long axes are that an index reaches into."""
+    for axis, part in enumerate(part for part in parts if part is not None):
+        regions.note_reach(array.tracing, array._shape[axis], part, array.storage.reach)
+
+
+def _cut(array: TracedArray, cuts: Mapping[int, Cut]) -> TracedArray:
+    """What lies between two places along some axes."""
+    seen: Any = array
+    for axis, (start, stop) in cuts.items():
+        seen = seen._view("part", f"{axis}; {start}; {stop}")
+    return seen  # type: ignore[no-any-return]
+
+
+def _basic_index(
+    array: TracedArray, index: Any
+) -> tuple[tuple[infer.IndexPart, ...], dict[int, Cut]]:
+    """An index as integers, slices and None, and what is cut out of axes before."""
+    given = index if isinstance(index, tuple) else (index,)
+    used = sum(part is not None and part is not Ellipsis for part in given)
+    if used > array.ndim:
+        raise IndexError(
+            f"too many indices for array: array is {array.ndim}-dimensional, "
+            f"but {used} were indexed"
+        )
+    if sum(part is Ellipsis for part in given) > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    parts: list[infer.IndexPart] = []
+    cuts: dict[int, Cut] = {}
+    axis = 0
+    for entry in given:
+        if entry is Ellipsis:
+            parts.extend([slice(None)] * (array.ndim - used))
+            axis += array.ndim - used
+            continue
+        if entry is None:
+            parts.append(None)
+            continue
+        part, cut = in_lengths(array.tracing, entry, array._shape[axis])
+        if cut is not None:
+            cuts[axis] = cut
+        parts.append(plain_slice(part) if isinstance(part, slice) else integer(part))
+        axis += 1
+    while parts and parts[-1] == slice(None):
+        parts.pop()
+    return tuple(parts), cuts
+
+
+def write(array: TracedArray, index: Any, value: Any) -> None:
+    """`x[...] = value` replaces the whole value; a write into a part is refused."""
+    if array.generic:
+        name = f"numpy.{array.dtype.type.__name__}"
+        raise TypeError(f"{name!r} object does not support item assignment")
+    if is_fancy(index):
+        _assign_fancy(array, index, value)
+        return
+    parts, cuts = _basic_index(array, index)
+    if cuts:
+        _cut(array, cuts)[(*parts, Ellipsis)] = value
+        return
+    whole = all(part == slice(None) for part in parts)
+    target = array if whole else _part(array, parts)
+    if _is_traced(value) and value.storage is array.storage:
+        if value.views == target.views and value.storage.written:
+            return  # the second half of `x[...] += y`
+    from fuser.tracing import sequences
+
+    if sequences.has_traced(value):
+        value = sequences.put_together(array.tracing, value, array.dtype)
+    _check_number(array, value)
+    node = array.tracing.operand_node(array.tracing.operand(value), array.dtype)
+    target.assign(node)
+
+
+def _check_number(array: TracedArray, value: Any) -> None:
+    """NumPy's error for one of its scalars that an array of integers cannot take.
+
+    Raises:
+        Unsupported: whether there is one depends on a value that is not known yet.
+    """
+    if array.dtype.kind not in "iu":
+        return
+    if issubclass(type(value), np.generic):
+        np.zeros((), array.dtype)[...] = value
+    elif _is_traced(value) and value.generic:
+        if np.can_cast(value.dtype, array.dtype):
+            return
+        text = f"a {value.dtype} scalar into {array.dtype}"
+        raise Unsupported("unsupported-argument", "assignment", text)
+
+
+def _part(array: TracedArray, parts: Sequence[infer.IndexPart]) -> TracedArray:
+    """The part of the memory that a basic index shows, also where NumPy has a scalar."""
+    _check_bounds(array, parts)
+    views = (*array.views, ("index", infer.spell_index(parts)))
+    return type(array)(array.tracing, array.storage, views, False)
+
+
+def _check_bounds(array: TracedArray, parts: Sequence[infer.IndexPart]) -> None:
+    """NumPy's error for an integer beyond an axis."""
+    for axis, part in enumerate(part for part in parts if part is not None):
+        length = array.tracing.size(array._shape[axis])
+        if isinstance(part, int) and not -length <= part < length:
+            raise IndexError(
+                f"index {part} is out of bounds for axis {axis} with size {length}"
+            )
+        if isinstance(part, int):
+            array.tracing.guard_reach(array._shape[axis], part + 1 if part >= 0 else -part)
+
+
+def _assign_fancy(array: TracedArray, index: Any, value: Any) -> None:
+    """`x[mask] = scalar`, or values of x[mask], is a choice for each element; else NumPy's."""
+    from fuser.tracing import array_places, row_places, selections
+    from fuser.tracing.extern_tracing import update
+
+    tracing = array.tracing
+    if array_places.assign(array, index, value) or row_places.assign(array, index, value):
+        return
+    if not selections.is_mask(index, array):
+        update(array, index, value)
+        return
+    new: Any = None
+    if _is_traced(value):
+        mask, made = index.node, value.node
+        new = selections.whole(tracing, mask, made) if made.shape else made
+    elif not isinstance(value, (np.ndarray, list, tuple)):
+        new = tracing.operand_node(tracing.operand(value), array.dtype)
+    if new is None:
+        update(array, index, value)
+        return
+    new = tracing.cast(new, array.dtype)
+    array.assign(tracing.node("where", [index.node, new, array.node]))
+
+
+def _has_ellipsis(index: Any) -> bool:
+    """Whether an index has `...` in it."""
+    return index is Ellipsis or (isinstance(index, tuple) and Ellipsis in index)
+
+
+def _is_traced(value: Any) -> bool:
+    """Whether a value is a stand-in for an array."""
+    from fuser.tracing.traced_array import TracedArray
+
+    return isinstance(value, TracedArray)
