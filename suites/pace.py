@@ -20,6 +20,8 @@ from fuser.suites.workload import Workload
 
 FEW, MANY = 16, 1 << 19
 """Elements on which a workload's pace is taken."""
+BEGUN = "pace of a workload"
+"""What the process says before the first call."""
 PATIENCE_S = 30.0
 """For both calls and their warm-up together; with it a process has time to start."""
 
@@ -28,7 +30,8 @@ PATIENCE_S = 30.0
 class Pace:
     """What NumPy takes for one workload: seconds a call, and seconds an element beyond that.
 
-    A call that does not end takes for ever; one that raises takes no time: its row will say so.
+    A call that does not end takes for ever. One that raises takes no time, and one of which nothing
+    was found out: its row will say what it is.
     """
 
     call_s: float
@@ -77,7 +80,7 @@ def _pace_elsewhere(spec: str, dtype: str) -> Pace:
     found = _seconds_in(output)
     if len(found) == 2:
         return _pace_of(*found)
-    if ended:
+    if ended or BEGUN.encode() not in output:  # a busy machine may take long to begin
         return Pace(0.0)
     return _pace_of(found[0], PATIENCE_S) if found else Pace(math.inf)
 
@@ -86,8 +89,8 @@ def _seconds_in(output: bytes) -> list[float]:
     """Return what the process said, between the lines that a workload may print."""
     found = []
     for line in output.decode(errors="replace").splitlines():
-        head, _, text = line.partition(" ")
-        if head == "pace":
+        head, _, text = line.partition("call_s ")
+        if not head and text:
             found.append(float(json.loads(text)))
     return found
 
@@ -95,8 +98,10 @@ def _seconds_in(output: bytes) -> list[float]:
 def main(arguments: Sequence[str]) -> int:
     """Print a workload's seconds, a line each."""
     spec, dtype = arguments
-    for seconds in _calls_s(resolve(spec), dtype):
-        print("pace", json.dumps(seconds), flush=True)
+    workload = resolve(spec)
+    print(BEGUN, flush=True)
+    for seconds in _calls_s(workload, dtype):
+        print("call_s", json.dumps(seconds), flush=True)
     return 0
 
 

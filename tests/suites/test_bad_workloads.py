@@ -1,11 +1,13 @@
 """A workload with a mistake costs its own rows, which say what it is, and nobody else's."""
 
 import math
+import subprocess
 
 import pytest
 
 from fuser.reports.record import Record
 from fuser.suites import pace as paces
+from fuser.suites import plan as plans
 from fuser.suites.engine import Engine
 from fuser.suites.pace import Pace, pace
 from fuser.suites.plan import CellPlan, Plan, variants_for
@@ -20,7 +22,6 @@ REASONS = {
     "NOTHING": "returns no arrays of numbers",
     "WRITING": "writes into its arguments",
     "NO_INPUTS": "the workload itself raised ZeroDivisionError",
-    "HALF_HANGING": "said nothing for 6 s and was stopped, in the workload itself",
     "GOOD": RIGHT,
 }
 
@@ -34,7 +35,7 @@ def run() -> Record:
     variants = variants_for(["eager", cheats.spec(cheats.Honest)])
     return Engine(Plan(
         cells, variants, processes=1, budget_s=60.0, least_sample_s=1e-4, most_blocks=4,
-        ceilings=False, stall_s=6.0,
+        ceilings=False,
     )).run()
 
 
@@ -52,15 +53,45 @@ def test_each_row_says_what_is_wrong(run: Record, name: str) -> None:
             assert REASONS[name] in row.reason
 
 
-def test_the_pace_is_taken_where_it_can_do_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A workload that hangs has no end, one that raises or kills takes no time."""
+def test_a_workload_that_hangs_where_no_row_is_timed_is_stopped() -> None:
+    """Here in the call that says what is right: all its rows go, after the stall limit."""
+    cell = CellPlan(f"{bad_workloads.MODULE}:HALF_HANGING", "float32", 64, "S")
+    found = Engine(Plan(
+        [cell], variants_for(["eager"]), processes=1, budget_s=2.0, ceilings=False, stall_s=6.0,
+    )).run()
+    assert found.finished
+    for row in found.cells[0].runs:
+        assert "said nothing for 6 s and was stopped, in the workload itself" in row.reason
+
+
+def test_the_pace_is_taken_where_it_can_do_no_harm() -> None:
+    """In another process: one that raises or kills takes no time."""
     module = bad_workloads.MODULE
     assert pace(f"{module}:GOOD", "float32").call_s > 0
     assert pace(f"{module}:RAISING", "float32") == Pace(0.0)
     assert pace(f"{module}:KILLING", "float32") == Pace(0.0)
-    monkeypatch.setattr(paces, "PATIENCE_S", 3.0)
-    assert math.isinf(pace(f"{module}:HANGING", "float32").call_s)
-    cell = CellPlan(f"{module}:HANGING", "float32", 64, "S")
+
+
+@pytest.mark.parametrize(
+    ("said", "call_s"),
+    [("", 0.0), (f"{paces.BEGUN}\n", math.inf), (f"{paces.BEGUN}\na word\ncall_s 0.25\n", 0.25)],
+)
+def test_what_is_known_of_a_call_that_does_not_end(
+    monkeypatch: pytest.MonkeyPatch, said: str, call_s: float
+) -> None:
+    """Nothing where its process had no time to begin; else that it hangs, or for many elements."""
+
+    def run(*_command: object, **_options: object) -> None:
+        raise subprocess.TimeoutExpired("pace", 1.0, said.encode())
+
+    monkeypatch.setattr(subprocess, "run", run)
+    assert paces._pace_elsewhere(f"{bad_workloads.MODULE}:HANGING", "float32").call_s == call_s
+
+
+def test_a_workload_that_hangs_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By nobody, and the run is not held up."""
+    monkeypatch.setattr(plans, "pace", lambda spec, dtype: Pace(math.inf))
+    cell = CellPlan(f"{bad_workloads.MODULE}:HANGING", "float32", 64, "S")
     plan = Plan([cell], variants_for(["eager", "fused"]))
     for each in plan.variants:
         assert "did not end a call on 16 elements" in (plan.too_long(cell, each) or "")
