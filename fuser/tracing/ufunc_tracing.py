@@ -109,7 +109,8 @@ def _results(
     """The result nodes of a ufunc, one for each of its outputs, which `targets` can hold."""
     name = ufunc.__name__
     if name == "float_power":
-        complexes = any(getattr(v, "dtype", np.dtype(bool)).kind == "c" for v in operands)
+        arrays = [v for v in operands if isinstance(v, (TracedArray, np.generic))]
+        complexes = any(v.dtype.kind == "c" for v in arrays)  # numbers would be looked at
         if complexes or (dtype is not None and np.dtype(dtype) != np.float64):
             raise Unsupported("unsupported-argument", "np.float_power", "another dtype")
         name, ufunc, dtype = "power", np.power, np.float64

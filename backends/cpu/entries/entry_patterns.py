@@ -29,6 +29,7 @@ from fuser.backends.cpu.entries.entry_tables import (
     arrays_of,
     computed_scalar,
     describe_arguments,
+    fixed_scalar,
     number_scalar,
     output,
     pack,
@@ -309,7 +310,7 @@ def _words(pattern: Pattern) -> None:
     for name, number in pattern.strided.items():
         sizes[number] = pattern.arrays[name].strides[0]
     heads = {at + k for at in real.heads for k in (0, *range(3, HEAD_WORDS))}
-    known = {row[0] for row in draft.scalars} | {row[5] for row in draft.products}
+    known = draft.known | {row[0] for row in draft.scalars} | {row[5] for row in draft.products}
     for at in real.heads:
         real.words[at + 3 : at + 8] = [0] * 5
     for place in range(len(real.words)):
@@ -329,6 +330,9 @@ def _scalars(pattern: Pattern) -> None:
     numbers = dict(draft.call.specialisation.scalar_leaves)
     for first, wanted in draft.table.scalars:
         for place, (text, dtype) in enumerate(wanted, first):
+            if text in draft.fixed:
+                fixed_scalar(draft, place, text, dtype)
+                continue
             if text in numbers:
                 draft.scalars.append(number_scalar(draft, place, text, dtype))
                 continue

@@ -65,6 +65,10 @@ class Draft:
     leaves: list[list[int]] = field(default_factory=list)
     assembled: Any = None
     """The Python function that puts the leaves together."""
+    fixed: set[str] = field(default_factory=set)
+    """Scalars that must be the object that was seen: what they are for kernels is known."""
+    known: set[int] = field(default_factory=set)
+    """Words of the template that hold them."""
     written: dict[str, str] = field(default_factory=dict)
     """Arguments that kernels write into, by the output's name."""
     guards: list[tuple[str, Any]] = field(default_factory=list)
@@ -89,7 +93,7 @@ def describe_arguments(draft: Draft) -> None:
     call = draft.call
     names = {place: name for name, place in call.specialisation.array_leaves}
     numbers = {place: name for name, place in call.specialisation.scalar_leaves}
-    guarded = _guarded_scalars(draft, set(numbers.values()))
+    guarded = draft.fixed = _guarded_scalars(draft, set(numbers.values()))
     for place, (leaf, slot) in enumerate(zip(call.leaves, draft.places.slots, strict=True)):
         record = {"slot": slot, "type": id(type(leaf))}
         name = names.get(place) or numbers.get(place)
@@ -163,13 +167,23 @@ def describe_scalars(draft: Draft, sizes: Mapping[str, int]) -> None:
     numbers = dict(draft.call.specialisation.scalar_leaves)
     for first, wanted in draft.table.scalars:
         for place, (text, dtype) in enumerate(wanted, first):
-            if text in numbers:
+            if text in draft.fixed:
+                fixed_scalar(draft, place, text, dtype)
+            elif text in numbers:
                 draft.scalars.append(number_scalar(draft, place, text, dtype))
             elif SCALAR_NAME.search(text):
                 draft.scalars.append(computed_scalar(draft, place, text, dtype))
             else:
                 packed = pack_scalars([(text, dtype)], sizes)
                 draft.table.words[place] = int.from_bytes(packed, "little", signed=True)
+
+
+def fixed_scalar(draft: Draft, place: int, text: str, dtype: np.dtype[Any]) -> None:
+    """Put a scalar that is always the same into the template."""
+    value = draft.call.leaves[dict(draft.call.specialisation.scalar_leaves)[text]]
+    packed = pack_scalars([(text, dtype)], {text: value})
+    draft.table.words[place] = int.from_bytes(packed, "little", signed=True)
+    draft.known.add(place)
 
 
 def number_scalar(draft: Draft, place: int, text: str, dtype: np.dtype[Any]) -> list[int]:
@@ -354,6 +368,8 @@ def _brief(rows: Mapping[str, list[list[int]]], values: Mapping[str, int]) -> in
 def _check_ranges(draft: Draft) -> None:
     """Ranges that Python integers must stay in: conversions into words that nobody reads."""
     for text, low, high in draft.ranges:
+        if text in draft.fixed:
+            continue
         kind = type(draft.call.leaves[dict(draft.call.specialisation.scalar_leaves)[text]])
         if kind is float:
             raise NotServed

@@ -73,3 +73,29 @@ def test_expressions_of_scalars_stay_with_python() -> None:
     for s in (0.25, 0.5, 3.0):
         for _ in range(2):
             assert np.array_equal(function(X, s), X * (1 - s))
+
+
+GUARDED: dict[str, Any] = {
+    "a condition": lambda a, x: x * a if a else x,
+    "an integer": lambda a, x: x * a + int(a),
+    "an attribute": lambda a, x: np.float_power(a, x) + a.imag,
+    "with an expression": lambda a, x: x * (a + 1) if a else x,
+    "beside an integer": lambda a, x: (x.astype(np.int32) + a) * x if a else x,
+    "summed": lambda a, x: (x * a).sum() if a else x.sum(),
+}
+
+
+@pytest.mark.parametrize("name", GUARDED)
+@pytest.mark.parametrize("lengths", [(5,), (5, 6, 7, 8, 9, 40)])
+def test_a_number_that_decides_and_is_computed_with(name: str, lengths: tuple[int, ...]) -> None:
+    """What a value guard fixes is what kernels take, whatever was called before."""
+    function = GUARDED[name]
+    fused = fuser.fuse(function, fallback="allow")
+    for value in (True, 1, 2, False, 0, 7, 300, True, 2.5, 1):
+        for length in lengths * 4:
+            x = np.arange(1.0, length + 1)
+            try:
+                wanted = function(value, x)
+            except AttributeError:
+                continue
+            np.testing.assert_allclose(fused(value, x), wanted, 1e-14, 0, True, str(length))
