@@ -24,6 +24,11 @@ def _sha256() -> Callable[[bytes], Any]:
     raise ImportError("this interpreter has no SHA-256")
 
 
+def load() -> None:
+    """Import the algorithm; else the first hash does."""
+    _sha256()
+
+
 def sha256(content: bytes) -> Any:
     """A hash of some bytes, as `hashlib.sha256` makes it."""
     return _sha256()(content)

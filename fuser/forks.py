@@ -5,6 +5,7 @@ ever release those. So in a child all of ours begin anew. What they guard change
 each of which leaves it right. Three things do not, and a fork waits for them: a trace of another
 thread, which may have stored stand-ins where a user's function sees them; a compiler at work; and
 an import of ours, which the first call may begin, and whose lock in the child Python does not free.
+Nor does it free the lock that `functools.cached_property` has before Python 3.12, so ours has none.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Generic, Self, TypeVar, overload
 from weakref import WeakSet
+
+Value = TypeVar("Value")
 
 #: Milliseconds that a fork waits for imports at most.
 _TRIES = 1000
@@ -39,6 +42,30 @@ def reentrant_lock() -> threading.RLock:
     made = threading.RLock()
     _locks.add(made)
     return made
+
+
+class cached_property(Generic[Value]):  # noqa: N801 - named as what it stands for
+    """An attribute that is computed when it is first read; twice, perhaps, by two threads."""
+
+    def __init__(self, compute: Callable[[Any], Value]) -> None:
+        """Keep the method that computes it."""
+        self._compute = compute
+        self.__doc__ = compute.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        """The name under which the value is kept."""
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type | None = None) -> Self: ...
+    @overload
+    def __get__(self, instance: object, owner: type | None = None) -> Value: ...
+    def __get__(self, instance: object | None, owner: type | None = None) -> Self | Value:
+        """Compute the value and keep it: this method is not asked again."""
+        if instance is None:
+            return self
+        value = instance.__dict__[self._name] = self._compute(instance)
+        return value
 
 
 def wait_for(take: Callable[[], Callable[[], None] | None]) -> None:

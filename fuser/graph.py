@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -183,22 +182,22 @@ class Graph:
     lines: Mapping[int, str] = field(default_factory=dict)
     captured: tuple[Any, ...] = ()
 
-    @cached_property
+    @forks.cached_property
     def nodes(self) -> tuple[Node, ...]:
         """Every node, operands first."""
         return tuple(walk(self.outputs))
 
-    @cached_property
+    @forks.cached_property
     def has_externs(self) -> bool:
         """Whether some function runs in NumPy between kernels."""
         return any(node.op.name == "extern" for node in self.nodes)
 
-    @cached_property
+    @forks.cached_property
     def equal(self) -> dict[str, Dim]:
         """What guards say: the text of a length -> the length that it equals."""
         return dims.representatives(self.guards)
 
-    @cached_property
+    @forks.cached_property
     def text(self) -> str:
         """The canonical text; see `parse`."""
         label: dict[int, str] = {}

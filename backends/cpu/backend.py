@@ -6,11 +6,12 @@ import importlib
 import struct
 import sys
 from collections.abc import Callable, Sequence
-from functools import cache, cached_property
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fuser import forks
 from fuser.backend import Backend
 from fuser.calling.native_call import ServedCall
 from fuser.codegen import LoopNest
@@ -97,7 +98,7 @@ class CpuBackend(Backend):
         """8-byte words throughout."""
         return struct.pack(f"={len(pointers)}Q", *pointers) + rest
 
-    @cached_property
+    @forks.cached_property
     def address(self) -> Callable[[Any], int]:
         """The address of an array's first element."""
         from fuser.backends.cpu.machine.arrays import address_function

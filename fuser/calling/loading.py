@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 
+from fuser import digest, forks
 from fuser.backend import chosen_name, get_backend
 
 MODULES = (
@@ -22,7 +23,12 @@ DEFAULT_BACKEND = "cpu"
 """Whose modules are loaded where nobody names a backend: which one serves a call is known from its
 arrays."""
 
+_LONGEST_S = 1.0
+"""A fork waits for so long that modules are there: a child finds their locks taken else."""
+
 _loaded: set[str] = set()
+_loading = forks.reentrant_lock()
+forks.wait_for(lambda: _loading.release if _loading.acquire(timeout=_LONGEST_S) else None)
 
 
 def load(backend: str | None) -> None:
@@ -37,7 +43,9 @@ def load(backend: str | None) -> None:
     name = backend or chosen_name() or DEFAULT_BACKEND
     if name in _loaded:
         return
-    for module in MODULES:
-        importlib.import_module(module)
-    get_backend(name).load()
-    _loaded.add(name)
+    with _loading:
+        for module in MODULES:
+            importlib.import_module(module)
+        digest.load()
+        get_backend(name).load()
+        _loaded.add(name)

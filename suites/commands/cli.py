@@ -304,13 +304,14 @@ def cache(context: click.Context, as_json: bool) -> None:
     size_bytes = sum(size for _, size, _ in known)
     found = {
         "path": str(disk_cache.folder()), "entries": len(known),
+        "limit_entries": disk_cache.LIMIT_ENTRIES,
         "bytes": size_bytes, "limit_bytes": disk_cache.LIMIT_BYTES,
     }
     if as_json:
         click.echo(json.dumps(found))
         return
     click.echo(f"path     {found['path']}")
-    click.echo(f"entries  {found['entries']}")
+    click.echo(f"entries  {len(known):,} of at most {disk_cache.LIMIT_ENTRIES:,}")
     size, most = (each / 2**20 for each in (size_bytes, disk_cache.LIMIT_BYTES))
     click.echo(f"size     {size:,.1f} MiB of at most {most:,.0f} MiB")
 

@@ -185,3 +185,21 @@ def test_who_forks_keeps_what_it_holds() -> None:
             held = lock._is_owned() and other.acquire(blocking=False)  # type: ignore[attr-defined]
             os._exit(0 if held else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_attributes_are_computed_once_and_without_a_lock() -> None:
+    """What a thread of the parent computes keeps no child from computing it."""
+
+    class Squared:
+        computed = 0
+
+        @forks.cached_property
+        def area(self) -> int:
+            """The area."""
+            self.computed += 1
+            return 9
+
+    one = Squared()
+    assert (one.area, one.area, one.computed) == (9, 9, 1)
+    assert Squared.area.__doc__ == "The area."
+    assert "area" in vars(one)

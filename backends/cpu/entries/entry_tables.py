@@ -11,11 +11,11 @@ import ctypes
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from fuser import forks
 from fuser.backends.cpu.entries import entry_fields as fields
 from fuser.backends.cpu.entries.entry_composed import describe_results
 from fuser.backends.cpu.entries.entry_containers import Places, out_slot, places_of
@@ -78,7 +78,7 @@ class Draft:
     in_part: bool = False
     """Whether one of them is written in a part of it."""
 
-    @cached_property
+    @forks.cached_property
     def places(self) -> Places:
         """Where the arguments are."""
         return places_of(self.call)

@@ -21,8 +21,12 @@ from functools import cache
 from fuser import config
 from fuser.digest import sha256
 
-#: All entries together; the least recently used go first.
-LIMIT_BYTES = 256 << 20
+#: All entries together, and how many, at most; the least recently used go first, until there is
+#: room for some more. Looking through the folder takes 5 us an entry.
+LIMIT_BYTES, LIMIT_ENTRIES = 256 << 20, 4096
+ROOM = 0.875
+#: Writes after which the folder is looked through.
+WRITES = 32
 #: Temporary files of this age are nobody's.
 ABANDONED_S = 3600.0
 _MAGIC = b"fuser-object-1\n"
@@ -185,11 +189,11 @@ def _files(*suffixes: str) -> list[tuple[str, int, float]]:
     """Files with such a suffix: path, bytes, time of last use."""
     found = []
     try:
-        for name in os.listdir(folder()):
-            if name.endswith(suffixes):
-                path = os.path.join(folder(), name)
-                status = os.stat(path)
-                found.append((path, status.st_size, status.st_mtime))
+        with os.scandir(folder()) as listed:
+            for entry in listed:
+                if entry.name.endswith(suffixes):
+                    status = entry.stat()
+                    found.append((entry.path, status.st_size, status.st_mtime))
     except OSError:
         pass  # there is none, or another process clears the folder meanwhile
     return found
@@ -201,26 +205,30 @@ def _remove(path: str) -> None:
         os.unlink(path)
 
 
-_writes = 0
+#: Of this process; it begins anywhere, since many processes write less often than `WRITES`.
+_writes = os.urandom(1)[0]
 
 
 def _evict() -> None:
-    """Drop the least recently used entries beyond the limit; looks at the folder now and then."""
+    """Drop the least recently used entries beyond the limits; looks at the folder now and then."""
     global _writes
     _writes += 1
-    if _writes % 32 != 1:
+    if _writes % WRITES != 1:
         return
-    known = entries()
+    found = sorted(_files(".o", ".tmp"), key=lambda entry: entry[2])
+    known = [entry for entry in found if entry[0].endswith(".o")]
     newest = known[-1][2] if known else 0.0
-    for path, _, used in _files(".tmp"):  # of a process that was ended while it wrote
-        if newest - used > ABANDONED_S:
+    for path, _, used in found:
+        if path.endswith(".tmp") and newest - used > ABANDONED_S:  # its process was ended
             _remove(path)
-    total = sum(size for _, size, _ in known)
+    total, count = sum(size for _, size, _ in known), len(known)
+    if total <= LIMIT_BYTES and count <= LIMIT_ENTRIES:
+        return
     for path, size, _ in known:
-        if total <= LIMIT_BYTES:
+        if total <= ROOM * LIMIT_BYTES and count <= ROOM * LIMIT_ENTRIES:
             return
         _remove(path)
-        total -= size
+        total, count = total - size, count - 1
 
 
 def clear() -> int:

@@ -140,7 +140,7 @@ def test_what_others_may_write_is_not_read() -> None:
 
 def test_the_least_recently_used_entries_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond the limit the oldest is dropped, a read makes an entry young."""
-    monkeypatch.setattr(disk_cache, "LIMIT_BYTES", 2500)
+    monkeypatch.setattr(disk_cache, "LIMIT_BYTES", 3000)
     keys = [f"{k:064d}" for k in range(3)]
     for age, key in enumerate(keys):
         disk_cache.write(key, b"c" * 800)
@@ -150,6 +150,19 @@ def test_the_least_recently_used_entries_go_first(monkeypatch: pytest.MonkeyPatc
     disk_cache.write("9" * 64, b"c" * 800)
     assert disk_cache.read(keys[1]) is None
     assert disk_cache.read(keys[0]) is not None
+
+
+def test_entries_are_few_enough_to_look_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the limit as many go as leave room for more; between looks none does."""
+    monkeypatch.setattr(disk_cache, "LIMIT_ENTRIES", 16)
+    monkeypatch.setattr(disk_cache, "_writes", 1)
+    for k in range(2 * disk_cache.WRITES):
+        before = len(disk_cache.entries())
+        disk_cache.write(f"{k:064d}", b"code")
+        os.utime(Path(disk_cache.folder(), f"{k:064d}.o"), (k, k))
+        looked = (k + 2) % disk_cache.WRITES == 1
+        assert len(disk_cache.entries()) == (14 if looked else before + 1)
+    assert disk_cache.read(f"{2 * disk_cache.WRITES - 1:064d}") is not None
 
 
 def test_switched_off_it_neither_reads_nor_writes() -> None:
