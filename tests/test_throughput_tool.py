@@ -252,6 +252,14 @@ def test_arrays_with_gaps_are_converted_within_the_call(monkeypatch: pytest.Monk
     assert server._converting(runner, np.add, whole, whole) == (np.add, whole)
 
 
+def test_reasons_name_no_folder_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Paths begin in the checkout; a record is read on others."""
+    monkeypatch.syspath_prepend(str(TOOL.parent))
+    server = import_module("throughput_server")
+    found = server.without_folder(f"sizes do not match on {ROOT / 'suites' / 'worker.py'} (3)")
+    assert found == f"sizes do not match on {Path('suites', 'worker.py')} (3)"
+
+
 def test_workloads_of_no_set_are_measured_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """By name, at the sizes that are asked for or at those of the pointwise set."""
     monkeypatch.syspath_prepend(str(TOOL.parent))

@@ -18,11 +18,13 @@ from typing import Any
 
 import numpy as np
 
-sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[1])]
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(ROOT)]
 
 from fuser.suites import runners  # noqa: E402 - the checkout is put on the path above
 from fuser.suites.checks.verify import compare, flatten, other_dtypes, reference  # noqa: E402
 from fuser.suites.into import EagerIntoRunner  # noqa: E402
+from fuser.suites.preparing import message  # noqa: E402
 from fuser.suites.registry import resolve  # noqa: E402
 from fuser.suites.runners import NotExpressibleError  # noqa: E402
 from fuser.suites.sampling import collector_off, now_s, timed_calls  # noqa: E402
@@ -245,6 +247,11 @@ def _span(array: Any) -> int:
     return int(high - low)
 
 
+def without_folder(text: str) -> str:
+    """A text whose paths of this checkout begin in it: records tell of no machine's folders."""
+    return text.replace(f"{ROOT}{os.sep}", "")
+
+
 def main() -> None:
     """Serve requests until the input ends."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -257,7 +264,7 @@ def main() -> None:
             answer = getattr(server, request.pop("do"))(**request)
         except Exception as error:  # noqa: BLE001 - any failure of a runner is a finding
             server.drop()
-            answer = {"reason": f"{type(error).__name__}: {error}"[:200]}
+            answer = {"reason": without_folder(message(error))[:200]}
         print(json.dumps(answer), file=answers, flush=True)
 
 
