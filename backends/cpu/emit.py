@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import Features, Module
 from fuser.backends.cpu.section import Section
-from fuser.backends.cpu.wrappers import Packing, Streaming, packs
+from fuser.backends.cpu.wrappers import Packing, Streaming, beside, packs
 from fuser.codegen import LoopNest
 from fuser.errors import Unsupported
 from fuser.records import changed
@@ -90,9 +90,7 @@ def _emit_map(module: Module, nest: LoopNest, name: str, stream: bool) -> None:
     if packs(nest):
         inner = f"{name}.packed"
         module.functions.append(Packing(module, nest, name, "").emit(inner))
-        loads = tuple(
-            changed(desc, access=CONTIGUOUS) if desc.picked else desc for desc in nest.loads
-        )
+        loads = tuple(map(beside, nest.loads))
         _emit_contiguous(module, changed(nest, loads=loads), inner, stream, "internal ")
     else:
         _emit_contiguous(module, nest, name, stream, "")

@@ -10,8 +10,8 @@ from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import Body, Module
 from fuser.backends.cpu.loops import begin_loop
 from fuser.codegen import LoopNest
-from fuser.records import record
-from fuser.specs import TensorDesc
+from fuser.records import changed, record
+from fuser.specs import CONTIGUOUS, TensorDesc
 
 ARGUMENTS = "ptr %block, i64 %obegin, i64 %oend, i64 %ibegin, i64 %iend"
 #: Rows shorter than this many vectors are not worth aligning.
@@ -25,6 +25,11 @@ def packs(nest: LoopNest) -> bool:
     In one loop, picking elements in the body is as fast, and needs no second pass.
     """
     return nest.rank > 1 and any(desc.picked for desc in nest.loads)
+
+
+def beside(desc: TensorDesc) -> TensorDesc:
+    """An operand as it is met in scratch memory: what is picked up else lies together there."""
+    return changed(desc, access=CONTIGUOUS) if desc.picked else desc
 
 
 @record

@@ -8,7 +8,7 @@ C library.
 from __future__ import annotations
 
 from fuser.backends.cpu.body import Body, Value, constant_of
-from fuser.backends.cpu.elementary.kit import absolute
+from fuser.backends.cpu.elementary.kit import far_by_library
 
 GREATEST = 2.5
 RANGE = {"float": 120.0, "double": 1000.0}
@@ -39,12 +39,5 @@ def half_power(b: Body, x: Value, y: Value, exponent: float) -> Value:
     at_zero = b.fconst(x, float("inf") if exponent < 0 else 0.0)
     result = b.select(zero, at_zero, result)
     limit = 2.0 ** int(RANGE[x.scalar] / max(abs(exponent), 2.0))
-    size = absolute(b, x)
-    far = b.op(
-        "or",
-        b.compare("fcmp olt", size, b.fconst(x, 1.0 / limit)),
-        b.compare("fcmp ogt", size, b.fconst(x, limit)),
-    )
-    not_zero = b.op("xor", zero, b.constant_bits("i1", x.lanes, 1))
     symbol = "powf" if x.scalar == "float" else "pow"
-    return b.slow_lanes(b.op("and", far, not_zero), result, symbol, x, y)
+    return far_by_library(b, symbol, result, x, y, limit, zero)

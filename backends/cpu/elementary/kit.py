@@ -142,6 +142,30 @@ def copysign(b: Body, magnitude: Value, sign: Value) -> Value:
     return b.intrinsic("llvm.copysign", magnitude, sign)
 
 
+def far_by_library(
+    b: Body, symbol: str, result: Value, x: Value, y: Value, limit: float, zero: Value
+) -> Value:
+    """`result`, but the C library's function of x and y where x is far from 1, and no zero.
+
+    Args:
+        b: where it is written.
+        symbol: the function.
+        result: of other lanes.
+        x: what is raised to a power.
+        y: the power.
+        limit: the greatest |x| that is near; its reciprocal is the least.
+        zero: lanes in which x is zero.
+    """
+    size = absolute(b, x)
+    far = b.op(
+        "or",
+        b.compare("fcmp olt", size, b.fconst(x, 1.0 / limit)),
+        b.compare("fcmp ogt", size, b.fconst(x, limit)),
+    )
+    not_zero = b.op("xor", zero, b.constant_bits("i1", x.lanes, 1))
+    return b.slow_lanes(b.op("and", far, not_zero), result, symbol, x, y)
+
+
 def where_const(b: Body, condition: Value, constant: float, other: Value) -> Value:
     """The constant in lanes where `condition` holds, else `other`."""
     return b.select(condition, b.fconst(other, constant), other)

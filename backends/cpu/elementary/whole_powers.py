@@ -9,7 +9,7 @@ and 1.6 ulp. Powers that come near the ends of double's range go to the C librar
 from __future__ import annotations
 
 from fuser.backends.cpu.body import Body, Value, constant_of
-from fuser.backends.cpu.elementary.kit import absolute
+from fuser.backends.cpu.elementary.kit import far_by_library
 
 GREATEST = 64
 """Six squarings and five products, at most: a third of what the logarithm and exponential take."""
@@ -42,14 +42,7 @@ def whole_power(b: Body, x: Value, y: Value, exponent: int) -> Value:
     zero = b.compare("fcmp oeq", x, b.fconst(x, 0.0))
     result = b.select(zero, high, result)  # whose sign the sum has lost
     limit = 2.0 ** (RANGE / abs(exponent))
-    size = absolute(b, x)
-    far = b.op(
-        "or",
-        b.compare("fcmp olt", size, b.fconst(x, 1.0 / limit)),
-        b.compare("fcmp ogt", size, b.fconst(x, limit)),
-    )
-    not_zero = b.op("xor", zero, b.constant_bits("i1", x.lanes, 1))
-    return b.slow_lanes(b.op("and", far, not_zero), result, "pow", x, y)
+    return far_by_library(b, "pow", result, x, y, limit, zero)
 
 
 def _float_power(b: Body, x: Value, exponent: int) -> Value:

@@ -24,10 +24,9 @@ from fuser.backends.cpu.reducing.packed_columns import (
     fills_lines,
 )
 from fuser.backends.cpu.reducing.reduction_stages import Stages
-from fuser.backends.cpu.wrappers import CACHE_LINE, Wrapper
+from fuser.backends.cpu.wrappers import CACHE_LINE, Wrapper, beside
 from fuser.codegen import LoopNest
 from fuser.records import changed
-from fuser.specs import CONTIGUOUS
 
 #: Bytes of one packed operand, at most: a tile stays in the second cache.
 MOST_BYTES = 1 << 16
@@ -119,7 +118,7 @@ def can_be_packed(nest: LoopNest) -> bool:
 
 def emit_packed(module: Module, nest: LoopNest, name: str, form: str) -> None:
     """Append the function of a nest of turned rows, and the one that it calls."""
-    loads = tuple(changed(desc, access=CONTIGUOUS) if desc.picked else desc for desc in nest.loads)
+    loads = tuple(map(beside, nest.loads))
     packed = [k for k, desc in enumerate(nest.loads) if desc.picked]
     turned = changed(nest, loads=loads)
     inner = PackedColumns(module, turned, f"{name}.packed", packed, Kind.of_form(form))
@@ -238,18 +237,34 @@ class PackedRows(Wrapper):
         `inner` computes addresses from its place in the whole nest, so the scratch memory's own
         place is taken off.
         """
-        b, rank = self.b, self.block.rank
         reduced, wide, width = shape
-        base, step = self.word(k, "ptr"), self.word(self.stride(k, rank - 2))
-        along = self.number(f"mul i64 {begin}, {step}")
-        source = b.value(f"getelementptr i8, ptr {base}, i64 {along}", "ptr", 1).text
+        source, step = self.rows_from(k, begin)
         row = self.number(f"mul i64 {width}, {size}")
-        b.line(
-            f"call void @{packing.declare(b.module, size)}(ptr %scratch{k}, i64 {row}, "
-            f"ptr {source}, i64 {self.word(self.stride(k, rank - 1))}, i64 {step}, "
-            f"i64 {reduced}, i64 {wide})"
-        )
+        along = self.word(self.stride(k, self.block.rank - 1))
+        self.turn(size, (f"%scratch{k}", row), (source, along, step), (reduced, wide))
         self.place(k, size, begin)
+
+    def rows_from(self, k: int, begin: str) -> tuple[str, str]:
+        """Where an operand's row `begin` lies, and the bytes from row to row."""
+        base, step = self.word(k, "ptr"), self.word(self.stride(k, self.block.rank - 2))
+        along = self.number(f"mul i64 {begin}, {step}")
+        return self.b.value(f"getelementptr i8, ptr {base}, i64 {along}", "ptr", 1).text, step
+
+    def turn(
+        self, size: int, to: tuple[str, str], source: tuple[str, str, str], shape: tuple[str, str]
+    ) -> None:
+        """Copy a matrix of elements of `size` bytes, so that what lay across runs on.
+
+        Args:
+            size: of an element.
+            to: an address, and the bytes from row to row; elements of a row lie together.
+            source: an address, and the bytes from row to row and from column to column.
+            shape: rows and columns.
+        """
+        b = self.b
+        listed = [f"ptr {to[0]}", f"i64 {to[1]}", f"ptr {source[0]}"]
+        listed += [f"i64 {number}" for number in (*source[1:], *shape)]
+        b.line(f"call void @{packing.declare(b.module, size)}({', '.join(listed)})")
 
     def place(self, k: int, size: int, begin: str) -> None:
         """Make the address of one operand, in the copied block, that of scratch memory."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fuser.backends.cpu import conversion, packing
+from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import Module
 from fuser.backends.cpu.costs import Extent
 from fuser.backends.cpu.loops import begin_loop
@@ -17,9 +17,10 @@ from fuser.backends.cpu.machine.target import stream_bytes
 from fuser.backends.cpu.reducing.column_reduction import ColumnReduction
 from fuser.backends.cpu.reducing.packed_rows import MOST_PACKED, PackedRows
 from fuser.backends.cpu.reducing.reduction_stages import Stages
+from fuser.backends.cpu.wrappers import beside
 from fuser.codegen import LoopNest
 from fuser.records import changed
-from fuser.specs import CONTIGUOUS, TensorDesc
+from fuser.specs import TensorDesc
 
 #: The form's name.
 FORM = "turned packed"
@@ -81,11 +82,7 @@ def _moved(nest: LoopNest) -> list[int]:
 
 def emit_turned(module: Module, nest: LoopNest, name: str) -> None:
     """Append the function of a nest of turned rows, and the one that it calls."""
-
-    def beside(desc: TensorDesc) -> TensorDesc:
-        return changed(desc, access=CONTIGUOUS) if desc.picked else desc
-
-    loads = tuple(beside(desc) for desc in nest.loads)
+    loads = tuple(map(beside, nest.loads))
     stores = tuple((number, beside(desc)) for number, desc in nest.stores)
     columns = changed(nest, loads=loads, stores=stores)
     inner = _Columns(module, columns, f"{name}.turned", split=False, narrow=True)
@@ -134,13 +131,7 @@ class TurnedRows(PackedRows):
 
     def unpack(self, k: int, size: int, begin: str, shape: tuple[str, str, str]) -> None:
         """Turn what was stored into one operand's part of a tile back into rows."""
-        b = self.b
         reduced, wide, between = shape
-        base, step = self.word(k, "ptr"), self.word(self.stride(k, 0))
-        along = self.number(f"mul i64 {begin}, {step}")
-        target = b.value(f"getelementptr i8, ptr {base}, i64 {along}", "ptr", 1).text
         column = self.number(f"mul i64 {between}, {size}")
-        b.line(
-            f"call void @{packing.declare(b.module, size)}(ptr {target}, i64 {step}, "
-            f"ptr %scratch{k}, i64 {size}, i64 {column}, i64 {wide}, i64 {reduced})"
-        )
+        source = (f"%scratch{k}", str(size), column)
+        self.turn(size, self.rows_from(k, begin), source, (wide, reduced))
