@@ -12,6 +12,7 @@ from fuser.backends.cpu.body import Features
 from fuser.backends.cpu.emit import emit
 from fuser.codegen import Instruction, LoopNest
 from fuser.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
+from tests.backends.cpu.on_threads import same_parts
 
 GENERATOR = np.random.default_rng(31)
 Function = Callable[..., Any]
@@ -72,22 +73,16 @@ def test_results_are_those_of_plain_loops(name: str, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(steady_columns, "extent_of", spy)
     function = fuser.fuse(plain, fallback="error")
-    for threads in (1, 3):
-        before = fuser.config.change(num_threads=threads)
-        try:
-            for _ in range(3):  # the slow path, then the native one
-                found = function(*arguments)
-        finally:
-            fuser.config.restore(before)
+    found = same_parts(function, *arguments, calls=3)
     assert any(extent is not None and extent.form.endswith("steady") for extent in extents)
     monkeypatch.setattr(steady_columns, "extent_of", lambda *_: None)
     fuser.clear_caches()
     expected = fuser.fuse(plain, fallback="error")(*arguments)
     with np.errstate(all="ignore"):
         numpys = plain(*arguments)
-    many = isinstance(found, tuple)
-    triples = zip(found, expected, numpys, strict=True) if many else [(found, expected, numpys)]
-    for mine, same, theirs in triples:
+    many = isinstance(numpys, tuple)
+    expected, numpys = (expected, numpys) if many else ((expected,), (numpys,))
+    for mine, same, theirs in zip(found, expected, numpys, strict=True):
         np.testing.assert_array_equal(mine, same)
         np.testing.assert_allclose(mine, theirs, rtol=1e-6)
         assert mine.dtype == theirs.dtype

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser import config
 from fuser.backends.cpu.body import Module
 from fuser.backends.cpu.machine.target import host_features
 from fuser.backends.cpu.reducing import grouped_rows, reduction_forms
 from fuser.codegen import Instruction, LoopNest
 from fuser.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
+from tests.backends.cpu.on_threads import same_parts
 
 GENERATOR = np.random.default_rng(29)
 Function = Callable[..., Any]
@@ -66,17 +66,7 @@ def _check(plain: Function, few: list[Any], *arguments: Any, tolerance: float = 
     with np.errstate(all="ignore"):
         expected, types = plain(*wide), plain(*arguments)
     function = fuser.fuse(plain, fallback="error")
-    seen = []
-    for threads in (1, 3):
-        before = config.change(num_threads=threads)
-        try:
-            for _ in range(2):  # the slow path, then the native one
-                found = function(*arguments)
-                parts = found if isinstance(found, tuple) else (found,)
-                seen.append([part.tobytes() for part in parts])
-        finally:
-            config.restore(before)
-    assert all(each == seen[0] for each in seen)
+    parts = same_parts(function, *arguments)
     expected = expected if isinstance(expected, tuple) else (expected,)
     types = types if isinstance(types, tuple) else (types,)
     for mine, theirs, like in zip(parts, expected, types, strict=True):

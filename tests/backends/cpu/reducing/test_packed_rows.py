@@ -9,6 +9,7 @@ import pytest
 import fuser
 from fuser.backends.cpu.reducing import packed_rows
 from fuser.backends.cpu.reducing.packed_columns import Kind
+from tests.backends.cpu.on_threads import same_parts
 
 GENERATOR = np.random.default_rng(23)
 Function = Callable[..., Any]
@@ -99,21 +100,11 @@ def test_results_are_those_of_numpy(name: str, monkeypatch: pytest.MonkeyPatch) 
     with np.errstate(all="ignore"):
         expected, types = plain(*wide), plain(*arguments)
     function = fuser.fuse(plain, fallback="error")
-    seen = []
-    for threads in (1, 3):
-        before = fuser.config.change(num_threads=threads)
-        try:
-            for _ in range(2):  # the slow path, then the native one
-                found = function(*arguments)
-                parts = found if isinstance(found, tuple) else (found,)
-                seen.append([part.tobytes() for part in parts])
-        finally:
-            fuser.config.restore(before)
-    assert all(each == seen[0] for each in seen)
+    parts = same_parts(function, *arguments)
     for mine, theirs, like in zip(
         parts,
-        expected if isinstance(found, tuple) else (expected,),
-        types if isinstance(found, tuple) else (types,),
+        expected if isinstance(expected, tuple) else (expected,),
+        types if isinstance(types, tuple) else (types,),
         strict=True,
     ):
         assert mine.dtype == like.dtype

@@ -1,0 +1,28 @@
+"""Calls on one thread and on several, by the slow path and by the native one."""
+
+from collections.abc import Callable
+from typing import Any
+
+from fuser import config
+
+
+def same_parts(function: Callable[..., Any], *arguments: Any, calls: int = 2) -> tuple[Any, ...]:
+    """The results of a fused function, which have the same bits whatever the number of threads.
+
+    Args:
+        function: fused.
+        arguments: of every call.
+        calls: for each number of threads: the first ones take the slow path.
+    """
+    seen = []
+    for threads in (1, 3):
+        before = config.change(num_threads=threads)
+        try:
+            for _ in range(calls):
+                found = function(*arguments)
+                parts = found if isinstance(found, tuple) else (found,)
+                seen.append([part.tobytes() for part in parts])
+        finally:
+            config.restore(before)
+    assert all(each == seen[0] for each in seen)
+    return parts
