@@ -69,14 +69,15 @@ def _lowered(graph: Graph, mode: str, fastmath: bool) -> tuple[Graph, tuple[Appl
 
 def served_by(spec: KernelSpec, backend: Backend) -> KernelSpec:
     """A spec as a backend runs it: planned anew, once, where it has nests that it cannot spell."""
-    groups = apart(spec.plan).groups
+    parted = apart(spec.plan)
+    groups = parted.groups
     sections = (section for group in groups for section in group.sections)
     totals = not backend.totals and any(section.totals for section in sections)
     if not totals and (backend.rows or all(group.rows is None for group in groups)):
         if backend.rows or len(groups) == len(spec.plan.groups):
             return spec
         if spec.without_totals is None:
-            spec.without_totals = spec.planned_as(apart(spec.plan))
+            spec.without_totals = spec.planned_as(parted)
         return spec.without_totals
     if spec.without_totals is None:
         with phase("schedule"):

@@ -334,6 +334,7 @@ def kernels_of_call(function: FusedFunction, args: Any, kwargs: Any) -> list[Ker
             return []
         if isinstance(spec, Program):
             return program_run.kernels_of(spec, call.arrays, call.numbers)
-        return list({id(g.kernel): g.kernel for g in launch_of(call).groups}.values())
+        kernels: list[Kernel] = launch_of(call).kernels
+        return kernels
     except (CannotRun, Unsupported) as error:
         raise FusionError(error.reason) from None

@@ -333,8 +333,7 @@ def debug_get_fused_kernel_code(graph: Graph, args: Sequence[Any]) -> str:
         launch = executor.bound(spec, _plain(arrays), sizes, name)
     except CannotRun as error:
         raise FusionError(error.reason) from None
-    kernels = {id(group.kernel): group.kernel for group in launch.groups}  # some run in parts
-    return "\n".join(kernel.text("source") for kernel in kernels.values())
+    return "\n".join(kernel.text("source") for kernel in launch.kernels)
 
 
 def _plain(arrays: dict[str, Any]) -> dict[str, Any]:

@@ -83,6 +83,11 @@ class Launch:
     sequence: Any = None
     """The backend's short form of `run`, where it has one."""
 
+    @property
+    def kernels(self) -> list[Kernel]:
+        """The compiled kernels, each once: some run in parts."""
+        return list({id(group.kernel): group.kernel for group in self.groups}.values())
+
     def run(self, arrays: dict[str, Any], numbers: Mapping[str, Any]) -> int:
         """Allocate what is missing from `arrays` and launch every kernel.
 

@@ -350,7 +350,7 @@ def _write_out(tracing: Tracing, name: str, results: Sequence[Any], out: Any) ->
     same = len(targets) == len(results)
     for target, result in zip(targets, results, strict=False):
         same = same and isinstance(target, TracedArray) and target.dtype == result.dtype
-        same = same and [*map(tracing.size, target.dims)] == [*map(tracing.size, result.dims)]
+        same = same and tracing.same_lengths(target.dims, result.dims)
     if not same:
         raise Unsupported("unsupported-argument", short, "out= of another dtype or shape")
     for target, result in zip(targets, results, strict=True):

@@ -66,8 +66,7 @@ def written(tracing: Tracing, out: Any, node: Node, function: str, same: bool = 
     Raises:
         Unsupported: it has not; NumPy knows what to do.
     """
-    fits = isinstance(out, TracedArray) and len(out.dims) == len(node.shape)
-    fits = fits and [*map(tracing.size, out.dims)] == [*map(tracing.size, node.shape)]
+    fits = isinstance(out, TracedArray) and tracing.same_lengths(out.dims, node.shape)
     if not fits or (same and out.dtype != node.dtype):
         raise Unsupported("unsupported-argument", f"np.{function}", "out= of another form")
     return tracing.write(out, node, True, "same_kind", function)

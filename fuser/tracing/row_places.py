@@ -42,7 +42,7 @@ def assign(x: TracedArray, index: Any, value: Any) -> bool:
     given = tracing.operand(value)
     new = tracing.operand_node(given, x.dtype)
     if new.shape:
-        if [*map(tracing.size, new.shape)] != [*map(tracing.size, labels.dims)]:
+        if not tracing.same_lengths(new.shape, labels.dims):
             return False
         tracing.fits_into(labels.dims, new.shape)
         new = _along_rows(x, labels.node, new)

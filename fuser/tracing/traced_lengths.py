@@ -74,6 +74,10 @@ class Lengths:
         raise ShapeError(f"{context()}: {here} against {there}. Make the two lengths equal, "
                          "or make one of them 1.")  # fmt: skip
 
+    def same_lengths(self, left: Sequence[Dim], right: Sequence[Dim]) -> bool:
+        """Whether two shapes have the same lengths in this call."""
+        return [*map(self.size, left)] == [*map(self.size, right)]
+
     def hold_at_least(self, length: Dim, bound: int) -> None:
         """Note that this trace holds only where a length is at least `bound`."""
         length = self.resolve(length)

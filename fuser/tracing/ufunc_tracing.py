@@ -52,8 +52,9 @@ def fused_ufunc(
         raise Unsupported("where-without-out", f"np.{name}", "where= and no out=")
     results = _results(tracing, ufunc, operands, dtype, casting, targets)
     if any(target is None for target in targets):
+        shape = results[0].shape
         for target in targets:  # a larger one enlarges the results that are made here, too
-            if isinstance(target, TracedArray) and not _same_shape(tracing, target, results[0]):
+            if isinstance(target, TracedArray) and not tracing.same_lengths(target.dims, shape):
                 raise Unsupported("unsupported-argument", f"np.{name}", "out= of another shape")
     generic = all(not isinstance(v, TracedArray) or not v.dims for v in operands)
     finished = [
@@ -63,11 +64,6 @@ def fused_ufunc(
         for node, target in zip(results, targets, strict=True)
     ]
     return finished[0] if len(finished) == 1 else tuple(finished)
-
-
-def _same_shape(tracing: Tracing, array: TracedArray, node: Node) -> bool:
-    """Whether lengths are the same, in this call."""
-    return [*map(tracing.size, array.dims)] == [*map(tracing.size, node.shape)]
 
 
 def _outer(

@@ -105,7 +105,7 @@ def _same_lengths(tracing: Tracing, left: Sequence[dims.Dim], right: Sequence[di
     Raises:
         Unsupported: they are not.
     """
-    if [*map(tracing.size, left)] != [*map(tracing.size, right)]:
+    if not tracing.same_lengths(left, right):
         raise Unsupported("unsupported-argument", "np.average", "weights of another shape")
     for one, other in zip(map(tracing.resolve, left), map(tracing.resolve, right), strict=True):
         if one != other:
