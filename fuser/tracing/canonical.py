@@ -23,7 +23,7 @@ from fuser.graph import (
     walk,
 )
 from fuser.graph import intern as intern_node
-from fuser.partitioning import externs
+from fuser.partitioning import extern_text
 from fuser.records import changed
 from fuser.tracing import regions, scalars
 from fuser.tracing.operands import check_dtype
@@ -265,7 +265,8 @@ def _renamed(
         return node
     if node.op.name == "extern":
         shape = tuple(dims.substitute(dim, names) for dim in node.shape)
-        return intern_node(node.op, args, shape, node.dtype, externs.rename(node.payload, names))
+        payload = extern_text.rename(node.payload, names)
+        return intern_node(node.op, args, shape, node.dtype, payload)
     payload = _renamed_view((node.op.name, node.payload), names)[1]
     return make(node.op.name, *args, payload=payload, equal=equal)
 

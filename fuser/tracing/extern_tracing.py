@@ -14,7 +14,7 @@ from fuser.calling import trees
 from fuser.errors import GraphError, Unsupported, user_line
 from fuser.graph import Node, intern, make_constant
 from fuser.ops import TABLE
-from fuser.partitioning import callables, externs
+from fuser.partitioning import callables, extern_text, externs
 from fuser.records import field, record
 from fuser.tracing.admitted import is_known
 from fuser.tracing.scalars import HostScalar
@@ -85,7 +85,7 @@ class _Operands:
             return self._add(value, value.node, value.generic)
         if type(value) is HostScalar:
             return f"host({value.text!r})"
-        if isinstance(value, np.generic) and externs.named_dtype(value.dtype):
+        if isinstance(value, np.generic) and extern_text.named_dtype(value.dtype):
             return self._add(value, make_constant(value, value.dtype), True)
         if isinstance(value, np.ndarray) or hasattr(value, "__cuda_array_interface__"):
             array = self.tracing.capture(value)
@@ -228,7 +228,7 @@ def _spelled(
     """The call as text."""
     parts: list[str] = []
     for key, value in [*((None, arg) for arg in args), *kwargs.items()]:
-        text = externs.spell(value, operands.text)
+        text = extern_text.spell(value, operands.text)
         if text is None:
             short = name.replace("numpy.", "np.", 1)
             raise Unsupported("unsupported-argument", short, f"a {type(value).__name__} argument")
@@ -275,7 +275,7 @@ def _check_result(short: str, value: Any) -> None:
     if type(value) is not np.ndarray and not isinstance(value, np.generic):
         if not hasattr(value, "__cuda_array_interface__"):
             raise Unsupported("array-conversion", short, f"it gives {type(value).__name__}")
-    if not externs.named_dtype(value.dtype):
+    if not extern_text.named_dtype(value.dtype):
         raise Unsupported("unsupported-dtype", short, f"it gives dtype {value.dtype}")
 
 

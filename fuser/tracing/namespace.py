@@ -2,24 +2,22 @@
 
 NumPy's protocols reach a tracer only through functions that take arrays. `np.zeros(x.shape)` or
 `np.asarray(x)` would turn a traced length into a number, or fail. So while it is traced, a function
-runs with other globals: the same ones, but for NumPy's module, in which these few makers are ours.
+runs with other globals: the same ones, but for NumPy's module, in which a few makers are those of
+`makers`.
 The function itself, and what others see, is not changed.
 """
 
 from __future__ import annotations
 
 import dis
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import lru_cache, partial
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fuser import infer
-from fuser.errors import DtypeError
-from fuser.tracing import counting, sequences
-from fuser.tracing.indices import length_of
+from fuser.tracing import makers, sequences
 from fuser.tracing.scalars import HostScalar
 from fuser.tracing.traced_array import TracedArray
 
@@ -50,7 +48,7 @@ class _Substitution:
         self.plain = _Module(tracing, np, takes_lists=False)
         self.functions: dict[int, Any] = {}
         self.namespaces: dict[tuple[int, bool], _Names] = {}
-        self.makers = {id(getattr(np, name)): name for name in _MAKERS}
+        self.makers = {id(getattr(np, name)): name for name in makers.MAKERS}
 
     def callable(self, function: Any) -> Any:
         """A function whose globals and closure are seen through this substitution."""
@@ -100,7 +98,7 @@ class _Substitution:
             return getattr(numpy, self.makers[id(value)])
         if type(value) is _DISPATCHED:
             return numpy.taking_lists(value)
-        if type(value) is np.ndarray and self.tracing.arrays and _is_plain(value.dtype):
+        if type(value) is np.ndarray and self.tracing.arrays and makers.is_plain(value.dtype):
             return self.tracing.capture(value)
         return self.callable(value) if type(value) is FunctionType else value
 
@@ -169,10 +167,11 @@ class _Module:
     def __getattr__(self, name: str) -> Any:
         """NumPy's own, or a maker of this trace."""
         if self._module is np:
-            maker = _MAKERS.get(name)
+            maker = makers.MAKERS.get(name)
             if maker is not None:
                 bound = partial(maker, self._tracing)
-                return partial(_stand_in, self._tracing, bound) if self._tracing.arrays else bound
+                owned = partial(makers.stand_in, self._tracing, bound)
+                return owned if self._tracing.arrays else bound
             if name in _JOINERS:
                 return _Joiner(self._tracing, name)
             if name == "linalg":
@@ -325,151 +324,3 @@ def _strong(item: Any, dtype: np.dtype[Any]) -> Any:
 def _len(value: Any, /) -> Any:
     """`len`, which of a traced array stays symbolic, as `x.shape[0]` does."""
     return value.shape[0] if isinstance(value, TracedArray) and value.ndim else len(value)
-
-
-# -- makers ---------------------------------------------------------------------------------
-
-
-def _stand_in(tracing: Tracing, maker: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """What a maker gives, as an array of the trace: results may be written into it."""
-    made = maker(*args, **kwargs)
-    if type(made) is not np.ndarray or not _is_plain(made.dtype):
-        return made
-    node = tracing.capture(made).node
-    return tracing.wrap(tracing.own(node, made.dtype, "K"))
-
-
-def _is_plain(dtype: np.dtype[Any]) -> bool:
-    """Whether kernels know a dtype whatever the device."""
-    return dtype.kind in "biuf" and dtype.itemsize <= 8 and dtype.isnative
-
-
-def _shape_dims(shape: Any, always: bool = False) -> tuple[str, ...] | None:
-    """Lengths as text where one of them is traced; or `always`."""
-    entries = shape if isinstance(shape, (tuple, list)) else (shape,)
-    if not always and not any(type(entry) is HostScalar for entry in entries):
-        return None
-    whole = all(type(e) is HostScalar or type(e) is int for e in entries)
-    if not whole or any(_size_now(e) < 0 for e in entries):
-        return None
-    return tuple(str(length_of(e)) if type(e) is HostScalar else str(e) for e in entries)
-
-
-def _size_now(entry: Any) -> int:
-    """A length in this call."""
-    return int(entry.hint if type(entry) is HostScalar else entry)
-
-
-def _filled(
-    tracing: Tracing, name: str, shape: Any, value: Any, dtype: Any, options: Mapping[str, Any]
-) -> Any:
-    """An array of one value; NumPy's own function where no length is traced."""
-    dims = _shape_dims(shape, tracing.arrays)
-    plain = all(v is None or (k == "order" and v == "C") for k, v in options.items())
-    try:
-        wanted = infer.dtype_of(dtype) if dims is not None and plain else None
-    except (DtypeError, TypeError):
-        wanted = None
-    if wanted is None or wanted.kind not in "biuf" or wanted.itemsize > 8 or dims is None:
-        given = (shape,) if name != "full" else (shape, value)
-        if name == "full" and dtype is None:
-            return np.full(*given, **options)
-        return getattr(np, name)(*given, dtype=dtype, **options)
-    node = tracing.operand_node(tracing.operand(value), wanted)
-    wide = tracing.node("broadcast_to", [node], ", ".join(dims))
-    return tracing.wrap(tracing.own(wide, wanted, "C"))
-
-
-def _zeros(
-    tracing: Tracing, shape: Any, dtype: Any = float, order: str = "C", **options: Any
-) -> Any:
-    """np.zeros."""
-    return _filled(tracing, "zeros", shape, 0, dtype, {"order": order, **options})
-
-
-def _ones(
-    tracing: Tracing, shape: Any, dtype: Any = None, order: str = "C", **options: Any
-) -> Any:
-    """np.ones."""
-    wanted = float if dtype is None else dtype
-    return _filled(tracing, "ones", shape, 1, wanted, {"order": order, **options})
-
-
-def _empty(
-    tracing: Tracing, shape: Any, dtype: Any = float, order: str = "C", **options: Any
-) -> Any:
-    """np.empty: unset values may be anything, so zeros."""
-    return _filled(tracing, "empty", shape, 0, dtype, {"order": order, **options})
-
-
-def _full(
-    tracing: Tracing, shape: Any, fill_value: Any, dtype: Any = None, order: str = "C",
-    **options: Any,
-) -> Any:  # fmt: skip
-    """np.full; of one number."""
-    options = {"order": order, **options}
-    if isinstance(fill_value, TracedArray) and order == "C" and set(options) == {"order"}:
-        lengths = shape if isinstance(shape, (tuple, list)) else (shape,)
-        wide: Any = np.broadcast_to(fill_value, tuple(lengths))
-        wanted = fill_value.dtype if dtype is None else infer.dtype_of(dtype)
-        return tracing.wrap(tracing.own(wide.node, wanted, "C"))
-    number = type(fill_value) in (bool, int, float, HostScalar)
-    if not number and not isinstance(fill_value, np.generic):
-        return np.full(shape, fill_value, dtype, **options)
-    wanted = dtype
-    if dtype is None and _shape_dims(shape, tracing.arrays) is not None:
-        hint = getattr(fill_value, "hint", fill_value)
-        wanted = np.asarray(hint).dtype
-    return _filled(tracing, "full", shape, fill_value, wanted, options)
-
-
-def _asarray(
-    tracing: Tracing, a: Any, dtype: Any = None, order: Any = None, **options: Any
-) -> Any:
-    """np.asarray of a traced array: itself, or converted."""
-    if isinstance(a, TracedArray) and order in (None, "K", "A") and not _given(options):
-        if dtype is None:
-            return tracing.wrap(a.node) if a.generic else a
-        return a.astype(dtype, copy=False)
-    if order is None and sequences.has_traced(a) and not _given(options):
-        return sequences.put_together(tracing, a, dtype)
-    return np.asarray(a, dtype=dtype, order=order, **options)
-
-
-def _array(tracing: Tracing, object: Any, dtype: Any = None, **options: Any) -> Any:
-    """np.array: a copy of a traced array, or traced values of one shape put together."""
-    copy = options.get("copy", True)
-    plain = not _given({k: v for k, v in options.items() if k != "copy"})
-    if plain and copy is None and isinstance(object, TracedArray) and not object.generic:
-        return _asarray(tracing, object, dtype)
-    plain = plain and copy is True
-    if plain and isinstance(object, TracedArray):
-        wanted = object.dtype if dtype is None else infer.dtype_of(dtype)
-        return tracing.wrap(tracing.own(object.node, wanted, "K"))
-    if plain and sequences.has_traced(object):
-        return sequences.put_together(tracing, object, dtype)
-    return np.array(object, dtype=dtype, **options)
-
-
-def _given(options: Mapping[str, Any]) -> bool:
-    """Whether an option says anything."""
-    return any(value is not None for value in options.values())
-
-
-def _contiguous(tracing: Tracing, a: Any, dtype: Any = None, **options: Any) -> Any:
-    """np.ascontiguousarray of a traced array: itself or a copy in C order, of an axis at least."""
-    if not isinstance(a, TracedArray) or _given(options):
-        return np.ascontiguousarray(a, dtype=dtype, **options)
-    wanted = a.dtype if dtype is None else infer.dtype_of(dtype)
-    whole = a if a.ndim else a[None]
-    if wanted == a.dtype and not whole.generic:
-        return whole._contiguous("C")
-    return tracing.wrap(tracing.own(whole.node, wanted, "C"))
-
-
-_MAKERS: dict[str, Callable[..., Any]] = {
-    "zeros": _zeros, "ones": _ones, "empty": _empty, "full": _full, "asarray": _asarray,
-    "asanyarray": _asarray, "array": _array, "ascontiguousarray": _contiguous,
-    "arange": counting.arange, "linspace": counting.linspace, "indices": counting.indices,
-    "tri": counting.tri, "eye": counting.eye, "identity": counting.identity,
-}  # fmt: skip

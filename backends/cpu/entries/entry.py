@@ -169,7 +169,7 @@ class Context:
         The first time for all lengths, if that can be; where such a call comes again, for its
         own lengths and strides.
         """
-        from fuser.backends.cpu.entries.entry_patterns import forms
+        from fuser.backends.cpu.entries.entry_products import forms
 
         kinds = tuple(
             (type(array), array.flags.c_contiguous, array.ndim)

@@ -1,6 +1,5 @@
-"""Calls that have no fused form: how they are spelled, read back, run and checked."""
+"""Calls that have no fused form: how they are read back, run and checked."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -9,29 +8,6 @@ import pytest
 import fuser
 from fuser.errors import GraphError
 from fuser.partitioning import externs
-from fuser.partitioning.externs import Number, Operand
-
-
-def test_arguments_are_spelled_and_read_back() -> None:
-    """Every literal that NumPy's functions take comes back as it was."""
-    values: list[Any] = [
-        3, -2, True, None, 0.1, -math.inf, "it's", [1, (2,)], (), {"key": [1]},
-        slice(1, None, -1), ..., np.dtype("float32"),
-    ]  # fmt: skip
-    text = ", ".join(str(externs.spell(value, lambda _: None)) for value in values)
-    call = externs.read(f"4.1 view scalar numpy.sort({text}, a0, a1[()], host('s0 * 2'), axis=1)")
-    assert list(call.args) == [*values, Operand(0), Operand(1, True), Number("s0 * 2")]
-    assert (call.number, call.output, call.shares, call.scalar) == (4, 1, True, True)
-    assert call.kwargs == {"axis": 1}
-    assert call.short_name == "np.sort"
-    filled = externs.filled(call.args[-3:], ["array", np.arange(2)[:1].reshape(())], {"s0": 4})
-    assert filled == ("array", 0, 8)
-
-
-@pytest.mark.parametrize("value", [object(), {1: 2}, {1, 2}, b"x", len, "host('s0')"])
-def test_arguments_without_a_text(value: Any) -> None:
-    """They have none, so such a call falls back."""
-    assert externs.spell(value, lambda _: None) is None
 
 
 @pytest.mark.parametrize(
@@ -51,13 +27,6 @@ def test_what_is_no_call_is_refused(payload: str) -> None:
     """Texts of graphs run NumPy's functions on literals, and nothing else."""
     with pytest.raises(GraphError):
         externs.read(payload)
-
-
-def test_symbols_are_renamed_inside_numbers_only() -> None:
-    """Text arguments stay."""
-    payload = "0.0 numpy.sort(a0, host('n0 + s1'), kind='n0')"
-    renamed = externs.rename(payload, {"n0": "n4"})
-    assert renamed == "0.0 numpy.sort(a0, host('n4 + s1'), kind='n0')"
 
 
 def test_graphs_with_calls_read_back() -> None:

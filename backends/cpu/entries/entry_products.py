@@ -1,0 +1,199 @@
+"""Words of a launch as products of lengths.
+
+Extents, strides and offsets are such products wherever arrays are C-contiguous. Which products, is
+found by binding the same spec to two sets of stand-ins whose lengths are different prime numbers,
+and factoring each word; a word that is no product, or not the same one both times, means that calls
+are served by exact lengths only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fuser import dims
+from fuser.backends.cpu.entries import entry_fields as fields
+from fuser.backends.cpu.entries.entry_names import NotServed
+from fuser.backends.cpu.entries.entry_tables import Draft, arrays_of, product
+from fuser.backends.cpu.sequence import Table
+from fuser.calling.launch import bind
+from fuser.calling.native_call import ServedCall
+from fuser.records import record
+
+_PRIMES = ((37, 41, 43, 47, 53, 59, 101), (61, 67, 71, 73, 79, 83, 103))
+#: Where a kernel is in a form for short rows.
+_SMALL_PRIMES = ((3, 5, 7, 11, 13), (5, 7, 11, 13, 3))
+#: Stand-ins are never touched, but their addresses have to be reserved.
+MOST_BYTES = 1 << 28
+
+
+@record
+class Probe:
+    """One set of stand-ins: what each symbol stands for, and the table that they lead to.
+
+    Attributes:
+        primes: by symbol number; each is of one symbol only.
+        units: the bytes that a symbol's value counts in: strides are multiples of an itemsize.
+        sizes: lengths by their names.
+        table: the bound launch.
+    """
+
+    primes: dict[int, int]
+    units: dict[int, int]
+    sizes: dict[str, int]
+    table: Table
+
+
+class Pattern:
+    """The words of a launch as products of symbols."""
+
+    def __init__(self, draft: Draft) -> None:
+        """Number the symbols of a call and bind the stand-ins.
+
+        Raises:
+            NotServed: lengths that are no symbols, or layouts that are not plain.
+        """
+        self.draft = draft
+        self.symbols: dict[str, int] = {}
+        self.arrays = arrays_of(draft)
+        self.strided: dict[str, int] = {}
+        graph = draft.call.specialisation.trace.graph
+        self._shapes = {
+            p.name: p.shape for p in graph.parameters if p.dtype is not None
+        }
+        if "o0" in self.arrays:
+            self._shapes["o0"] = draft.call.specialisation.spec.plan.outputs[0].node.shape
+        if graph.guards or type(draft.call.out) is tuple or draft.in_part:
+            raise NotServed
+        for name, array in self.arrays.items():
+            self._describe(name, array)
+        wanted = forms(draft.call)
+        primes = _SMALL_PRIMES if "beside" in wanted else _PRIMES
+        others = ("split", "blocks", "short", "packed", "grouped", "far", "steady")
+        exact = any(form.endswith(others) for form in wanted)
+        if len(self.symbols) + len(self.strided) > len(primes[0]) or exact:
+            raise NotServed
+        self.probes = [self._probe(numbers) for numbers in primes]
+
+    def _describe(self, name: str, array: Any) -> None:
+        """The record of one array."""
+        record = self.draft.records[self.draft.record_of[name]]
+        codes: list[int] = []
+        for dim in self._shapes[name]:
+            text = str(dim)
+            if text == "1":
+                codes.append(0)
+            elif text in self.symbols:
+                codes.append(self.symbols[text])
+            elif name == "o0" or not text.isalnum() or text.isdigit():
+                raise NotServed
+            else:
+                self.symbols[text] = len(self.symbols) + 1
+                codes.append(~self.symbols[text])
+        kind, flags = fields.CONTIGUOUS_ARRAY, record.get("flags", 0) | fields.IS_CONTIGUOUS
+        if not array.flags.c_contiguous:
+            if array.ndim != 1 or array.strides[0] == 0 or self._written():
+                raise NotServed
+            kind, flags = fields.STRIDED_VECTOR, 0
+            self.strided[name] = fields.MOST_SYMBOLS - 1 - len(self.strided)
+            codes.append(self.strided[name])
+        axes = fields.array([codes])
+        self.draft.keep.extend([axes, array.dtype])
+        record |= {
+            "kind": kind, "expected": id(array.dtype), "rank": array.ndim,
+            "axes": fields.address(axes), "flags": flags,
+        }  # fmt: skip
+
+    def _written(self) -> bool:
+        """Whether anything but new arrays is written, whose reach has to be a product."""
+        call = self.draft.call
+        trace = call.specialisation.trace
+        return bool(self.draft.written or trace.hazards) or call.out is not None
+
+    def _probe(self, primes: Sequence[int]) -> Probe:
+        """Bind the spec to stand-ins."""
+        call = self.draft.call
+        numbers = [*self.symbols.values(), *self.strided.values()]
+        prime_of = dict(zip(numbers, primes, strict=False))
+        sizes = {name: prime_of[number] for name, number in self.symbols.items()}
+        units = dict.fromkeys(self.symbols.values(), 1)
+        stand_ins: dict[str, Any] = {}
+        for name, array in call.arrays.items():
+            if name in self.draft.written:
+                continue
+            if type(array) is not np.ndarray:
+                stand_ins[name] = np.asarray(array)
+                continue
+            shape = tuple(dims.evaluate(dim, sizes) for dim in self._shapes[name])
+            step = prime_of[self.strided[name]] if name in self.strided else 1
+            if int(np.prod(shape, dtype=np.float64)) * step * array.itemsize > MOST_BYTES:
+                raise NotServed
+            if name in self.strided:
+                units[self.strided[name]] = array.itemsize
+                shape = (shape[0] * step,)
+            stand_ins[name] = np.empty(shape, array.dtype)[::step] if shape else np.empty(
+                (), array.dtype
+            )
+        stand_ins |= {result: stand_ins[name] for result, name in self.draft.written.items()}
+        spec = call.specialisation.spec
+        backend = call.launch.backend
+        try:
+            launch = bind(
+                spec, stand_ins, sizes, backend, call.launch.arg_specs, by_rows=False
+            )
+        except LookupError:
+            raise NotServed from None
+        if any(group.copies for group in launch.groups) or _forms(launch) != forms(call):
+            raise NotServed
+        return Probe(prime_of, units, sizes, Table(launch))
+
+    def solve(self, values: Sequence[int]) -> list[int]:
+        """The product that has these values in the probes.
+
+        Raises:
+            NotServed: there is none.
+        """
+        pairs = zip(values, self.probes, strict=True)
+        found = {self._factor(value, probe) for value, probe in pairs}
+        if len(found) != 1:
+            raise NotServed
+        factor, symbols = found.pop()
+        if len(symbols) > 4:
+            raise NotServed
+        return product(factor, *symbols)
+
+    @staticmethod
+    def _factor(value: int, probe: Probe) -> tuple[int, tuple[int, ...]]:
+        """A number as a factor and symbols."""
+        symbols = []
+        if value:
+            for symbol, prime in probe.primes.items():
+                while value % prime == 0:
+                    value //= prime
+                    symbols.append(symbol)
+                    if value % probe.units[symbol]:
+                        raise NotServed
+                    value //= probe.units[symbol]
+        return value, tuple(symbols)
+
+    def value(self, row: Sequence[int], sizes: Mapping[int, int]) -> int:
+        """What a product is for given values of symbols."""
+        result = row[0]
+        for symbol in row[1:5]:
+            result *= sizes.get(symbol, 1)
+        return result
+
+
+def forms(call: ServedCall) -> tuple[str, ...]:
+    """The forms of a call's loop nests: some are for certain lengths only."""
+    return _forms(call.launch)
+
+
+def _forms(launch: Any) -> tuple[str, ...]:
+    return tuple(
+        getattr(section.extent, "form", "plain")
+        for group in launch.groups
+        for _, section in group.sections
+    )
