@@ -56,7 +56,7 @@ def _average(
     dtype = result_type(x, weight)
     if x.dtype.kind != "f":
         dtype = np.result_type(dtype, np.float64)
-    axes = None if axis is None else tuple(_axes(x, axis))
+    axes = None if axis is None else tuple(_in_given_order(x, axis))
     scale = np.sum(weight, axis=axes, dtype=dtype, **rest)
     total = np.sum(np.multiply(x, weight, dtype=dtype), axis=axes, **rest)
     scale = unless(scale, scale == 0.0)
@@ -68,8 +68,15 @@ def _average(
     return average, np.broadcast_to(scale, average.shape).copy()
 
 
-def _axes(x: TracedArray, axis: Any) -> list[int]:
-    """One axis or several, from the front."""
+def _in_given_order(x: TracedArray, axis: Any) -> list[int]:
+    """Axes counted from the front, in their order, in which weights have them.
+
+    Unlike `reductions.axes_of` it takes lists and truths, and says of repeated axes what np.average
+    says.
+
+    Raises:
+        AxisError, TypeError, ValueError: out of range, no integer, or twice.
+    """
     given = axis if isinstance(axis, (tuple, list)) else (axis,)
     found = [normal_axis(entry, x.ndim) for entry in given]
     if len(set(found)) != len(found):
@@ -91,7 +98,7 @@ def _weights(tracing: Tracing, x: TracedArray, weights: Any, axis: Any) -> Any:
     elif axis is None:
         raise Unsupported("unsupported-argument", "np.average", "weights of another shape")
     else:
-        axes = _axes(x, axis)
+        axes = _in_given_order(x, axis)
     _same_lengths(tracing, weight.dims, [x.dims[place] for place in axes])
     if weight.ndim == x.ndim:
         return weight

@@ -8,6 +8,7 @@ import pytest
 
 import fuser
 from fuser.backends.cpu import short_rows
+from tests.backends.cpu.chosen_forms import extents_of
 
 ROWS = 1031
 GENERATOR = np.random.default_rng(8)
@@ -61,14 +62,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
 def test_results_are_those_of_numpy(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Broadcast, reversed and cut operands of several dtypes, on one thread and on three."""
     plain, arguments = CASES[name]
-    extents = []
-    real = short_rows.extent_of
-
-    def spy(*given: Any) -> Any:
-        extents.append(real(*given))
-        return extents[-1]
-
-    monkeypatch.setattr(short_rows, "extent_of", spy)
+    extents = extents_of(short_rows, monkeypatch)
     with np.errstate(all="ignore"):
         expected = plain(*arguments)
     function = fuser.fuse(plain, fallback="error")

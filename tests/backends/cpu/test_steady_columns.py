@@ -12,6 +12,7 @@ from fuser.backends.cpu.body import Features
 from fuser.backends.cpu.emit import emit
 from fuser.codegen import Instruction, LoopNest
 from fuser.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
+from tests.backends.cpu.chosen_forms import extents_of
 from tests.backends.cpu.on_threads import same_parts
 
 GENERATOR = np.random.default_rng(31)
@@ -64,14 +65,7 @@ CASES: dict[str, tuple[Function, tuple[Any, ...]]] = {
 def test_results_are_those_of_plain_loops(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same bits as when each element computes all, on one thread and on three."""
     plain, arguments = CASES[name]
-    extents: list[Any] = []
-    real = steady_columns.extent_of
-
-    def spy(*given: Any) -> Any:
-        extents.append(real(*given))
-        return extents[-1]
-
-    monkeypatch.setattr(steady_columns, "extent_of", spy)
+    extents = extents_of(steady_columns, monkeypatch)
     function = fuser.fuse(plain, fallback="error")
     found = same_parts(function, *arguments, calls=3)
     assert any(extent is not None and extent.form.endswith("steady") for extent in extents)

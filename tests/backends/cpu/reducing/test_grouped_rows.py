@@ -12,6 +12,7 @@ from fuser.backends.cpu.machine.target import host_features
 from fuser.backends.cpu.reducing import grouped_rows, reduction_forms
 from fuser.codegen import Instruction, LoopNest
 from fuser.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
+from tests.backends.cpu.chosen_forms import extents_of
 from tests.backends.cpu.on_threads import same_parts
 
 GENERATOR = np.random.default_rng(29)
@@ -50,14 +51,7 @@ def _integers(x: Any) -> Any:
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Arrays that are small enough for a test take this form; extents that were chosen."""
-    real, found = grouped_rows.extent_of, []
-
-    def spy(*given: Any) -> Any:
-        found.append(real(*given))
-        return found[-1]
-
-    monkeypatch.setattr(grouped_rows, "extent_of", spy)
-    return found
+    return extents_of(grouped_rows, monkeypatch)
 
 
 def _check(plain: Function, few: list[Any], *arguments: Any, tolerance: float = 1e-5) -> None:

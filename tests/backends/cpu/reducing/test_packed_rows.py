@@ -9,6 +9,7 @@ import pytest
 import fuser
 from fuser.backends.cpu.reducing import packed_rows
 from fuser.backends.cpu.reducing.packed_columns import Kind
+from tests.backends.cpu.chosen_forms import extents_of
 from tests.backends.cpu.on_threads import same_parts
 
 GENERATOR = np.random.default_rng(23)
@@ -88,14 +89,7 @@ FORMS = {
 def test_results_are_those_of_numpy(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Several dtypes and ways to lie in memory; the same bits on one thread and on three."""
     plain, arguments = CASES[name]
-    extents = []
-    real = packed_rows.extent_of
-
-    def spy(*given: Any) -> Any:
-        extents.append(real(*given))
-        return extents[-1]
-
-    monkeypatch.setattr(packed_rows, "extent_of", spy)
+    extents = extents_of(packed_rows, monkeypatch)
     wide = [a.astype("float64") if a.dtype == np.float32 else a for a in arguments]
     with np.errstate(all="ignore"):
         expected, types = plain(*wide), plain(*arguments)

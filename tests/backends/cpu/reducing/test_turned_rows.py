@@ -8,6 +8,7 @@ import pytest
 
 import fuser
 from fuser.backends.cpu.reducing import turned_rows
+from tests.backends.cpu.chosen_forms import extents_of
 from tests.backends.cpu.on_threads import same_parts
 
 Function = Callable[..., Any]
@@ -66,16 +67,8 @@ def cases(rows: int, length: int) -> dict[str, tuple[Function, tuple[np.ndarray,
 @pytest.fixture
 def forms(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What the form answered, call by call."""
-    found: list[Any] = []
-    real = turned_rows.extent_of
-
-    def spy(*given: Any) -> Any:
-        found.append(real(*given))
-        return found[-1]
-
-    monkeypatch.setattr(turned_rows, "extent_of", spy)
     fuser.clear_caches()  # what is known is not asked for again
-    return found
+    return extents_of(turned_rows, monkeypatch)
 
 
 @pytest.mark.parametrize("length", [6, 7, 8, 13, 16])
