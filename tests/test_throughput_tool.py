@@ -270,3 +270,41 @@ def test_workloads_of_no_set_are_measured_too(monkeypatch: pytest.MonkeyPatch) -
     assert {cell.elements for cell in found} == {64, 128}
     assert {cell.workload for cell in found} == {name}
     assert len(sets.SETS["rows"].cells([name])) == 2 * len(sets.SIZES)
+
+
+def test_rounds_have_their_arrays_in_other_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same values, gaps and directions; views of one array are views of one copy of it."""
+    monkeypatch.syspath_prepend(str(TOOL.parent))
+    elsewhere = import_module("throughput_server").elsewhere
+    rows = np.arange(24.0).reshape(4, 6)
+    columns = np.asfortranarray(rows)
+    arrays = (
+        rows[1:, ::2], rows[::-1], rows, columns, columns[1:3], np.broadcast_to(rows[0], (3, 6)),
+        np.array(5.0), np.zeros((0, 3)), np.frombuffer(b"12345678", np.int32)[1:],
+    )  # fmt: skip
+    found = elsewhere((*arrays, 3.0))
+    assert found[-1] == 3.0
+    for moved, array in zip(found, arrays, strict=False):
+        np.testing.assert_array_equal(moved, array)
+        assert moved.strides == array.strides
+        assert not np.shares_memory(moved, array)
+    assert np.shares_memory(found[0], found[1])
+
+
+def test_a_server_times_arrays_that_lie_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Each form of a call has them: in new arrays and into arrays that are there."""
+    monkeypatch.syspath_prepend(str(TOOL.parent))
+    server = import_module("throughput_server").Server("eager")
+    prepared = server.prepare("axpy", "float32", 4096, str(tmp_path))
+    before = server.arguments
+    times = server.time(prepared["calls"], anew=True)
+    assert set(times) == {"fresh", "into"}
+    arrays = [each for each in server.arguments if isinstance(each, np.ndarray)]
+    assert arrays
+    assert not any(np.shares_memory(each, other) for each in arrays for other in before)
+    for call, given in server.forms.values():
+        assert all(new is old for new, old in zip(given, server.arguments, strict=True)), call
+    server.drop()
+    assert not server.arguments

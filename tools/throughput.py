@@ -6,7 +6,8 @@
 Every runner lives in a process of its own and holds the same inputs. What a runner wants converted
 is converted beforehand, but for arrays with gaps: a copy of those is part of its call. For each
 workload, dtype and size the runners are timed in turns, in random order, so that a drift of the
-machine meets all. A peer that is far behind the best one is timed once, and not at larger sizes;
+machine meets all; every round has its arrays in other memory, so that no round's pages are lucky
+for all. A peer that is far behind the best one is timed once, and not at larger sizes;
 one that does not answer in time is ended, and its cells say so. The raw seconds are saved after
 each cell; a run that is interrupted, or out of time, goes on where it stopped when it is started
 again.
@@ -205,7 +206,8 @@ class Run:
             if now_s - started_s > share_s and rounds >= (ENOUGH_ROUNDS if quick else LEAST_ROUNDS):
                 break
             for client in self._turns(taking):
-                _add(rows[client.name], client.ask("time", calls=rows[client.name]["calls"]))
+                calls = rows[client.name]["calls"]
+                _add(rows[client.name], client.ask("time", calls=calls, anew=True))
                 client.settle()
             taking = [client for client in taking if "reason" not in rows[client.name]]
         for client in taking:
