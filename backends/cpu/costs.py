@@ -49,9 +49,9 @@ class Extent(NamedTuple):
         elements: elements that are computed.
         ochunk: outer iterations of one chunk.
         ichunk: inner elements of one chunk.
-        form: "plain", "split", "beside", "packed", "short packed", these also with a number,
-            "turned packed", "grouped", "small grouped", "far", these three also with "short",
-            "along", "along split", "joined split", "along joined split", "long split",
+        form: "plain", "split", "beside", "packed", "short packed", "brief packed", these also with
+            a number, "turned packed", "grouped", "small grouped", "far", these three also with
+            "short", "along", "along split", "joined split", "along joined split", "long split",
             "along long split", "merged", "merged split" or "merged joined split"; with totals also
             "plain blocks" and "beside blocks".
         room_bytes: memory that it wants for one call, at the last address in the block.

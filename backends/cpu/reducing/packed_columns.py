@@ -3,13 +3,14 @@
 The packed operands are the same in all outer iterations: what is loaded and computed of them alone
 serves a group of these, from registers. Short rows are added as NumPy's are, one by one; others in
 blocks, those of light bodies in four chains where NumPy has eight, and blocks are added to each
-other with the error kept. The last vector of columns ends with the last one: it may share some
-with the vector before, and gives these the same bits again.
+other with the error kept; rows of less than two such blocks are one. The last vector of columns
+ends with the last one: it may share some with the vector before, and gives these the same bits
+again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from fuser.backends.cpu import conversion
@@ -28,6 +29,8 @@ from fuser.specs import CONTIGUOUS
 
 #: Rows of fewer elements are short.
 SHORT = 8
+#: Rows of fewer elements are one block of chains: no more is added in a row than NumPy adds.
+BRIEF = 16
 #: So many columns are enough for whatever is computed at a time.
 MANY = 64
 #: Chains of one block, and the cost of a body, at most, whose code is worth repeating for them.
@@ -45,27 +48,30 @@ class Kind(NamedTuple):
     """Which rows and columns a form is for.
 
     short: rows have less than `SHORT` elements. columns: that there are at least, a power of two.
+    brief: rows have less than `BRIEF` elements, and are not short.
     """
 
     short: bool
     columns: int
+    brief: bool = False
 
     def __str__(self) -> str:
         """The name of the form."""
         few = f"{self.columns} " if self.columns < MANY else ""
-        return f"{'short ' if self.short else ''}{few}packed"
+        return f"{'short ' if self.short else 'brief ' if self.brief else ''}{few}packed"
 
     @classmethod
     def of_form(cls, form: str) -> Kind:
         """What a form's name says."""
         *before, _ = form.split()
         few = [int(word) for word in before if word.isdigit()]
-        return cls("short" in before, few[0] if few else MANY)
+        return cls("short" in before, few[0] if few else MANY, "brief" in before)
 
     @classmethod
     def of_lengths(cls, columns: int, reduced: int) -> Kind:
         """The form for so many columns, and for rows of so many elements."""
-        return cls(reduced < SHORT, min(MANY, 1 << columns.bit_length() >> 1))
+        few = min(MANY, 1 << columns.bit_length() >> 1)
+        return cls(reduced < SHORT, few, SHORT <= reduced < BRIEF)
 
 
 class Turn(NamedTuple):
@@ -125,15 +131,26 @@ class PackedColumns(ColumnReduction):
     fused_squares = True
 
     def __init__(
-        self, module: Module, nest: LoopNest, name: str, packed: list[int], kind: Kind
+        self,
+        module: Module,
+        nest: LoopNest,
+        name: str,
+        packed: list[int],
+        kind: Kind,
+        along: Mapping[int, int],
     ) -> None:
-        """Choose how much is computed at a time."""
+        """Choose how much is computed at a time.
+
+        `along`: bytes from element to element of a row, where they are known.
+        """
         super().__init__(module, nest, name, split=False, narrow=True)
         width = module.features.vector_bytes
         self.native = min(self.native, kind.columns)
         most = kind.columns // self.native
         self.count, vectors, self.chains = shape_of(nest, width, most, short=kind.short)
         self.short = kind.short
+        self.brief = kind.brief and self.chains > 1
+        self.along = along
         self.lanes = self.native * vectors
         self.shared = self._shared(packed)
         self.group: list[Turn] = []
@@ -151,6 +168,8 @@ class PackedColumns(ColumnReduction):
 
     def _header(self) -> None:
         super()._header()
+        if self.short or self.brief:
+            return
         count, size = self.lengths[-1], str(BLOCK if self.chains > 1 else UNCHAINED_BLOCK)
         for length in DOUBLED if self.chains > 1 else ():
             long = self.b.value(f"icmp uge i64 {count}, {length}", "i1", 1).text
@@ -263,7 +282,10 @@ class PackedColumns(ColumnReduction):
         every = [a for own in self.running for a in own]
         for accumulator in every:
             accumulator.parts = accumulators.start(b, accumulator, self.lanes)
-        if any(a.exact for a in every) and not self.short:
+        exact = any(a.exact for a in every)
+        if exact and self.brief:
+            self._elements(stage, every, self._chained(stage, every, "0", count), count)
+        elif exact and not self.short:
             self._blocks(stage, every)
         else:
             self._elements(stage, every, "0", count)
@@ -386,7 +408,8 @@ class PackedColumns(ColumnReduction):
             if number in self.values:
                 continue
             if number < len(self.nest.loads):
-                along = self.number(f"mul i64 {place}, {self.strides[number][-1]}")
+                step = self.along.get(number) or self.strides[number][-1]
+                along = self.number(f"mul i64 {place}, {step}")
                 desc, at = self.operands[number], self.moved(self.tops[number], along)
                 self.values[number] = load(b, desc, at, None, self._step(number), self.lanes)
             else:

@@ -116,12 +116,18 @@ def can_be_packed(nest: LoopNest) -> bool:
     return not places and not any(stages.stores_of(stage) for stage in stages.loops)
 
 
-def emit_packed(module: Module, nest: LoopNest, name: str, form: str) -> None:
-    """Append the function of a nest of turned rows, and the one that it calls."""
+def emit_packed(
+    module: Module, nest: LoopNest, name: str, form: str, along: Mapping[int, int]
+) -> None:
+    """Append the function of a nest of turned rows, and the one that it calls.
+
+    `along`: bytes from element to element of a row of an operand, where they are known.
+    """
     loads = tuple(map(beside, nest.loads))
     packed = [k for k, desc in enumerate(nest.loads) if desc.picked]
     turned = changed(nest, loads=loads)
-    inner = PackedColumns(module, turned, f"{name}.packed", packed, Kind.of_form(form))
+    along = {k: step for k, step in along.items() if k not in packed}  # these are turned round
+    inner = PackedColumns(module, turned, f"{name}.packed", packed, Kind.of_form(form), along)
     inner.emit()
     module.functions.append(PackedRows(module, nest, name, "").emit(inner.name, inner.lanes))
 

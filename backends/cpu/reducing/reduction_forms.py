@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import Module
 from fuser.backends.cpu.costs import Extent
 from fuser.backends.cpu.machine.target import stream_bytes
@@ -69,12 +70,12 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
         nest: what.
         name: the function's.
         form: "plain", "split", "beside": rows as columns, where they are short; "packed", "short
-            packed": these from scratch memory, "4 packed" and so on where there are few columns;
-            "turned packed": rows that are stored, too; "grouped", "small grouped": some rows at a
-            time; "far": rows from memory; these with "short": a row is one block; "joined split":
-            parts that nobody waits for; "long split": rows that are longer than the cache; with
-            "merged": columns whose parts are read once; with "along": columns as rows, where there
-            are few beside each other.
+            packed", "brief packed": these from scratch memory, "4 packed" and so on where there are
+            few columns; "turned packed": rows that are stored, too; "grouped", "small grouped":
+            some rows at a time; "far": rows from memory; these with "short": a row is one block;
+            "joined split": parts that nobody waits for; "long split": rows that are longer than the
+            cache; with "merged": columns whose parts are read once; with "along": columns as rows,
+            where there are few beside each other.
     """
     if nest.totals:
         _emit_totals(module, nest, name, form)
@@ -87,7 +88,7 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
     elif form == turned_rows.FORM and turns(nest):
         turned_rows.emit_turned(module, _turned(nest), name)
     elif form.endswith("packed") and packs(nest):
-        packed_rows.emit_packed(module, _turned(nest), name, form)
+        packed_rows.emit_packed(module, _turned(nest), name, form, _along(nest))
     elif form.endswith("grouped") and grouped_rows.can_be_grouped(nest):
         small, short = "small" in form, form.startswith("short")
         grouped_rows.GroupedRows(module, nest, name, small=small, short=short).emit()
@@ -150,6 +151,14 @@ def _turned(nest: LoopNest) -> LoopNest:
         loads=tuple(turned(desc) for desc in nest.loads),
         stores=tuple((number, turned(desc)) for number, desc in nest.stores),
     )
+
+
+def _along(nest: LoopNest) -> dict[int, int]:
+    """Bytes from element to element of a row, of operands whose elements lie together."""
+    together = (desc.access == CONTIGUOUS and not desc.counted for desc in nest.loads)
+    return {
+        k: conversion.bytes_of(nest.loads[k].dtype) for k, known in enumerate(together) if known
+    }
 
 
 def can_be_joined(nest: LoopNest) -> bool:

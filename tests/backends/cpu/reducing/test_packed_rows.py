@@ -69,6 +69,18 @@ CASES: dict[str, tuple[Function, tuple[np.ndarray, ...]]] = {
     ),
     "short rows": (_distance, (_numbers(307, 3), _numbers(301, 3))),
     "few columns": (_distance, (_numbers(3011, 9), _numbers(10, 9))),
+    "brief doubles, backwards": (
+        _distance,
+        (_numbers(307, 11, dtype="float64")[:, ::-1], _numbers(301, 11, dtype="float64")),
+    ),
+    "brief and heavy": (
+        lambda x, y: np.sum(np.exp(-np.abs(x[:, None] - y[None])), axis=-1),
+        (_numbers(307, 15, bad=False), _numbers(301, 15, bad=False)),
+    ),
+    "brief, two results": (
+        lambda x, y: (np.sum(x[:, None] * y[None], -1), np.max(x[:, None] + y[None], -1)),
+        (_numbers(307, 13), _numbers(301, 13)),
+    ),
     "few short doubles": (
         _distance, (_numbers(9007, 3, dtype="float64"), _numbers(5, 3, dtype="float64")),
     ),
@@ -80,8 +92,10 @@ CASES: dict[str, tuple[Function, tuple[np.ndarray, ...]]] = {
 }  # fmt: skip
 
 FORMS = {
-    "short rows": "short packed", "few columns": "8 packed", "few short doubles": "short 4 packed",
-    "few truths": "4 packed", "half as many": "32 packed",
+    "short rows": "short packed", "few columns": "brief 8 packed",
+    "few short doubles": "short 4 packed", "few truths": "4 packed", "half as many": "32 packed",
+    "brief doubles, backwards": "brief packed", "brief and heavy": "brief packed",
+    "brief, two results": "brief packed",
 }  # fmt: skip
 
 
@@ -195,7 +209,8 @@ def test_nearest_centres_by_turns(centres: int) -> None:
 def test_forms_have_names_that_say_what_they_are_for() -> None:
     """There and back."""
     for columns, reduced, name in [
-        (5, 3, "short 4 packed"), (63, 9, "32 packed"), (64, 9, "packed"), (99, 7, "short packed"),
+        (5, 3, "short 4 packed"), (63, 9, "brief 32 packed"), (64, 15, "brief packed"),
+        (64, 16, "packed"), (99, 7, "short packed"),
     ]:  # fmt: skip
         kind = Kind.of_lengths(columns, reduced)
         assert str(kind) == name
