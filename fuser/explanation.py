@@ -6,7 +6,6 @@ import html
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from fuser import executor, schedule
@@ -19,10 +18,10 @@ from fuser.partitioning import partition, program_run, seams
 from fuser.partitioning.program import Program, Seam
 from fuser.planning import by_rows, drawing, rereads, verdicts
 from fuser.planning.candidates import COLUMNS, candidates, rows_of
-from fuser.planning.labels import argument_names, labels_of, short_line
+from fuser.planning.kernel_text import describe_group, spell_guards, wrapped
+from fuser.planning.labels import argument_names
 from fuser.planning.ledger import Ledger, boundaries, ledger
-from fuser.records import changed
-from fuser.specs import KernelSpec, PartitionDesc
+from fuser.specs import KernelSpec
 
 if TYPE_CHECKING:
     import pandas
@@ -111,18 +110,19 @@ class Explanation:
     def __str__(self) -> str:
         """Readable text."""
         lines = [f"{self.name}: mode {self.mode}, {len(self.groups)} kernel(s)"]
-        lines += [f"not fused: {reason}" for reason in self.fallbacks]
-        lines += [f"lengths: {', '.join(self.lengths)}"] if self.lengths else []
+        for reason in self.fallbacks:
+            lines += wrapped(f"not fused: {reason}", later="  ")
+        if self.lengths:
+            lines += wrapped(f"lengths: {', '.join(self.lengths)}", later="  ")
         for step in self._steps():
             lines += ["", step]
         if self.ledger is not None:
             book = self.ledger
-            lines += [
-                "",
-                (f"bytes a call: unfused {book.unfused_bytes:,} in {book.kernels_unfused} "
+            lines += ["", *wrapped(
+                f"bytes a call: unfused {book.unfused_bytes:,} in {book.kernels_unfused} "
                 f"operations, planned {book.planned_bytes:,} in {book.kernels_fused} kernel(s), "
-                f"least possible {book.least_bytes:,}"),
-            ]
+                f"least possible {book.least_bytes:,}", later="  ",
+            )]  # fmt: skip
         for title, entries in (
             ("holds while", self.guards),
             ("rewrites", self.rules),
@@ -132,7 +132,8 @@ class Explanation:
             ]),
         ):
             if entries:
-                lines += ["", f"{title}:", *(f"  {entry}" for entry in entries)]
+                lines += ["", f"{title}:"]
+                lines += [line for entry in entries for line in wrapped(entry, "  ", "      ")]
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -168,7 +169,10 @@ class Explanation:
     def _repr_html_(self) -> str:
         """For notebooks: the drawing above the text."""
         picture = self.to_svg() if self._spec is not None or self.fallbacks else ""
-        return f'{picture}<pre style="white-space: pre-wrap">{html.escape(str(self))}</pre>'
+        return (
+            f'<div style="overflow-x: auto">{picture}</div>'
+            f'<pre style="white-space: pre-wrap">{html.escape(str(self))}</pre>'
+        )
 
 
 def _boundary_line(entry: dict[str, Any]) -> str:
@@ -180,9 +184,10 @@ def _boundary_line(entry: dict[str, Any]) -> str:
     elif "#" not in entry["value"]:
         title = entry["value"]
     more = "kernels" if len(entry["read_by"]) > 1 else "kernel"
+    again = "" if origin or len(entry["read_by"]) > 1 else " more than once"
     return (
         f"{title}, {entry['bytes']:,} bytes more than the least: "
-        f"{origin}read by {more} {readers}; {entry['meaning']}"
+        f"{origin}read{again} by {more} {readers}; {entry['meaning']}"
     )
 
 
@@ -199,8 +204,7 @@ def explain_call(function: FusedFunction, args: Any, kwargs: Any) -> Explanation
         return found
     trace, spec = call.specialisation.trace, call.specialisation.spec
     found.graph = trace.graph
-    found.guards = [f"{left} == {right}" for left, right in trace.graph.guards]
-    found.guards += [f"{text} is {value!r}" for text, value in trace.value_guards]
+    found.guards = spell_guards(trace.graph.guards, trace.value_guards)
     found.guards += [f"{name} is contiguous in C order" for name in trace.in_order]
     found.guards += [f"{guard.name} is unchanged" for guard in call.specialisation.names]
     if spec is None:
@@ -216,13 +220,15 @@ def explain_call(function: FusedFunction, args: Any, kwargs: Any) -> Explanation
     applied = Counter(f"{a.table}: {a.equation}  {a.line}" for one in specs for a in one.applied)
     found.rules = [f"{text}{f' ({n} times)' if n > 1 else ''}" for text, n in applied.items()]
     found.lengths = _lengths(trace.graph, call.sizes)
+    stages = spec.stages if isinstance(spec, Program) else ()
     for number, one in enumerate(specs):
+        names = {f"o{k}": name for k, name in enumerate(stages[number].stored)} if stages else {}
         stage = f"stage {number} " if len(specs) > 1 else ""
         found.realised.update(
             {stage + k: verdicts.meaning(code) for k, code in one.plan.realised.items()}
         )
         found.groups += [
-            describe_group(len(found.groups) + k, group, one.plan)
+            describe_group(len(found.groups) + k, group, one.plan, found._sizes, names)
             for k, group in enumerate(one.plan.groups)
         ]
     if isinstance(spec, Program):
@@ -267,41 +273,6 @@ def _stored_between(plan: schedule.Plan) -> int:
     parts = [part for group in plan.groups for part in group.parts]
     kept = sum(len(part.rows.kept) for part in parts if part.rows is not None)
     return len(plan.temporaries) - kept
-
-
-def describe_group(number: int, group: schedule.Group, plan: schedule.Plan) -> str:
-    """A kernel as text: what it reads and writes in the user's terms, operations by line."""
-    titles = argument_names(plan.graph)
-    label = labels_of(plan.graph)
-    held = {name: title for name, title in titles.items() if "#" in title}
-    buffers = (*plan.temporaries, *plan.outputs)
-    held.update((b.name, label[id(b.node)]) for b in buffers if id(b.node) in label)
-    used: dict[str, None] = {}
-
-    def spell(part: PartitionDesc) -> str:
-        if part.buffer in held:
-            used[part.buffer] = None
-            return str(part)
-        return str(changed(part, buffer=titles.get(part.buffer, part.buffer)))
-
-    lines = [f"kernel {number}:"]
-    if group.turns:
-        lines.append("  loops run one after another; what lies between stays in the cache")
-    for one in group.parts:
-        if one.rows is not None:
-            kept = ", ".join(name for name, _ in one.rows.kept) or "what they share"
-            lines.append(f"  loops run by turns on some rows at a time; {kept} stays in the cache")
-        for section in one.sections:
-            reads = ", ".join(map(spell, section.loads)) or "nothing"
-            writes = ", ".join(spell(part) for _, part in section.stores)
-            shape = ", ".join(map(str, section.shape)) or "one element"
-            lines.append(f"  loop over {shape}: reads {reads}; writes {writes}")
-            steps = [(short_line(plan.graph.line_of(s.node)), s.node) for s in section.steps]
-            for line, run in groupby(steps, key=lambda step: step[0]):
-                operations = " ".join(node.op.name for _, node in run)
-                lines.append(f"    {line}: {operations}" if line else f"    {operations}")
-    lines += [f"  {name} holds {held[name]}" for name in used]
-    return "\n".join(lines)
 
 
 def launch_of(call: Any) -> Any:

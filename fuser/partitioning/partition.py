@@ -26,7 +26,7 @@ from fuser.graph import (
 from fuser.partitioning import externs
 from fuser.partitioning.program import Program, Seam, Stage
 from fuser.planning import in_turn
-from fuser.planning.labels import labels_of
+from fuser.planning.labels import labels_of, named_line
 from fuser.records import changed
 from fuser.specs import KernelSpec
 from fuser.tracing.canonical import lengths_of
@@ -56,10 +56,8 @@ def prepare(
 
 def in_terms_of(prepared: KernelSpec | Program, graph: Graph) -> KernelSpec | Program:
     """What was prepared, with the names and source lines of an equal graph, to describe it by."""
-    if graph is prepared.graph:
-        return prepared
     if isinstance(prepared, KernelSpec):
-        return compiler.in_terms_of(prepared, graph)
+        return compiler.in_terms_of(prepared, graph)  # stages may be those of other functions
     options = (prepared.mode, prepared.fastmath, prepared.checked)
     return _Splitter(graph, options, describing=True).program(prepared.key)
 
@@ -260,7 +258,8 @@ class _Splitter:
         for node in inside:
             args = tuple(new[id(arg)] for arg in node.args)
             made = new[id(node)] = intern(node.op, args, node.shape, node.dtype, node.payload)
-            lines.setdefault(id(made), self.graph.line_of(node))
+            line = self.graph.line_of(node)
+            lines.setdefault(id(made), named_line(line, self.shown[id(node)]))
         known = {s for p in parameters for dim in p.shape for s in dims.symbols(dim)}
         guards = tuple(
             pair

@@ -13,6 +13,7 @@ from fuser.partitioning.program import Program, Seam
 from fuser.planning import ledger
 from fuser.planning.candidates import COLUMNS, row, rows_of, saved_bytes
 from fuser.planning.in_turn import settled
+from fuser.planning.kernel_text import seen_behind, spell_views, wrapped
 from fuser.planning.labels import labels_of
 from fuser.planning.ledger import BYTES_PER_S, Ledger
 from fuser.specs import KernelSpec
@@ -108,9 +109,10 @@ def spell_seam(program: Program, seam: Seam, sizes: Mapping[str, int]) -> str:
     where = f" ({seam.reason.where})" if seam.reason.where else ""
     label = labels_of(program.graph)
     meaning = f"{REASONS[seam.reason.code][0]} [{seam.reason.code}]"
-    lines = [f"seam: {seam.reason.operation}{where} runs in NumPy: {meaning}"]
-    for node, (source, _) in zip(seam.nodes[0].args, seam.operands, strict=True):
-        value = label.get(id(node), source)
+    lines = wrapped(f"seam: {seam.reason.operation}{where} runs in NumPy: {meaning}", later="  ")
+    for node, (source, chain) in zip(seam.nodes[0].args, seam.operands, strict=True):
+        base = seen_behind(node, chain)
+        value = label.get(id(base), source) + spell_views(chain, base, (), sizes)
         lines.append(f"  reads {value}: {node.type}, {_size(node, sizes):,} bytes")
     for node in seam.nodes:
         lines.append(f"  gives {label[id(node)]}: {node.type}, {_size(node, sizes):,} bytes")

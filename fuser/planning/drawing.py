@@ -18,6 +18,7 @@ from fuser.graph import Node
 from fuser.partitioning.program import Program, Seam
 from fuser.planning import verdicts
 from fuser.planning.in_turn import settled
+from fuser.planning.kernel_text import loops_of, seen_behind, spell_operations
 from fuser.planning.labels import labels_of
 from fuser.planning.ledger import group_reads, group_writes, held_by
 from fuser.planning.rows import kept_buffers
@@ -39,6 +40,8 @@ LETTER, LINE, MARGIN, GAP, LAYER_GAP = 7.3, 17, 10, 26, 64
 SMALL_LETTER, BESIDE, SPREAD = 6.4, 8, 0.8
 #: Letters a line of a kernel's operations.
 WIDTH = 44
+#: More arrays than this that the same kernels read and write are one box, with the first names.
+MOST_ALIKE, SHOWN_ALIKE = 6, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +114,36 @@ def _picture(
         Box(b.key, "result", b.lines) if b.key in results and b.kind == "stored" else b
         for b in boxes.values()
     )
-    return Picture(tuple(marked), tuple(Arrow(a, b, size) for (a, b), size in arrows.items()))
+    return _gathered(list(marked), arrows)
+
+
+def _gathered(boxes: Sequence[Box], arrows: Mapping[tuple[str, str], int]) -> Picture:
+    """The picture with many arrays that the same kernels read and write as one box."""
+    ends: dict[str, tuple[list[str], list[str]]] = {box.key: ([], []) for box in boxes}
+    for source, target in arrows:
+        ends[source][1].append(target)
+        ends[target][0].append(source)
+    alike: dict[tuple[str, str], list[Box]] = {}
+    for box in boxes:
+        array = box.kind in ("argument", "result", "stored")
+        alike.setdefault((box.kind, str(ends[box.key]) if array else box.key), []).append(box)
+    many = [group for group in alike.values() if len(group) > MOST_ALIKE]
+    into = {box.key: group[0].key for group in many for box in group}
+    heads = {
+        group[0].key: (
+            *(box.lines[0] for box in group[:SHOWN_ALIKE]), f"… {len(group)} arrays in all",
+        )
+        for group in many
+    }
+    found: dict[tuple[str, str], int] = {}
+    for (source, target), size in arrows.items():
+        place = into.get(source, source), into.get(target, target)
+        found[place] = found.get(place, 0) + size
+    kept = (
+        Box(box.key, box.kind, heads.get(box.key, box.lines))
+        for box in boxes if into.get(box.key, box.key) == box.key
+    )
+    return Picture(tuple(kept), tuple(Arrow(a, b, size) for (a, b), size in found.items()))
 
 
 def _add_plan(
@@ -144,10 +176,10 @@ def _add_plan(
                 arrows[place] = arrows.get(place, 0) + size
         boxes[kernel] = Box(kernel, "kernel", (kernel, *_kernel_lines(group)))
         for section in group.sections:
-            for value, part in section.stores:
+            for _, part in section.stores:
                 if part.buffer in kept:
                     continue
-                node, name = section.node_of(value), key(part.buffer)
+                node, name = held[part.buffer], key(part.buffer)
                 reason = plan.realised.get(part.buffer, "")
                 boxes.setdefault(
                     name, _value(name, label.get(id(node), ""), node, sizes, "stored", reason)
@@ -168,9 +200,10 @@ def _add_seam(
     """Add a function that NumPy runs."""
     key = f"function {number}"
     lines = (f"{seam.reason.operation} in NumPy", seam.reason.code)
-    for (name, _), node in zip(seam.operands, seam.nodes[0].args, strict=True):
-        title = label.get(id(node), "")
-        boxes.setdefault(name, _value(name, title, node, sizes, "argument", ""))
+    for (name, chain), node in zip(seam.operands, seam.nodes[0].args, strict=True):
+        base = seen_behind(node, chain)
+        title = label.get(id(base), "")
+        boxes.setdefault(name, _value(name, title, base, sizes, "argument", ""))
         arrows[(name, key)] = _size(node, sizes)
     boxes[key] = Box(key, "function", lines)
     for name, node in zip(seam.stored, seam.nodes, strict=True):
@@ -197,10 +230,8 @@ def _value(
 def _kernel_lines(group: Group) -> Iterator[str]:
     """A kernel's loops and operations."""
     for section in group.sections:
-        over = ", ".join(map(str, section.shape)) or "one element"
-        axes = f", reduced along {', '.join(map(str, section.axes))}" if section.axes else ""
-        yield f"loops over {over}{axes}"
-        work = " ".join(step.node.op.name for step in section.steps) or "copy"
+        yield f"loops over {loops_of(section)}"
+        work = spell_operations(step.node.op.name for step in section.steps) or "copy"
         lines = textwrap.wrap(work, WIDTH)
         yield from (f"  {line}" for line in lines[:6])
         if len(lines) > 6:
