@@ -147,7 +147,7 @@ class Explanation:
         lines = [f"{len(rows)}, of which {len(rows) - len(apart)} fused"] if rows else []
         for row in apart[:SHOWN_PAIRS]:
             lines.append(f"{row['first']} and {row['second']} ({row['kind']}), "
-                         f"{row['bytes_saved']:,} bytes: {row['reason']}")  # fmt: skip
+                         f"{row['bytes_saved']:,} bytes to save: {row['reason']}")  # fmt: skip
         hidden = len(apart) - SHOWN_PAIRS
         return lines + ([f"… {hidden} more in .candidates"] if hidden > 0 else [])
 

@@ -10,8 +10,10 @@ from fuser.graph import Node
 from fuser.partitioning.program import Program
 from fuser.planning import verdicts
 from fuser.planning.grouping import KIND_BONUS, score_fusion
+from fuser.planning.in_turn import settled
 from fuser.planning.inlining import through_views
 from fuser.planning.labels import labels_of
+from fuser.records import record
 from fuser.schedule import Plan
 from fuser.specs import KernelSpec
 
@@ -23,8 +25,10 @@ if TYPE_CHECKING:
 #:   kind: "vertical" (the second needs the first), "view" (likewise, and one of them only moves
 #:     data), "horizontal" (both read the same array), "seam" (one of them runs in NumPy);
 #:   score: bytes_saved x (1 + kind_bonus) / (1 + distance / 1000): pairs are tried best first;
-#:   bytes_saved: what is not written and read, or not read twice, if they share loops; a view
-#:     itself moves nothing, so pairs with it as the second save nothing;
+#:   bytes_saved: what is not written and read, or not read twice, if they share loops, and all
+#:     else stays as it is; an array that both see through views counts whole; a view itself moves
+#:     nothing, so pairs with it as the second save nothing, nor do loops that run one after another
+#:     in one kernel, where what lies between stays in the cache;
 #:   fused: whether they do; reason: the sentence of `verdict`, a code of `verdicts.VERDICTS`;
 #:   distance: operations between them; kind_bonus: `grouping.KIND_BONUS` of the kind.
 COLUMNS = [
@@ -77,6 +81,8 @@ def row(
 
 def _rows(plan: Plan, sizes: Mapping[str, int]) -> Iterator[tuple[Any, ...]]:
     """Pairs of which one needs the other, then pairs of stored values."""
+    plan = settled(plan, sizes)
+    near = _in_turn(plan)
     label = labels_of(plan.graph)
     place = {id(node): k for k, node in enumerate(plan.graph.nodes)}
     seen: set[tuple[int, int]] = set()
@@ -94,6 +100,8 @@ def _rows(plan: Plan, sizes: Mapping[str, int]) -> Iterator[tuple[Any, ...]]:
             saved = saved_bytes(arg, node, sizes)
             if (id(through_views(arg)), id(node)) in handed:  # written all the same
                 saved -= _bytes(through_views(arg), sizes)
+            if verdict not in verdicts.FUSED and id(through_views(arg)) in near.kept:
+                saved = 0
             distance = place[id(node)] - place[id(arg)]
             yield row(label[id(arg)], label[id(node)], "view" if view else "vertical", saved,
                       verdict, distance)  # fmt: skip
@@ -101,8 +109,45 @@ def _rows(plan: Plan, sizes: Mapping[str, int]) -> Iterator[tuple[Any, ...]]:
         if (id(pair.first), id(pair.second)) in seen:
             continue
         saved = sum(_bytes(node, sizes) * times for node, times in pair.shared)
-        yield row(label[id(pair.first)], label[id(pair.second)], pair.kind, saved, pair.verdict,
+        verdict = pair.verdict
+        if verdict not in verdicts.FUSED and near.together(pair.first, pair.second):
+            saved = 0
+        if verdict == "through-view" and pair.kind == "vertical" and pair.first.op.reduction:
+            verdict = "reduction-elsewhere"
+        yield row(label[id(pair.first)], label[id(pair.second)], pair.kind, saved, verdict,
                   pair.distance)  # fmt: skip
+
+
+@record
+class _InTurn:
+    """What loops that run one after another in one kernel compute and keep in the cache.
+
+    Attributes:
+        kernel: the kernel's number by `id` of each value that they store.
+        kept: the values, by `id`, that do not reach memory.
+    """
+
+    kernel: Mapping[int, int]
+    kept: frozenset[int]
+
+    def together(self, first: Node, second: Node) -> bool:
+        """Whether both are stored by one such kernel."""
+        found = self.kernel.get(id(first))
+        return found is not None and found == self.kernel.get(id(second))
+
+
+def _in_turn(plan: Plan) -> _InTurn:
+    """The values of kernels of several."""
+    kernel: dict[int, int] = {}
+    kept: set[int] = set()
+    for number, group in enumerate(plan.groups):
+        for section in group.sections if group.turns else ():
+            for value, part in section.stores:
+                node = section.node_of(value)
+                kernel[id(node)] = number
+                if part.buffer in group.inside:
+                    kept.add(id(node))
+    return _InTurn(kernel, frozenset(kept))
 
 
 def _is_view(node: Node) -> bool:

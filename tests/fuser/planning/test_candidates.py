@@ -75,6 +75,37 @@ def test_bytes_saved() -> None:
     assert default.loc["horizontal", "bytes_saved"] == 1024 * 1024 * 4
 
 
+def test_pairs_apart_save_what_they_would_save() -> None:
+    """Planned as two loop nests, what was one moves as many bytes more as the table says."""
+    def fused(x: Any) -> Any:
+        return x + 1, x * 2
+
+    saved = fuser.fuse(fused).explain(X).candidates["bytes_saved"].sum()
+    books = [fuser.fuse(fused, mode=mode).explain(X).ledger for mode in ("unfused", "fused")]
+    assert books[0].planned_bytes - books[1].planned_bytes == saved == N
+
+
+def test_what_stays_in_the_cache_saves_nothing() -> None:
+    """A small row that a kernel computes before its large loops crosses no boundary."""
+    found = fuser.fuse(lambda x, v: x + np.sin(v) * np.exp(v)).explain(X, V)
+    apart = found.candidates[~found.candidates["fused"]]
+    assert len(apart) == 1
+    assert not apart["bytes_saved"].any()
+    assert not found.boundaries
+
+
+def test_a_reduction_needed_elsewhere_is_called_so() -> None:
+    """Not by the views through which its one element is seen."""
+    def joined(x: Any, y: Any) -> Any:
+        z = np.concatenate([x, y])
+        return z - z.mean()
+
+    frame = fuser.fuse(joined).explain(X, X + 1).candidates
+    sums = frame[frame["first"].str.startswith("sum") & ~frame["fused"]]
+    assert "reduction-elsewhere" in set(sums["verdict"])
+    assert "through-view" not in set(sums["verdict"])
+
+
 def test_views_save_what_they_keep_from_being_stored() -> None:
     """Nothing of their own; an argument is read anyway, and repeated elements are read once."""
     graph = fuser.trace(lambda x, v: (x + 1)[:, ::2] * 2 + x[:, 1::2] + np.exp(v), X, V[:10])
