@@ -308,3 +308,30 @@ def test_a_server_times_arrays_that_lie_elsewhere(
         assert all(new is old for new, old in zip(given, server.arguments, strict=True)), call
     server.drop()
     assert not server.arguments
+
+
+def test_a_slow_first_call_does_not_make_short_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How many calls make a sample, the fastest trial says: the first ones may have compiled."""
+    monkeypatch.syspath_prepend(str(TOOL.parent))
+    module = import_module("throughput_server")
+    server = module.Server("eager")
+    server.forms["fresh"] = (abs, (1,))
+    trials: list[int] = []
+
+    def took(each_s: list[float]) -> None:
+        remaining = iter(each_s)
+        trials.clear()
+
+        def timed(_: object, __: object, calls: int) -> tuple[float, None]:
+            trials.append(calls)
+            return calls * next(remaining), None
+
+        monkeypatch.setattr(module, "timed_calls", timed)
+
+    took([2.0, 1e-5])
+    assert server._calls("fresh", 3.0) == 1
+    assert trials == [1], "a call that stays long is tried once more, not again and again"
+    took([1e-5] * module.MOST_TRIALS)
+    assert server._calls("fresh", 3.0) == 400
+    took([0.1, *[1e-4] * module.MOST_TRIALS])
+    assert server._calls("fresh", 3.0) == 40

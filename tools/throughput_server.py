@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import json
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -31,8 +32,8 @@ from fuser.suites.sampling import collector_off, now_s, timed_calls  # noqa: E40
 
 VERIFIED_ELEMENTS = 1 << 14
 LEAST_SAMPLE_S = 0.004
-LONG_CALL_S = 0.1
-"""Longer calls are not warmed up again before each sample."""
+MOST_TRIALS, TRIALS_S = 5, 0.2
+"""How many times, and how long, a call is tried to learn how many make a sample."""
 
 
 class Server:
@@ -175,14 +176,16 @@ class Server:
         self.forms["into"] = (call, self.arguments)
 
     def _calls(self, form: str, first_s: float) -> int:
-        """How many calls make a sample."""
+        """How many calls make a sample: the fastest trial says, as first calls compile or fault."""
         call, given = self.forms[form]
-        if first_s > 1.0:
-            return 1
-        seconds, _ = timed_calls(call, given, 1)
-        if seconds < LONG_CALL_S:
-            seconds = min(seconds, timed_calls(call, given, 3)[0] / 3)
-        return max(1, int(LEAST_SAMPLE_S / seconds))
+        fastest_s, spent_s = first_s, 0.0
+        for _ in range(MOST_TRIALS):
+            count = max(1, int(LEAST_SAMPLE_S / max(fastest_s, 1e-9)))
+            seconds, _ = timed_calls(call, given, count)
+            fastest_s, spent_s = min(fastest_s, seconds / count), spent_s + seconds
+            if spent_s > TRIALS_S:
+                break
+        return max(1, int(LEAST_SAMPLE_S / max(fastest_s, 1e-9)))
 
     def passes(self, touched_bytes: int) -> dict[str, Any]:
         """Get ready to go over so much memory in each way; only `memory` can."""
@@ -191,7 +194,7 @@ class Server:
         for form, (call, moved_bytes) in self.runner.passes(touched_bytes).items():
             self.forms[form] = (call, ())
             moved[form] = moved_bytes
-        return {"bytes": moved, "calls": {form: self._calls(form, 0.0) for form in moved}}
+        return {"bytes": moved, "calls": {form: self._calls(form, math.inf) for form in moved}}
 
     def time(self, calls: dict[str, int], anew: bool = False) -> dict[str, float]:
         """Seconds a call of every form; `anew` of arrays that lie elsewhere than before."""
