@@ -72,7 +72,7 @@ class Pattern:
         wanted = forms(draft.call)
         primes = _SMALL_PRIMES if "beside" in wanted else _PRIMES
         others = ("split", "blocks", "short", "packed", "grouped", "far", "steady")
-        exact = any(form.endswith(others) for form in wanted)
+        exact = any(form.endswith(others) or form.startswith("wide") for form in wanted)
         if len(self.symbols) + len(self.strided) > len(primes[0]) or exact:
             raise NotServed
         self.probes = [self._probe(numbers) for numbers in primes]

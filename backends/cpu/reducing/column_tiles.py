@@ -319,8 +319,8 @@ class TiledColumns(ColumnReduction):
         operands = self._vector(stage, running, lambda k: places[k], self._step, self.mask)
         for accumulator, value in zip(running, operands, strict=True):
             index = self._index(accumulator, row)
-            squared = self._squared(accumulator) is not None
-            accumulators.take(b, accumulator, value, None, index, squared=squared)
+            squared, mask = self._squared(accumulator) is not None, self._taken()
+            accumulators.take(b, accumulator, value, mask, index, squared=squared)
         loop.end([part for accumulator in running for part in accumulator.parts])
         deal(loop.results, running)
         self.divisors = {}
@@ -331,6 +331,10 @@ class TiledColumns(ColumnReduction):
             for part, value in enumerate(accumulator.parts):
                 self._write((accumulator.number, part), value)
         self.values = saved
+
+    def _taken(self) -> Value | None:
+        """The lanes that running values take in: what lies in others is never looked at."""
+        return None
 
     def _waiting(self, accumulator: Accumulator) -> list[Value]:
         """What was written down of a running value."""

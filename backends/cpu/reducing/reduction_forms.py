@@ -21,6 +21,7 @@ from fuser.backends.cpu.reducing import (
     split_totals,
     totals,
     turned_rows,
+    wide_columns,
 )
 from fuser.backends.cpu.reducing.column_reduction import PADDING, TILE, ColumnReduction
 from fuser.backends.cpu.reducing.column_tiles import TiledColumns, can_be_tiled
@@ -75,10 +76,13 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
             some rows at a time; "far": rows from memory; these with "short": a row is one block;
             "joined split": parts that nobody waits for; "long split": rows that are longer than the
             cache; with "merged": columns whose parts are read once; with "along": columns as rows,
-            where there are few beside each other.
+            where there are few beside each other; with "wide": these in groups of rows.
     """
     if nest.totals:
         _emit_totals(module, nest, name, form)
+        return
+    if form.startswith(wide_columns.FORM) and wide_columns.can_be_wide(nest):
+        wide_columns.emit_wide(module, nest, name, form)
         return
     split = form.endswith("split")
     if form.startswith("along") and can_run_along(nest):
@@ -225,6 +229,9 @@ def lay_out(
     reduced = math.prod(lengths[nest.rank - nest.reduced :])
     elements = rows * inner * reduced
     total = elements * max(turns, 1)
+    if column and strides and not turns:
+        if group := wide_columns.group_of(nest, lengths, strides):
+            return _lay_wide_out(nest, rows, inner, reduced, group)
     if can_run_along(nest) and 0 < inner <= NARROW and total >= 2 * PART:
         words, extent = lay_out(_lengthwise(nest), lengths, turns=turns)
         if extent.form == "plain" or extent.form.endswith("split"):  # others are not emitted along
@@ -257,14 +264,48 @@ def lay_out(
     if merged:
         words, items, room, form = merged_columns.lay_out(nest, rows, inner, parts, length)
         return words, Extent(items, inner, elements, 1, ichunk, form, room)
-    stages = Stages(nest)
-    loops, slots = len(stages.loops), stages.slots(column=column)
-    scratch = rows * loops + rows * slots * parts * _width(nest, inner)
-    words = [parts, length, scratch, *[0] * scratch]
+    words = _words_of_parts(nest, rows, inner, parts, length)
     if not waited and can_be_joined(nest):
         return words, Extent(rows * parts, inner, elements, 1, ichunk, "joined split")
-    items = rows * (parts * loops + int(stages.final == loops))
+    items = rows * (parts * len(Stages(nest).loops) + int(_waits(nest)))
     return words, Extent(items, inner, elements, 1, ichunk, "split")
+
+
+def _lay_wide_out(
+    nest: LoopNest, rows: int, inner: int, reduced: int, group: int
+) -> tuple[list[int], Extent]:
+    """Words and form of few columns, of which some rows are one wide one."""
+    elements = rows * inner * reduced
+    parts, length = _parts(nest, rows, inner, reduced, elements, 0)
+    length = -(-length // group) * group
+    parts = -(-reduced // length)
+    merged = merged_columns.is_worth_it(nest, reduced, elements, parts)
+    if parts < 2:
+        form = f"{wide_columns.FORM} merged" if merged else wide_columns.FORM
+        return [], Extent(rows, inner, elements, 1, inner, form)
+    if merged:
+        words, items, room, form = merged_columns.lay_out(nest, rows, inner, parts, length)
+        form = f"{wide_columns.FORM} {form}"
+        return words, Extent(items, inner, elements, 1, inner, form, room)
+    words = _words_of_parts(nest, rows, inner, parts, length)
+    items = rows * (parts * len(Stages(nest).loops) + int(_waits(nest)))
+    return words, Extent(items, inner, elements, 1, inner, f"{wide_columns.FORM} split")
+
+
+def _words_of_parts(
+    nest: LoopNest, rows: int, inner: int, parts: int, length: int
+) -> list[int]:
+    """Words after the strides of a nest whose rows or columns are computed in parts."""
+    stages = Stages(nest)
+    slots = stages.slots(column=nest.strategy == "column")
+    scratch = rows * len(stages.loops) + rows * slots * parts * _width(nest, inner)
+    return [parts, length, scratch, *[0] * scratch]
+
+
+def _waits(nest: LoopNest) -> bool:
+    """Whether results are stored after all loops: by one more item a row."""
+    stages = Stages(nest)
+    return stages.final == len(stages.loops)
 
 
 def _lay_totals_out(nest: LoopNest, lengths: Sequence[int]) -> tuple[list[int], Extent]:
