@@ -73,9 +73,9 @@ CHARTS: Sequence[Chart] = (
         "waterfall",
         "traffic",
         "Which arrays still cross kernels, and what does each cost?",
-        "From the least that a call must move, up step by step to what its kernels do move. Beside "
+        "From the least that kernels must move, up step by step to what a call does move. Beside "
         "each array: its bytes, what they cost at the speed of a copy, why it crosses. Only "
-        "workloads whose plan moves more than the least are here, ten at most; the table has all.",
+        "workloads where more than the least is moved are here, ten at most; the table has all.",
         "boundaries",
         figure_waterfall.draw,
     ),

@@ -66,13 +66,16 @@ def draw(collection: Collection, layout: Layout) -> Figure | None:
     handles = [Patch(color=LEAST_COLOR, label="least possible")]
     kinds = set(rows["kind"])
     handles += [Patch(color=COLORS[k], label=TITLES[k]) for k in COLORS if k in kinds]
-    handles.append(Patch(color=KIND_COLORS["unfused"], label="all that is planned"))
+    handles.append(Patch(color=KIND_COLORS["unfused"], label="all that a call moves"))
     above(figure_of(axes), handles, 1 if layout.is_narrow else 5)
     return figure_of(axes)
 
 
 def _steps(rows: pd.DataFrame) -> tuple[list[str], list[tuple[float, float, str, str]]]:
-    """Give the names and the bars: start, width, colour, remark."""
+    """Give the names and the bars: start, width, colour, remark.
+
+    What NumPy's functions read and write is no kernel's, so no part of the planned bytes.
+    """
     names: list[str] = []
     bars: list[tuple[float, float, str, str]] = []
     for name, group in rows.groupby("row", sort=False):
@@ -88,7 +91,7 @@ def _steps(rows: pd.DataFrame) -> tuple[list[str], list[tuple[float, float, str,
             names.append(f"+ {len(rest)} smaller ones")
             bars.append((start, float(rest.sum()), MUTED, ""))
             start += float(rest.sum())
-        names.append("= planned")
+        names.append("= in all" if "seam" in set(group["kind"]) else "= planned")
         bars.append((0.0, start, KIND_COLORS["unfused"], f"{start:.2f} times the least"))
     return names, bars
 
