@@ -113,11 +113,24 @@ class Backend(ABC):
 
     @abstractmethod
     def emit(self, nests: Sequence[LoopNest], name: str) -> str:
-        """Spell loop nests as one module's text."""
+        """Spell loop nests as one module's text.
+
+        Args:
+            nests: in the order in which they run.
+            name: of the kernel, which the functions' names begin with.
+
+        Raises:
+            Unsupported: an operation cannot be spelled; that becomes the call's fallback reason.
+        """
 
     @abstractmethod
     def compile(self, text: str, nests: Sequence[LoopNest], name: str) -> Kernel:
         """Turn text into a kernel.
+
+        Args:
+            text: what `emit` gave.
+            nests: what it was given.
+            name: likewise.
 
         Raises:
             CompileError: the compiler refused, or a symbol is missing.
@@ -125,18 +138,23 @@ class Backend(ABC):
 
     @abstractmethod
     def pack(self, pointers: Sequence[int], rest: bytes) -> Any:
-        """Join one loop nest's arguments: addresses, what `lay_out` packed, and scalars."""
+        """Join one loop nest's arguments as `Kernel.launch` takes them.
+
+        Args:
+            pointers: addresses of each load and then each store, in bytes.
+            rest: what `lay_out` packed, and the scalars after it.
+        """
 
     @abstractmethod
     def address(self, array: Any) -> int:
         """The address of an array's first element."""
 
     def empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        """A new C-ordered array with any content."""
+        """A new C-ordered array of this shape and dtype, with any content."""
         return self.array_module.empty(shape, dtype)
 
     def empty_in_order(self, shape: tuple[int, ...], dtype: Any, order: Sequence[int]) -> Any:
-        """A new array whose axes lie in memory in `order`, outermost first."""
+        """A new array of a shape and dtype whose axes lie in memory in `order`, outermost first."""
         laid = self.empty(tuple(shape[axis] for axis in order), dtype)
         return laid.transpose(tuple(sorted(range(len(order)), key=order.__getitem__)))
 
@@ -154,7 +172,15 @@ class Backend(ABC):
         return None
 
     def install_entry(self, function: Any, call: ServedCall) -> bool:
-        """Serve calls like this one without Python, where the backend can; see `native_call`."""
+        """Serve calls of a function like this one without Python, where the backend can.
+
+        Args:
+            function: the fused function.
+            call: what was just run for it; see `fuser.calling.native_call`.
+
+        Returns:
+            Whether it will.
+        """
         return False
 
     def release_memory(self) -> int:
@@ -202,7 +228,12 @@ _plugins_read = False
 
 
 def register_backend(name: str, factory: Callable[[], Backend]) -> None:
-    """Add a backend under a name; entry points of group `fuser.backends` do the same."""
+    """Add a backend under a name; entry points of group `fuser.backends` do the same.
+
+    Args:
+        name: what `fuse(backend=...)` and `FUSER_BACKEND` call it; it replaces one of that name.
+        factory: gives the backend when it is asked for the first time.
+    """
     with _lock:
         _factories[name] = factory
         _instances.pop(name, None)

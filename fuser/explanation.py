@@ -38,6 +38,8 @@ class Explanation:
     """What a call runs, and why.
 
     Attributes:
+        name: the function's.
+        mode: "fused", "unfused" or "fallback".
         groups: one text a kernel: its loops, what it reads, computes and writes.
         fallbacks: reasons for which the call, or a function in it, is not fused; empty when
             everything is.

@@ -4,7 +4,9 @@ Each is written with NumPy functions and rows of the op table, so a fused functi
 it: the same formula written by hand gives the same kernel. Those that reduce are in
 `normalisations`; here are those of single elements. Their dtype is what the formula gives in
 NumPy: floats keep theirs, integers and bools become the float of `np.exp` where the formula has
-an elementary function or a division.
+an elementary function or a division. Their shape is that of all array arguments broadcast together;
+they raise what NumPy raises where these do not broadcast, and results written into `out=` are a
+fused function's, not theirs.
 """
 
 from __future__ import annotations
@@ -127,7 +129,11 @@ def gelu(x: Any, approximate: str = "none") -> Any:
 
     Args:
         x: any shape.
-        approximate: "none" for x/2 (1 + erf(x/sqrt 2)), "tanh" for the tanh form.
+        approximate: "none" for x/2 (1 + erf(x/sqrt 2)); "tanh" for
+            x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x**3))).
+
+    Raises:
+        ValueError: `approximate` is neither.
     """
     if approximate == "none":
         return 0.5 * x * (1.0 + erf(x * math.sqrt(0.5)))

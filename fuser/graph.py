@@ -228,13 +228,13 @@ class Graph:
         return hash(self.text)
 
     def line_of(self, node: Node) -> str:
-        """`file:line` where the user wrote the operation, if known."""
+        """`file:line` where the user wrote the operation of a node; "" where it is not known."""
         return self.lines.get(id(node), "")
 
     def with_outputs(
         self, outputs: Sequence[Node], lines: Mapping[int, str] | None = None
     ) -> Graph:
-        """The same arguments with other outputs (a pass's result)."""
+        """The same arguments with other outputs (a pass's result), and other lines if given."""
         return Graph(
             self.parameters,
             tuple(outputs),

@@ -70,6 +70,9 @@ def fuse(
 
     Returns:
         A FusedFunction, or the decorator.
+
+    Raises:
+        ArgumentError: no function, or an option with a value that it cannot have.
     """
     def make(wrapped: Callable[..., Any]) -> FusedFunction:
         return FusedFunction(
@@ -86,6 +89,14 @@ def fuse(
 
 def trace(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Graph:
     """The graph of a function for arguments of these dtypes, ranks and broadcast patterns.
+
+    Args:
+        function: ordinary NumPy code, or a fused function; it runs once, on stand-ins.
+        args: arrays and Python scalars as for a call.
+        kwargs: likewise.
+
+    Returns:
+        A Graph: `str(graph)` is its canonical text, `parse` reads it back.
 
     Raises:
         FusionError: the function cannot be traced, with the reason.
@@ -111,8 +122,14 @@ def trace(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Graph:
 def register_fusion(graph: Graph) -> int:
     """Prepare a graph: its shapes are not needed yet.
 
+    Args:
+        graph: from `trace` or `parse`.
+
     Returns:
         A key for `run_fusion`; graphs that are equal up to names share one.
+
+    Raises:
+        ArgumentError: it is no graph.
     """
     from fuser.partitioning import partition
 
@@ -144,7 +161,8 @@ def run_fusion(key: int, args: Sequence[Any], mode: str = "fused") -> tuple[Any,
         One array for each output of the graph.
 
     Raises:
-        ArgumentError, DtypeError, ShapeError: the arguments do not fit the graph.
+        ArgumentError, DtypeError, ShapeError: the arguments do not fit the graph, or nothing is
+            registered under the key.
     """
     from fuser.partitioning import partition
 
@@ -276,12 +294,20 @@ def _override(backend: str, flag: bool) -> None:
 
 
 def override_can_fuse_on_cpu(flag: bool) -> None:
-    """Switch fusing of NumPy calls on or off; off, they run unfused with the reason counted."""
+    """Switch fusing of NumPy calls on or off.
+
+    Args:
+        flag: False: calls run in NumPy, with the reason counted.
+    """
     _override("cpu", flag)
 
 
 def override_can_fuse_on_gpu(flag: bool) -> None:
-    """Switch fusing of CuPy calls on or off."""
+    """Switch fusing of CuPy calls on or off.
+
+    Args:
+        flag: as of `override_can_fuse_on_cpu`.
+    """
     _override("gpu", flag)
 
 
@@ -311,7 +337,15 @@ def _launchable(graph: Graph, args: Sequence[Any]) -> tuple[KernelSpec, Any, Any
 def debug_launch_graph(graph: Graph, args: Sequence[Any]) -> tuple[Any, ...]:
     """Run a graph fused, or raise: never falls back.
 
+    Args:
+        graph: without functions that NumPy runs between kernels.
+        args: arrays and Python scalars in the order of the graph's parameters.
+
+    Returns:
+        One array for each output of the graph.
+
     Raises:
+        ArgumentError, DtypeError: the arguments do not fit the graph.
         FusionError: it cannot be fused, with the reason.
     """
     spec, arrays, numbers, sizes = _launchable(graph, args)
@@ -324,7 +358,15 @@ def debug_launch_graph(graph: Graph, args: Sequence[Any]) -> tuple[Any, ...]:
 def debug_get_fused_kernel_code(graph: Graph, args: Sequence[Any]) -> str:
     """The generated text of a graph's kernels for these arguments.
 
+    Args:
+        graph: as for `debug_launch_graph`.
+        args: likewise; nothing is run.
+
+    Returns:
+        The kernels' texts, one after another.
+
     Raises:
+        ArgumentError, DtypeError: the arguments do not fit the graph.
         FusionError: it cannot be fused, with the reason.
     """
     spec, arrays, _, sizes = _launchable(graph, args)
@@ -354,6 +396,7 @@ def generate_code(graph: Graph, backend: str = "cpu") -> dict[str, str]:
     Raises:
         FusionError: the backend cannot spell an operation, or the graph was traced for lengths of
             a kind that is not found.
+        BackendError: there is no such backend.
     """
     from fuser.errors import Unsupported
     from fuser.partitioning import partition
@@ -444,7 +487,12 @@ def fusion_candidates(
         backend: "cpu", "gpu", or a registered backend: they may fuse differently.
 
     Returns:
-        A DataFrame: first, second, kind, score, bytes_saved, fused, reason.
+        A DataFrame, the best pair first: first, second, kind, score, bytes_saved, fused, reason,
+        verdict, distance and kind_bonus, as `fuser.planning.candidates.COLUMNS` tells of them.
+
+    Raises:
+        ArgumentError: it is no graph.
+        BackendError: there is no such backend.
     """
     from fuser.partitioning import partition
     from fuser.planning.candidates import candidates

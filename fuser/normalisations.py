@@ -3,7 +3,8 @@
 Each is the NumPy formula in its docstring, on arrays and inside fused functions, where it is one
 kernel. The dtype is what that formula gives in NumPy: a float stays what it is (float16 is
 rounded after every operation; means and variances of it are summed in float32), integers and
-bools become float64 where they meet a division, an exponential or a logarithm.
+bools become float64 where they meet a division, an exponential or a logarithm. Results have the
+shape of x, unless it is said that an axis is lacking; an axis that does not exist raises AxisError.
 """
 
 from __future__ import annotations
@@ -49,13 +50,27 @@ def softmax_backward(gradient: Any, y: Any, axis: Any = -1) -> Any:
 
 
 def log_softmax(x: Any, axis: Any = -1) -> Any:
-    """s - log(sum(exp(s))) with s = x - max(x): the logarithm of `softmax`, without underflow."""
+    """s - log(sum(exp(s))) with s = x - max(x): the logarithm of `softmax`, without underflow.
+
+    Args:
+        x: any shape.
+        axis: as in `softmax`.
+    """
     shifted = x - np.max(x, axis=axis, keepdims=True)
     return shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
 
 
 def log_softmax_backward(gradient: Any, y: Any, axis: Any = -1) -> Any:
-    """gradient - exp(y) * sum(gradient), with y the result of `log_softmax`."""
+    """gradient - exp(y) * sum(gradient), with y the result of `log_softmax`.
+
+    Args:
+        gradient: of the loss by y.
+        y: that result.
+        axis: as in `log_softmax`.
+
+    Returns:
+        The loss's gradient by the argument of `log_softmax`.
+    """
     return gradient - np.exp(y) * np.sum(gradient, axis=axis, keepdims=True)
 
 
@@ -128,6 +143,9 @@ def layer_norm_parameters_backward(gradient: Any, x: Any, eps: float = 1e-5) -> 
         gradient: of the loss by the result.
         x: what `layer_norm` was given, normalised along its last axis.
         eps: likewise.
+
+    Returns:
+        Two arrays with x's last axis alone.
     """
     axes = tuple(range(x.ndim - 1))
     mean = np.mean(x, axis=-1, keepdims=True)
@@ -136,7 +154,14 @@ def layer_norm_parameters_backward(gradient: Any, x: Any, eps: float = 1e-5) -> 
 
 
 def rms_norm(x: Any, weight: Any = None, eps: float = 1e-6, axis: Any = -1) -> Any:
-    """x / sqrt(mean(x * x) + eps) * weight. Source: Zhang and Sennrich, arXiv:1910.07467."""
+    """x / sqrt(mean(x * x) + eps) * weight. Source: Zhang and Sennrich, arXiv:1910.07467.
+
+    Args:
+        x: any shape.
+        weight: broadcasts with x; None for 1.
+        eps: keeps the root from zero.
+        axis: that the mean is taken along; an int or a tuple.
+    """
     scale = np.sqrt(np.mean(x * x, axis=axis, keepdims=True) + eps)
     return _scaled(x / scale, weight, None)
 
@@ -146,7 +171,15 @@ def rms_norm_backward(
 ) -> Any:
     """r * (g - h * mean(g * h)) with r = 1 / sqrt(mean(x * x) + eps), h = x * r.
 
-    The arguments are those of `layer_norm_backward`.
+    Args:
+        gradient: of the loss by the result of `rms_norm`.
+        x: what `rms_norm` was given.
+        weight: likewise; g = gradient * weight.
+        eps: likewise.
+        axis: likewise.
+
+    Returns:
+        The loss's gradient by x.
     """
     inverse = 1 / np.sqrt(np.mean(x * x, axis=axis, keepdims=True) + eps)
     normal = x * inverse
@@ -180,7 +213,14 @@ def batch_norm(x: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) 
 
 
 def batch_norm_backward(gradient: Any, x: Any, weight: Any = None, eps: float = 1e-5) -> Any:
-    """The gradient of `batch_norm` by x: that of `layer_norm` over the batch's axes."""
+    """The gradient of `batch_norm` by x: that of `layer_norm` over the batch's axes.
+
+    Args:
+        gradient: of the loss by the result of `batch_norm`.
+        x: what `batch_norm` was given.
+        weight: likewise.
+        eps: likewise.
+    """
     axes = (0, *range(2, x.ndim))
     return layer_norm_backward(gradient, x, _beside_channels(x, weight), eps, axes)
 
@@ -196,6 +236,9 @@ def group_norm(
         weight: one a channel, or None for 1.
         bias: one a channel, or None for 0.
         eps: keeps the root from zero.
+
+    Raises:
+        ValueError: the groups do not divide the channels.
     """
     shape = x.shape
     parts = x.reshape(shape[0], groups, shape[1] // groups, *shape[2:])
@@ -227,7 +270,7 @@ def cross_entropy(logits: Any, target: Any, axis: int = -1) -> Any:
     Args:
         logits: any shape with at least one axis.
         target: probabilities (or one-hot rows), of a shape that broadcasts with the logits.
-        axis: where the classes are.
+        axis: where the classes are; the result lacks it.
     """
     return -np.sum(target * log_softmax(logits, axis), axis=axis)
 
@@ -252,6 +295,11 @@ def correlation(x: Any, y: Any, axis: Any = -1) -> Any:
     """Pearson's correlation of x and y along an axis.
 
     sum(a * b) / sqrt(sum(a * a) * sum(b * b)) with a = x - mean(x), b = y - mean(y).
+
+    Args:
+        x: any shape.
+        y: broadcasts with x.
+        axis: an int or a tuple, which the result lacks; None for all.
     """
     a = x - np.mean(x, axis=axis, keepdims=True)
     b = y - np.mean(y, axis=axis, keepdims=True)

@@ -71,7 +71,7 @@ class Timeline:
         return json.dumps({"traceEvents": events, "displayTimeUnit": "ns"})
 
     def save(self, path: str | Path) -> Path:
-        """Write the trace events of `to_json` to a file."""
+        """Write the trace events of `to_json` to a file at this path, and return the path."""
         from pathlib import Path
 
         target = Path(path)

@@ -81,6 +81,10 @@ class Runner:
         The callable returns when its results are there: a runner that works in the background
         waits for them in it.
 
+        Args:
+            function: plain NumPy code.
+            arguments: of one call; what is compiled may hold for their shapes and dtypes alone.
+
         Raises:
             NotExpressibleError: the runner has no form of this formula.
         """
@@ -91,7 +95,8 @@ class Runner:
     ) -> Callable[..., Any]:
         """Return what is called and timed and leaves its results in `buffers`.
 
-        Only called where `writes_into` is set, instead of `prepare`.
+        Only called where `writes_into` is set, instead of `prepare`, whose `function` and
+        `arguments` it has too.
         """
         raise NotImplementedError
 
@@ -109,7 +114,12 @@ class Runner:
         yield {}
 
     def facts(self, prepared: Callable[..., Any], arguments: Arguments) -> Facts:
-        """Return what can be counted, after the first call and outside the timed region."""
+        """Return what can be counted, after the first call and outside the timed region.
+
+        Args:
+            prepared: what `prepare` gave.
+            arguments: of the call.
+        """
         return Facts()
 
     def compiled_kernels(self) -> int | None:

@@ -47,6 +47,27 @@ class Workload:
     right when its distance from the reference is at most `tolerance_eps` machine epsilons of its
     dtype (see `fuser.suites.checks.verify`); where elements are summed, `reduced` gives how many
     for one result, and the bound grows with their logarithm (sums by halves) or root (one by one).
+
+    Attributes:
+        name: of the row, in ids and tables.
+        family: the heading it stands under.
+        title: half a line that says what it is.
+        function: see above.
+        make_inputs: likewise.
+        sizes: the number of elements by letter: S, M and L.
+        dtypes: of the inputs; a preset may take fewer.
+        tolerance_eps: see above.
+        axes: likewise.
+        reduced: (elements, **axes) -> how many elements are in one sum.
+        growth: of the bound with them: "log" or "root".
+        reference: what results are held against: "float64" computes in that.
+        quick: in the quick preset.
+        sweep: also timed over many sizes, from 1 element on.
+        small_into: also timed with `out=` where arrays are small: for the overhead of calls.
+        must_refuse: falling back is right for it.
+        synthetic: made for a benchmark; False for code of an application, on its data.
+        note: what goes with its results, or a function of the elements.
+        unavailable: says why it cannot run here, or gives None.
     """
 
     name: str
@@ -70,7 +91,14 @@ class Workload:
     unavailable: Callable[[], str | None] = lambda: None
 
     def inputs(self, elements: int, dtype: str, seed: int, axes: Axes = ()) -> Arguments:
-        """Return the arguments of one call; the same seed gives the same values."""
+        """Return the arguments of one call; the same seed gives the same values.
+
+        Args:
+            elements: of the largest input, about.
+            dtype: NumPy's name.
+            seed: of the random numbers.
+            axes: further axes that are not at their defaults, as (name, value) pairs.
+        """
         generator = np.random.default_rng(seed)
         return self.make_inputs(elements, np.dtype(dtype), generator, **self.axis_values(axes))
 
@@ -81,8 +109,14 @@ class Workload:
     def tolerance(self, dtype: str, elements: int = 1, axes: Axes = ()) -> float:
         """Return the largest admissible relative distance; 0 for integers and booleans.
 
-        Rounding errors of n terms added by halves grow as log n, added one by one and with random
-        signs as the root of n: Higham, SIAM J. Sci. Comput. 14(4), 1993.
+        Args:
+            dtype: of the result.
+            elements: of the largest input.
+            axes: as of `inputs`.
+
+        Source:
+            Rounding errors of n terms added by halves grow as log n, added one by one and with
+            random signs as the root of n: Higham, SIAM J. Sci. Comput. 14(4), 1993.
         """
         kind = np.dtype(dtype)
         if kind.kind not in "fc":
@@ -99,7 +133,7 @@ class Workload:
             return repr(self.function)
 
     def describe(self, elements: int) -> str:
-        """Return the note that goes with the results at this size."""
+        """Return the note that goes with the results at this size, in `elements`."""
         return self.note(elements) if callable(self.note) else self.note
 
 

@@ -170,7 +170,12 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
             entry.refuse(*entry.suspected)
 
     def seen_as(self, args: tuple[Any, ...], kwargs: Any) -> tuple[FusedFunction, Any, Any]:
-        """The function and arguments that a call is run by: see `attributes.Frame`."""
+        """The function and arguments that a call is run by: see `attributes.Frame`.
+
+        Args:
+            args: of the call.
+            kwargs: likewise.
+        """
         structure, leaves = trees.flatten((args, kwargs))
         frame = self._frames.find(self, structure, leaves) if self._frames else None
         method = type(self.__wrapped__) is MethodType
