@@ -332,7 +332,7 @@ class Tracing(Lengths):
             if argument.storage.node is not argument.initial:
                 if argument.leaf is None:
                     raise Unsupported("side-effect", "captured array", "it is written into", "")
-                for region, node in written(argument):
+                for region, node in written(self, argument):
                     writes.append((place, len(nodes), region))
                     nodes.append(node)
         if self.optional:

@@ -271,11 +271,18 @@ def _renamed(
     return make(node.op.name, *args, payload=payload, equal=equal)
 
 
-def written(argument: Any) -> list[tuple[str, Node]]:
-    """What was written into an argument, and where, in order."""
-    found: list[tuple[str, Node]] = []
+def written(tracing: Tracing, argument: Any) -> list[tuple[str, Node]]:
+    """What was written into an argument, and where, in order, but for what was overwritten."""
+    found: dict[str, Node] = {}
     node = argument.storage.node
+    full = tuple(tracing.resolve(dim) for dim in node.shape)
     while node is not argument.initial and node.op.name == "update":
-        found.insert(0, (node.payload, node.args[1]))
+        region = regions.rename_by(tracing.resolve, node.payload)
+        found.setdefault(region, node.args[1])
+        if regions.is_full(region, full):  # nothing is seen of earlier writes
+            break
         node = node.args[0]
-    return found if node is argument.initial else [("", argument.storage.node)]
+    else:
+        if node is not argument.initial:
+            return [("", argument.storage.node)]
+    return list(found.items())[::-1]

@@ -90,6 +90,17 @@ def rename(payload: str, names: Any) -> str:
     )
 
 
+def rename_by(change: Any, payload: str) -> str:
+    """Replace bounds, each by itself."""
+    bounds = parse(payload)
+    return spell(tuple((change(start), change(stop), step) for start, stop, step in bounds))
+
+
+def is_full(payload: str, shape: Sequence[Dim]) -> bool:
+    """Whether a region is all of an array."""
+    return parse(payload) == tuple((0, length, 1) for length in shape)
+
+
 def symbols(payload: str) -> set[str]:
     """The lengths that the bounds of a region speak of."""
     bounds = [bound for start, stop, _ in parse(payload) for bound in (start, stop)]
