@@ -402,7 +402,8 @@ def _size(tracing: Tracing, a: Any, axis: Any = None) -> Any:
 @_handles(np.result_type)
 def _result_type(tracing: Tracing, *values: Any) -> Any:
     """np.result_type."""
-    return np.result_type(*(v.dtype if isinstance(v, TracedArray) else v for v in values))
+    plain = [getattr(v, "hint", v) if type(v) is HostScalar else v for v in values]
+    return np.result_type(*(v.dtype if isinstance(v, TracedArray) else v for v in plain))
 
 
 @_handles(np.can_cast)

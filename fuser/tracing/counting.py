@@ -6,7 +6,7 @@ Where a length is traced, their values are counted in the kernel's own loops, fo
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -132,6 +132,31 @@ def indices(tracing: Tracing, dimensions: Any, dtype: Any = int, sparse: bool = 
     if sparse:
         return tuple(parts)
     return np.stack([np.broadcast_to(part, lengths) for part in parts])
+
+
+def spans_traced(spans: Sequence[Any]) -> bool:
+    """Whether all are slices between lengths in steps of whole numbers, and one is traced."""
+    if not all(type(span) is slice for span in spans):
+        return False
+    bounds = [bound for span in spans for bound in (_first(span), span.stop)]
+    steps = all(span.step is None or type(span.step) is int for span in spans)
+    return steps and _some_traced(tuple(bounds))
+
+
+def _first(span: slice) -> Any:
+    """Where a slice begins."""
+    return 0 if span.start is None else span.start
+
+
+def open_grid(tracing: Tracing, spans: Sequence[slice]) -> list[Any]:
+    """Places along each axis, to be broadcast, as np.ogrid gives them for such slices."""
+    found = []
+    for axis, span in enumerate(spans):
+        around = [None] * len(spans)
+        around[axis] = slice(None)  # type: ignore[call-overload]
+        step = 1 if span.step is None else span.step
+        found.append(arange(tracing, _first(span), span.stop, step)[tuple(around)])
+    return found
 
 
 def _some_traced(lengths: tuple[Any, ...]) -> bool:

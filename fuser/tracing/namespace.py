@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fuser.tracing import makers, sequences
+from fuser.tracing.brackets import GRIDS, JOINERS, Grid, Joiner
 from fuser.tracing.scalars import HostScalar
 from fuser.tracing.traced_array import TracedArray
 
@@ -172,8 +173,10 @@ class _Module:
                 bound = partial(maker, self._tracing)
                 owned = partial(makers.stand_in, self._tracing, bound)
                 return owned if self._tracing.arrays else bound
-            if name in _JOINERS:
-                return _Joiner(self._tracing, name)
+            if name in JOINERS:
+                return Joiner(self._tracing, name)
+            if name in GRIDS:
+                return Grid(self._tracing, name)
             if name == "linalg":
                 return _Module(self._tracing, np.linalg, self._takes_lists)
         found = getattr(self._module, name)
@@ -271,7 +274,7 @@ _TRACED = object()
 
 def _untraced(value: Any) -> Any:
     """What a name stands for without a trace; `_TRACED` for what is known only in it."""
-    if issubclass(type(value), (TracedArray, HostScalar)) or type(value) in (partial, _Joiner):
+    if issubclass(type(value), (TracedArray, HostScalar)) or type(value) in (partial, Joiner, Grid):
         return _TRACED
     if type(value) is _Module:
         return value._module
@@ -280,45 +283,6 @@ def _untraced(value: Any) -> Any:
     if type(value) is FunctionType:
         return original(value) or _TRACED
     return plain_function(value)
-
-
-class _Joiner:
-    """np.r_ and np.c_: arrays and numbers joined along an axis."""
-
-    def __init__(self, tracing: Tracing, name: str) -> None:
-        self._tracing = tracing
-        self._name = name
-
-    def __getitem__(self, key: Any) -> Any:
-        """Traced arrays joined; NumPy's own for everything else."""
-        items = key if isinstance(key, tuple) else (key,)
-        ranks = [np.ndim(item) for item in items if not isinstance(item, (str, slice))]
-        known = len(ranks) == len(items) and _some_array(items)
-        if not known or not set(ranks) <= ({0, 1} if self._name == "r_" else {1, 2}):
-            return getattr(np, self._name)[key]
-        if self._name == "c_":
-            return np.column_stack(items)
-        from fuser.tracing.array_functions import result_type
-
-        dtype = result_type(*map(self._tracing.operand, items))
-        return np.concatenate([np.atleast_1d(_strong(item, dtype)) for item in items])
-
-
-_JOINERS = ("r_", "c_")
-
-
-def _some_array(items: Any) -> bool:
-    """Whether one of several values is a traced array, and all are arrays or numbers."""
-    known = (TracedArray, HostScalar, np.ndarray, np.generic, int, float)
-    whole = all(type(item) in (bool, int, float) or isinstance(item, known) for item in items)
-    return whole and any(isinstance(item, TracedArray) for item in items)
-
-
-def _strong(item: Any, dtype: np.dtype[Any]) -> Any:
-    """A Python number as one of a dtype."""
-    if isinstance(item, TracedArray) or type(item) is not HostScalar:
-        return dtype.type(item) if type(item) in (bool, int, float) else item
-    return item._tracing.wrap(item._tracing.operand_node(item, dtype))
 
 
 def _len(value: Any, /) -> Any:
