@@ -7,6 +7,7 @@ steps are one Python function, which compares them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +18,9 @@ from fuser.calling import trees
 from fuser.calling.ready import MISSED, Prepared
 from fuser.partitioning import externs, partition
 from fuser.partitioning.program import Program, Seam, Stage
-from fuser.partitioning.straight_line import StraightLine
-from fuser.tracing import scalars
-from fuser.tracing.trace_result import OutNode, Trace
+from fuser.partitioning.straight_line import LEAVES, StraightLine
+from fuser.tracing import regions, scalars
+from fuser.tracing.trace_result import OutAlias, OutNode, OutScalar, OutStatic, Trace
 
 if TYPE_CHECKING:
     from fuser.calling.specialisation import Call
@@ -111,9 +112,9 @@ class ReadyProgram(Prepared):
     def __init__(self, call: Call, program: Program) -> None:
         """Prepare every step."""
         specialisation = call.specialisation
-        leaves = specialisation.trace.leaves
         super().__init__(call, specialisation.early_guards)
-        self._outputs = tuple((program.outputs[leaf.index], leaf.generic) for leaf in leaves)
+        told = _early_lengths(program)  # the call has learned others, which may differ in the next
+        self._sizes = {name: size for name, size in self._sizes.items() if name in told}
         structure = specialisation.trace.structure
         self._structure = None if type(structure) is trees.Leaf else structure
         self._program = program
@@ -163,46 +164,105 @@ class ReadyProgram(Prepared):
         sizes = {name: size for name, size in numbers.items() if name not in scalar_names}
         late = {name for text, _ in self._specialisation.late_guards
                 for name in scalars.symbols(text)}  # fmt: skip
-        if late <= sizes.keys():  # which stay as they are now, or the line gives up
+        if late <= sizes.keys():
             self._line = self._written(args, values, sizes)
-        return [values[name][()] if generic else values[name] for name, generic in self._outputs]
+        return self._results(args, values, numbers)
+
+    def _results(
+        self, args: tuple[Any, ...], values: Mapping[str, Any], numbers: Mapping[str, Any]
+    ) -> list[Any]:
+        """The leaves of the result, after what belongs into arguments is written there."""
+        trace = self._specialisation.trace
+        outputs = [values[name] for name in self._program.outputs]
+        for place, output, region in trace.writes:
+            array = values[trace.graph.parameters[place].name]
+            array[regions.slices(region, numbers) if region else ...] = outputs[output]
+        found: list[Any] = []
+        for leaf in trace.leaves:
+            if isinstance(leaf, OutNode):
+                found.append(outputs[leaf.index][()] if leaf.generic else outputs[leaf.index])
+            elif isinstance(leaf, OutScalar):
+                found.append(scalars.evaluate(leaf.text, numbers))
+            elif isinstance(leaf, OutAlias):
+                found.append(values[trace.graph.parameters[leaf.parameter].name])
+            else:
+                found.append(leaf.value)
+        return found
 
     def _written(
         self, args: tuple[Any, ...], values: Mapping[str, Any], sizes: Mapping[str, int]
     ) -> Callable[[tuple[Any, ...]], Any]:
         """The steps as one function, after they have given these values once."""
         program, captured = self._program, self._specialisation.captured
-        line = StraightLine(program, sizes, MISSED)
+        late = _late_lengths(program)
+        guards = self._specialisation.late_guards
+        line = StraightLine(program, sizes, MISSED, late, guards)
         for name, array in captured.items():
             line.captured(name, array)
         for name, place in (*self._arrays, *self._scalars):
             line.argument(name, place, args[place])
         if self._guards:
             line.condition(lambda args: self._numbers(args) is not None)
+        trace = self._specialisation.trace
+        names = [parameter.name for parameter in trace.graph.parameters]
+        for name in dict.fromkeys(names[place] for place, _, _ in trace.writes):
+            line.writable(name)
         kept = {name for name, _ in self._arrays} | set(program.constants) | set(captured)
         for step, dropped in zip(self._steps, program.dropped, strict=True):
             step.write(line, values)
             line.forget([name for name in dropped if name not in kept])
-        return line.function(self._outputs)
+        for place, output, region in trace.writes:
+            line.write(names[place], region, program.outputs[output])
+        return line.function(trace.leaves)
 
 
 def make_ready_program(call: Call, program: Program) -> ReadyProgram | None:
     """A short way for calls like this one, where every output is an array of its own."""
     trace = call.specialisation.trace
-    if trace.writes or trace.hazards or not trace.leaves or program.checked:
+    if trace.hazards or program.checked or not (trace.leaves or trace.writes):
         return None
-    if any(type(leaf) is not OutNode for leaf in trace.leaves):
+    if not all(map(_is_plain, trace.leaves)):
+        return None
+    if any(not call.arrays[trace.graph.parameters[place].name].flags.writeable
+           for place, _, _ in trace.writes):  # fmt: skip
         return None
     made = [name for step in program.steps for name in step.stored]
     if len(set(program.outputs)) < len(program.outputs) or not set(program.outputs) <= set(made):
         return None
     if not all(map(views.is_array, call.arrays.values())):
         return None
-    if any(node for seam in program.seams for node in seam.nodes if _shares(node)):
+    if trace.writes and any(_shares(node) for seam in program.seams for node in seam.nodes):
         return None
     if not all(map(_self_contained, program.stages)):
         return None
     return ReadyProgram(call, program)
+
+
+def _is_plain(leaf: Any) -> bool:
+    """Whether a result is an array of its own, an argument, or a number."""
+    if isinstance(leaf, OutStatic):
+        return not leaf.fresh
+    return isinstance(leaf, LEAVES) and not (isinstance(leaf, OutAlias) and leaf.views)
+
+
+def _early_lengths(program: Program) -> set[str]:
+    """Lengths that arguments tell."""
+    return {s for p in program.graph.parameters for dim in p.shape for s in dims.symbols(dim)}
+
+
+def _late_lengths(program: Program) -> set[str]:
+    """Lengths that only functions between kernels tell, where only results and kernels have them.
+
+    Views that such functions read are written for lengths that all calls share.
+    """
+    known = _early_lengths(program)
+    found = {
+        str(dim) for seam in program.seams for node in seam.nodes for dim in node.shape
+        if not isinstance(dim, int) and dims.symbols(dim) == (str(dim),)
+    }  # fmt: skip
+    seen = [view[1] for seam in program.seams for _, chain in seam.operands for view in chain]
+    used = {name for payload in seen for name in re.findall(r"\bn\d+\b", payload)}
+    return set() if used - known else found - known
 
 
 def _shares(node: Any) -> bool:

@@ -7,7 +7,7 @@ compares the result with what it was the first time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,25 +17,51 @@ from fuser.calling import trees
 from fuser.partitioning import callables, externs
 from fuser.partitioning.externs import Closure, Number, Operand
 from fuser.partitioning.program import Program, Seam, Stage
-from fuser.tracing import scalars
+from fuser.tracing import captures, regions, scalars
+from fuser.tracing.trace_result import OutAlias, OutNode, OutScalar, OutStatic
 
 METHOD = "numpy.ndarray."
+#: Kinds of results that such functions give.
+LEAVES = (OutNode, OutScalar, OutAlias, OutStatic)
+
+
+def _flat(result: Any) -> Sequence[Any]:
+    """The arrays of a function's result, however they are nested."""
+    if isinstance(result, tuple) and all(type(each) is np.ndarray for each in result):
+        return result
+    return trees.flatten(result)[1]
 
 
 class StraightLine:
     """The source of such a function, line by line.
 
-    Names in it: `v0`, `v1` … are the program's values, `k0`, `k1` … objects that the lines use.
+    Names in it: `v0`, `v1` … are the program's values, `k0`, `k1` … objects that the lines use,
+    `n2` … lengths that only functions between kernels tell, and that differ from call to call.
     """
 
-    def __init__(self, program: Program, sizes: Mapping[str, int], missed: Any) -> None:
+    def __init__(
+        self,
+        program: Program,
+        sizes: Mapping[str, int],
+        missed: Any,
+        late: Collection[str] = (),
+        guards: Sequence[tuple[str, Any]] = (),
+    ) -> None:
         """Begin a function of `args`.
 
         Args:
             program: its steps are to be added in their order.
             sizes: the lengths, which all calls share.
             missed: what the function gives where an argument or a result is not as it was.
+            late: lengths that may differ, and that functions between kernels tell.
+            guards: (host expression, value) pairs that speak of those.
         """
+        self._late = dict.fromkeys(late, False)
+        self._guards = [
+            *((f"({left}) - ({right})", 0) for left, right in program.graph.guards),
+            *guards,
+        ]
+        self._guards = [g for g in self._guards if scalars.symbols(g[0]) & self._late.keys()]
         self._names: dict[str, str] = {}
         self._objects: dict[str, Any] = {"MISSED": missed}
         self._lines: list[str] = []
@@ -82,9 +108,11 @@ class StraightLine:
     def stage(self, step: Stage, function: Callable[..., Any], names: Sequence[str]) -> None:
         """Call a stage's kernels with values, scalars and lengths by name."""
         args = [
-            self._object(self._sizes[name]) if name in self._sizes else self._name(name)
+            name if name in self._late
+            else self._object(self._sizes[name]) if name in self._sizes
+            else self._name(name)
             for name in names
-        ]
+        ]  # fmt: skip
         wanted = ", ".join(self._name(name) for name in step.stored)
         self._lines.append(f"{wanted} = {self._object(function)}({', '.join(args)})")
 
@@ -101,23 +129,60 @@ class StraightLine:
         args += [f"{key}={self._spell(part, operands)}" for key, part in call.kwargs.items()]
         self._lines.append(f"r = {self._called(call.name, args)}")
         places = [externs.read(node.payload).output for node in step.nodes]
-        flat, kind = self._object(trees.flatten), self._object(type(found[0]))
+        flat, kind = self._object(_flat), self._object(type(found[0]))
         if places == [0]:
-            self._lines.append(f"if type(r) is not {kind}: r = {flat}(r)[1][0]")
+            self._lines.append(f"if type(r) is not {kind}: r = {flat}(r)[0]")
             results = ["r"]
         else:
-            self._lines.append(f"r = {flat}(r)[1]")
+            self._lines.append(f"r = {flat}(r)")
             results = [f"r[{place}]" for place in places]
-        for value, result, stored in zip(found, results, step.stored, strict=True):
+        shapes = [node.shape for node in step.nodes]
+        for value, result, stored, shape in zip(found, results, step.stored, shapes, strict=True):
             name = self._name(stored)
             if not views.is_array(value):
                 self._generic.add(stored)
             self._lines.append(f"{name} = {result}")
-            if views.is_array(value) and self._is_internal(stored):
+            if any(str(dim) in self._late for dim in shape):
+                self._learn(name, value, shape)
+            elif views.is_array(value) and self._is_internal(stored):
                 self._miss(self._changed(name, value, "shape"))  # kernels look at all the rest
             else:
                 self._compare(name, value)
         self._lines.append("del r")
+        self._check_late()
+
+    def _learn(self, name: str, value: Any, shape: Sequence[Any]) -> None:
+        """Take the lengths of a result that may have others than it had the first time.
+
+        In what order its axes lie is compared where other functions or the caller see it.
+        """
+        dtype = self._object(value.dtype)
+        tests = [
+            f"type({name}) is not {self._object(type(value))}",
+            f"{name}.dtype is not {dtype} and {name}.dtype != {dtype}",
+            f"{name}.ndim != {value.ndim}",
+            f"not {name}.flags.c_contiguous" if value.flags.c_contiguous
+            else f"{name}.strides != {self._object(value.strides)}",
+            f"{name}.base {'is not' if value.base is None else 'is'} None",
+        ]  # fmt: skip
+        self._miss(tests)
+        for axis, (dim, length) in enumerate(zip(shape, value.shape, strict=True)):
+            symbol = str(dim)
+            if self._late.get(symbol) is False:
+                self._lines.append(f"{symbol} = {name}.shape[{axis}]")
+                self._late[symbol] = True
+            else:
+                wanted = symbol if symbol in self._late else self._object(length)
+                self._miss([f"{name}.shape[{axis}] != {wanted}"])
+
+    def _check_late(self) -> None:
+        """Give up where a guard of lengths that are known by now does not hold."""
+        told = {name for name, known in self._late.items() if known}
+        known = told | self._sizes.keys() - self._late.keys() | set(self._numbers)
+        for guard in [each for each in self._guards if scalars.symbols(each[0]) <= known]:
+            self._guards.remove(guard)
+            same, value = self._object(captures.same_value), self._object(guard[1])
+            self._miss([f"not {same}({self._number(guard[0])}, {value})"])
 
     def _is_internal(self, value: str) -> bool:
         """Whether only kernels read a value."""
@@ -198,25 +263,49 @@ class StraightLine:
     def _number(self, text: str) -> str:
         """A host expression: its value where lengths alone tell it."""
         symbols = scalars.symbols(text)
-        if symbols <= self._sizes.keys():
+        if symbols <= self._sizes.keys() - self._late.keys():
             return self._object(scalars.evaluate(text, self._sizes))
         sizes = {name: size for name, size in self._sizes.items() if name in symbols}
         pairs = [f"{name!r}: {self._name(name)}" for name in self._numbers if name in symbols]
+        pairs += [f"{name!r}: {name}" for name in self._late if name in symbols]
         given = f"{{**{self._object(sizes)}, {', '.join(pairs)}}}"
         return f"{self._object(scalars.evaluate)}({text!r}, {given})"
 
     # -- the function -----------------------------------------------------------------------
 
-    def function(self, outputs: Sequence[tuple[str, bool]]) -> Callable[[tuple[Any, ...]], Any]:
+    def write(self, array: str, region: str, value: str) -> None:
+        """Write a result into a part of an argument."""
+        bounds = [
+            f"{self._number(str(start))}:{self._number(str(stop))}:{step}"
+            for start, stop, step in regions.parse(region)
+        ]
+        self._lines.append(f"{self._name(array)}[{', '.join(bounds) or '...'}] = "
+                           f"{self._name(value)}")  # fmt: skip
+
+    def writable(self, array: str) -> None:
+        """Give up where an argument may not be written into."""
+        self._miss([f"not {self._name(array)}.flags.writeable"])
+
+    def function(self, leaves: Sequence[Any]) -> Callable[[tuple[Any, ...]], Any]:
         """The finished function of the arguments; it gives a list of results, or MISSED.
 
         Args:
-            outputs: (value, whether NumPy gives a scalar) of each result.
+            leaves: the trace's results: those that `LEAVES` names.
         """
-        results = [f"{self._name(name)}{'[()]' if one else ''}" for name, one in outputs]
+        results = [self._result(leaf) for leaf in leaves]
         lines = [*self._lines, f"return [{', '.join(results)}]"]
         text = "def straight_line(args):\n" + "".join(f"    {line}\n" for line in lines)
         namespace = dict(self._objects)
         exec(compile(text, "<steps of a fused function>", "exec"), namespace)
         made: Callable[[tuple[Any, ...]], Any] = namespace["straight_line"]
         return made
+
+    def _result(self, leaf: Any) -> str:
+        """One result of the function."""
+        if isinstance(leaf, OutNode):
+            return self._name(self._program.outputs[leaf.index]) + ("[()]" if leaf.generic else "")
+        if isinstance(leaf, OutScalar):
+            return self._number(leaf.text)
+        if isinstance(leaf, OutAlias):
+            return self._name(self._program.graph.parameters[leaf.parameter].name)
+        return self._object(leaf.value)
