@@ -28,6 +28,7 @@ def handlers() -> dict[Any, Callable[..., Any]]:
     They need this module and the tracer, which loads them with the first such function.
     """
     from fuser.tracing import (
+        along_axis,
         array_diagonals,
         array_formulas,
         array_names,
@@ -44,8 +45,8 @@ def handlers() -> dict[Any, Callable[..., Any]]:
         weighted,
     )
 
-    del array_diagonals, array_formulas, array_names, array_parts, array_places, array_views
-    del changes, einsum, grids, nan_reductions, row_functions, series, weighted
+    del along_axis, array_diagonals, array_formulas, array_names, array_parts, array_places
+    del array_views, changes, einsum, grids, nan_reductions, row_functions, series, weighted
     reductions.register()
     return HANDLERS
 
