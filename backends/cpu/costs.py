@@ -52,8 +52,9 @@ class Extent(NamedTuple):
         form: "plain", "split", "beside", "packed", "short packed", "brief packed", these also with
             a number, "turned packed", "grouped", "small grouped", "far", these three also with
             "short", "along", "along split", "joined split", "along joined split", "long split",
-            "along long split", "merged", "merged split" or "merged joined split"; "wide", alone or
-            before these three or "split"; with totals also "plain blocks" and "beside blocks".
+            "along long split", "merged", "merged split", "merged joined split" or "merged broad
+            joined split"; "wide", alone or before the three without "broad" or "split"; with totals
+            also "plain blocks" and "beside blocks".
         room_bytes: memory that it wants for one call, at the last address in the block.
     """
 

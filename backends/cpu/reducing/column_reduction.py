@@ -66,14 +66,18 @@ class ColumnReduction(Reduction):
     def _tile_loop(self) -> tuple[Loop, str, str]:
         """Begin the loop over tiles; the first column of each, and the one behind its last."""
         b = self.b
-        count = self.number("sub i64 %iend, %ibegin")
-        size = self.tile_columns
-        tiles = self.number(f"udiv i64 {self.number(f'add i64 {count}, {size - 1}')}, {size}")
+        count, size = self.number("sub i64 %iend, %ibegin"), self._tile_width()
+        up = self.number(f"sub i64 {self.number(f'add i64 {count}, {size}')}, 1")
+        tiles = self.number(f"udiv i64 {up}, {size}")
         loop = begin_loop(b, "0", tiles)
         begin = self.number(f"add i64 %ibegin, {self.number(f'mul i64 {loop.index}, {size}')}")
         end = self.number(f"add i64 {begin}, {size}")
         more = b.value(f"icmp ult i64 {end}, %iend", "i1", 1).text
         return loop, begin, self.number(f"select i1 {more}, i64 {end}, i64 %iend")
+
+    def _tile_width(self) -> str:
+        """Columns of a tile."""
+        return str(self.tile_columns)
 
     def _walk(self, first: str, end: str, visit: Callable[..., None]) -> None:
         """Columns [first, end): wide vectors, native ones, what is left over."""

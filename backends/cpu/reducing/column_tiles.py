@@ -267,7 +267,7 @@ class TiledColumns(ColumnReduction):
         """Rows of a block, such blocks, from row to row of one, and from block to block."""
         b, count = self.b, self.counts[0]
         width = Value(self.number("sub i64 %iend, %ibegin"), "i64", 1)
-        width = b.intrinsic("llvm.umin", width, Value(str(self.tile_columns), "i64", 1))
+        width = b.intrinsic("llvm.umin", width, Value(self._tile_width(), "i64", 1))
         width = b.intrinsic("llvm.umax", width, Value(str(TILE), "i64", 1))
         narrow = b.value(f"icmp ule i64 {self.lengths[self.beside]}, {width.text}", "i1", 1).text
         if self.stages.stores_of(stage):

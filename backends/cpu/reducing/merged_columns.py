@@ -8,7 +8,8 @@ computed again, stage by stage.
 
 Words after the strides, in parts: number of parts, length of one, words of what follows: for each
 tile two counters (parts that are done, and whether the results are there); then scalars. The memory
-at the last address holds what parts leave, each for all columns, and results that elements need.
+at the last address holds what parts leave, each for all columns, and results that elements need. In
+the broad form, of one tile of all columns, it also holds what a part writes down meanwhile.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
 
-from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import Module, Value
 from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.column_reduction import PADDING, TILE, ColumnReduction
+from fuser.backends.cpu.reducing.column_room import ALIGNED, ALL, AllAtOnce, ColumnRoom, Key
 from fuser.backends.cpu.reducing.column_tiles import (
     MOST_BYTES,
     RESULT,
@@ -35,26 +36,17 @@ from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.codegen import LoopNest
 from fuser.planning.merging import Merged, merging
 
-#: Stands for all stages of a part at once.
-ALL = -2
 #: Rows that references are made of: so many times the root of all, and at least so many. If one
 #: that is far off is among k of n, squares of the others' distances add up to n/k^2 of its own.
 SAMPLE, LEAST_SAMPLE = 1.5, 8
 #: Columns with fewer rows have NumPy's order of operations; fewer elements are in the first caches.
 LEAST_ROWS, LEAST_ELEMENTS = 64, 1 << 17
+BROAD = "merged broad joined split"
+"""The form."""
 #: Tiles begin at multiples of so many columns; counters of one tile.
 CHUNK, COUNTERS = 256, 2
-
-Key = tuple[int, int]
-
-
-class _AllAtOnce(Stages):
-    """Stages of a part: `ALL` has the reductions of every one."""
-
-    def reductions_of(self, stage: int) -> list[Accumulator]:
-        if stage != ALL:
-            return super().reductions_of(stage)
-        return [a for each in self.loops for a in super(_AllAtOnce, self).reductions_of(each)]
+#: Bytes of one number, at most.
+MOST_SCALAR_BYTES = 8
 
 
 @lru_cache(maxsize=256)
@@ -86,7 +78,7 @@ def tile_columns(nest: LoopNest) -> int:
 
 
 def lay_out(
-    nest: LoopNest, rows: int, columns: int, parts: int, length: int
+    nest: LoopNest, rows: int, columns: int, parts: int, length: int, *, broad: bool = False
 ) -> tuple[list[int], int, int, str]:
     """How columns that are cut into parts are run.
 
@@ -96,6 +88,7 @@ def lay_out(
         columns: of one.
         parts: of all columns.
         length: of one part, in rows.
+        broad: one tile has all columns, and what is written down is in the call's memory.
 
     Returns:
         Words after the strides, items, bytes of memory, and the form.
@@ -107,7 +100,8 @@ def lay_out(
     words = [parts, length, counters, *[0] * counters]
     room_bytes = ColumnRoom(nest, merged).size_bytes(rows, parts, columns)
     items = rows * parts * (2 if stores else 1)
-    return words, items, room_bytes, "merged split" if stores else "merged joined split"
+    form = "merged split" if stores else BROAD if broad else "merged joined split"
+    return words, items, room_bytes, form
 
 
 def is_worth_it(nest: LoopNest, rows: int, elements: int, parts: int) -> bool:
@@ -121,41 +115,16 @@ def is_worth_it(nest: LoopNest, rows: int, elements: int, parts: int) -> bool:
     return merged is not None and (parts > 1 or bool(merged.mergings))
 
 
-class ColumnRoom:
-    """What parts leave, and results that elements need: bytes of each for all columns."""
-
-    def __init__(self, nest: LoopNest, merged: Merged) -> None:
-        """Count them."""
-        stages, local = Stages(nest), _AllAtOnce(merged.local)
-        self.left: list[tuple[Key, str]] = [
-            ((a.number, 0), a.register) for a in local.reductions_of(ALL)
-        ]
-        for number in merged.references:
-            scalar = conversion.REGISTER[merged.local.dtype_of(number)]
-            self.left.append(((number, RESULT), scalar))
-        self.results: list[tuple[int, str]] = []
-        if stages.ends_with_stores:
-            self.results = [
-                (number, conversion.REGISTER[nest.dtype_of(number)])
-                for number in stages.edge(stages.last)
-                if number >= stages.first
-            ]
-        scalars = [scalar for _, scalar in (*self.left, *self.results)]
-        self.width = max(element_bytes(scalar) for scalar in scalars)
-
-    def size_bytes(self, rows: int, parts: int, columns: int) -> int:
-        """Of all parts of so many outer iterations."""
-        vectors = rows * (parts * len(self.left) + len(self.results))
-        return vectors * (columns + PADDING) * self.width
-
-
 class MergedColumns(MergedSums, TiledColumns):
     """Emits one nest by parts of tiles."""
 
     exactly = False  # of 64 parts at most
 
-    def __init__(self, module: Module, nest: LoopNest, name: str, *, split: bool) -> None:
+    def __init__(
+        self, module: Module, nest: LoopNest, name: str, *, split: bool, broad: bool = False
+    ) -> None:
         """Reserve memory for what is written down of a part, beside that of the whole."""
+        self.broad = broad
         super().__init__(module, nest, name, split=split)
         found = find(nest)
         assert found is not None
@@ -163,24 +132,33 @@ class MergedColumns(MergedSums, TiledColumns):
         self.extra_operands = int(split)
         self.room = ColumnRoom(nest, found)
         self.merged_lanes = self.native
-        self.local_stages = _AllAtOnce(found.local)
+        self.local_stages = AllAtOnce(found.local)
         self.local_slots: dict[Key, tuple[int, str]] = {}
+        if self.broad:
+            self._keep_in_room()
+            return
         columns = self.tile_columns + PADDING
         size = max(at + element_bytes(of) * columns for at, of in self.slots.values())
-        kept = dict(self.room.left)
-        for number in self.local_stages.edge(ALL):
-            if number >= self.first:
-                kept[number, RESULT] = conversion.REGISTER[found.local.dtype_of(number)]
-        for key, scalar in kept.items():
+        for key, scalar in (*self.room.left, *self.room.own):
             self.local_slots[key] = size, scalar
             size += element_bytes(scalar) * columns
         self.scratch = [f"  %left = alloca [{size} x i8], align 64"]
 
+    def _keep_in_room(self) -> None:
+        """Keep of the whole what one vector of columns needs: that is joined and stored at once."""
+        self.local_slots = {key: (0, of) for key, of in (*self.room.left, *self.room.own)}
+        size = self.native * MOST_SCALAR_BYTES
+        self.slots = {key: (size * k, of) for k, (key, (_, of)) in enumerate(self.slots.items())}
+        self.scratch = [f"  %left = alloca [{size * max(1, len(self.slots))} x i8], align 64"]
+
     def _columns_of_tile(self) -> int:
         return tile_columns(self.nest)
 
+    def _tile_width(self) -> str:
+        return self.lengths[self.beside] if self.broad else super()._tile_width()
+
     def _dividing(self, stage: int) -> list[int]:
-        return [] if stage == ALL else super()._dividing(stage)
+        return [] if stage == ALL or self.broad else super()._dividing(stage)
 
     @contextmanager
     def _as_part(self) -> Iterator[None]:
@@ -225,10 +203,13 @@ class MergedColumns(MergedSums, TiledColumns):
 
     def _part_of_tile(self) -> None:
         b, stages = self.b, self.stages
+        if self.broad:
+            self._find_room()
         first = b.value(f"icmp eq i64 {self.now}, 0", "i1", 1).text
         with self._where(first):
             self._sum_up()
-            self._visit(self._leave_part)
+            if not self.broad:
+                self._visit(self._leave_part)
             text = f"atomicrmw add ptr {self._counter_of(0)}, i64 1 acq_rel"
             done = self.number(f"add i64 {self.number(text)}, 1")
             with self._where(b.value(f"icmp eq i64 {done}, {self.parts}", "i1", 1).text):
@@ -314,11 +295,39 @@ class MergedColumns(MergedSums, TiledColumns):
         return self._in_memory(self.number(f"add i64 {place}, {k}"), self.room.left[k][1])
 
     def _in_memory(self, vector: str, scalar: str) -> str:
-        columns = self.number(f"add i64 {self.lengths[self.beside]}, {PADDING}")
-        offset = self.number(f"mul i64 {vector}, {columns}")
-        offset = self.number(f"mul i64 {offset}, {self.room.width}")
         beside = self.number(f"mul i64 {self.current}, {element_bytes(scalar)}")
-        return self.moved(self.memory, self.number(f"add i64 {offset}, {beside}"))
+        return self.moved(self._vector_of_room(vector), beside)
+
+    def _vector_of_room(self, vector: str) -> str:
+        """Where one of the vectors of all columns begins."""
+        more = PADDING + ALIGNED - 1
+        columns = self.number(f"add i64 {self.lengths[self.beside]}, {more}")
+        columns = self.number(f"and i64 {columns}, {-ALIGNED}")
+        offset = self.number(f"mul i64 {vector}, {columns}")
+        return self.moved(self.memory, self.number(f"mul i64 {offset}, {self.room.width}"))
+
+    def _find_room(self) -> None:
+        """Where each thing that is written down of this part begins."""
+        place = self.number(f"mul i64 {self.place}, {self.parts}")
+        place = self.number(f"add i64 {place}, {self.part}")
+        skipped = self.number(f"mul i64 {self.rows_in_all}, {self.parts}")
+        skipped = self.number(f"mul i64 {skipped}, {len(self.room.left)}")
+        self.begins: dict[Key, str] = {}
+        for first, kept in (("0", self.room.left), (skipped, self.room.own)):
+            before = self.number(f"mul i64 {place}, {len(kept)}")
+            before = self.number(f"add i64 {before}, {first}")
+            for k, (key, _) in enumerate(kept):
+                vector = self.number(f"add i64 {before}, {k}")
+                self.begins[key] = self._vector_of_room(vector)
+
+    def _address(self, key: Key) -> tuple[str, str]:
+        if not self.broad:
+            return super()._address(key)
+        offset, scalar = self.slots[key]
+        if self.slots is not self.local_slots:
+            return self.moved("%left", str(offset)), scalar
+        beside = self.number(f"mul i64 {self.current}, {element_bytes(scalar)}")
+        return self.moved(self.begins[key], beside), scalar
 
     def _put(self, value: Value, address: str) -> None:
         """Write one vector to memory."""

@@ -13,6 +13,7 @@ from fuser.backends.cpu.costs import Extent
 from fuser.backends.cpu.machine.target import stream_bytes
 from fuser.backends.cpu.reducing import (
     across,
+    broad_columns,
     grouped_rows,
     long_parts,
     long_rows,
@@ -75,8 +76,9 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
             few columns; "turned packed": rows that are stored, too; "grouped", "small grouped":
             some rows at a time; "far": rows from memory; these with "short": a row is one block;
             "joined split": parts that nobody waits for; "long split": rows that are longer than the
-            cache; with "merged": columns whose parts are read once; with "along": columns as rows,
-            where there are few beside each other; with "wide": these in groups of rows.
+            cache; with "merged": columns whose parts are read once, also "broad": in one tile; with
+            "along": columns as rows, where there are few beside each other; with "wide": these in
+            groups of rows.
     """
     if nest.totals:
         _emit_totals(module, nest, name, form)
@@ -99,7 +101,8 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
     elif form == "beside" and can_lie_beside(nest):
         ColumnReduction(module, _turned(nest), name, split=False, narrow=True).emit()
     elif form.startswith("merged") and merged_columns.find(nest) is not None:
-        merged_columns.MergedColumns(module, nest, name, split=split).emit()
+        broad = form == merged_columns.BROAD and broad_columns.most_columns(nest) > 0
+        merged_columns.MergedColumns(module, nest, name, split=split, broad=broad).emit()
     elif form.endswith("joined split") and can_be_joined(nest):
         JoinedParts(module, nest, name, split=True).emit()
     elif nest.strategy == "row":
@@ -249,7 +252,11 @@ def lay_out(
     if turns:
         return [], Extent(rows, inner, elements, ochunk, ichunk)
     length = lengths[nest.rank - nest.reduced]
-    parts, length = _parts(nest, rows, inner, length, elements, wide if tiled else 0)
+    broad = broad_columns.parts_of(nest, rows, inner, reduced, elements) if tiled else None
+    if broad is not None:
+        parts, length, ichunk = broad
+    else:
+        parts, length = _parts(nest, rows, inner, length, elements, wide if tiled else 0)
     if (cut := _long(nest, rows, reduced)) is not None:
         return cut[0], Extent(cut[1], 1, elements, 1, 1, "long split")
     few = _few_parts(nest, rows, inner, elements) if column and not tiled else 1
@@ -262,7 +269,9 @@ def lay_out(
         form = "merged" if merged else _row_form(nest, reduced, elements)
         return [], Extent(rows, inner, elements, ochunk, ichunk, form)
     if merged:
-        words, items, room, form = merged_columns.lay_out(nest, rows, inner, parts, length)
+        words, items, room, form = merged_columns.lay_out(
+            nest, rows, inner, parts, length, broad=broad is not None
+        )
         return words, Extent(items, inner, elements, 1, ichunk, form, room)
     words = _words_of_parts(nest, rows, inner, parts, length)
     if not waited and can_be_joined(nest):

@@ -101,7 +101,10 @@ def test_parts_and_tiles_give_the_same_bits_with_one_thread(shape: tuple[int, in
 
 
 def test_tiles_that_are_read_once_are_wide() -> None:
-    """About as wide as each other; less so with more memory, and not where they are read again."""
+    """About as wide as each other; less so with more memory, and not where they are read again.
+
+    Where the call's memory has room for the sums of all columns there is one tile.
+    """
     load = TensorDesc("float32", CONTIGUOUS, False, "")
     row = TensorDesc("float32", INVARIANT, True, CONTIGUOUS)
 
@@ -111,9 +114,12 @@ def test_tiles_that_are_read_once_are_wide() -> None:
         return LoopNest(2, (load,), (), (), body, stores, False, "column", 1)
 
     total = ("sum", (0,))
-    for columns, wide in ((1025, 1280), (8192, 8192), (8193, 4352), (16_385, 5632)):
+    for columns, wide in ((1025, 1280), (8192, 8192), (8193, 8193), (16_385, 16_385)):
         extent = reduction_forms.lay_out(nest(total), (columns, (1 << 24) // columns))[1]
         assert extent.ichunk == wide
+    for of, columns in ((nest(("argmax", (0,))), 16_385), (nest(total), 70_001)):
+        extent = reduction_forms.lay_out(of, (columns, (1 << 24) // columns))[1]
+        assert extent.ichunk <= column_tiles.MOST_COLUMNS
     spread = nest(total, ("subtract", (0, 1)), ("multiply", (2, 2)), ("sum", (3,)))
     assert merged_columns.tile_columns(spread) < merged_columns.tile_columns(nest(total))
     centred = nest(total, ("subtract", (0, 1)), elements=True)
@@ -128,7 +134,9 @@ def _spread(x: Any) -> Any:
     return x.mean(0), x.var(0)
 
 
-@pytest.mark.parametrize("shape", [(600, 8193), (1100, 4096), (61, 70_001)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(600, 8193), (1100, 4096), (61, 70_001), (307, 16_385)], ids=str
+)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_wide_rows_give_numpys_results(shape: tuple[int, int], dtype: str) -> None:
     """Parts and tiles, one of few columns; the same bits with one thread."""
