@@ -16,7 +16,7 @@ import numpy as np
 
 from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import Module, Value
-from fuser.backends.cpu.costs import Extent
+from fuser.backends.cpu.costs import Extent, row_chunk
 from fuser.backends.cpu.division import Divisor, is_served, is_shared, prepare
 from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.machine.target import stream_bytes
@@ -39,8 +39,8 @@ GROUP_BYTES, SMALL_GROUP_BYTES = 128, 64
 MOST_ONCE_BYTES, MOST_BYTES, MOST_FAR_BYTES, MOST_FAR_LENGTH = 1 << 17, 1 << 15, 10 << 10, 64
 #: Elements in all, at least: smaller calls are served for all lengths at once (`entry_patterns`).
 LEAST = 1 << 17
-#: Elements of one chunk, about, and groups that keep many threads busy.
-CHUNK, JOBS = 1 << 14, 32
+#: Elements of one chunk, at least, and groups that keep many threads busy.
+CHUNK, JOBS = 1 << 15, 32
 
 
 def group_of(nest: LoopNest, *, small: bool = False) -> int:
@@ -90,7 +90,7 @@ def extent_of(nest: LoopNest, lengths: Sequence[int], turns: int = 1) -> Extent 
             break
     else:
         return None
-    fair = max(1, CHUNK // (reduced * group)) * group
+    fair = max(1, row_chunk(elements, CHUNK) // (reduced * group)) * group
     fair = min(fair, max(1, rows // JOBS // group) * group) if len(outside) == 0 else fair
     if is_short(nest, reduced, by_stage=GroupedRows.by_stage):
         form = f"short {form}"

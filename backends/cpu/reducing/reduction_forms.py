@@ -9,7 +9,7 @@ import numpy as np
 
 from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import Module
-from fuser.backends.cpu.costs import Extent
+from fuser.backends.cpu.costs import Extent, row_chunk
 from fuser.backends.cpu.machine.target import stream_bytes
 from fuser.backends.cpu.reducing import (
     across,
@@ -35,7 +35,7 @@ from fuser.planning.passes import ROW_CACHE_BYTES
 from fuser.records import changed
 from fuser.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
 
-#: Elements of one chunk of work.
+#: Elements of one chunk of work, at least.
 CHUNK = 1 << 14
 #: Columns of one chunk, at least: whole vectors; short chunks cost more than an uneven end.
 COLUMNS = 256
@@ -240,7 +240,7 @@ def lay_out(
         if extent.form == "plain" or extent.form.endswith("split"):  # others are not emitted along
             form = f"along {extent.form}".removesuffix(" plain")
             return words, extent._replace(form=form)
-    fair = max(1, CHUNK // max(reduced, 1))
+    fair = max(1, (CHUNK if column else row_chunk(elements, CHUNK)) // max(reduced, 1))
     if can_lie_beside(nest) and reduced <= short_rows(nest):
         return [], _beside(kept, reduced, elements)
     if (grouped := grouped_rows.extent_of(nest, lengths, max(turns, 1))) is not None:
@@ -380,7 +380,7 @@ def short_rows(nest: LoopNest) -> int:
 def _beside(kept: list[int], reduced: int, elements: int) -> Extent:
     """Short rows: the last kept loop is the innermost one."""
     outer, inner = math.prod(kept[:-1]), kept[-1]
-    fair = max(1, CHUNK // max(reduced, 1))
+    fair = max(1, row_chunk(elements, CHUNK) // max(reduced, 1))
     ichunk = max(COLUMNS, fair // COLUMNS * COLUMNS)
     ochunk = 1 if inner > ichunk else max(1, fair // max(inner, 1))
     return Extent(outer, inner, elements, ochunk, ichunk, "beside")

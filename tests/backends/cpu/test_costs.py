@@ -21,6 +21,12 @@ def test_chunks_are_powers_of_two_within_bounds() -> None:
     assert costs.chunk_elements(0, 0.0) == costs.MOST_CHUNK
 
 
+def test_many_rows_are_cut_into_about_as_many_chunks() -> None:
+    """Small arrays into chunks that are worth taking, large ones into a few hundred, or longer."""
+    for elements, size in ((0, 1), (1 << 20, 1), (3 << 22, 3), (1 << 30, 4)):
+        assert costs.row_chunk(elements, 1 << 14) == size << 14
+
+
 def test_helpers_have_work_that_is_worth_waking_them() -> None:
     """None for short work; never more than threads, chunks or shares of work."""
     assert costs.helpers(costs.PARALLEL_NS - 1, 100, 8) == 0
