@@ -51,7 +51,7 @@ def parts_of(function: Callable[..., Any]) -> ast.FunctionDef:
     return found
 
 
-@pytest.mark.parametrize("function", public())
+@pytest.mark.parametrize("function", list(public()))
 def test_docstrings_say_what_applies(function: Callable[..., Any]) -> None:
     """Every parameter by its name, and `Raises` where something is raised."""
     text = inspect.getdoc(function) or ""
