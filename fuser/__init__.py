@@ -12,6 +12,18 @@ if os.path.isdir(f"{_CHECKOUT}/backends") and os.path.isfile(f"{_CHECKOUT}/pypro
 from fuser import functional
 from fuser.backend import available_backends, register_backend
 from fuser.calling.fused_function import FusedFunction
+from fuser.control import (
+    can_fuse_on_cpu,
+    can_fuse_on_gpu,
+    clear_caches,
+    debug_num_cached_kernel_specs,
+    n_compiled_kernels,
+    override_can_fuse_on_cpu,
+    override_can_fuse_on_gpu,
+    set_num_threads,
+    show_config,
+    stats,
+)
 from fuser.errors import (
     ArgumentError,
     BackendError,
@@ -26,23 +38,13 @@ from fuser.errors import (
 )
 from fuser.graph import Graph, parse
 from fuser.interface import (
-    can_fuse_on_cpu,
-    can_fuse_on_gpu,
-    clear_caches,
     debug_get_fused_kernel_code,
     debug_launch_graph,
-    debug_num_cached_kernel_specs,
     fuse,
     fusion_candidates,
     generate_code,
-    n_compiled_kernels,
-    override_can_fuse_on_cpu,
-    override_can_fuse_on_gpu,
     register_fusion,
     run_fusion,
-    set_num_threads,
-    show_config,
-    stats,
     trace,
 )
 from fuser.timeline import profile

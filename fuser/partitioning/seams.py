@@ -8,7 +8,7 @@ from typing import Any
 from fuser import dims
 from fuser.errors import REASONS
 from fuser.graph import Node
-from fuser.partitioning import externs, partition
+from fuser.partitioning import externs
 from fuser.partitioning.program import Program, Seam
 from fuser.planning import ledger
 from fuser.planning.candidates import COLUMNS, row, rows_of, saved_bytes
@@ -138,8 +138,3 @@ def candidate_rows(
                         code, distance)  # fmt: skip
             rows.append(found)
     return sorted(rows, key=lambda entry: -entry[COLUMNS.index("score")])
-
-
-def stage_count(prepared: KernelSpec | Program) -> int:
-    """How many kernels are planned."""
-    return sum(len(spec.plan.groups) for spec in partition.specs_of(prepared))

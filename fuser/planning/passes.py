@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from fuser.ops import TABLE
@@ -41,15 +41,3 @@ def classify(nest: LoopNest, steady: Collection[int]) -> tuple[list[int], list[i
             levels.append(max((levels[k] for k in instruction.operands), default=0))
             stages.append(stage)
     return levels, stages
-
-
-def reducing_stages(nest: LoopNest, stages: Sequence[int]) -> list[int]:
-    """The stages whose loops reduce something, in order."""
-    first = nest.value_count - len(nest.body)
-    return sorted(
-        {
-            stages[first + place] - 1
-            for place, instruction in enumerate(nest.body)
-            if TABLE[instruction.op].reduction
-        }
-    )

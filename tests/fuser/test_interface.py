@@ -131,15 +131,6 @@ def test_counting_and_clearing() -> None:
     np.testing.assert_array_equal(fused(X), X * 5.5)
 
 
-def test_show_config(capsys: pytest.CaptureFixture[str]) -> None:
-    """Versions, backends, settings and the processor, printed and returned."""
-    text = fuser.show_config()
-    assert text in capsys.readouterr().out
-    for part in ("numpy", "llvmlite", "cpu", "backend", "settings"):
-        assert part in text
-    assert fuser.available_backends()["cpu"] is None
-
-
 def test_code_for_lengths_that_a_trace_needs() -> None:
     """Lengths that fit are looked for; where none is found, an error says how to give them."""
     for function, x in (

@@ -24,7 +24,6 @@ class Format:
     mantissa_bits: int
     bias: int
     least_normal: float
-    sign_bit: int
 
     @property
     def round_magic(self) -> float:
@@ -33,8 +32,8 @@ class Format:
 
 
 FORMATS = {
-    "float": Format(23, 127, 2.0**-126, 1 << 31),
-    "double": Format(52, 1023, 2.0**-1022, 1 << 63),
+    "float": Format(23, 127, 2.0**-126),
+    "double": Format(52, 1023, 2.0**-1022),
 }
 
 

@@ -10,8 +10,9 @@ from fuser import functional
 from fuser.codegen import loop_nest
 from fuser.compiler import compile_upfront
 from fuser.planning.merging import Merged, merging
-from fuser.planning.passes import classify, reducing_stages
+from fuser.planning.passes import classify
 from fuser.specs import CONTIGUOUS, SectionSpec, TensorDesc
+from tests.fuser.planning.stages import reducing_stages
 
 X = np.ones((4, 50), np.float32)
 

@@ -1,8 +1,9 @@
 """Levels and stages of values in a loop nest that reduces."""
 
 from fuser.codegen import Instruction, LoopNest
-from fuser.planning.passes import classify, reducing_stages
+from fuser.planning.passes import classify
 from fuser.specs import CONTIGUOUS, INVARIANT, TensorDesc
+from tests.fuser.planning.stages import reducing_stages
 
 
 def test_levels_and_stages() -> None:
