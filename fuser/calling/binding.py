@@ -10,7 +10,7 @@ import numpy as np
 
 from fuser import dims, views
 from fuser.backend import Backend
-from fuser.calling.refining import refined
+from fuser.calling.refining import finer_axes, is_splittable, refined
 from fuser.calling.row_binding import Blocks, blocks_of, narrowed, row_order, steps_of
 from fuser.codegen import scalar_nodes
 from fuser.errors import Unsupported
@@ -264,10 +264,15 @@ def _bind_section(
     nodes = [*section.load_nodes, *(section.node_of(value) for value, _ in section.stores)]
     shape = tuple(dims.evaluate(dim, layouts.sizes) for dim in section.shape)
     blocks = layouts.blocks.get(group)
-    if blocks is None and not section.axes:
+    if blocks is None and (not section.axes or (layouts.nested and is_splittable(section))):
         finer = refined(parts, shape, layouts.of, layouts.sizes)
         if finer is not None:
-            return _collapsed(section, layouts, nodes, finer[1], finer[0])
+            fine, seen = finer
+            if not section.axes:
+                return _collapsed(section, layouts, nodes, seen, fine)
+            axes = finer_axes(section.axes, shape, fine)
+            if axes:
+                return _bind_reduction(section, layouts, nodes, seen, fine, axes)
     found = [layouts.of(part) for part in parts]
     if blocks is None:
         return _collapsed(section, layouts, nodes, found, shape)
@@ -293,7 +298,7 @@ def _collapsed(
     """The loops of one section over a shape; None for loops that do nothing."""
     itemsizes = [node.dtype.itemsize for node in nodes]
     if section.axes:
-        return _bind_reduction(section, layouts, nodes, found, shape)
+        return _bind_reduction(section, layouts, nodes, found, shape, section.axes)
     lengths, strides = collapse(
         shape, [layout for _, layout in found], itemsizes, len(section.loads)
     )
@@ -319,8 +324,17 @@ def _bind_reduction(
     nodes: Sequence[Node],
     found: Sequence[tuple[str, Layout]],
     shape: tuple[int, ...],
+    axes: tuple[int, ...],
 ) -> tuple[SectionSpec, Loops | None]:
     """Collapse the loops of a section that reduces: kept ones first, reduced ones last.
+
+    Args:
+        section: what is computed.
+        layouts: where everything lies.
+        nodes: what loads and stores are of.
+        found: the buffers and layouts of loads and stores.
+        shape: the loops, which may be finer than the section's.
+        axes: those of the loops that are reduced.
 
     Raises:
         Unsupported: the backend takes one reduced loop, and memory needs more.
@@ -330,21 +344,21 @@ def _bind_reduction(
         found = _running_on(section, layouts, found, itemsizes, shape)
     operands = [layout for _, layout in found]
     strides = [run_strides(o, i, shape) for o, i in zip(operands, itemsizes, strict=True)]
-    _hold_still(section, layouts, strides, shape)
+    _hold_still(section, layouts, strides, shape, axes)
     order = reduction_order(*_leading(section, found, itemsizes))
-    kept_axes = [axis for axis in range(len(shape)) if axis not in section.axes]
+    kept_axes = [axis for axis in range(len(shape)) if axis not in axes]
     if section.across:  # rows whatever the memory: sums across them lie side by side
-        order = [*kept_axes, *section.axes]
+        order = [*kept_axes, *axes]
     elif kept_axes and all(shape[axis] == 1 for axis in kept_axes):
-        order = [*kept_axes, *(axis for axis in order if axis in section.axes)]
-        step_over(strides, kept_axes, section.axes, shape)
-    lengths, rows = merge_axes([a for a in order if a not in section.axes], shape, strides)
-    reduced, along = merge_axes([a for a in order if a in section.axes], shape, strides)
+        order = [*kept_axes, *(axis for axis in order if axis in axes)]
+        step_over(strides, kept_axes, axes, shape)
+    lengths, rows = merge_axes([a for a in order if a not in axes], shape, strides)
+    reduced, along = merge_axes([a for a in order if a in axes], shape, strides)
     if len(reduced) > 1 and not layouts.nested:
         raise Unsupported(
-            "unsupported-layout", "reduction", f"axes {section.axes} of strided memory", ""
+            "unsupported-layout", "reduction", f"axes {axes} of strided memory", ""
         )
-    row = order[-1] in section.axes
+    row = order[-1] in axes
     tensors = tuple(
         TensorDesc(
             node.dtype.name,
@@ -370,8 +384,9 @@ def _bind_reduction(
 
 
 def _hold_still(
-    section: Section, layouts: Layouts, strides: list[list[int]], shape: tuple[int, ...]
-) -> None:
+    section: Section, layouts: Layouts, strides: list[list[int]], shape: tuple[int, ...],
+    axes: tuple[int, ...],
+) -> None:  # fmt: skip
     """Have what is the same along all reduced axes take no steps there, not even over one element.
 
     Else a result of no elements would be a result of each of them, which nobody stores.
@@ -379,23 +394,24 @@ def _hold_still(
     parts = [*section.loads, *(part for _, part in section.stores)]
     for part, steps in zip(parts, strides, strict=True):
         if repeats(layouts.base[part.buffer].symbolic, part.views, section.axes):
-            for axis in section.axes:
+            for axis in axes:
                 steps[axis] = 0
     first = len(section.loads)
     for (value, _), steps in zip(section.stores, strides[first:], strict=True):
-        if not any(steps[axis] for axis in section.axes):
-            _hold_loads(section, value, strides, shape)
+        if not any(steps[axis] for axis in axes):
+            _hold_loads(section, value, strides, shape, axes)
 
 
 def _hold_loads(
-    section: Section, value: int, strides: list[list[int]], shape: tuple[int, ...]
-) -> None:
+    section: Section, value: int, strides: list[list[int]], shape: tuple[int, ...],
+    axes: tuple[int, ...],
+) -> None:  # fmt: skip
     """Have what a value needs that takes no steps take none either, where one element is all."""
     stack, seen, first = [value], {value}, len(section.loads) + len(section.leaves)
     while stack:
         current = stack.pop()
         if current < len(section.loads):
-            for axis in section.axes:
+            for axis in axes:
                 if shape[axis] == 1:
                     strides[current][axis] = 0
         elif current >= first and not section.steps[current - first].node.op.reduction:

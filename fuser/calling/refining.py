@@ -13,6 +13,7 @@ from operator import mul
 
 from fuser import views
 from fuser.dims import Dim
+from fuser.planning.sections import Section
 from fuser.specs import PartitionDesc
 from fuser.views import Layout
 
@@ -25,7 +26,7 @@ def refined(
     of: Callable[[PartitionDesc], Found],
     sizes: Mapping[str, int],
 ) -> tuple[tuple[int, ...], list[Found]] | None:
-    """The loops of a nest that reduces nothing, split where an operand would be copied otherwise.
+    """The loops of a nest, split where an operand would be copied otherwise.
 
     Args:
         parts: its operands.
@@ -53,6 +54,31 @@ def refined(
         name, layout = whole.get(k) or of(part)
         found.append((name, _split(layout, fine)))
     return tuple(fine), found
+
+
+def is_splittable(section: Section) -> bool:
+    """Whether reduced loops may be cut: not where places along them are results."""
+    ops = [step.node.op for step in section.steps]
+    return not section.across and not any(op.name in ("argmax", "argmin") for op in ops)
+
+
+def finer_axes(
+    axes: Sequence[int], shape: Sequence[int], fine: Sequence[int]
+) -> tuple[int, ...]:
+    """The finer loops that some of the loops are; none where one has a single turn."""
+    found: list[int] = []
+    place = 0
+    for axis, rest in enumerate(shape):
+        inside = []
+        while rest > 1:
+            inside.append(place)
+            rest //= fine[place]
+            place += 1
+        if axis in axes:
+            if not inside:
+                return ()
+            found += inside
+    return tuple(found)
 
 
 def _unmerged(

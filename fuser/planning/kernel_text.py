@@ -190,7 +190,7 @@ def spell_views(
     layout = views.contiguous(tuple(dims.evaluate(dim, sizes) for dim in node.shape), node)
     shape = node.shape
     for view in given:
-        before, layout = layout, views.apply_view(layout, view, sizes)
+        before, layout = layout, _seen(layout, view, sizes)
         name, payload = view
         if name == "broadcast_to" and layout.shape == before.shape:
             continue
@@ -203,6 +203,17 @@ def spell_views(
         spans, shape = {}, layout.symbolic
         text += _spell_view(name, payload)
     return text + _sliced(spans, shape)
+
+
+def _seen(layout: views.Layout, view: tuple[str, str], sizes: Mapping[str, int]) -> views.Layout:
+    """A layout through one more view; of a copy, where a reshape is no view."""
+    try:
+        return views.apply_view(layout, view, sizes)
+    except views.NeedsCopy:
+        symbolic = infer.parse_shape(view[1])
+        shape = tuple(dims.evaluate(dim, sizes) for dim in symbolic)
+        strides, plain = views.contiguous_strides(shape, 1), (False,) * len(shape)
+        return views.Layout(0, shape, strides, symbolic, plain)
 
 
 def seen_behind(node: Node, chain: Sequence[tuple[str, str]]) -> Node:

@@ -80,6 +80,59 @@ def test_results_are_those_of_numpy_without_copies(
     assert merged or not any(taken)
 
 
+def _group_gradient(x: Any, dy: Any, gain: Any) -> Any:
+    n, c, h, w = x.shape
+    count = (c // 2) * h * w
+    groups = x.reshape(n, 2, count)
+    scale = 1 / np.sqrt(groups.var(2, keepdims=True) + 1e-5)
+    normal = (groups - groups.mean(2, keepdims=True)) * scale
+    d = (dy * gain[:, None, None]).reshape(n, 2, count)
+    inner = (d * normal).sum(2, keepdims=True)
+    found = scale / count * (count * d - d.sum(2, keepdims=True) - normal * inner)
+    return found.reshape(x.shape)
+
+
+def _softmax(x: Any, dy: Any, gain: Any) -> Any:
+    y = (x + gain[:, None, None]).reshape(len(x), -1)
+    e = np.exp(y - y.max(1, keepdims=True))
+    return e / e.sum(1, keepdims=True)
+
+
+def _places(x: Any, dy: Any, gain: Any) -> Any:
+    y = (x * gain[:, None, None]).reshape(len(x), -1)
+    return y.argmax(1) * 1.0, (y * np.arange(y.shape[1])).sum(1)
+
+
+@pytest.mark.parametrize("shape", [(3, 4, 5, 7), (2, 2, 33, 31), (1, 6, 1, 9), (2, 64, 2, 1)])
+@pytest.mark.parametrize("function", [_group_gradient, _softmax, _places])
+def test_reductions_over_merged_axes_are_right(
+    function: Function, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The gradient of a group norm copies no gains; places of extremes are those of whole rows."""
+    taken: list[Any] = []
+    real = binding.Layouts.take_copies
+
+    def spy(self: Any) -> Any:
+        taken.append(real(self))
+        return taken[-1]
+
+    monkeypatch.setattr(binding.Layouts, "take_copies", spy)
+    x, dy = (GENERATOR.normal(size=shape) for _ in range(2))
+    gain = GENERATOR.normal(size=shape[1])
+    fused = fuser.fuse(function, fallback="error")
+    wanted = function(x, dy, gain)
+    for _ in range(3):
+        found = fused(x, dy, gain)
+        if function is not _places:
+            wanted, found = (wanted,), (found,)
+        for one, other in zip(wanted, found, strict=True):
+            np.testing.assert_allclose(other, one, rtol=1e-9, atol=1e-11)
+        wanted = wanted if function is _places else wanted[0]
+    assert function is _places or not any(taken)
+    text = str(fused.explain(x, dy, gain))
+    assert "reshape" in text
+
+
 def test_other_lengths_of_the_same_function_are_right() -> None:
     """Also lengths whose axes are cut where no loop of the result ends: those are copied."""
     function = fuser.fuse(_groups, fallback="error")
