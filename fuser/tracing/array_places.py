@@ -102,6 +102,8 @@ def _check(tracing: Tracing, x: TracedArray, places: Sequence[int], axis: int) -
 
 def assign(x: TracedArray, index: Any, value: Any) -> bool:
     """`x[[2, 0]] = value` as one write after another; whether it could be."""
+    if type(index) is tuple:
+        return _assign_along(x, index, value)
     places = constant_places(index)
     if places is None or x.ndim == 0 or isinstance(value, (list, tuple)):
         return False
@@ -120,6 +122,27 @@ def assign(x: TracedArray, index: Any, value: Any) -> bool:
     _check(tracing, x, places, 0)
     for place, part in zip(places, parts, strict=True):
         x[place] = part
+    return True
+
+
+def _assign_along(x: TracedArray, index: tuple[Any, ...], value: Any) -> bool:
+    """`x[:, [0, -1]] = value`, of one number or of an array that all places share."""
+    lists = [constant_places(part) for part in index]
+    axes = [axis for axis, found in enumerate(lists) if found is not None]
+    if len(axes) != 1 or len(index) > x.ndim or isinstance(value, (list, tuple)):
+        return False
+    (axis,) = axes
+    lead, rest = index[:axis], index[axis + 1 :]
+    given = x.tracing.operand(value)
+    shared = not isinstance(given, TracedArray) or given.ndim < x.ndim - axis
+    if not shared or not all(type(part) is slice for part in (*lead, *rest)):
+        return False
+    places = lists[axis] or []
+    _check(x.tracing, x, places, axis)
+    if isinstance(given, TracedArray):
+        given = x.tracing.wrap(given.node)  # as it is before the first write
+    for place in places:
+        x[(*lead, place, *rest)] = given
     return True
 
 
