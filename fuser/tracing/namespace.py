@@ -47,8 +47,9 @@ class _Substitution:
         self.tracing = tracing
         self.numpy = _Module(tracing, np)
         self.plain = _Module(tracing, np, takes_lists=False)
+        self.reducing = _Module(tracing, np, reduces=True)
         self.functions: dict[int, Any] = {}
-        self.namespaces: dict[tuple[int, bool], _Names] = {}
+        self.namespaces: dict[tuple[int, int], _Names] = {}
         self.makers = {id(getattr(np, name)): name for name in makers.MAKERS}
 
     def callable(self, function: Any) -> Any:
@@ -66,8 +67,10 @@ class _Substitution:
 
     def _copy(self, function: FunctionType) -> FunctionType:
         """The function with other globals and cells."""
-        numpy = self.plain if _compares_identity(function.__code__) else self.numpy
-        key = id(function.__globals__), numpy is self.plain
+        numpy = self.reducing if _reduces(function.__code__) else self.numpy
+        if _compares_identity(function.__code__):
+            numpy = self.plain
+        key = id(function.__globals__), id(numpy)
         names = self.namespaces.get(key)
         if names is None:
             names = self.namespaces[key] = _Names(self, function.__globals__, numpy)
@@ -122,6 +125,13 @@ def _writes_globals(code: CodeType) -> bool:
 
 
 @lru_cache(maxsize=1024)
+def _reduces(code: CodeType) -> bool:
+    """Whether a function, or one inside it, speaks of `reduce`, as in `np.maximum.reduce`."""
+    inside = (part for part in code.co_consts if isinstance(part, CodeType))
+    return "reduce" in code.co_names or any(map(_reduces, inside))
+
+
+@lru_cache(maxsize=1024)
 def _compares_identity(code: CodeType) -> bool:
     """Whether a function may ask for the identity of anything but None, True and False."""
     before: Any = None
@@ -159,8 +169,11 @@ class _Names(dict[str, Any]):
 class _Module:
     """NumPy, or a part of it, with some functions replaced."""
 
-    def __init__(self, tracing: Tracing, module: Any, takes_lists: bool = True) -> None:
+    def __init__(
+        self, tracing: Tracing, module: Any, takes_lists: bool = True, reduces: bool = False
+    ) -> None:
         self._tracing = tracing
+        self._reduces = reduces
         self._module = module
         self._takes_lists = takes_lists
         self._taking: dict[int, Any] = {}
@@ -180,6 +193,8 @@ class _Module:
             if name == "linalg":
                 return _Module(self._tracing, np.linalg, self._takes_lists)
         found = getattr(self._module, name)
+        if self._reduces and type(found) is np.ufunc:
+            return ReducingLists(self._tracing, found)
         return self.taking_lists(found) if type(found) is _DISPATCHED else found
 
     def taking_lists(self, function: Any) -> Any:
@@ -227,9 +242,23 @@ class TakingLists:
         return repr(self.__wrapped__)
 
 
+class ReducingLists(TakingLists):
+    """A ufunc while it is traced: `reduce` takes lists with traced arrays, too."""
+
+    def reduce(self, array: Any, *args: Any, **kwargs: Any) -> Any:
+        """Reduce an array, or a list as the array that NumPy makes of it."""
+        if sequences.has_traced(array):
+            array = sequences.put_together(self._tracing, array)
+        return self.__wrapped__.reduce(array, *args, **kwargs)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The ufunc."""
+        return self.__wrapped__(*args, **kwargs)
+
+
 def plain_function(value: Any) -> Any:
     """NumPy's own function where a trace has put another in its place."""
-    return value.__wrapped__ if type(value) is TakingLists else value
+    return value.__wrapped__ if isinstance(value, TakingLists) else value
 
 
 def original(

@@ -137,6 +137,48 @@ def test_other_places_run_between_kernels(name: str) -> None:
     assert fused.explain(X, V).groups
 
 
+def edges(x: Any) -> Any:
+    """Rows and columns at both ends, as boundary conditions are written."""
+    x[[0, -1], :] = 0
+    x[:, [0, -1]] = x[2, 1]
+    return x
+
+
+def shared(x: Any) -> Any:
+    """Places that get one row each time, which is one of them; part of a row."""
+    y = x * 2
+    y[[1, 2], :] = y[1]
+    y[[0, 3], 1:-1] = x[0, 1:-1]
+    return y
+
+
+def stepped(x: Any) -> Any:
+    """Three axes, and one of them in steps."""
+    y = x.reshape(2, 3, 4) + 1
+    y[:, [0, 2], ::2] = -1
+    return y
+
+
+@pytest.mark.parametrize("function", [edges, shared, stepped])
+def test_places_along_one_axis_are_written_in_the_loops(function: Any) -> None:
+    """Nothing is left to NumPy."""
+    assert_same(function, X.copy(), fallback="error")
+
+
+def test_places_beyond_an_axis_are_numpys_to_refuse() -> None:
+    """As are values that differ from place to place, which NumPy writes."""
+
+    def beyond(x: Any) -> Any:
+        x[:, [0, 4]] = 1
+
+    def each(x: Any) -> Any:
+        x[:, [0, 2]] = x[:, 1:3] + 1
+        return x
+
+    assert_same(beyond, X.copy(), fallback="allow")
+    assert_same(each, X.copy(), fallback="allow")
+
+
 WRONG: dict[str, Any] = {
     "beyond": lambda x, v: v[[9]],
     "beyond in rows": lambda x, v: x[:, [4]],

@@ -117,3 +117,18 @@ def test_functions_keep_their_identity() -> None:
     assert_same(reduced, V)
     assert_same(lambda x: reduced(x, np.max), V)
     assert_same(named, V)
+
+
+REDUCED: dict[str, Any] = {
+    "choices": lambda v, w: (np.logical_or.reduce([v > 1, w < -1]), np.logical_and.reduce([v])),
+    "values": lambda v, w: (np.maximum.reduce([v, w, v * 2]), np.add.reduce((v, w), axis=None)),
+    "computed lists": lambda v, w: np.logical_and.reduce([v > k for k in range(3)], keepdims=True),
+    "arrays": lambda v, w: (np.add.reduce(v), np.multiply.reduce(np.stack([v, w]))),
+    "a ufunc by name": lambda v, w: (lambda f: (f.reduce([v, w]), f(v, w), f.nin))(np.minimum),
+}
+
+
+@pytest.mark.parametrize("name", REDUCED)
+def test_ufuncs_reduce_lists(name: str) -> None:
+    """As NumPy reduces the arrays that it makes of them."""
+    assert_same(REDUCED[name], V, W, fallback="error")
