@@ -292,21 +292,33 @@ def spell_guards(
         else:
             found.append(f"{left} == {right}")
     for text, value in values:
-        shown = re.fullmatch(r"\(([^()]*)\) (>=|<=|==|!=|>|<) (-?\d+)", text)
-        if shown is None or not isinstance(value, bool):
+        shown = re.fullmatch(r"\((.*)\) (>=|<=|==|!=|>|<) (-?\d+)", text)
+        if shown is None or not isinstance(value, bool) or not _is_closed(shown[1]):
             found.append(f"{text} is {value!r}")
-        elif value and shown[2] in (">", ">=") and _is_length(shown[1]):
-            at_least(dims.parse(shown[1]), int(shown[3]) + (shown[2] == ">"))
+            continue
+        length = dims.parse(shown[1]) if _is_length(shown[1]) else None
+        sign = shown[2] if value else _INVERSE[shown[2]]
+        if sign in (">", ">=") and length is not None:
+            at_least(length, int(shown[3]) + (sign == ">"))
         else:
-            sign = shown[2] if value else _INVERSE[shown[2]]
-            found.append(f"{shown[1]} {sign} {shown[3]}")
+            found.append(f"{shown[1] if length is None else length} {sign} {shown[3]}")
     spelled = (f"{text} >= {bounds[text]}" if text in bounds else text for text in found)
     return list(dict.fromkeys(spelled))
 
 
 def _is_length(text: str) -> bool:
     """Whether an expression is over lengths alone."""
-    return re.fullmatch(r"[n\d+\-* ]+", text) is not None
+    return re.fullmatch(r"[n\d+\-* ()]+", text) is not None
+
+
+def _is_closed(text: str) -> bool:
+    """Whether every parenthesis is closed, none before it is opened."""
+    depth = 0
+    for letter in text:
+        depth += (letter == "(") - (letter == ")")
+        if depth < 0:
+            return False
+    return not depth
 
 
 def _without_constant(value: Dim) -> tuple[str, int]:

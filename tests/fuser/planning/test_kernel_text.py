@@ -98,8 +98,11 @@ def test_guards_are_bounds() -> None:
 
     n = dims.symbol("n0")
     equal = [(n, dims.maximum(n, 1)), (n - 2, dims.maximum(n - 2, 2)), (n, dims.symbol("n1"))]
-    values = [("(n0) >= 2", True), ("(s0) > 3", False), ("s1", 5)]
-    assert spell_guards(equal, values) == ["n0 >= 4", "n0 == n1", "s0 <= 3", "s1 is 5"]
+    values = [("(n0) >= 2", True), ("(s0) > 3", False), ("s1", 5), ("((n0 + 1) - 1) != 0", True)]
+    assert spell_guards(equal, values) == [
+        "n0 >= 4", "n0 == n1", "s0 <= 3", "s1 is 5", "n0 != 0",
+    ]  # fmt: skip
+    assert spell_guards([], [("(s0) + (s1) > 3", True)]) == ["(s0) + (s1) > 3 is True"]
     assert spell_guards([(1, dims.minimum(n, 1))], [("(n0) > 0", False)]) == ["n0 >= 1", "n0 <= 0"]
 
 
