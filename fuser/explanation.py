@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 
 #: Pairs that are not fused, in the text of an explanation; the table has all.
 SHOWN_PAIRS = 8
+#: Guards on what functions hold, by Python's names.
+DEFAULTS = {
+    "__defaults__": "the defaults of arguments are unchanged",
+    "__kwdefaults__": "the defaults of keywords are unchanged",
+}
 
 
 @dataclass(eq=False)
@@ -114,6 +119,8 @@ class Explanation:
         lines = [f"{self.name}: mode {self.mode}, {len(self.groups)} kernel(s)"]
         for reason in self.fallbacks:
             lines += wrapped(f"not fused: {reason}", later="  ")
+        if self.mode == "fallback" and not self.fallbacks:
+            lines.append("not fused: this mode is NumPy, operation by operation")
         if self.lengths:
             lines += wrapped(f"lengths: {', '.join(self.lengths)}", later="  ")
         for step in self._steps():
@@ -208,7 +215,8 @@ def explain_call(function: FusedFunction, args: Any, kwargs: Any) -> Explanation
     found.graph = trace.graph
     found.guards = spell_guards(trace.graph.guards, trace.value_guards)
     found.guards += [f"{name} is contiguous in C order" for name in trace.in_order]
-    found.guards += [f"{guard.name} is unchanged" for guard in call.specialisation.names]
+    for name in dict.fromkeys(guard.name for guard in call.specialisation.names):
+        found.guards.append(DEFAULTS.get(name, f"{name} is unchanged"))
     if spec is None:
         found._sizes = call.sizes
         return found

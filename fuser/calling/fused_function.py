@@ -325,7 +325,13 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
     # -- looking inside ---------------------------------------------------------------------
 
     def explain(self, *args: Any, **kwargs: Any) -> Any:
-        """What happens when the function is called with these arguments, and why.
+        """What happens when the function is called with these arguments, and why; it is not run.
+
+        Of a method: `Class.method.explain(instance, ...)`.
+
+        Args:
+            args: as for a call.
+            kwargs: likewise.
 
         Returns:
             An Explanation: printable; `.groups`, `.candidates`, `.fallbacks`, `.ledger`.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,9 +69,7 @@ def canonical(
 
     outputs = rebuild(nodes, change)
     parameters, parameter_leaves, captured = _parameters(tracing, full)
-    shown = tuple(
-        "captured array" if leaf is None else tracing.names[leaf] for leaf in parameter_leaves
-    )
+    shown = tuple(_shown(tracing, parameter_leaves))
     graph = Graph(
         tuple(parameters), tuple(outputs), tuple(guards), shown, lines, tuple(captured)
     )
@@ -213,6 +211,17 @@ def _interleave(tracing: Tracing) -> list[int]:
     numbers = [(leaf, -1 - k) for k, (_, leaf) in enumerate(tracing.scalars)]
     hidden = [k for k, a in enumerate(tracing.arguments) if a.leaf is None]
     return [place for _, place in sorted([*arrays, *numbers])] + hidden
+
+
+def _shown(tracing: Tracing, leaves: Sequence[int | None]) -> Iterator[str]:
+    """What parameters are called; captured arrays have no leaf, and a number from the second on."""
+    count = 0
+    for leaf in leaves:
+        if leaf is not None:
+            yield tracing.names[leaf]
+            continue
+        count += 1
+        yield "captured array" if count == 1 else f"captured array {count}"
 
 
 def _parameters(

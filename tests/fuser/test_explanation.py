@@ -110,3 +110,23 @@ def test_source_of_every_kind() -> None:
         fused.source(V, kind="poem")
     with pytest.raises(fuser.FusionError):
         fuser.fuse(np.sort, fallback="allow").source(V)
+
+
+OFFSETS, SCALES = np.arange(20.0, dtype=np.float32), np.ones(20, np.float32)
+
+
+def test_what_a_function_reaches_is_named() -> None:
+    """Captured arrays are told apart, and defaults are not called by Python's names."""
+    def reaching(x: Any, *, k: Any = 2) -> Any:
+        return x * SCALES + OFFSETS + k
+
+    text = str(fuser.fuse(reaching, fallback="error").explain(F))
+    assert "captured array," in text
+    assert "captured array 2" in text
+    assert "__" not in text
+
+
+def test_numpys_mode_says_so() -> None:
+    """A function that runs in NumPy by choice has no kernels, and no reason against them."""
+    text = str(fuser.fuse(lambda x: x + 1, mode="fallback").explain(F))
+    assert "not fused: this mode is NumPy" in text
