@@ -393,12 +393,13 @@ def _width(nest: LoopNest, inner: int) -> int:
     return -(-(inner + PADDING) * Stages(nest).slot_bytes // 8)
 
 
-def _part(nest: LoopNest) -> int:
-    """Elements of one part of a row or column, at least."""
+def _part(nest: LoopNest, elements: int) -> int:
+    """Elements of one part of a row or column, at least: fewer parts, but enough, take less."""
     if nest.strategy == "column":
         return PART
     loads = [np.dtype(desc.dtype).itemsize for desc in nest.loads if desc.access == CONTIGUOUS]
-    return min(PART, PART_BYTES // max(1, sum(loads)))
+    least = min(PART, PART_BYTES // max(1, sum(loads)))
+    return max(least, min(4 * least, elements // JOBS)) if can_be_joined(nest) else least
 
 
 def _even(columns: int, most: int) -> int:
@@ -440,7 +441,7 @@ def _parts(
         words = max(1, rows * slots * _width(nest, inner))  # of one part
         most = elements // WORD_ELEMENTS if tiled else SCRATCH_WORDS
         room = (most - rows * len(stages.loops)) // words
-        wanted = max(least, min(elements // _part(nest) // jobs, PARTS // jobs, room))
+        wanted = max(least, min(elements // _part(nest, elements) // jobs, PARTS // jobs, room))
     if wanted < 2:
         return 1, length
     cut = CUT if nest.strategy == "row" and nest.reduced == 1 else 1

@@ -54,6 +54,8 @@ def test_parts_cover_a_row() -> None:
         assert extent.outer == parts
         waited = reduction_forms.lay_out(nest, (length,), waited=True)[1]
         assert waited.outer == parts + 1  # and one that joins them
+    for length, parts in ((1 << 18, 4), (1 << 22, 16), (1 << 26, 64)):
+        assert reduction_forms.lay_out(nest, (length,))[0][0] == parts
 
 
 def _standardise(x: Any) -> Any:
