@@ -333,6 +333,9 @@ def sizes_of(graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, i
     for left, right in checks:
         if graph.has_externs and not all(s in sizes for d in (left, right) for s in symbols(d)):
             continue  # a function between kernels tells this length: it is checked then
-        if dims.evaluate(left, sizes) != dims.evaluate(right, sizes):
+        try:
+            if dims.evaluate(left, sizes) != dims.evaluate(right, sizes):
+                return None
+        except ZeroDivisionError:  # a length that NumPy would have to find, of nothing
             return None
     return sizes

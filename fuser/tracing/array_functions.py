@@ -13,6 +13,7 @@ from fuser import infer
 from fuser.errors import Unsupported
 from fuser.graph import make_constant
 from fuser.tracer import Tracing
+from fuser.tracing import scalars
 from fuser.tracing.indices import normal_axis
 from fuser.tracing.operands import fits_dtype, loop_dtypes
 from fuser.tracing.scalars import HostScalar
@@ -119,18 +120,17 @@ def scalar_power(base: TracedArray, exponent: Any) -> Any:
     if type(exponent) not in (int, float, HostScalar) or base.generic:
         return None
     if isinstance(exponent, HostScalar):
-        two: Any = 2
-        if base.dtype.kind == "b" and exponent.kind is int and _SQUARES_BOOL and exponent == two:
-            return np.square(base)
+        number: Any = exponent  # whose comparisons are guards: these exponents are other kernels
+        if exponent.kind is int:
+            if base.dtype.kind == "b":
+                return np.square(base) if _SQUARES_BOOL and number == 2 else None
+            plain = base.dtype.kind in "iuf" and not _counts(exponent)
+            return np.square(base) if plain and number == 2 else None
         if exponent.kind is not float or base.dtype.kind != "f":
             return None
-        tracing = base.tracing
-        general: Any = np.power(base, exponent)
-        is_half = HostScalar(tracing, f"({exponent.text}) == 0.5", True)
-        half = tracing.operand_node(is_half, np.dtype(bool))
-        root: Any = np.sqrt(base)
-        chosen = tracing.node("where", [half, root.node, general.node])
-        return tracing.wrap(chosen, not chosen.shape)
+        if number == 2.0:
+            return np.square(base)
+        return np.sqrt(base) if number == 0.5 else None
     if base.dtype.kind == "f":
         shortcuts = {2.0: np.square, 0.5: np.sqrt, 1.0: np.positive, -1.0: np.reciprocal}
         found = shortcuts.get(float(exponent))
@@ -140,6 +140,11 @@ def scalar_power(base: TracedArray, exponent: Any) -> Any:
     if base.dtype.kind in squares and type(exponent) is int and exponent == 2:
         return np.square(base)
     return None
+
+
+def _counts(number: HostScalar) -> bool:
+    """Whether a number depends on lengths, on which no kernel is specialised."""
+    return any(name.startswith("n") for name in scalars.symbols(number.text))
 
 
 # -- choice, limits, rounding ---------------------------------------------------------------

@@ -71,3 +71,18 @@ def test_a_trace_that_raises_where_the_function_does_not_is_made_once() -> None:
     for _ in range(3):
         assert fused(np.ones(3)).tolist() == [2.0] * 3
     assert [reason.code for reason in fused.fallbacks] == ["not-traceable"]
+
+
+def test_a_length_that_numpy_cannot_find_is_numpys_to_refuse() -> None:
+    """Groups of no images: after calls with some, the exception is NumPy's."""
+
+    def groups(x: Any) -> Any:
+        y = x.reshape(x.shape[0], 2, -1)
+        return (y - y.mean(-1, keepdims=True)).reshape(x.shape)
+
+    fused = fuser.fuse(groups, fallback="allow")
+    for _ in range(3):
+        fused(np.ones((3, 4, 5, 6)))
+    with pytest.raises(ValueError, match="cannot reshape array of size 0"):
+        fused(np.ones((0, 4, 5, 6)))
+    np.testing.assert_array_equal(fused(np.ones((2, 4, 5, 6))), np.zeros((2, 4, 5, 6)))

@@ -192,3 +192,28 @@ def test_guards_tell_values_apart_by_their_bits() -> None:
         assert compare(fused, V, number) == ""
     (entry,) = fused._signatures.values()
     assert len(entry.found) == 4
+
+
+def test_exponents_that_numpy_knows_are_no_powers() -> None:
+    """Two and a half are kernels of their own, with NumPy's bits; all others share one."""
+
+    def raised(x: Any, p: Any) -> Any:
+        return np.abs(x) ** p, x**p
+
+    fused = fuser.fuse(raised, fallback="error")
+    x = np.array([0.0, -0.0, 1.5, -3.0, np.inf, -np.inf, np.nan, 1e-320])
+    ints = np.array([3, -4, 100], np.int8)
+    before = fuser.n_compiled_kernels()
+    with np.errstate(all="ignore"):
+        for p in (3.0, 2.0, 0.5, 1.7, 2.0, -1.5, 0.5, 3.0):
+            for one, other in zip(raised(x, p), fused(x, p), strict=True):
+                if p in (2.0, 0.5):
+                    np.testing.assert_array_equal(np.signbit(other[:6]), np.signbit(one[:6]))
+                    np.testing.assert_array_equal(other, one)
+                np.testing.assert_allclose(other, one, rtol=1e-14)
+        assert fuser.n_compiled_kernels() - before == 3
+        for p in (2, 3, 2, 5):
+            for given in (x, ints):
+                for one, other in zip(raised(given, p), fused(given, p), strict=True):
+                    assert one.dtype == other.dtype
+                    np.testing.assert_allclose(other, one, rtol=1e-14)
