@@ -93,6 +93,8 @@ class Tracing(Lengths):
     """Whether arrays that the function makes, or reaches by name, are stand-ins, too."""
     in_order: dict[int, None] = field(default_factory=dict)
     """Arguments that have to be contiguous in C order."""
+    exact_truth: bool = False
+    """Whether the function asks what is True itself: no stand-in is."""
 
     # -- arguments --------------------------------------------------------------------------
 
@@ -104,13 +106,14 @@ class Tracing(Lengths):
         node = make_input(f"x{len(self.arguments)}", array.dtype, tuple(shape))
         storage = Storage(node, len(self.arguments))
         self.arguments.append(_Argument(storage, array, node, leaf))
-        return TracedArray(self, storage, (), isinstance(array, np.generic))
+        made: TracedArray = TracedArray.make(self, storage, (), isinstance(array, np.generic))
+        return made
 
-    def add_scalar(self, value: Any, leaf: int) -> HostScalar:
+    def add_scalar(self, value: Any, leaf: int) -> Any:
         """Stand in for a Python scalar argument."""
         scalar = HostScalar(self, f"s{len(self.scalars)}", value)
         self.scalars.append((scalar, leaf))
-        return scalar
+        return bool(scalar) if self.exact_truth and type(value) is bool else scalar
 
     def guard_value(self, text: str, value: Any) -> None:
         """Note that this trace holds only while a host expression has this value."""
@@ -271,7 +274,8 @@ class Tracing(Lengths):
 
     def wrap(self, node: Node, generic: bool = False) -> TracedArray:
         """A new array whose value is `node`."""
-        return TracedArray(self, Storage(node), (), generic)
+        made: TracedArray = TracedArray.make(self, Storage(node), (), generic)
+        return made
 
     def write(self, target: Any, node: Node, where: Any, casting: str, name: str) -> Any:
         """Write a result into an existing array, as `out=` does."""
@@ -366,9 +370,12 @@ class Tracing(Lengths):
         self, leaf: Any, nodes: list[Node], whole: dict[int, int]
     ) -> Any:
         """Describe one output."""
+        from fuser.tracing.builtin_names import plain_builtin
+
         if isinstance(leaf, HostScalar):
             return OutScalar(leaf.text, leaf.kind.__name__)
         if not isinstance(leaf, TracedArray):
+            leaf = plain_builtin(leaf)
             known = id(leaf) in self.captured
             return OutStatic(leaf, fresh=isinstance(leaf, np.ndarray) and not known)
         if place := self._argument_of(leaf):
@@ -415,12 +422,14 @@ def _trace(
 ) -> Trace:
     """Run `function` on stand-ins, with the dtypes that are admitted now."""
     from fuser.tracing.extern_tracing import Replay
+    from fuser.tracing.namespace import decides_by_truth, traced
 
     tracing = Tracing(
         replay=Replay() if replay is None else replay, names=leaf_names(function, tree),
         arrays=arrays,
     )  # fmt: skip
     tracing.replay.place = 0
+    tracing.exact_truth = decides_by_truth(function)
     stand_ins: list[Any] = []
     for place, leaf in enumerate(leaves):
         if isinstance(leaf, type):  # np.float32 itself has an array's attributes
@@ -432,8 +441,6 @@ def _trace(
         else:
             stand_ins.append(leaf)
     args, kwargs = unflatten(tree, stand_ins)
-    from fuser.tracing.namespace import traced
-
     result = traced(function, tracing)(*args, **kwargs)
     if tracing.failed is not None:  # the function has caught it: control flow by values
         raise tracing.failed

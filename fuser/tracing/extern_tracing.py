@@ -18,7 +18,7 @@ from fuser.partitioning import callables, extern_text, externs
 from fuser.records import field, record
 from fuser.tracing.admitted import is_known
 from fuser.tracing.scalars import HostScalar
-from fuser.tracing.traced_array import TracedArray
+from fuser.tracing.traced_array import ArrayOfAxes, TracedArray
 from fuser.tracing.traced_memory import THROUGH, Storage, TracedMemory
 
 if TYPE_CHECKING:
@@ -322,8 +322,8 @@ def _wrapped(
         if shares:
             _link(storage, operands.arrays, text)
         known = node.dtype.kind in "biuf" or is_known(node.dtype)
-        kind = TracedArray if known else ForeignArray
-        found.append(kind(tracing, storage, (), isinstance(value, np.generic)))
+        make = TracedArray.make if known else ForeignArray
+        found.append(make(tracing, storage, (), isinstance(value, np.generic)))
     return found
 
 
@@ -358,10 +358,15 @@ def _write_out(tracing: Tracing, name: str, results: Sequence[Any], out: Any) ->
     return out if len(targets) > 1 else targets[0]
 
 
-class ForeignArray(TracedArray):
+class ForeignArray(ArrayOfAxes):
     """A result of a dtype that kernels do not know: NumPy does all that is done to it."""
 
     __slots__ = ()
+
+    @classmethod
+    def make(cls, *parts: Any) -> Any:
+        """Another of its kind."""
+        return cls(*parts)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         """In NumPy."""
@@ -436,8 +441,8 @@ def new_value(target: TracedMemory, name: str, args: tuple[Any, ...], kwargs: An
         return
     if any(view not in ("index", "transpose") for view, _ in target.views):
         raise Unsupported("write-into-view", "assignment", "a view of another kind")
-    kind: Any = type(target) if not target.views else TracedArray
-    whole = kind(tracing, storage, (), False)
+    make: Any = target.make if not target.views else TracedArray.make
+    whole = make(tracing, storage, (), False)
     made = call_named(tracing, name, (whole, target.views, *args), kwargs, like=storage.node)
     tracing.note_write(storage.argument)
     storage.replace(made.storage.node)

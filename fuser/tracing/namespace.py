@@ -9,8 +9,11 @@ The function itself, and what others see, is not changed.
 
 from __future__ import annotations
 
+import builtins
 import dis
+import types
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache, partial
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
@@ -19,6 +22,7 @@ import numpy as np
 
 from fuser.tracing import makers, sequences
 from fuser.tracing.brackets import GRIDS, JOINERS, Grid, Joiner
+from fuser.tracing.builtin_names import BUILTINS, REMEMBERING, without_memory
 from fuser.tracing.scalars import HostScalar
 from fuser.tracing.traced_array import TracedArray
 
@@ -27,6 +31,8 @@ if TYPE_CHECKING:
 
 #: Functions of these packages do not see the arguments' shapes before NumPy does.
 _FOREIGN = ("numpy", "fuser", "scipy", "pandas", "cupy")
+
+_IS_OP = dis.opmap["IS_OP"]
 
 
 def traced(function: Callable[..., Any], tracing: Tracing) -> Callable[..., Any]:
@@ -49,7 +55,7 @@ class _Substitution:
         self.plain = _Module(tracing, np, takes_lists=False)
         self.reducing = _Module(tracing, np, reduces=True)
         self.functions: dict[int, Any] = {}
-        self.namespaces: dict[tuple[int, int], _Names] = {}
+        self.namespaces: dict[tuple[int, int], Names] = {}
         self.makers = {id(getattr(np, name)): name for name in makers.MAKERS}
 
     def callable(self, function: Any) -> Any:
@@ -73,7 +79,7 @@ class _Substitution:
         key = id(function.__globals__), id(numpy)
         names = self.namespaces.get(key)
         if names is None:
-            names = self.namespaces[key] = _Names(self, function.__globals__, numpy)
+            names = self.namespaces[key] = Names(self, function.__globals__, numpy)
         closure = function.__closure__
         if closure is not None:
             closure = tuple(self._cell(cell, numpy) for cell in closure)
@@ -98,12 +104,16 @@ class _Substitution:
         """What a name stands for while tracing, in code that sees this NumPy."""
         if value is np:
             return numpy
+        if value is builtins:
+            return types.SimpleNamespace(**{**vars(builtins), **BUILTINS})
         if id(value) in self.makers:
             return getattr(numpy, self.makers[id(value)])
         if type(value) is _DISPATCHED:
             return numpy.taking_lists(value)
         if type(value) is np.ndarray and self.tracing.arrays and makers.is_plain(value.dtype):
             return self.tracing.capture(value)
+        if type(value) is REMEMBERING:
+            return without_memory(value)
         return self.callable(value) if type(value) is FunctionType else value
 
 
@@ -135,20 +145,54 @@ def _reduces(code: CodeType) -> bool:
 def _compares_identity(code: CodeType) -> bool:
     """Whether a function may ask for the identity of anything but None, True and False."""
     before: Any = None
-    for step in dis.get_instructions(code):
+    for step in dis.get_instructions(code) if _IS_OP in code.co_code[::2] else ():
         if step.opname == "IS_OP" and not _is_constant(before):
             return True
         before = step
     return any(_compares_identity(part) for part in code.co_consts if isinstance(part, CodeType))
 
 
-def _is_constant(step: Any) -> bool:
+@lru_cache(maxsize=1024)
+def compares_truth(code: CodeType) -> bool:
+    """Whether a function asks whether something is True itself, or False itself."""
+    before: Any = None
+    for step in dis.get_instructions(code) if _IS_OP in code.co_code[::2] else ():
+        if step.opname == "IS_OP" and _is_constant(before, (True, False)):
+            return True
+        before = step
+    return any(compares_truth(part) for part in code.co_consts if isinstance(part, CodeType))
+
+
+def decides_by_truth(function: Any, depth: int = 8) -> bool:
+    """Whether a function, or one that it names, asks whether something is True itself."""
+    function = getattr(function, "__func__", function)
+    if type(function) is not FunctionType or depth == 0:
+        return False
+    if not _substitutable(function):
+        return False
+    code = function.__code__
+    if compares_truth(code):
+        return True
+    names = {name for part in codes_in(code) for name in part.co_names}
+    named = [function.__globals__.get(name) for name in names]
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):  # not set yet
+            named.append(cell.cell_contents)
+    return any(decides_by_truth(each, depth - 1) for each in named if each is not function)
+
+
+def codes_in(code: CodeType) -> list[CodeType]:
+    """A function's code, and that of functions inside it."""
+    inner = [part for part in code.co_consts if isinstance(part, CodeType)]
+    return [code, *(each for part in inner for each in codes_in(part))]
+
+
+def _is_constant(step: Any, known: tuple[Any, ...] = (None, True, False)) -> bool:
     """Whether an instruction puts None, True or False on the stack."""
-    known = (None, True, False)
     return step.opname == "LOAD_CONST" and any(step.argval is each for each in known)
 
 
-class _Names(dict[str, Any]):
+class Names(dict[str, Any]):
     """A module's globals, looked up when they are needed."""
 
     def __init__(
@@ -161,8 +205,8 @@ class _Names(dict[str, Any]):
 
     def __missing__(self, key: str) -> Any:
         """A global of the module, replaced where it is NumPy's."""
-        if key == "len" and key not in self._original:
-            return _len
+        if key in BUILTINS and key not in self._original:
+            return BUILTINS[key]
         return self._substitution.value(self._original[key], self._numpy)
 
 
@@ -283,9 +327,9 @@ def original(
     if any(value is _TRACED for value in (*plain, *map(_untraced, given))):
         return None
     same = all(new is old for new, old in zip(plain, held, strict=True))
-    if type(names) is not _Names and same:
+    if type(names) is not Names and same:
         return function
-    known = names._original if type(names) is _Names else names
+    known = names._original if type(names) is Names else names
     closure = tuple(
         cell if new is old else CellType(new)
         for cell, old, new in zip(cells, held, plain, strict=True)
@@ -312,8 +356,3 @@ def _untraced(value: Any) -> Any:
     if type(value) is FunctionType:
         return original(value) or _TRACED
     return plain_function(value)
-
-
-def _len(value: Any, /) -> Any:
-    """`len`, which of a traced array stays symbolic, as `x.shape[0]` does."""
-    return value.shape[0] if isinstance(value, TracedArray) and value.ndim else len(value)

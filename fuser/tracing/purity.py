@@ -8,6 +8,7 @@ from __future__ import annotations
 import builtins
 import opcode
 from collections.abc import Callable, Collection, Iterable
+from contextlib import nullcontext
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -17,6 +18,7 @@ from fuser.errors import FuserError, Reason, Unsupported
 from fuser.tracer import trace_call
 from fuser.tracing.effects import Surroundings
 from fuser.tracing.trace_result import OutStatic, Trace
+from fuser.tracing.watching import may_ask, watched
 
 #: Functions whose code is looked at; one that needs more is traced twice.
 _FUNCTIONS = 64
@@ -32,7 +34,7 @@ _STORING = frozenset(
 #: Built-in names whose values depend on their arguments alone.
 _BUILTINS = frozenset(
     "abs all any bool complex dict divmod enumerate float int isinstance len list max min pow "
-    "range reversed round slice str sum tuple zip print "
+    "range reversed round slice str sum tuple zip "
     "ValueError TypeError AssertionError NotImplementedError RuntimeError".split()
 )
 #: What NumPy has beside universal, dispatched functions and numbers that is always the same.
@@ -115,7 +117,8 @@ def _trace_twice(
         alone = not first.graph.captured and not first.graph.has_externs and not objects
         if alone and is_evident(function, leaves):
             return first, {}
-        second = trace()
+        with watched() if may_ask(function, leaves) else nullcontext():
+            second = trace()
     except (FuserError, OverflowError):  # a Python int that does not fit: as at later calls
         raise
     except Exception as error:

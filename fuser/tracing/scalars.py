@@ -99,8 +99,8 @@ class HostScalar:
         return type(self.hint)
 
     def __repr__(self) -> str:
-        """Expression and type."""
-        return f"<traced {self.kind.__name__} {self.text}>"
+        """Guard the value: text is structure."""
+        return repr(self._guarded())
 
     def _guarded(self) -> Any:
         """The value, from now on a guard of this trace."""
@@ -140,6 +140,22 @@ class HostScalar:
         """Guard the value."""
         return round(self._guarded(), digits)
 
+    def __floor__(self) -> Any:
+        """Guard the value."""
+        return math.floor(self._guarded())
+
+    def __ceil__(self) -> Any:
+        """Guard the value."""
+        return math.ceil(self._guarded())
+
+    def __trunc__(self) -> Any:
+        """Guard the value."""
+        return math.trunc(self._guarded())
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Guard the value: copies and pickles are of the number."""
+        return self._guarded().__reduce_ex__(protocol)
+
     def __format__(self, spec: str) -> str:
         """Guard the value: text is structure."""
         return format(self._guarded(), spec)
@@ -175,7 +191,8 @@ def _binary(name: str, sign: str, function: Callable[[Any, Any], Any]) -> None:
         result = function(*values)
         if type(result) not in (int, float, bool):
             raise Unsupported("not-traceable", text, f"gives {type(result).__name__}")
-        return HostScalar(self._tracing, text, result)
+        made = HostScalar(self._tracing, text, result)
+        return bool(made) if type(result) is bool and self._tracing.exact_truth else made
 
     def forward(self: HostScalar, other: Any) -> Any:
         return combine(self, self, other)

@@ -31,6 +31,8 @@ _CALLED = frozenset(
     "argpartition argsort choose compress cumprod cumsum nonzero searchsorted view "
     "byteswap".split()
 )
+#: What classes have, and their values have not.
+_OF_CLASSES = frozenset(dir(type)) - frozenset(dir(object))
 
 
 class TracedArray(TracedMemory, NDArrayOperatorsMixin):
@@ -42,6 +44,13 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
 
     __slots__ = ()
     __array_priority__ = 2000
+
+    @classmethod
+    def make(cls, *parts: Any) -> Any:
+        """One with axes where NumPy has an array: its scalars have no length, no parts."""
+        return (TracedArray if parts[-1] else ArrayOfAxes)(*parts)
+
+    __iter__: Any = None  # else Python would take parts by __getitem__, also of scalars
 
     # -- where Python wants values ----------------------------------------------------------
 
@@ -68,38 +77,30 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
         """Refused."""
         return int(self._refuse("array-conversion", "index"))
 
-    def __iter__(self) -> Any:
-        """Parts along a first axis of known or small length; refused for all others.
-
-        A small one, as of points unpacked into coordinates, holds for this specialisation only.
-        """
-        if self.node.shape:
-            first = self.tracing.resolve(self.node.shape[0])
-            if type(first) is not int and self.tracing.size(first) <= COORDINATES:
-                first = self.tracing.hold_exactly(first)
-            if type(first) is int and first <= UNPACKED:
-                return iter([self[place] for place in range(first)])
-        return self._refuse("control-flow", "iteration")
-
-    def __contains__(self, item: object) -> bool:
-        """Refused."""
-        return bool(self._refuse("control-flow", "in"))
-
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """Refused: the values do not exist yet."""
         return self._refuse("array-conversion", "np.asarray()")
+
+    def __sizeof__(self) -> int:
+        """Refused."""
+        return int(self._refuse("array-conversion", "sys.getsizeof()"))
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Refused."""
+        return self._refuse("array-conversion", "pickle")
 
     __hash__ = None  # type: ignore[assignment] # as numpy.ndarray
 
     def __getattr__(self, name: str) -> Any:
         """Attributes of arrays that have no fused form."""
-        if name.startswith("_") or not hasattr(np.ndarray, name):
+        if not hasattr(self.__class__, name) or name in _OF_CLASSES:
             raise AttributeError(f"numpy.ndarray has no attribute {name!r}")
         if name in _CALLED:
             from fuser.tracing.extern_tracing import method
 
             return method(name).__get__(self)
-        raise Unsupported("unsupported-function", f"ndarray.{name}", "no fused form")
+        code = "array-conversion" if name.startswith("_") else "unsupported-function"
+        raise Unsupported(code, f"ndarray.{name}", "no fused form")
 
     # -- NumPy's protocols ------------------------------------------------------------------
 
@@ -300,6 +301,10 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
 
     __copy__ = copy
 
+    def __deepcopy__(self, memo: Any) -> TracedArray:
+        """As NumPy's: in the same order."""
+        return self.copy("K")
+
     def clip(self, min: Any = None, max: Any = None, out: Any = None, **options: Any) -> Any:
         """Limit to a range; a bound of None is no bound."""
         return self._call(np.clip, min, max, out=out, **options)
@@ -342,6 +347,35 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
         self[...] = np.sort(self, axis=axis, kind=kind, order=order)
 
 
+class ArrayOfAxes(TracedArray):
+    """What NumPy has as an array: it has a length, and parts along its first axis."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Any:
+        """Parts along a first axis of known or small length; refused for all others.
+
+        A small one, as of points unpacked into coordinates, holds for this specialisation only.
+        """
+        if self.node.shape:
+            first = self.tracing.resolve(self.node.shape[0])
+            if type(first) is not int and self.tracing.size(first) <= COORDINATES:
+                first = self.tracing.hold_exactly(first)
+            if type(first) is int and first <= UNPACKED:
+                return iter([self[place] for place in range(first)])
+        return self._refuse("control-flow", "iteration")
+
+    def __contains__(self, item: object) -> bool:
+        """Refused."""
+        return bool(self._refuse("control-flow", "in"))
+
+    def __len__(self) -> int:
+        """The first length, as a guard: Python wants an int here."""
+        if not self._shape:
+            raise TypeError("len() of unsized object")
+        return int(self._length(self._shape[0]))
+
+
 def _in_place(name: str) -> None:
     """`x += y` on what NumPy has as a scalar makes a new scalar: scalars are not written into."""
     operate = getattr(NDArrayOperatorsMixin, name)
@@ -373,6 +407,7 @@ for _name in ("sum", "prod", "max", "min", "mean", "var", "std", "any", "all", "
               "dot", "diagonal", "repeat", "take", "trace"):  # fmt: skip
     setattr(TracedArray, _name, _reduction_method(_name))
 
-for _name in ("__getitem__ __setitem__ __iter__ __array_ufunc__ __array_function__ _call reshape "
+for _name in ("__getitem__ __setitem__ __array_ufunc__ __array_function__ _call reshape "
               "transpose swapaxes squeeze ravel flatten").split():  # fmt: skip
     setattr(TracedArray, _name, noting(getattr(TracedArray, _name)))
+ArrayOfAxes.__iter__ = noting(ArrayOfAxes.__iter__)  # type: ignore[method-assign]

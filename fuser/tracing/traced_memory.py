@@ -86,6 +86,13 @@ class TracedMemory:
         self._shape = node.shape
         self.dtype = node.dtype
 
+    @classmethod
+    def make(
+        cls, tracing: Tracing, storage: Storage, views: tuple[View, ...], generic: bool
+    ) -> Any:
+        """A stand-in of the class that such an array or scalar has."""
+        return cls(tracing, storage, views, generic)
+
     @property
     def node(self) -> Node:
         """The value now."""
@@ -174,7 +181,7 @@ class TracedMemory:
         base = TracedMemory(tracing, storage, before, False)
         shown = Storage(TracedMemory(tracing, storage, (*before, view), False).node)
         shown.reach = storage.reach
-        change(type(self)(tracing, shown, self.views[places[-1] + 1 :], False))
+        change(self.make(tracing, shown, self.views[places[-1] + 1 :], False))
         storage.reach = max(storage.reach, shown.reach)
         value = reshapes.put_back(tracing, base.node, view, shown.node)
         if not before and view[0] == "reshape" and reshapes.in_order(tracing, storage):
@@ -186,11 +193,11 @@ class TracedMemory:
     def _view(self, name: str, payload: str, generic: bool = False) -> Any:
         """Another way to see the same memory; a scalar has none, it is copied."""
         if self.generic and name == "broadcast_to":
-            return type(self)(self.tracing, Storage(self.node), ((name, payload),), False)
+            return self.make(self.tracing, Storage(self.node), ((name, payload),), False)
         if self.generic:
             node = self.tracing.node(name, [self.node], payload)
             return self.tracing.wrap(node, generic or (name != "index" and not node.shape))
-        seen = type(self)(self.tracing, self.storage, (*self.views, (name, payload)), generic)
+        seen = self.make(self.tracing, self.storage, (*self.views, (name, payload)), generic)
         if name in ("reshape", "contiguous"):  # of some memory it is a copy
             after = seen._shape if name == "reshape" else None
             self.storage.reshapes.append((self.views, self._shape, after))
@@ -240,12 +247,6 @@ class TracedMemory:
         """Bytes in all."""
         return self._length(dims.product(self._shape) * self.dtype.itemsize)
 
-    def __len__(self) -> int:
-        """The first length, as a guard: Python wants an int here."""
-        if not self._shape:
-            raise TypeError("len() of unsized object")
-        return int(self._length(self._shape[0]))
-
     def __repr__(self) -> str:
-        """The type; there are no values yet."""
-        return f"<traced {self.node.type}>"
+        """Refused: there are no values yet."""
+        raise Unsupported("array-conversion", "str()", f"on {self.node.type}")

@@ -1,0 +1,224 @@
+"""What code that a trace cannot see through asks of stand-ins.
+
+Functions that are reached by their names run with other globals while they are traced
+(`namespace`), where `type` and `is True` mean what they mean with arrays. Methods of objects and
+functions of other modules run as they are. So the second trace, which is made where such code may
+be reached, is watched: it is given up where that code asks for a stand-in's type, or prints.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import io
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import lru_cache, partial
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FrameType,
+    FunctionType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
+from typing import Any
+
+import numpy as np
+
+from fuser.errors import Unsupported, short_path
+from fuser.tracing.builtin_names import REMEMBERING, is_stand_in
+from fuser.tracing.namespace import Names, codes_in, compares_truth
+from fuser.tracing.scalars import HostScalar
+
+#: Packages that know stand-ins, or ask nothing that matters.
+_SKIPPED = frozenset("fuser numpy abc collections copy enum functools contextlib".split())
+#: Functions with an effect that a kernel has not.
+_EFFECTS = {id(each): each.__name__ for each in (print, input, builtins.open, io.open)}
+#: Names of what has effects, or of what may.
+_EFFECTS_BY_NAME = frozenset("print input open eval exec builtins".split())
+_SLOT = MemberDescriptorType
+#: What leads nowhere.
+_PLAIN = (str, bytes, int, float, complex, type(None), np.ndarray, np.generic, np.ufunc, np.dtype,
+          BuiltinFunctionType)  # fmt: skip
+#: Modules of classes whose methods are no Python code.
+_BUILT = frozenset("builtins numpy functools types abc typing".split())
+#: A function that reaches more than so many things is watched.
+_LOOKED_AT = 2000
+#: Containers are looked into so far.
+_DEPTH = 3
+
+
+def may_ask(function: Any, leaves: Iterable[Any]) -> bool:
+    """Whether code that a function may reach asks for types, or prints: if so, it is watched.
+
+    Looked at is what it names, in modules and closures, and all methods of the objects that it and
+    its arguments hold, up to `_LOOKED_AT` things.
+    """
+    waiting: list[Any] = [function, *leaves]
+    names: set[str] = set()
+    seen: set[int] = set()
+    modules: list[ModuleType] = []
+    while waiting:
+        value = waiting.pop()
+        if id(value) in seen or isinstance(value, _PLAIN):
+            continue
+        seen.add(id(value))
+        if len(seen) > _LOOKED_AT:
+            return True
+        if isinstance(value, ModuleType):
+            modules.append(value)
+            waiting += [vars(value)[name] for name in names & vars(value).keys()]
+            continue
+        codes, held = _parts(value)
+        if any(map(_may_ask, codes)):
+            return True
+        waiting += held
+        for code in codes:
+            new = {name for part in codes_in(code) for name in part.co_names} - names
+            names |= new
+            waiting += [vars(m)[name] for m in modules for name in new & vars(m).keys()]
+    return False
+
+
+def _parts(value: Any) -> tuple[list[CodeType], list[Any]]:
+    """The code of a value, and what else may be reached through it."""
+    if type(value) is FunctionType:
+        space = value.__globals__
+        if _root(space) in _SKIPPED:
+            return [], []
+        code = value.__code__
+        held = [space[name] for part in codes_in(code) for name in part.co_names if name in space]
+        for cell in value.__closure__ or ():
+            with suppress(ValueError):  # not set yet
+                held.append(cell.cell_contents)
+        given = [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+        return [code], held + given
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [], list(value)
+    if isinstance(value, dict):
+        return [], list(value.values())
+    kinds = value.__mro__ if isinstance(value, type) else (type(value), *type(value).__mro__)
+    held = [each for kind in kinds if kind.__module__ not in _BUILT for each in _own(kind)]
+    if isinstance(value, MethodType):
+        return [], [*held, value.__func__, value.__self__]
+    if isinstance(value, partial):
+        return [], [*held, value.func, value.args, value.keywords]
+    if isinstance(value, property):
+        return [], [value.fget, value.fset]
+    if isinstance(value, (staticmethod, classmethod)) or type(value) is REMEMBERING:
+        return [], [value.__wrapped__]
+    slots = [place for kind in kinds for place in vars(kind).values() if type(place) is _SLOT]
+    for place in slots:
+        with suppress(AttributeError, TypeError):  # nothing in it; or a class is looked at
+            held.append(place.__get__(value))
+    with suppress(AttributeError):  # which has only slots
+        held.append(object.__getattribute__(value, "__dict__"))
+    return [], held
+
+
+def _own(kind: type) -> list[Any]:
+    """What a class holds."""
+    return list(vars(kind).values())
+
+
+def _root(space: Any) -> str:
+    """The package of a function's globals."""
+    return str(space.get("__name__", "")).partition(".")[0]
+
+
+@lru_cache(maxsize=4096)
+def _may_ask(code: CodeType) -> bool:
+    """Whether a function, or one inside it, may ask for a type, or prints."""
+    names = {name for part in codes_in(code) for name in part.co_names}
+    return not names.isdisjoint(_EFFECTS_BY_NAME) or compares_truth(code) or _asks_types(code)
+
+
+@lru_cache(maxsize=4096)
+def _asks_types(code: CodeType) -> bool:
+    """Whether a function, or one inside it, names `type`; `x.dtype.type` does not."""
+    return any(
+        step.argval == "type" and step.opname.startswith(("LOAD_GLOBAL", "LOAD_NAME"))
+        for part in codes_in(code)
+        for step in (dis.get_instructions(part) if "type" in part.co_names else ())
+    )
+
+
+@contextmanager
+def watched() -> Iterator[None]:
+    """Watch the code that runs inside, on this thread.
+
+    Raises:
+        Unsupported: at the end; it asked for the type of a stand-in, or printed.
+    """
+    found: list[Unsupported] = []
+    before: Any = sys.getprofile()
+    stopped = before is not None and not callable(before)  # one that is written in C
+    if stopped:
+        before.disable()
+
+    def watch(frame: FrameType, event: str, arg: Any) -> None:
+        if event == "c_call":
+            if id(arg) in _EFFECTS and _is_users(frame):
+                found.append(_effect(frame, arg))
+        elif (event == "call" or event == "return") and _asks(frame):
+            found.append(_asked(frame))
+
+    sys.setprofile(watch)
+    try:
+        yield
+    finally:
+        sys.setprofile(None if stopped else before)
+        if stopped:
+            before.enable()
+    if found:
+        raise found[0]
+
+
+def _is_users(frame: FrameType) -> bool:
+    """Whether code is neither ours nor NumPy's."""
+    return _root(frame.f_globals) not in _SKIPPED
+
+
+def _asks(frame: FrameType) -> bool:
+    """Whether code that is as it was asks for a type, or what is True, and has a stand-in."""
+    code = frame.f_code
+    if not _may_ask(code):
+        return False
+    types = _asks_types(code)
+    if (type(frame.f_globals) is Names and code.co_name != "<module>") or not _is_users(frame):
+        return False
+    values = list(frame.f_locals.values())
+    return any(_holds(value, types, _DEPTH) for value in values)
+
+
+def _holds(value: Any, types: bool, depth: int) -> bool:
+    """Whether a value is a stand-in whose type, or truth, may be asked for, or holds one."""
+    if is_stand_in(value):
+        return types or (type(value) is HostScalar and value.kind is bool)
+    if depth == 0 or isinstance(value, (str, bytes, int, float, np.ndarray, type)):
+        return False
+    if isinstance(value, (list, tuple)):
+        return any(_holds(each, types, depth - 1) for each in value)
+    held = value if isinstance(value, dict) else getattr(value, "__dict__", None)
+    held = held if isinstance(held, dict) else {}
+    return any(_holds(each, types, depth - 1) for each in held.values())
+
+
+def _asked(frame: FrameType) -> Unsupported:
+    """The error of code that asks for a type."""
+    name = frame.f_code.co_name
+    found = "it asks for types of values, where a trace has stand-ins"
+    return Unsupported("not-traceable", name, found, _place(frame))
+
+
+def _effect(frame: FrameType, function: Any) -> Unsupported:
+    """The error of code that prints or reads."""
+    return Unsupported("side-effect", f"{function.__name__}()", "it is called", _place(frame))
+
+
+def _place(frame: FrameType) -> str:
+    """The line of a frame."""
+    return f"{short_path(frame.f_code.co_filename)}:{frame.f_lineno}"

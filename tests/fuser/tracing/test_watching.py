@@ -1,0 +1,157 @@
+"""Code that a trace cannot see through: it goes the way that it goes with arrays, or NumPy runs."""
+
+import contextlib
+import cProfile
+import functools
+import io
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuser
+from tests.fuser.comparing import assert_same
+
+X = np.arange(4.0)
+
+
+def _module() -> Any:
+    """Another module with functions that ask."""
+    made = types.ModuleType("helpers")
+    text = """
+import numpy as np
+def doubled(x): return x * 2 if type(x) is np.ndarray else x * 3
+def flagged(x, flag): return x * 2 if flag is True else x * 3
+def told(x):
+    print('x')
+    return x * 2
+def all_doubled(*each): return [a * 2 if type(a) is np.ndarray else a * 3 for a in each]
+"""
+    exec(text, vars(made))
+    return made
+
+
+helpers = _module()
+
+
+class Layer:
+    """An object whose methods ask."""
+
+    def __init__(self) -> None:
+        """With an array and a number."""
+        self.w = np.full(4, 2.0)
+        self.on = True
+
+    def __call__(self, x: Any) -> Any:
+        """By the type of the argument."""
+        return x * 2 if type(x) is np.ndarray else x * 3
+
+    def own(self, x: Any) -> Any:
+        """By the type of an attribute."""
+        return x * self.w if type(self.w) is np.ndarray else x * 3
+
+    def both(self, x: Any) -> Any:
+        """Calls the others, by their names."""
+        return self(x) + self.own(x) + (1 if self.on is True else 2)
+
+
+class Half:
+    """An object in slots."""
+
+    __slots__ = ("factor",)
+
+    def __init__(self) -> None:
+        """With a number."""
+        self.factor = 0.5
+
+    def __call__(self, x: Any) -> Any:
+        """In the array's dtype."""
+        return x * x.dtype.type(self.factor)
+
+
+HALF = Half()
+LAYER = Layer()
+ASKING: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "called object": (lambda x: LAYER(x) + 1, (X,)),
+    "method of an argument": (lambda layer, x: layer.both(x) + 1, (Layer(), X)),
+    "method": (Layer().both, (X,)),
+    "module": (lambda x: helpers.doubled(x) + 1, (X,)),
+    "several": (lambda x: helpers.all_doubled(x, x), (X,)),
+    "partial": (lambda x: functools.partial(helpers.doubled)(x) + 1, (X,)),
+    "in a list": (lambda x: [helpers.doubled][0](x) + 1, (X,)),
+    "in a dict": (lambda x: {"f": helpers.doubled}["f"](x) + 1, (X,)),
+    "flag": (lambda x, s: helpers.flagged(x, s) + 1, (X, True)),
+    "text": (lambda x: x * (2 if eval("type(x)").__name__ == "ndarray" else 3), (X,)),
+}
+
+
+@pytest.mark.parametrize("name", ASKING)
+def test_code_behind_names_goes_the_way_that_it_goes_with_arrays(name: str) -> None:
+    """Or NumPy runs it, with the reason."""
+    function, args = ASKING[name]
+    assert_same(function, *args, fallback="allow")
+
+
+def test_the_reason_says_which_function_asks_and_where() -> None:
+    """What, and the line."""
+    fused = fuser.fuse(lambda x: LAYER(x) + 1, fallback="error")
+    with pytest.raises(fuser.FusionError, match=r"__call__ .*test_watching.py:\d+.*types"):
+        fused(X)
+
+
+def test_code_that_asks_of_other_things_is_fused() -> None:
+    """A type of what is no stand-in decides nothing."""
+    kind = Layer()
+    fused = fuser.fuse(lambda x: x * len(type(kind).__name__), fallback="error")
+    assert fused(X).tolist() == (X * 5).tolist()
+
+
+def test_the_type_of_an_array_s_elements_is_no_question() -> None:
+    """`x.dtype.type` in a method is what it is with arrays."""
+    fused = fuser.fuse(lambda x: HALF(x) + 1, fallback="error")
+    assert fused(X).tolist() == (X * 0.5 + 1).tolist()
+
+
+def test_printing_behind_names_is_done_at_every_call() -> None:
+    """By NumPy's calls."""
+    fused = fuser.fuse(lambda x: helpers.told(x) + 1, fallback="allow")
+    fused(X)
+    with contextlib.redirect_stdout(io.StringIO()) as text:
+        for _ in range(2):
+            fused(X)
+    assert text.getvalue() == "x\nx\n"
+
+
+def test_profilers_go_on() -> None:
+    """One in Python sees calls afterwards; one in C does, too."""
+    seen: list[str] = []
+
+    def profiler(frame: Any, event: str, arg: Any) -> None:
+        """Notes names."""
+        seen.append(frame.f_code.co_name)
+
+    def after() -> None:
+        """Is called afterwards."""
+
+    before = sys.getprofile()
+    sys.setprofile(profiler)
+    try:
+        fuser.fuse(lambda x: LAYER.own(x) + 1, fallback="allow")(X)
+        after()
+    finally:
+        sys.setprofile(before)
+    assert "after" in seen
+
+    with cProfile.Profile() as profile:
+        assert_same(lambda x: helpers.doubled(x) + 2, X, fallback="allow")
+        after()
+    assert any(key[2] == "after" for key in _stats(profile))
+
+
+def _stats(profile: Any) -> Any:
+    """What a profile has counted."""
+    profile.create_stats()
+    return profile.stats
