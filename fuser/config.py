@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from fuser.calling.native_call import bump_mode
 from fuser.errors import ConfigurationError
@@ -18,6 +19,8 @@ SWITCHES: dict[str, tuple[str, str]] = {
     "FUSER_POOL": ("on", "off: allocate large outputs with the C library, not from the pool"),
     "FUSER_REQUIRE": ("", "tests: comma list of tools whose absence is a failure, not a skip"),
 }
+#: How the command is started: by its name, or as a module.
+_COMMAND = ("fuser-bench", "fuser.suites.commands.command")
 DUMPS = ("graph", "rules", "groups", "llvm", "asm", "cuda")
 
 
@@ -86,7 +89,23 @@ def _threads(text: str) -> int | None:
     return int(text)
 
 
-_current = read_environment()
+def _at_import() -> Config:
+    """The switches as they are when `fuser` is imported.
+
+    Raises:
+        ConfigurationError: as `read_environment` does.
+        SystemExit: the same in the command, whose users have no use for a traceback.
+    """
+    try:
+        return read_environment()
+    except ConfigurationError as error:
+        if not any(part.endswith(_COMMAND) for part in sys.orig_argv):
+            raise
+        print(f"fuser-bench: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+
+
+_current = _at_import()
 
 
 def current() -> Config:

@@ -306,6 +306,29 @@ def check_arguments(graph: Graph, args: Sequence[Any]) -> tuple[dict[str, Any], 
     return arrays, numbers
 
 
+def misfit(graph: Graph, arrays: Mapping[str, Any], found: str) -> ShapeError:
+    """The error of lengths that a graph cannot have; `found`: what else is known of it."""
+    shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+    return ShapeError(
+        f"shapes {shapes} do not fit the graph's pattern "
+        f"({', '.join(map(str, graph.parameters))}){found}; trace again with such arguments"
+    )
+
+
+def check_sizes(sizes: Any) -> None:
+    """Check lengths by symbol, as users give them.
+
+    Raises:
+        ArgumentError: they are none.
+    """
+    whole = isinstance(sizes, Mapping) and all(
+        isinstance(name, str) and isinstance(length, int) and length >= 0
+        for name, length in sizes.items()
+    )
+    if not whole:
+        raise ArgumentError(f"sizes are lengths by symbol, such as {{'n0': 1024}}; found {sizes!r}")
+
+
 def sizes_of(graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int] | None:
     """Values of symbols for actual shapes, or None where the shapes break the graph's pattern.
 

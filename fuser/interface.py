@@ -13,7 +13,7 @@ from fuser.calling import trees
 from fuser.calling.fused_function import MODES, FusedFunction
 from fuser.calling.launch import contiguous_specs
 from fuser.compiler import compile_upfront, emit_text, served_by
-from fuser.errors import ArgumentError, FusionError, Reason, ShapeError
+from fuser.errors import ArgumentError, FuserError, FusionError, Reason, ShapeError
 from fuser.executor import CannotRun
 from fuser.graph import Graph
 from fuser.partitioning import externs
@@ -175,6 +175,20 @@ def run_fusion(key: int, args: Sequence[Any], mode: str = "fused") -> tuple[Any,
     if sizes is None:
         return _run_other_pattern(spec.graph, args, arrays, mode)
     numbers.update(sizes)
+    try:
+        return _run_fitting(spec, arrays, numbers, sizes, mode)
+    except (IndexError, ZeroDivisionError, ValueError) as error:  # lengths that the trace excludes
+        ours = isinstance(error, FuserError) or spec.graph.has_externs
+        if ours or (type(error) is ValueError and "shape" not in str(error)):
+            raise
+        raise executor.misfit(spec.graph, arrays, f": {error}") from None
+
+
+def _run_fitting(
+    spec: KernelSpec | Program, arrays: dict[str, Any], numbers: dict[str, Any],
+    sizes: dict[str, int], mode: str,
+) -> tuple[Any, ...]:  # fmt: skip
+    """Run a graph on arguments of its pattern."""
     if mode == "fallback":
         return _interpreted(spec.graph, arrays, numbers)
     try:
@@ -234,7 +248,10 @@ def _module(arrays: dict[str, Any]) -> Any:
 
 def _sizes(graph: Graph, arrays: dict[str, Any]) -> dict[str, int] | None:
     """Values of symbols, or None where the shapes break the graph's pattern."""
-    return executor.sizes_of(graph, {name: array.shape for name, array in arrays.items()})
+    try:
+        return executor.sizes_of(graph, {name: array.shape for name, array in arrays.items()})
+    except ZeroDivisionError:  # a length that others are divided by
+        return None
 
 
 def _run_other_pattern(
@@ -254,12 +271,13 @@ def _run_other_pattern(
         return fallback.interpret(graph, named, named)
 
     if graph.has_externs or any(_uses_lengths(graph)):
-        shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
-        raise ShapeError(
-            f"shapes {shapes} do not fit the graph's pattern "
-            f"({', '.join(map(str, graph.parameters))}); trace again with such arguments"
-        )
-    fresh = trace(again, *given)
+        raise executor.misfit(graph, arrays, "")
+    try:
+        fresh = trace(again, *given)
+    except ShapeError:
+        raise
+    except (IndexError, ValueError) as error:
+        raise executor.misfit(graph, arrays, f": {error}") from None
     return run_fusion(register_fusion(fresh), given, mode)
 
 
@@ -390,12 +408,14 @@ def fusion_candidates(
         verdict, distance and kind_bonus, as `fuser.planning.candidates.COLUMNS` tells of them.
 
     Raises:
-        ArgumentError: it is no graph.
+        ArgumentError: it is no graph, or `sizes` are no lengths by name.
         BackendError: there is no such backend.
     """
     from fuser.partitioning import partition
     from fuser.planning.candidates import candidates
 
+    if sizes is not None:
+        executor.check_sizes(sizes)
     prepared = partition.prepare(_graph(graph), "fused")
     described = partition.in_terms_of(prepared, graph)
     return candidates(partition.served_by(described, get_backend(backend)), sizes)

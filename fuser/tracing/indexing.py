@@ -105,6 +105,7 @@ def write(array: TracedArray, index: Any, value: Any) -> None:
     if cuts:
         _cut(array, cuts)[(*parts, Ellipsis)] = value
         return
+    _check_element(array, index, parts, value)
     whole = all(part == slice(None) for part in parts)
     target = array if whole else _part(array, parts)
     if _is_traced(value) and value.storage is array.storage:
@@ -117,6 +118,30 @@ def write(array: TracedArray, index: Any, value: Any) -> None:
     _check_number(array, value)
     node = array.tracing.operand_node(array.tracing.operand(value), array.dtype)
     target.assign(node)
+
+
+def _check_element(
+    array: TracedArray, index: Any, parts: Sequence[infer.IndexPart], value: Any
+) -> None:
+    """Leave to NumPy what it may not take: arrays for one element, and lists that are too deep.
+
+    Raises:
+        Unsupported: the value has more axes than what it is written into.
+    """
+    axes = array.ndim - sum(isinstance(part, int) for part in parts) + parts.count(None)
+    if isinstance(value, (list, tuple)):
+        fits = _depth(value) <= axes
+    else:
+        fits = axes > 0 or _has_ellipsis(index) or not getattr(value, "ndim", 0)
+    if not fits:
+        raise Unsupported("unsupported-argument", "assignment", "an array into one element")
+
+
+def _depth(value: Any) -> int:
+    """How many axes an array of a nested sequence has."""
+    if isinstance(value, (list, tuple)):
+        return 1 + max(map(_depth, value), default=0)
+    return getattr(value, "ndim", 0)
 
 
 def _check_number(array: TracedArray, value: Any) -> None:

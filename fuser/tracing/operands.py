@@ -90,12 +90,6 @@ def fits_dtype(value: Any, dtype: np.dtype[Any]) -> bool:
     return fits
 
 
-def fits_long(value: Any) -> bool:
-    """Whether a Python number, of this call, is no integer beyond 64 bits with a sign."""
-    number = value.hint if isinstance(value, HostScalar) else value
-    return type(number) is not int or -(1 << 63) <= number < 1 << 63
-
-
 def convert_scalar(value: Any, dtype: np.dtype[Any]) -> Any:
     """Convert a scalar as NumPy does when it meets an array of `dtype`.
 

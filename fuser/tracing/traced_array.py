@@ -196,10 +196,10 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
         total = self.tracing.resolve(dims.product(self._shape))
         known: list[Dim | None] = []
         for entry in wanted:
-            if isinstance(entry, HostScalar):
-                known.append(length_of(entry))
-            else:
-                known.append(None if integer(entry) == -1 else integer(entry))
+            if issubclass(entry.__class__, bool):
+                raise TypeError("a length is an integer, and no bool")
+            dim = length_of(entry) if isinstance(entry, HostScalar) else integer(entry)
+            known.append(None if dim == -1 else dim)
         rest = dims.product(tuple(dim for dim in known if dim is not None))
         size, given = self.tracing.size(total), self.tracing.size(rest)
         open_places = sum(dim is None for dim in known)

@@ -10,7 +10,7 @@ import numpy as np
 from fuser.errors import Unsupported
 from fuser.graph import Node, make_constant
 from fuser.ops import UFUNC_PAIRS, UFUNC_ROWS
-from fuser.tracing.operands import check_dtype, check_out, fits_dtype, fits_long, loop_dtypes
+from fuser.tracing.operands import check_dtype, check_out, fits_dtype, loop_dtypes
 from fuser.tracing.scalars import HostScalar
 from fuser.tracing.traced_array import TracedArray
 
@@ -115,7 +115,7 @@ def _results(
         raise Unsupported("unsupported-function", f"np.{name}", "no row in the op table")
     if name in LOGIC or not any(isinstance(v, (TracedArray, np.generic)) for v in operands):
         for value in operands:  # NumPy has unsigned integers, or objects, for larger ones
-            if not fits_long(value):
+            if not fits_dtype(value, np.dtype(np.int64)):
                 raise Unsupported("scalar-range", f"np.{name}", f"{value!r} against int64")
     loop = loop_dtypes(ufunc, operands, dtype, casting)
     for target, found in zip(targets, loop[ufunc.nin :], strict=False):

@@ -78,3 +78,18 @@ def test_stages_are_dumped() -> None:
 def test_every_switch_has_a_meaning() -> None:
     """README tables them."""
     assert all(meaning for _, meaning in SWITCHES.values())
+
+
+def test_a_misspelled_switch_is_a_line_in_the_command() -> None:
+    """And a usage error."""
+    plain = {k: v for k, v in os.environ.items() if not k.startswith("FUSER_")}
+    done = subprocess.run(
+        [sys.executable, "-m", "fuser.suites.commands.command", "doctor"],
+        env={**plain, "FUSER_CHEK": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert "FUSER_CHECK" in done.stderr

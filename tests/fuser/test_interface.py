@@ -157,3 +157,31 @@ def test_arguments_of_another_kind() -> None:
     for options in ({"fastmath": "no"}, {"errstate": 2}):
         with pytest.raises(fuser.ArgumentError, match="use True or False"):
             fuser.fuse(lambda x: x, **options)
+
+
+MISFITS: dict[str, tuple[Any, Any, Any]] = {
+    "broadcast": (lambda x, y: x * 2 + y, (np.ones((3, 4)), np.ones(4)), np.ones(5)),
+    "divided": (lambda x, y: x.reshape(y.shape[0], -1) + 1, (np.ones(6), np.ones(3)), np.ones(0)),
+    "remainder": (lambda x, y: x.reshape(y.shape[0], -1) + 1, (np.ones(6), np.ones(3)), np.ones(4)),
+    "joined": (
+        lambda x, y: np.concatenate([x, y], 1), (np.ones((2, 3)), np.ones((2, 4))), np.ones((3, 3))
+    ),
+    "index": (lambda x, y: x + y[5], (np.ones(3), np.ones(7)), np.ones(3)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MISFITS)
+def test_lengths_that_a_graph_cannot_have(name: str) -> None:
+    """What was found, where, and what to do, in every mode."""
+    function, args, other = MISFITS[name]
+    key = fuser.register_fusion(fuser.trace(function, *args))
+    for mode in ("fused", "unfused", "fallback"):
+        with pytest.raises(fuser.ShapeError, match=rf"\({other.shape[0]},"):
+            fuser.run_fusion(key, (args[0], other), mode=mode)
+
+
+@pytest.mark.parametrize("sizes", [3, {"n0": -3}, {"n0": "a"}, {0: 1}])
+def test_sizes_that_are_none(sizes: Any) -> None:
+    """No error of the machinery behind."""
+    with pytest.raises(fuser.ArgumentError, match="sizes"):
+        fuser.fusion_candidates(GRAPH, sizes)

@@ -217,3 +217,25 @@ def test_exponents_that_numpy_knows_are_no_powers() -> None:
                 for one, other in zip(raised(given, p), fused(given, p), strict=True):
                     assert one.dtype == other.dtype
                     np.testing.assert_allclose(other, one, rtol=1e-14)
+
+
+@pytest.mark.parametrize("function", [np.sqrt, np.abs, np.negative, np.add, np.maximum, np.exp])
+def test_integers_alone_that_no_int64_holds(function: Any) -> None:
+    """NumPy has unsigned ones, or objects, for them; in calls after others as well."""
+
+    def work(s: int) -> Any:
+        """Of numbers alone."""
+        return function(s, 2) if function.nin == 2 else function(s)
+
+    fused = fuser.fuse(work, fallback="allow")
+    for number in (4, 2**63, 2**64, -(2**63), -(2**63) - 1, 9):
+        assert_same(fused, number)
+
+
+@pytest.mark.parametrize("length", [-1, 2, 3, 6, 0, -2, True, 4])
+def test_lengths_of_a_reshape_as_arguments(length: Any) -> None:
+    """Also -1, and what NumPy refuses."""
+    x = np.arange(6.0)
+    assert_same(lambda x, b: x.reshape(-1, b) * 2, x, length, fallback="allow")
+    assert_same(lambda x, b: np.reshape(x, (b, -1)) * 2, x, length, fallback="allow")
+    assert_same(lambda x, b: np.reshape(x, b) * 2, x, length, fallback="allow")
