@@ -233,6 +233,9 @@ def _round(tracing: Tracing, a: Any, decimals: Any = 0, out: Any = None) -> Any:
         if len(node.shape) > 1:
             node = tracing.own(node, x.dtype, "A.0.0.0.0")
     if out is not None:
+        if not isinstance(out, TracedArray) or not tracing.same_lengths(out.dims, node.shape):
+            raise Unsupported("unsupported-argument", "np.round", "out= of another shape")
+        tracing.hold_lengths(out.dims, node.shape)
         return tracing.write(out, node, True, "same_kind", "round")
     return tracing.wrap(node, not node.shape)
 

@@ -69,6 +69,7 @@ def written(tracing: Tracing, out: Any, node: Node, function: str, same: bool = 
     fits = isinstance(out, TracedArray) and tracing.same_lengths(out.dims, node.shape)
     if not fits or (same and out.dtype != node.dtype):
         raise Unsupported("unsupported-argument", f"np.{function}", "out= of another form")
+    tracing.hold_lengths(out.dims, node.shape)
     return tracing.write(out, node, True, "same_kind", function)
 
 

@@ -92,6 +92,16 @@ class Lengths:
         self._hold(length, here)
         return here
 
+    def hold_lengths(self, left: Sequence[Dim], right: Sequence[Dim]) -> None:
+        """Note that this trace holds only while two shapes have the same lengths, as they do now.
+
+        A length of 1 is no exception: it does not become another one.
+        """
+        for one, other in zip(left, right, strict=True):
+            one, other = self.resolve(one), self.resolve(other)
+            if one != other:
+                self._hold(one, other)
+
     def fits_into(self, own: Sequence[Dim], given: Sequence[Dim]) -> bool:
         """Whether one shape broadcasts to another as it is; what that takes is held.
 

@@ -428,3 +428,23 @@ def test_logarithms_of_sums_that_numpy_takes() -> None:
         fused = fuser.fuse(function, fallback="allow")
         np.testing.assert_allclose(fused(x), function(x), rtol=1e-2)
         assert [reason.code for reason in fused.explain(x).fallbacks] == ["unsupported-function"]
+
+
+ENLARGED: dict[str, Any] = {
+    "sum": lambda x, o: np.sum(x, axis=0, keepdims=True, out=o),
+    "min": lambda x, o: np.min(x, axis=0, keepdims=True, initial=2.0, out=o),
+    "mean": lambda x, o: np.mean(x, axis=0, keepdims=True, out=o),
+    "var": lambda x, o: np.var(x, axis=0, keepdims=True, out=o),
+    "transposed": lambda x, o: np.sum(x, axis=1, keepdims=True, out=o.T),
+    "round": lambda x, o: np.round(x[:1], 1, out=o),
+    "multiply": lambda x, o: np.multiply(x[:1], 2, out=o),
+}
+
+
+@pytest.mark.parametrize("name", ENLARGED)
+@pytest.mark.parametrize("first", [1, 2])
+def test_an_out_that_is_longer_than_the_result(name: str, first: int) -> None:
+    """Reductions refuse it, also after a call with one that fits; universal functions fill it."""
+    fused = fuser.fuse(ENLARGED[name], fallback="allow")
+    for rows in (first, 1, 2, 1, 3, 0):
+        assert_same(fused, np.ones((8, 8)), np.full((rows, 8), 7.0))
