@@ -71,7 +71,7 @@ class Pattern:
             self._describe(name, array)
         wanted = forms(draft.call)
         primes = _SMALL_PRIMES if "beside" in wanted else _PRIMES
-        others = ("split", "blocks", "short", "packed", "grouped", "far", "steady")
+        others = ("split", "blocks", "short", "packed", "grouped", "far", "steady", "laced")
         exact = any(form.endswith(others) or form.startswith("wide") for form in wanted)
         if len(self.symbols) + len(self.strided) > len(primes[0]) or exact:
             raise NotServed

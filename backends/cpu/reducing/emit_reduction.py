@@ -199,8 +199,7 @@ class Reduction(Frame):
         mask: Value | None,
     ) -> list[Value]:
         """Load, compute and store one vector; returns the accumulators' operands."""
-        b, stages = self.b, self.stages
-        kept = dict(self.values)
+        stages, kept = self.stages, dict(self.values)
 
         def put(place: int, number: int) -> None:
             self._store_vector(place, self._operand(number), address, step, mask)
@@ -210,8 +209,7 @@ class Reduction(Frame):
                 k = number
                 if number >= self.first:
                     k = len(self.nest.loads) + stages.kept[number].place
-                desc = self.operands[k]
-                self.values[number] = load(b, desc, address(k), mask, step(k), self.lanes)
+                self.values[number] = self._load_vector(k, address(k), step(k), mask)
             else:
                 self._instruction(number, self.nest.body[number - self.first], 2)
         operands = [self._addend(a) for a in running]
@@ -221,6 +219,10 @@ class Reduction(Frame):
             put(place, self.nest.stores[place][0])
         self.values = kept
         return operands
+
+    def _load_vector(self, k: int, address: str, step: str, mask: Value | None) -> Value:
+        """Load one vector of elements."""
+        return load(self.b, self.operands[k], address, mask, step, self.lanes)
 
     def _addend(self, accumulator: Accumulator) -> Value:
         """What a reduction takes in: of a square, what is squared."""

@@ -15,6 +15,7 @@ from fuser.backends.cpu.reducing import (
     across,
     broad_columns,
     grouped_rows,
+    laced_rows,
     long_parts,
     long_rows,
     merged_columns,
@@ -73,7 +74,8 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
         name: the function's.
         form: "plain", "split", "beside": rows as columns, where they are short; "packed", "short
             packed", "brief packed": these from scratch memory, "4 packed" and so on where there are
-            few columns; "turned packed": rows that are stored, too; "grouped", "small grouped":
+            few columns; "turned packed": rows that are stored, too; "3 laced" and so on:
+            rows of so few elements; "grouped", "small grouped":
             some rows at a time; "far": rows from memory; these with "short": a row is one block;
             "joined split": parts that nobody waits for; "long split": rows that are longer than the
             cache; with "merged": columns whose parts are read once, also "broad": in one tile; with
@@ -91,6 +93,8 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
         nest = _lengthwise(nest)
     if form in ("long split", "along long split") and long_rows.find(nest) is not None:
         long_rows.LongRow(module, nest, name).emit()
+    elif (length := laced_rows.length_of(form)) and laces(nest, length):
+        laced_rows.LacedRows(module, _turned(nest), name, length).emit()
     elif form == turned_rows.FORM and turns(nest):
         turned_rows.emit_turned(module, _turned(nest), name)
     elif form.endswith("packed") and packs(nest):
@@ -143,6 +147,11 @@ def packs(nest: LoopNest) -> bool:
 def turns(nest: LoopNest) -> bool:
     """Whether rows of a nest can be turned into columns, and what it stores back."""
     return can_lie_beside(nest) and turned_rows.can_be_turned(_turned(nest))
+
+
+def laces(nest: LoopNest, length: int) -> bool:
+    """Whether rows of a nest can be sorted by their elements' places."""
+    return can_lie_beside(nest) and laced_rows.can_be_laced(_turned(nest), length)
 
 
 def _turned(nest: LoopNest) -> LoopNest:
@@ -220,6 +229,9 @@ def lay_out(
     if nest.totals:
         return _lay_totals_out(nest, lengths)
     if strides and can_lie_beside(nest):
+        laced = laced_rows.extent_of(_turned(nest), lengths, strides, max(turns, 1))
+        if laced is not None:
+            return [], laced
         packed = packed_rows.extent_of(_turned(nest), lengths, strides, max(turns, 1))
         if packed is not None:
             return [int(packed_rows.goes_past(nest, packed))], packed

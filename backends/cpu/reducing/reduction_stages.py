@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from fuser.backends.cpu.body import BITS
 from fuser.backends.cpu.reducing.accumulators import Accumulator
@@ -157,9 +157,11 @@ class Stages:
     @property
     def cost(self) -> int:
         """The work of one element in the most costly stage, in light operations."""
-        return max(
-            sum(self._cost(number) for number in self.computed(stage)) for stage in self.loops
-        )
+        return max(self.cost_of(self.computed(stage)) for stage in self.loops)
+
+    def cost_of(self, numbers: Iterable[int]) -> int:
+        """The work of some values of one element, in light operations."""
+        return sum(self._cost(number) for number in numbers)
 
     def computed(self, stage: int) -> list[int]:
         """Elements' values that a stage computes, neither loaded nor read back."""
@@ -216,7 +218,7 @@ class Stages:
 
     def _later_cost(self, stages: Sequence[int]) -> int:
         """The work of one element in some stages, in light operations."""
-        return sum(self._cost(number) for stage in stages for number in self.computed(stage))
+        return sum(self.cost_of(self.computed(stage)) for stage in stages)
 
     def _is_apart(self, stage: int, target: TensorDesc) -> bool:
         """Whether a stage loads no elements from what might be the memory that is stored to.

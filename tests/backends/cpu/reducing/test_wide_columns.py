@@ -8,9 +8,7 @@ import pytest
 
 import fuser
 from fuser.backends.cpu.reducing import wide_columns
-from tests.backends.cpu.on_threads import same_parts
-
-Function = Callable[..., Any]
+from tests.backends.cpu.reducing.short_rows import Function, check
 
 
 def _standardised(x: Any, gain: Any, bias: Any) -> Any:
@@ -77,38 +75,20 @@ def groups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-def _check(plain: Function, arguments: tuple[Any, ...]) -> None:
-    """Compare with NumPy in doubles; bits on one thread and on three."""
-    parts = same_parts(fuser.fuse(plain, fallback="error"), *arguments)
-    wide = [a.astype("float64") if a.dtype.kind == "f" else a for a in arguments]
-    with np.errstate(all="ignore"):
-        expected, types = plain(*wide), plain(*arguments)
-    if not isinstance(expected, tuple):
-        expected, types = (expected,), (types,)
-    for mine, numpys, like in zip(parts, expected, types, strict=True):
-        assert mine.dtype == like.dtype
-        assert mine.shape == like.shape
-        if mine.dtype.kind == "f":
-            bound = 2e-3 if mine.dtype == np.float16 else 2e-4
-            np.testing.assert_allclose(mine, numpys, rtol=bound, atol=bound)
-        else:
-            np.testing.assert_array_equal(mine, like)
-
-
 @pytest.mark.parametrize(("rows", "columns"), [(65600, 2), (43751, 3), (18737, 7), (2657, 50)])
 @pytest.mark.parametrize("name", CASES)
 def test_results_are_those_of_numpy(
     name: str, rows: int, columns: int, groups: list[int]
 ) -> None:
     """Groups and rows left over, of one part."""
-    _check(*CASES[name](rows, columns))
+    check(*CASES[name](rows, columns))
     assert any(groups)
 
 
 @pytest.mark.parametrize("name", ["standardised", "softmax", "several", "sums"])
 def test_parts_are_joined(name: str, groups: list[int]) -> None:
     """Of many groups each, with rows left over in the last one."""
-    _check(*CASES[name](150_001, 3))
+    check(*CASES[name](150_001, 3))
     assert any(groups)
 
 

@@ -1,0 +1,260 @@
+"""Rows of two to a few elements: each element's number in the row has a vector of its own.
+
+Points, colours, quaternions: as many vectors as a row has elements hold one row for each lane.
+Shuffles sort their elements, rows are reduced by plain operations on whole vectors, and what is
+stored for each element is sorted back. The loops over a row's elements are written out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from fuser.backends.cpu import conversion
+from fuser.backends.cpu.body import Body, Module, Value, mangled, vector_type
+from fuser.backends.cpu.costs import Extent
+from fuser.backends.cpu.reducing.accumulators import Accumulator
+from fuser.backends.cpu.reducing.column_reduction import ColumnReduction
+from fuser.backends.cpu.reducing.reduction_stages import Stages
+from fuser.backends.cpu.spacing import shuffled
+from fuser.backends.cpu.vector_memory import lane_mask
+from fuser.codegen import Instruction, LoopNest
+from fuser.specs import TensorDesc
+
+#: The form's name, after the length of its rows.
+FORM = "laced"
+#: Lengths of rows; operands with an element for each place, and the work of a row in light
+#: operations, at most: everything is written out for each element, and takes its time to compile.
+LENGTHS, MOST_LACED, MOST_COST = range(2, 9), 4, 120
+#: Rows and elements in all, at least, and elements of one chunk of work.
+LEAST_ROWS, LEAST, CHUNK = 64, 1 << 12, 1 << 13
+
+
+def extent_of(
+    nest: LoopNest, lengths: Sequence[int], strides: Sequence[Sequence[int]], turns: int = 1
+) -> Extent | None:
+    """How a nest runs in this form, or None where it does not.
+
+    Args:
+        nest: rows, turned into columns.
+        lengths: of both loops: rows, and their elements.
+        strides: of loads, then of stores, in bytes.
+        turns: these are some rows of so many times as many.
+    """
+    if len(lengths) != 2:
+        return None
+    rows, length = lengths
+    if length not in LENGTHS or rows < LEAST_ROWS or rows * length * turns < LEAST:
+        return None
+    if not can_be_laced(nest, length):
+        return None
+    operands = _operands(nest)
+    for k in _laced(nest):
+        size = conversion.bytes_of(operands[k].dtype)
+        if tuple(strides[k]) != (length * size, size):
+            return None
+    return Extent(1, rows, rows * length, 1, CHUNK // length // 64 * 64, f"{length} {FORM}")
+
+
+def length_of(form: str) -> int:
+    """The length of rows for which a form is written; 0 where it is another one."""
+    length, _, name = form.partition(" ")
+    return int(length) if name == FORM else 0
+
+
+def can_be_laced(nest: LoopNest, length: int) -> bool:
+    """Whether all elements of rows of a length fit into registers, and the code stays short."""
+    if nest.rank != 2 or nest.checked or not 0 < len(_laced(nest)) <= MOST_LACED:
+        return False
+    stages = Stages(nest)
+    computed = {number for stage in stages.loops for number in stages.computed(stage)}
+    return stages.cost_of(computed) * length <= MOST_COST
+
+
+def _operands(nest: LoopNest) -> list[TensorDesc]:
+    """What is loaded, then what is stored."""
+    return [*nest.loads, *(desc for _, desc in nest.stores)]
+
+
+def _laced(nest: LoopNest) -> list[int]:
+    """The operands with an element for each place of each row."""
+    stages, count = Stages(nest), len(nest.loads)
+    stored = [count + k for k in range(len(nest.stores)) if stages.store_level(k) == 2]
+    loads = [k for k, desc in enumerate(nest.loads) if stages.levels[k] == 2 and desc.picked]
+    return loads + stored
+
+
+class LacedRows(ColumnReduction):
+    """Emits one nest of turned rows of a known length."""
+
+    def __init__(self, module: Module, nest: LoopNest, name: str, length: int) -> None:
+        """Note which operands are sorted."""
+        super().__init__(module, nest, name, split=False, narrow=True)
+        self.length = length
+        self.laced = _laced(nest)
+        self.element = 0
+        """Which element of each row is met."""
+        self.found: dict[int, list[Value]] = {}
+        """Of each load: its elements of each number, as they are in memory."""
+        self.made: dict[int, list[Value]] = {}
+        """Of each store: the same, as far as they are computed."""
+        self.known: dict[tuple[int, int], Value] = {}
+        """What was computed of elements: (value, which element); no stage computes it again."""
+
+    def _columns(self, column: str, mask: Value | None, amount: str) -> None:
+        """One vector of rows."""
+        b, first = self.b, len(self.nest.loads)
+        places = {k: self._first(k, column) for k in self.laced}
+        masks = [self._mask(amount, part) if mask else None for part in range(self.length)]
+        self.found, self.made, self.known = {}, {}, {}
+        for k in self.laced:
+            if k < first:
+                self.found[k] = split(b, self._fetch(k, places[k], masks))
+        super()._columns(column, mask, amount)
+        for k in self.laced:
+            if k >= first:
+                self._put(k, places[k], lace(b, self.made[k]), masks)
+
+    def _first(self, k: int, row: str) -> str:
+        """The address of a row's first element."""
+        size = self.length * conversion.bytes_of(self.operands[k].dtype)
+        return self.moved(self.rows[k], self.number(f"mul i64 {row}, {size}"))
+
+    def _mask(self, rows: str, part: int) -> Value:
+        """Which elements of one of the vectors belong to so many rows."""
+        elements = Value(self.number(f"mul i64 {rows}, {self.length}"), "i64", 1)
+        before = Value(str(part * self.lanes), "i64", 1)
+        rest = self.b.intrinsic("llvm.usub.sat", elements, before)
+        return lane_mask(self.b, rest.text, self.lanes)
+
+    def _part(self, k: int, place: str, part: int) -> str:
+        """The address of one of the vectors."""
+        size = conversion.bytes_of(self.operands[k].dtype)
+        return self.moved(place, str(part * self.lanes * size))
+
+    def _fetch(self, k: int, place: str, masks: Sequence[Value | None]) -> list[Value]:
+        """The elements of a vector of rows as they lie in memory; others repeat the first."""
+        b, lanes = self.b, self.lanes
+        memory = conversion.MEMORY[self.operands[k].dtype]
+        kind, found = vector_type(memory, lanes), []
+        for part, mask in enumerate(masks):
+            address = self._part(k, place, part)
+            if mask is None or lanes == 1:
+                found.append(b.value(f"load {kind}, ptr {address}, align 1", memory, lanes))
+                continue
+            rest = b.splat(b.value(f"load {memory}, ptr {place}, align 1", memory, 1), lanes)
+            symbol = f"llvm.masked.load.{mangled(memory, lanes)}.p0"
+            b.module.declare(symbol, kind, ("ptr", "i32", mask.type, kind))
+            given = f"ptr {address}, i32 1, {mask.typed}, {rest.typed}"
+            found.append(b.value(f"call {kind} @{symbol}({given})", memory, lanes))
+        return found
+
+    def _put(
+        self, k: int, place: str, vectors: Sequence[Value], masks: Sequence[Value | None]
+    ) -> None:
+        """Store the elements of a vector of rows as they lie in memory."""
+        b = self.b
+        for part, (raw, mask) in enumerate(zip(vectors, masks, strict=True)):
+            address = self._part(k, place, part)
+            if mask is None or raw.lanes == 1:
+                b.line(f"store {raw.typed}, ptr {address}, align 1")
+                continue
+            symbol = f"llvm.masked.store.{mangled(raw.scalar, raw.lanes)}.p0"
+            b.module.declare(symbol, "void", (raw.type, "ptr", "i32", mask.type))
+            b.line(f"call void @{symbol}({raw.typed}, ptr {address}, i32 1, {mask.typed})")
+
+    def _nested(
+        self,
+        depth: int,
+        tops: list[str],
+        running: list[Accumulator],
+        inside: Callable[[list[str]], None],
+        last: int,
+    ) -> None:
+        """The elements of a row, one after another."""
+        for element in range(self.length):
+            self.element, self.turn = element, str(element)
+            moved = [
+                top if k in self.laced or not element else
+                self.moved(top, self.number(f"mul i64 {element}, {self.strides[k][1]}"))
+                for k, top in enumerate(tops)
+            ]  # fmt: skip
+            inside(moved)
+
+    def _instruction(self, number: int, instruction: Instruction, level: int) -> None:
+        key = number, self.element
+        if level == 2 and key in self.known:
+            self.values[number] = self.known[key]
+            return
+        super()._instruction(number, instruction, level)
+        if level == 2:
+            self.known[key] = self.values[number]
+
+    def _load_vector(self, k: int, address: str, step: str, mask: Value | None) -> Value:
+        if k not in self.found:
+            return super()._load_vector(k, address, step, mask)
+        return conversion.from_memory(self.b, self.found[k][self.element], self.operands[k].dtype)
+
+    def _store_vector(
+        self,
+        place: int,
+        value: Value,
+        address: Callable[[int], str],
+        step: Callable[[int], str],
+        mask: Value | None,
+    ) -> None:
+        k = len(self.nest.loads) + place
+        raw = conversion.to_memory(self.b, value, self.operands[k].dtype)
+        self.made.setdefault(k, []).append(raw)
+
+
+def split(b: Body, vectors: Sequence[Value]) -> list[Value]:
+    """Elements as they lie in memory, sorted: of each row's place in turn, row by row."""
+    count, lanes = len(vectors), vectors[0].lanes
+    if count == 1 or lanes == 1:
+        return list(vectors)
+    if count % 2 == 0:
+        pairs = list(zip(vectors[::2], vectors[1::2], strict=True))
+        halves = [
+            split(b, [shuffled(b, x, y, range(odd, 2 * lanes, 2)) for x, y in pairs])
+            for odd in (0, 1)
+        ]
+        return [vector for both in zip(*halves, strict=True) for vector in both]
+    return [
+        _merged(b, vectors, [divmod(place + count * lane, lanes) for lane in range(lanes)])
+        for place in range(count)
+    ]
+
+
+def lace(b: Body, vectors: Sequence[Value]) -> list[Value]:
+    """What `split` takes, from what it gives."""
+    count, lanes = len(vectors), vectors[0].lanes
+    if count == 1 or lanes == 1:
+        return list(vectors)
+    if count % 2 == 0:
+        halves = zip(lace(b, vectors[::2]), lace(b, vectors[1::2]), strict=True)
+        woven = [lane // 2 + lane % 2 * lanes for lane in range(2 * lanes)]
+        return [
+            shuffled(b, even, odd, places)
+            for even, odd in halves
+            for places in (woven[:lanes], woven[lanes:])
+        ]
+    flat = [(place, row) for row in range(lanes) for place in range(count)]
+    return [_merged(b, vectors, flat[part * lanes :][:lanes]) for part in range(count)]
+
+
+def _merged(b: Body, vectors: Sequence[Value], wanted: Sequence[tuple[int, int]]) -> Value:
+    """A vector of lanes of others: which vector, and which of its lanes, for each."""
+    lanes = len(wanted)
+    found: Value | None = None
+    for number, vector in enumerate(vectors):
+        if found is None:
+            found, before = vector, [lane if which == 0 else -1 for which, lane in wanted]
+            continue
+        places = [
+            lanes + lane if which == number else old
+            for (which, lane), old in zip(wanted, before, strict=True)
+        ]
+        found = shuffled(b, found, vector, places)
+        before = [k if which <= number else -1 for k, (which, _) in enumerate(wanted)]
+    assert found is not None
+    return found

@@ -1,0 +1,110 @@
+"""Rows of two to eight elements, each place of which has a vector of its own: NumPy's results."""
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuser
+from fuser.backends.cpu.body import Body, Features, Module, Value
+from fuser.backends.cpu.reducing import laced_rows, turned_rows
+from tests.backends.cpu.chosen_forms import extents_of
+from tests.backends.cpu.reducing.short_rows import cases, check, numbers, softmax
+
+
+@pytest.fixture
+def forms(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What the form answered, call by call."""
+    fuser.clear_caches()  # what is known is not asked for again
+    return extents_of(laced_rows, monkeypatch)
+
+
+@pytest.mark.parametrize("length", laced_rows.LENGTHS)
+@pytest.mark.parametrize("name", cases(1, 6))
+def test_results_are_those_of_numpy(name: str, length: int, forms: list[Any]) -> None:
+    """Whole vectors and what is left over; the same bits on one thread and on three."""
+    check(*cases(12_343, length)[name])
+    assert len(forms) > 0
+    dense = name not in ("results beside", "gaps between rows", "rows backwards")
+    assert (forms[-1] is not None) == dense
+
+
+REDUCTIONS = {
+    "sum": lambda x: np.sum(x, -1),
+    "mean": lambda x: np.mean(x, -1),
+    "variance": lambda x: np.var(x, -1, ddof=1),
+    "extremes": lambda x: (np.max(x, -1), np.min(x, -1)),
+    "places": lambda x: (np.argmax(x, -1), np.argmin(x, -1)),
+    "truths": lambda x: ((x > 4).any(-1), (x == x).all(-1)),
+    "norm": lambda x: np.sqrt(np.sum(x * x, -1)),
+    "counts": lambda x: np.count_nonzero(x > 0, axis=-1),
+}
+
+
+@pytest.mark.parametrize("length", [2, 3, 4, 5, 8])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int16", "int64"])
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_one_result_a_row(name: str, dtype: str, length: int, forms: list[Any]) -> None:
+    """No element is stored; NaN, infinities and signed zeros among them."""
+    check(REDUCTIONS[name], (numbers(7013, length, dtype),))
+    assert forms[-1] is not None
+
+
+@pytest.mark.parametrize("length", [2, 3, 7])
+def test_the_bits_are_those_of_other_forms(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever the form ends: elements are added in the same order."""
+    x = numbers(4099, length)
+    laced = fuser.fuse(softmax, fallback="error")(x)
+    monkeypatch.setattr(laced_rows, "LEAST", 1 << 60)
+    monkeypatch.setattr(turned_rows, "LEAST", 1 << 60)
+    fuser.clear_caches()
+    np.testing.assert_array_equal(fuser.fuse(lambda x: softmax(x), fallback="error")(x), laced)
+
+
+@pytest.mark.parametrize("offset", [0, 1, 4, 28])
+def test_results_go_where_they_are_wanted(offset: int, forms: list[Any]) -> None:
+    """Over the argument, and at odd addresses; nothing beside is touched."""
+    function = fuser.fuse(softmax, fallback="error")
+    x = numbers(3001, 3)
+    expected = function(x)
+    memory = np.full(x.nbytes + 64, 77, np.uint8)
+    room = memory[offset:][: x.nbytes].view("float32").reshape(x.shape)
+    function(x, out=room)
+    np.testing.assert_array_equal(room, expected)
+    assert (memory[:offset] == 77).all()
+    assert (memory[offset + x.nbytes :] == 77).all()
+    function(x, out=x)
+    np.testing.assert_array_equal(x, expected)
+    assert forms[-1] is not None
+
+
+def test_other_lengths_and_layouts_of_the_same_function(forms: list[Any]) -> None:
+    """Rows that are too few, too long or lie apart take other forms."""
+    function = fuser.fuse(softmax, fallback="error")
+    apart = numbers(9000, 20, bad=False)
+    given = [numbers(*shape, bad=False) for shape in [(63, 3), (4000, 17), (1, 3), (0, 3), (9, 2)]]
+    given += [apart[:, ::5], np.asfortranarray(apart[:, :3]), apart[:, 4::-1], apart[:, :3]]
+    for x in given:
+        np.testing.assert_allclose(function(x), softmax(x), rtol=1e-5, atol=1e-7)
+    assert all(extent is None for extent in forms)
+
+
+@pytest.mark.parametrize("count", laced_rows.LENGTHS)
+def test_lacing_undoes_splitting(count: int) -> None:
+    """Each lane's way through the shuffles, both ways."""
+    lanes = 8
+    b = Body(Module(Features()))
+    names = {f"%in{k}": [k * lanes + lane for lane in range(lanes)] for k in range(count)}
+    vectors = [Value(name, "i32", lanes) for name in names]
+    sorted_ = laced_rows.split(b, vectors)
+    back = laced_rows.lace(b, sorted_)
+    for line in b.lines:
+        name, text = line.strip().split(" = ")
+        operands, places = re.findall(r"%\w+", text), re.findall(r"i32 (\d+|poison)", text)
+        both = names[operands[0]] + names[operands[1]]
+        names[name] = [-1 if place == "poison" else both[int(place)] for place in places]
+    assert [names[v.text] for v in sorted_] == [
+        list(range(k, count * lanes, count)) for k in range(count)
+    ]
+    assert [names[v.text] for v in back] == [names[v.text] for v in vectors]
