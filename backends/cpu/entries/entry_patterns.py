@@ -18,7 +18,7 @@ from fuser.backends.cpu.entries import entry_fields as fields
 from fuser.backends.cpu.entries.entry_composed import pairs_apart
 from fuser.backends.cpu.entries.entry_lengths import settled_from, shortest
 from fuser.backends.cpu.entries.entry_names import NotServed
-from fuser.backends.cpu.entries.entry_products import Pattern
+from fuser.backends.cpu.entries.entry_products import Pattern, length_of
 from fuser.backends.cpu.entries.entry_tables import (
     PATIENCE_NS,
     SCALAR_NAME,
@@ -32,7 +32,7 @@ from fuser.backends.cpu.entries.entry_tables import (
     target_of,
 )
 from fuser.backends.cpu.machine import pool
-from fuser.backends.cpu.reducing import reduction_forms
+from fuser.backends.cpu.reducing import few_rows, reduction_forms
 from fuser.backends.cpu.sequence import HEAD_WORDS, Table
 from fuser.calling.launch import bind
 from fuser.calling.native_call import ServedCall
@@ -200,10 +200,7 @@ def _outputs(pattern: Pattern) -> list[list[int]]:
             raise NotServed
         codes = []
         for pair in zip(*(entry.shape for entry in entries), strict=True):
-            factor, symbol, *others, _ = pattern.solve(pair)
-            if factor != 1 or any(others):
-                raise NotServed
-            codes.append(symbol)
+            codes.append(pattern.symbol_of(pair))
         listed = fields.array([codes])
         draft.keep.append(listed)
         rows.append(output(draft, entries[0], generic, codes=fields.address(listed)))
@@ -226,7 +223,8 @@ def _work(pattern: Pattern) -> list[list[int]]:
 def _ranges(pattern: Pattern) -> list[list[int]]:
     """Lengths for which reductions stay in their forms: see `reduction_forms`."""
     draft = pattern.draft
-    spec, rows = draft.call.specialisation.spec, []
+    spec = draft.call.specialisation.spec
+    rows = [[1, number, 0, 0, 0, length, length] for number, length in pattern.settled.items()]
     nests = [*zip(*(probe.table.nests for probe in pattern.probes), strict=True)]
     places = [(g, s) for g in spec.plan.groups for s in g.sections]
     if len(nests) != len(places):  # one of no elements, whatever the lengths, is not launched
@@ -238,7 +236,13 @@ def _ranges(pattern: Pattern) -> list[list[int]]:
         elements = pattern.solve([extent.elements for extent in extents])
         kernel, number, _ = pair[0]
         nest = kernel.nests[number]
-        rows.append([*elements[:5], 0, reduction_forms.longest_whole(nest)])
+        written = length_of(extents[0].form) > 0
+        least = few_rows.LEAST if written else 0
+        rows.append([*elements[:5], least, reduction_forms.longest_whole(nest)])
+        if written:
+            inner = pattern.solve([extent.inner for extent in extents])
+            rows.append([*inner[:5], few_rows.LEAST_COLUMNS, 1 << 40])
+            continue
         if not reduction_forms.can_lie_beside(nest):
             continue
         lengths = [

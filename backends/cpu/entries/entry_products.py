@@ -17,6 +17,7 @@ from fuser import dims
 from fuser.backends.cpu.entries import entry_fields as fields
 from fuser.backends.cpu.entries.entry_names import NotServed
 from fuser.backends.cpu.entries.entry_tables import Draft, arrays_of, product
+from fuser.backends.cpu.reducing import few_rows, laced_rows
 from fuser.backends.cpu.sequence import Table
 from fuser.calling.launch import bind
 from fuser.calling.native_call import ServedCall
@@ -25,6 +26,8 @@ from fuser.records import record
 _PRIMES = ((37, 41, 43, 47, 53, 59, 101), (61, 67, 71, 73, 79, 83, 103))
 #: Where a kernel is in a form for short rows.
 _SMALL_PRIMES = ((3, 5, 7, 11, 13), (5, 7, 11, 13, 3))
+#: Where some lengths are those of the call, and one or several others must be long enough.
+_ONE_PRIME, _LARGER_PRIMES = ((4099,), (4111,)), ((67, 71, 73, 79, 83), (89, 97, 101, 103, 107))
 #: Stand-ins are never touched, but their addresses have to be reserved.
 MOST_BYTES = 1 << 28
 
@@ -70,12 +73,38 @@ class Pattern:
         for name, array in self.arrays.items():
             self._describe(name, array)
         wanted = forms(draft.call)
-        primes = _SMALL_PRIMES if "beside" in wanted else _PRIMES
-        others = ("split", "blocks", "short", "packed", "grouped", "far", "steady", "laced")
+        self.settled = self._find_settled(wanted)
+        primes: Sequence[Sequence[int]] = _SMALL_PRIMES if "beside" in wanted else _PRIMES
+        if self.settled:
+            few = len(self.symbols) - len(self.settled) < 2
+            primes = _ONE_PRIME if few else _LARGER_PRIMES
+        others = ("split", "blocks", "short", "packed", "grouped", "far", "steady")
         exact = any(form.endswith(others) or form.startswith("wide") for form in wanted)
-        if len(self.symbols) + len(self.strided) > len(primes[0]) or exact:
+        free = len(self.symbols) + len(self.strided) - len(self.settled)
+        if free > len(primes[0]) or exact:
             raise NotServed
         self.probes = [self._probe(numbers) for numbers in primes]
+
+    def _find_settled(self, wanted: Sequence[str]) -> dict[int, int]:
+        """Lengths for which forms are written, by symbol number: they stay the call's.
+
+        Raises:
+            NotServed: such a length is no symbol.
+        """
+        call = self.draft.call
+        sections = [s for g in call.specialisation.spec.plan.groups for s in g.sections]
+        found: dict[int, int] = {}
+        if not any(length_of(form) for form in wanted):
+            return found
+        if len(sections) != len(wanted):
+            raise NotServed
+        for form, section in zip(wanted, sections, strict=True):
+            for axis in section.axes if length_of(form) else ():
+                name = str(section.shape[axis])
+                if name not in self.symbols:
+                    raise NotServed
+                found[self.symbols[name]] = call.sizes[name]
+        return found
 
     def _describe(self, name: str, array: Any) -> None:
         """The record of one array."""
@@ -116,8 +145,10 @@ class Pattern:
         """Bind the spec to stand-ins."""
         call = self.draft.call
         numbers = [*self.symbols.values(), *self.strided.values()]
-        prime_of = dict(zip(numbers, primes, strict=False))
-        sizes = {name: prime_of[number] for name, number in self.symbols.items()}
+        free = [number for number in numbers if number not in self.settled]
+        prime_of = dict(zip(free, primes, strict=False))
+        known = prime_of | self.settled
+        sizes = {name: known[number] for name, number in self.symbols.items()}
         units = dict.fromkeys(self.symbols.values(), 1)
         stand_ins: dict[str, Any] = {}
         for name, array in call.arrays.items():
@@ -164,6 +195,22 @@ class Pattern:
             raise NotServed
         return product(factor, *symbols)
 
+    def symbol_of(self, lengths: Sequence[int]) -> int:
+        """The symbol that has these values in the probes.
+
+        Raises:
+            NotServed: there is none.
+        """
+        factor, symbol, *others, _ = self.solve(lengths)
+        if any(others):
+            raise NotServed
+        if factor != 1:
+            settled = [number for number, length in self.settled.items() if length == factor]
+            if symbol or not settled:
+                raise NotServed
+            return settled[0]
+        return symbol
+
     @staticmethod
     def _factor(value: int, probe: Probe) -> tuple[int, tuple[int, ...]]:
         """A number as a factor and symbols."""
@@ -189,6 +236,11 @@ class Pattern:
 def forms(call: ServedCall) -> tuple[str, ...]:
     """The forms of a call's loop nests: some are for certain lengths only."""
     return _forms(call.launch)
+
+
+def length_of(form: str) -> int:
+    """The length for which a form is written; 0 where it is for many."""
+    return few_rows.length_of(form) or few_rows.length_of(form, laced_rows.FORM)
 
 
 def _forms(launch: Any) -> tuple[str, ...]:

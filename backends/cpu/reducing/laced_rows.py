@@ -12,21 +12,24 @@ from collections.abc import Callable, Sequence
 from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import Body, Module, Value, mangled, vector_type
 from fuser.backends.cpu.costs import Extent
-from fuser.backends.cpu.reducing.accumulators import Accumulator
-from fuser.backends.cpu.reducing.column_reduction import ColumnReduction
+from fuser.backends.cpu.reducing.few_rows import (
+    CHUNK,
+    LEAST,
+    LEAST_COLUMNS,
+    LENGTHS,
+    WrittenOut,
+    can_be_written,
+)
 from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.backends.cpu.spacing import shuffled
 from fuser.backends.cpu.vector_memory import lane_mask
-from fuser.codegen import Instruction, LoopNest
+from fuser.codegen import LoopNest
 from fuser.specs import TensorDesc
 
 #: The form's name, after the length of its rows.
 FORM = "laced"
-#: Lengths of rows; operands with an element for each place, and the work of a row in light
-#: operations, at most: everything is written out for each element, and takes its time to compile.
-LENGTHS, MOST_LACED, MOST_COST = range(2, 9), 4, 120
-#: Rows and elements in all, at least, and elements of one chunk of work.
-LEAST_ROWS, LEAST, CHUNK = 64, 1 << 12, 1 << 13
+#: Operands with an element for each place of a row, at most.
+MOST_LACED = 4
 
 
 def extent_of(
@@ -43,7 +46,7 @@ def extent_of(
     if len(lengths) != 2:
         return None
     rows, length = lengths
-    if length not in LENGTHS or rows < LEAST_ROWS or rows * length * turns < LEAST:
+    if length not in LENGTHS or rows < LEAST_COLUMNS or rows * length * turns < LEAST:
         return None
     if not can_be_laced(nest, length):
         return None
@@ -55,19 +58,11 @@ def extent_of(
     return Extent(1, rows, rows * length, 1, CHUNK // length // 64 * 64, f"{length} {FORM}")
 
 
-def length_of(form: str) -> int:
-    """The length of rows for which a form is written; 0 where it is another one."""
-    length, _, name = form.partition(" ")
-    return int(length) if name == FORM else 0
-
-
 def can_be_laced(nest: LoopNest, length: int) -> bool:
     """Whether all elements of rows of a length fit into registers, and the code stays short."""
-    if nest.rank != 2 or nest.checked or not 0 < len(_laced(nest)) <= MOST_LACED:
+    if nest.rank != 2 or not 0 < len(_laced(nest)) <= MOST_LACED:
         return False
-    stages = Stages(nest)
-    computed = {number for stage in stages.loops for number in stages.computed(stage)}
-    return stages.cost_of(computed) * length <= MOST_COST
+    return can_be_written(nest, length)
 
 
 def _operands(nest: LoopNest) -> list[TensorDesc]:
@@ -83,29 +78,24 @@ def _laced(nest: LoopNest) -> list[int]:
     return loads + stored
 
 
-class LacedRows(ColumnReduction):
+class LacedRows(WrittenOut):
     """Emits one nest of turned rows of a known length."""
 
     def __init__(self, module: Module, nest: LoopNest, name: str, length: int) -> None:
         """Note which operands are sorted."""
-        super().__init__(module, nest, name, split=False, narrow=True)
-        self.length = length
+        super().__init__(module, nest, name, length)
         self.laced = _laced(nest)
-        self.element = 0
-        """Which element of each row is met."""
         self.found: dict[int, list[Value]] = {}
         """Of each load: its elements of each number, as they are in memory."""
         self.made: dict[int, list[Value]] = {}
         """Of each store: the same, as far as they are computed."""
-        self.known: dict[tuple[int, int], Value] = {}
-        """What was computed of elements: (value, which element); no stage computes it again."""
 
     def _columns(self, column: str, mask: Value | None, amount: str) -> None:
         """One vector of rows."""
         b, first = self.b, len(self.nest.loads)
         places = {k: self._first(k, column) for k in self.laced}
         masks = [self._mask(amount, part) if mask else None for part in range(self.length)]
-        self.found, self.made, self.known = {}, {}, {}
+        self.found, self.made = {}, {}
         for k in self.laced:
             if k < first:
                 self.found[k] = split(b, self._fetch(k, places[k], masks))
@@ -126,7 +116,7 @@ class LacedRows(ColumnReduction):
         rest = self.b.intrinsic("llvm.usub.sat", elements, before)
         return lane_mask(self.b, rest.text, self.lanes)
 
-    def _part(self, k: int, place: str, part: int) -> str:
+    def _piece(self, k: int, place: str, part: int) -> str:
         """The address of one of the vectors."""
         size = conversion.bytes_of(self.operands[k].dtype)
         return self.moved(place, str(part * self.lanes * size))
@@ -137,7 +127,7 @@ class LacedRows(ColumnReduction):
         memory = conversion.MEMORY[self.operands[k].dtype]
         kind, found = vector_type(memory, lanes), []
         for part, mask in enumerate(masks):
-            address = self._part(k, place, part)
+            address = self._piece(k, place, part)
             if mask is None or lanes == 1:
                 found.append(b.value(f"load {kind}, ptr {address}, align 1", memory, lanes))
                 continue
@@ -154,40 +144,13 @@ class LacedRows(ColumnReduction):
         """Store the elements of a vector of rows as they lie in memory."""
         b = self.b
         for part, (raw, mask) in enumerate(zip(vectors, masks, strict=True)):
-            address = self._part(k, place, part)
+            address = self._piece(k, place, part)
             if mask is None or raw.lanes == 1:
                 b.line(f"store {raw.typed}, ptr {address}, align 1")
                 continue
             symbol = f"llvm.masked.store.{mangled(raw.scalar, raw.lanes)}.p0"
             b.module.declare(symbol, "void", (raw.type, "ptr", "i32", mask.type))
             b.line(f"call void @{symbol}({raw.typed}, ptr {address}, i32 1, {mask.typed})")
-
-    def _nested(
-        self,
-        depth: int,
-        tops: list[str],
-        running: list[Accumulator],
-        inside: Callable[[list[str]], None],
-        last: int,
-    ) -> None:
-        """The elements of a row, one after another."""
-        for element in range(self.length):
-            self.element, self.turn = element, str(element)
-            moved = [
-                top if k in self.laced or not element else
-                self.moved(top, self.number(f"mul i64 {element}, {self.strides[k][1]}"))
-                for k, top in enumerate(tops)
-            ]  # fmt: skip
-            inside(moved)
-
-    def _instruction(self, number: int, instruction: Instruction, level: int) -> None:
-        key = number, self.element
-        if level == 2 and key in self.known:
-            self.values[number] = self.known[key]
-            return
-        super()._instruction(number, instruction, level)
-        if level == 2:
-            self.known[key] = self.values[number]
 
     def _load_vector(self, k: int, address: str, step: str, mask: Value | None) -> Value:
         if k not in self.found:

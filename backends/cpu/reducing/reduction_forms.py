@@ -14,6 +14,7 @@ from fuser.backends.cpu.machine.target import stream_bytes
 from fuser.backends.cpu.reducing import (
     across,
     broad_columns,
+    few_rows,
     grouped_rows,
     laced_rows,
     long_parts,
@@ -75,7 +76,7 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
         form: "plain", "split", "beside": rows as columns, where they are short; "packed", "short
             packed", "brief packed": these from scratch memory, "4 packed" and so on where there are
             few columns; "turned packed": rows that are stored, too; "3 laced" and so on:
-            rows of so few elements; "grouped", "small grouped":
+            rows of so few elements; "3 written": columns of so few; "grouped", "small grouped":
             some rows at a time; "far": rows from memory; these with "short": a row is one block;
             "joined split": parts that nobody waits for; "long split": rows that are longer than the
             cache; with "merged": columns whose parts are read once, also "broad": in one tile; with
@@ -85,6 +86,10 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
     if nest.totals:
         _emit_totals(module, nest, name, form)
         return
+    if (length := few_rows.length_of(form)) and nest.strategy == "column" and nest.reduced == 1:
+        if few_rows.can_be_written(nest, length):
+            few_rows.FewRows(module, nest, name, length).emit()
+            return
     if form.startswith(wide_columns.FORM) and wide_columns.can_be_wide(nest):
         wide_columns.emit_wide(module, nest, name, form)
         return
@@ -93,7 +98,7 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
         nest = _lengthwise(nest)
     if form in ("long split", "along long split") and long_rows.find(nest) is not None:
         long_rows.LongRow(module, nest, name).emit()
-    elif (length := laced_rows.length_of(form)) and laces(nest, length):
+    elif (length := few_rows.length_of(form, laced_rows.FORM)) and laces(nest, length):
         laced_rows.LacedRows(module, _turned(nest), name, length).emit()
     elif form == turned_rows.FORM and turns(nest):
         turned_rows.emit_turned(module, _turned(nest), name)
@@ -238,6 +243,8 @@ def lay_out(
         turned = turned_rows.extent_of(_turned(nest), lengths, strides, max(turns, 1))
         if turned is not None:
             return [], turned
+    if (written := few_rows.extent_of(nest, lengths, max(turns, 1))) is not None:
+        return [], written
     kept = list(lengths[: nest.rank - nest.reduced])
     inner = kept.pop() if column else 1
     rows = math.prod(kept)

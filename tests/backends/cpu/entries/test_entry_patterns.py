@@ -99,6 +99,26 @@ def test_lengths_of_a_reduction_share_work_until_they_are_many(
     assert function._native.count == 5
 
 
+@pytest.mark.parametrize("axis", [-1, 0])
+def test_few_elements_of_a_row_or_column_are_one_table(axis: int) -> None:
+    """Their form is for that number of them: one table serves every number of rows, long ones."""
+    plain = lambda x: x - x.max(axis, keepdims=True)  # noqa: E731
+    function = fuser.fuse(plain)
+
+    def call(count: int, few: int) -> None:
+        x = np.random.default_rng(count).normal(size=(count, few) if axis else (few, count))
+        np.testing.assert_array_equal(function(x), plain(x))
+
+    call(2000, 3)
+    counts = (2001, 1370, 5000)
+    for count in counts:
+        call(count, 3)
+    assert function._native.count == 1
+    assert function._native.hits == len(counts)
+    for count, few in [(400, 3), (9, 3), (1, 3), (2000, 4), (700, 9), (2000, 3)]:
+        call(count, few)
+
+
 def test_lengths_of_one_and_none_are_right_too() -> None:
     """Whether Python or the dispatcher serves them."""
     for plain, make in PATTERNS.values():

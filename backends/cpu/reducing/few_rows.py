@@ -1,0 +1,127 @@
+"""Columns of two to eight elements: the loop over them is written out.
+
+Colours of an image, classes or channels before the pixels: running values stay in registers, what
+one stage has loaded or computed of an element the next ones find there, and nothing is counted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from fuser.backends.cpu.body import Module, Value
+from fuser.backends.cpu.costs import Extent
+from fuser.backends.cpu.reducing.accumulators import Accumulator
+from fuser.backends.cpu.reducing.column_reduction import ColumnReduction
+from fuser.backends.cpu.reducing.reduction_stages import Stages
+from fuser.codegen import Instruction, LoopNest
+
+#: The form's name, after the length of its columns.
+FORM = "written"
+#: Lengths of columns; the work of one in light operations, at most: all of it is written out, and
+#: takes its time to compile.
+LENGTHS, MOST_COST = range(2, 9), 120
+#: Work of a column up to which two vectors of columns are computed at a time.
+LIGHT_COST = 16
+#: Columns beside each other and elements in all, at least, and elements of one chunk of work.
+LEAST_COLUMNS, LEAST, CHUNK = 64, 1 << 12, 1 << 13
+
+
+def extent_of(nest: LoopNest, lengths: Sequence[int], turns: int = 1) -> Extent | None:
+    """How a nest runs in this form, or None where it does not.
+
+    Args:
+        nest: columns.
+        lengths: of all loops: outside, columns, their elements.
+        turns: this is a part of so many times as much.
+    """
+    if nest.strategy != "column" or nest.reduced != 1:
+        return None
+    *outside, columns, length = lengths
+    outer = math.prod(outside)
+    elements = outer * columns * length
+    if length not in LENGTHS or columns < LEAST_COLUMNS or elements * turns < LEAST:
+        return None
+    if not can_be_written(nest, length):
+        return None
+    wide = max(LEAST_COLUMNS, CHUNK // length // LEAST_COLUMNS * LEAST_COLUMNS)
+    rows = max(1, wide // columns)
+    return Extent(outer, columns, elements, rows, wide, f"{length} {FORM}")
+
+
+def length_of(form: str, name: str = FORM) -> int:
+    """The length for which a form of some name is written; 0 where it is another one."""
+    length, _, rest = form.partition(" ")
+    return int(length) if rest == name else 0
+
+
+def can_be_written(nest: LoopNest, length: int) -> bool:
+    """Whether the code of columns of a length stays short."""
+    return not nest.totals and not nest.checked and work_of(nest) * length <= MOST_COST
+
+
+def work_of(nest: LoopNest) -> int:
+    """The work of an element that no stage computes again, in light operations."""
+    stages = Stages(nest)
+    return stages.cost_of({number for stage in stages.loops for number in stages.computed(stage)})
+
+
+class WrittenOut(ColumnReduction):
+    """Emits one nest of columns of a known length."""
+
+    def __init__(self, module: Module, nest: LoopNest, name: str, length: int) -> None:
+        """Choose how many columns are computed at a time."""
+        super().__init__(module, nest, name, split=False, narrow=True)
+        self.length = length
+        self.element = 0
+        """Which element of each column is met."""
+        self.known: dict[tuple[int, int], Value] = {}
+        """What was loaded and computed of elements: (value, which element)."""
+
+    def _columns(self, column: str, mask: Value | None, amount: str) -> None:
+        self.known = {}
+        super()._columns(column, mask, amount)
+
+    def _nested(
+        self,
+        depth: int,
+        tops: list[str],
+        running: list[Accumulator],
+        inside: Callable[[list[str]], None],
+        last: int,
+    ) -> None:
+        """The elements, one after another."""
+        along = self.nest.rank - self.nest.reduced
+        for element in range(self.length):
+            self.element, self.turn = element, str(element)
+            moved = tops
+            if element:
+                steps = (self.number(f"mul i64 {element}, {s[along]}") for s in self.strides)
+                moved = [self.moved(top, step) for top, step in zip(tops, steps, strict=True)]
+            inside(moved)
+
+    def _instruction(self, number: int, instruction: Instruction, level: int) -> None:
+        key = number, self.element
+        if level == 2 and key in self.known:
+            self.values[number] = self.known[key]
+            return
+        super()._instruction(number, instruction, level)
+        if level == 2:
+            self.known[key] = self.values[number]
+
+    def _load_vector(self, k: int, address: str, step: str, mask: Value | None) -> Value:
+        key = k, self.element
+        if key not in self.known:
+            self.known[key] = super()._load_vector(k, address, step, mask)
+        return self.known[key]
+
+
+class FewRows(WrittenOut):
+    """Emits one nest whose columns lie beside each other."""
+
+    def __init__(self, module: Module, nest: LoopNest, name: str, length: int) -> None:
+        """As the base class; light work is done on two vectors at a time."""
+        super().__init__(module, nest, name, length)
+        picked = any(desc.picked for desc in self.operands)
+        if not picked and work_of(nest) * length <= LIGHT_COST:
+            self.widths = [2 * self.native, self.native]
