@@ -188,7 +188,7 @@ class Section:
 
     def _stores(self) -> None:
         """Write every destination."""
-        b = self.bodies[2]
+        b, apart = self.bodies[2], []
         for place, (number, desc) in enumerate(self.nest.stores):
             k = len(self.nest.loads) + place
             raw = conversion.to_memory(b, self._operand(number, 2), desc.dtype)
@@ -197,9 +197,11 @@ class Section:
                 past = f"align {whole}, !nontemporal !0" if self.stream else "align 1"
                 b.line(f"store {raw.typed}, ptr %q{k}, {past}")
                 continue
-            from fuser.backends.cpu import spacing
+            apart.append((raw, f"%q{k}", f"%st{k}"))
+        if apart:
+            from fuser.backends.cpu import lacing
 
-            spacing.lay(b, raw, f"%q{k}", f"%st{k}")
+            lacing.lay_all(b, apart)
 
     # -- computation ------------------------------------------------------------------------
 

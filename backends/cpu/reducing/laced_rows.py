@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from fuser.backends.cpu import conversion
-from fuser.backends.cpu.body import Body, Module, Value, mangled, vector_type
+from fuser.backends.cpu.body import Module, Value, mangled, vector_type
 from fuser.backends.cpu.costs import Extent
+from fuser.backends.cpu.lacing import lace, split
 from fuser.backends.cpu.reducing.few_rows import (
     CHUNK,
     LEAST,
@@ -21,7 +22,6 @@ from fuser.backends.cpu.reducing.few_rows import (
     can_be_written,
 )
 from fuser.backends.cpu.reducing.reduction_stages import Stages
-from fuser.backends.cpu.spacing import shuffled
 from fuser.backends.cpu.vector_memory import lane_mask
 from fuser.codegen import LoopNest
 from fuser.specs import TensorDesc
@@ -168,56 +168,3 @@ class LacedRows(WrittenOut):
         k = len(self.nest.loads) + place
         raw = conversion.to_memory(self.b, value, self.operands[k].dtype)
         self.made.setdefault(k, []).append(raw)
-
-
-def split(b: Body, vectors: Sequence[Value]) -> list[Value]:
-    """Elements as they lie in memory, sorted: of each row's place in turn, row by row."""
-    count, lanes = len(vectors), vectors[0].lanes
-    if count == 1 or lanes == 1:
-        return list(vectors)
-    if count % 2 == 0:
-        pairs = list(zip(vectors[::2], vectors[1::2], strict=True))
-        halves = [
-            split(b, [shuffled(b, x, y, range(odd, 2 * lanes, 2)) for x, y in pairs])
-            for odd in (0, 1)
-        ]
-        return [vector for both in zip(*halves, strict=True) for vector in both]
-    return [
-        _merged(b, vectors, [divmod(place + count * lane, lanes) for lane in range(lanes)])
-        for place in range(count)
-    ]
-
-
-def lace(b: Body, vectors: Sequence[Value]) -> list[Value]:
-    """What `split` takes, from what it gives."""
-    count, lanes = len(vectors), vectors[0].lanes
-    if count == 1 or lanes == 1:
-        return list(vectors)
-    if count % 2 == 0:
-        halves = zip(lace(b, vectors[::2]), lace(b, vectors[1::2]), strict=True)
-        woven = [lane // 2 + lane % 2 * lanes for lane in range(2 * lanes)]
-        return [
-            shuffled(b, even, odd, places)
-            for even, odd in halves
-            for places in (woven[:lanes], woven[lanes:])
-        ]
-    flat = [(place, row) for row in range(lanes) for place in range(count)]
-    return [_merged(b, vectors, flat[part * lanes :][:lanes]) for part in range(count)]
-
-
-def _merged(b: Body, vectors: Sequence[Value], wanted: Sequence[tuple[int, int]]) -> Value:
-    """A vector of lanes of others: which vector, and which of its lanes, for each."""
-    lanes = len(wanted)
-    found: Value | None = None
-    for number, vector in enumerate(vectors):
-        if found is None:
-            found, before = vector, [lane if which == 0 else -1 for which, lane in wanted]
-            continue
-        places = [
-            lanes + lane if which == number else old
-            for (which, lane), old in zip(wanted, before, strict=True)
-        ]
-        found = shuffled(b, found, vector, places)
-        before = [k if which <= number else -1 for k, (which, _) in enumerate(wanted)]
-    assert found is not None
-    return found

@@ -1,13 +1,11 @@
 """Rows of two to eight elements, each place of which has a vector of its own: NumPy's results."""
 
-import re
 from typing import Any
 
 import numpy as np
 import pytest
 
 import fuser
-from fuser.backends.cpu.body import Body, Features, Module, Value
 from fuser.backends.cpu.reducing import laced_rows, turned_rows
 from tests.backends.cpu.chosen_forms import extents_of
 from tests.backends.cpu.reducing.short_rows import cases, check, numbers, softmax
@@ -88,23 +86,3 @@ def test_other_lengths_and_layouts_of_the_same_function(forms: list[Any]) -> Non
     for x in given:
         np.testing.assert_allclose(function(x), softmax(x), rtol=1e-5, atol=1e-7)
     assert all(extent is None for extent in forms)
-
-
-@pytest.mark.parametrize("count", laced_rows.LENGTHS)
-def test_lacing_undoes_splitting(count: int) -> None:
-    """Each lane's way through the shuffles, both ways."""
-    lanes = 8
-    b = Body(Module(Features()))
-    names = {f"%in{k}": [k * lanes + lane for lane in range(lanes)] for k in range(count)}
-    vectors = [Value(name, "i32", lanes) for name in names]
-    sorted_ = laced_rows.split(b, vectors)
-    back = laced_rows.lace(b, sorted_)
-    for line in b.lines:
-        name, text = line.strip().split(" = ")
-        operands, places = re.findall(r"%\w+", text), re.findall(r"i32 (\d+|poison)", text)
-        both = names[operands[0]] + names[operands[1]]
-        names[name] = [-1 if place == "poison" else both[int(place)] for place in places]
-    assert [names[v.text] for v in sorted_] == [
-        list(range(k, count * lanes, count)) for k in range(count)
-    ]
-    assert [names[v.text] for v in back] == [names[v.text] for v in vectors]
