@@ -32,7 +32,7 @@ from fuser.backends.cpu.entries.entry_tables import (
     target_of,
 )
 from fuser.backends.cpu.machine import pool
-from fuser.backends.cpu.reducing import few_rows, reduction_forms
+from fuser.backends.cpu.reducing import few_rows, nest_views, reduction_forms
 from fuser.backends.cpu.sequence import HEAD_WORDS, Table
 from fuser.calling.launch import bind
 from fuser.calling.native_call import ServedCall
@@ -243,7 +243,7 @@ def _ranges(pattern: Pattern) -> list[list[int]]:
             inner = pattern.solve([extent.inner for extent in extents])
             rows.append([*inner[:5], few_rows.LEAST_COLUMNS, 1 << 40])
             continue
-        if not reduction_forms.can_lie_beside(nest):
+        if not nest_views.can_lie_beside(nest):
             continue
         lengths = [
             math.prod(dims.evaluate(section.shape[axis], probe.sizes) for axis in section.axes)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import Module
 from fuser.backends.cpu.costs import Extent, row_chunk
 from fuser.backends.cpu.machine.target import stream_bytes
@@ -28,14 +27,24 @@ from fuser.backends.cpu.reducing import (
 )
 from fuser.backends.cpu.reducing.column_reduction import PADDING, TILE, ColumnReduction
 from fuser.backends.cpu.reducing.column_tiles import TiledColumns, can_be_tiled
+from fuser.backends.cpu.reducing.nest_views import (
+    along,
+    can_be_joined,
+    can_lie_beside,
+    can_run_along,
+    laces,
+    lengthwise,
+    packs,
+    turned,
+    turns,
+)
 from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.backends.cpu.reducing.row_parts import JoinedParts
 from fuser.backends.cpu.reducing.row_places import RowPlaces
 from fuser.backends.cpu.reducing.row_reduction import NEAR_BYTES, is_short, looked_ahead
 from fuser.codegen import LoopNest
 from fuser.planning.passes import ROW_CACHE_BYTES
-from fuser.records import changed
-from fuser.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
+from fuser.specs import CONTIGUOUS, INVARIANT
 
 #: Elements of one chunk of work, at least.
 CHUNK = 1 << 14
@@ -95,20 +104,20 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
         return
     split = form.endswith("split")
     if form.startswith("along") and can_run_along(nest):
-        nest = _lengthwise(nest)
+        nest = lengthwise(nest)
     if form in ("long split", "along long split") and long_rows.find(nest) is not None:
         long_rows.LongRow(module, nest, name).emit()
     elif (length := few_rows.length_of(form, laced_rows.FORM)) and laces(nest, length):
-        laced_rows.LacedRows(module, _turned(nest), name, length).emit()
+        laced_rows.LacedRows(module, turned(nest), name, length).emit()
     elif form == turned_rows.FORM and turns(nest):
-        turned_rows.emit_turned(module, _turned(nest), name)
+        turned_rows.emit_turned(module, turned(nest), name)
     elif form.endswith("packed") and packs(nest):
-        packed_rows.emit_packed(module, _turned(nest), name, form, _along(nest))
+        packed_rows.emit_packed(module, turned(nest), name, form, along(nest))
     elif form.endswith("grouped") and grouped_rows.can_be_grouped(nest):
         small, short = "small" in form, form.startswith("short")
         grouped_rows.GroupedRows(module, nest, name, small=small, short=short).emit()
     elif form == "beside" and can_lie_beside(nest):
-        ColumnReduction(module, _turned(nest), name, split=False, narrow=True).emit()
+        ColumnReduction(module, turned(nest), name, split=False, narrow=True).emit()
     elif form.startswith("merged") and merged_columns.find(nest) is not None:
         broad = form == merged_columns.BROAD and broad_columns.most_columns(nest) > 0
         merged_columns.MergedColumns(module, nest, name, split=split, broad=broad).emit()
@@ -128,7 +137,7 @@ def _emit_totals(module: Module, nest: LoopNest, name: str, form: str) -> None:
     if nest.across:
         across.RowsAcross(module, nest, name).emit()
     elif form == "beside" and can_lie_beside(nest):
-        totals.ColumnTotals(module, _turned(nest), name).emit()
+        totals.ColumnTotals(module, turned(nest), name).emit()
     elif form == "long split" and long_rows.find(nest) is not None:
         long_rows.LongRow(module, nest, name).emit()
     elif form == "split" and nest.strategy == "row":
@@ -137,76 +146,6 @@ def _emit_totals(module: Module, nest: LoopNest, name: str, form: str) -> None:
         totals.RowTotals(module, nest, name).emit()
     else:
         totals.ColumnTotals(module, nest, name).emit()
-
-
-def can_lie_beside(nest: LoopNest) -> bool:
-    """Whether rows of a nest can be computed side by side."""
-    return nest.strategy == "row" and nest.reduced == 1 and nest.rank > 1
-
-
-def packs(nest: LoopNest) -> bool:
-    """Whether rows of a nest can be packed and computed side by side."""
-    return can_lie_beside(nest) and packed_rows.can_be_packed(_turned(nest))
-
-
-def turns(nest: LoopNest) -> bool:
-    """Whether rows of a nest can be turned into columns, and what it stores back."""
-    return can_lie_beside(nest) and turned_rows.can_be_turned(_turned(nest))
-
-
-def laces(nest: LoopNest, length: int) -> bool:
-    """Whether rows of a nest can be sorted by their elements' places."""
-    return can_lie_beside(nest) and laced_rows.can_be_laced(_turned(nest), length)
-
-
-def _turned(nest: LoopNest) -> LoopNest:
-    """A row nest as a column nest: the loop beside the reduced one becomes innermost."""
-
-    def turned(desc: TensorDesc) -> TensorDesc:
-        steady = desc.access == INVARIANT
-        return TensorDesc(desc.dtype, desc.beside, steady, counted=desc.counted)
-
-    return changed(
-        nest,
-        strategy="column",
-        loads=tuple(turned(desc) for desc in nest.loads),
-        stores=tuple((number, turned(desc)) for number, desc in nest.stores),
-    )
-
-
-def _along(nest: LoopNest) -> dict[int, int]:
-    """Bytes from element to element of a row, of operands whose elements lie together."""
-    together = (desc.access == CONTIGUOUS and not desc.counted for desc in nest.loads)
-    return {
-        k: conversion.bytes_of(nest.loads[k].dtype) for k, known in enumerate(together) if known
-    }
-
-
-def can_be_joined(nest: LoopNest) -> bool:
-    """Whether whoever finishes a row's last part can do all that is left."""
-    stages = Stages(nest)
-    once = nest.strategy == "row" and len(stages.loops) == 1 and stages.final == 1
-    return once and not nest.totals
-
-
-def can_run_along(nest: LoopNest) -> bool:
-    """Whether columns of a nest can be computed one after another."""
-    return nest.strategy == "column" and nest.reduced == 1
-
-
-def _lengthwise(nest: LoopNest) -> LoopNest:
-    """A column nest as a row nest: the reduced loop becomes innermost."""
-
-    def along(desc: TensorDesc) -> TensorDesc:
-        access = INVARIANT if desc.steady else STRIDED
-        return TensorDesc(desc.dtype, access, counted=desc.counted)
-
-    return changed(
-        nest,
-        strategy="row",
-        loads=tuple(along(desc) for desc in nest.loads),
-        stores=tuple((number, along(desc)) for number, desc in nest.stores),
-    )
 
 
 def lay_out(
@@ -234,15 +173,15 @@ def lay_out(
     if nest.totals:
         return _lay_totals_out(nest, lengths)
     if strides and can_lie_beside(nest):
-        laced = laced_rows.extent_of(_turned(nest), lengths, strides, max(turns, 1))
+        laced = laced_rows.extent_of(turned(nest), lengths, strides, max(turns, 1))
         if laced is not None:
             return [], laced
-        packed = packed_rows.extent_of(_turned(nest), lengths, strides, max(turns, 1))
+        packed = packed_rows.extent_of(turned(nest), lengths, strides, max(turns, 1))
         if packed is not None:
             return [int(packed_rows.goes_past(nest, packed))], packed
-        turned = turned_rows.extent_of(_turned(nest), lengths, strides, max(turns, 1))
-        if turned is not None:
-            return [], turned
+        by_tiles = turned_rows.extent_of(turned(nest), lengths, strides, max(turns, 1))
+        if by_tiles is not None:
+            return [], by_tiles
     if (written := few_rows.extent_of(nest, lengths, max(turns, 1))) is not None:
         return [], written
     kept = list(lengths[: nest.rank - nest.reduced])
@@ -255,7 +194,7 @@ def lay_out(
         if group := wide_columns.group_of(nest, lengths, strides):
             return _lay_wide_out(nest, rows, inner, reduced, group)
     if can_run_along(nest) and 0 < inner <= NARROW and total >= 2 * PART:
-        words, extent = lay_out(_lengthwise(nest), lengths, turns=turns)
+        words, extent = lay_out(lengthwise(nest), lengths, turns=turns)
         if extent.form == "plain" or extent.form.endswith("split"):  # others are not emitted along
             form = f"along {extent.form}".removesuffix(" plain")
             return words, extent._replace(form=form)

@@ -8,7 +8,7 @@ import pytest
 import fuser
 from fuser import config
 from fuser.backends.cpu import costs
-from fuser.backends.cpu.reducing import reduction_forms
+from fuser.backends.cpu.reducing import nest_views, reduction_forms
 from fuser.codegen import Instruction, LoopNest
 from fuser.specs import CONTIGUOUS, INVARIANT, TensorDesc
 
@@ -63,7 +63,7 @@ def test_which_nests() -> None:
     load, store = TensorDesc("float64", CONTIGUOUS), TensorDesc("float64", INVARIANT)
     body = (Instruction("sum", (0,), "float64", "float64"),)
     nest = LoopNest(1, (load,), (), (), body, ((1, store),), False, "row", 1)
-    assert reduction_forms.can_be_joined(nest)
+    assert nest_views.can_be_joined(nest)
     words, extent = reduction_forms.lay_out(nest, (1 << 17,))
     assert extent.form == "joined split"
     assert extent.outer == words[0]

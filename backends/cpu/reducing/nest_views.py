@@ -1,0 +1,80 @@
+"""Nests met another way: rows as columns, columns as rows; and which forms can have them."""
+
+from __future__ import annotations
+
+from fuser.backends.cpu import conversion
+from fuser.backends.cpu.reducing import laced_rows, packed_rows, turned_rows
+from fuser.backends.cpu.reducing.reduction_stages import Stages
+from fuser.codegen import LoopNest
+from fuser.records import changed
+from fuser.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
+
+
+def can_lie_beside(nest: LoopNest) -> bool:
+    """Whether rows of a nest can be computed side by side."""
+    return nest.strategy == "row" and nest.reduced == 1 and nest.rank > 1
+
+
+def packs(nest: LoopNest) -> bool:
+    """Whether rows of a nest can be packed and computed side by side."""
+    return can_lie_beside(nest) and packed_rows.can_be_packed(turned(nest))
+
+
+def turns(nest: LoopNest) -> bool:
+    """Whether rows of a nest can be turned into columns, and what it stores back."""
+    return can_lie_beside(nest) and turned_rows.can_be_turned(turned(nest))
+
+
+def laces(nest: LoopNest, length: int) -> bool:
+    """Whether rows of a nest can be sorted by their elements' places."""
+    return can_lie_beside(nest) and laced_rows.can_be_laced(turned(nest), length)
+
+
+def turned(nest: LoopNest) -> LoopNest:
+    """A row nest as a column nest: the loop beside the reduced one becomes innermost."""
+
+    def beside(desc: TensorDesc) -> TensorDesc:
+        steady = desc.access == INVARIANT
+        return TensorDesc(desc.dtype, desc.beside, steady, counted=desc.counted)
+
+    return changed(
+        nest,
+        strategy="column",
+        loads=tuple(beside(desc) for desc in nest.loads),
+        stores=tuple((number, beside(desc)) for number, desc in nest.stores),
+    )
+
+
+def along(nest: LoopNest) -> dict[int, int]:
+    """Bytes from element to element of a row, of operands whose elements lie together."""
+    together = (desc.access == CONTIGUOUS and not desc.counted for desc in nest.loads)
+    return {
+        k: conversion.bytes_of(nest.loads[k].dtype) for k, known in enumerate(together) if known
+    }
+
+
+def can_be_joined(nest: LoopNest) -> bool:
+    """Whether whoever finishes a row's last part can do all that is left."""
+    stages = Stages(nest)
+    once = nest.strategy == "row" and len(stages.loops) == 1 and stages.final == 1
+    return once and not nest.totals
+
+
+def can_run_along(nest: LoopNest) -> bool:
+    """Whether columns of a nest can be computed one after another."""
+    return nest.strategy == "column" and nest.reduced == 1
+
+
+def lengthwise(nest: LoopNest) -> LoopNest:
+    """A column nest as a row nest: the reduced loop becomes innermost."""
+
+    def along(desc: TensorDesc) -> TensorDesc:
+        access = INVARIANT if desc.steady else STRIDED
+        return TensorDesc(desc.dtype, access, counted=desc.counted)
+
+    return changed(
+        nest,
+        strategy="row",
+        loads=tuple(along(desc) for desc in nest.loads),
+        stores=tuple((number, along(desc)) for number, desc in nest.stores),
+    )
