@@ -139,7 +139,9 @@ def reduce(
         rest = make_constant(_identity(name, dtype), dtype)
         node = tracing.node("where", [mask, node, rest])
     if not axes:
-        result = tracing.own(node, dtype, "K")  # nothing to combine: a copy
+        # Nothing to combine; in the memory order of an operation, which differs from a copy's.
+        plain = dtype.kind in "biuf"
+        result = tracing.node("maximum", [node, node]) if plain else tracing.own(node, dtype, "K")
         if name == "sum" and initial is NO_VALUE:
             result = _from_zero(tracing, node) or result
     else:

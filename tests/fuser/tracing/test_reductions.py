@@ -448,3 +448,13 @@ def test_an_out_that_is_longer_than_the_result(name: str, first: int) -> None:
     fused = fuser.fuse(ENLARGED[name], fallback="allow")
     for rows in (first, 1, 2, 1, 3, 0):
         assert_same(fused, np.ones((8, 8)), np.full((rows, 8), 7.0))
+
+
+def test_no_axes_of_repeated_values_are_in_an_operation_s_order() -> None:
+    """A copy's memory order differs where values repeat along an axis."""
+    functions = (np.min, np.max, np.prod, np.sum, np.any)
+    for source in ((1, 4, 1), (3, 1, 4), (1, 1, 4)):
+        for kind in ("i1", "f8", "?"):
+            x = np.broadcast_to(np.ones(source, kind), (3, 4, 4))
+            for function in functions:
+                assert_same(lambda x, f=function: f(x, axis=()), x, fallback="allow")
