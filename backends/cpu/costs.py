@@ -7,8 +7,9 @@ where the choice matters: larger work is shared whatever it costs. The figures a
 Waking was measured with kernels of 5 to 350 us and two threads, in medians. With workers that
 still spin after the last call, sharing 12 us gains a factor 1.5, 22 us 1.75. With parked ones,
 20 us take as long as before (the helper comes when little is left), 45 us gain 1.3, 90 us 1.5.
-The caller itself loses less than 1 us by waking, and never waits for a helper that has not begun.
-So two threads take work from 15 us on, and each further one wants half of that.
+The caller itself loses less than 1 us by waking (on a virtual machine of another kind 9 us), and
+never waits for a helper that has not begun. So two threads take work from 15 us on, and each
+further one wants half of that; but sleeping ones are not woken for less than 100 us.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from fuser.specs import CONTIGUOUS
 THREAD_NS = 7_500
 #: Work below this stays on the calling thread.
 PARALLEL_NS = 2 * THREAD_NS
+#: Work below this is brief: workers that sleep are not woken for it alone.
+BRIEF_NS = 100_000
 #: Estimated nanoseconds of one chunk at least: taking it costs a fiftieth of that,
 #: and a caller that has finished waits for what a late helper has begun.
 CHUNK_NS = THREAD_NS / 4

@@ -147,8 +147,8 @@ class FusedKernelCPU(Kernel):
         Returns:
             Function address, outer iterations, inner length, rows and elements of a chunk,
             chunks a row, chunks in all, and helping threads (0: the caller does all; with
-            `team_code.ORDERED` where later chunks wait for earlier ones, and `team_code.TOGETHER`
-            where chunks side by side may be one).
+            `team_code.ORDERED` where later chunks wait for earlier ones, `team_code.TOGETHER`
+            where chunks side by side may be one, and `team_code.BRIEF` where work is brief).
         """
         address, (outer, inner) = self.addresses[section], extent[:2]
         if isinstance(extent, costs.Extent):
@@ -160,7 +160,10 @@ class FusedKernelCPU(Kernel):
             ochunk, ichunk = workers.chunking(outer, inner, self._tiled[section], chunk)
         iparts = -(-inner // ichunk)
         total = -(-outer // ochunk) * iparts
-        helpers = costs.helpers(self.work_ns(section, extent), total, threads)
+        work_ns = self.work_ns(section, extent)
+        helpers = costs.helpers(work_ns, total, threads)
+        if helpers and work_ns < costs.BRIEF_NS:
+            helpers |= team_code.BRIEF
         if helpers and costs.in_order(extent):
             helpers |= team_code.ORDERED
         if helpers and self.nests[section].strategy == "map":
@@ -196,6 +199,7 @@ class FusedKernelCPU(Kernel):
         return team.run(
             address, block, outer, inner, helpers % team_code.ORDERED + 1, (ochunk, ichunk),
             ordered=bool(helpers & team_code.ORDERED), together=bool(helpers & team_code.TOGETHER),
+            brief=bool(helpers & team_code.BRIEF),
         )  # fmt: skip
 
     def text(self, kind: str) -> str:

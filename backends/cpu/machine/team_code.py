@@ -9,6 +9,9 @@ from __future__ import annotations
 MISSED = 2
 #: Added to a number of helpers: chunks are taken in order; those in line may be computed as one.
 ORDERED, TOGETHER = 256, 512
+#: The same: workers that sleep are not worth waking for this, unless such work comes so often in a
+#: row, in so many ticks of the processor's clock each: awake, they will spin until the next.
+BRIEF, OFTEN, TICKS = 1024, 4, 60_000
 #: Chunks that are computed as one at most: less is spent between them, and nobody waits for long.
 AT_ONCE = 4
 #: Workers at most, and bytes of a set of processors.
@@ -26,7 +29,10 @@ _TEXT = """\
 @next = internal global [256 x [8 x i64]] zeroinitializer, align 64
 @ticket = global i32 0, align 64
 @finished = global i32 0, align 64
-@sleeping = internal global i32 0, align 64
+@sleeping = global i32 0, align 64
+@alive = global i32 0, align 64
+@brief.at = global i64 0, align 64
+@brief.run = internal global i32 0
 @busy = global i32 0, align 64
 @status = internal global i32 0
 @spins = global i32 2000
@@ -37,6 +43,7 @@ _TEXT = """\
 
 declare i64 @syscall(i64, ...)
 declare i32 @sched_getcpu()
+{declared}
 declare void @llvm.x86.sse2.pause()
 
 define internal void @chunks(i64 %me) {{
@@ -198,6 +205,7 @@ entry:
   %row = sub i64 %number, 1
   %entry.place = getelementptr i32, ptr @tasks, i64 %row
   store atomic i32 %task.number, ptr %entry.place release, align 4
+  %born = atomicrmw add ptr @alive, i32 1 acq_rel
   br label %loop
 loop:
   %seen = phi i32 [ %first, %entry ], [ %now, %next ]
@@ -243,6 +251,32 @@ define i32 @team(ptr %fn, ptr %block, i64 %outer, i64 %inner, i64 %ochunk, i64 %
                  i64 %iparts, i64 %total, i32 %wanted) {{
 entry:
   %helpers = and i32 %wanted, 255
+  %brief.bit = and i32 %wanted, {brief}
+  %is.brief = icmp ne i32 %brief.bit, 0
+  br i1 %is.brief, label %look, label %share
+look:  ; whether enough workers are awake, or will be wanted again soon
+  %alive = load atomic i32, ptr @alive monotonic, align 4
+  %sleeping = load atomic i32, ptr @sleeping monotonic, align 4
+  %awake = sub i32 %alive, %sleeping
+  %parked = icmp slt i32 %awake, %helpers
+  br i1 %parked, label %count, label %share
+count:
+  %tick = {clock}
+  %before = load atomic i64, ptr @brief.at monotonic, align 8
+  %since = sub i64 %tick, %before
+  %soon = icmp ult i64 %since, {ticks}
+  %row = load atomic i32, ptr @brief.run monotonic, align 4
+  %longer = add i32 %row, 1
+  %run = select i1 %soon, i32 %longer, i32 0
+  store atomic i32 %run, ptr @brief.run monotonic, align 4
+  %often = icmp uge i32 %run, {often}
+  br i1 %often, label %share, label %by.itself
+by.itself:
+  %b = call i32 %fn(ptr %block, i64 0, i64 %outer, i64 0, i64 %inner)
+  %tock = {clock}
+  store atomic i64 %tock, ptr @brief.at monotonic, align 8
+  ret i32 %b
+share:
   %pair = cmpxchg ptr @busy, i32 0, i32 1 acquire monotonic
   %mine = extractvalue {{ i32, i1 }} %pair, 1
   br i1 %mine, label %lead, label %alone
@@ -338,5 +372,10 @@ def text(machine: str) -> str:
         together=TOGETHER,
         at_once=AT_ONCE,
         set_bytes=SET_BYTES,
+        brief=BRIEF,
+        often=OFTEN,
+        ticks=TICKS,
+        declared="declare i64 @llvm.readcyclecounter()" if intel else "",
+        clock="call i64 @llvm.readcyclecounter()" if intel else "add i64 0, 0",
     )
     return code if intel else code.replace("declare void @llvm.x86.sse2.pause()\n", "")

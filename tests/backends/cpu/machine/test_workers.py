@@ -232,3 +232,34 @@ def test_chunks_that_wait_for_earlier_ones_are_taken_in_order() -> None:
         team.run(address, b"", 16, 1, 3, (1, 1), ordered=True)
         assert sorted(begun) == list(range(16))
     assert max(missing) <= 2
+
+
+def test_sleeping_workers_are_not_woken_for_brief_work() -> None:
+    """The caller does it in one piece; other work is shared out by chunks."""
+    team = workers.workers()
+    assert team is not None
+    calls: list[tuple[int, int, int, int]] = []
+
+    def chunk(block: int, first: int, last: int, begin: int, end: int) -> int:
+        calls.append((first, last, begin, end))
+        return 0
+
+    integer = ctypes.c_int64
+    function = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, *[integer] * 4)(chunk)
+    address = ctypes.cast(function, ctypes.c_void_p).value
+    assert address is not None
+    team.run(address, b"", 16, 1, 2, (1, 1))
+    assert len(calls) == 16
+    sleeping, alive = (
+        ctypes.c_int32.from_address(team._places[name]) for name in ("sleeping", "alive")
+    )
+    deadline_s = time.monotonic() + 60
+    while not team._started == alive.value == sleeping.value and time.monotonic() < deadline_s:
+        time.sleep(0.001)
+    calls.clear()
+    integer.from_address(team._places["brief.at"]).value = 0  # long ago
+    team.run(address, b"", 16, 1, 2, (1, 1), brief=True)
+    assert calls == [(0, 16, 0, 1)]
+    calls.clear()
+    team.run(address, b"", 16, 1, 2, (1, 1))
+    assert sorted(calls) == [(k, k + 1, 0, 1) for k in range(16)]
