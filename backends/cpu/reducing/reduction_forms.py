@@ -71,6 +71,8 @@ LONGEST_PLACES = 1 << 30
 #: Rows of at most this many elements are computed side by side: where each element is picked up
 #: once, and where that happens for each stage.
 SHORT_ONCE, SHORT = 32, 16
+#: The same where longer ones can be computed by groups.
+LONGEST_BESIDE = 23
 #: So few columns are computed one after another, where there are many elements.
 NARROW = 4
 
@@ -199,9 +201,11 @@ def lay_out(
             form = f"along {extent.form}".removesuffix(" plain")
             return words, extent._replace(form=form)
     fair = max(1, (CHUNK if column else row_chunk(elements, CHUNK)) // max(reduced, 1))
-    if can_lie_beside(nest) and reduced <= short_rows(nest):
+    grouped = grouped_rows.extent_of(nest, lengths, max(turns, 1))
+    longest = LONGEST_BESIDE if grouped is not None else SHORT_ONCE
+    if can_lie_beside(nest) and reduced <= min(longest, short_rows(nest)):
         return [], _beside(kept, reduced, elements)
-    if (grouped := grouped_rows.extent_of(nest, lengths, max(turns, 1))) is not None:
+    if grouped is not None:
         return [], grouped
     wide = max(fair, min(TILE, inner // JOBS)) // COLUMNS * COLUMNS
     if tiled := column and can_be_tiled(nest) and elements >= TILED_ELEMENTS:
