@@ -19,7 +19,7 @@ from fuser import config, forks
 from fuser.calling.native_call import ServedCall
 from fuser.codegen import LoopNest
 from fuser.errors import BackendError
-from fuser.ops import Op
+from fuser.ops import Op, admits
 from fuser.planning.passes import ROW_CACHE_BYTES
 
 
@@ -90,11 +90,18 @@ class Backend(ABC):
     totals: bool = False
     #: whether nests may run one after another for some rows at a time (`fuser.planning.rows`)
     rows: bool = False
+    #: whether kernels have complex values; else their parts are values of their own
+    #: (`fuser.planning.components`)
+    complex_values: bool = False
 
     @property
     def extra_dtypes(self) -> frozenset[np.dtype[Any]]:
         """Dtypes beyond those of the op table that it spells some rows for."""
         return frozenset()
+
+    def admits(self, row: Op, dtype: np.dtype[Any]) -> bool:
+        """Whether a row takes operands of a dtype."""
+        return admits(row, dtype)
 
     def load(self) -> None:  # noqa: B027 - some have nothing to load
         """Import the modules that a first call needs; no compiler or device is asked for."""

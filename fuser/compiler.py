@@ -10,7 +10,7 @@ from fuser.codegen import LoopNest, loop_nests
 from fuser.decompose import decompose
 from fuser.digest import sha256
 from fuser.graph import Graph
-from fuser.planning import row_results
+from fuser.planning import components, row_results
 from fuser.planning.in_turn import apart
 from fuser.planning.joins import distribute
 from fuser.planning.turns import unturned
@@ -69,6 +69,12 @@ def _lowered(graph: Graph, mode: str, fastmath: bool) -> tuple[Graph, tuple[Appl
 
 def served_by(spec: KernelSpec, backend: Backend) -> KernelSpec:
     """A spec as a backend runs it: planned anew, once, where it has nests that it cannot spell."""
+    if not backend.complex_values and components.has_complex(spec.plan.graph):
+        if spec.in_components is None:
+            with phase("schedule"):
+                graph = components.lowered(spec.plan.graph)
+                spec.in_components = spec.planned_as(schedule.plan(graph, spec.mode))
+        spec = spec.in_components
     parted = apart(spec.plan)
     groups = parted.groups
     sections = (section for group in groups for section in group.sections)

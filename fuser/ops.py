@@ -62,7 +62,7 @@ class Op:
     @property
     def joins(self) -> bool:
         """Whether the result holds its operands' elements, each stored where it belongs."""
-        return self.name in ("concatenate", "interleave")
+        return self.name in ("concatenate", "interleave", "from_components")
 
     def __repr__(self) -> str:
         """The name."""
@@ -311,6 +311,9 @@ _ROWS = (
     Op("reshape", 1, np.reshape, "biuf", structure=True),
     Op("broadcast_to", 1, np.broadcast_to, "biuf", structure=True),
     Op("diagonal", 1, _refuse, "biuf", structure=True),  # of the first two axes: the last one
+    # made for backends without complex numbers: a part of one, some bytes on; both stored as one
+    Op("component", 1, _refuse, "", structure=True),
+    Op("from_components", 2, _refuse, "", structure=True),
     # made by passes: "axis; start; stop" or "axis; start; stop; step"
     Op("part", 1, _refuse, "biuf", structure=True),
     Op("concatenate", -1, np.concatenate, "biuf", structure=True),

@@ -273,8 +273,10 @@ def drop_two_negatives(node: Node, equal: Equal) -> Node | None:
 def drop_sign_before_square(node: Node, equal: Equal) -> Node | None:
     """Exact: signs multiply; integers wrap around the same way."""
     (inner,) = node.args
-    signs = ("negative", "absolute", "fabs")
-    return make("square", inner.args[0]) if inner.op.name in signs else None
+    signed = inner.op.name in ("negative", "absolute", "fabs")
+    if not signed or inner.args[0].dtype != node.dtype:  # absolute values of complex numbers
+        return None
+    return make("square", inner.args[0])
 
 
 @EXACT.rule("x / 2**k -> x * 2**-k", "divide")

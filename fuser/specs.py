@@ -94,7 +94,10 @@ class PartitionDesc:
         """`x0[1:].transpose(1, 0)`."""
         text = self.buffer
         for name, payload in self.views:
-            text += f"[{payload}]" if name == "index" else f".{name}({payload})"
+            if name == "component":
+                text += ".imag" if int(payload) else ".real"
+            else:
+                text += f"[{payload}]" if name == "index" else f".{name}({payload})"
         return text
 
 
@@ -114,6 +117,7 @@ class KernelSpec:
         launches: bound launches by layouts, see `fuser.calling.launch`.
         without_totals: the same graph for backends that spell no totals, or no rows that nests hand
             to each other, see `fuser.planning.totals` and `fuser.planning.rows`.
+        in_components: the same graph without complex values, see `fuser.planning.components`.
     """
 
     key: int
@@ -126,6 +130,7 @@ class KernelSpec:
     checked: bool = False
     launches: dict[Any, Any] = field(default_factory=dict)
     without_totals: KernelSpec | None = None
+    in_components: KernelSpec | None = None
     _kernels: dict[tuple[int, ArgSpec], Any] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=forks.lock)
     _building: dict[tuple[int, ArgSpec], threading.Lock] = field(default_factory=dict)

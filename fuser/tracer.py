@@ -43,6 +43,9 @@ from fuser.tracing.traced_lengths import Lengths
 from fuser.tracing.traced_memory import Storage
 from fuser.tracing.ufunc_tracing import fused_ufunc
 
+#: What an array shows that is a part of complex numbers.
+PARTS = ((("real", ""),), (("imag", ""),))
+
 
 @record(frozen=False)
 class _Argument:
@@ -207,6 +210,12 @@ class Tracing(Lengths):
         if isinstance(value, TracedArray):
             return self.cast(value.node, dtype)
         if isinstance(value, HostScalar):
+            if value.kind is complex:
+                parts = [
+                    make_scalar(f"({value.text}).{part}", component(dtype))
+                    for part in ("real", "imag")
+                ]
+                return self.cast(self.node("join_complex", parts), dtype)
             convert_scalar(value.hint, dtype)
             plain = component(dtype) if dtype.kind != "V" else np.dtype(np.float32)
             return self.cast(make_scalar(value.text, plain), dtype)
@@ -299,6 +308,7 @@ class Tracing(Lengths):
 
     def apply_function(self, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Trace a NumPy function that is no ufunc; NumPy runs it where it has no fused form."""
+        from fuser.tracing import complex_functions
         from fuser.tracing.array_functions import handlers  # it needs this module
         from fuser.tracing.extern_tracing import SEAM_CODES, ForeignArray, call_function
         from fuser.tracing.namespace import plain_function
@@ -307,6 +317,8 @@ class Tracing(Lengths):
         handler = handlers().get(function)
         leaves = flatten((args, kwargs))[1]
         if handler is None or any(type(leaf) is ForeignArray for leaf in leaves):
+            return call_function(self, function, args, kwargs)
+        if function not in complex_functions.SERVED and complex_functions.has_complex(leaves):
             return call_function(self, function, args, kwargs)
         try:
             return handler(self, *args, **kwargs)
@@ -330,7 +342,9 @@ class Tracing(Lengths):
                 if id(leaf.storage) not in whole:
                     whole[id(leaf.storage)] = len(nodes)
                     nodes.append(self._computed(leaf)[0])
-        leaves = [self._leaf(leaf, nodes, whole) for leaf in found]
+        shown = [leaf.storage for leaf in found if isinstance(leaf, TracedArray)]
+        alone = [each for each in shown if shown.count(each) == 1 and not each.reshapes]
+        leaves = [self._leaf(leaf, nodes, whole, alone) for leaf in found]
         writes: list[Write] = []
         for place, argument in enumerate(self.arguments):
             if argument.storage.node is not argument.initial:
@@ -367,9 +381,9 @@ class Tracing(Lengths):
         return None
 
     def _leaf(
-        self, leaf: Any, nodes: list[Node], whole: dict[int, int]
+        self, leaf: Any, nodes: list[Node], whole: dict[int, int], alone: Sequence[Storage]
     ) -> Any:
-        """Describe one output."""
+        """Describe one output; `alone`: memory that no other output looks at."""
         from fuser.tracing.builtin_names import plain_builtin
 
         if isinstance(leaf, HostScalar):
@@ -383,6 +397,9 @@ class Tracing(Lengths):
                 self.note_read((place - 1,))
             return OutAlias(place - 1, leaf.views)
         if id(leaf.storage) not in whole:
+            if leaf.views[:1] in PARTS and leaf.storage in alone:  # the rest is not needed
+                nodes.append(leaf.node)
+                return OutNode(len(nodes) - 1, leaf.generic)
             whole[id(leaf.storage)] = len(nodes)
             nodes.append(self._computed(leaf)[0])
         place = whole[id(leaf.storage)]

@@ -9,7 +9,7 @@ import numpy as np
 
 from fuser import dims, infer
 from fuser.dims import Dim
-from fuser.records import record
+from fuser.records import changed, record
 
 if TYPE_CHECKING:
     from fuser.graph import Node
@@ -77,7 +77,8 @@ def apply_view(layout: Layout, view: View, sizes: Mapping[str, int]) -> Layout:
 
     Args:
         layout: before.
-        view: operation and payload, as in graphs; "part" is `axis; start; stop[; step]`.
+        view: operation and payload, as in graphs; "part" is `axis; start; stop[; step]`,
+            "component" how many bytes a part of complex numbers lies behind their first ones.
         sizes: values of symbols.
 
     Raises:
@@ -100,6 +101,8 @@ def apply_view(layout: Layout, view: View, sizes: Mapping[str, int]) -> Layout:
         return _part(layout, *infer.parse_part(payload), sizes)
     if name == "diagonal":
         return _diagonal(layout)
+    if name == "component":
+        return changed(layout, offset=layout.offset + int(payload))
     symbolic = infer.parse_shape(payload)
     shape = tuple(dims.evaluate(dim, sizes) for dim in symbolic)
     if name == "broadcast_to":
@@ -239,6 +242,10 @@ def calls_of(views: Sequence[View], sizes: Mapping[str, int]) -> Iterator[tuple[
             yield "[]", (slice(None),) * axis + (places,)
         elif name == "diagonal":
             yield ("[diagonal]" if payload == WRITABLE else name), 0
+        elif name == "component":
+            yield ("imag" if int(payload) else "real"), None
+        elif name in ("real", "imag"):
+            yield name, None
         elif name == "contiguous":
             yield name, None
         else:
@@ -266,6 +273,8 @@ def apply_views(array: Any, views: Sequence[View], sizes: Mapping[str, int], mod
             array = module.broadcast_to(array, value)
         elif name == "contiguous":
             array = module.ascontiguousarray(array)
+        elif name in ("real", "imag"):
+            array = getattr(array, name)
         elif name == "[diagonal]":
             array = writable_diagonal(array)
         else:

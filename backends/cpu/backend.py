@@ -15,6 +15,8 @@ from fuser import forks
 from fuser.backend import Backend
 from fuser.calling.native_call import ServedCall
 from fuser.codegen import LoopNest
+from fuser.ops import Op, admits
+from fuser.planning import components
 from fuser.views import ordered_strides
 
 if TYPE_CHECKING:
@@ -31,6 +33,9 @@ POOLED_BYTES = 1 << 18
 FIRST_CALL = (
     "machine.host", "machine.target", "machine.arrays", "emit", "fused_kernel", "sequence"
 )  # fmt: skip
+
+
+COMPLEX = frozenset(map(np.dtype, ("complex64", "complex128")))
 
 
 class CpuBackend(Backend):
@@ -54,6 +59,17 @@ class CpuBackend(Backend):
 
             self._features = host_features()
         return self._features
+
+    @property
+    def extra_dtypes(self) -> frozenset[np.dtype[Any]]:
+        """Complex numbers, whose parts are values of their own."""
+        return COMPLEX
+
+    def admits(self, row: Op, dtype: np.dtype[Any]) -> bool:
+        """Rows of complex numbers are those that can be spelled by their parts."""
+        if dtype.kind == "c" and not row.structure:
+            return row.name in components.ROWS
+        return admits(row, dtype)
 
     def load(self) -> None:
         """The modules that spell kernels and run them; llvmlite is not among them."""

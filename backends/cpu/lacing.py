@@ -20,7 +20,11 @@ Apart = tuple[Value, str, str]
 
 
 def lay_all(b: Body, stores: Sequence[Apart]) -> None:
-    """Write vectors whose elements lie apart; together where they lie in turn."""
+    """Write vectors whose elements lie apart; together where they lie in turn, or two by two."""
+    if len(stores) > COUNTS[-1]:
+        lay_all(b, stores[:2])
+        lay_all(b, stores[2:])
+        return
     alike = len({value.type for value, *_ in stores}) == 1
     if len(stores) not in COUNTS or not alike or not spacing.served(stores[0][0].lanes):
         for value, address, step in stores:
@@ -42,8 +46,12 @@ def lay_all(b: Body, stores: Sequence[Apart]) -> None:
         b.line(f"store {value.typed}, ptr {b.value(text, 'ptr', 1).text}, align 1")
     b.line(f"br label %{done}")
     b.start(each)
-    for value, address, other in stores:
-        spacing.lay(b, value, address, other)
+    if len(stores) == 4:  # two results of complex numbers
+        lay_all(b, stores[:2])
+        lay_all(b, stores[2:])
+    else:
+        for value, address, other in stores:
+            spacing.lay(b, value, address, other)
     b.line(f"br label %{done}")
     b.start(done)
 

@@ -6,6 +6,7 @@ around them are put together in `vector_loop.py`.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from fuser.backends.cpu import conversion
@@ -20,7 +21,10 @@ from fuser.specs import CONTIGUOUS, INVARIANT, TensorDesc
 
 if TYPE_CHECKING:
     from fuser.backends.cpu.division import Divisor
+    from fuser.backends.cpu.spacing import Turns
 
+#: Operands of these dtypes, the parts of complex numbers, may take turns in memory.
+PAIRED = ("float32", "float64")
 #: Bodies of at most this many light operations take two native vectors at a time.
 UNROLL_LIMIT = 200
 
@@ -63,6 +67,7 @@ class Section:
         nest = self.nest
         self.lanes = lanes_of(nest, self.module.features)
         self.operands: list[TensorDesc] = [*nest.loads, *(desc for _, desc in nest.stores)]
+        self.pairs = self._paired()
         # Level 0 is computed once a call, level 1 once a row, level 2 once a vector.
         self.bodies = [Body(self.module, prefix) for prefix in "urv"]
         self.bodies[1].block, self.bodies[2].block = "row", "vec"
@@ -154,6 +159,15 @@ class Section:
             row.line(f"%row{k} = getelementptr i8, ptr {self.pointers[k]}, i64 {offset}")
             past = row.value(f"mul i64 {done}, {self.inner[k]}", "i64", 1).text
             row.line(f"%tail{k} = getelementptr i8, ptr %row{k}, i64 {past}")
+        self.turns = [self._take_turns(k) for k in self.pairs]
+
+    def _take_turns(self, k: int) -> str:
+        """Whether an operand and the next one take turns in memory in this row."""
+        from fuser.backends.cpu import spacing
+
+        size = conversion.bytes_of(self.operands[k].dtype)
+        places, steps = (f"%row{k}", f"%row{k + 1}"), (self.inner[k], self.inner[k + 1])
+        return spacing.take_turns(self.bodies[1], places, steps, size)
 
     # -- loads and stores -------------------------------------------------------------------
 
@@ -173,10 +187,16 @@ class Section:
             if desc.access == CONTIGUOUS:
                 vector = vector_type(memory, self.lanes)
                 raw = b.value(f"load {vector}, ptr %q{k}, align 1", memory, self.lanes)
+            elif k - 1 in self.pairs:
+                continue
             else:
                 from fuser.backends.cpu import spacing  # many kernels need none
 
-                raw = spacing.picked(b, memory, f"%q{k}", f"%st{k}", self.lanes)
+                if k in self.pairs:
+                    raw, other = spacing.picked_pair(b, memory, self._turns(k), self.lanes)
+                    self.values[k + 1] = conversion.from_memory(b, other, desc.dtype)
+                else:
+                    raw = spacing.picked(b, memory, f"%q{k}", f"%st{k}", self.lanes)
             self.values[k] = conversion.from_memory(b, raw, desc.dtype)
 
     def _position(self, k: int, desc: TensorDesc) -> Value:
@@ -202,6 +222,23 @@ class Section:
             from fuser.backends.cpu import lacing
 
             lacing.lay_all(b, apart)
+
+    def _paired(self) -> list[int]:
+        """The first of every two loads that may take turns in memory."""
+        found: list[int] = []
+        if self.lanes < 4 or self.lanes & (self.lanes - 1):
+            return found
+        for k, (desc, after) in enumerate(pairwise(self.nest.loads)):
+            apart = desc.picked and after.picked and desc.dtype == after.dtype
+            if apart and k - 1 not in found and desc.dtype in PAIRED:
+                found.append(k)
+        return found
+
+    def _turns(self, k: int) -> Turns:
+        """Two operands that may take turns."""
+        from fuser.backends.cpu.spacing import Turns
+
+        return Turns(f"%turns{k}", (f"%q{k}", f"%q{k + 1}"), (f"%st{k}", f"%st{k + 1}"))
 
     # -- computation ------------------------------------------------------------------------
 

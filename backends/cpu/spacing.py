@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from fuser.backends.cpu.body import BITS, Body, Value, vector_type
+from fuser.records import record
 
 #: Strides, in elements, that have a form.
 STEPS = (-1, 2, 3, 4)
@@ -120,6 +121,68 @@ def lay(b: Body, value: Value, address: str, step: str) -> None:
         )  # fmt: skip
     else:
         _lay_one_by_one(b, value, address, step)
+
+
+@record
+class Turns:
+    """Two operands of one dtype whose elements lie apart: do they take turns in memory?
+
+    So the parts of complex numbers do. Which is known once a row: what is read or written then is
+    whole vectors, which hold both.
+
+    Attributes:
+        flag: whether they do.
+        addresses: of the first element of each.
+        steps: their strides in bytes.
+    """
+
+    flag: str
+    addresses: tuple[str, str]
+    steps: tuple[str, str]
+
+    def branch(self, b: Body) -> tuple[str, str]:
+        """Branch; begin with what is done where they do, and leave two labels to go on with."""
+        turns, alone, join = b.label("turns"), b.label("alone"), b.label("turned")
+        b.line(f"br i1 {self.flag}, label %{turns}, label %{alone}")
+        b.start(turns)
+        return alone, join
+
+
+def take_turns(b: Body, addresses: tuple[str, str], steps: tuple[str, str], size: int) -> str:
+    """Whether elements of some size at two addresses take turns: a flag."""
+    beside = b.value(f"getelementptr i8, ptr {addresses[0]}, i64 {size}", "ptr", 1).text
+    flag = b.value(f"icmp eq ptr {beside}, {addresses[1]}", "i1", 1).text
+    for step in steps:
+        equal = b.value(f"icmp eq i64 {step}, {2 * size}", "i1", 1).text
+        flag = b.value(f"and i1 {flag}, {equal}", "i1", 1).text
+    return flag
+
+
+def picked_pair(b: Body, scalar: str, turns: Turns, lanes: int) -> tuple[Value, Value]:
+    """The elements of two operands, which may take turns."""
+    kind, size = f"i{BITS[scalar]}", BITS[scalar] // 8
+    alone, join = turns.branch(b)
+    low, high = (_load(b, kind, turns.addresses[0], k * lanes * size, lanes) for k in (0, 1))
+    found = []
+    for first in (0, 1):
+        places = range(first, 2 * lanes, 2)
+        found.append([(_typed(b, shuffled(b, low, high, places), scalar), b.block)])
+    b.line(f"br label %{join}")
+    b.start(alone)
+    for ways, address, step in zip(found, turns.addresses, turns.steps, strict=True):
+        ways.append((picked(b, scalar, address, step, lanes), b.block))
+    block = b.block
+    b.line(f"br label %{join}")
+    b.start(join)
+    left, right = (
+        b.value(
+            f"phi {vector_type(scalar, lanes)} [ {ways[0][0].text}, %{ways[0][1]} ], "
+            f"[ {ways[1][0].text}, %{block} ]",
+            scalar, lanes,
+        )
+        for ways in found
+    )  # fmt: skip
+    return left, right
 
 
 def served(lanes: int) -> bool:

@@ -99,6 +99,11 @@ class VectorLoop:
                 f"  %st{k} = phi i64 [ {step}, %{row_block} ], [ %st{k}, %{vec} ], "
                 f"[ {left}, %tail.run ]"
             )
+        for k, flag in zip(self.section.pairs, self.section.turns, strict=True):
+            lines.append(
+                f"  %turns{k} = phi i1 [ {flag}, %{row_block} ], [ %turns{k}, %{vec} ], "
+                "[ false, %tail.run ]"
+            )
         if self.counted:
             every = iota(self.lanes)
             lines.append(

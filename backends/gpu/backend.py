@@ -44,6 +44,8 @@ class GpuBackend(Backend):
             self._device = CudaDevice()
         return self._device
 
+    complex_values = True
+
     @property
     def extra_dtypes(self) -> frozenset[np.dtype[Any]]:
         """Complex numbers; bfloat16 where ml_dtypes has been imported, as for CuPy itself."""

@@ -182,6 +182,8 @@ class _Text:
             elif name == "diagonal":
                 writable = payload == real_views.WRITABLE
                 text = f"writable_diagonal({text})" if writable else f"{text}.diagonal()"
+            elif name in ("real", "imag"):
+                text += f".{name}"
             elif name == "contiguous":
                 text = f"contiguous({text})"
             else:

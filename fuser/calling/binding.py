@@ -224,7 +224,8 @@ class Layouts:
         if key not in self.copies:
             self.copies[key] = f"c{len(self.copies)}"
             self._new_copies.append((self.copies[key], source, prefix))
-        strides = views.contiguous_strides(layout.shape, self.itemsize[source])
+        size = self.itemsize[source] // (2 if prefix[0][0] == "component" else 1)
+        strides = views.contiguous_strides(layout.shape, size)
         whole = Layout(0, layout.shape, strides, layout.symbolic, (False,) * len(strides))
         return self.copies[key], views.apply_view(whole, view, self.sizes)
 

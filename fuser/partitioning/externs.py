@@ -366,16 +366,21 @@ def calls_of(graph: Graph) -> list[list[Node]]:
 def reason_of(node: Node, line: str) -> Reason:
     """Why a call runs in NumPy, in the fixed vocabulary."""
     call = read(node.payload)
-    foreign = [arg.dtype for arg in node.args if arg.dtype.kind not in "biuf"]
-    if foreign or node.dtype.kind not in "biuf":
-        dtype = (foreign or [node.dtype])[0]
-        return Reason("unsupported-dtype", call.short_name, f"dtype {dtype}", line)
+    dtypes = [*(arg.dtype for arg in node.args), node.dtype]
+    for dtype in dtypes:
+        if dtype.kind not in "biufc" or (dtype.kind == "c" and _takes_real(call)):
+            return Reason("unsupported-dtype", call.short_name, f"dtype {dtype}", line)
     if call.name in ("numpy.ndarray.__getitem__", "fuser.updated"):
         found = "an array as index, or a step"
         return Reason("unsupported-argument", call.short_name, found, line)
     name = str(call.args[2]) if call.name == "fuser.changed" else call.name
     code = "unsupported-argument" if _has_fused_form(name) else "unsupported-function"
     return Reason(code, call.short_name, "NumPy runs it between kernels", line)
+
+
+def _takes_real(call: Call) -> bool:
+    """Whether the function that is called has a fused form, of real numbers."""
+    return not call.name.startswith("fuser.") and _has_fused_form(call.name)
 
 
 def _has_fused_form(name: str) -> bool:

@@ -130,7 +130,7 @@ def seen_through(shape: Shape, views: Chain) -> Seen | None:
                     del axes[place], ends[place], lengths[place]
                     continue
                 place += 1
-        else:
+        elif name != "component":
             return None
     return Seen(tuple(axes), tuple(ends), whole)
 

@@ -256,6 +256,8 @@ def _spell_view(name: str, payload: str) -> str:
     if name == "part":
         axis, start, stop, step = (part.strip() for part in payload.split(";"))
         return f"[{':, ' * int(axis)}{start}:{stop}:{step}]"
+    if name == "component":
+        return ".imag" if int(payload) else ".real"
     return f".{name}({payload})"
 
 

@@ -63,6 +63,10 @@ def short_line(line: str) -> str:
 
 def _title(node: Node) -> str:
     """The operation's name, or the function's that NumPy runs."""
+    if node.op.name == "component":
+        return "imag" if int(node.payload) else "real"
+    if node.op.name == "from_components":
+        return "complex"
     if node.op.name != "extern":
         return node.op.name
     from fuser.partitioning import externs  # only graphs with such functions need it

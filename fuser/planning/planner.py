@@ -246,9 +246,15 @@ class _Planner:
             if not current.op.joins or stored:
                 found.append((current, views))
                 continue
+            pieces: list[tuple[Node, Chain, bool]] = []
+            if current.op.name == "from_components":
+                step = current.args[0].dtype.itemsize
+                for place, arg in enumerate(current.args):
+                    pieces.append((arg, (*views, ("component", str(place * step))), False))
+                stack.extend(reversed(pieces))
+                continue
             axis = int(current.payload)
             start: Dim = 0
-            pieces: list[tuple[Node, Chain, bool]] = []
             for place, arg in enumerate(current.args):
                 stop = start + arg.shape[axis]
                 where = f"{axis}; {start}; {stop}"

@@ -8,7 +8,8 @@ from typing import Any
 from fuser import infer
 from fuser.dims import Dim
 from fuser.errors import Unsupported
-from fuser.graph import Node
+from fuser.graph import Node, intern
+from fuser.ops import component, op
 from fuser.planning.chains import Chain, compose, insert_axes, spans
 from fuser.records import record
 from fuser.specs import PartitionDesc, counted_name
@@ -307,7 +308,7 @@ class SectionMaker:
             part = PartitionDesc(buffer, views)
             if part not in self.loads:
                 self.loads[part] = len(self.loads)
-                self.load_nodes.append(node)
+                self.load_nodes.append(_element(node, views))
             return ("load", self.loads[part])
         if is_leaf(node):
             place = self.leaf_places.setdefault(id(node), len(self.leaves))
@@ -338,12 +339,16 @@ class SectionMaker:
     def section(self, stores: Iterable[tuple[Any, PartitionDesc]]) -> Section:
         """The finished section with all values numbered."""
         base = {"load": 0, "leaf": len(self.loads), "step": len(self.loads) + len(self.leaves)}
+        loads = self._together()
+        where = {self.loads[part]: new for new, part in enumerate(loads)}
         late = self._late()
         order = sorted(range(len(self.steps)), key=late.__contains__)
         place = {old: new for new, old in enumerate(order)}
 
         def number(value: tuple[str, int]) -> int:
             kind, which = value
+            if kind == "load":
+                return where[which]
             return base[kind] + (place[which] if kind == "step" else which)
 
         def is_late(store: tuple[Any, PartitionDesc]) -> bool:
@@ -351,8 +356,8 @@ class SectionMaker:
 
         return Section(
             self.shape,
-            tuple(self.loads),
-            tuple(self.load_nodes),
+            tuple(loads),
+            tuple(self.load_nodes[self.loads[part]] for part in loads),
             tuple(self.leaves.values()),
             tuple(
                 Step(node, tuple(map(number, operands)))
@@ -364,6 +369,17 @@ class SectionMaker:
             self.across,
         )
 
+    def _together(self) -> list[PartitionDesc]:
+        """The loads, with both parts of the same complex numbers beside each other."""
+        found: dict[PartitionDesc, None] = {}
+        for part in self.loads:
+            found[part] = None
+            if part.views and part.views[0][0] == "component":
+                for other in self.loads:
+                    if other.buffer == part.buffer and other.views[1:] == part.views[1:]:
+                        found[other] = None
+        return list(found)
+
     def _late(self) -> set[int]:
         """Numbers of steps that are totals or follow from them."""
         found: set[int] = set()
@@ -372,6 +388,14 @@ class SectionMaker:
             if known or number in self.totals:
                 found.add(number)
         return found
+
+
+def _element(node: Node, views: Chain) -> Node:
+    """What is read of a stored value: it, or a part of its complex numbers."""
+    if not views or views[0][0] != "component":
+        return node
+    dtype = component(node.dtype)
+    return intern(op("component"), (node,), node.shape, dtype, views[0][1])
 
 
 def operands_through(node: Node, views: Chain) -> Sequence[tuple[Node, Chain]]:

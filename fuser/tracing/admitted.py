@@ -1,7 +1,7 @@
 """Which dtypes can be traced: those of the op table, and what the arguments' backend has beyond.
 
 No backend has to have complex numbers and bfloat16; those that do say so (`Backend.extra_dtypes`),
-and take the rows that `fuser.ops.admits`.
+and which rows take them (`Backend.admits`).
 """
 
 from __future__ import annotations
@@ -9,20 +9,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fuser.errors import BackendError, Unsupported
-from fuser.ops import DTYPES, TABLE, admits
+from fuser.ops import DTYPES, TABLE
+
+if TYPE_CHECKING:
+    from fuser.backend import Backend
 
 _KNOWN = frozenset(map(np.dtype, DTYPES))
-_extra: ContextVar[frozenset[np.dtype[Any]]] = ContextVar("extra", default=frozenset())
+_traced_for: ContextVar[Backend | None] = ContextVar("traced_for", default=None)
 
 
 def is_known(dtype: np.dtype[Any]) -> bool:
     """Whether arrays of a dtype can be fused by the backend that is traced for."""
-    return dtype in _KNOWN or dtype in _extra.get()
+    if dtype in _KNOWN:
+        return True
+    backend = _traced_for.get()
+    return backend is not None and dtype in backend.extra_dtypes
 
 
 def check_row(name: str, dtype: np.dtype[Any]) -> None:
@@ -31,29 +37,28 @@ def check_row(name: str, dtype: np.dtype[Any]) -> None:
     Raises:
         Unsupported: this row does not.
     """
-    if dtype not in _KNOWN and not admits(TABLE[name], dtype):
+    backend = _traced_for.get()
+    if dtype not in _KNOWN and (backend is None or not backend.admits(TABLE[name], dtype)):
         raise Unsupported("unsupported-dtype", f"np.{name}", f"dtype {dtype}")
 
 
 @contextmanager
 def traced_for(leaves: Sequence[Any]) -> Iterator[None]:
     """Admit what the backend of these arguments has, for as long as a function is traced."""
-    before = _extra.set(_extra_dtypes(leaves))
+    before = _traced_for.set(_backend(leaves))
     try:
         yield
     finally:
-        _extra.reset(before)
+        _traced_for.reset(before)
 
 
-def _extra_dtypes(leaves: Sequence[Any]) -> frozenset[np.dtype[Any]]:
-    """What the backend of the arguments has beyond the op table's dtypes."""
+def _backend(leaves: Sequence[Any]) -> Backend | None:
+    """The backend of the arguments; None where that cannot be told."""
     from fuser.backend import backend_of, chosen_name, get_backend  # they need what is traced
 
     arrays = [leaf for leaf in leaves if hasattr(type(leaf), "__cuda_array_interface__")]
-    name = chosen_name()
-    if not name and not arrays:
-        return frozenset()
+    name = chosen_name() or ("" if arrays else "cpu")
     try:
-        return get_backend(name or backend_of(arrays)).extra_dtypes
+        return get_backend(name or backend_of(arrays))
     except BackendError:  # the executor says what is wrong
-        return frozenset()
+        return None

@@ -43,8 +43,8 @@ def _inner(tracing: Tracing, a: Any, b: Any) -> Any:
 
 @_handles(np.vdot)
 def _vdot(tracing: Tracing, a: Any, b: Any, /) -> Any:
-    """np.vdot: the dot product of both flattened."""
-    return np.dot(_array(tracing, a).ravel(), _array(tracing, b).ravel())
+    """np.vdot: the dot product of both flattened, the first one conjugated."""
+    return np.dot(_array(tracing, a).ravel().conj(), _array(tracing, b).ravel())
 
 
 @_handles(np.cross)
@@ -100,7 +100,7 @@ def _isclose(
     y: Any = b if type(b) in (int, float) else _array(tracing, b)
     if type(y) is int:
         y = float(y)
-    elif isinstance(y, TracedArray) and y.dtype.kind != "f":
+    elif isinstance(y, TracedArray) and y.dtype.kind not in "fc":
         y = y.astype(np.float64)
     near = np.less_equal(abs(x - y), atol + rtol * abs(y)) & np.isfinite(y)
     result = near | (x == y)
@@ -277,7 +277,7 @@ def _gradient(
     x: Any = _array(tracing, f)
     if edge_order != 1 or any(type(step) not in (int, float, HostScalar) for step in varargs):
         raise Unsupported("unsupported-argument", "np.gradient", "uneven steps or edge_order=2")
-    if x.dtype.kind != "f":
+    if x.dtype.kind not in "fc":
         if x.dtype.kind == "b":
             raise Unsupported("unsupported-argument", "np.gradient", "a bool array")
         x = x.astype(np.float64)

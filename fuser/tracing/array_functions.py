@@ -131,6 +131,8 @@ def scalar_power(base: TracedArray, exponent: Any) -> Any:
         if number == 2.0:
             return np.square(base)
         return np.sqrt(base) if number == 0.5 else None
+    if base.dtype.kind == "c":
+        return _whole_power(base, exponent)
     if base.dtype.kind == "f":
         shortcuts = {2.0: np.square, 0.5: np.sqrt, 1.0: np.positive, -1.0: np.reciprocal}
         found = shortcuts.get(float(exponent))
@@ -145,6 +147,26 @@ def scalar_power(base: TracedArray, exponent: Any) -> Any:
 def _counts(number: HostScalar) -> bool:
     """Whether a number depends on lengths, on which no kernel is specialised."""
     return any(name.startswith("n") for name in scalars.symbols(number.text))
+
+
+def _whole_power(base: Any, exponent: Any) -> Any:
+    """Whole powers of complex numbers as NumPy multiplies them; None for all others.
+
+    NumPy (npy_math_complex.c, npy_cpow) squares again and again below the 100th power.
+    """
+    if not 1 <= abs(exponent) < 100 or exponent != int(exponent):
+        return None
+    rest, power = abs(int(exponent)), base
+    if exponent in (1, 2, 3):
+        return (+base, np.square(base), base * (base * base))[int(exponent) - 1]
+    if exponent == -1:
+        return np.reciprocal(base)
+    found: Any = base.dtype.type(1)
+    while rest:
+        found = found * power if rest & 1 else found
+        rest >>= 1
+        power = power * power if rest else power
+    return found if exponent > 0 else 1 / found
 
 
 # -- choice, limits, rounding ---------------------------------------------------------------

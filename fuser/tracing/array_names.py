@@ -127,22 +127,25 @@ def _rollaxis(tracing: Tracing, a: Any, axis: Any, start: Any = 0) -> Any:
 
 @_handles(np.angle)
 def _angle(tracing: Tracing, z: Any, deg: Any = False) -> Any:
-    """np.angle of real numbers: 0 or pi, by their sign."""
-    x = _real(tracing, z, "angle")
-    found: Any = np.arctan2(0, x)
+    """np.angle: of real numbers 0 or pi, by their sign."""
+    x = _array(tracing, z)
+    found: Any = np.arctan2(x.imag if x.dtype.kind == "c" else 0, x.real)
     return found * (180 / np.pi) if deg else found
 
 
 @_handles(np.isreal)
 def _isreal(tracing: Tracing, x: Any) -> Any:
-    """np.isreal of real numbers: true."""
-    return np.imag(_real(tracing, x, "isreal")) == 0
+    """np.isreal: of real numbers true."""
+    return np.imag(_array(tracing, x)) == 0
 
 
 @_handles(np.iscomplex)
 def _iscomplex(tracing: Tracing, x: Any) -> Any:
-    """np.iscomplex of real numbers: false."""
-    none: Any = np.zeros_like(_real(tracing, x, "iscomplex"), dtype=bool)
+    """np.iscomplex: of real numbers false."""
+    array = _array(tracing, x)
+    if array.dtype.kind == "c":
+        return array.imag != 0
+    none: Any = np.zeros_like(array, dtype=bool)
     made = tracing.wrap(tracing.own(none.node, none.dtype, "C"))
     return made[()] if not made.ndim else made
 

@@ -10,8 +10,17 @@ import numpy as np
 from fuser import dims, infer
 from fuser.errors import Unsupported
 from fuser.graph import Node, make_constant
+from fuser.ops import component
 from fuser.tracer import Tracing
-from fuser.tracing.reductions import NO_VALUE, as_traced, axes_of, given, reduce, written
+from fuser.tracing.reductions import (
+    NO_VALUE,
+    as_traced,
+    axes_of,
+    given,
+    reduce,
+    squared_size,
+    written,
+)
 from fuser.tracing.scalars import HostScalar
 from fuser.tracing.traced_array import TracedArray
 
@@ -97,12 +106,13 @@ def _var_node(
         raise Unsupported("unsupported-argument", "np.var", "mean=")
     freedom = correction if given(correction) else ddof
     inner, outer = _mean_dtypes(x.dtype, dtype)
-    if inner.kind != "f":
+    if inner.kind not in "fc" or (inner.kind == "c") != (x.dtype.kind == "c"):
         raise Unsupported("unsupported-argument", "np.var", f"dtype={inner}")
     centre = _mean_node(tracing, x, axis, inner, True, where)
     wide = np.result_type(x.dtype, inner)  # a dtype= may be narrower than the array's
     away = tracing.node("subtract", [tracing.cast(node, wide) for node in (x.node, centre)])
-    square = tracing.wrap(tracing.node("square", [away]))
+    square = squared_size(tracing.wrap(away))
+    inner, outer = component(inner), component(outer)
     options = {"keepdims": keepdims, "where": where, "function": "var"}
     total = reduce(tracing, "sum", square, axis, inner, **options)
     if _masked(where):

@@ -393,10 +393,20 @@ class ForeignArray(ArrayOfAxes):
         """In NumPy."""
         return call_named(self.tracing, "numpy.real", (self,), {})
 
+    @real.setter
+    def real(self, value: Any) -> None:
+        """Refused."""
+        self._refuse("unsupported-function", "ndarray.real = ...")
+
     @property
     def imag(self) -> Any:
         """In NumPy."""
         return call_named(self.tracing, "numpy.imag", (self,), {})
+
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        """Refused."""
+        self._refuse("unsupported-function", "ndarray.imag = ...")
 
 
 def method(name: str) -> Callable[..., Any]:

@@ -14,6 +14,7 @@ import numpy as np
 from fuser import infer
 from fuser.errors import DtypeError
 from fuser.tracing import counting, sequences
+from fuser.tracing.admitted import is_known
 from fuser.tracing.indices import length_of
 from fuser.tracing.scalars import HostScalar
 from fuser.tracing.traced_array import TracedArray
@@ -32,8 +33,8 @@ def stand_in(tracing: Tracing, maker: Callable[..., Any], *args: Any, **kwargs: 
 
 
 def is_plain(dtype: np.dtype[Any]) -> bool:
-    """Whether kernels know a dtype whatever the device."""
-    return dtype.kind in "biuf" and dtype.itemsize <= 8 and dtype.isnative
+    """Whether the kernels that are traced for know a dtype."""
+    return is_known(dtype) and dtype.isnative
 
 
 def _shape_dims(shape: Any, always: bool = False) -> tuple[str, ...] | None:
@@ -62,7 +63,7 @@ def _filled(
         wanted = infer.dtype_of(dtype) if dims is not None and plain else None
     except (DtypeError, TypeError):
         wanted = None
-    if wanted is None or wanted.kind not in "biuf" or wanted.itemsize > 8 or dims is None:
+    if wanted is None or not is_known(wanted) or dims is None:
         given = (shape,) if name != "full" else (shape, value)
         if name == "full" and dtype is None:
             return np.full(*given, **options)
@@ -105,7 +106,7 @@ def _full(
         wide: Any = np.broadcast_to(fill_value, tuple(lengths))
         wanted = fill_value.dtype if dtype is None else infer.dtype_of(dtype)
         return tracing.wrap(tracing.own(wide.node, wanted, "C"))
-    number = type(fill_value) in (bool, int, float, HostScalar)
+    number = type(fill_value) in (bool, int, float, complex, HostScalar)
     if not number and not isinstance(fill_value, np.generic):
         return np.full(shape, fill_value, dtype, **options)
     wanted = dtype

@@ -346,28 +346,35 @@ def _norm(
 ) -> Any:
     """np.linalg.norm of vectors, of every order, and Frobenius' norm of matrices."""
     values = as_traced(tracing, x)
-    if values.dtype.kind != "f":
+    if values.dtype.kind not in "fc":
         values = values.astype(np.float64)
     options = {"axis": axis, "keepdims": keepdims}
     axes = axes_of(values, axis)
     if ord is None and axis is None:
-        return np.sqrt(np.sum(np.square(values), **options))
+        return np.sqrt(np.sum(squared_size(values), **options))
     if len(axes) == 2 and (ord is None or ord in ("fro", "f")):
-        return np.sqrt(np.sum(np.square(values), **options))
+        return np.sqrt(np.sum(squared_size(values), **options))
     if len(axes) != 1 or isinstance(ord, str):
         raise Unsupported("unsupported-argument", "np.linalg.norm", "a matrix norm")
-    size = np.abs(values)
     if ord is None or ord == 2:
-        return np.sqrt(np.sum(np.square(size), **options))
+        return np.sqrt(np.sum(squared_size(values), **options))
+    size = np.abs(values)
     if ord == 1:
         return np.sum(size, **options)
     if ord in (np.inf, -np.inf):
         return (np.max if ord > 0 else np.min)(size, **options)
     if ord == 0:
-        return np.sum((values != 0).astype(values.dtype), **options)
+        return np.sum((values != 0).astype(size.dtype), **options)
     if not isinstance(ord, (int, float)):
         raise Unsupported("unsupported-argument", "np.linalg.norm", f"ord={ord!r}")
     return np.sum(size**ord, **options) ** (1 / ord)
+
+
+def squared_size(values: Any) -> Any:
+    """Squares; of complex numbers those of both parts, added."""
+    if values.dtype.kind == "c":
+        return np.square(values.real) + np.square(values.imag)
+    return np.square(values)
 
 
 def _dot(tracing: Tracing, a: Any, b: Any, out: Any = None) -> Any:

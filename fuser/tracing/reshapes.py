@@ -45,7 +45,7 @@ def put_back(tracing: Tracing, base: Node, view: View, shown: Node) -> Node:
     Args:
         tracing: the trace.
         base: the value before.
-        view: a reshape, a diagonal or a part.
+        view: a reshape, a diagonal, a part, or parts of complex numbers.
         shown: what it has to show.
     """
     name, payload = view
@@ -58,6 +58,9 @@ def put_back(tracing: Tracing, base: Node, view: View, shown: Node) -> Node:
         return tracing.node("reshape", [shown], ", ".join(map(str, base.shape)))
     if name == "contiguous":
         return shown
+    if name in ("real", "imag"):
+        other = tracing.node("imag" if name == "real" else "real", [base])
+        return tracing.node("join_complex", [shown, other] if name == "real" else [other, shown])
     rank = len(base.shape)  # the diagonal of the first two axes is the last one
     order = ", ".join(map(str, (rank - 2, *range(rank - 2))))
     turned = tracing.node("transpose", [shown], order) if rank > 2 else shown

@@ -184,12 +184,14 @@ def _binary(name: str, sign: str, function: Callable[[Any, Any], Any]) -> None:
 
     def combine(self: HostScalar, left: Any, right: Any) -> Any:
         for other in (left, right):
-            if not isinstance(other, (HostScalar, int, float)) or isinstance(other, np.generic):
+            known = isinstance(other, (HostScalar, int, float, complex))
+            if not known or isinstance(other, np.generic):
                 return NotImplemented
         values = [v.hint if isinstance(v, HostScalar) else v for v in (left, right)]
+        kinds = (int, float, bool, *{type(value) for value in values})
         text = f"{_spell(left)} {sign} {_spell(right)}"
         result = function(*values)
-        if type(result) not in (int, float, bool):
+        if type(result) not in kinds:  # a root of a negative number: complex for this value alone
             raise Unsupported("not-traceable", text, f"gives {type(result).__name__}")
         made = HostScalar(self._tracing, text, result)
         return bool(made) if type(result) is bool and self._tracing.exact_truth else made

@@ -11,6 +11,7 @@ import numpy as np
 
 from fuser import infer
 from fuser.errors import Unsupported
+from fuser.tracing.admitted import is_known
 from fuser.tracing.scalars import HostScalar
 from fuser.tracing.traced_array import TracedArray
 
@@ -55,7 +56,7 @@ def put_together(tracing: Tracing, values: Any, dtype: Any = None) -> TracedArra
     """
     kinds = [_dtype_of(leaf) for leaf in leaves_of(values)]
     wanted = reduce(np.promote_types, kinds) if dtype is None else infer.dtype_of(dtype)
-    if wanted.kind not in "biuf" or wanted.itemsize > 8:
+    if not is_known(wanted):
         raise Unsupported("array-conversion", "sequence of arrays", f"dtype {wanted}")
     made = _joined(tracing, values, wanted)
     return tracing.wrap(made.node if made.ndim < 2 else tracing.own(made.node, wanted, "C"))
@@ -73,7 +74,7 @@ def _dtype_of(leaf: Any) -> np.dtype[Any]:
         if type(leaf) is HostScalar:
             leaf._tracing.guard_value(f"-(2**63) <= ({leaf.text}) <= 2**63 - 1", True)
         return _INT
-    if kind in (bool, float):
+    if kind in (bool, float, complex):
         return np.dtype(kind)
     raise Unsupported("array-conversion", "sequence of arrays", f"{kind.__name__} in it")
 

@@ -152,15 +152,27 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
         """The real parts; a real array is its own."""
         return self._component("real") if self.dtype.kind == "c" else self
 
+    @real.setter
+    def real(self, value: Any) -> None:
+        """Write into the real parts."""
+        self.real[...] = value
+
     @property
     def imag(self) -> Any:
         """The imaginary parts; zeros for a real array."""
         return self._component("imag") if self.dtype.kind == "c" else self._call(np.imag)
 
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        """Write into the imaginary parts."""
+        if self.dtype.kind != "c":
+            raise TypeError("array does not have imaginary part to set")
+        self.imag[...] = value
+
     def _component(self, name: str) -> TracedArray:
         """One of the parts of complex numbers."""
-        node = self.tracing.node(name, [self.node])
-        return self.tracing.wrap(node, self.generic)
+        seen: TracedArray = self._view(name, "", self.generic)
+        return seen
 
     def transpose(self, *axes: Any) -> TracedArray:
         """Axes in another order."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 #: Views that writes go through: what they show changes first, then what they are of.
-THROUGH = ("reshape", "contiguous", "diagonal")
+THROUGH = ("reshape", "contiguous", "diagonal", "real", "imag")
 
 
 class Storage:

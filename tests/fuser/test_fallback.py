@@ -45,7 +45,7 @@ def view_of(x: Any, kind: type[np.ndarray[Any, Any]]) -> Any:
 CASES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "unsupported-function": (lambda x: np.sort(x), (X,)),
     "unsupported-argument": (lambda x: x[np.array([0])], (X,)),
-    "unsupported-dtype": (lambda x: x + x, (X.astype(np.complex64),)),
+    "unsupported-dtype": (lambda x: x + x, (X.astype(np.longdouble),)),
     "unsupported-array": (lambda x: x * 2, (view_of(X, Special),)),
     "byte-order": (lambda x: x * 2, (X.astype(">f4"),)),
     "control-flow": (lambda x: x if x.any() else -x, (X,)),
@@ -59,8 +59,7 @@ CASES: dict[str, tuple[Any, tuple[Any, ...]]] = {
 }
 DTYPES: dict[str, Any] = {
     "object": np.array([1, 2.5, 3], object),
-    "complex64": np.array([1, 2j], np.complex64),
-    "complex128": np.array([1, 2j]),
+    "long complex": np.array([1, 2j], np.clongdouble),
     "string": np.array(["a", "b"]),
     "bytes": np.array([b"a", b"b"]),
     "datetime": np.array([datetime.date(2020, 1, 1)], "M8[D]"),

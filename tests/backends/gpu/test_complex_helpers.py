@@ -124,7 +124,7 @@ def test_complex_reductions_are_one_kernel() -> None:
 
 
 def test_rows_without_a_complex_form_say_so() -> None:
-    """With the dtype; the other backend has no complex numbers at all."""
+    """With the dtype; the other backend has fewer of them."""
     x = _normal("complex64", 5)
     with pytest.raises(FusionError, match="complex64"):
         fuser.fuse(lambda z: np.tanh(z), fallback="error")(x)
@@ -132,11 +132,10 @@ def test_rows_without_a_complex_form_say_so() -> None:
     np.testing.assert_allclose(seam(x), np.tanh(x) * 2, rtol=1e-6)
     graph = fuser.trace(lambda z: z * 2, x)
     assert fuser.parse(str(graph)) == graph
-    with pytest.raises(FusionError, match="complex64"):
-        fuser.generate_code(graph, backend="cpu")
+    assert fuser.generate_code(graph, backend="cpu")
     config.change(backend="")
     with pytest.raises(FusionError, match="complex64"):
-        fuser.fuse(lambda z: z * 2, fallback="error")(x)
+        fuser.fuse(lambda z: np.sin(z), fallback="error")(x)
 
 
 EVERY = np.arange(1 << 16, dtype=np.uint16).view(BFLOAT)

@@ -183,7 +183,7 @@ def test_others_get_the_kernels_apart() -> None:
     class Plain:
         """A backend without rows."""
 
-        totals, rows = True, False
+        totals, rows, complex_values = True, False, True
 
     graph = fuser.trace(gates, *arguments("gates"))
     spec = compile_upfront(graph)

@@ -332,7 +332,7 @@ def test_others_get_a_plan_without() -> None:
     class Plain:
         """A backend that spells totals alone."""
 
-        totals, rows = True, False
+        totals, rows, complex_values = True, False, True
 
     spec, _ = plan_of(nearest, *arguments(((50, 3), (9, 3)), "float64"))
     served: Any = served_by(spec, Plain())  # type: ignore[arg-type]

@@ -66,6 +66,7 @@ NATIVE = {
     ),
     "integer scalar": (VECTOR, 2, VECTOR),
     "truth": (VECTOR, True, VECTOR),
+    "complex number": (VECTOR, 2j, VECTOR),
     "integers and an integer": (np.arange(9, dtype=np.int8), 3, np.arange(9, dtype=np.int8)),
     "broadcast": (TABLE, TABLE[0], TABLE),
     "broadcast columns": (TABLE, TABLE[:, :1].copy(), TABLE),
@@ -85,7 +86,6 @@ EXACT = {
 }
 PYTHON = {
     "byte order": (VECTOR.astype(">f4"), VECTOR, VECTOR),
-    "complex": (VECTOR, 2j, VECTOR),
 }
 
 
