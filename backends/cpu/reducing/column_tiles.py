@@ -5,9 +5,9 @@ a block one vector of columns after another; running values wait in memory that 
 cache. Results of a stage are written down there too, for the stages after it.
 
 Prefetchers follow a few streams of memory, and lose their way in rows shorter than a page where
-these are visited in turn. So where a tile is as wide as the rows, a block's rows lie far apart:
-each is where one long stream has got to. Stages that also store go row by row: as many streams
-of writes would be too many.
+these are visited in turn. So where tiles are as wide as the rows, and work is not cut into
+narrower chunks, a block's rows lie far apart: each is where one long stream has got to. Stages that
+also store go row by row: as many streams of writes would be too many.
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ ROWS = 8
 #: then, are products with reciprocals. Where there are more, 4 rows at a time take 1.5 times as
 #: long as one row after another.
 STORED_ROWS, FEW_ELEMENTS = 4, 1 << 21
+#: With so many elements chunks of work are whole tiles, and those are cut into parts, for the
+#: memory's sake; with fewer, chunks may be narrower than tiles.
+TILED_ELEMENTS = 1 << 22
 #: Marks a value's result, and the reciprocal of it, among the parts of its running value.
 RESULT, RECIPROCAL = -1, -2
 #: Bytes that are kept for one column of a tile, at most.
@@ -258,18 +261,26 @@ class TiledColumns(ColumnReduction):
 
     def _are_few(self) -> str:
         """Whether the elements of all rows are few."""
+        return self.b.value(f"icmp ult i64 {self._elements()}, {FEW_ELEMENTS}", "i1", 1).text
+
+    def _elements(self) -> str:
+        """The elements of all rows."""
         elements = "1"
         for length in self.lengths:
             elements = self.number(f"mul i64 {elements}, {length}")
-        return self.b.value(f"icmp ult i64 {elements}, {FEW_ELEMENTS}", "i1", 1).text
+        return elements
 
     def _pattern(self, stage: int, few: str) -> tuple[str, str, str, str]:
-        """Rows of a block, such blocks, from row to row of one, and from block to block."""
+        """Rows of a block, such blocks, from row to row of one, and from block to block.
+
+        Sums depend on these, so they do not depend on how many columns this call is given: threads
+        get chunks of them, one thread alone gets all.
+        """
         b, count = self.b, self.counts[0]
-        width = Value(self.number("sub i64 %iend, %ibegin"), "i64", 1)
-        width = b.intrinsic("llvm.umin", width, Value(self._tile_width(), "i64", 1))
-        width = b.intrinsic("llvm.umax", width, Value(str(TILE), "i64", 1))
-        narrow = b.value(f"icmp ule i64 {self.lengths[self.beside]}, {width.text}", "i1", 1).text
+        elements = self._elements()
+        tiled = b.value(f"icmp uge i64 {elements}, {TILED_ELEMENTS}", "i1", 1).text
+        width = self.number(f"select i1 {tiled}, i64 {self._tile_width()}, i64 {TILE}")
+        narrow = b.value(f"icmp ule i64 {self.lengths[self.beside]}, {width}", "i1", 1).text
         if self.stages.stores_of(stage):
             size = self.number(f"select i1 {few}, i64 {STORED_ROWS}, i64 1")
             size = self.number(f"select i1 {narrow}, i64 {size}, i64 {ROWS}")

@@ -26,7 +26,11 @@ from fuser.backends.cpu.reducing import (
     wide_columns,
 )
 from fuser.backends.cpu.reducing.column_reduction import PADDING, TILE, ColumnReduction
-from fuser.backends.cpu.reducing.column_tiles import TiledColumns, can_be_tiled
+from fuser.backends.cpu.reducing.column_tiles import (
+    TILED_ELEMENTS,
+    TiledColumns,
+    can_be_tiled,
+)
 from fuser.backends.cpu.reducing.nest_views import (
     along,
     can_be_joined,
@@ -60,9 +64,8 @@ LONG_PART_BYTES = 1 << 18
 CUT = 1 << 12
 #: Words of partial results that an argument block may hold.
 SCRATCH_WORDS = 1024
-#: With so many elements columns are cut into tiles and those into parts, for the memory's sake;
-#: then there may be a word for so many elements.
-TILED_ELEMENTS, WORD_ELEMENTS = 1 << 22, 256
+#: Where columns are cut into tiles (`TILED_ELEMENTS`) there may be a word for so many elements.
+WORD_ELEMENTS = 256
 #: With fewer elements parts of whole rows have at most so many words, which the native entry
 #: holds, and one for so many elements: each is written, read and joined.
 FEW_WORDS, FEW_WORD_ELEMENTS = 7 << 10, 300

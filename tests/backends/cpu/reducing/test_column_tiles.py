@@ -10,6 +10,7 @@ from fuser import config
 from fuser.backends.cpu.reducing import column_tiles, merged_columns, reduction_forms
 from fuser.codegen import Instruction, LoopNest
 from fuser.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
+from tests.backends.cpu.on_threads import same_parts
 
 
 def _several(x: Any, y: Any) -> Any:
@@ -52,6 +53,31 @@ def test_every_row_is_taken_once(columns: int) -> None:
         x = np.random.default_rng(rows).integers(-9, 9, size=(rows, columns))
         for ours, theirs in zip(fused(x), (x.sum(0), x - x.max(0), x.argmin(0)), strict=True):
             np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("shape", [(300, 2000), (256, 4096), (130, 3000)], ids=str)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
+def test_chunks_narrower_than_tiles_take_rows_in_the_same_order(
+    shape: tuple[int, int], dtype: str
+) -> None:
+    """One thread is given all columns of a tile, several get a part of them each."""
+    x = np.random.default_rng(5).random(shape).astype(dtype)
+    found = same_parts(fuser.fuse(lambda x: x.sum(0), fallback="error"), x, calls=3)
+    np.testing.assert_allclose(found[0], x.sum(0), rtol=1e-4)
+    same_parts(fuser.fuse(lambda x: x - x.mean(0), fallback="error"), x, calls=3)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_means_of_a_transposed_array_have_the_same_bits_on_any_threads(dtype: str) -> None:
+    """Two axes that stay are one loop over columns, wider than a chunk of work."""
+
+    def means(x: Any) -> Any:
+        return x.mean(2), x.mean((1, 2)), x.mean()
+
+    x = np.random.default_rng(6).random((16, 256, 256)).astype(dtype)
+    found = same_parts(fuser.fuse(means, fallback="error"), np.asfortranarray(x), calls=3)
+    for ours, theirs in zip(found, means(x), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
