@@ -29,6 +29,7 @@ def emit(
     features: Features,
     stream: bool = False,
     form: str = "plain",
+    only: int | None = None,
 ) -> str:
     """Spell loop nests as one module.
 
@@ -39,15 +40,17 @@ def emit(
         stream: write results past the caches where they are aligned.
         form: of nests that reduce, see `reduction_forms`; "short" and "deep short" of maps, see
             `short_rows`; or as `steady_columns` names them.
+        only: the one loop nest that is spelled; None: all.
 
     Raises:
         Unsupported: an operation has no spelling.
     """
-    for nest in nests:
+    wanted = [(k, nest) for k, nest in enumerate(nests) if only in (None, k)]
+    for _, nest in wanted:
         _check_dtypes(nest)
     module, short = Module(features), form.endswith("short")
     mapped = form.endswith(("short", "steady"))
-    for place, nest in enumerate(nests):
+    for place, nest in wanted:
         if nest.strategy != "map":
             from fuser.backends.cpu.reducing.reduction_forms import (
                 emit_reduction,  # many kernels need none

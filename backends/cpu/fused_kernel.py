@@ -34,7 +34,7 @@ PROTOTYPE = ctypes.CFUNCTYPE(
 
 
 class _Form(NamedTuple):
-    """Linked machine code: what keeps it alive, addresses, callables."""
+    """Linked machine code of some loop nests: what keeps it alive, addresses, callables."""
 
     library: Any
     addresses: list[int]
@@ -70,30 +70,36 @@ class FusedKernelCPU(Kernel):
         self._features = features
         self._tiled = [packs(nest) for nest in nests]
         self._costs = [costs.cost_ns(nest) for nest in nests]
-        plain = self._load(code, imports)
-        self.addresses = plain.addresses
-        self._forms: dict[str, _Form] = {"plain": plain}
+        self._plain = self._load(code, imports, range(len(nests)))
+        self.addresses = self._plain.addresses
+        self._forms: dict[tuple[str, int], _Form] = {}
         self._lock = forks.lock()
 
-    def _load(self, code: bytes, imports: Sequence[str]) -> _Form:
-        """Link an object file."""
-        exports = [f"{self.name}.{k}" for k in range(len(self.nests))]
+    def _load(self, code: bytes, imports: Sequence[str], sections: Sequence[int]) -> _Form:
+        """Link an object file with the functions of some loop nests."""
+        exports = [f"{self.name}.{k}" for k in sections]
         library, addresses = loader.load(code, exports, imports)
         return _Form(library, addresses, [PROTOTYPE(address) for address in addresses])
 
-    def _form(self, name: str) -> _Form:
-        """The kernel by another strategy, compiled when it is first wanted.
+    def _form(self, name: str, section: int) -> tuple[int, Any]:
+        """Address and callable of one loop nest by some strategy, compiled when first wanted.
 
         It is the same kernel, and is not counted again.
         """
         name = name.removesuffix("blocks").strip() or "plain"  # of the same text
+        if name == "plain":
+            return self._plain.addresses[section], self._plain.functions[section]
         with self._lock:
-            if name not in self._forms:
+            if (name, section) not in self._forms:
                 past = name == "stream"
                 form = "plain" if past else name
-                text = emit(self.nests, self.name, self._features, stream=past, form=form)
-                self._forms[name] = self._load(loader.to_object(text), imports_of(text))
-            return self._forms[name]
+                text = emit(
+                    self.nests, self.name, self._features, stream=past, form=form, only=section
+                )
+                code = loader.to_object(text)
+                self._forms[name, section] = self._load(code, imports_of(text), [section])
+            made = self._forms[name, section]
+            return made.addresses[0], made.functions[0]
 
     def work_ns(self, section: int, extent: Any) -> float:
         """Estimated nanoseconds of one loop nest on one thread."""
@@ -154,7 +160,7 @@ class FusedKernelCPU(Kernel):
         if isinstance(extent, costs.Extent):
             ochunk, ichunk = extent.ochunk, extent.ichunk
             if extent.form != "plain":
-                address = self._form(extent.form).addresses[section]
+                address = self._form(extent.form, section)[0]
         else:
             chunk = costs.chunk_elements(outer * inner, self._costs[section])
             ochunk, ichunk = workers.chunking(outer, inner, self._tiled[section], chunk)
@@ -186,7 +192,7 @@ class FusedKernelCPU(Kernel):
             return 0
         if extent[0] * extent[1] * element_bytes < stream_bytes():
             return 0
-        return self._form("stream").addresses[section]
+        return self._form("stream", section)[0]
 
     def launch(self, section: int, block: Any, extent: Any) -> int:
         """Run one loop nest over its whole extent; the GIL is released meanwhile."""
@@ -194,8 +200,8 @@ class FusedKernelCPU(Kernel):
         threads = workers.thread_count() if team is not None else 1
         address, outer, inner, ochunk, ichunk, *_, helpers = self.share(section, extent, threads)
         if team is None or not helpers:
-            form = self._form(getattr(extent, "form", "plain"))
-            return int(form.functions[section](block, 0, outer, 0, inner))
+            _, function = self._form(getattr(extent, "form", "plain"), section)
+            return int(function(block, 0, outer, 0, inner))
         return team.run(
             address, block, outer, inner, helpers % team_code.ORDERED + 1, (ochunk, ichunk),
             ordered=bool(helpers & team_code.ORDERED), together=bool(helpers & team_code.TOGETHER),

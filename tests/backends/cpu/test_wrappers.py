@@ -85,9 +85,9 @@ def test_transposed_operands_count_where_results_are_streamed(
     forms: list[str] = []
     form = fused_kernel.FusedKernelCPU._form
 
-    def noted(kernel: fused_kernel.FusedKernelCPU, name: str) -> object:
+    def noted(kernel: fused_kernel.FusedKernelCPU, name: str, section: int) -> object:
         forms.append(name)
-        return form(kernel, name)
+        return form(kernel, name, section)
 
     monkeypatch.setattr(fused_kernel.FusedKernelCPU, "_form", noted)
     a = np.random.default_rng(6).normal(size=(401, 400)).astype(np.float32)
