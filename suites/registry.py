@@ -11,6 +11,7 @@ FAMILIES = (
     "activations",
     "transcendental",
     "comparisons",
+    "complex_numbers",
     "layouts",
     "stencils",
     "reductions",

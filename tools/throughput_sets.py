@@ -104,7 +104,8 @@ FURTHER = (
     "permuted_relu", "rotated_pairs", "record_fields", "difference", "laplacian", "heat_step",
     "advection", "edge_strength", "wave_with_ends", "sgd_momentum", "adagrad_step", "lion_step",
     "adam_step", "hill_shading", "tone_mapping", "colour_conversion", "mean_absolute_error",
-    "nearest_centre", "gravity", "kernel_density",
+    "nearest_centre", "gravity", "kernel_density", "cross_spectrum", "phase_shift",
+    "power_spectrum", "transfer_function", "coherence",
 )  # fmt: skip
 FURTHER_ROWS = (
     "softmax_backward", "masked_softmax", "layer_norm_backward", "add_rms_norm", "group_norm",

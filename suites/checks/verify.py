@@ -132,9 +132,17 @@ def _one_of_each(arguments: Arguments) -> Arguments:
 
 
 def _widened(argument: Any) -> Any:
-    if isinstance(argument, np.ndarray | np.generic) and argument.dtype.kind == "f":
-        return np.asarray(argument).astype(np.float64, copy=False)
+    if isinstance(argument, np.ndarray | np.generic) and argument.dtype.kind in "fc":
+        wide = np.complex128 if argument.dtype.kind == "c" else np.float64
+        return np.asarray(argument).astype(wide, copy=False)
     return argument
+
+
+def _parts(values: Array) -> Array:
+    """Return the real and imaginary parts of complex numbers, real numbers as they are."""
+    if values.dtype.kind != "c":
+        return values
+    return np.ascontiguousarray(values).view(values.real.dtype)
 
 
 def compare_or_recall(
@@ -189,7 +197,9 @@ def _compare_one(
         return Accuracy(np.inf, None, f"dtype {found.dtype}, expected {dtype}")
     if found.shape != right.shape:
         return Accuracy(np.inf, None, f"shape {found.shape}, expected {right.shape}")
-    if dtype.kind not in "f":
+    if dtype.kind == "c":
+        found, right = _parts(found), _parts(right)
+    elif dtype.kind != "f":
         wrong = np.count_nonzero(found != right)
         problem = f"{wrong} of {found.size} elements differ" if wrong else ""
         return Accuracy(np.inf if wrong else 0.0, None, problem)
@@ -203,6 +213,7 @@ def _compare_one(
 
 
 def _mean_magnitude(values: Array) -> float:
+    values = _parts(values)
     if values.dtype.kind != "f" or not values.size:
         return 0.0
     flat = values.reshape(-1)
