@@ -26,6 +26,11 @@ ROWS = frozenset(
     "isnan isinf isfinite where cast real imag conjugate join_complex".split()
 )
 
+#: Rows of one operand whose result lies on the same axis of the plane.
+KEEPING = frozenset(
+    "negative positive conjugate index transpose broadcast_to reshape part diagonal".split()
+)
+
 
 def has_complex(graph: Graph) -> bool:
     """Whether some value of a graph is complex."""
@@ -40,11 +45,16 @@ def lowered(graph: Graph) -> Graph:
     """
     pairs: dict[int, Pair] = {}
     plain: dict[int, Node] = {}
+    axis: dict[int, str] = {}
     lines = dict(graph.lines)
     for node in graph.nodes:
         before = graph.line_of(node)
         if node.dtype.kind == "c":
-            pairs[id(node)] = _pair(node, pairs, plain)
+            axis[id(node)] = _axis(node, axis)
+            if node.op.name == "exp" and axis[id(node.args[0])] == "imaginary":
+                pairs[id(node)] = _turned(node.shape, pairs[id(node.args[0])])
+            else:
+                pairs[id(node)] = _pair(node, pairs, plain)
         else:
             plain[id(node)] = _widened(_real(node, pairs, plain), node)
         if before:
@@ -58,6 +68,32 @@ def lowered(graph: Graph) -> Graph:
     for output, node in zip(outputs, graph.outputs, strict=True):
         _note((output,), graph.line_of(node), lines)
     return graph.with_outputs(outputs, lines)
+
+
+def _axis(node: Node, known: Mapping[int, str]) -> str:
+    """The axis of the plane that a value lies on: "real", "imaginary", or "" where none is known.
+
+    The other part is zero then, or NaN where this one is infinite or NaN.
+    """
+    name = node.op.name
+    if name == "cast":
+        source = node.args[0]
+        return known[id(source)] if source.dtype.kind == "c" else "real"
+    if name == "constant":
+        value = constant_value(node)
+        if not np.isfinite(value):
+            return ""
+        return "real" if value.imag == 0 else "imaginary" if value.real == 0 else ""
+    if any(arg.dtype.kind != "c" for arg in node.args) or not node.args:
+        return ""
+    axes = [known[id(arg)] for arg in node.args]
+    if name in ("add", "subtract") and axes[0] == axes[1]:
+        return axes[0]
+    if name in KEEPING:
+        return axes[0]
+    if name == "multiply" and "" not in axes:
+        return "real" if axes[0] == axes[1] else "imaginary"
+    return ""
 
 
 def _note(made: tuple[Node, ...], line: str, lines: dict[int, str]) -> None:
@@ -265,6 +301,11 @@ def _exp(shape: Shape, z: Pair) -> Pair:
     real = _made("where", shape, plain, whole, real)
     imaginary = _made("where", shape, gone, zero, imaginary)
     return real, _made("where", shape, plain, y, imaginary)
+
+
+def _turned(shape: Shape, z: Pair) -> Pair:
+    """exp(i y): a real part of zero makes no difference, one of NaN none beside such a y."""
+    return _made("cos", shape, z[1]), _made("sin", shape, z[1])
 
 
 #: Complex results of complex operands: a function of the result's shape and the operands' parts.

@@ -152,6 +152,30 @@ def test_exponentials_follow_c99() -> None:
     np.testing.assert_allclose(fused(near), np.exp(near), rtol=1e-14)
 
 
+def test_imaginary_exponents_take_no_exponential() -> None:
+    """Sine and cosine alone, where the real part is zero by its making; else all of it."""
+    x = np.array([*SPECIAL, 710.0, 1e9])
+    forms: dict[str, tuple[Callable[..., Any], bool]] = {
+        "times i": (lambda x: np.exp(1j * x), True),
+        "turned": (lambda x: np.exp((-2j * np.pi * x)[::-1] * x), True),
+        "sum": (lambda x: np.exp(1j * x - 0.5j * x), True),
+        "squared": (lambda x: np.exp((1j * x) * (1j * x)), False),
+        "shifted": (lambda x: np.exp(1j * x + 1), False),
+        "by hand": (lambda x: np.exp(0.0 * x + 1j * x[::-1]), False),
+    }
+    for name, (function, short) in forms.items():
+        fused = fuser.fuse(function, fallback="error")
+        with np.errstate(all="ignore"):
+            found, expected = fused(x), function(x)
+        for part in ("real", "imag"):
+            one, other = getattr(found, part), getattr(expected, part)
+            np.testing.assert_array_equal(np.isnan(one), np.isnan(other), name)
+            finite = np.isfinite(other)
+            np.testing.assert_allclose(one[finite], other[finite], rtol=1e-12, atol=1e-12)
+        steps = str(fused.explain(x))
+        assert ("exp" in steps.partition("bytes a call")[0].replace("exp#", "")) != short, name
+
+
 def _written(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     x *= y
     x[1:] += 1j
