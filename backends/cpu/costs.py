@@ -60,7 +60,7 @@ class Extent(NamedTuple):
             "short", "along", "along split", "joined split", "along joined split", "long split",
             "along long split", "merged", "merged split", "merged joined split" or "merged broad
             joined split"; "wide", alone or before the three without "broad" or "split"; with totals
-            also "plain blocks" and "beside blocks".
+            also "plain blocks" and "beside blocks". "beside" and "turned packed" also with "long".
         room_bytes: memory that it wants for one call, at the last address in the block.
     """
 

@@ -93,14 +93,14 @@ def picked(b: Body, scalar: str, address: str, step: str, lanes: int) -> Value:
         lanes: how many.
     """
     if not served(lanes):
-        return _one_by_one(b, scalar, address, step, lanes)
+        return one_by_one(b, scalar, address, step, lanes)
 
     def form(known: int) -> Callable[[], Value]:
         return lambda: pick_vector(b, scalar, address, known, lanes)
 
     results = chosen(
         b, step, BITS[scalar] // 8, {known: form(known) for known in STEPS},
-        lambda: _one_by_one(b, scalar, address, step, lanes),
+        lambda: one_by_one(b, scalar, address, step, lanes),
     )  # fmt: skip
     kind = vector_type(scalar, lanes)
     listed = ", ".join(f"[ {found.text}, %{block} ]" for found, block in results if found)
@@ -237,7 +237,7 @@ def shuffled(b: Body, left: Value, right: Value | None, lanes: Sequence[int]) ->
     return b.value(text, left.scalar, len(lanes))
 
 
-def _one_by_one(b: Body, scalar: str, address: str, step: str, lanes: int) -> Value:
+def one_by_one(b: Body, scalar: str, address: str, step: str, lanes: int) -> Value:
     """Elements that lie apart, one after another: gather instructions are slower on many hosts."""
     found = Value("poison", scalar, lanes)
     for lane in range(lanes):

@@ -185,4 +185,8 @@ def test_dtypes_are_those_of_the_formula(dtype: str) -> None:
         found = fuser.fuse(function, fallback="error")(x)
         assert found.dtype == wanted
         close = 4e-3 if dtype == "float16" else 1e-5
-        np.testing.assert_allclose(found.astype(float), function(x).astype(float), rtol=close)
+        # Where an element is nearly the mean, what is left is the rounding of the mean itself.
+        left = 4 * np.finfo(wanted).eps * np.abs(x).max() if dtype == "float32" else 0
+        np.testing.assert_allclose(
+            found.astype(float), function(x).astype(float), rtol=close, atol=left
+        )

@@ -32,7 +32,7 @@ from fuser.backends.cpu.entries.entry_tables import (
     target_of,
 )
 from fuser.backends.cpu.machine import pool
-from fuser.backends.cpu.reducing import few_rows, nest_views, reduction_forms
+from fuser.backends.cpu.reducing import beside_rows, few_rows, nest_views, reduction_forms
 from fuser.backends.cpu.sequence import HEAD_WORDS, Table
 from fuser.calling.launch import bind
 from fuser.calling.native_call import ServedCall
@@ -249,9 +249,13 @@ def _ranges(pattern: Pattern) -> list[list[int]]:
             math.prod(dims.evaluate(section.shape[axis], probe.sizes) for axis in section.axes)
             for probe in pattern.probes
         ]
-        beside = extents[0].form == "beside"
         short = reduction_forms.short_rows(nest)
-        low, high = (0, short) if beside else (short + 1, 1 << 40)
+        low, high = short + 1, 1 << 40
+        if extents[0].form == beside_rows.LONG:
+            low, high = beside_rows.BLOCK, short
+        elif extents[0].form == "beside":
+            alike = beside_rows.form_of(nest, short) == "beside"
+            low, high = 0, short if alike else beside_rows.BLOCK - 1
         rows.append([*pattern.solve(lengths)[:5], low, high])
     return rows
 

@@ -18,14 +18,17 @@ from fuser.backends.cpu.entries import entry_fields as fields
 from fuser.backends.cpu.entries.entry_names import NotServed
 from fuser.backends.cpu.entries.entry_tables import Draft, arrays_of, product
 from fuser.backends.cpu.reducing import few_rows, laced_rows
+from fuser.backends.cpu.reducing.beside_rows import LONG
 from fuser.backends.cpu.sequence import Table
 from fuser.calling.launch import bind
 from fuser.calling.native_call import ServedCall
 from fuser.records import record
 
 _PRIMES = ((37, 41, 43, 47, 53, 59, 101), (61, 67, 71, 73, 79, 83, 103))
-#: Where a kernel is in a form for short rows.
+#: Where a kernel is in a form for short rows, whose lengths have the first ones; the same where
+#: rows have blocks of elements.
 _SMALL_PRIMES = ((3, 5, 7, 11, 13), (5, 7, 11, 13, 3))
+_BLOCK_PRIMES = ((11, 13, 3, 5, 7), (13, 11, 5, 7, 3))
 #: Where some lengths are those of the call, and one or several others must be long enough.
 _ONE_PRIME, _LARGER_PRIMES = ((4099,), (4111,)), ((67, 71, 73, 79, 83), (89, 97, 101, 103, 107))
 #: Stand-ins are never touched, but their addresses have to be reserved.
@@ -74,7 +77,10 @@ class Pattern:
             self._describe(name, array)
         wanted = forms(draft.call)
         self.settled = self._find_settled(wanted)
+        self.beside = self._find_beside(wanted)
         primes: Sequence[Sequence[int]] = _SMALL_PRIMES if "beside" in wanted else _PRIMES
+        if LONG in wanted:
+            primes = _BLOCK_PRIMES
         if self.settled:
             few = len(self.symbols) - len(self.settled) < 2
             primes = _ONE_PRIME if few else _LARGER_PRIMES
@@ -104,6 +110,16 @@ class Pattern:
                 if name not in self.symbols:
                     raise NotServed
                 found[self.symbols[name]] = call.sizes[name]
+        return found
+
+    def _find_beside(self, wanted: Sequence[str]) -> set[int]:
+        """Symbol numbers of lengths of rows that are side by side, of those with blocks if any."""
+        name = LONG if LONG in wanted else "beside"
+        call, found = self.draft.call, set()
+        sections = [s for g in call.specialisation.spec.plan.groups for s in g.sections]
+        for form, section in zip(wanted, sections, strict=False):
+            if form == name:
+                found |= {self.symbols.get(str(section.shape[axis]), 0) for axis in section.axes}
         return found
 
     def _describe(self, name: str, array: Any) -> None:
@@ -146,6 +162,7 @@ class Pattern:
         call = self.draft.call
         numbers = [*self.symbols.values(), *self.strided.values()]
         free = [number for number in numbers if number not in self.settled]
+        free.sort(key=lambda number: number not in self.beside)
         prime_of = dict(zip(free, primes, strict=False))
         known = prime_of | self.settled
         sizes = {name: known[number] for name, number in self.symbols.items()}

@@ -13,6 +13,8 @@ from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import Module, Value, mangled, vector_type
 from fuser.backends.cpu.costs import Extent
 from fuser.backends.cpu.lacing import lace, split
+from fuser.backends.cpu.reducing.accumulators import Accumulator
+from fuser.backends.cpu.reducing.beside_rows import BLOCK, BesideRows
 from fuser.backends.cpu.reducing.few_rows import (
     CHUNK,
     LEAST,
@@ -78,7 +80,7 @@ def _laced(nest: LoopNest) -> list[int]:
     return loads + stored
 
 
-class LacedRows(WrittenOut):
+class LacedRows(BesideRows, WrittenOut):
     """Emits one nest of turned rows of a known length."""
 
     def __init__(self, module: Module, nest: LoopNest, name: str, length: int) -> None:
@@ -103,6 +105,27 @@ class LacedRows(WrittenOut):
         for k in self.laced:
             if k >= first:
                 self._put(k, places[k], lace(b, self.made[k]), masks)
+
+    def _stage(self, stage: int, running: list[Accumulator]) -> None:
+        if self.length < BLOCK:
+            WrittenOut._stage(self, stage, running)
+        else:
+            super()._stage(stage, running)
+
+    def _in_pairs(self, stage: int, running: list[Accumulator]) -> None:
+        self._block(stage, running, "0")
+        self._join_sums(running)
+
+    def _in_chains(self, stage: int, running: list[Accumulator]) -> None:
+        for turn in range(self.length):
+            self._take_in_turn(running, self._element(stage, running, "0", turn))
+        self._join_sums(running)
+
+    def _element(
+        self, stage: int, running: list[Accumulator], first: str, turn: int = 0
+    ) -> list[Value]:
+        self.element = turn
+        return super()._element(stage, running, first, turn)
 
     def _first(self, k: int, row: str) -> str:
         """The address of a row's first element."""

@@ -12,6 +12,7 @@ from fuser.backends.cpu.costs import Extent, row_chunk
 from fuser.backends.cpu.machine.target import stream_bytes
 from fuser.backends.cpu.reducing import (
     across,
+    beside_rows,
     broad_columns,
     few_rows,
     grouped_rows,
@@ -87,10 +88,11 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
         module: where.
         nest: what.
         name: the function's.
-        form: "plain", "split", "beside": rows as columns, where they are short; "packed", "short
-            packed", "brief packed": these from scratch memory, "4 packed" and so on where there are
-            few columns; "turned packed": rows that are stored, too; "3 laced" and so on:
-            rows of so few elements; "3 written": columns of so few; "grouped", "small grouped":
+        form: "plain", "split", "beside": rows as columns, where they are short; "long beside":
+            where they are not that short; "packed", "short packed", "brief packed": these from
+            scratch memory, "4 packed" and so on where there are few columns; "turned packed", "long
+            turned packed": rows that are stored, too; "3 laced" and so on: rows of so few elements;
+            "3 written": columns of so few; "grouped", "small grouped":
             some rows at a time; "far": rows from memory; these with "short": a row is one block;
             "joined split": parts that nobody waits for; "long split": rows that are longer than the
             cache; with "merged": columns whose parts are read once, also "broad": in one tile; with
@@ -114,8 +116,8 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
         long_rows.LongRow(module, nest, name).emit()
     elif (length := few_rows.length_of(form, laced_rows.FORM)) and laces(nest, length):
         laced_rows.LacedRows(module, turned(nest), name, length).emit()
-    elif form == turned_rows.FORM and turns(nest):
-        turned_rows.emit_turned(module, turned(nest), name)
+    elif form.endswith(turned_rows.FORM) and turns(nest):
+        turned_rows.emit_turned(module, turned(nest), name, form)
     elif form.endswith("packed") and packs(nest):
         packed_rows.emit_packed(module, turned(nest), name, form, along(nest))
     elif form.endswith("grouped") and grouped_rows.can_be_grouped(nest):
@@ -123,6 +125,10 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
         grouped_rows.GroupedRows(module, nest, name, small=small, short=short).emit()
     elif form == "beside" and can_lie_beside(nest):
         ColumnReduction(module, turned(nest), name, split=False, narrow=True).emit()
+    elif form == beside_rows.LONG and can_lie_beside(nest):
+        rows = beside_rows.BesideRows(module, turned(nest), name, split=False, narrow=True)
+        rows.along = along(nest)
+        rows.emit()
     elif form.startswith("merged") and merged_columns.find(nest) is not None:
         broad = form == merged_columns.BROAD and broad_columns.most_columns(nest) > 0
         merged_columns.MergedColumns(module, nest, name, split=split, broad=broad).emit()
@@ -143,6 +149,10 @@ def _emit_totals(module: Module, nest: LoopNest, name: str, form: str) -> None:
         across.RowsAcross(module, nest, name).emit()
     elif form == "beside" and can_lie_beside(nest):
         totals.ColumnTotals(module, turned(nest), name).emit()
+    elif form == beside_rows.LONG and can_lie_beside(nest):
+        rows = totals.BesideTotals(module, turned(nest), name)
+        rows.along = along(nest)
+        rows.emit()
     elif form == "long split" and long_rows.find(nest) is not None:
         long_rows.LongRow(module, nest, name).emit()
     elif form == "split" and nest.strategy == "row":
@@ -207,7 +217,7 @@ def lay_out(
     grouped = grouped_rows.extent_of(nest, lengths, max(turns, 1))
     longest = LONGEST_BESIDE if grouped is not None else SHORT_ONCE
     if can_lie_beside(nest) and reduced <= min(longest, short_rows(nest)):
-        return [], _beside(kept, reduced, elements)
+        return [], _beside(nest, kept, reduced, elements)
     if grouped is not None:
         return [], grouped
     wide = max(fair, min(TILE, inner // JOBS)) // COLUMNS * COLUMNS
@@ -342,13 +352,14 @@ def short_rows(nest: LoopNest) -> int:
     return SHORT_ONCE if len(Stages(nest).loops) == 1 else SHORT
 
 
-def _beside(kept: list[int], reduced: int, elements: int) -> Extent:
+def _beside(nest: LoopNest, kept: list[int], reduced: int, elements: int) -> Extent:
     """Short rows: the last kept loop is the innermost one."""
     outer, inner = math.prod(kept[:-1]), kept[-1]
     fair = max(1, row_chunk(elements, CHUNK) // max(reduced, 1))
     ichunk = max(COLUMNS, fair // COLUMNS * COLUMNS)
     ochunk = 1 if inner > ichunk else max(1, fair // max(inner, 1))
-    return Extent(outer, inner, elements, ochunk, ichunk, "beside")
+    form = beside_rows.form_of(nest, reduced)
+    return Extent(outer, inner, elements, ochunk, ichunk, form)
 
 
 def _width(nest: LoopNest, inner: int) -> int:

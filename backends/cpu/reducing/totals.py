@@ -22,6 +22,7 @@ from fuser.backends.cpu.costs import Extent
 from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.reducing import accumulators
 from fuser.backends.cpu.reducing.accumulators import Accumulator
+from fuser.backends.cpu.reducing.beside_rows import BesideRows, form_of
 from fuser.backends.cpu.reducing.column_reduction import ColumnReduction
 from fuser.backends.cpu.reducing.emit_reduction import Reduction, element_bytes
 from fuser.backends.cpu.reducing.reduction_stages import Stages
@@ -76,7 +77,8 @@ def lay_out(nest: LoopNest, lengths: Sequence[int], *, beside: bool) -> tuple[li
         slots = sum(len(a.saved(column=False)) for a in totals_of(nest))
         words[2] = 1 + slots * blocks
         words += [0] * words[2]
-    form = ("beside" if beside else "plain") + (" blocks" if blocks > 1 else "")
+    form = form_of(nest, lengths[-1]) if beside else "plain"
+    form += " blocks" if blocks > 1 else ""
     return words, Extent(blocks, 1, elements, 1, 1, form)
 
 
@@ -383,7 +385,7 @@ class RowTotals(Totals, RowPlaces):
 
 
 class ColumnTotals(Totals, ColumnReduction):
-    """Columns with totals of their results; also short rows side by side."""
+    """Columns with totals of their results."""
 
     def __init__(self, module: Module, nest: LoopNest, name: str) -> None:
         """Take the columns' own nest, with all operands of the whole."""
@@ -396,3 +398,7 @@ class ColumnTotals(Totals, ColumnReduction):
     def _store_results(self, done: str) -> None:
         self._take_results(self.mask)
         super()._store_results(done)
+
+
+class BesideTotals(ColumnTotals, BesideRows):
+    """Short rows side by side, with totals of their results."""

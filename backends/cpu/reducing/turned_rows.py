@@ -14,6 +14,7 @@ from fuser.backends.cpu.body import Module
 from fuser.backends.cpu.costs import Extent
 from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.machine.target import stream_bytes
+from fuser.backends.cpu.reducing.beside_rows import BLOCK, BesideRows
 from fuser.backends.cpu.reducing.column_reduction import ColumnReduction
 from fuser.backends.cpu.reducing.packed_rows import MOST_PACKED, PackedRows
 from fuser.backends.cpu.reducing.reduction_stages import Stages
@@ -60,7 +61,8 @@ def extent_of(
         if desc.picked and (steps[-1] != size or far):
             return None
     chunk = -(-CHUNK // (reduced * ROWS)) * ROWS
-    return Extent(1, rows, rows * reduced, 1, chunk, FORM)
+    form = FORM if reduced < BLOCK else f"long {FORM}"
+    return Extent(1, rows, rows * reduced, 1, chunk, form)
 
 
 def can_be_turned(nest: LoopNest) -> bool:
@@ -80,18 +82,25 @@ def _moved(nest: LoopNest) -> list[int]:
     return [k for k, desc in enumerate(_operands(nest)) if desc.picked]
 
 
-def emit_turned(module: Module, nest: LoopNest, name: str) -> None:
+def emit_turned(module: Module, nest: LoopNest, name: str, form: str) -> None:
     """Append the function of a nest of turned rows, and the one that it calls."""
     loads = tuple(map(beside, nest.loads))
     stores = tuple((number, beside(desc)) for number, desc in nest.stores)
     columns = changed(nest, loads=loads, stores=stores)
-    inner = _Columns(module, columns, f"{name}.turned", split=False, narrow=True)
+    kind = _Columns if form == FORM else _LongColumns
+    inner = kind(module, columns, f"{name}.turned", split=False, narrow=True)
     inner.emit()
     module.functions.append(TurnedRows(module, nest, name, "").emit(inner.name, inner.lanes))
 
 
 class _Columns(ColumnReduction):
     """The nest, of columns that lie in scratch memory."""
+
+    linkage = "internal "
+
+
+class _LongColumns(BesideRows):
+    """The same of rows that have a block of elements."""
 
     linkage = "internal "
 

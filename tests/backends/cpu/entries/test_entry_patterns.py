@@ -61,8 +61,8 @@ def test_one_table_serves_all_lengths(name: str, mode: str) -> None:
     sizes = [(2, 5), (7, 2), (3, 3), (50, 70), (5, 2)]
     if name == "strided":
         sizes = [(2, 5), (7, 3), (50, 71)]
-    if name in ("nearest", "scores"):  # longer ones share work among threads
-        sizes = [(2, 5), (7, 2), (3, 3), (9, 12), (5, 2)]
+    if name in ("nearest", "scores"):  # longer rows are added in another order
+        sizes = [(2, 3), (7, 2), (3, 3), (6, 2), (5, 2)]
     if name in ("softmax", "mean"):  # short rows have a form of their own
         function(*make(40, 50))
     native = function._native.hits
@@ -73,6 +73,22 @@ def test_one_table_serves_all_lengths(name: str, mode: str) -> None:
         assert np.shape(found) == np.shape(wanted)
     assert function._native.hits - native == len(sizes)
     assert function._native.count <= 2
+
+
+@pytest.mark.parametrize("name", ["nearest", "scores"])
+def test_one_table_serves_rows_with_blocks_of_elements(name: str) -> None:
+    """Short rows that are added in blocks have a table of their own."""
+    plain, make = PATTERNS[name]
+    function = fuser.fuse(plain)
+    half = 2 if name == "scores" else 1
+    function(*make(4, 10 // half))
+    native = function._native.hits
+    sizes = [(2, 8), (7, 16), (3, 12), (6, 14)]
+    for n, m in sizes:
+        args = make(n, m // half)
+        assert np.allclose(function(*args), plain(*args), rtol=1e-13)
+    assert function._native.hits - native == len(sizes)
+    assert function._native.count == 1
 
 
 def test_lengths_of_a_reduction_share_work_until_they_are_many(

@@ -197,7 +197,7 @@ def test_which_nests_and_lengths() -> None:
     assert grouped_rows.can_be_grouped(total)
     assert not grouped_rows.can_be_grouped(nest("argmax", "int64"))
     for lengths, form in (
-        ((4096, 64), "short grouped"), ((5462, 24), "short grouped"), ((5700, 23), "beside"),
+        ((4096, 64), "short grouped"), ((5462, 24), "short grouped"), ((5700, 23), "long beside"),
         ((4096, 831), "short grouped"), ((4096, 832), "grouped"),
         ((1000, 64), "plain"), ((100, 4096), "plain"), ((4096, 1 << 14), "plain"),
         ((0, 64), "plain"), ((4096, 0), "beside"),
