@@ -69,7 +69,7 @@ def _lowered(graph: Graph, mode: str, fastmath: bool) -> tuple[Graph, tuple[Appl
 
 def served_by(spec: KernelSpec, backend: Backend) -> KernelSpec:
     """A spec as a backend runs it: planned anew, once, where it has nests that it cannot spell."""
-    if not backend.complex_values and components.has_complex(spec.plan.graph):
+    if not backend.complex_values and spec.has_complex:
         if spec.in_components is None:
             with phase("schedule"):
                 graph = components.lowered(spec.plan.graph)

@@ -144,6 +144,11 @@ class KernelSpec:
             self.checked,
         )  # fmt: skip
 
+    @forks.cached_property
+    def has_complex(self) -> bool:
+        """Whether some value of the planned graph is complex."""
+        return any(node.dtype.kind == "c" for node in self.plan.graph.nodes)
+
     @property
     def may_raise(self) -> bool:
         """Whether a kernel of this spec may stop with a status."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fuser.backends.cpu.division import Divisor
     from fuser.backends.cpu.spacing import Turns
 
-#: Operands of these dtypes, the parts of complex numbers, may take turns in memory.
+#: Loads of these dtypes, the parts of complex numbers, may take turns in memory.
 PAIRED = ("float32", "float64")
 #: Bodies of at most this many light operations take two native vectors at a time.
 UNROLL_LIMIT = 200

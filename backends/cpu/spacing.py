@@ -125,10 +125,10 @@ def lay(b: Body, value: Value, address: str, step: str) -> None:
 
 @record
 class Turns:
-    """Two operands of one dtype whose elements lie apart: do they take turns in memory?
+    """Two loads of one dtype whose elements lie apart: do they take turns in memory?
 
-    So the parts of complex numbers do. Which is known once a row: what is read or written then is
-    whole vectors, which hold both.
+    So the parts of complex numbers do. It is known once a row: what is read then is whole vectors,
+    which hold both.
 
     Attributes:
         flag: whether they do.
@@ -139,13 +139,6 @@ class Turns:
     flag: str
     addresses: tuple[str, str]
     steps: tuple[str, str]
-
-    def branch(self, b: Body) -> tuple[str, str]:
-        """Branch; begin with what is done where they do, and leave two labels to go on with."""
-        turns, alone, join = b.label("turns"), b.label("alone"), b.label("turned")
-        b.line(f"br i1 {self.flag}, label %{turns}, label %{alone}")
-        b.start(turns)
-        return alone, join
 
 
 def take_turns(b: Body, addresses: tuple[str, str], steps: tuple[str, str], size: int) -> str:
@@ -161,7 +154,9 @@ def take_turns(b: Body, addresses: tuple[str, str], steps: tuple[str, str], size
 def picked_pair(b: Body, scalar: str, turns: Turns, lanes: int) -> tuple[Value, Value]:
     """The elements of two operands, which may take turns."""
     kind, size = f"i{BITS[scalar]}", BITS[scalar] // 8
-    alone, join = turns.branch(b)
+    together, alone, join = b.label("turns"), b.label("alone"), b.label("turned")
+    b.line(f"br i1 {turns.flag}, label %{together}, label %{alone}")
+    b.start(together)
     low, high = (_load(b, kind, turns.addresses[0], k * lanes * size, lanes) for k in (0, 1))
     found = []
     for first in (0, 1):

@@ -32,11 +32,6 @@ KEEPING = frozenset(
 )
 
 
-def has_complex(graph: Graph) -> bool:
-    """Whether some value of a graph is complex."""
-    return any(node.dtype.kind == "c" for node in graph.nodes)
-
-
 def lowered(graph: Graph) -> Graph:
     """The graph with real values alone, but for what it takes and gives.
 
@@ -119,9 +114,8 @@ def _pair(node: Node, pairs: Mapping[int, Pair], plain: Mapping[int, Node]) -> P
         value = constant_value(node)
         return make_constant(value.real, dtype), make_constant(value.imag, dtype)
     if name == "scalar":
-        return tuple(  # type: ignore[return-value] # two of them
-            make_scalar(f"({node.payload}).{part}", dtype) for part in ("real", "imag")
-        )
+        text = f"({node.payload})"
+        return make_scalar(f"{text}.real", dtype), make_scalar(f"{text}.imag", dtype)
     if name == "join_complex":
         return _both((plain[id(node.args[0])], plain[id(node.args[1])]), node)
     if name == "cast":
