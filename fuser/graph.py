@@ -126,6 +126,16 @@ def walk(outputs: Iterable[Node]) -> list[Node]:
     return order
 
 
+def put_on_line(made: Iterable[Node], line: str, lines: dict[int, str]) -> None:
+    """Note that what an operation became is on its line, as far as it is on none."""
+    stack = list(made)
+    while stack:
+        node = stack.pop()
+        if node.args and id(node) not in lines:
+            lines[id(node)] = line
+            stack += node.args
+
+
 def rebuild(
     outputs: Sequence[Node], change: Callable[[Node, tuple[Node, ...]], Node]
 ) -> list[Node]:

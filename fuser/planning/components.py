@@ -14,7 +14,16 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from fuser.graph import Graph, Node, Shape, constant_value, intern, make_constant, make_scalar
+from fuser.graph import (
+    Graph,
+    Node,
+    Shape,
+    constant_value,
+    intern,
+    make_constant,
+    make_scalar,
+    put_on_line,
+)
 from fuser.ops import component, op
 
 #: The real and the imaginary part of a value.
@@ -53,7 +62,7 @@ def lowered(graph: Graph) -> Graph:
         else:
             plain[id(node)] = _widened(_real(node, pairs, plain), node)
         if before:
-            _note(pairs.get(id(node)) or (plain[id(node)],), before, lines)
+            put_on_line(pairs.get(id(node)) or (plain[id(node)],), before, lines)
     outputs = [
         intern(op("from_components"), _both(pairs[id(node)], node), node.shape, node.dtype, "")
         if node.dtype.kind == "c"
@@ -61,7 +70,7 @@ def lowered(graph: Graph) -> Graph:
         for node in graph.outputs
     ]
     for output, node in zip(outputs, graph.outputs, strict=True):
-        _note((output,), graph.line_of(node), lines)
+        put_on_line((output,), graph.line_of(node), lines)
     return graph.with_outputs(outputs, lines)
 
 
@@ -89,16 +98,6 @@ def _axis(node: Node, known: Mapping[int, str]) -> str:
     if name == "multiply" and "" not in axes:
         return "real" if axes[0] == axes[1] else "imaginary"
     return ""
-
-
-def _note(made: tuple[Node, ...], line: str, lines: dict[int, str]) -> None:
-    """What an operation became is on its line."""
-    stack = list(made)
-    while stack:
-        node = stack.pop()
-        if node.args and id(node) not in lines:
-            lines[id(node)] = line
-            stack += node.args
 
 
 def _pair(node: Node, pairs: Mapping[int, Pair], plain: Mapping[int, Node]) -> Pair:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from fuser import infer
 from fuser.dims import Dim
-from fuser.graph import Graph, Node, intern, make
+from fuser.graph import Graph, Node, intern, make, put_on_line
 from fuser.ops import Op, op
 from fuser.planning import facts, join_reductions, parts
 
@@ -64,18 +64,9 @@ class _Distribution:
                 )
             line = self.graph.line_of(node)
             if line:
-                self._note(found, line)
+                put_on_line((found,), line, self.lines)
             new[id(node)] = found
         return [new[id(node)] for node in self.graph.outputs]
-
-    def _note(self, node: Node, line: str) -> None:
-        """What an operation became is on its line."""
-        stack = [node]
-        while stack:
-            current = stack.pop()
-            if current.args and id(current) not in self.lines:
-                self.lines[id(current)] = line
-                stack += current.args
 
     def _through(self, node: Node, args: tuple[Node, ...], joins: Sequence[bool]) -> Node | None:
         """The join of the parts of `node`; None where it stays as it is."""
