@@ -17,34 +17,22 @@ from fuser.graph import (
     make_constant,
     make_input,
     make_scalar,
-    walk,
 )
 from fuser.graph import intern as intern_node
 from fuser.ops import TABLE, component
-from fuser.partitioning import externs
 from fuser.records import field, record
 from fuser.tracing.admitted import check_row, is_known, traced_for
-from fuser.tracing.canonical import canonical, written
 from fuser.tracing.effects import LARGEST_KEPT
 from fuser.tracing.operands import check_array, check_dtype, check_out, convert_scalar
-from fuser.tracing.reshapes import computed_as
+from fuser.tracing.results import finish
 from fuser.tracing.scalars import HostScalar
 from fuser.tracing.trace_result import (
-    OutAlias,
-    OutNode,
-    OutScalar,
-    OutStatic,
-    OutView,
     Trace,
-    Write,
 )
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_lengths import Lengths
 from fuser.tracing.traced_memory import Storage
 from fuser.tracing.ufunc_tracing import fused_ufunc
-
-#: What an array shows that is a part of complex numbers.
-PARTS = ((("real", ""),), (("imag", ""),))
 
 
 @record(frozen=False)
@@ -330,89 +318,6 @@ class Tracing(Lengths):
                 raise
         return call_function(self, function, args, kwargs)
 
-    # -- the end ----------------------------------------------------------------------------
-
-    def finish(self, result: Any) -> Trace:
-        """Turn what the function returned into a canonical graph and the way to its outputs."""
-        structure, found = flatten(result)
-        nodes: list[Node] = []
-        whole: dict[int, int] = {}
-        for leaf in found:  # values first, so that views of them can be real views
-            if isinstance(leaf, TracedArray) and not leaf.views and not self._argument_of(leaf):
-                if id(leaf.storage) not in whole:
-                    whole[id(leaf.storage)] = len(nodes)
-                    nodes.append(self._computed(leaf)[0])
-        shown = [leaf.storage for leaf in found if isinstance(leaf, TracedArray)]
-        alone = [each for each in shown if shown.count(each) == 1 and not each.reshapes]
-        leaves = [self._leaf(leaf, nodes, whole, alone) for leaf in found]
-        writes: list[Write] = []
-        for place, argument in enumerate(self.arguments):
-            if argument.storage.node is not argument.initial:
-                if argument.leaf is None:
-                    raise Unsupported("side-effect", "captured array", "it is written into", "")
-                for region, node in written(self, argument):
-                    writes.append((place, len(nodes), region))
-                    nodes.append(node)
-        if self.optional:
-            from fuser.tracing.selections import drop_unneeded
-
-            drop_unneeded(self, nodes)
-        nodes.extend(self._unused(nodes))
-        return canonical(self, structure, leaves, nodes, writes)
-
-    def _unused(self, nodes: Sequence[Node]) -> list[Node]:
-        """A result of each call that nothing needs: the call may raise, so it runs all the same."""
-        used = {externs.read(n.payload).number for n in walk(nodes) if n.op.name == "extern"}
-        found: dict[int, Node] = {}
-        for node, _ in reversed(self.externs.values()):  # a later one may need an earlier one
-            number = externs.read(node.payload).number
-            if number not in used:
-                found[number] = node
-                used |= {
-                    externs.read(n.payload).number for n in walk([node]) if n.op.name == "extern"
-                }
-        return list(found.values())
-
-    def _argument_of(self, leaf: TracedArray) -> int | None:
-        """1 + the parameter whose memory an output shares, or None."""
-        for place, argument in enumerate(self.arguments):
-            if leaf.storage is argument.storage:
-                return place + 1
-        return None
-
-    def _leaf(
-        self, leaf: Any, nodes: list[Node], whole: dict[int, int], alone: Sequence[Storage]
-    ) -> Any:
-        """Describe one output; `alone`: memory that no other output looks at."""
-        from fuser.tracing.builtin_names import plain_builtin
-
-        if isinstance(leaf, HostScalar):
-            return OutScalar(leaf.text, leaf.kind.__name__)
-        if not isinstance(leaf, TracedArray):
-            leaf = plain_builtin(leaf)
-            known = id(leaf) in self.captured
-            return OutStatic(leaf, fresh=isinstance(leaf, np.ndarray) and not known)
-        if place := self._argument_of(leaf):
-            if leaf.storage.reshapes:  # which may be a copy from before later writes
-                self.note_read((place - 1,))
-            return OutAlias(place - 1, leaf.views)
-        if id(leaf.storage) not in whole:
-            if leaf.views[:1] in PARTS and leaf.storage in alone:  # the rest is not needed
-                nodes.append(leaf.node)
-                return OutNode(len(nodes) - 1, leaf.generic)
-            whole[id(leaf.storage)] = len(nodes)
-            nodes.append(self._computed(leaf)[0])
-        place = whole[id(leaf.storage)]
-        views = (*self._computed(leaf)[1], *leaf.views)
-        return OutView(place, views) if views else OutNode(place, leaf.generic)
-
-    def _computed(self, leaf: TracedArray) -> tuple[Node, tuple[tuple[str, str], ...]]:
-        """The value that an output's memory is computed as, and how it is seen."""
-        node = leaf.storage.node
-        return computed_as(node) if leaf.storage.reshapes else (node, ())
-
-
-
 def trace_call(
     function: Callable[..., Any], tree: Any, leaves: Sequence[Any], replay: Any = None,
     arrays: bool = False,
@@ -438,7 +343,7 @@ def _trace(
     function: Callable[..., Any], tree: Any, leaves: Sequence[Any], replay: Any, arrays: bool
 ) -> Trace:
     """Run `function` on stand-ins, with the dtypes that are admitted now."""
-    from fuser.tracing.extern_tracing import Replay
+    from fuser.tracing.extern_operands import Replay
     from fuser.tracing.namespace import decides_by_truth, traced
 
     tracing = Tracing(
@@ -465,4 +370,4 @@ def _trace(
     if (changed := changed_argument(function, tree, (args, kwargs), stand_ins)) is not None:
         name = str(getattr(function, "__name__", "function"))
         raise Unsupported("side-effect", name, f"what {changed} holds", "")
-    return tracing.finish(result)
+    return finish(tracing, result)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,12 +11,11 @@ import numpy as np
 from fuser import infer
 from fuser.calling import trees
 from fuser.errors import GraphError, Unsupported, user_line
-from fuser.graph import Node, intern, make_constant
+from fuser.graph import Node, intern
 from fuser.ops import TABLE
-from fuser.partitioning import callables, extern_text, externs
-from fuser.records import field, record
+from fuser.partitioning import extern_text, externs
 from fuser.tracing.admitted import is_known
-from fuser.tracing.scalars import HostScalar
+from fuser.tracing.extern_operands import Operands, Record, name_of
 from fuser.tracing.traced_array import ArrayOfAxes, TracedArray
 from fuser.tracing.traced_memory import THROUGH, Storage, TracedMemory
 
@@ -35,106 +33,6 @@ _CHANGES = frozenset("put place putmask fill_diagonal put_along_axis".split())
 _EFFECTS = frozenset(
     "copyto save savez savez_compressed savetxt shares_memory may_share_memory".split()
 )
-
-
-@record(frozen=False)
-class Record:
-    """One call while tracing: its text, its operands' types, and what it gave."""
-
-    text: str
-    types: tuple[str, ...]
-    structure: Any
-    values: list[Any]
-    shares: list[bool]
-
-
-@record(frozen=False)
-class Replay:
-    """Calls of the first trace of a function, which the second one need not run again."""
-
-    records: list[Record] = field(default_factory=list)
-    place: int = 0
-
-    def take(self, text: str, types: tuple[str, ...]) -> Record | None:
-        """What the same call gave in the first trace."""
-        if self.place >= len(self.records):
-            return None
-        found = self.records[self.place]
-        self.place += 1
-        return found if (found.text, found.types) == (text, types) else None
-
-    def add(self, record: Record) -> None:
-        """Note a call."""
-        self.records.append(record)
-        self.place = len(self.records)
-
-
-class _Operands:
-    """The operands of one call, numbered as they are spelled."""
-
-    def __init__(self, tracing: Tracing) -> None:
-        self.tracing = tracing
-        self.arrays: list[Any] = []
-        self.nodes: list[Node] = []
-
-    def text(self, value: Any) -> str | None:
-        """`a0` for an array, `host('n0')` for a traced number; None for anything else."""
-        if isinstance(value, TracedArray):
-            if value.tracing is not self.tracing:
-                raise Unsupported("not-traceable", "nested trace", "a value of another trace")
-            return self._add(value, value.node, value.generic)
-        if type(value) is HostScalar:
-            return f"host({value.text!r})"
-        if isinstance(value, np.generic) and extern_text.named_dtype(value.dtype):
-            return self._add(value, make_constant(value, value.dtype), True)
-        if isinstance(value, np.ndarray) or hasattr(value, "__cuda_array_interface__"):
-            array = self.tracing.capture(value)
-            return self._add(array, array.node, False)
-        if callable(value) and not isinstance(value, type):
-            return _function_text(value, self.text)
-        return None
-
-    def _add(self, value: Any, node: Node, scalar: bool) -> str:
-        self.arrays.append(value)
-        self.nodes.append(node)
-        return f"a{len(self.nodes) - 1}{'[()]' if scalar else ''}"
-
-
-def _function_text(value: Any, operand: Callable[[Any], str | None]) -> str | None:
-    """`function('numpy.sum')` for a function that NumPy is to call; None where it has no name.
-
-    One that reaches traced values is `closure('module.name', a2)`, with them after its name.
-    """
-    from fuser.tracing.namespace import original, plain_function
-
-    function = plain_function(value)
-    if type(function) is not FunctionType or name_of(function) is not None:
-        name = name_of(function)
-        return None if name is None else f"function({name!r})"
-    traced: list[Any] = []
-    plain = original(function, traced, callables.FREE)
-    known = None if plain is None else callables.name_of(plain)
-    if known is None:
-        return None
-    held = [operand(each) for each in traced]
-    if None in held:
-        return None
-    parts = ", ".join([repr(known), *map(str, held)])
-    return f"closure({parts})" if held else f"function({parts})"
-
-
-def name_of(function: Any) -> str | None:
-    """The name by which NumPy's function is found again, or None."""
-    module = getattr(function, "__module__", None) or "numpy"
-    names = [f"{module}.{getattr(function, '__name__', '')}"]
-    names.append(f"numpy.{getattr(function, '__name__', '')}")
-    for name in names:
-        try:
-            if externs.resolve(name) is function:
-                return name
-        except Exception:  # noqa: BLE001 - odd names of other packages: then it is not NumPy's
-            continue
-    return None
 
 
 def call_function(tracing: Tracing, function: Any, args: Sequence[Any], kwargs: Any) -> Any:
@@ -203,7 +101,7 @@ def call_named(
     """
     kwargs = {key: value for key, value in kwargs.items() if key != "out" or value is not None}
     out = kwargs.pop("out", None)
-    operands = _Operands(tracing)
+    operands = Operands(tracing)
     text = _spelled(name, args, kwargs, operands)
     same = (text, *map(id, operands.nodes))
     calls = re.search(r"(function|closure)\('", text)  # which may give something else each time
@@ -223,7 +121,7 @@ def call_named(
 
 
 def _spelled(
-    name: str, args: Sequence[Any], kwargs: dict[str, Any], operands: _Operands
+    name: str, args: Sequence[Any], kwargs: dict[str, Any], operands: Operands
 ) -> str:
     """The call as text."""
     parts: list[str] = []
@@ -236,7 +134,7 @@ def _spelled(
     return f"{name}({', '.join(parts)})"
 
 
-def _first_run(tracing: Tracing, name: str, text: str, operands: _Operands) -> Record:
+def _first_run(tracing: Tracing, name: str, text: str, operands: Operands) -> Record:
     """Run a call on the values of this call, which it may not change."""
     call = externs.read(f"0.0 {text}")
     values = [_read_only(tracing.evaluate(node)) for node in operands.nodes]
@@ -289,7 +187,7 @@ def _read_only(value: Any) -> Any:
 
 
 def _nodes_of(
-    tracing: Tracing, text: str, record: Record, operands: _Operands, like: Node | None
+    tracing: Tracing, text: str, record: Record, operands: Operands, like: Node | None
 ) -> list[Node]:
     """Nodes of the results of a call, whose lengths are symbols of their own."""
     number = tracing.extern_count
@@ -313,7 +211,7 @@ def _nodes_of(
 
 
 def _wrapped(
-    tracing: Tracing, text: str, record: Record, nodes: Sequence[Node], operands: _Operands
+    tracing: Tracing, text: str, record: Record, nodes: Sequence[Node], operands: Operands
 ) -> list[Any]:
     """Stand-ins for the results of a call."""
     found = []

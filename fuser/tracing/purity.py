@@ -93,7 +93,7 @@ def _trace_twice(
     around: Surroundings, arrays: bool,
 ) -> tuple[Trace, dict[str, Any]]:  # fmt: skip
     """Trace, and trace again; `arrays`: with stand-ins for arrays that are no arguments, too."""
-    from fuser.tracing.extern_tracing import Replay
+    from fuser.tracing.extern_operands import Replay
 
     replay = Replay()
 

@@ -118,7 +118,7 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
 
     def __pow__(self, other: Any) -> Any:
         """`x ** y` with NumPy's shortcuts for scalar exponents."""
-        from fuser.tracing.array_functions import scalar_power
+        from fuser.tracing.powers import scalar_power
 
         short = scalar_power(self, other)
         return np.power(self, other) if short is None else short

@@ -9,7 +9,7 @@ import pytest
 import fuser
 from fuser.tracer import Tracing
 from fuser.tracing import reshapes
-from fuser.tracing.extern_tracing import Replay
+from fuser.tracing.extern_operands import Replay
 from tests.fuser.comparing import assert_same
 
 X = np.arange(24.0).reshape(4, 6) - 7

@@ -8,7 +8,7 @@ import pytest
 import fuser
 from fuser.errors import Unsupported
 from fuser.tracer import Tracing
-from fuser.tracing.extern_tracing import Replay
+from fuser.tracing.extern_operands import Replay
 from tests.fuser.comparing import assert_same
 
 

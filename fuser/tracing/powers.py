@@ -1,0 +1,72 @@
+"""Powers by one number, as NumPy shortens them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fuser.tracing import scalars
+from fuser.tracing.scalars import HostScalar
+from fuser.tracing.traced_array import TracedArray
+
+#: Whether this NumPy squares truth values for `** 2`, giving int8, where power gives int64.
+_SQUARES_BOOL = (np.ones(1, bool) ** 2).dtype == np.int8
+
+
+def scalar_power(base: TracedArray, exponent: Any) -> Any:
+    """NumPy's shortcuts for `array ** scalar`; None where there is none.
+
+    NumPy (number.c, fast_scalar_power) takes square, sqrt, reciprocal … for these exponents;
+    they differ from power for some values (sqrt(-inf) is NaN, power(-inf, 0.5) is inf).
+    """
+    if type(exponent) not in (int, float, HostScalar) or base.generic:
+        return None
+    if isinstance(exponent, HostScalar):
+        number: Any = exponent  # whose comparisons are guards: these exponents are other kernels
+        if exponent.kind is int:
+            if base.dtype.kind == "b":
+                return np.square(base) if _SQUARES_BOOL and number == 2 else None
+            plain = base.dtype.kind in "iuf" and not _counts(exponent)
+            return np.square(base) if plain and number == 2 else None
+        if exponent.kind is not float or base.dtype.kind != "f":
+            return None
+        if number == 2.0:
+            return np.square(base)
+        return np.sqrt(base) if number == 0.5 else None
+    if base.dtype.kind == "c":
+        return _whole_power(base, exponent)
+    if base.dtype.kind == "f":
+        shortcuts = {2.0: np.square, 0.5: np.sqrt, 1.0: np.positive, -1.0: np.reciprocal}
+        found = shortcuts.get(float(exponent))
+        if found is not None:
+            return found(base)
+    squares = "biu" if _SQUARES_BOOL else "iu"
+    if base.dtype.kind in squares and type(exponent) is int and exponent == 2:
+        return np.square(base)
+    return None
+
+
+def _counts(number: HostScalar) -> bool:
+    """Whether a number depends on lengths, on which no kernel is specialised."""
+    return any(name.startswith("n") for name in scalars.symbols(number.text))
+
+
+def _whole_power(base: Any, exponent: Any) -> Any:
+    """Whole powers of complex numbers as NumPy multiplies them; None for all others.
+
+    NumPy (npy_math_complex.c, npy_cpow) squares again and again below the 100th power.
+    """
+    if not 1 <= abs(exponent) < 100 or exponent != int(exponent):
+        return None
+    rest, power = abs(int(exponent)), base
+    if exponent in (1, 2, 3):
+        return (+base, np.square(base), base * (base * base))[int(exponent) - 1]
+    if exponent == -1:
+        return np.reciprocal(base)
+    found: Any = base.dtype.type(1)
+    while rest:
+        found = found * power if rest & 1 else found
+        rest >>= 1
+        power = power * power if rest else power
+    return found if exponent > 0 else 1 / found
