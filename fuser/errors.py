@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 from fuser.records import record
@@ -190,6 +193,24 @@ class Unsupported(FuserError):  # noqa: N818 - it is a signal between components
         """Build the reason; `where` defaults to the user's line on the stack."""
         self.reason = Reason(code, operation, found, user_line() if where is None else where)
         super().__init__(str(self.reason))
+        noted = getattr(_refusals, "noted", None)
+        if noted is not None:
+            noted.append(self)
+
+
+_refusals = threading.local()
+
+
+@contextmanager
+def refusals() -> Iterator[list[Unsupported]]:
+    """What is refused inside, on this thread, whether or not anything catches it."""
+    before = getattr(_refusals, "noted", None)
+    found: list[Unsupported] = []
+    _refusals.noted = found
+    try:
+        yield found
+    finally:
+        _refusals.noted = before
 
 
 class FallbackWarning(UserWarning):

@@ -11,7 +11,7 @@ from fuser import infer
 from fuser.calling.call_keys import changed_argument, leaf_names
 from fuser.calling.trees import flatten, unflatten
 from fuser.dims import Dim
-from fuser.errors import Unsupported, user_line
+from fuser.errors import Unsupported, refusals, user_line
 from fuser.graph import (
     Node,
     make_constant,
@@ -22,6 +22,7 @@ from fuser.graph import intern as intern_node
 from fuser.ops import TABLE, component
 from fuser.records import field, record
 from fuser.tracing.admitted import check_row, is_known, traced_for
+from fuser.tracing.caught import check_refusals
 from fuser.tracing.effects import LARGEST_KEPT
 from fuser.tracing.operands import check_array, check_dtype, check_out, convert_scalar
 from fuser.tracing.results import finish
@@ -363,7 +364,9 @@ def _trace(
         else:
             stand_ins.append(leaf)
     args, kwargs = unflatten(tree, stand_ins)
-    result = traced(function, tracing)(*args, **kwargs)
+    with refusals() as refused:
+        result = traced(function, tracing)(*args, **kwargs)
+    check_refusals(refused)
     if tracing.failed is not None:  # the function has caught it: control flow by values
         raise tracing.failed
     tracing.check_captured()

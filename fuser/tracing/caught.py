@@ -1,8 +1,12 @@
-"""Errors that depend on lengths: a function that catches one goes its way by the lengths."""
+"""Errors that a traced function catches, and so goes its way by what arrays do not raise.
+
+One that depends on lengths means another way with other lengths. What a trace refuses is no error
+of NumPy's at all: a function that catches everything would take it for one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from typing import Any
 
@@ -23,3 +27,22 @@ def noting(method: Callable[..., Any]) -> Callable[..., Any]:
             raise
 
     return run
+
+
+def check_refusals(refused: Iterable[Unsupported]) -> None:
+    """Give a trace up whose function has caught what was refused.
+
+    Args:
+        refused: what was refused while it ran.
+
+    Raises:
+        Unsupported: the first that code outside of this package has caught.
+    """
+    for error in refused:
+        reached = error.__traceback__  # the outermost frame is the one that caught it
+        if reached is None:
+            continue
+        frame = reached.tb_frame
+        ours = str(frame.f_globals.get("__name__", "")).partition(".")[0] == "fuser"
+        if not ours or frame.f_code.co_name.startswith("__"):  # which C code called
+            raise error

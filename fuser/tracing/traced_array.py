@@ -89,7 +89,23 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
         """Refused."""
         return self._refuse("array-conversion", "pickle")
 
-    __hash__ = None  # type: ignore[assignment] # as numpy.ndarray
+    def __hash__(self) -> int:
+        """Refused; an array has none."""
+        return int(self._refuse("array-conversion", "hash()"))
+
+    def __format__(self, spec: str) -> str:
+        """Refused; an array has no form but the plain one."""
+        if self.ndim and spec:
+            raise TypeError("unsupported format string passed to numpy.ndarray.__format__")
+        return str(self._refuse("array-conversion", "format()"))
+
+    def __round__(self, digits: Any = None) -> Any:
+        """As np.round; an integer is refused, and arrays have none."""
+        if not self.generic:
+            raise TypeError("type numpy.ndarray doesn't define __round__ method")
+        if digits is None or self.dtype.kind != "f":
+            return self._refuse("array-conversion", "round()")
+        return self.round(digits)
 
     def __getattr__(self, name: str) -> Any:
         """Attributes of arrays that have no fused form."""
@@ -363,6 +379,7 @@ class ArrayOfAxes(TracedArray):
     """What NumPy has as an array: it has a length, and parts along its first axis."""
 
     __slots__ = ()
+    __hash__ = None  # type: ignore[assignment] # as numpy.ndarray
 
     def __iter__(self) -> Any:
         """Parts along a first axis of known or small length; refused for all others.
