@@ -9,6 +9,7 @@ from __future__ import annotations
 import builtins
 import dis
 import functools
+import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
@@ -44,6 +45,8 @@ _MAKERS = frozenset(
     "__reduce__ __reduce_ex__ __getstate__ __setstate__ __replace__".split()
 )
 _LIMIT = 1000
+#: Attributes of loggers that tell more than whether one does anything; those that do are watched.
+_OF_LOGGERS = frozenset("handlers level parent manager filters propagate hasHandlers".split())
 _STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
 #: Instructions that name globals -> by how much their argument is shifted.
 _GLOBAL_NAMES = {
@@ -99,6 +102,27 @@ class Slots:
     def get(self, name: str, default: Any) -> Any:
         """As a namespace's."""
         return getattr(self.thing, name, default)
+
+
+class Threshold:
+    """A logger: from which level on it does anything."""
+
+    def __init__(self, logger: Any) -> None:
+        """Look at `logger`."""
+        self.logger = logger
+
+    def get(self, name: str, default: Any) -> int:
+        """As a namespace's."""
+        logger = self.logger
+        if logger.disabled:
+            return sys.maxsize
+        return max(int(logger.getEffectiveLevel()), int(logger.manager.disable) + 1)
+
+
+def is_logger(value: Any) -> bool:
+    """Whether a value is a logger of Python's, or hands over to one."""
+    logging = sys.modules.get("logging")
+    return logging is not None and type(value) in (logging.Logger, logging.RootLogger)
 
 
 def same_value(now: Any, expected: Any) -> bool:
@@ -248,6 +272,10 @@ class _Collector:
         holder = owner if isinstance(owner, type) else None
         if isinstance(value, _SCALARS):
             self._add(NameGuard(scope, name, value, True, holder))
+        elif is_logger(value) and self.names.isdisjoint(_OF_LOGGERS):
+            self._add(NameGuard(scope, name, value, False, holder))
+            known = Threshold(value)
+            self._add(NameGuard(known, name, known.get("", None), True))
         elif type(value) in CONTAINERS or is_other(value):
             self._add(NameGuard(scope, name, snapshot(value, name), True, holder))
             for part in _leaves(value):

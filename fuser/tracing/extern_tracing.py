@@ -145,6 +145,8 @@ def _first_run(tracing: Tracing, name: str, text: str, operands: Operands) -> Re
             result = externs.resolve(name)(*arguments, **keywords)
     except externs.PatternMiss as error:
         raise Unsupported("write-into-view", call.short_name, str(error)) from None
+    except Unsupported:  # of a function that is called, for each row
+        raise
     except Exception as error:  # whatever it is, the plain function raises it again
         if isinstance(error, ValueError) and "read-only" in str(error):
             raise Unsupported(

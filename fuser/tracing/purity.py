@@ -111,14 +111,15 @@ def _trace_twice(
             raise Unsupported("impure", name, f"it takes from {around.drawn}", "")
         return found
 
+    evident = is_evident(function, leaves)
     try:
-        first = trace()
+        with watched() if not evident and may_ask(function, leaves) else nullcontext():
+            first = trace()
         objects = [leaf for leaf in first.leaves if _is_object(leaf, leaves)]
         alone = not first.graph.captured and not first.graph.has_externs and not objects
-        if alone and is_evident(function, leaves):
+        if alone and evident:
             return first, {}
-        with watched() if may_ask(function, leaves) else nullcontext():
-            second = trace()
+        second = trace()
     except (FuserError, OverflowError):  # a Python int that does not fit: as at later calls
         raise
     except Exception as error:

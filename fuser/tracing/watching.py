@@ -2,8 +2,9 @@
 
 Functions that are reached by their names run with other globals while they are traced
 (`namespace`), where `type` and `is True` mean what they mean with arrays. Methods of objects and
-functions of other modules run as they are. So the second trace, which is made where such code may
-be reached, is watched: it is given up where that code asks for a stand-in's type, or prints.
+functions of other modules run as they are. So the first trace of a function that may reach such
+code is watched: it is given up where that code asks for a stand-in's type, and before it prints,
+warns, logs, waits, or changes files.
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ from __future__ import annotations
 import builtins
 import dis
 import io
+import os
 import sys
+import time
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
@@ -36,9 +40,22 @@ from fuser.tracing.scalars import HostScalar
 #: Packages that know stand-ins, or ask nothing that matters.
 _SKIPPED = frozenset("fuser numpy abc collections copy enum functools contextlib".split())
 #: Functions with an effect that a kernel has not.
-_EFFECTS = {id(each): each.__name__ for each in (print, input, builtins.open, io.open)}
+_EFFECTS = frozenset(map(id, (
+    print, input, builtins.open, io.open, warnings.warn, warnings.warn_explicit, time.sleep,
+    os.system, os.write, os.mkdir, os.remove, os.unlink, os.rename, os.replace, os.rmdir, os.kill,
+)))  # fmt: skip
+#: Those that are Python code, by the modules that have them, where these are in use.
+_EFFECTS_IN_PYTHON = (
+    ("logging", "Logger._log"), ("logging", "Logger.handle"), ("subprocess", "Popen.__init__"),
+    ("warnings", "warn"), ("warnings", "warn_explicit"), ("os", "makedirs"),
+)  # fmt: skip
+#: What changes a file.
+_WRITING = frozenset("write writelines truncate".split())
 #: Names of what has effects, or of what may.
-_EFFECTS_BY_NAME = frozenset("print input open eval exec builtins".split())
+_EFFECTS_BY_NAME = frozenset(
+    "print input open eval exec builtins warn warn_explicit sleep system write writelines truncate "
+    "mkdir makedirs remove unlink rename replace rmdir kill Popen".split()
+)
 _SLOT = MemberDescriptorType
 #: What leads nowhere.
 _PLAIN = (str, bytes, int, float, complex, type(None), np.ndarray, np.generic, np.ufunc, np.dtype,
@@ -63,10 +80,12 @@ def may_ask(function: Any, leaves: Iterable[Any]) -> bool:
     modules: list[ModuleType] = []
     while waiting:
         value = waiting.pop()
+        if id(value) in _EFFECTS:
+            return True
         if id(value) in seen or isinstance(value, _PLAIN):
             continue
         seen.add(id(value))
-        if len(seen) > _LOOKED_AT:
+        if len(seen) > _LOOKED_AT or type(value).__module__ == "logging":
             return True
         if isinstance(value, ModuleType):
             modules.append(value)
@@ -151,20 +170,27 @@ def watched() -> Iterator[None]:
     """Watch the code that runs inside, on this thread.
 
     Raises:
-        Unsupported: at the end; it asked for the type of a stand-in, or printed.
+        Unsupported: at once where it was about to print or the like; at the end where it asked for
+            the type of a stand-in.
     """
     found: list[Unsupported] = []
     before: Any = sys.getprofile()
     stopped = before is not None and not callable(before)  # one that is written in C
     if stopped:
         before.disable()
+    effects = _codes_with_effects()
 
     def watch(frame: FrameType, event: str, arg: Any) -> None:
         if event == "c_call":
-            if id(arg) in _EFFECTS and _is_users(frame):
-                found.append(_effect(frame, arg))
-        elif (event == "call" or event == "return") and _asks(frame):
-            found.append(_asked(frame))
+            if _has_effect(arg) and _is_users(frame):
+                found.append(_effect(arg.__name__, frame))
+                raise found[-1]  # so it is not called
+        elif event == "call" or event == "return":
+            if event == "call" and frame.f_code in effects:
+                found.append(_effect(frame.f_code.co_name.strip("_"), _caller(frame)))
+                raise found[-1]
+            if _asks(frame):
+                found.append(_asked(frame))
 
     sys.setprofile(watch)
     try:
@@ -214,9 +240,40 @@ def _asked(frame: FrameType) -> Unsupported:
     return Unsupported("not-traceable", name, found, _place(frame))
 
 
-def _effect(frame: FrameType, function: Any) -> Unsupported:
-    """The error of code that prints or reads."""
-    return Unsupported("side-effect", f"{function.__name__}()", "it is called", _place(frame))
+def _codes_with_effects() -> frozenset[CodeType]:
+    """The code of functions in Python that have effects."""
+    found = []
+    for module, path in _EFFECTS_IN_PYTHON:
+        value: Any = sys.modules.get(module)
+        for name in path.split("."):
+            value = getattr(value, name, None)
+        found.append(getattr(value, "__code__", None))
+    return frozenset(code for code in found if code is not None)
+
+
+def _has_effect(function: Any) -> bool:
+    """Whether a function that is no Python code has an effect beside its result."""
+    if id(function) in _EFFECTS:
+        return True
+    if function.__name__ not in _WRITING:
+        return False
+    written = getattr(function, "__self__", None)
+    inside = isinstance(written, (io.StringIO, io.BytesIO))
+    return isinstance(written, io.IOBase) and (not inside or written in (sys.stdout, sys.stderr))
+
+
+def _caller(frame: FrameType) -> FrameType:
+    """The code that led to a call, not that of the module that has the function."""
+    module = frame.f_globals.get("__name__")
+    above: FrameType | None = frame
+    while above is not None and above.f_globals.get("__name__") == module:
+        above = above.f_back
+    return frame if above is None else above
+
+
+def _effect(name: str, frame: FrameType) -> Unsupported:
+    """The error of code that prints, warns, logs or writes."""
+    return Unsupported("side-effect", f"{name}()", "it is called", _place(frame))
 
 
 def _place(frame: FrameType) -> str:

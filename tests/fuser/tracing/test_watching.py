@@ -4,8 +4,11 @@ import contextlib
 import cProfile
 import functools
 import io
+import logging
 import sys
+import time
 import types
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -123,6 +126,87 @@ def test_printing_behind_names_is_done_at_every_call() -> None:
         for _ in range(2):
             fused(X)
     assert text.getvalue() == "x\nx\n"
+
+
+def _warning(x: Any) -> Any:
+    """By its module."""
+    warnings.warn("seen", stacklevel=1)
+    return x * 2
+
+
+def _sleeping(x: Any) -> Any:
+    """For no time at all."""
+    time.sleep(0)
+    return x * 2
+
+
+WARN = warnings.warn
+LOG = logging.getLogger("fuser.tests.watching")
+OUTSIDE: dict[str, Callable[..., Any]] = {
+    "warning": _warning,
+    "by a name of its own": lambda x: (WARN("seen", stacklevel=1), x * 2)[1],
+    "log": lambda x: (LOG.error("seen"), x * 2)[1],
+    "log by values": lambda x: (LOG.error("%d", len(x)), x * 2)[1],
+    "print in a row": lambda x: np.apply_along_axis(helpers.told, 0, x) + 1,
+    "print": lambda x: helpers.told(x) + 1,
+}
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_warnings_logs_and_prints_are_made_once_by_every_call(name: str) -> None:
+    """Also by the first call, which is traced."""
+    fused = fuser.fuse(OUTSIDE[name], fallback="allow")
+    logged: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: logged.append(record.getMessage())  # type: ignore[method-assign]
+    LOG.addHandler(handler)
+    try:
+        for number in (1, 2, 3):
+            with (
+                warnings.catch_warnings(record=True) as warned,
+                contextlib.redirect_stdout(io.StringIO()) as text,
+            ):
+                warnings.simplefilter("always")
+                assert fused(X[:number]).shape == (number,)
+            assert len(warned) + text.getvalue().count("x") + len(logged) == 1
+            logged.clear()
+    finally:
+        LOG.removeHandler(handler)
+
+
+def test_the_reason_says_what_has_an_effect_and_where() -> None:
+    """By the name of the function."""
+    for function, name in ((_warning, "warn"), (OUTSIDE["log"], "log"), (_sleeping, "sleep")):
+        fused = fuser.fuse(function, fallback="error")
+        with pytest.raises(fuser.FusionError, match=rf"{name}\(\) .*test_watching.*side-eff"):
+            fused(X)
+
+
+def test_logging_that_is_switched_off_is_fused() -> None:
+    """And noticed where it is switched on."""
+    fused = fuser.fuse(lambda x: (LOG.debug("seen"), x * 2)[1], fallback="error")
+    assert fused(X).tolist() == (X * 2).tolist()
+    LOG.setLevel(logging.DEBUG)
+    try:
+        with pytest.raises(fuser.FusionError, match="log"):
+            fused(X)
+    finally:
+        LOG.setLevel(logging.NOTSET)
+
+
+def test_files_are_written_once(tmp_path: Any) -> None:
+    """Before a trace could."""
+    path = tmp_path / "text"
+
+    def noted(x: Any) -> Any:
+        with open(path, "a") as file:
+            file.write("x")
+        return x * 2
+
+    fused = fuser.fuse(noted, fallback="allow")
+    fused(X)
+    fused(X)
+    assert path.read_text() == "xx"
 
 
 def test_profilers_go_on() -> None:
