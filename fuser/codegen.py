@@ -64,6 +64,11 @@ class LoopNest:
     across: bool = False
 
     @property
+    def operands(self) -> list[TensorDesc]:
+        """How what is loaded, then what is stored, is met."""
+        return [*self.loads, *(desc for _, desc in self.stores)]
+
+    @property
     def without_totals(self) -> LoopNest:
         """The nest up to its results; values keep their numbers.
 

@@ -51,6 +51,11 @@ _nodes: weakref.WeakValueDictionary[tuple[Any, ...], Node] = weakref.WeakValueDi
 _lock = forks.lock()
 
 
+def size_bytes(node: Node, sizes: Mapping[str, int]) -> int:
+    """Bytes of a value, with these lengths."""
+    return dims.evaluate(dims.product(node.shape), sizes) * node.dtype.itemsize
+
+
 def intern(
     op: Op, args: tuple[Node, ...], shape: Shape, dtype: np.dtype[Any], payload: str
 ) -> Node:

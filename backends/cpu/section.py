@@ -66,7 +66,7 @@ class Section:
         """Append the section's function to the module."""
         nest = self.nest
         self.lanes = lanes_of(nest, self.module.features)
-        self.operands: list[TensorDesc] = [*nest.loads, *(desc for _, desc in nest.stores)]
+        self.operands = nest.operands
         self.pairs = self._paired()
         # Level 0 is computed once a call, level 1 once a row, level 2 once a vector.
         self.bodies = [Body(self.module, prefix) for prefix in "urv"]

@@ -117,11 +117,6 @@ class ShortRows(Wrapper):
         self.rejoin(nothing)
         return self.finish()
 
-    def set_word(self, place: int, value: str, kind: str = "i64") -> None:
-        """Write one word of the block that `inner` is given."""
-        address = self.b.value(f"getelementptr i8, ptr %copy, i64 {8 * place}", "ptr", 1).text
-        self.b.line(f"store {kind} {value}, ptr {address}")
-
     def step(self, k: int) -> str:
         """Bytes from one element of a row to the next."""
         access = self.block.operands[k].access

@@ -46,7 +46,7 @@ def extent_of(
     outer, elements = math.prod(outside), math.prod(lengths)
     if elements < LEAST or inner < LEAST_COLUMNS or outer < LEAST_ROWS:
         return None
-    touched = [d for d, s in zip((*nest.loads, *(d for _, d in nest.stores)), strides, strict=True)
+    touched = [d for d, s in zip(nest.operands, strides, strict=True)
                if any(s[:-1])]  # fmt: skip
     if elements * sum(conversion.bytes_of(desc.dtype) for desc in touched) >= stream_bytes():
         return None

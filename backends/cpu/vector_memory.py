@@ -18,6 +18,20 @@ def lane_mask(b: Body, rest: str, lanes: int) -> Value:
     return b.compare("icmp ult", iota(lanes, "i32"), b.splat(narrow, lanes))
 
 
+def put_register(b: Body, value: Value, address: str, align: int = 1) -> None:
+    """Write the lanes of a register side by side; a truth value takes a byte."""
+    raw = b.cast("zext", value, "i8") if value.scalar == "i1" else value
+    b.line(f"store {raw.typed}, ptr {address}, align {align}")
+
+
+def get_register(b: Body, scalar: str, lanes: int, address: str, align: int = 1) -> Value:
+    """Read what `put_register` wrote."""
+    memory = "i8" if scalar == "i1" else scalar
+    kind = vector_type(memory, lanes)
+    raw = b.value(f"load {kind}, ptr {address}, align {align}", memory, lanes)
+    return b.compare("icmp ne", raw, b.iconst(raw, 0)) if scalar == "i1" else raw
+
+
 def load_one(b: Body, desc: TensorDesc, address: str) -> Value:
     """One element as a scalar."""
     if desc.counted:

@@ -43,7 +43,7 @@ class Block:
     @staticmethod
     def of(nest: LoopNest) -> Block:
         """The block of a nest."""
-        operands = (*nest.loads, *(desc for _, desc in nest.stores))
+        operands = tuple(nest.operands)
         return Block(operands, nest.rank, len(nest.scalars))
 
     def length(self, loop: int) -> int:
@@ -79,6 +79,11 @@ class Wrapper:
         """Read one word of the block."""
         address = self.b.value(f"getelementptr i8, ptr %block, i64 {8 * place}", "ptr", 1).text
         return self.b.value(f"load {kind}, ptr {address}", kind, 1).text
+
+    def set_word(self, place: int, value: str, kind: str = "i64") -> None:
+        """Write one word of the block that is passed on."""
+        address = self.b.value(f"getelementptr i8, ptr %copy, i64 {8 * place}", "ptr", 1).text
+        self.b.line(f"store {kind} {value}, ptr {address}")
 
     def least(self, left: str, right: str) -> str:
         """The smaller of two unsigned numbers."""
@@ -135,11 +140,6 @@ class Packing(Wrapper):
         self.tiles(inner, *self.tile_shape(count))
         self.rejoin(nothing)
         return self.finish()
-
-    def set_word(self, place: int, value: str) -> None:
-        """Write one word of the block that `inner` is given."""
-        address = self.b.value(f"getelementptr i8, ptr %copy, i64 {8 * place}", "ptr", 1).text
-        self.b.line(f"store i64 {value}, ptr {address}")
 
     def tile_shape(self, count: str) -> tuple[str, str]:
         """Columns and rows of a tile: square where some operand is transposed, else whole rows."""

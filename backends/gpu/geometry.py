@@ -170,7 +170,7 @@ def plan(
 
 def _kept_strides(nest: LoopNest) -> list[list[bool]]:
     """Which strides are kernel arguments: those of outer loops, and innermost ones if strided."""
-    descs = [*nest.loads, *(desc for _, desc in nest.stores)]
+    descs = nest.operands
     return [
         [True] * (nest.rank - 1) + [desc.access not in (CONTIGUOUS, INVARIANT)] for desc in descs
     ]

@@ -10,7 +10,7 @@ from fuser.backends.gpu.spelling import EXACT_IN_HALF, spell
 from fuser.codegen import Instruction, LoopNest
 from fuser.errors import Unsupported
 from fuser.ops import TABLE
-from fuser.specs import CONTIGUOUS, INVARIANT, TensorDesc
+from fuser.specs import CONTIGUOUS, INVARIANT
 
 
 def is_flagged(nest: LoopNest) -> bool:
@@ -41,7 +41,7 @@ class Section:
             several: other sections run in the same launch plan: then no output is an input.
         """
         self.nest, self.place, self.several = nest, place, several
-        self.operands: list[TensorDesc] = [*nest.loads, *(desc for _, desc in nest.stores)]
+        self.operands = nest.operands
         self.width = vector_width(nest)
         self.flagged = is_flagged(nest)
         self.first = nest.value_count - len(nest.body)

@@ -31,6 +31,21 @@ def bump_mode() -> None:
     MODE_WORD.value += 1
 
 
+class Standing:
+    """What stands as long as settings, and names that a function reads, are as they are now."""
+
+    def __init__(self, names: Sequence[Any]) -> None:
+        """Hold on to the guards of names."""
+        self._mode = MODE_WORD.value
+        self._names = names
+
+    def holds(self) -> bool:
+        """Whether settings and names are as they were."""
+        if self._mode != MODE_WORD.value:
+            return False
+        return not self._names or all(guard.holds() for guard in self._names)
+
+
 def supported() -> bool:
     """Whether this interpreter has the object layout that native entries rely on."""
     known = (3, 11) <= sys.version_info[:2] <= (3, 14)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from fuser.partitioning.ready_program import ReadyProgram
 
 
-class Prepared:
+class Prepared(native_call.Standing):
     """What is known of calls with exactly these shapes and strides: only values differ.
 
     Attributes:
@@ -38,20 +38,13 @@ class Prepared:
             guards: (host expression, value) pairs; those of lengths alone hold for all such calls.
         """
         specialisation = call.specialisation
-        self._mode = native_call.MODE_WORD.value
-        self._names = specialisation.names
+        super().__init__(specialisation.names)
         self._arrays = specialisation.array_leaves
         self._scalars = specialisation.scalar_leaves
         self._sizes = dict(call.sizes)
         fixed = self._sizes.keys()
         self._guards = [each for each in guards if not scalars.symbols(each[0]) <= fixed]
         self._count = len(self._arrays) + len(self._scalars)
-
-    def holds(self) -> bool:
-        """Whether settings and captured names are as they were."""
-        if self._mode != native_call.MODE_WORD.value:
-            return False
-        return not self._names or all(guard.holds() for guard in self._names)
 
     def _numbers(self, args: Sequence[Any]) -> dict[str, Any] | None:
         """Values of lengths and scalars by name, or None where a guard does not hold."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from fuser import dims
 from fuser.errors import REASONS
-from fuser.graph import Node
+from fuser.graph import Node, size_bytes
 from fuser.partitioning import externs
 from fuser.partitioning.program import Program, Seam
 from fuser.planning import ledger
@@ -70,10 +70,10 @@ def _seam_entries(
                                                              strict=True)}  # fmt: skip
     found = []
     for node, source in operands.values():
-        size = _size(node, sizes)
+        size = size_bytes(node, sizes)
         found.append(_entry(source, label.get(id(node), source), node, None, [name], 0, size, seam))
     for node, stored in zip(seam.nodes, seam.stored, strict=True):
-        found.append(_entry(stored, name, node, name, [], _size(node, sizes), 0, seam))
+        found.append(_entry(stored, name, node, name, [], size_bytes(node, sizes), 0, seam))
     return found
 
 
@@ -99,11 +99,6 @@ def _entry(
     }
 
 
-def _size(node: Node, sizes: Mapping[str, int]) -> int:
-    """Bytes of a value."""
-    return dims.evaluate(dims.product(node.shape), sizes) * node.dtype.itemsize
-
-
 def spell_seam(program: Program, seam: Seam, sizes: Mapping[str, int]) -> str:
     """A seam as text: the function, the line, what goes in and comes out, the reason."""
     where = f" ({seam.reason.where})" if seam.reason.where else ""
@@ -113,9 +108,9 @@ def spell_seam(program: Program, seam: Seam, sizes: Mapping[str, int]) -> str:
     for node, (source, chain) in zip(seam.nodes[0].args, seam.operands, strict=True):
         base = seen_behind(node, chain)
         value = label.get(id(base), source) + spell_views(chain, base, (), sizes)
-        lines.append(f"  reads {value}: {node.type}, {_size(node, sizes):,} bytes")
+        lines.append(f"  reads {value}: {node.type}, {size_bytes(node, sizes):,} bytes")
     for node in seam.nodes:
-        lines.append(f"  gives {label[id(node)]}: {node.type}, {_size(node, sizes):,} bytes")
+        lines.append(f"  gives {label[id(node)]}: {node.type}, {size_bytes(node, sizes):,} bytes")
     return "\n".join(lines)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from fuser import dims
-from fuser.graph import Node
+from fuser.graph import Node, size_bytes
 from fuser.partitioning.program import Program
 from fuser.planning import verdicts
 from fuser.planning.grouping import KIND_BONUS, score_fusion
@@ -99,7 +99,7 @@ def _rows(plan: Plan, sizes: Mapping[str, int]) -> Iterator[tuple[Any, ...]]:
                 verdict = "view" if view else "inlined"
             saved = saved_bytes(arg, node, sizes)
             if (id(through_views(arg)), id(node)) in handed:  # written all the same
-                saved -= _bytes(through_views(arg), sizes)
+                saved -= size_bytes(through_views(arg), sizes)
             if verdict not in verdicts.FUSED and id(through_views(arg)) in near.kept:
                 saved = 0
             distance = place[id(node)] - place[id(arg)]
@@ -108,7 +108,7 @@ def _rows(plan: Plan, sizes: Mapping[str, int]) -> Iterator[tuple[Any, ...]]:
     for pair in plan.pairs:
         if (id(pair.first), id(pair.second)) in seen:
             continue
-        saved = sum(_bytes(node, sizes) * times for node, times in pair.shared)
+        saved = sum(size_bytes(node, sizes) * times for node, times in pair.shared)
         verdict = pair.verdict
         if verdict not in verdicts.FUSED and near.together(pair.first, pair.second):
             saved = 0
@@ -166,8 +166,8 @@ def saved_bytes(first: Node, second: Node, sizes: Mapping[str, int]) -> int:
     source = through_views(first) if _is_view(first) else first
     if source.op.name in ("input", "constant", "scalar"):
         return 0
-    whole = _bytes(source, sizes)
-    return whole + min(whole, _bytes(first, sizes))
+    whole = size_bytes(source, sizes)
+    return whole + min(whole, size_bytes(first, sizes))
 
 
 def _loaded(plan: Plan) -> dict[tuple[int, int], str]:
@@ -207,8 +207,3 @@ def _handed(plan: Plan) -> set[tuple[int, int]]:
                 sources = map(id, map(through_views, step.node.args))
                 found.update((source, id(step.node)) for source in sources if source in rows)
     return found
-
-
-def _bytes(node: Node, sizes: Mapping[str, int]) -> int:
-    """Bytes of a value."""
-    return dims.evaluate(dims.product(node.shape), sizes) * node.dtype.itemsize

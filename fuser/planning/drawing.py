@@ -12,9 +12,8 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from fuser import dims
 from fuser.errors import REASONS, Reason
-from fuser.graph import Node
+from fuser.graph import Node, size_bytes
 from fuser.partitioning.program import Program, Seam
 from fuser.planning import verdicts
 from fuser.planning.in_turn import settled
@@ -204,16 +203,11 @@ def _add_seam(
         base = seen_behind(node, chain)
         title = label.get(id(base), "")
         boxes.setdefault(name, _value(name, title, base, sizes, "argument", ""))
-        arrows[(name, key)] = _size(node, sizes)
+        arrows[(name, key)] = size_bytes(node, sizes)
     boxes[key] = Box(key, "function", lines)
     for name, node in zip(seam.stored, seam.nodes, strict=True):
         boxes.setdefault(name, _value(name, label[id(node)], node, sizes, "stored", ""))
-        arrows[(key, name)] = _size(node, sizes)
-
-
-def _size(node: Node, sizes: Mapping[str, int]) -> int:
-    """Bytes of a value."""
-    return dims.evaluate(dims.product(node.shape), sizes) * node.dtype.itemsize
+        arrows[(key, name)] = size_bytes(node, sizes)
 
 
 def _value(
@@ -221,7 +215,7 @@ def _value(
 ) -> Box:
     """The box of an array."""
     title = name if label in ("", name) else f"{name} = {label}"
-    lines = [title, f"{node.type}, {_size(node, sizes):,} bytes"]
+    lines = [title, f"{node.type}, {size_bytes(node, sizes):,} bytes"]
     if reason:
         lines += textwrap.wrap(verdicts.meaning(reason), WIDTH)
     return Box(name, kind, tuple(lines))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from fuser import dims
-from fuser.graph import Graph, Node
+from fuser.graph import Graph, size_bytes
 from fuser.planning.inlining import through_views
 from fuser.planning.rows import kept_buffers
 
@@ -28,7 +27,7 @@ def planned_peak_bytes(plan: Plan, sizes: Mapping[str, int]) -> int:
         sizes: lengths by symbol.
     """
     buffers = (*plan.temporaries, *plan.outputs)
-    size = {buffer.name: _bytes(buffer.node, sizes) for buffer in buffers}
+    size = {buffer.name: size_bytes(buffer.node, sizes) for buffer in buffers}
     nodes = {buffer.name: buffer.node for buffer in buffers}
     groups = [part for group in plan.groups for part in group.parts]
     for group in groups:
@@ -56,7 +55,7 @@ def unfused_peak_bytes(graph: Graph, sizes: Mapping[str, int]) -> int:
         if node.op.name in ("input", "scalar", "constant") or through_views(node) is not node:
             continue
         name = str(id(node))
-        size[name] = _bytes(node, sizes)
+        size[name] = size_bytes(node, sizes)
         steps.append(([str(id(through_views(arg))) for arg in node.args], [name]))
     outputs = {str(id(through_views(node))) for node in graph.outputs}
     return _peak(steps, size, outputs)
@@ -79,8 +78,3 @@ def _peak(steps: Steps, size: Mapping[str, int], kept: set[str]) -> int:
         peak = max(peak, held)
         held -= sum(size[name] for name in ends.get(place, ()) if name in live)
     return peak
-
-
-def _bytes(node: Node, sizes: Mapping[str, int]) -> int:
-    """Bytes of a value."""
-    return dims.evaluate(dims.product(node.shape), sizes) * node.dtype.itemsize

@@ -36,7 +36,7 @@ class KnownErrors:
             raise copy.copy(found[0])
 
 
-class Unready:
+class Unready(native_call.Standing):
     """What such calls lead to that do not run as kernels: the short way of errors and refusals.
 
     It stands where a `Ready` stands for other calls with these types, shapes and strides.
@@ -50,17 +50,10 @@ class Unready:
 
     def __init__(self, names: list[captures.NameGuard], refused: Reason | None = None) -> None:
         """Hold as long as settings, and names that the function reads, are as they are now."""
-        self._mode = native_call.MODE_WORD.value
-        self._names = names
+        super().__init__(names)
         self._known: dict[Any, Exception] = {}
         self.refused = refused
         self.counts = {} if refused is None else {"fallbacks": 1, f"fallback.{refused.code}": 1}
-
-    def holds(self) -> bool:
-        """Whether settings and names are as they were."""
-        if self._mode != native_call.MODE_WORD.value:
-            return False
-        return not self._names or all(guard.holds() for guard in self._names)
 
     def keep(self, args: Sequence[Any], error: Exception) -> None:
         """Remember what arguments with these numbers lead to."""

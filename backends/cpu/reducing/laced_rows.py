@@ -26,7 +26,6 @@ from fuser.backends.cpu.reducing.few_rows import (
 from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.backends.cpu.vector_memory import lane_mask
 from fuser.codegen import LoopNest
-from fuser.specs import TensorDesc
 
 #: The form's name, after the length of its rows.
 FORM = "laced"
@@ -52,7 +51,7 @@ def extent_of(
         return None
     if not can_be_laced(nest, length):
         return None
-    operands = _operands(nest)
+    operands = nest.operands
     for k in _laced(nest):
         size = conversion.bytes_of(operands[k].dtype)
         if tuple(strides[k]) != (length * size, size):
@@ -65,11 +64,6 @@ def can_be_laced(nest: LoopNest, length: int) -> bool:
     if nest.rank != 2 or not 0 < len(_laced(nest)) <= MOST_LACED:
         return False
     return can_be_written(nest, length)
-
-
-def _operands(nest: LoopNest) -> list[TensorDesc]:
-    """What is loaded, then what is stored."""
-    return [*nest.loads, *(desc for _, desc in nest.stores)]
 
 
 def _laced(nest: LoopNest) -> list[int]:

@@ -15,6 +15,7 @@ from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.merged_sums import MergedSums, doubled, guessed, wide
 from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.backends.cpu.reducing.row_reduction import RowReduction
+from fuser.backends.cpu.vector_memory import get_register, put_register
 from fuser.codegen import LoopNest
 from fuser.planning.merging import Merged, merging
 
@@ -101,14 +102,11 @@ class LongRowPart(RowReduction):
 
     def _put(self, value: Value, address: str) -> None:
         """Write a result down."""
-        raw = self.b.cast("zext", value, "i8") if value.scalar == "i1" else value
-        self.b.line(f"store {raw.typed}, ptr {address}, align 8")
+        put_register(self.b, value, address, align=8)
 
     def _get(self, scalar: str, address: str) -> Value:
         """Read a result."""
-        memory = "i8" if scalar == "i1" else scalar
-        raw = self.b.value(f"load {memory}, ptr {address}, align 8", memory, 1)
-        return self.b.compare("icmp ne", raw, self.b.iconst(raw, 0)) if scalar == "i1" else raw
+        return get_register(self.b, scalar, 1, address, align=8)
 
     def _begin(self) -> None:
         """Values that need no elements."""

@@ -33,6 +33,7 @@ from fuser.backends.cpu.reducing.column_tiles import (
 from fuser.backends.cpu.reducing.emit_reduction import AWAIT, element_bytes
 from fuser.backends.cpu.reducing.merged_sums import MergedSums, doubled, guessed, wide
 from fuser.backends.cpu.reducing.reduction_stages import Stages
+from fuser.backends.cpu.vector_memory import get_register, put_register
 from fuser.codegen import LoopNest
 from fuser.planning.merging import Merged, merging
 
@@ -285,7 +286,7 @@ class MergedColumns(MergedSums, TiledColumns):
         with self._as_part():
             left = [self._read(key) for key, _ in self.room.left]
         for k, value in enumerate(left):
-            self._put(value, self._place_of(self.part, k))
+            put_register(self.b, value, self._place_of(self.part, k))
 
     def _place_of(self, part: str, k: int) -> str:
         """Where the current columns' share of something that a part leaves is."""
@@ -329,18 +330,6 @@ class MergedColumns(MergedSums, TiledColumns):
         beside = self.number(f"mul i64 {self.current}, {element_bytes(scalar)}")
         return self.moved(self.begins[key], beside), scalar
 
-    def _put(self, value: Value, address: str) -> None:
-        """Write one vector to memory."""
-        raw = self.b.cast("zext", value, "i8") if value.scalar == "i1" else value
-        self.b.line(f"store {raw.typed}, ptr {address}, align 1")
-
-    def _get(self, scalar: str, address: str) -> Value:
-        """Read one vector from memory."""
-        memory = "i8" if scalar == "i1" else scalar
-        kind = Value("", memory, self.lanes).type
-        raw = self.b.value(f"load {kind}, ptr {address}, align 1", memory, self.lanes)
-        return self.b.compare("icmp ne", raw, self.b.iconst(raw, 0)) if scalar == "i1" else raw
-
     # -- results ----------------------------------------------------------------------------
 
     def _left_of(self, key: Key, part: str) -> Value:
@@ -349,7 +338,7 @@ class MergedColumns(MergedSums, TiledColumns):
             with self._as_part():
                 return self._read(key)
         k = [each for each, _ in self.room.left].index(key)
-        return self._get(self.room.left[k][1], self._place_of(part, k))
+        return get_register(self.b, self.room.left[k][1], self.lanes, self._place_of(part, k))
 
     def _sum_of(self, number: int, part: str) -> tuple[Value, Value | None]:
         return doubled(self.b, self._left_of((number, 0), part)), None
@@ -410,12 +399,12 @@ class MergedColumns(MergedSums, TiledColumns):
     def _leave_results(self) -> None:
         """Hand results that elements need to all parts."""
         for k, (number, _) in enumerate(self.room.results):
-            self._put(self._operand(number), self._result_at(k))
+            put_register(self.b, self._operand(number), self._result_at(k))
 
     def _take_results(self) -> None:
         """Write down results that elements need."""
         for k, (number, scalar) in enumerate(self.room.results):
-            self.values[number] = self._get(scalar, self._result_at(k))
+            self.values[number] = get_register(self.b, scalar, self.lanes, self._result_at(k))
         self._write_down(ALL)
 
     def _result_at(self, k: int) -> str:

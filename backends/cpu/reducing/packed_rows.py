@@ -232,11 +232,6 @@ class PackedRows(Wrapper):
         """The word of an operand's stride: a reduction's block has all lengths before."""
         return self.first_stride + k * self.block.rank + loop
 
-    def set_word(self, place: int, value: str) -> None:
-        """Write one word of the block that `inner` is given."""
-        address = self.b.value(f"getelementptr i8, ptr %copy, i64 {8 * place}", "ptr", 1).text
-        self.b.line(f"store i64 {value}, ptr {address}")
-
     def pack(self, k: int, size: int, begin: str, shape: tuple[str, str, str]) -> None:
         """Turn one operand's part of a tile; its address becomes that of scratch memory.
 

@@ -8,7 +8,6 @@ from fuser.backends.cpu.division import Divisor
 from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.reducing.reduction_stages import Stages, native_lanes
 from fuser.codegen import LoopNest
-from fuser.specs import TensorDesc
 
 
 class Frame:
@@ -27,7 +26,7 @@ class Frame:
         self.b = Body(module)
         self.native = native_lanes(self.nest, module.features.vector_bytes)
         self.lanes = self.native
-        self.operands: list[TensorDesc] = [*nest.loads, *(desc for _, desc in nest.stores)]
+        self.operands = nest.operands
         self.column = nest.strategy == "column"
         self.values: dict[int, Value] = {}
         self.divisors: dict[int, Divisor] = {}

@@ -27,7 +27,7 @@ from fuser.backends.cpu.reducing.column_reduction import ColumnReduction
 from fuser.backends.cpu.reducing.emit_reduction import Reduction, element_bytes
 from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.backends.cpu.reducing.row_places import RowPlaces
-from fuser.backends.cpu.vector_memory import lane_mask, load_one
+from fuser.backends.cpu.vector_memory import get_register, lane_mask, load_one, put_register
 from fuser.codegen import LoopNest
 from fuser.ops import TABLE
 
@@ -180,26 +180,16 @@ class Totals(Reduction):
         """Write running totals down."""
         parts = [part for parts in values for part in parts]
         for address, part in zip(self.slots, parts, strict=True):
-            self._put(part, address)
+            put_register(self.b, part, address)
 
     def _read(self, lanes: int) -> None:
         """Read running totals back."""
         addresses = iter(self.slots)
         for accumulator in self.running:
             accumulator.parts = [
-                self._get(scalar, lanes, next(addresses))
+                get_register(self.b, scalar, lanes, next(addresses))
                 for scalar in accumulator.saved(column=False)
             ]
-
-    def _put(self, value: Value, address: str) -> None:
-        raw = self.b.cast("zext", value, "i8") if value.scalar == "i1" else value
-        self.b.line(f"store {raw.typed}, ptr {address}, align 1")
-
-    def _get(self, scalar: str, lanes: int, address: str) -> Value:
-        memory = "i8" if scalar == "i1" else scalar
-        kind = Value("", memory, lanes).type
-        raw = self.b.value(f"load {kind}, ptr {address}, align 1", memory, lanes)
-        return self.b.compare("icmp ne", raw, self.b.iconst(raw, 0)) if scalar == "i1" else raw
 
     def _partial(self, slot: int, block: str) -> str:
         """Where a block leaves one of its totals."""
@@ -222,7 +212,7 @@ class Totals(Reduction):
         b.start(several)
         parts = [part for a in self.running for part in a.parts]
         for slot, part in enumerate(parts):
-            self._put(part, self._partial(slot, block))
+            put_register(self.b, part, self._partial(slot, block))
         counter = self.moved("%block", str(8 * self.counters))
         seen = self.number(f"atomicrmw add ptr {counter}, i64 1 acq_rel")
         after = self.number(f"add i64 {seen}, 1")
@@ -242,7 +232,8 @@ class Totals(Reduction):
         for accumulator in self.running:
             accumulator.parts = []
             for scalar in accumulator.saved(column=False):
-                accumulator.parts.append(self._get(scalar, 1, self._partial(slot, block)))
+                address = self._partial(slot, block)
+                accumulator.parts.append(get_register(self.b, scalar, 1, address))
                 slot += 1
 
     def _join_blocks(self) -> None:
@@ -344,7 +335,7 @@ class RowTotals(Totals, RowPlaces):
     def _store_results(self, done: str) -> None:
         for number in self.border:
             value = self.values[number]
-            self._put(value, self._noted(number, self.at, value.scalar))
+            put_register(self.b, value, self._noted(number, self.at, value.scalar))
         super()._store_results(done)
 
     def _noted(self, number: int, at: str, scalar: str) -> str:
@@ -377,7 +368,8 @@ class RowTotals(Totals, RowPlaces):
         mask = lane_mask(b, self.number(f"sub i64 {rows}, {begin}"), self.wide)
         for number in self.border:
             scalar = conversion.REGISTER[self.nest.dtype_of(number)]
-            self.values[number] = self._get(scalar, self.wide, self._noted(number, begin, scalar))
+            address = self._noted(number, begin, scalar)
+            self.values[number] = get_register(b, scalar, self.wide, address)
         self._compute([a.operand for a in self.running], 2)
         self._take_results(mask)
         loop.end()

@@ -21,7 +21,6 @@ from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.backends.cpu.wrappers import beside
 from fuser.codegen import LoopNest
 from fuser.records import changed
-from fuser.specs import TensorDesc
 
 #: The form's name.
 FORM = "turned packed"
@@ -55,7 +54,7 @@ def extent_of(
         return None
     if not can_be_turned(nest):
         return None
-    for desc, steps in zip(_operands(nest), strides, strict=False):
+    for desc, steps in zip(nest.operands, strides, strict=False):
         size = conversion.bytes_of(desc.dtype)
         far = size >= WIDE_BYTES and rows * reduced * size * turns >= stream_bytes()
         if desc.picked and (steps[-1] != size or far):
@@ -72,14 +71,9 @@ def can_be_turned(nest: LoopNest) -> bool:
     return nest.rank == 2 and stored and 0 < len(_moved(nest)) <= MOST_PACKED
 
 
-def _operands(nest: LoopNest) -> list[TensorDesc]:
-    """What is loaded, then what is stored."""
-    return [*nest.loads, *(desc for _, desc in nest.stores)]
-
-
 def _moved(nest: LoopNest) -> list[int]:
     """The operands that are turned."""
-    return [k for k, desc in enumerate(_operands(nest)) if desc.picked]
+    return [k for k, desc in enumerate(nest.operands) if desc.picked]
 
 
 def emit_turned(module: Module, nest: LoopNest, name: str, form: str) -> None:

@@ -23,7 +23,7 @@ from fuser.backends.cpu.reducing.emit_reduction import deal, element_bytes
 from fuser.backends.cpu.reducing.merged_columns import MergedColumns
 from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.codegen import LoopNest
-from fuser.specs import CONTIGUOUS, TensorDesc
+from fuser.specs import CONTIGUOUS
 
 #: The first word of the form's name.
 FORM = "wide"
@@ -59,7 +59,7 @@ def group_of(
     if math.prod(lengths) >= FAR_ELEMENTS and columns > MOST_FAR:
         return 0
     for k in _moving(nest):
-        size = conversion.bytes_of(_operands(nest)[k].dtype)
+        size = conversion.bytes_of(nest.operands[k].dtype)
         if tuple(strides[k][-2:]) != (size, columns * size):
             return 0
     return group
@@ -69,7 +69,7 @@ def can_be_wide(nest: LoopNest) -> bool:
     """Whether a nest's rows can be grouped: elements lie beside each other, and none is placed."""
     if not can_be_tiled(nest) or nest.totals or nest.checked:
         return False
-    stages, operands = Stages(nest), _operands(nest)
+    stages, operands = Stages(nest), nest.operands
     running = [a for stage in stages.loops for a in stages.reductions_of(stage)]
     plain = all(
         operands[k].access == CONTIGUOUS and not operands[k].counted for k in _moving(nest)
@@ -83,11 +83,6 @@ def _is_of_extremes(nest: LoopNest) -> bool:
     running = stages.reductions_of(0)
     extremes = all(a.op in ("max", "min") and "float" in a.dtype for a in running)
     return len(stages.loops) == 1 and len(running) > 1 and extremes
-
-
-def _operands(nest: LoopNest) -> list[TensorDesc]:
-    """What is loaded, then what is stored."""
-    return [*nest.loads, *(desc for _, desc in nest.stores)]
 
 
 def _moving(nest: LoopNest) -> list[int]:

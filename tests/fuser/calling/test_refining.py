@@ -54,20 +54,26 @@ CASES: dict[str, tuple[Function, tuple[np.ndarray, ...]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_results_are_those_of_numpy_without_copies(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Groups of channels, rows one after another, squares; new results and given ones."""
-    plain, arguments = CASES[name]
-    taken: list[Any] = []
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The copies that kernels need before them, call by call."""
+    found: list[Any] = []
     real = binding.Layouts.take_copies
 
     def spy(self: Any) -> Any:
-        taken.append(real(self))
-        return taken[-1]
+        found.append(real(self))
+        return found[-1]
 
     monkeypatch.setattr(binding.Layouts, "take_copies", spy)
+    return found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_results_are_those_of_numpy_without_copies(
+    name: str, taken: list[Any]
+) -> None:
+    """Groups of channels, rows one after another, squares; new results and given ones."""
+    plain, arguments = CASES[name]
     expected = plain(*arguments)
     function = fuser.fuse(plain, fallback="error")
     for _ in range(3):  # the slow path, then the native one
@@ -106,17 +112,9 @@ def _places(x: Any, dy: Any, gain: Any) -> Any:
 @pytest.mark.parametrize("shape", [(3, 4, 5, 7), (2, 2, 33, 31), (1, 6, 1, 9), (2, 64, 2, 1)])
 @pytest.mark.parametrize("function", [_group_gradient, _softmax, _places])
 def test_reductions_over_merged_axes_are_right(
-    function: Function, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+    function: Function, shape: tuple[int, ...], taken: list[Any]
 ) -> None:
     """The gradient of a group norm copies no gains; places of extremes are those of whole rows."""
-    taken: list[Any] = []
-    real = binding.Layouts.take_copies
-
-    def spy(self: Any) -> Any:
-        taken.append(real(self))
-        return taken[-1]
-
-    monkeypatch.setattr(binding.Layouts, "take_copies", spy)
     x, dy = (GENERATOR.normal(size=shape) for _ in range(2))
     gain = GENERATOR.normal(size=shape[1])
     fused = fuser.fuse(function, fallback="error")

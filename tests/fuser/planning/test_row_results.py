@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser import executor
-from fuser.compiler import compile_upfront
 from fuser.planning import in_turn, ledger, rows
 from fuser.planning.row_results import reuse
+from tests.fuser.planning.plans import plan_of
 
 
 def distances(x: Any) -> Any:
@@ -39,13 +38,6 @@ N, K = 30, 3
 #: Coordinates; distances are written, and read again for columns and results; sums of rows are
 #: written and read by the sum of all and by the results, that is written and read too.
 CENTRED = 8 * (N * K + N * N + N + N + 1 + N * N + N + 1 + N * N)
-
-
-def plan_of(function: Any, *args: Any) -> tuple[Any, Any]:
-    """The spec of a call, and its lengths."""
-    graph = fuser.trace(function, *args)
-    shapes = {p.name: a.shape for p, a in zip(graph.parameters, args, strict=True)}
-    return compile_upfront(graph), executor.sizes_of(graph, shapes)
 
 
 @pytest.mark.parametrize("function", [double_centred, kernel_centred])

@@ -18,6 +18,7 @@ from fuser.dims import symbol
 from fuser.planning import ledger, rows, verdicts
 from fuser.planning.rows import loop_of
 from fuser.records import changed
+from tests.fuser.planning.plans import plan_of
 from tests.fuser.randomly import randomly
 
 
@@ -108,13 +109,6 @@ def block_bytes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(rows, "BLOCK_BYTES", 250)
         monkeypatch.setattr(rows, "BLOCKS", 1)
         monkeypatch.setattr(rows, "BLOCK_ELEMENTS", 1)
-
-
-def plan_of(function: Any, *args: Any) -> tuple[Any, Any]:
-    """The spec of a call, and its lengths."""
-    graph = fuser.trace(function, *args)
-    shapes = {p.name: a.shape for p, a in zip(graph.parameters, args, strict=True)}
-    return compile_upfront(graph), executor.sizes_of(graph, shapes)
 
 
 def assert_same(found: Any, wanted: Any) -> None:

@@ -6,7 +6,9 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -31,6 +33,39 @@ def _call(threads: int, *arrays: np.ndarray) -> np.ndarray:
         return fuser.fuse(_cubic)(*arrays)
     finally:
         config.restore(before)
+
+
+def _team() -> Any:
+    found = workers.workers()
+    assert found is not None
+    return found
+
+
+def _native(chunk: Callable[[int, int, int, int], None]) -> tuple[Any, int]:
+    """A function of one chunk's extent as native code calls it, to be kept, and its address."""
+
+    def called(block: int, *extent: int) -> int:
+        chunk(*extent)
+        return 0
+
+    kind = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, *[ctypes.c_int64] * 4)
+    function = kind(called)
+    address = ctypes.cast(function, ctypes.c_void_p).value
+    assert address is not None
+    return function, address
+
+
+def _status_of_child(work: Callable[[], int]) -> int:
+    """What a forked child ends with."""
+    child = os.fork()
+    if child == 0:
+        status = 99
+        try:
+            status = work()
+        finally:
+            os._exit(status)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status)
 
 
 @pytest.mark.parametrize("shape", [(1_000_003,), (1009, 1013), (3, 400_001), (400_001, 3)])
@@ -70,20 +105,14 @@ def test_a_forked_child_makes_workers_of_its_own() -> None:
     """The parent's workers do not exist in the child; its calls work all the same."""
     x = np.random.default_rng(3).normal(size=400_000)
     expected = _call(2, x, x)
-    child = os.fork()
-    if child == 0:
-        good = np.array_equal(_call(2, x, x), expected)
-        os._exit(0 if good else 1)
-    _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == 0
+    assert _status_of_child(lambda: int(not np.array_equal(_call(2, x, x), expected))) == 0
 
 
 def test_workers_leave_the_processor_of_a_caller() -> None:
     """They are moved by what they may use, and may use all of it afterwards."""
     x = np.random.default_rng(4).normal(size=400_000)
     _call(2, x, x)
-    team = workers.workers()
-    assert team is not None
+    team = _team()
     deadline_s = time.monotonic() + 60
     while not (tasks := team.tasks()) and time.monotonic() < deadline_s:
         time.sleep(0.001)  # a worker tells its number when it begins
@@ -109,13 +138,8 @@ def test_a_forked_child_moves_no_worker_of_its_parent() -> None:
     """It knows no workers until it has its own."""
     x = np.random.default_rng(5).normal(size=400_000)
     _call(2, x, x)
-    team = workers.workers()
-    assert team is not None
-    child = os.fork()
-    if child == 0:
-        os._exit(len(team.tasks()))
-    _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == 0
+    team = _team()
+    assert _status_of_child(lambda: len(team.tasks())) == 0
 
 
 def test_chunks_cover_whole_rows_or_parts_of_long_ones() -> None:
@@ -181,18 +205,9 @@ def test_what_a_helper_leaves_is_taken_by_others() -> None:
 ])  # fmt: skip
 def test_chunks_in_line_may_be_one(outer: int, inner: int, chunks: tuple[int, int]) -> None:
     """Every element once, in no more calls than chunks, and in fewer where they are in line."""
-    team = workers.workers()
-    assert team is not None
+    team = _team()
     calls: list[tuple[int, int, int, int]] = []
-
-    def chunk(block: int, first: int, last: int, begin: int, end: int) -> int:
-        calls.append((first, last, begin, end))
-        return 0
-
-    integer = ctypes.c_int64
-    function = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, *[integer] * 4)(chunk)
-    address = ctypes.cast(function, ctypes.c_void_p).value
-    assert address is not None
+    _kept, address = _native(lambda *extent: calls.append(extent))
     total = -(-outer // chunks[0]) * -(-inner // chunks[1])
     in_line = outer <= chunks[0] or inner <= chunks[1]
     for threads in (2, 3, 9):
@@ -212,21 +227,15 @@ def test_chunks_in_line_may_be_one(outer: int, inner: int, chunks: tuple[int, in
 
 def test_chunks_that_wait_for_earlier_ones_are_taken_in_order() -> None:
     """When a chunk begins, at most those that other threads have just taken have not begun."""
-    team = workers.workers()
-    assert team is not None
+    team = _team()
     begun: list[int] = []
     missing: list[int] = []
 
-    def chunk(block: int, first: int, last: int, begin: int, end: int) -> int:
+    def chunk(first: int, last: int, begin: int, end: int) -> None:
         missing.append(len(set(range(first)) - set(begun)))
         begun.append(first)
-        return 0
 
-    integer = ctypes.c_int64
-    kind = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, *[integer] * 4)
-    function = kind(chunk)
-    address = ctypes.cast(function, ctypes.c_void_p).value
-    assert address is not None
+    _kept, address = _native(chunk)
     for _ in range(20):
         begun.clear()
         team.run(address, b"", 16, 1, 3, (1, 1), ordered=True)
@@ -236,18 +245,9 @@ def test_chunks_that_wait_for_earlier_ones_are_taken_in_order() -> None:
 
 def test_sleeping_workers_are_not_woken_for_brief_work() -> None:
     """The caller does it in one piece; other work is shared out by chunks."""
-    team = workers.workers()
-    assert team is not None
+    team = _team()
     calls: list[tuple[int, int, int, int]] = []
-
-    def chunk(block: int, first: int, last: int, begin: int, end: int) -> int:
-        calls.append((first, last, begin, end))
-        return 0
-
-    integer = ctypes.c_int64
-    function = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, *[integer] * 4)(chunk)
-    address = ctypes.cast(function, ctypes.c_void_p).value
-    assert address is not None
+    _kept, address = _native(lambda *extent: calls.append(extent))
     team.run(address, b"", 16, 1, 2, (1, 1))
     assert len(calls) == 16
     sleeping, alive = (
@@ -257,7 +257,7 @@ def test_sleeping_workers_are_not_woken_for_brief_work() -> None:
     while not team._started == alive.value == sleeping.value and time.monotonic() < deadline_s:
         time.sleep(0.001)
     calls.clear()
-    integer.from_address(team._places["brief.at"]).value = 0  # long ago
+    ctypes.c_int64.from_address(team._places["brief.at"]).value = 0  # long ago
     team.run(address, b"", 16, 1, 2, (1, 1), brief=True)
     assert calls == [(0, 16, 0, 1)]
     calls.clear()

@@ -51,7 +51,6 @@ CASES: dict[str, Callable[[int, int, int], tuple[Function, tuple[Any, ...]]]] = 
 @pytest.fixture
 def forms(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What the form answered, call by call."""
-    fuser.clear_caches()  # what is known is not asked for again
     return extents_of(few_rows, monkeypatch)
 
 

@@ -14,7 +14,6 @@ from tests.backends.cpu.reducing.short_rows import cases, check, numbers, softma
 @pytest.fixture
 def forms(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What the form answered, call by call."""
-    fuser.clear_caches()  # what is known is not asked for again
     return extents_of(turned_rows, monkeypatch)
 
 
