@@ -16,6 +16,8 @@ SENTENCES = {
     Outcome.INCONCLUSIVE: "inconclusive: measure with more processes",
 }
 NOT_SHOWN = "same"
+MOST_MISSING = 3
+"""Rows that are missing for one reason and named; of more only the number is said."""
 VERDICTS = ("slower", "faster", "same", "inconclusive", "not measured")
 
 
@@ -53,7 +55,7 @@ def _tally(rows: Sequence[TimedRow]) -> str:
 def _findings(comparison: Comparison) -> list[tuple[str, str, str, str]]:
     """Return what a person should see as (kind, cell, variant, text), gravest first."""
     rows = [("wrong", cell, name, one_line(why)) for cell, name, why in comparison.wrong]
-    rows += [("missing", cell, name, one_line(why)) for cell, name, why in comparison.missing]
+    rows += _missing(comparison)
     order = ("regression", "changed", "improvement")
     for each in sorted(comparison.changes, key=lambda change: order.index(change.kind)):
         text = one_line(f"{each.what}: {each.base} -> {each.head}")
@@ -65,6 +67,25 @@ def _findings(comparison: Comparison) -> list[tuple[str, str, str, str]]:
     return rows
 
 
+def _missing(comparison: Comparison) -> list[tuple[str, str, str, str]]:
+    """Return missing rows as findings, many with one reason as one: how many, and the first.
+
+    A whole run beside one cell lacks hundreds.
+    """
+    by_reason: dict[str, list[tuple[str, str]]] = {}
+    for cell, name, why in comparison.missing:
+        by_reason.setdefault(one_line(why), []).append((cell, name))
+    found = []
+    for why, rows in by_reason.items():
+        if len(rows) <= MOST_MISSING:
+            found += [("missing", cell, name, why) for cell, name in rows]
+            continue
+        first = ", ".join(" ".join(row) for row in rows[:MOST_MISSING])
+        text = f"{why}: {first} and {len(rows) - MOST_MISSING} more"
+        found.append(("missing", f"{len(rows)} rows", "", text))
+    return found
+
+
 def _word(row: TimedRow) -> str:
     return row.verdict if row.gated else f"{row.verdict}, not gated"
 
@@ -73,7 +94,7 @@ def as_text(comparison: Comparison) -> str:
     """Return lines for a terminal."""
     lines = [f"{comparison.base_id} -> {comparison.head_id}"]
     lines += [
-        f"  {kind:<12} {cell} {variant}: {text}"
+        f"  {kind:<12} {f'{cell} {variant}'.strip()}: {text}"
         for kind, cell, variant, text in _findings(comparison)
     ]
     lines += [f"  note: {each}" for each in comparison.notes]

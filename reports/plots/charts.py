@@ -137,7 +137,9 @@ CHARTS: Sequence[Chart] = (
         "overhead",
         "What does the first call cost, and where does its time go?",
         "The first call of the fused function at its smallest size, median over processes; the "
-        "line is their range.",
+        "line is their range. The function is traced, its kernels are scheduled, bound to the "
+        "arrays' layout and emitted as text; LLVM parses that and makes machine code (llvm). "
+        "Disk: the cache is asked and filled; compile: the rest of compiling.",
         "compile",
         figure_compile.draw_stages,
     ),

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -13,6 +14,7 @@ from fuser.reports.plots.marks import ROW_HEIGHT_IN, above, name_rows, workload_
 from fuser.reports.plots.style import (
     INK,
     MUTED,
+    PAPER,
     Layout,
     count_text,
     figure_of,
@@ -25,12 +27,14 @@ from fuser.reports.scaling import Growth
 
 STAGE_COLORS = {
     "trace": "#009E73", "schedule": "#56B4E9", "bind": "#E69F00", "emit": "#CC79A7",
-    "parse": "#D55E00", "llvm": "#0072B2", "disk": "#B8A800",
+    "parse": "#D55E00", "llvm": "#0072B2", "disk": "#B8A800", "compile": "#882255",
 }  # fmt: skip
-"""Okabe and Ito's colours: a stage has the same one in every figure."""
+"""Okabe and Ito's colours, and one of Tol's: a stage has the same one in every figure."""
+STAGE_HATCHES = {"bind": "xxxx", "emit": "....", "compile": "////", "disk": "\\\\\\\\"}
+"""Patterns of those that look like a neighbour to people who see two primary colours."""
 SHORTER, OTHER = "shorter stages", "the rest, with the run itself"
 GREYS = {SHORTER: "#bdbdbd", OTHER: "#8c8c8c"}
-MOST_BARS = len(STAGE_COLORS) + 1
+MOST_BARS = len(STAGE_COLORS)
 MOST_LINES = 7
 REST = ("rest_s", "other_s")
 """Columns of the compile table that name no stage."""
@@ -43,6 +47,12 @@ def stage_colors(labels: Sequence[str]) -> list[str]:
     unknown = [label for label in labels if label not in own]
     taken = dict(zip(unknown, [*left, *[MUTED] * len(unknown)], strict=False))
     return [own.get(label) or taken[label] for label in labels]
+
+
+def bar_style(label: str, color: str) -> dict[str, Any]:
+    """Give the looks of one stage's part of a bar: its own fill, and an edge to its neighbours."""
+    style = {"facecolor": color, "edgecolor": PAPER, "linewidth": 0.5, "label": label}
+    return {"height": 0.66, "hatch": STAGE_HATCHES.get(label), **style}
 
 
 def stages_of(table: pd.DataFrame) -> list[str]:
@@ -96,7 +106,7 @@ def draw_stages(collection: Collection, layout: Layout) -> Figure | None:
     colors = stage_colors([label for label, _ in bars])
     for (label, seconds), color in zip(bars, colors, strict=True):
         widths = [1e3 * value for value in seconds]
-        axes.barh(range(len(names)), widths, left=left, height=0.66, color=color, label=label)
+        axes.barh(range(len(names)), widths, left=left, **bar_style(label, color))
         left = [start + width for start, width in zip(left, widths, strict=True)]
     whole = [value * 1e3 for value in rows["first_call_s"]]
     if not any(left):

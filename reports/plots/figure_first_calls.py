@@ -8,7 +8,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
 from fuser.reports.collection import Collection
-from fuser.reports.plots.figure_compile import SHORTER, STAGE_COLORS, stage_colors
+from fuser.reports.plots.figure_compile import MOST_BARS, SHORTER, bar_style, stage_colors
 from fuser.reports.plots.marks import (
     ROW_HEIGHT_IN,
     SIZE_TITLES,
@@ -44,7 +44,7 @@ def draw_states(collection: Collection, layout: Layout) -> Figure | None:
     stages = table[table["stage"] != WHOLE]
     stages = stages.assign(stage_s=_adding_up(table, stages))
     spent = stages.groupby("stage", sort=False)["stage_s"].sum().sort_values(ascending=False)
-    longest = [str(each) for each in spent.index if each != REST][: len(STAGE_COLORS)]
+    longest = [str(each) for each in spent.index if each != REST][: MOST_BARS - 1]
     shown = [each for each in dict.fromkeys(stages["stage"]) if each in longest]
     keys = list(dict.fromkeys(zip(table["workload"], table["state"], strict=True)))
     axes = panels(layout, 1, 1.3 + 1.3 * ROW_HEIGHT_IN * len(keys))[0]
@@ -55,7 +55,7 @@ def draw_states(collection: Collection, layout: Layout) -> Figure | None:
         chosen = stages[same]
         sums = chosen.groupby(["workload", "state"])["stage_s"].sum().to_dict()
         widths = [float(sums.get(key, 0.0)) for key in keys]
-        axes.barh(range(len(keys)), widths, left=left, height=0.66, color=color, label=name)
+        axes.barh(range(len(keys)), widths, left=left, **bar_style(name, color))
         left = [start + width for start, width in zip(left, widths, strict=True)]
     whole = table[table["stage"] == WHOLE].set_index(["workload", "state"])
     most = 1.2 * max(left)

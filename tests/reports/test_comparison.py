@@ -144,6 +144,22 @@ def test_a_missing_row_is_said(base: Record, change: Callable[[Run], Run | None]
     assert [each[:2] for each in found.missing] == [(NAME, "fused")]
 
 
+def test_many_missing_rows_are_one_line(base: Record) -> None:
+    """A whole run beside one cell: how many, the first ones, why; all of them in JUnit XML."""
+    found = compare_records(base, replace(base, cells=base.cells[:1]))
+    assert len(found.missing) > output.MOST_MISSING
+    lines = [line for line in output.as_text(found).splitlines() if "missing " in line]
+    more = len(found.missing) - output.MOST_MISSING
+    assert lines[0].startswith(f"  missing      {len(found.missing)} rows: the run has no such row")
+    assert lines[0].endswith(f"and {more} more")
+    assert " ".join(found.missing[0][:2]) in lines[0]
+    assert len(lines) == 1 + lines[-1].startswith("a required row")
+    assert f"| missing | `{len(found.missing)} rows` |" in output.as_markdown(found)
+    suite = ElementTree.fromstring(output.as_junit(found))[0]
+    assert suite.get("errors") == str(len(found.missing))
+    assert found.outcome() == Outcome.NOTHING
+
+
 def test_nothing_measured_is_no_success() -> None:
     """Two empty runs differ in nothing and prove nothing."""
     empty = synthetic.empty()

@@ -182,6 +182,19 @@ def test_a_stage_has_one_colour_in_every_figure() -> None:
     assert len(set(found)) == len(labels)
 
 
+def test_stages_differ_in_more_than_hue() -> None:
+    """Those of like brightness and hue to people who see two primary colours have a pattern."""
+    assert set(figure_compile.STAGE_COLORS) >= set(figure_compile.STAGE_HATCHES)
+    looks = [
+        figure_compile.bar_style(label, color)
+        for label, color in figure_compile.STAGE_COLORS.items()
+    ]
+    assert len({look["facecolor"] for look in looks}) == len(looks)
+    patterns = [look["hatch"] for look in looks if look["hatch"]]
+    assert len(set(patterns)) == len(patterns) >= 4
+    assert all(look["edgecolor"] == style.PAPER for look in looks)
+
+
 def test_two_variants_of_a_kind_look_different(collection: Collection) -> None:
     """A third party's fuser beside ours is drawn with the peers' colours and marks."""
     variants = [*collection.analysis.record.variants, Variant("theirs", "fused", "another")]
