@@ -129,6 +129,10 @@ REASONS: dict[str, tuple[str, str]] = {
         "a Python integer does not fit the dtype it meets",
         "Convert the array, or the scalar, to a dtype that holds it.",
     ),
+    "floating-point": (
+        "the function asks for floating-point errors or warnings, of which kernels do not tell",
+        "Use errstate=True, or np.errstate around the fused function; none notices underflow.",
+    ),
     "not-traceable": (
         "the function cannot be traced",
         "Keep to NumPy functions, operators and methods on the arguments.",

@@ -24,6 +24,7 @@ from fuser.records import field, record
 from fuser.tracing.admitted import check_row, is_known, traced_for
 from fuser.tracing.caught import check_refusals
 from fuser.tracing.effects import LARGEST_KEPT
+from fuser.tracing.error_states import ErrorState
 from fuser.tracing.operands import check_array, check_dtype, check_out, convert_scalar
 from fuser.tracing.results import finish
 from fuser.tracing.scalars import HostScalar
@@ -85,6 +86,7 @@ class Tracing(Lengths):
     """Whether arrays that the function makes, or reaches by name, are stand-ins, too."""
     in_order: dict[int, None] = field(default_factory=dict)
     """Arguments that have to be contiguous in C order."""
+    errors: ErrorState = field(default_factory=ErrorState)
     exact_truth: bool = False
     """Whether the function asks what is True itself: no stand-in is."""
 
@@ -261,6 +263,7 @@ class Tracing(Lengths):
         """Trace `ufunc(*inputs, **options)`; NumPy runs it where it has no fused form."""
         from fuser.tracing.extern_tracing import SEAM_CODES, ForeignArray, call_ufunc
 
+        self.errors.look()
         if any(type(value) is ForeignArray for value in inputs):
             return call_ufunc(self, ufunc, method, inputs, options)
         try:
@@ -302,6 +305,7 @@ class Tracing(Lengths):
         from fuser.tracing.extern_tracing import SEAM_CODES, ForeignArray, call_function
         from fuser.tracing.namespace import plain_function
 
+        self.errors.look()
         function = plain_function(function)
         handler = handlers().get(function)
         leaves = flatten((args, kwargs))[1]
@@ -367,6 +371,7 @@ def _trace(
     with refusals() as refused:
         result = traced(function, tracing)(*args, **kwargs)
     check_refusals(refused)
+    tracing.errors.end()
     if tracing.failed is not None:  # the function has caught it: control flow by values
         raise tracing.failed
     tracing.check_captured()

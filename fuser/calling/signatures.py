@@ -16,6 +16,7 @@ from fuser.records import field, record
 from fuser.timeline import phase
 from fuser.tracing import captures
 from fuser.tracing.effects import Surroundings, alone
+from fuser.tracing.error_states import noted
 from fuser.tracing.known_errors import KnownErrors
 from fuser.tracing.purity import trace_purely
 from fuser.tracing.trace_result import Trace
@@ -91,7 +92,7 @@ def specialised(
     try:
         if guarded >= VALUE_LIMIT:
             raise Unsupported("value-guards", function._name, f"{guarded} values so far", "")
-        with phase("trace", function._name), alone():
+        with phase("trace", function._name), alone(), noted(function.errstate):
             around = Surroundings(names, met, handed_in)
             trace, constants = trace_purely(
                 function.__wrapped__, structure, leaves, function._name, around

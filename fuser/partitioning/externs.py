@@ -4,7 +4,8 @@ An extern node's payload is `call.output [view] [scalar] function(arguments)`, f
 `0.1 numpy.linalg.svd(a0, full_matrices=False)`: the second result of the first such call. `a0`
 is the call's first operand (`a0[()]` where NumPy has a scalar), `host('s0 * 2')` a number known
 when the function is called, `closure('name', a1)` a function that reaches values of the call.
-`view`: the result shares memory with an operand; `scalar`: it is a NumPy scalar. Nothing but
+`view`: the result shares memory with an operand; `scalar`: it is a NumPy scalar;
+`silent(divide)`: the function had silenced these errors. Nothing but
 literals, these names and NumPy's own functions is read back.
 """
 
@@ -14,6 +15,7 @@ import ast
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import lru_cache
 from typing import Any
 
@@ -27,6 +29,7 @@ from fuser.ops import UFUNC_PAIRS, UFUNC_ROWS
 from fuser.partitioning import callables
 from fuser.records import record
 from fuser.tracing import scalars
+from fuser.tracing.error_states import silent
 
 
 class PatternMiss(Exception):  # noqa: N818 - a signal, not a fault
@@ -78,6 +81,7 @@ class Call:
         name: the function, `numpy.linalg.svd`.
         args: positional arguments: literals, with Operand and Number in them.
         kwargs: keyword arguments.
+        silenced: kinds of floating-point errors that NumPy does not tell of; "warnings" for all.
     """
 
     number: int
@@ -87,6 +91,7 @@ class Call:
     name: str
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
+    silenced: tuple[str, ...] = ()
 
     @property
     def short_name(self) -> str:
@@ -111,20 +116,24 @@ def read(payload: str) -> Call:
     Raises:
         GraphError: it is not understood.
     """
-    found = re.fullmatch(r"(\d+)\.(\d+) (view )?(scalar )?(.*)", payload, re.DOTALL)
+    found = re.fullmatch(
+        r"(\d+)\.(\d+) (view )?(scalar )?(?:silent\(([a-z,]*)\) )?(.*)", payload, re.DOTALL
+    )
     if found is None:
         raise GraphError(f"this extern call is not understood: {payload!r}")
     try:
-        tree = ast.parse(found[5], mode="eval").body
+        tree = ast.parse(found[6], mode="eval").body
     except SyntaxError:
         raise GraphError(f"this extern call is not understood: {payload!r}") from None
     if not isinstance(tree, ast.Call):
-        raise GraphError(f"an extern is a call, found {found[5]!r}")
+        raise GraphError(f"an extern is a call, found {found[6]!r}")
     args = tuple(_read(part) for part in tree.args)
     kwargs = {str(pair.arg): _read(pair.value) for pair in tree.keywords}
     name = ast.unparse(tree.func)
     resolve(name)
-    return Call(int(found[1]), int(found[2]), bool(found[3]), bool(found[4]), name, args, kwargs)
+    silenced = tuple((found[5] or "").split(",")) if found[5] else ()
+    marks = bool(found[3]), bool(found[4])
+    return Call(int(found[1]), int(found[2]), *marks, name, args, kwargs, silenced)
 
 
 def _read(node: ast.expr) -> Any:
@@ -263,7 +272,8 @@ def invoke(call: Call, operands: Sequence[Any], numbers: Mapping[str, Any]) -> l
     """Run a call; its results in order, however they nest."""
     args = [filled(part, operands, numbers) for part in call.args]
     kwargs = {key: filled(part, operands, numbers) for key, part in call.kwargs.items()}
-    return trees.flatten(resolve(call.name)(*args, **kwargs))[1]
+    with silent(call.silenced) if call.silenced else nullcontext():
+        return trees.flatten(resolve(call.name)(*args, **kwargs))[1]
 
 
 def run(

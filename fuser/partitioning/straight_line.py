@@ -18,6 +18,7 @@ from fuser.partitioning import callables, externs
 from fuser.partitioning.externs import Closure, Number, Operand
 from fuser.partitioning.program import Program, Seam, Stage
 from fuser.tracing import captures, regions, scalars
+from fuser.tracing.error_states import silent
 from fuser.tracing.trace_result import OutAlias, OutNode, OutScalar, OutStatic
 
 METHOD = "numpy.ndarray."
@@ -127,7 +128,10 @@ class StraightLine:
         operands = [self._seen(name, chain) for name, chain in step.operands]
         args = [self._spell(part, operands) for part in call.args]
         args += [f"{key}={self._spell(part, operands)}" for key, part in call.kwargs.items()]
-        self._lines.append(f"r = {self._called(call.name, args)}")
+        if call.silenced:
+            self._lines.append(f"with {self._object(silent)}({call.silenced!r}):")
+        indent = "    " if call.silenced else ""
+        self._lines.append(f"{indent}r = {self._called(call.name, args)}")
         places = [externs.read(node.payload).output for node in step.nodes]
         flat, kind = self._object(_flat), self._object(type(found[0]))
         if places == [0]:

@@ -103,6 +103,8 @@ def call_named(
     out = kwargs.pop("out", None)
     operands = Operands(tracing)
     text = _spelled(name, args, kwargs, operands)
+    if silenced := tracing.errors.ignored():
+        text = f"silent({','.join(silenced)}) {text}"
     same = (text, *map(id, operands.nodes))
     calls = re.search(r"(function|closure)\('", text)  # which may give something else each time
     once = like is not None or calls is not None

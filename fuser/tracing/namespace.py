@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fuser.tracing import makers, sequences
+from fuser.tracing import error_states, makers, sequences
 from fuser.tracing.brackets import GRIDS, JOINERS, Grid, Joiner
 from fuser.tracing.builtin_names import BUILTINS, REMEMBERING, without_memory
 from fuser.tracing.scalars import HostScalar
@@ -67,9 +67,7 @@ class _Substitution:
         if type(function) is not FunctionType or not _substitutable(function):
             return function
         found = self.functions.get(id(function))
-        if found is None:
-            found = self.functions[id(function)] = self._copy(function)
-        return found
+        return self._copy(function) if found is None else found
 
     def _copy(self, function: FunctionType) -> FunctionType:
         """The function with other globals and cells."""
@@ -80,23 +78,28 @@ class _Substitution:
         names = self.namespaces.get(key)
         if names is None:
             names = self.namespaces[key] = Names(self, function.__globals__, numpy)
-        closure = function.__closure__
-        if closure is not None:
-            closure = tuple(self._cell(cell, numpy) for cell in closure)
+        cells = function.__closure__
+        closure = None if cells is None else tuple(self._cell(cell, numpy) for cell in cells)
         copy = FunctionType(
             function.__code__, names, function.__name__, function.__defaults__, closure
         )
+        self.functions[id(function)] = copy  # before its cells, which may lead back to it
+        for cell, new in zip(cells or (), closure or (), strict=True):
+            if new is not cell and type(cell.cell_contents) is FunctionType:
+                new.cell_contents = self.callable(cell.cell_contents)
         copy.__kwdefaults__ = function.__kwdefaults__
         copy.__dict__ = function.__dict__  # what is set on it shows, and is put back
         copy.__qualname__, copy.__module__ = function.__qualname__, function.__module__
         return copy
 
     def _cell(self, cell: CellType, numpy: _Module) -> CellType:
-        """A cell with a replaced value, or the cell itself."""
+        """A cell with a replaced value, or the cell itself; one for a function is empty still."""
         try:
             value = cell.cell_contents
         except ValueError:  # not set yet
             return cell
+        if type(value) is FunctionType:
+            return CellType() if _substitutable(value) else cell
         new = self.value(value, numpy)
         return cell if new is value else CellType(new)
 
@@ -106,6 +109,8 @@ class _Substitution:
             return numpy
         if value is builtins:
             return types.SimpleNamespace(**{**vars(builtins), **BUILTINS})
+        if value is np.errstate:
+            return numpy.errstate
         if id(value) in self.makers:
             return getattr(numpy, self.makers[id(value)])
         if type(value) is _DISPATCHED:
@@ -230,6 +235,8 @@ class _Module:
                 bound = partial(maker, self._tracing)
                 owned = partial(makers.stand_in, self._tracing, bound)
                 return owned if self._tracing.arrays else bound
+            if name == "errstate":
+                return partial(error_states.errstate, self._tracing.errors)
             if name in JOINERS:
                 return Joiner(self._tracing, name)
             if name in GRIDS:

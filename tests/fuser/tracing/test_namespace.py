@@ -152,3 +152,21 @@ def test_functions_that_write_globals_are_not_copied() -> None:
 def test_negative_lengths_are_numpys_error(shape: Any) -> None:
     """A ValueError, as without fusing."""
     assert_same(lambda x: np.zeros(x.shape[0] * shape if type(shape) is int else shape) + 1, X)
+
+
+def test_local_functions_that_call_themselves_or_each_other_are_traced() -> None:
+    """Their cells lead back to them."""
+
+    def power(x: Any, n: int) -> Any:
+        return np.ones(x.shape) if n == 0 else power(x, n - 1) * x
+
+    def even(x: Any, n: int) -> Any:
+        return x if n == 0 else odd(x + 1, n - 1)
+
+    def odd(x: Any, n: int) -> Any:
+        return -x if n == 0 else even(x * 2, n - 1)
+
+    x = np.arange(4.0)
+    for number in (2, 3):
+        fused = fuser.fuse(lambda x, n=number: power(x, n) + even(x, n), fallback="error")
+        assert fused(x).tolist() == (x**number + even(x, number)).tolist()
