@@ -19,7 +19,7 @@ from fuser.partitioning.program import Program, Seam
 from fuser.planning import by_rows, drawing, rereads, verdicts
 from fuser.planning.candidates import COLUMNS, candidates, rows_of
 from fuser.planning.kernel_text import describe_group, spell_guards, wrapped
-from fuser.planning.labels import argument_names
+from fuser.planning.labels import argument_names, labels_of
 from fuser.planning.ledger import Ledger, boundaries, ledger
 from fuser.specs import KernelSpec
 
@@ -116,7 +116,7 @@ class Explanation:
 
     def __str__(self) -> str:
         """Readable text."""
-        lines = [f"{self.name}: mode {self.mode}, {len(self.groups)} kernel(s)"]
+        lines = [f"{self.name}: mode {self.mode}, {_kernels(len(self.groups))}"]
         for reason in self.fallbacks:
             lines += wrapped(f"not fused: {reason}", later="  ")
         if self.mode == "fallback" and not self.fallbacks:
@@ -129,7 +129,7 @@ class Explanation:
             book = self.ledger
             lines += ["", *wrapped(
                 f"bytes a call: unfused {book.unfused_bytes:,} in {book.kernels_unfused} "
-                f"operations, planned {book.planned_bytes:,} in {book.kernels_fused} kernel(s), "
+                f"operations, planned {book.planned_bytes:,} in {_kernels(book.kernels_fused)}, "
                 f"least possible {book.least_bytes:,}", later="  ",
             )]  # fmt: skip
         for title, entries in (
@@ -184,6 +184,11 @@ class Explanation:
         )
 
 
+def _kernels(count: int) -> str:
+    """How many kernels, in words."""
+    return f"{count} kernel{'' if count == 1 else 's'}"
+
+
 def _boundary_line(entry: dict[str, Any]) -> str:
     """One boundary as text."""
     readers = ", ".join(map(str, entry["read_by"]))
@@ -229,7 +234,7 @@ def explain_call(function: FusedFunction, args: Any, kwargs: Any) -> Explanation
     specs = partition.specs_of(spec)
     applied = Counter(f"{a.table}: {a.equation}  {a.line}" for one in specs for a in one.applied)
     found.rules = [f"{text}{f' ({n} times)' if n > 1 else ''}" for text, n in applied.items()]
-    found.lengths = _lengths(trace.graph, call.sizes)
+    found.lengths = _lengths(trace.graph, found._sizes)
     stages = spec.stages if isinstance(spec, Program) else ()
     for number, one in enumerate(specs):
         names = {f"o{k}": name for k, name in enumerate(stages[number].stored)} if stages else {}
@@ -274,6 +279,13 @@ def _lengths(graph: Graph, sizes: Mapping[str, int]) -> list[str]:
             text = str(dim)
             if text in sizes:
                 title = names.get(parameter.name, parameter.name)
+                found.setdefault(text, f"{text} = {title}.shape[{axis}] = {sizes[text]:,}")
+    label = labels_of(graph)
+    for node in graph.nodes:  # what NumPy gives has lengths of its own
+        for axis, dim in enumerate(node.shape if node.op.name == "extern" else ()):
+            text = str(dim)
+            if text in sizes:
+                title = label[id(node)].partition(" ")[0]
                 found.setdefault(text, f"{text} = {title}.shape[{axis}] = {sizes[text]:,}")
     return list(found.values())
 

@@ -11,7 +11,7 @@ from fuser.graph import Node, size_bytes
 from fuser.partitioning import externs
 from fuser.partitioning.program import Program, Seam
 from fuser.planning import ledger
-from fuser.planning.candidates import COLUMNS, row, rows_of, saved_bytes
+from fuser.planning.candidates import COLUMNS, row, rows_of, saved_bytes, shown_by
 from fuser.planning.in_turn import settled
 from fuser.planning.kernel_text import seen_behind, spell_views, wrapped
 from fuser.planning.labels import labels_of
@@ -123,13 +123,15 @@ def candidate_rows(
     label = labels_of(program.graph)
     place = {id(node): k for k, node in enumerate(program.graph.nodes)}
     for node in program.graph.nodes:
-        for arg in {id(a): a for a in node.args}.values():
-            ours = next((n for n in (node, arg) if n.op.name == "extern"), None)
-            if ours is None or arg.op.name in ("input", "constant", "scalar"):
+        if shown_by(node) is not node:  # who reads the view has the pair
+            continue
+        for source, arg in {id(s): (s, a) for a in node.args for s in [shown_by(a)]}.values():
+            ours = next((n for n in (node, source) if n.op.name == "extern"), None)
+            if ours is None or source.op.name in ("input", "constant", "scalar"):
                 continue
             code = externs.reason_of(ours, "").code
-            distance = place[id(node)] - place[id(arg)]
-            found = row(label[id(arg)], label[id(node)], "seam", saved_bytes(arg, node, known),
+            distance = place[id(node)] - place[id(source)]
+            found = row(label[id(source)], label[id(node)], "seam", saved_bytes(arg, node, known),
                         code, distance)  # fmt: skip
             rows.append(found)
     return sorted(rows, key=lambda entry: -entry[COLUMNS.index("score")])

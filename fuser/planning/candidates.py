@@ -155,6 +155,13 @@ def _is_view(node: Node) -> bool:
     return node.op.structure and node.op.name not in ("concatenate", "extern")
 
 
+def shown_by(node: Node) -> Node:
+    """The value behind views, which is no view."""
+    while _is_view(node) and node.args:
+        node = node.args[0]
+    return node
+
+
 def saved_bytes(first: Node, second: Node, sizes: Mapping[str, int]) -> int:
     """Bytes that are not written and read when `second` computes what it needs of `first`.
 
@@ -163,7 +170,7 @@ def saved_bytes(first: Node, second: Node, sizes: Mapping[str, int]) -> int:
     """
     if _is_view(second):
         return 0
-    source = through_views(first) if _is_view(first) else first
+    source = shown_by(first)
     if source.op.name in ("input", "constant", "scalar"):
         return 0
     whole = size_bytes(source, sizes)

@@ -108,12 +108,15 @@ def picture_of_refusal(name: str, reasons: Iterable[Reason]) -> Picture:
 def _picture(
     boxes: dict[str, Box], arrows: dict[tuple[str, str], int], results: set[str]
 ) -> Picture:
-    """The finished picture, with results marked as such."""
-    marked = (
-        Box(b.key, "result", b.lines) if b.key in results and b.kind == "stored" else b
-        for b in boxes.values()
-    )
-    return _gathered(list(marked), arrows)
+    """The finished picture; arrays say what they are, which colours do not say to everyone."""
+    marked = []
+    for box in boxes.values():
+        kind = "result" if box.key in results and box.kind == "stored" else box.kind
+        lines = box.lines
+        if kind in ("argument", "result", "stored"):
+            lines = (lines[0], f"{kind}: {lines[1]}", *lines[2:])
+        marked.append(Box(box.key, kind, lines))
+    return _gathered(marked, arrows)
 
 
 def _gathered(boxes: Sequence[Box], arrows: Mapping[tuple[str, str], int]) -> Picture:
@@ -198,7 +201,8 @@ def _add_seam(
 ) -> None:  # fmt: skip
     """Add a function that NumPy runs."""
     key = f"function {number}"
-    lines = (f"{seam.reason.operation} in NumPy", seam.reason.code)
+    meaning = textwrap.wrap(REASONS[seam.reason.code][0], WIDTH)
+    lines = (f"{seam.reason.operation} in NumPy", *meaning)
     for (name, chain), node in zip(seam.operands, seam.nodes[0].args, strict=True):
         base = seen_behind(node, chain)
         title = label.get(id(base), "")

@@ -298,8 +298,11 @@ def spell_guards(
         if shown is None or not isinstance(value, bool) or not _is_closed(shown[1]):
             found.append(f"{text} is {value!r}")
             continue
-        length = dims.parse(shown[1]) if _is_length(shown[1]) else None
         sign = shown[2] if value else _INVERSE[shown[2]]
+        positive = re.fullmatch(r"max\((.*), 0\)", shown[1])  # `max(n0 - 1, 0) > 0`: n0 >= 2
+        if positive is not None and (sign, shown[3]) == (">", "0") and _is_closed(positive[1]):
+            shown = re.fullmatch(r"(.*)(>)(0)", f"{positive[1]}>0") or shown
+        length = dims.parse(shown[1]) if _is_length(shown[1]) else None
         if sign in (">", ">=") and length is not None:
             at_least(length, int(shown[3]) + (sign == ">"))
         else:

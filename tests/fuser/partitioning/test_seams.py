@@ -52,6 +52,18 @@ def test_the_ledger_is_that_of_the_kernels() -> None:
     assert book.kernels_unfused == 4
 
 
+def test_views_of_a_result_are_one_pair_with_its_reader() -> None:
+    """Gaps between sorted numbers: the array is written once, read twice, and counted so."""
+    found = fuser.fuse(lambda x: np.diff(np.sort(x * 2)), fallback="allow").explain(X)
+    apart = found.candidates[found.candidates["kind"] == "seam"]
+    assert sorted(apart["bytes_saved"]) == [400 + 392, 800]
+    assert any(name.startswith("subtract") for name in apart["second"])
+    text = str(found)
+    assert "n1 = np.sort#1.shape[0] = 50" in text
+    assert found._repr_html_().count("this function has no fused form") > 1
+    assert "2 kernels" in text
+
+
 def test_candidates_name_the_function() -> None:
     """Pairs that a call keeps apart are listed, not fused, with the reason."""
     table = fuser.fuse(ranks, fallback="allow").explain(X, Y).candidates

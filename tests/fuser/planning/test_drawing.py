@@ -37,6 +37,9 @@ def test_drawings_show_the_plan(function: Any) -> None:
     kernels = [box for box in picture.boxes if box.kind == "kernel"]
     assert len(kernels) == len(found.groups)
     assert any(box.kind == "result" for box in picture.boxes)
+    for box in picture.boxes:  # in words, too: not everyone tells the colours apart
+        if box.kind in ("argument", "result", "stored"):
+            assert box.lines[1].startswith(f"{box.kind}: float32[")
     svg = found.to_svg()
     root = ElementTree.fromstring(svg)
     texts = "\n".join(element.text or "" for element in root.iter() if element.tag[-4:] == "text")

@@ -103,6 +103,7 @@ def test_guards_are_bounds() -> None:
         "n0 >= 4", "n0 == n1", "s0 <= 3", "s1 is 5", "n0 != 0",
     ]  # fmt: skip
     assert spell_guards([], [("(s0) + (s1) > 3", True)]) == ["(s0) + (s1) > 3 is True"]
+    assert spell_guards([], [("(max(n0 - 1, 0)) > 0", True)]) == ["n0 >= 2"]
     assert spell_guards([(1, dims.minimum(n, 1))], [("(n0) > 0", False)]) == ["n0 >= 1", "n0 <= 0"]
 
 
