@@ -34,13 +34,21 @@ class Loop:
         self._carried.append((name, initial))
         return Value(name, initial.scalar, initial.lanes)
 
-    def end(self, carried: Sequence[Value] = ()) -> None:
-        """End the body. Afterwards `results` are the carried values."""
+    def end(self, carried: Sequence[Value] = (), enough: Value | None = None) -> None:
+        """End the body. Afterwards `results` are the carried values.
+
+        Args:
+            carried: what the next turn sees.
+            enough: whether there is no next turn.
+        """
         b = self.b
         following = f"{self.index}.next"
         b.line(f"{following} = add i64 {self.index}, 1")
         latch = b.block
-        b.line(f"br label %{self.head}")
+        if enough is None:
+            b.line(f"br label %{self.head}")
+        else:
+            b.line(f"br i1 {enough.text}, label %{self.done}, label %{self.head}")
         phis = [
             (
                 f"  {self.index} = phi i64 [ {self._first}, %{self._before} ], "
@@ -55,6 +63,15 @@ class Loop:
         b.lines[self._phi_line : self._phi_line] = phis
         b.start(self.done)
         self.results = [Value(name, v.scalar, v.lanes) for name, v in self._carried]
+        if enough is not None:
+            self.results = [
+                b.value(
+                    f"phi {old.type} [ {old.text}, %{self.head} ], [ {new.text}, %{latch} ]",
+                    old.scalar,
+                    old.lanes,
+                )
+                for old, new in zip(self.results, carried, strict=True)
+            ]
 
 
 def begin_loop(b: Body, first: str, last: str) -> Loop:

@@ -22,11 +22,14 @@ from fuser.backends.cpu.reducing import accumulators
 from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.reduction_stages import ROW_UNROLL
 from fuser.backends.cpu.reducing.row_reduction import RowReduction
+from fuser.backends.cpu.vector_memory import lane_mask
 
 #: Turns of the vector loop between two looks at what was found.
 BLOCK = 16
 #: Native vectors of a turn: a maximum takes as many cycles as this many loads.
 VECTORS = 4
+#: Native vectors of a row that are in registers at once, at most.
+MOST_AT_ONCE = 8
 #: What is cheap enough to be computed twice in the block that has the extreme.
 LIGHT, _ = ROW_UNROLL[0]
 
@@ -44,45 +47,164 @@ class RowPlaces(RowReduction):
     """Emits one nest by rows; the stages that give just one place by blocks."""
 
     def _stage(self, stage: int, running: list[Accumulator]) -> None:
+        if self._finds_truth(stage, running):
+            running[0].parts = self._first_truth(stage, running[0])
+            return
         if not self._by_blocks(stage, running):
             super()._stage(stage, running)
             return
         b, (accumulator,) = self.b, running
-        lanes = self._wide_lanes(stage)
-        short, long, done = b.label("short"), b.label("long"), b.label("found")
-        few = b.value(f"icmp ult i64 {self.counts[-1]}, {lanes}", "i1", 1).text
-        b.line(f"br i1 {few}, label %{short}, label %{long}")
-        b.start(short)
-        super()._stage(stage, running)
-        parts, after_short = accumulator.parts, b.block
-        b.line(f"br label %{done}")
-        b.start(long)
-        narrow, self.lanes = self.lanes, lanes
-        self._prepare_divisors(stage)  # those of the short form are narrow, and its own
-        found = self._place(stage, accumulator)
-        self.lanes, self.divisors = narrow, {}
-        after_long = b.block
-        b.line(f"br label %{done}")
+        narrow, lanes, ways = self.lanes, self._wide_lanes(stage), []
+        few, done = lanes // VECTORS, b.label("found")
+        brief = min(BITS["i64"], MOST_AT_ONCE * few)
+        forms = ((few - 1, few, self._few), (brief, few, self._brief), (0, lanes, self._long))
+        for most, self.lanes, form in forms:
+            if most:
+                fits = b.value(f"icmp ule i64 {self.counts[-1]}, {most}", "i1", 1).text
+                within, after = b.label("within"), b.label("longer")
+                b.line(f"br i1 {fits}, label %{within}, label %{after}")
+                b.start(within)
+            self._prepare_divisors(stage)  # each form has vectors, and divisors, of its own
+            best, place = form(stage, accumulator)
+            place = b.op("add", place, Value(self.begin, "i64", 1))
+            ways.append(([best, place], b.block))
+            b.line(f"br label %{done}")
+            if most:
+                b.start(after)
         b.start(done)
+        self.lanes, self.divisors = narrow, {}
         accumulator.parts = [
-            _joined(b, (one, after_short), (other, after_long))
-            for one, other in zip(parts, found, strict=True)
+            _joined(b, *((parts[k], end) for parts, end in ways)) for k in range(2)
         ]
 
-    def _place(self, stage: int, accumulator: Accumulator) -> list[Value]:
+    # -- fewer elements than a turn has -----------------------------------------------------
+
+    def _few(self, stage: int, accumulator: Accumulator) -> list[Value]:
+        """The extreme of what is not one whole native vector, and its first place."""
+        b = self.b
+        mask = lane_mask(b, self.counts[-1], self.lanes)
+        (value,) = self._operands_of(stage, [accumulator], self.tops, "0", mask)
+        value = b.select(mask, value, accumulators.start(b, accumulator, self.lanes)[0])
+        return self._among(accumulator, [("0", value)], mask)
+
+    def _brief(self, stage: int, accumulator: Accumulator) -> list[Value]:
+        """The extreme of some native vectors, the later ones of which may overlap."""
+        last = self.number(f"sub i64 {self.counts[-1]}, {self.lanes}")
+        found = []
+        for vector in range(min(BITS["i64"] // self.lanes, MOST_AT_ONCE)):
+            done = self._less(str(vector * self.lanes), last)
+            (value,) = self._operands_of(stage, [accumulator], self.tops, done, None)
+            found.append((done, value))
+        return self._among(accumulator, found)
+
+    def _among(
+        self,
+        accumulator: Accumulator,
+        vectors: list[tuple[str, Value]],
+        mask: Value | None = None,
+    ) -> list[Value]:
+        """The extreme of vectors that begin after so many elements, and its place: no branch."""
+        b = self.b
+        extreme = accumulators.start(b, accumulator, self.lanes)[0]
+        for _, value in vectors:
+            extreme = self._extreme(accumulator, value, extreme)
+        best = self._joined_lanes(accumulator, extreme)
+        wide = b.splat(best, self.lanes)
+        equal = "icmp eq" if accumulator.dtype[0] != "f" else "fcmp oeq"
+        same = self._bits([(done, b.compare(equal, v, wide)) for done, v in vectors], mask)
+        if accumulator.dtype[0] == "f":
+            nan = self._bits([(done, b.compare("fcmp uno", v, v)) for done, v in vectors], mask)
+            ordered = b.compare("icmp eq", nan, b.iconst(nan, 0))
+            same = b.select(ordered, same, nan)
+            best = b.select(ordered, best, b.fconst(best, float("nan")))
+        return [best, b.intrinsic("llvm.cttz", same, immediates=("i1 false",))]
+
+    def _bits(self, truths: list[tuple[str, Value]], mask: Value | None) -> Value:
+        """A bit for each element: of vectors that begin after so many elements."""
+        b, found = self.b, Value("0", "i64", 1)
+        for done, truth in truths:
+            truth = truth if mask is None else b.op("and", truth, mask)
+            bits = b.value(f"bitcast {truth.typed} to i{truth.lanes}", f"i{truth.lanes}", 1)
+            if truth.lanes != BITS["i64"]:
+                bits = b.cast("zext", bits, "i64")
+            found = b.op("or", found, b.op("shl", bits, Value(done, "i64", 1)))
+        return found
+
+    def _joined_lanes(self, accumulator: Accumulator, value: Value) -> Value:
+        """The extreme of all lanes."""
+        return accumulators.halved(
+            self.b, value, lambda x, y: self._extreme(accumulator, x, y)
+        )
+
+    # -- whole turns ------------------------------------------------------------------------
+
+    def _long(self, stage: int, accumulator: Accumulator) -> list[Value]:
         """The extreme of a long row and its first place."""
         up = self.number(f"add i64 {self.counts[-1]}, {self.lanes - 1}")
         self.turns = self.number(f"udiv i64 {up}, {self.lanes}")
         self.latest = self.number(f"sub i64 {self.counts[-1]}, {self.lanes}")
         best, turn = self._best(stage, accumulator)
-        place = self._search(stage, accumulator, best, turn)
-        return [best, self.b.op("add", place, Value(self.begin, "i64", 1))]
+        return [best, self._search(stage, accumulator, best, turn)]
 
     def _wide_lanes(self, stage: int) -> int:
         """Elements of a turn; places are wider than many elements, but there is one a row."""
         names = [self.nest.dtype_of(number) for number in self.stages.needed(stage)]
         size = max([4, *(np.dtype(name).itemsize for name in names)])
         return VECTORS * max(1, self.module.features.vector_bytes // size)
+
+    # -- of truths --------------------------------------------------------------------------
+
+    def _finds_truth(self, stage: int, running: list[Accumulator]) -> bool:
+        """Whether a stage does nothing but find the first of one truth."""
+        alone = len(running) == 1 and running[0].places and self.nest.reduced == 1
+        return alone and self._may_end_early(stage, running)
+
+    def _first_truth(self, stage: int, accumulator: Accumulator) -> list[Value]:
+        """The extreme of a row's truths and its first place: the row ends where it is met."""
+        b, lanes = self.b, self.lanes
+        self._prepare_divisors(stage)
+        zero = Value("0", "i64", 1)
+        loop = begin_loop(b, "0", self.vectors)
+        met, vector = loop.carry(Value("0", f"i{lanes}", 1)), loop.carry(zero)
+        new = self._met(stage, accumulator, loop.index, None)
+        enough = b.value(f"icmp ne {new.typed}, 0", "i1", 1)
+        loop.end([new, Value(loop.index, "i64", 1)], enough)
+        met, vector = loop.results
+        none = b.value(f"icmp eq {met.typed}, 0", "i1", 1)
+        some = b.value(f"icmp ne i64 {self.rest}, 0", "i1", 1)
+        before, tail, after = b.block, b.label("tail"), b.label("after")
+        b.line(f"br i1 {b.op('and', none, some).text}, label %{tail}, label %{after}")
+        b.start(tail)
+        late = self._met(stage, accumulator, self.vectors, self.mask)
+        last, end = Value(self.vectors, "i64", 1), b.block
+        b.line(f"br label %{after}")
+        b.start(after)
+        met = _joined(b, (met, before), (late, end))
+        vector = _joined(b, (vector, before), (last, end))
+        lane = b.intrinsic("llvm.cttz", met, immediates=("i1 false",))
+        if lanes != BITS["i64"]:
+            lane = b.cast("zext" if lanes < BITS["i64"] else "trunc", lane, "i64")
+        place = b.op("add", b.op("mul", vector, b.iconst(vector, lanes)), lane)
+        found = b.value(f"icmp ne {met.typed}, 0", "i1", 1)
+        place = b.select(found, place, zero)
+        if accumulator.op == "argmin":
+            found = b.op("xor", found, b.constant_bits("i1", 1, 1))
+        return [found, b.op("add", place, Value(self.begin, "i64", 1))]
+
+    def _met(
+        self, stage: int, accumulator: Accumulator, vector: str, mask: Value | None
+    ) -> Value:
+        """A bit for each element of a vector that is the extreme of all truths."""
+        b, lanes = self.b, self.lanes
+        done = self.number(f"mul i64 {vector}, {lanes}")
+        (value,) = self._operands_of(stage, [accumulator], self.tops, done, mask)
+        if accumulator.op == "argmin":
+            value = b.op("xor", value, b.constant_bits("i1", lanes, 1))
+        if mask is not None:
+            value = b.op("and", value, mask)
+        return b.value(f"bitcast {value.typed} to i{lanes}", f"i{lanes}", 1)
+
+    # -- of numbers -------------------------------------------------------------------------
 
     def _by_blocks(self, stage: int, running: list[Accumulator]) -> bool:
         """Whether a stage does nothing but find one place among cheap elements."""
@@ -256,8 +378,8 @@ class RowPlaces(RowReduction):
         return b.op("or", equal, b.compare("fcmp uno", value, value))
 
 
-def _joined(b: Body, one: tuple[Value, str], other: tuple[Value, str]) -> Value:
+def _joined(b: Body, *ways: tuple[Value, str]) -> Value:
     """A value that depends on the block that came before: (value, block) each."""
-    (value, before), (instead, after) = one, other
-    text = f"phi {value.type} [ {value.text}, %{before} ], [ {instead.text}, %{after} ]"
-    return b.value(text, value.scalar, value.lanes)
+    value = ways[0][0]
+    found = ", ".join(f"[ {each.text}, %{before} ]" for each, before in ways)
+    return b.value(f"phi {value.type} {found}", value.scalar, value.lanes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import partial, reduce
 
 import numpy as np
 
@@ -312,10 +312,28 @@ class RowReduction(Reduction):
         for accumulator in running:
             accumulator.parts = [loop.carry(part) for part in accumulator.parts]
         self._take_vector(stage, running, tops, loop.index)
-        loop.end([part for accumulator in running for part in accumulator.parts])
+        enough = self._settled(running) if self._may_end_early(stage, running) else None
+        loop.end([part for accumulator in running for part in accumulator.parts], enough)
         deal(loop.results, running)
         some = b.value(f"icmp ne i64 {self.rest}, 0", "i1", 1).text
         self._left_over(stage, running, tops, some)
+
+    def _may_end_early(self, stage: int, running: list[Accumulator]) -> bool:
+        """Whether further elements of a row may change nothing: truths, of which one is enough."""
+        stages = self.stages
+        if self.nest.checked or stages.stores_of(stage) or stages.left_by(stage):
+            return False
+        return bool(running) and all(a.register == "i1" for a in running)
+
+    def _settled(self, running: list[Accumulator]) -> Value:
+        """Whether every extreme of truths is what it can be at most."""
+        b, found = self.b, []
+        for accumulator in running:
+            met = accumulator.parts[0]
+            if accumulator.op in ("min", "argmin"):
+                met = b.op("xor", met, b.constant_bits("i1", met.lanes, 1))
+            found.append(b.any(met))
+        return reduce(partial(b.op, "and"), found)
 
     def _left_over(
         self, stage: int, running: list[Accumulator], tops: list[str], some: str

@@ -15,7 +15,7 @@ from fuser.backends.cpu.body import Features, Module
 from fuser.backends.cpu.machine import loader
 from fuser.backends.cpu.machine.target import KNOWN_TARGETS
 from fuser.backends.cpu.reducing.reduction_forms import emit_reduction
-from fuser.backends.cpu.reducing.row_places import BLOCK, VECTORS
+from fuser.backends.cpu.reducing.row_places import BLOCK, MOST_AT_ONCE, VECTORS
 from fuser.codegen import Instruction, LoopNest
 from fuser.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
 
@@ -53,8 +53,10 @@ def _compiled(operation: str, dtype: str, features: Features) -> Callable[[Array
 
 def _lengths(lanes: int) -> tuple[int, ...]:
     """Rows on both sides of the least length and of whole vectors and blocks."""
-    blocks = 2 * BLOCK * lanes
-    few = (1, lanes - 1, lanes, lanes + 1, 2 * lanes + 3)
+    blocks, native = 2 * BLOCK * lanes, lanes // VECTORS
+    brief = min(64, MOST_AT_ONCE * native)
+    around = {length + k for length in (native, lanes, brief) for k in (-1, 0, 1)}
+    few = (*sorted({1, *around} - {0}), 2 * lanes + 3)
     return *few, blocks, blocks + 1, blocks + lanes - 1, blocks + lanes + 5
 
 
@@ -106,6 +108,29 @@ def test_the_first_place_wins_wherever_it_lies(target: str, dtype: str) -> None:
         for length in _lengths(lanes):
             for row in _rows(length, lanes, dtype, top):
                 assert place(row) == getattr(np, operation)(row), (operation, length)
+
+
+@pytest.mark.parametrize("target", KNOWN_TARGETS)
+def test_the_first_truth_ends_a_row(target: str) -> None:
+    """NumPy's places of truths, wherever the first one lies, and 0 where all are alike."""
+    for operation, sought in (("argmax", True), ("argmin", False)):
+        place = _compiled(operation, "bool", KNOWN_TARGETS[target][2])
+        for length in (1, 2, 15, 16, 17, 63, 64, 65, 129, 1000):
+            assert place(np.full(length, not sought)) == 0
+            for first in {0, 1, length // 2, length - 1} & set(range(length)):
+                row = np.full(length, not sought)
+                row[[first, GENERATOR.integers(first, length)]] = sought
+                assert place(row) == first == getattr(np, operation)(row)
+
+
+def test_brief_rows_have_no_loop() -> None:
+    """Rows of a few vectors are looked at without a branch that depends on their elements."""
+    module = Module(KNOWN_TARGETS["avx512"][2])
+    emit_reduction(module, _nest("argmax", "float32"), "k")
+    (text,) = module.functions
+    brief = text.split("\nlonger.")[1].split("\nwithin.")[1]
+    assert brief.count("load <16 x float>") == 4
+    assert brief.count("br ") == 1
 
 
 def test_long_rows_have_one_maximum_a_vector() -> None:
