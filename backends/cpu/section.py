@@ -6,7 +6,6 @@ around them are put together in `vector_loop.py`.
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from fuser.backends.cpu import conversion
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
     from fuser.backends.cpu.division import Divisor
     from fuser.backends.cpu.spacing import Turns
 
-#: Loads of these dtypes, the parts of complex numbers, may take turns in memory.
-PAIRED = ("float32", "float64")
 #: Bodies of at most this many light operations take two native vectors at a time.
 UNROLL_LIMIT = 200
 
@@ -225,14 +222,11 @@ class Section:
 
     def _paired(self) -> list[int]:
         """The first of every two loads that may take turns in memory."""
-        found: list[int] = []
-        if self.lanes < 4 or self.lanes & (self.lanes - 1):
-            return found
-        for k, (desc, after) in enumerate(pairwise(self.nest.loads)):
-            apart = desc.picked and after.picked and desc.dtype == after.dtype
-            if apart and k - 1 not in found and desc.dtype in PAIRED:
-                found.append(k)
-        return found
+        if not any(desc.picked for desc in self.nest.loads):
+            return []
+        from fuser.backends.cpu import spacing
+
+        return spacing.paired(self.nest.loads, self.lanes)
 
     def _turns(self, k: int) -> Turns:
         """Two operands that may take turns."""

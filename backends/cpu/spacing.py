@@ -10,10 +10,14 @@ may lie there.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 
 from fuser.backends.cpu.body import BITS, Body, Value, vector_type
 from fuser.records import record
+from fuser.specs import TensorDesc
 
+#: Loads of these dtypes, the parts of complex numbers, may take turns in memory.
+PAIRED = ("float32", "float64")
 #: Strides, in elements, that have a form.
 STEPS = (-1, 2, 3, 4)
 
@@ -141,6 +145,18 @@ class Turns:
     steps: tuple[str, str]
 
 
+def paired(loads: Sequence[TensorDesc], lanes: int) -> list[int]:
+    """The first of every two loads that may take turns in memory."""
+    found: list[int] = []
+    if not served(lanes):
+        return found
+    for k, (desc, after) in enumerate(pairwise(loads)):
+        apart = desc.picked and after.picked and desc.dtype == after.dtype
+        if apart and k - 1 not in found and desc.dtype in PAIRED:
+            found.append(k)
+    return found
+
+
 def take_turns(b: Body, addresses: tuple[str, str], steps: tuple[str, str], size: int) -> str:
     """Whether elements of some size at two addresses take turns: a flag."""
     beside = b.value(f"getelementptr i8, ptr {addresses[0]}, i64 {size}", "ptr", 1).text
@@ -235,6 +251,7 @@ def shuffled(b: Body, left: Value, right: Value | None, lanes: Sequence[int]) ->
 def one_by_one(b: Body, scalar: str, address: str, step: str, lanes: int) -> Value:
     """Elements that lie apart, one after another: gather instructions are slower on many hosts."""
     found = Value("poison", scalar, lanes)
+    step = _kept_apart(b, step, lanes)
     for lane in range(lanes):
         one = b.value(f"load {scalar}, ptr {address}, align 1", scalar, 1)
         if lanes == 1:
@@ -246,8 +263,18 @@ def one_by_one(b: Body, scalar: str, address: str, step: str, lanes: int) -> Val
     return found
 
 
+def _kept_apart(b: Body, step: str, lanes: int) -> str:
+    """A stride that LLVM does not know to be the same in every turn of a loop around.
+
+    It would keep each element's address from turn to turn otherwise, in memory for want of
+    registers, and move all of them in turns that pick no element one by one, too.
+    """
+    return b.value(f"freeze i64 {step}", "i64", 1).text if lanes > 1 else step
+
+
 def _lay_one_by_one(b: Body, value: Value, address: str, step: str) -> None:
     """Write elements one after another."""
+    step = _kept_apart(b, step, value.lanes)
     for lane in range(value.lanes):
         one = value
         if value.lanes > 1:

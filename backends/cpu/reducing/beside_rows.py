@@ -43,6 +43,7 @@ def form_of(nest: LoopNest, length: int) -> str:
 class BesideRows(ColumnReduction):
     """Emits one nest of rows, turned into columns, that have a block of elements."""
 
+    finds_pairs = False
     along: Mapping[int, int] = {}
     """Bytes from element to element of a row of an operand, where they are known."""
 

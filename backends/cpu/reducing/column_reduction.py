@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from fuser.backends.cpu import conversion
+from fuser.backends.cpu import conversion, lacing
 from fuser.backends.cpu.body import Module, Value
 from fuser.backends.cpu.loops import Loop, begin_loop
 from fuser.backends.cpu.reducing import accumulators
@@ -158,6 +158,21 @@ class ColumnReduction(Reduction):
 
     def _edge(self, k: int) -> Value:
         return load(self.b, self.operands[k], self.tops[k], self.mask, self._step(k), self.lanes)
+
+    def _store_each_result(self) -> None:
+        """As the base class; whole vectors that lie in turn in memory are stored together."""
+        apart: list[lacing.Apart] = []
+        for place, (number, desc) in enumerate(self.nest.stores):
+            k = len(self.nest.loads) + place
+            if self.stages.store_level(place) != 1:
+                continue
+            if self.mask is None and desc.picked and self.lanes > 1:
+                raw = conversion.to_memory(self.b, self._operand(number), desc.dtype)
+                apart.append((raw, self.tops[k], self._step(k)))
+            else:
+                self._store_result(k, number)
+        if apart:
+            lacing.lay_all(self.b, apart)
 
     def _store_result(self, k: int, number: int) -> None:
         value = self._operand(number)

@@ -24,8 +24,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from fuser.backends.cpu import conversion
-from fuser.backends.cpu.body import BITS, Value
+from fuser.backends.cpu import conversion, spacing
+from fuser.backends.cpu.body import BITS, Module, Value
 from fuser.backends.cpu.division import divide, is_shared
 from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.reducing import accumulators
@@ -33,7 +33,7 @@ from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.reduction_frame import Frame
 from fuser.backends.cpu.spelling import EXACT_IN_HALF, spell
 from fuser.backends.cpu.vector_memory import load, store
-from fuser.codegen import Instruction
+from fuser.codegen import Instruction, LoopNest
 
 #: Waits until a counter has reached a number. Who gives its processor to another process gets it
 #: back after milliseconds, so that comes late: beside other work batch norms of 1 M elements took
@@ -70,6 +70,8 @@ class Reduction(Frame):
     """Values of a result's shape that are computed elsewhere."""
     fused_squares = True
     """Whether squares may be added with one rounding."""
+    finds_pairs = True
+    """Whether loads may be met two by two."""
     past = False
     """Whether whole vectors of elements are stored past the caches: they are aligned then."""
 
@@ -98,6 +100,12 @@ class Reduction(Frame):
     def _amount(self) -> str:
         """How many results a part counts when it is done."""
         raise NotImplementedError
+
+    def __init__(self, module: Module, nest: LoopNest, name: str, *, split: bool) -> None:
+        """Find loads that may take turns in memory."""
+        super().__init__(module, nest, name, split=split)
+        self.pairs = spacing.paired(self.nest.loads, self.native) if self.finds_pairs else []
+        """The first of every two."""
 
     # -- stages -----------------------------------------------------------------------------
 
@@ -204,8 +212,13 @@ class Reduction(Frame):
         def put(place: int, number: int) -> None:
             self._store_vector(place, self._operand(number), address, step, mask)
 
-        for number in stages.needed(stage):
-            if number < len(self.nest.loads) or stages.is_kept(number, stage):
+        needed, seconds = stages.needed(stage), {k + 1 for k in self.pairs}
+        for number in needed:
+            if mask is None and number in seconds and number - 1 in needed:
+                continue  # loaded with the one before
+            if mask is None and number in self.pairs and number + 1 in needed:
+                self._load_pair(number, address, step)
+            elif number < len(self.nest.loads) or stages.is_kept(number, stage):
                 k = number
                 if number >= self.first:
                     k = len(self.nest.loads) + stages.kept[number].place
@@ -223,6 +236,17 @@ class Reduction(Frame):
     def _load_vector(self, k: int, address: str, step: str, mask: Value | None) -> Value:
         """Load one vector of elements."""
         return load(self.b, self.operands[k], address, mask, step, self.lanes)
+
+    def _load_pair(
+        self, k: int, address: Callable[[int], str], step: Callable[[int], str]
+    ) -> None:
+        """Load vectors of an operand and the next one, which may take turns in memory."""
+        places, steps = (address(k), address(k + 1)), (step(k), step(k + 1))
+        dtype = self.operands[k].dtype
+        size, memory = conversion.bytes_of(dtype), conversion.MEMORY[dtype]
+        turns = spacing.Turns(spacing.take_turns(self.b, places, steps, size), places, steps)
+        for number, raw in enumerate(spacing.picked_pair(self.b, memory, turns, self.lanes), k):
+            self.values[number] = conversion.from_memory(self.b, raw, dtype)
 
     def _addend(self, accumulator: Accumulator) -> Value:
         """What a reduction takes in: of a square, what is squared."""

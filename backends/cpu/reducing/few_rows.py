@@ -109,6 +109,15 @@ class WrittenOut(ColumnReduction):
         if level == 2:
             self.known[key] = self.values[number]
 
+    def _load_pair(
+        self, k: int, address: Callable[[int], str], step: Callable[[int], str]
+    ) -> None:
+        keys = [(number, self.element) for number in (k, k + 1)]
+        if not all(key in self.known for key in keys):
+            super()._load_pair(k, address, step)
+            self.known |= {key: self.values[key[0]] for key in keys}
+        self.values |= {key[0]: self.known[key] for key in keys}
+
     def _load_vector(self, k: int, address: str, step: str, mask: Value | None) -> Value:
         key = k, self.element
         if key not in self.known:

@@ -77,6 +77,8 @@ def _laced(nest: LoopNest) -> list[int]:
 class LacedRows(BesideRows, WrittenOut):
     """Emits one nest of turned rows of a known length."""
 
+    finds_pairs = False  # all of a row's places are sorted together
+
     def __init__(self, module: Module, nest: LoopNest, name: str, length: int) -> None:
         """Note which operands are sorted."""
         super().__init__(module, nest, name, length)

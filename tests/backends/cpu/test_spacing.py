@@ -109,3 +109,28 @@ def test_known_strides_are_shuffled(name: str, shuffle: str) -> None:
 def test_vectors_that_are_no_power_of_two_are_picked_one_by_one() -> None:
     """Forms are written for four lanes and more, by powers of two."""
     assert [lanes for lanes in range(1, 33) if spacing.served(lanes)] == [4, 8, 16, 32]
+
+
+def _of_columns(z: Any) -> Any:
+    return z.sum(0), z.any(0), (z * 2).mean(1), np.count_nonzero(z, axis=0)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_parts_of_complex_numbers_are_loaded_together_in_reductions(dtype: str) -> None:
+    """Down columns and along rows, in whole vectors and what is left over, however they lie."""
+    fused = fuser.fuse(_of_columns, fallback="error")
+    generator = np.random.default_rng(5)
+    for shape in ((2, 3), (3, 40), (5, 65), (40, 33), (64, 300), (9, 70_000)):
+        parts = generator.integers(-9, 9, (2, *shape))
+        z = (parts[0] + 1j * parts[1]).astype(dtype)
+        for each in (z, z[:, ::2], z[:, ::-1], z[::2, ::5], np.asfortranarray(z)):
+            for found, expected in zip(fused(each), _of_columns(each), strict=True):
+                np.testing.assert_allclose(found, expected, rtol=1e-6, strict=True)
+    (text,) = fuser.fuse(lambda z: z.sum(0)).source(z).values()
+    assert "turns" in text
+
+
+def test_addresses_of_picked_elements_are_not_kept_from_turn_to_turn() -> None:
+    """Each way of picking or writing elements one by one takes its stride as a new value."""
+    text = emit([strided_nest("float32")], "k", KNOWN_TARGETS["avx512"][2])
+    assert text.count(" = freeze i64 ") == 3
