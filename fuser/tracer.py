@@ -266,6 +266,11 @@ class Tracing(Lengths):
         self.errors.look()
         if any(type(value) is ForeignArray for value in inputs):
             return call_ufunc(self, ufunc, method, inputs, options)
+        if method == "__call__" and not options:
+            from fuser.tracing.other_packages import scipy_ufunc
+
+            if (made := scipy_ufunc(ufunc, inputs)) is not None:
+                return made
         try:
             return fused_ufunc(self, ufunc, method, inputs, dict(options))
         except Unsupported as error:

@@ -14,9 +14,11 @@ from __future__ import annotations
 import ast
 import math
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import lru_cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -30,6 +32,9 @@ from fuser.partitioning import callables
 from fuser.records import record
 from fuser.tracing import scalars
 from fuser.tracing.error_states import silent
+
+#: Packages of SciPy's whose functions depend on their arguments alone, and change none of them.
+PACKAGES = frozenset("special fft ndimage signal".split())
 
 
 class PatternMiss(Exception):  # noqa: N818 - a signal, not a fault
@@ -99,6 +104,7 @@ class Call:
         special = {
             "numpy.ndarray.__getitem__": "indexing",
             "fuser.updated": "assignment",
+            "fuser.vectorized": "np.vectorize",
         }
         if self.name == "fuser.changed":
             return str(self.args[2]).replace("numpy.", "np.", 1)
@@ -167,7 +173,8 @@ def _read(node: ast.expr) -> Any:
 
 def _function(name: str) -> Any:
     """A function among the arguments: NumPy's, or one of `callables`."""
-    return resolve(name) if name.startswith("numpy.") else callables.find(name)
+    plain = name.startswith(("numpy.", "math.", "scipy."))
+    return resolve(name) if plain else callables.find(name)
 
 
 def _closure(name: str, *values: Any) -> Closure:
@@ -196,7 +203,14 @@ def resolve(name: str) -> Callable[..., Any]:
         return SPECIAL[name]
     root, *path = name.split(".")
     found: Any = np
-    if root != "numpy" or not path:
+    if root == "math" and len(path) == 1 and hasattr(math, path[0]):
+        return getattr(math, path[0])  # type: ignore[no-any-return] # a function
+    if root == "scipy" and len(path) > 1 and path[0] in PACKAGES:
+        try:
+            found, path = import_module(f"scipy.{path[0]}"), path[1:]
+        except ImportError:
+            raise GraphError(f"this process has no SciPy for {name!r}") from None
+    elif root != "numpy" or not path:
         raise GraphError(f"extern calls are of NumPy functions, found {name!r}")
     if path[0] == "ndarray":
         if len(path) != 2 or not hasattr(np.ndarray, path[1]):
@@ -206,8 +220,23 @@ def resolve(name: str) -> Callable[..., Any]:
     for part in path:
         found = getattr(found, part, None)
     if not callable(found):
-        raise GraphError(f"NumPy has no function {name!r}")
+        raise GraphError(f"{'NumPy' if root == 'numpy' else 'SciPy'} has no function {name!r}")
     return found  # type: ignore[no-any-return] # checked just above
+
+
+def ufunc_name(ufunc: np.ufunc) -> str | None:
+    """The name by which a ufunc of NumPy's or SciPy's is found again."""
+    modules = (("numpy", np), ("scipy.special", sys.modules.get("scipy.special")))
+    for package, module in modules:
+        if getattr(module, ufunc.__name__, None) is ufunc:
+            return f"{package}.{ufunc.__name__}"
+    return None
+
+
+def vectorized(function: Any, options: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+    """What np.vectorize's objects give."""
+    excluded = set(options["excluded"])
+    return np.vectorize(function, **{**options, "excluded": excluded})(*args, **kwargs)
 
 
 def updated(array: Any, chain: Sequence[tuple[str, str]], index: Any, value: Any) -> Any:
@@ -241,7 +270,9 @@ def _copied(array: Any, chain: Sequence[tuple[str, str]]) -> tuple[Any, Any]:
     return new, seen
 
 
-SPECIAL: dict[str, Callable[..., Any]] = {"fuser.updated": updated, "fuser.changed": changed}
+SPECIAL: dict[str, Callable[..., Any]] = {
+    "fuser.updated": updated, "fuser.changed": changed, "fuser.vectorized": vectorized,
+}  # fmt: skip
 
 
 # -- running --------------------------------------------------------------------------------

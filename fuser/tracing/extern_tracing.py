@@ -10,7 +10,7 @@ import numpy as np
 
 from fuser import infer
 from fuser.calling import trees
-from fuser.errors import GraphError, Unsupported, user_line
+from fuser.errors import Unsupported, user_line
 from fuser.graph import Node, intern
 from fuser.ops import TABLE
 from fuser.partitioning import extern_text, externs
@@ -61,12 +61,8 @@ def call_ufunc(
     tracing: Tracing, ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: dict[str, Any]
 ) -> Any:
     """Trace a ufunc, or a method of it, as a call between kernels."""
-    name = f"numpy.{ufunc.__name__}"
-    try:
-        known = externs.resolve(name) is ufunc
-    except GraphError:
-        known = False
-    if not known:
+    name = externs.ufunc_name(ufunc)
+    if name is None:
         raise Unsupported("unsupported-function", f"np.{ufunc.__name__}", "no fused form")
     full = name if method == "__call__" else f"{name}.{method}"
     if method == "at":

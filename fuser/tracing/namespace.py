@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fuser.tracing import error_states, makers, sequences
+from fuser.tracing import error_states, makers, other_packages, sequences
 from fuser.tracing.brackets import GRIDS, JOINERS, Grid, Joiner
 from fuser.tracing.builtin_names import BUILTINS, REMEMBERING, without_memory
 from fuser.tracing.scalars import HostScalar
@@ -85,7 +85,7 @@ class _Substitution:
         )
         self.functions[id(function)] = copy  # before its cells, which may lead back to it
         for cell, new in zip(cells or (), closure or (), strict=True):
-            if new is not cell and type(cell.cell_contents) is FunctionType:
+            if new is not cell and _is_empty(new):
                 new.cell_contents = self.callable(cell.cell_contents)
         copy.__kwdefaults__ = function.__kwdefaults__
         copy.__dict__ = function.__dict__  # what is set on it shows, and is put back
@@ -98,8 +98,8 @@ class _Substitution:
             value = cell.cell_contents
         except ValueError:  # not set yet
             return cell
-        if type(value) is FunctionType:
-            return CellType() if _substitutable(value) else cell
+        if type(value) is FunctionType and _substitutable(value):
+            return CellType()
         new = self.value(value, numpy)
         return cell if new is value else CellType(new)
 
@@ -119,7 +119,18 @@ class _Substitution:
             return self.tracing.capture(value)
         if type(value) is REMEMBERING:
             return without_memory(value)
+        if (other := other_packages.seen(self.tracing, value)) is not value:
+            return other
         return self.callable(value) if type(value) is FunctionType else value
+
+
+def _is_empty(cell: CellType) -> bool:
+    """Whether nothing has been put into a cell."""
+    try:
+        cell.cell_contents  # noqa: B018 - it raises
+    except ValueError:
+        return True
+    return False
 
 
 def _substitutable(function: FunctionType) -> bool:
@@ -235,6 +246,8 @@ class _Module:
                 bound = partial(maker, self._tracing)
                 owned = partial(makers.stand_in, self._tracing, bound)
                 return owned if self._tracing.arrays else bound
+            if name == "vectorize":
+                return partial(other_packages.vectorize, self._tracing)
             if name == "errstate":
                 return partial(error_states.errstate, self._tracing.errors)
             if name in JOINERS:
@@ -309,7 +322,7 @@ class ReducingLists(TakingLists):
 
 def plain_function(value: Any) -> Any:
     """NumPy's own function where a trace has put another in its place."""
-    return value.__wrapped__ if isinstance(value, TakingLists) else value
+    return value.__wrapped__ if isinstance(value, (TakingLists, other_packages.Called)) else value
 
 
 def original(
@@ -356,7 +369,7 @@ def _untraced(value: Any) -> Any:
     """What a name stands for without a trace; `_TRACED` for what is known only in it."""
     if issubclass(type(value), (TracedArray, HostScalar)) or type(value) in (partial, Joiner, Grid):
         return _TRACED
-    if type(value) is _Module:
+    if type(value) in (_Module, other_packages.Package):
         return value._module
     if type(value) in (list, tuple, dict, set):
         return _TRACED  # what is in it may change
