@@ -56,8 +56,9 @@ class Extent(NamedTuple):
         ochunk: outer iterations of one chunk.
         ichunk: inner elements of one chunk.
         form: "plain", "split", "beside", "packed", "short packed", "brief packed", these also with
-            a number, "turned packed", "grouped", "small grouped", "far", these three also with
-            "short", "along", "along split", "joined split", "along joined split", "long split",
+            a number, "turned packed", "grouped", "small grouped", "far", "early", these four also
+            with "short", "along", "along split", "joined split", "along joined split",
+            "long split",
             "along long split", "merged", "merged split", "merged joined split" or "merged broad
             joined split"; "wide", alone or before the three without "broad" or "split"; with totals
             also "plain blocks" and "beside blocks". "beside" and "turned packed" also with "long".

@@ -19,7 +19,6 @@ from fuser.backends.cpu.body import Module, Value
 from fuser.backends.cpu.costs import Extent, row_chunk
 from fuser.backends.cpu.division import Divisor, is_served, is_shared, prepare
 from fuser.backends.cpu.loops import begin_loop
-from fuser.backends.cpu.machine.target import stream_bytes
 from fuser.backends.cpu.reducing import accumulators, turning
 from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.emit_reduction import element_bytes
@@ -37,6 +36,9 @@ GROUP_BYTES, SMALL_GROUP_BYTES = 128, 64
 #: them in the first cache, and where they come from memory, which waits during later stages; there
 #: longer rows are computed one by one.
 MOST_ONCE_BYTES, MOST_BYTES, MOST_FAR_BYTES, MOST_FAR_LENGTH = 1 << 17, 1 << 15, 10 << 10, 64
+#: Bytes of operands and of stored elements, in all, above which they do not lie near. Groups of
+#: rows of 128 to 512 elements took 1.3 to 2 times as long from there as rows one by one.
+FAR_BYTES = 12 << 20
 #: Elements in all, at least: smaller calls are served for all lengths at once (`entry_patterns`).
 LEAST = 1 << 17
 #: Elements of one chunk, at least, and groups that keep many threads busy.
@@ -48,9 +50,15 @@ def group_of(nest: LoopNest, *, small: bool = False) -> int:
     return (SMALL_GROUP_BYTES if small else GROUP_BYTES) // max(4, nest.itemsize)
 
 
-def _moving(nest: LoopNest) -> list[TensorDesc]:
+def moving_of(nest: LoopNest) -> list[TensorDesc]:
     """Loads that have a row of elements for each row."""
     return [desc for desc in nest.loads if INVARIANT not in (desc.access, desc.beside)]
+
+
+def moved_bytes(nest: LoopNest) -> int:
+    """Bytes of what is read and written for each element."""
+    stored = [desc for _, desc in nest.stores if desc.access != INVARIANT]
+    return sum(np.dtype(desc.dtype).itemsize for desc in [*moving_of(nest), *stored])
 
 
 def can_be_grouped(nest: LoopNest) -> bool:
@@ -76,10 +84,10 @@ def extent_of(nest: LoopNest, lengths: Sequence[int], turns: int = 1) -> Extent 
     *outside, rows, reduced = lengths
     if elements * turns < LEAST or not can_be_grouped(nest):
         return None
-    loads = [np.dtype(desc.dtype).itemsize for desc in _moving(nest)]
+    loads = [np.dtype(desc.dtype).itemsize for desc in moving_of(nest)]
     most = MOST_ONCE_BYTES
     if len(Stages(nest).loops) > 1:
-        far = elements * sum(loads) > stream_bytes()
+        far = elements * turns * moved_bytes(nest) > FAR_BYTES
         most = MOST_FAR_BYTES if far else MOST_BYTES
         if far and reduced > MOST_FAR_LENGTH:
             return None
@@ -125,7 +133,7 @@ class GroupedRows(RowReduction):
         self.room = -(-widest * self.group // 64) * 64
         first, *others = stages.loops
         alone = not stages.edge(first) and not stages.stores_of(first)
-        self.ahead = bool(others) and alone and len(_moving(nest)) == 1
+        self.ahead = bool(others) and alone and len(moving_of(nest)) == 1
         """Whether the last loop over rows also takes the next group's rows through the first:
         that work need not wait for results. Two operands of two groups leave the first cache."""
         self.first_place = max(counts[stage] for stage in others) if self.ahead else 0

@@ -14,6 +14,7 @@ from fuser.backends.cpu.reducing import (
     across,
     beside_rows,
     broad_columns,
+    early_rows,
     few_rows,
     grouped_rows,
     laced_rows,
@@ -93,7 +94,8 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
             scratch memory, "4 packed" and so on where there are few columns; "turned packed", "long
             turned packed": rows that are stored, too; "3 laced" and so on: rows of so few elements;
             "3 written": columns of so few; "grouped", "small grouped":
-            some rows at a time; "far": rows from memory; these with "short": a row is one block;
+            some rows at a time; "early": rows, the first stage in the last loop of the row before;
+            "far": rows from memory; these with "short": a row is one block;
             "joined split": parts that nobody waits for; "long split": rows that are longer than the
             cache; with "merged": columns whose parts are read once, also "broad": in one tile; with
             "along": columns as rows, where there are few beside each other; with "wide": these in
@@ -134,6 +136,8 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
         merged_columns.MergedColumns(module, nest, name, split=split, broad=broad).emit()
     elif form.endswith("joined split") and can_be_joined(nest):
         JoinedParts(module, nest, name, split=True).emit()
+    elif form.endswith(early_rows.FORM) and early_rows.can_be_early(nest):
+        early_rows.EarlyRows(module, nest, name, short=form.startswith("short")).emit()
     elif nest.strategy == "row":
         far, short = form.endswith("far"), form == "short far"
         RowPlaces(module, nest, name, split=split, far=far, short=short).emit()
@@ -218,6 +222,8 @@ def lay_out(
     longest = LONGEST_BESIDE if grouped is not None else SHORT_ONCE
     if can_lie_beside(nest) and reduced <= min(longest, short_rows(nest)):
         return [], _beside(nest, kept, reduced, elements)
+    if (early := early_rows.extent_of(nest, lengths, max(turns, 1))) is not None:
+        return [], early
     if grouped is not None:
         return [], grouped
     wide = max(fair, min(TILE, inner // JOBS)) // COLUMNS * COLUMNS

@@ -205,7 +205,7 @@ def test_which_nests_and_lengths() -> None:
         assert reduction_forms.lay_out(total, lengths)[1].form == form, lengths
 
 
-def test_rows_from_memory_that_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_from_memory_that_are_read_again() -> None:
     """Few bytes are a group there, since memory waits while they are read from the cache."""
     load = TensorDesc("float32", CONTIGUOUS, False, STRIDED)
     store = TensorDesc("float32", INVARIANT, False, CONTIGUOUS)
@@ -215,7 +215,6 @@ def test_rows_from_memory_that_are_read_again(monkeypatch: pytest.MonkeyPatch) -
         Instruction("sum", (2,), "float32", "float32"),
     )
     nest = LoopNest(2, (load,), (), (), body, ((3, store),), False, "row", 1)
-    monkeypatch.setattr(grouped_rows, "stream_bytes", lambda: 1 << 24)
     for rows, length, form in (
         (8192, 257, "short small grouped"), (8192, 255, "short grouped"),
             (32_768, 64, "short grouped"),
