@@ -20,7 +20,7 @@ import numpy as np
 
 from fuser.codegen import Instruction, LoopNest
 from fuser.ops import TABLE
-from fuser.specs import CONTIGUOUS
+from fuser.specs import CONTIGUOUS, INVARIANT, TensorDesc
 
 #: Estimated nanoseconds of work for which it is worth having a thread.
 THREAD_NS = 7_500
@@ -87,15 +87,24 @@ def in_order(extent: object) -> bool:
 
 def cost_ns(nest: LoopNest) -> float:
     """Estimated nanoseconds for each element of a nest on one thread."""
-    total = 0.0
-    stored = (desc for _, desc in nest.stores)
-    for desc in (*(load for load in nest.loads if not load.counted), *stored):
-        factor = 1 if desc.access == CONTIGUOUS else APART
+    reduces, total = nest.strategy != "map", 0.0
+    for desc in _moved(nest) if reduces else [*nest.loads, *(desc for _, desc in nest.stores)]:
+        factor = 0 if desc.counted else 1 if desc.access == CONTIGUOUS else APART
         total += factor * BYTE_NS * np.dtype(desc.dtype).itemsize
-    reduces = nest.strategy != "map"
     for instruction in per_element(nest) if reduces else nest.body:
         total += operation_ns(instruction, reduces)
     return total
+
+
+def _moved(nest: LoopNest) -> list[TensorDesc]:
+    """Operands of a reduction that have elements of their own, no number for each result."""
+    from fuser.backends.cpu.reducing.reduction_stages import Stages  # many kernels need none
+
+    stages = Stages(nest)
+    found = [desc for k, desc in enumerate(nest.loads) if stages.levels[k] == 2]
+    stored = enumerate(stages.nest.stores)
+    found += [desc for place, (_, desc) in stored if stages.store_level(place) == 2]
+    return [desc for desc in found if desc.access != INVARIANT]
 
 
 def operation_ns(instruction: Instruction, reduces: bool = False) -> float:

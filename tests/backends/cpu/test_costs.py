@@ -8,6 +8,9 @@ import pytest
 import fuser
 from fuser.backends.cpu import costs
 from fuser.backends.cpu.machine import workers
+from fuser.codegen import Instruction, LoopNest
+from fuser.records import changed
+from fuser.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
 
 
 def test_chunks_are_powers_of_two_within_bounds() -> None:
@@ -36,6 +39,23 @@ def test_helpers_have_work_that_is_worth_waking_them() -> None:
     assert costs.helpers(1e9, 1, 8) == 0
     assert costs.helpers(0.0, 0, 1) == 0
     assert costs.helpers(1e12, 1 << 20, 1000) == 255
+
+
+def test_a_result_of_a_row_or_column_costs_nothing_for_each_element() -> None:
+    """Nor does an operand that is one number for each: only what has elements is moved."""
+    row = TensorDesc("float64", CONTIGUOUS, False, STRIDED)
+    one = TensorDesc("float64", INVARIANT, False, CONTIGUOUS)
+    body = (Instruction("sum", (0,), "float64", "float64"),)
+    rows = LoopNest(2, (row,), (), (), body, ((1, one),), False, "row", 1)
+    added = costs.BYTE_NS * 8 + 2 * costs.REDUCED_NS
+    assert costs.cost_ns(rows) == pytest.approx(added)
+    offset = (Instruction("subtract", (0, 1), "float64", "float64"),)
+    body = (*offset, Instruction("sum", (2,), "float64", "float64"))
+    moved = changed(rows, loads=(row, one), body=body, stores=((3, one),))
+    assert costs.cost_ns(moved) == pytest.approx(added + 2 * costs.REDUCED_NS)
+    column = TensorDesc("float64", CONTIGUOUS, True)
+    beside = changed(rows, loads=(TensorDesc("float64", CONTIGUOUS),), stores=((1, column),))
+    assert costs.cost_ns(changed(beside, strategy="column")) == pytest.approx(added)
 
 
 @pytest.mark.skipif(workers.workers() is None, reason="native workers exist on Linux only")
