@@ -17,6 +17,7 @@ from fuser.timeline import phase
 from fuser.tracing import captures
 from fuser.tracing.effects import Surroundings, alone
 from fuser.tracing.error_states import noted
+from fuser.tracing.held_arrays import guards_of_contents
 from fuser.tracing.known_errors import KnownErrors
 from fuser.tracing.purity import trace_purely
 from fuser.tracing.trace_result import Trace
@@ -118,7 +119,13 @@ def specialised(
         except Unsupported as error:
             entry.refuse(error.reason, names)
             raise
-    specialisation = specialise(trace, spec, names, constants)
+    try:
+        held = guards_of_contents(names, trace, constants, leaves, function._name)
+    except Unsupported as error:
+        entry.refuse(error.reason, names)
+        raise
+    specialisation = specialise(trace, spec, [*names, *held], constants)
+    specialisation.by_contents = bool(held)
     call = specialisation.match(leaves)
     if call is None:
         reason = Reason("impure", function._name, "a guard fails right after tracing")

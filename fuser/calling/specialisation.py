@@ -31,6 +31,8 @@ class Specialisation:
     captured: dict[str, Any]
     constants: dict[str, Any]
     captured_dtypes: dict[str, Any] = field(default_factory=dict)
+    by_contents: bool = False
+    """Whether it holds for what some arrays hold that are no arguments."""
     repeated: bool = False
     """Whether it has run before."""
     early_guards: tuple[tuple[str, Any], ...] = ()
@@ -53,7 +55,7 @@ class Specialisation:
         """
         guards = self.trace.value_guards
         enough = all(value is True and _LONG_ENOUGH.fullmatch(text) for text, value in guards)
-        return bool(self.trace.hints or self.trace.in_order) or not enough
+        return self.by_contents or bool(self.trace.hints or self.trace.in_order) or not enough
 
     def match(self, leaves: Sequence[Any]) -> Call | None:
         """The call's arrays and numbers if this specialisation holds for it."""
