@@ -362,7 +362,7 @@ def backend_for(arrays: Iterable[Any]) -> str:
         if owner != name:
             raise BackendError(
                 f"the function is for backend {name!r}, its arguments are arrays of backend "
-                f"{owner!r}. Move them there first, or fuse the function without backend=."
+                f"{owner!r}: move them there, or fuse the function without backend="
             )
     return name
 

@@ -24,6 +24,8 @@ def can_fuse_on_gpu() -> bool:
 
 def _override(backend: str, flag: bool) -> None:
     """Switch fusing on or off for one backend."""
+    if not isinstance(flag, (bool, np.bool_)):
+        raise ArgumentError(f"override_can_fuse_on_{backend} takes True or False, found {flag!r}")
     settings = dict(config.current().can_fuse)
     settings[backend] = bool(flag)
     config.change(can_fuse=settings)
@@ -34,6 +36,9 @@ def override_can_fuse_on_cpu(flag: bool) -> None:
 
     Args:
         flag: False: calls run in NumPy, with the reason counted.
+
+    Raises:
+        ArgumentError: the flag is neither True nor False.
     """
     _override("cpu", flag)
 

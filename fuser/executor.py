@@ -158,7 +158,9 @@ def check_shape(target: Any, shape: tuple[int, ...]) -> None:
         ShapeError: they differ.
     """
     if target.shape != shape:
-        raise ShapeError(f"out has shape {target.shape}, the result has {shape}")
+        raise ShapeError(
+            f"out has shape {target.shape}, the result has {shape}; pass an array of that shape"
+        )
 
 
 def is_read_only(array: Any) -> bool:
@@ -315,11 +317,11 @@ def misfit(graph: Graph, arrays: Mapping[str, Any], found: str) -> ShapeError:
     )
 
 
-def check_sizes(sizes: Any) -> None:
-    """Check lengths by symbol, as users give them.
+def check_sizes(sizes: Any, graph: Graph) -> None:
+    """Check lengths by symbol, as users give them for a graph.
 
     Raises:
-        ArgumentError: they are none.
+        ArgumentError: they are none, or the graph has no such symbol.
     """
     whole = isinstance(sizes, Mapping) and all(
         isinstance(name, str) and isinstance(length, int) and length >= 0
@@ -327,6 +329,12 @@ def check_sizes(sizes: Any) -> None:
     )
     if not whole:
         raise ArgumentError(f"sizes are lengths by symbol, such as {{'n0': 1024}}; found {sizes!r}")
+    shapes = [*(p.shape for p in graph.parameters), *(node.shape for node in graph.nodes)]
+    known = dict.fromkeys(s for shape in shapes for dim in shape for s in dims.symbols(dim))
+    for name in sizes:
+        if name not in known:
+            has = ", ".join(known) or "none"
+            raise ArgumentError(f"sizes: the graph has no length {name!r}; its lengths: {has}")
 
 
 def sizes_of(graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int] | None:

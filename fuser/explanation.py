@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import inspect
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fuser import executor, schedule
 from fuser.backend import Kernel
 from fuser.calling import trees
-from fuser.errors import FusionError, Reason, Unsupported
+from fuser.errors import ArgumentError, FusionError, Reason, Unsupported
 from fuser.executor import CannotRun
 from fuser.graph import Graph
 from fuser.partitioning import partition, program_run, seams
@@ -205,10 +206,31 @@ def _boundary_line(entry: dict[str, Any]) -> str:
     )
 
 
+def _check_arguments(function: FusedFunction, args: Any, kwargs: Any) -> None:
+    """Refuse arguments that the function does not take: no call of it could be explained.
+
+    Raises:
+        ArgumentError: one is missing, or too many; of a method, perhaps the instance.
+    """
+    try:
+        wanted = inspect.signature(function.__wrapped__, follow_wrapped=False)
+    except (TypeError, ValueError):  # functions written in C may not tell
+        return
+    method = next(iter(wanted.parameters), "") == "self"
+    advice = "; of a method, Class.method.explain(instance, ...) is wanted" if method else ""
+    if method and args and type(args[0]).__module__ in ("builtins", "numpy", "cupy"):
+        raise ArgumentError(f"{function._name}{wanted}: self is no instance{advice}")
+    try:
+        wanted.bind(*args, **kwargs)
+    except TypeError as error:
+        raise ArgumentError(f"{function._name}{wanted}: {error}{advice}") from None
+
+
 def explain_call(function: FusedFunction, args: Any, kwargs: Any) -> Explanation:
     """Explain one call; nothing is run, but missing specialisations are traced."""
     found = Explanation(function._name, function.mode)
     kwargs = {k: v for k, v in kwargs.items() if k != "out" or not function._takes_out}
+    _check_arguments(function, args, kwargs)
     function, args, kwargs = function.seen_as(args, kwargs)
     structure, leaves = trees.flatten((args, kwargs))
     try:
@@ -318,6 +340,7 @@ def kernels_of_call(function: FusedFunction, args: Any, kwargs: Any) -> list[Ker
     Raises:
         FusionError: the call cannot be fused.
     """
+    _check_arguments(function, args, kwargs)
     function, args, kwargs = function.seen_as(args, kwargs)
     structure, leaves = trees.flatten((args, kwargs))
     try:

@@ -278,7 +278,8 @@ def parse(text: str) -> Graph:
         raise GraphError(f"a graph's text is a str, found {type(text).__name__}")
     lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
     if not lines or not (header := re.fullmatch(_HEADER, lines[0])):
-        raise GraphError("a graph's text starts with 'graph(…):'")
+        found = f", found {lines[0][:40]!r}" if lines else "; this one is empty"
+        raise GraphError(f"a graph's text starts with 'graph(…):'{found}")
     parameters = tuple(_parse_parameter(part) for part in _split(header[1]))
     if len({p.name for p in parameters}) < len(parameters):
         raise GraphError("two parameters of a graph have one name")

@@ -414,8 +414,9 @@ def fusion_candidates(
     from fuser.partitioning import partition
     from fuser.planning.candidates import candidates
 
+    graph = _graph(graph)
     if sizes is not None:
-        executor.check_sizes(sizes)
-    prepared = partition.prepare(_graph(graph), "fused")
+        executor.check_sizes(sizes, graph)
+    prepared = partition.prepare(graph, "fused")
     described = partition.in_terms_of(prepared, graph)
     return candidates(partition.served_by(described, get_backend(backend)), sizes)

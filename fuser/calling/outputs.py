@@ -10,7 +10,7 @@ import numpy as np
 from fuser import dims, executor, views
 from fuser.calling import trees
 from fuser.calling.specialisation import Call
-from fuser.errors import ArgumentError, Unsupported
+from fuser.errors import ArgumentError, DtypeError, Unsupported
 from fuser.fallback import module_of
 from fuser.tracing import scalars
 from fuser.tracing.trace_result import OutAlias, OutNode, OutScalar, OutView, Trace
@@ -39,11 +39,19 @@ def copied_into(out: Any, result: Any) -> Any:
     _, found = trees.flatten(result)
     wanted = out if isinstance(out, tuple) else (out,)
     if len(found) != len(wanted):
-        raise ArgumentError(f"out has {len(wanted)} arrays, the function gives {len(found)}")
+        raise _wrong_count(len(wanted), len(found))
     for target, value in zip(wanted, found, strict=True):
         check_target(target, np.shape(value), np.result_type(value))
         np.copyto(target, value, casting="same_kind")
     return out
+
+
+def _wrong_count(given: int, results: int) -> ArgumentError:
+    """What is said of `out=` with too few or too many arrays."""
+    wanted = "an array" if results == 1 else f"a tuple of {results} arrays"
+    return ArgumentError(
+        f"out has {given} array{'s' * (given != 1)}, the function gives {results}; pass {wanted}"
+    )
 
 
 def targets_of(trace: Trace, out: Any, sizes: Mapping[str, int]) -> dict[int, Any]:
@@ -57,7 +65,7 @@ def targets_of(trace: Trace, out: Any, sizes: Mapping[str, int]) -> dict[int, An
         return {}
     wanted = out if isinstance(out, tuple) else (out,)
     if len(wanted) != len(trace.leaves):
-        raise ArgumentError(f"out has {len(wanted)} arrays, the function gives {len(trace.leaves)}")
+        raise _wrong_count(len(wanted), len(trace.leaves))
     targets: dict[int, Any] = {}
     for target, leaf in zip(wanted, trace.leaves, strict=True):
         if isinstance(leaf, OutView) and hasattr(target, "dtype"):
@@ -66,7 +74,7 @@ def targets_of(trace: Trace, out: Any, sizes: Mapping[str, int]) -> dict[int, An
             raise Unsupported("unsupported-argument", "out=", "an output that is an argument", "")
         node = trace.graph.outputs[leaf.index]
         if not hasattr(target, "dtype") or not hasattr(target, "strides"):
-            raise ArgumentError(f"out is an array, found {type(target).__name__}")
+            raise ArgumentError(f"out takes an array, found {type(target).__name__}")
         if leaf.index in targets or target.dtype != node.dtype:
             raise Unsupported("unsupported-argument", "out=", f"dtype {target.dtype}", "")
         if all(symbol in sizes for dim in node.shape for symbol in dims.symbols(dim)):
@@ -91,7 +99,9 @@ def check_target(target: Any, shape: Any, dtype: Any) -> None:
     """
     executor.check_shape(target, shape)
     if not np.can_cast(dtype, target.dtype, "same_kind"):
-        raise TypeError(f"out has dtype {target.dtype}, the result has {dtype}")
+        raise DtypeError(
+            f"out has dtype {target.dtype}, the result has {dtype}; pass an array of that dtype"
+        )
 
 
 def result_of(

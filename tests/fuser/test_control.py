@@ -1,5 +1,7 @@
 """Switches, counters and caches of a process."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -37,3 +39,11 @@ def test_threads_are_a_positive_number(count: object) -> None:
     """Anything else is refused, and nothing changes."""
     with pytest.raises(fuser.ArgumentError, match="positive integer"):
         fuser.set_num_threads(count)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("flag", ["yes", 1, None])
+def test_switches_take_true_or_false(flag: Any) -> None:
+    """A text is neither, whatever it says."""
+    for override in (fuser.override_can_fuse_on_cpu, fuser.override_can_fuse_on_gpu):
+        with pytest.raises(fuser.ArgumentError, match="takes True or False"):
+            override(flag)

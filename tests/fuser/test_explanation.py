@@ -99,6 +99,34 @@ def test_an_explanation_reads_well() -> None:
     assert "not fused" in str(refused)
 
 
+def test_arguments_that_the_function_does_not_take_are_refused() -> None:
+    """No call with them could be explained."""
+    fused = fuser.fuse(lambda x, y: x + y)
+    for look in (fused.explain, fused.source):
+        with pytest.raises(fuser.ArgumentError, match="missing a required argument: 'y'"):
+            look(V)
+    fused.explain(V, V, out=V)
+
+
+class Scaler:
+    """With a fused method."""
+
+    scale = 3.0
+
+    @fuser.fuse
+    def scaled(self, x: Any, power: int = 1) -> Any:
+        """Scaled."""
+        return x**power * self.scale
+
+
+def test_methods_are_explained_with_their_instance() -> None:
+    """An attribute of a bound method does not know the instance: that is said."""
+    assert len(Scaler.scaled.explain(Scaler(), V).groups) == 1
+    for args in ((), (V,), (V, 2)):
+        with pytest.raises(fuser.ArgumentError, match=r"explain\(instance, "):
+            Scaler().scaled.explain(*args)
+
+
 def test_source_of_every_kind() -> None:
     """Generated, optimized and assembler text of each kernel."""
     fused = fuser.fuse(lambda x: x * 3 - 1, fallback="error")

@@ -180,7 +180,7 @@ def test_lengths_that_a_graph_cannot_have(name: str) -> None:
             fuser.run_fusion(key, (args[0], other), mode=mode)
 
 
-@pytest.mark.parametrize("sizes", [3, {"n0": -3}, {"n0": "a"}, {0: 1}])
+@pytest.mark.parametrize("sizes", [3, {"n0": -3}, {"n0": "a"}, {0: 1}, {"length": 3}])
 def test_sizes_that_are_none(sizes: Any) -> None:
     """No error of the machinery behind."""
     with pytest.raises(fuser.ArgumentError, match="sizes"):
