@@ -138,6 +138,18 @@ def take(
         accumulator.parts = [_pair(b, accumulator, old[0], value)]
 
 
+def count(b: Body, accumulator: Accumulator, truths: Value, mask: Value | None) -> None:
+    """Add how many of a vector's truths are true to a sum in one lane."""
+    if mask is not None:
+        truths = b.op("and", truths, mask)
+    bits = b.value(f"bitcast {truths.typed} to i{truths.lanes}", f"i{truths.lanes}", 1)
+    number, register = b.intrinsic("llvm.ctpop", bits), accumulator.register
+    if truths.lanes != BITS[register]:
+        way = "zext" if truths.lanes < BITS[register] else "trunc"
+        number = b.cast(way, number, register)
+    accumulator.parts = [b.op("add", accumulator.parts[0], number)]
+
+
 def _pair(b: Body, accumulator: Accumulator, old: Value, new: Value) -> Value:
     """Two partial results as one."""
     return spell(b, COMBINE[accumulator.op], accumulator.dtype, [old, new])

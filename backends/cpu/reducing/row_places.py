@@ -46,6 +46,8 @@ class _Found(NamedTuple):
 class RowPlaces(RowReduction):
     """Emits one nest by rows; the stages that give just one place by blocks."""
 
+    counts_truths = True
+
     def _stage(self, stage: int, running: list[Accumulator]) -> None:
         if self._finds_truth(stage, running):
             running[0].parts = self._first_truth(stage, running[0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial, reduce
+from functools import partial
 
 import numpy as np
 
@@ -12,8 +12,9 @@ from fuser.backends.cpu.division import is_served, is_shared, prepare
 from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.reducing import accumulators
 from fuser.backends.cpu.reducing.accumulators import Accumulator
-from fuser.backends.cpu.reducing.emit_reduction import Reduction, deal
+from fuser.backends.cpu.reducing.emit_reduction import deal
 from fuser.backends.cpu.reducing.reduction_stages import ROW_UNROLL, Stages, native_lanes, unrolled
+from fuser.backends.cpu.reducing.row_truths import RowTruths
 from fuser.backends.cpu.spacing import shuffled
 from fuser.backends.cpu.spelling import spell
 from fuser.backends.cpu.vector_memory import lane_mask, load_one
@@ -65,7 +66,7 @@ def is_short(nest: LoopNest, length: int, *, by_stage: bool) -> bool:
     return exact and nest.reduced == 1 and length // turn <= BLOCK
 
 
-class RowReduction(Reduction):
+class RowReduction(RowTruths):
     """Emits one nest by rows."""
 
     by_stage = True
@@ -214,7 +215,8 @@ class RowReduction(Reduction):
         b = self.b
         self._prepare_divisors(stage)
         for accumulator in running:
-            accumulator.parts = accumulators.start(b, accumulator, self.lanes)
+            lanes = self.lanes if self._counted(accumulator) is None else 1
+            accumulator.parts = accumulators.start(b, accumulator, lanes)
             if accumulator.exact and not self.short:
                 accumulator.parts = [accumulators.zero(b, accumulator, self.native)] * 2
         accumulators.note(b, running, self.native)
@@ -294,6 +296,9 @@ class RowReduction(Reduction):
             self._fetch(done)
         operands = self._operands_of(stage, running, tops, done, mask)
         for accumulator, value in zip(running, operands, strict=True):
+            if self._counted(accumulator) is not None:
+                accumulators.count(self.b, accumulator, value, mask)
+                continue
             index = self._index(accumulator, vector)
             squared = self._squared(accumulator) is not None
             accumulators.take(self.b, accumulator, value, mask, index, squared=squared)
@@ -317,23 +322,6 @@ class RowReduction(Reduction):
         deal(loop.results, running)
         some = b.value(f"icmp ne i64 {self.rest}, 0", "i1", 1).text
         self._left_over(stage, running, tops, some)
-
-    def _may_end_early(self, stage: int, running: list[Accumulator]) -> bool:
-        """Whether further elements of a row may change nothing: truths, of which one is enough."""
-        stages = self.stages
-        if self.nest.checked or stages.stores_of(stage) or stages.left_by(stage):
-            return False
-        return bool(running) and all(a.register == "i1" for a in running)
-
-    def _settled(self, running: list[Accumulator]) -> Value:
-        """Whether every extreme of truths is what it can be at most."""
-        b, found = self.b, []
-        for accumulator in running:
-            met = accumulator.parts[0]
-            if accumulator.op in ("min", "argmin"):
-                met = b.op("xor", met, b.constant_bits("i1", met.lanes, 1))
-            found.append(b.any(met))
-        return reduce(partial(b.op, "and"), found)
 
     def _left_over(
         self, stage: int, running: list[Accumulator], tops: list[str], some: str

@@ -12,7 +12,6 @@ from fuser.backends.cpu.reducing import reduction_forms
 from fuser.backends.cpu.reducing.reduction_forms import emit_reduction, lay_out
 from fuser.backends.cpu.reducing.row_reduction import LINE_BYTES, looked_ahead
 from fuser.codegen import Instruction, LoopNest
-from fuser.records import changed
 from fuser.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
 
 GENERATOR = np.random.default_rng(31)
@@ -122,50 +121,3 @@ def test_rows_of_all_lengths(dtype: str) -> None:
             for found, expected in zip(function(array, weight), wide, strict=True):
                 scale = np.finfo(dtype).eps * 8 * length
                 np.testing.assert_allclose(found, expected.astype(dtype), rtol=1e-3, atol=scale)
-
-
-def _truths(**other: bool) -> str:
-    """The text of a nest that asks of each row whether any number is negative."""
-    module = Module(KNOWN_TARGETS["avx512"][2])
-    body = (
-        Instruction("signbit", (0,), "bool", "float64"),
-        Instruction("max", (1,), "bool", "bool"),
-    )
-    row = TensorDesc("bool", INVARIANT, False, CONTIGUOUS)
-    nest = LoopNest(2, (ROWS,), (), (), body, ((2, row),), False, "row", 1)
-    emit_reduction(module, changed(nest, **other), "k")
-    return module.text()
-
-
-def test_a_row_of_truths_ends_where_more_change_nothing() -> None:
-    """Not where floating-point exceptions of all elements are wanted."""
-    assert "@llvm.vector.reduce.or.v32i1(<32 x i1>" in _truths()
-    assert "@llvm.vector.reduce.or" not in _truths(checked=True)
-
-
-def _ends(x: Any, axis: int | None) -> Any:
-    truths = x > 0.5
-    return (
-        np.any(truths, axis=axis), np.all(truths, axis=axis), truths.min(axis=axis),
-        np.all(x == x, axis=axis), np.argmax(truths, axis=axis), np.argmin(truths, axis=axis),
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize("axis", [None, -1, 0])
-def test_truths_are_numpys(axis: int | None) -> None:
-    """Rare, frequent and missing truths, alone and several in one pass, in several layouts."""
-    parts = [
-        (fuser.fuse(lambda x, place=place: _ends(x, axis)[place], fallback="error"), place)
-        for place in range(6)
-    ]
-    whole = fuser.fuse(lambda x: _ends(x, axis), fallback="error")
-    for columns in (1, 31, 33, 64, 65, 257, 70_000):
-        for share in (0.0, 1 / columns, 0.5, 1 - 1 / columns, 1.0):
-            x = (GENERATOR.random((3, columns)) < share).astype(np.float64)
-            x[GENERATOR.random(x.shape) < 0.1 / columns] = np.nan
-            for each in (x, x[:, ::-1], np.asfortranarray(x)):
-                expected = _ends(each, axis)
-                for one, found in zip(expected, whole(each), strict=True):
-                    np.testing.assert_array_equal(found, one, strict=True)
-                for function, place in parts:
-                    np.testing.assert_array_equal(function(each), expected[place], strict=True)
