@@ -124,6 +124,9 @@ def take(
     truths = old[1:] if accumulator.noted else []
     if accumulator.places:
         assert index is not None
+        if len(old) == 3:
+            accumulator.parts = _place_taken(b, accumulator, value, index)
+            return
         better = _better(b, accumulator, value, old[0])
         accumulator.parts = [b.select(better, value, old[0]), b.select(better, index, old[1])]
     elif len(old) == 2 and not accumulator.noted:
@@ -163,6 +166,33 @@ def _better(b: Body, accumulator: Accumulator, new: Value, old: Value) -> Value:
         return b.op("and", more, b.compare("fcmp ord", old, old))
     signed = accumulator.dtype.startswith("i")
     return b.compare(f"icmp {'s' if signed else 'u'}{sign}", new, old)
+
+
+def watch(b: Body, accumulator: Accumulator) -> None:
+    """Have a place of a float note beside where a NaN was met, if a mask can.
+
+    Then the running value is one instruction's, and what waits for it is not it itself.
+    """
+    if accumulator.places and accumulator.register in ("float", "double") and b.features.masked:
+        value = accumulator.parts[0]
+        accumulator.parts = [*accumulator.parts, b.compare("fcmp uno", value, value)]
+
+
+def unwatch(b: Body, accumulator: Accumulator) -> None:
+    """Put what was noted beside back into the value."""
+    if accumulator.places and len(accumulator.parts) == 3:
+        value, index, nan = accumulator.parts
+        accumulator.parts = [or_nan(b, value, nan), index]
+
+
+def _place_taken(b: Body, accumulator: Accumulator, new: Value, index: Value) -> list[Value]:
+    """The value, NaN left out, the place and where a NaN was met, after one more vector."""
+    old, place, seen = accumulator.parts
+    more = b.compare(f"fcmp o{'gt' if accumulator.op == 'argmax' else 'lt'}", new, old)
+    nan = b.compare("fcmp uno", new, new)
+    fresh = b.op("xor", seen, b.constant_bits("i1", seen.lanes, 1))
+    better = b.op("and", b.op("or", more, nan), fresh)
+    return [b.select(more, new, old), b.select(better, index, place), b.op("or", seen, nan)]
 
 
 # -- extremes of floats ---------------------------------------------------------------------

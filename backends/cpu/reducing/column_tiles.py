@@ -25,10 +25,13 @@ from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.column_reduction import PADDING, TILE, ColumnReduction
 from fuser.backends.cpu.reducing.emit_reduction import deal, element_bytes
 from fuser.backends.cpu.reducing.reduction_stages import Stages
+from fuser.backends.cpu.vector_memory import lane_mask
 from fuser.codegen import LoopNest
 
 #: Rows of one block, but where a stage stores whole rows.
 ROWS = 8
+#: The same where columns are one vector, whose running value would wait in memory for itself.
+ALONE_ROWS = 512
 #: Rows of a block that stores whole rows where there are few elements, which caches hold: what
 #: belongs to a column is read once for all of them, and quotients, which do not wait for memory
 #: then, are products with reciprocals. Where there are more, 4 rows at a time take 1.5 times as
@@ -114,6 +117,9 @@ class TiledColumns(ColumnReduction):
         made = (self.nest.body[number - self.first] for number in self.stages.computed(stage))
         shared = {i.operands[1] for i in made if is_shared(i, self.stages.levels)}
         return [number for number in sorted(shared) if (number, RESULT) in _slots(self.nest)]
+
+    alone = False
+    """Whether what is being written meets all columns in one vector."""
 
     # -- stages -----------------------------------------------------------------------------
 
@@ -255,9 +261,23 @@ class TiledColumns(ColumnReduction):
                 widths, self.widths = self.widths, [2 * self.native, self.native]
                 self._walk(self.tile, self.tile_end, partial(visit, dividing))
                 self.widths = widths
-        with self._where(many if dividing else "true"):
+        several = many if dividing else "true"
+        if any(accumulator.places for accumulator in self.stages.reductions_of(stage)):
+            alone, columns = self._is_alone(), self.number(f"sub i64 {self.tile_end}, {self.tile}")
+            with self._where(alone):
+                self.lanes, self.alone = self.native, True
+                visit((), self.tile, lane_mask(b, columns, self.native), columns)
+                self.alone = False
+            other = b.value(f"xor i1 {alone}, true", "i1", 1).text
+            several = b.value(f"and i1 {several}, {other}", "i1", 1).text
+        with self._where(several):
             self._walk(self.tile, self.tile_end, partial(visit, ()))
         loop.end()
+
+    def _is_alone(self) -> str:
+        """Whether all columns are one vector: each row waits for the one before."""
+        text = f"icmp ule i64 {self.lengths[self.beside]}, {self.native}"
+        return self.b.value(text, "i1", 1).text
 
     def _are_few(self) -> str:
         """Whether the elements of all rows are few."""
@@ -287,7 +307,9 @@ class TiledColumns(ColumnReduction):
             return size, self.number(f"udiv i64 {count}, {size}"), "1", size
         whole = self.number(f"udiv i64 {count}, {ROWS}")
         if any(accumulator.places for accumulator in self.stages.reductions_of(stage)):
-            return str(ROWS), whole, "1", str(ROWS)  # of equals the first one is wanted
+            # Of equals the first one is wanted: rows are taken in order, by blocks of any size.
+            size = self.number(f"select i1 {self._is_alone()}, i64 {ALONE_ROWS}, i64 {ROWS}")
+            return size, self.number(f"udiv i64 {count}, {size}"), "1", size
         # An odd number apart, so that rows of a power of two share no sets of a cache.
         some = b.value(f"icmp ne i64 {whole}, 0", "i1", 1).text
         less = self.number(f"and i64 {self.number(f'xor i64 {whole}, 1')}, 1")
@@ -310,6 +332,8 @@ class TiledColumns(ColumnReduction):
             accumulator.parts = accumulators.start(b, accumulator, self.lanes)
             if accumulator.places:
                 accumulator.parts = self._waiting(accumulator)
+                if self.alone:  # several vectors need not wait, and want more masks
+                    accumulators.watch(b, accumulator)
         for number in self.stages.edge(stage):
             self.values[number] = self._operand(number)
         self.divisors = {
@@ -336,6 +360,7 @@ class TiledColumns(ColumnReduction):
         deal(loop.results, running)
         self.divisors = {}
         for accumulator in running:
+            accumulators.unwatch(b, accumulator)
             if not accumulator.places:
                 (value,), accumulator.parts = accumulator.parts, self._waiting(accumulator)
                 accumulators.take(b, accumulator, value, None, None)

@@ -215,3 +215,26 @@ def test_much_that_is_kept_for_a_column_is_not_kept_by_tiles() -> None:
     strided = TensorDesc("float32", STRIDED, False, CONTIGUOUS)
     rows = LoopNest(2, (strided,), (), (), (total,), ((1, store),), False, "row", 1)
     assert not column_tiles.can_be_tiled(rows)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "uint8", "bool"])
+def test_places_in_few_columns_are_the_first_ones(dtype: str) -> None:
+    """One vector of columns, whose rows wait for each other: ties, NaN, infinities and zeros."""
+    generator = np.random.default_rng(3)
+    functions = (
+        lambda x: np.argmax(x, axis=0),
+        lambda x: np.argmin(x, axis=0),
+        lambda x: (x.max(0), np.argmin(x, axis=0), np.argmax(x, axis=0)),
+    )
+    fused = [fuser.fuse(function, fallback="error") for function in functions]
+    size = column_tiles.ALONE_ROWS
+    for rows in (1, 2, 9, size - 1, size, size + 1, 3 * size + 5):
+        for columns in (1, 3, 7, 8, 9, 17):
+            x = generator.integers(0, 3 + rows // 4, (rows, columns)).astype(dtype)
+            if "float" in dtype:
+                x[generator.integers(0, rows, 2), 0] = np.nan
+                x[:, -1] = generator.choice([0.0, -0.0, -np.inf], rows)
+                x[generator.integers(0, rows), columns // 2] = np.inf
+            for each in (x, x[::-1], np.asfortranarray(x)):
+                for function, one in zip(functions, fused, strict=True):
+                    np.testing.assert_array_equal(np.array(one(each)), np.array(function(each)))
