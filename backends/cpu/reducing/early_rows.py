@@ -187,6 +187,9 @@ class EarlyRows(RowReduction):
         self.stored, self.rows, self.values, self.divisors = None, here.rows, here.values, {}
         return taken
 
+    def _may_end_early(self, stage: int, running: list[Accumulator]) -> bool:
+        return self.stored is None and super()._may_end_early(stage, running)
+
     def _takes_few(self, stage: int, running: list[Accumulator]) -> bool:
         divided = self.stored is not None and self.stored.divisors
         return not divided and super()._takes_few(stage, running)

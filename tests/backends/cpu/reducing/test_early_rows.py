@@ -151,6 +151,9 @@ def test_other_dtypes() -> None:
     for dtype in ("int8", "uint16", "int32", "int64", "float16", "bool"):
         x = _numbers(133, 8192 // np.dtype(dtype).itemsize - 5, dtype=dtype)
         _check(lambda x: x != np.max(x, -1, keepdims=True), x)
+    mixed = _numbers(133, 8187) > 30  # truths that end the first stage of a row, not the last loop
+    mixed[5] = False
+    _check(lambda x: (x == np.min(x, -1, keepdims=True), x ^ np.any(x, -1, keepdims=True)), mixed)
     whole = _numbers(301, 600, dtype="int32")
     _check(lambda x: (x - np.sum(x, -1, keepdims=True), np.min(x, -1)), whole)
     _check(lambda x: x / np.sum(x, -1, keepdims=True), np.abs(whole))
@@ -197,7 +200,7 @@ def test_which_rows_take_this_form() -> None:
     nest = _nest()
     for rows, length, form in (
         (8192, 64, "short grouped"), (2048, 255, "short grouped"), (2048, 256, "short early"),
-        (2048, 512, "short early"), (1024, 1023, "early"), (600, 2048, "early"),
+        (1024, 1023, "short early"), (1024, 1024, "early"), (600, 2048, "early"),
         (500, 3000, "plain"), (5000, 1023, "plain"), (100, 1023, "plain"), (16, 1023, "plain"),
     ):  # fmt: skip
         assert reduction_forms.lay_out(nest, (rows, length))[1].form == form, (rows, length)
