@@ -21,8 +21,9 @@ from fuser.backends.cpu.vector_memory import lane_mask, load_one
 from fuser.codegen import LoopNest
 from fuser.specs import CONTIGUOUS, INVARIANT
 
-#: Vectors that are added plainly before their sum is added with its rounding error.
-BLOCK = 12
+#: Vectors of doubles that are added plainly before their sum is added with its rounding error, and
+#: vectors of narrower numbers: they have twice the lanes, so that NumPy's sums are less exact.
+BLOCK, NARROW_BLOCK = 12, 15
 #: Vectors of a turn, at most, where elements are divided: a quotient's steps take registers.
 DIVIDED = 2
 #: Bytes of a vector of any processor, at most.
@@ -55,6 +56,11 @@ def looked_ahead(nest: LoopNest, *, far: bool = False) -> list[int]:
     return found if not far or (alike and len(found) in IN_RUNS) else []
 
 
+def block_of(nest: LoopNest) -> int:
+    """Vectors that are added plainly before their sum is added with its rounding error."""
+    return BLOCK if nest.itemsize > 4 else NARROW_BLOCK
+
+
 def is_short(nest: LoopNest, length: int, *, by_stage: bool) -> bool:
     """Whether rows of a length are one block of vectors, and that makes sums simpler."""
     stages = Stages(nest)
@@ -63,7 +69,7 @@ def is_short(nest: LoopNest, length: int, *, by_stage: bool) -> bool:
     if any(is_shared(instruction, stages.levels) for instruction in nest.body):
         vectors = min(vectors, DIVIDED)
     turn = native_lanes(nest, MOST_VECTOR_BYTES) * vectors
-    return exact and nest.reduced == 1 and length // turn <= BLOCK
+    return exact and nest.reduced == 1 and length // turn <= block_of(nest)
 
 
 class RowReduction(RowTruths):
@@ -90,6 +96,7 @@ class RowReduction(RowTruths):
         """
         super().__init__(module, nest, name, split=split)
         self.far, self.short = far, short
+        self.block = block_of(self.nest)
         asks = self.looks_ahead and not split
         self.fetched = looked_ahead(self.nest, far=far) if asks else []
         """Operands whose later rows the last stage asks for."""
@@ -119,8 +126,8 @@ class RowReduction(RowTruths):
         if self.short:
             self.few_mask = lane_mask(b, self.rest, self.native)
             return
-        up = self.number(f"add i64 {self.vectors}, {BLOCK - 1}")
-        blocks = Value(self.number(f"udiv i64 {up}, {BLOCK}"), "i64", 1)
+        up = self.number(f"add i64 {self.vectors}, {self.block - 1}")
+        blocks = Value(self.number(f"udiv i64 {up}, {self.block}"), "i64", 1)
         self.blocks_of_row = b.intrinsic("llvm.umax", blocks, Value("1", "i64", 1)).text
 
     # -- rows that are asked for ------------------------------------------------------------
@@ -392,8 +399,8 @@ class RowReduction(RowTruths):
         for accumulator in ordered:
             accumulator.parts = [outer.carry(part) for part in accumulator.parts]
         sums = [a.parts for a in exact]
-        begin = self.number(f"mul i64 {outer.index}, {BLOCK}")
-        ahead = Value(self.number(f"add i64 {begin}, {BLOCK}"), "i64", 1)
+        begin = self.number(f"mul i64 {outer.index}, {self.block}")
+        ahead = Value(self.number(f"add i64 {begin}, {self.block}"), "i64", 1)
         end = b.intrinsic("llvm.umin", ahead, Value(self.vectors, "i64", 1)).text
         for accumulator in exact:
             accumulator.parts = accumulators.start(b, accumulator, self.lanes)
