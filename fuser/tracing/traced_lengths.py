@@ -130,6 +130,9 @@ class Lengths:
         if (nothing := self._nothing(left - right)) is not None:
             self.equal[nothing] = 0
             return
+        if (twins := self._twins(left, right)) is not None:
+            self.equal[twins[1]] = dims.symbol(twins[0])
+            return
         self.guards.append((left, right))
 
     def _nothing(self, gap: Dim) -> str | None:
@@ -138,6 +141,24 @@ class Lengths:
             return None
         found = [name for name in gap.terms[0][0] if self.sizes.get(name) == 0]
         return found[0] if len(gap.terms[0][0]) == 1 and found else None
+
+    def _twins(self, left: Dim, right: Dim) -> tuple[str, str] | None:
+        """Two symbols that are equal in this call and make two lengths equal where they are.
+
+        `x[1:] - y[1:]` says so little of x and y that one of them may have an element and the
+        other none; told that they are as long, all loops over them have one spelling.
+        """
+        for one in dims.symbols(left):
+            for two in dims.symbols(right):
+                first, then = sorted((one, two), key=lambda name: int(name[1:]))
+                if first == then or self.sizes.get(first) != self.sizes.get(then):
+                    continue
+                change = {then: dims.symbol(first)}
+                if not self.late.isdisjoint((one, two)):
+                    continue
+                if dims.substitute(left, change) == dims.substitute(right, change):
+                    return first, then
+        return None
 
     def _told_later(self, length: Dim, name: str) -> bool:
         """Whether a length is known only after a symbol: then it cannot stand for it."""

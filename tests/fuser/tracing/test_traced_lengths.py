@@ -44,3 +44,17 @@ def test_lengths_that_differ_are_an_error() -> None:
     known.hold_at_least(n, 2)
     assert [tuple(map(str, pair)) for pair in known.guards] == [("n0", "max(n0, 2)")]
     assert dims.evaluate(known.guards[0][1], {"n0": np.int64(1)}) == 2
+
+
+def test_slices_of_arrays_of_one_length_say_that_it_is_one() -> None:
+    """Not of lengths that differ in this call, nor of those that are told later."""
+    known, (n, m, k) = tracing(5, 5, 6)
+    short, other = dims.maximum(n - 1, 0), dims.maximum(m - 1, 0)
+    assert known.broadcast("add", [(short,), (other,)]) == (short,)
+    assert known.resolve(m) == n
+    assert not known.guards
+    assert known.broadcast("add", [(n,), (dims.maximum(k - 1, 0),)])
+    assert known.resolve(k) == k
+    late = known.new_late_length(5)
+    known.unify(short, dims.maximum(late - 1, 0), lambda: "add")
+    assert known.resolve(late) == late
