@@ -85,6 +85,8 @@ class Backend(ABC):
     #: whether a loop nest of several outputs reads an element of all inputs before it writes any
     #: output there: then outputs may be inputs
     stores_last: bool = False
+    #: whether that holds of each nest of a kernel of several
+    nests_beside: bool = False
     #: whether a nest may reduce its own results once more (`fuser.planning.totals`); else graphs
     #: are planned for it without that
     totals: bool = False

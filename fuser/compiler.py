@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 from fuser import config, counters, kernel_cache, schedule
 from fuser.backend import Backend, Kernel
@@ -10,9 +11,10 @@ from fuser.codegen import LoopNest, loop_nests
 from fuser.decompose import decompose
 from fuser.digest import sha256
 from fuser.graph import Graph
-from fuser.planning import components, row_results
+from fuser.planning import components, row_results, written
 from fuser.planning.in_turn import apart
 from fuser.planning.joins import distribute
+from fuser.planning.plans import Plan
 from fuser.planning.turns import unturned
 from fuser.records import changed
 from fuser.rewrite import Applied, rewrite, verify
@@ -92,6 +94,37 @@ def served_by(spec: KernelSpec, backend: Backend) -> KernelSpec:
             )
         spec.without_totals = spec.planned_as(plan)
     return spec.without_totals
+
+
+def writing(spec: KernelSpec, writes: Sequence[written.Write]) -> KernelSpec:
+    """A spec whose kernels write into arguments.
+
+    Where kernels may meet an error, NumPy copies results when all is well.
+    """
+    if spec.mode != "fused" or spec.may_raise or spec.has_complex:
+        return spec
+    key = tuple(writes)
+    if key not in spec.writing:
+        spec.writing[key] = spec.planned_as(_writing_plan(spec, key))
+    return spec.writing[key]
+
+
+def _writing_plan(spec: KernelSpec, writes: Sequence[written.Write]) -> Plan:
+    """The plan that moves the fewest bytes, what is copied at last counted.
+
+    What has been written may as well be read by what comes after, as in a step of several fields:
+    often nothing that is still to be read is written then.
+    """
+    graph = spec.plan.graph
+    plan = written.aside(spec.plan, writes)
+    again = written.used_again(graph, writes)
+    if plan is spec.plan or not again:
+        return plan
+    with phase("schedule"):
+        other = schedule.plan(graph, spec.mode, source=spec.graph, stored=again)
+        other = written.aside(other, writes)
+    fewer = written.nominal_traffic(other) < written.nominal_traffic(plan)
+    return other if fewer else plan
 
 
 def in_terms_of(spec: KernelSpec, graph: Graph) -> KernelSpec:

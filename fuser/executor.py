@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from fuser import config, counters, dims
+from fuser import config, counters, dims, views
 from fuser.backend import Backend, CompileError, available, backend_for, get_backend
 from fuser.calling.launch import Launch, bind
 from fuser.compiler import served_by
 from fuser.dims import Dim, symbols
 from fuser.errors import ArgumentError, BackendError, DtypeError, Reason, ShapeError, Unsupported
 from fuser.graph import Graph
+from fuser.planning.written import reads_beside
 from fuser.schedule import Section
 from fuser.specs import KernelSpec
 from fuser.timeline import phase
@@ -61,7 +62,7 @@ def execute(
         name: array if isinstance(array, np.ndarray) else _as_array(array, backend)
         for name, array in arrays.items()
     }
-    direct = direct_targets(spec, buffers, given or {}, backend)
+    direct = direct_targets(spec, buffers, given or {}, sizes, backend)
     copies = {place: target for place, target in (given or {}).items() if place not in direct}
     buffers.update((f"o{place}", target) for place, target in direct.items())
     launch = bound(spec, buffers, sizes, backend_name)
@@ -169,7 +170,11 @@ def is_read_only(array: Any) -> bool:
 
 
 def direct_targets(
-    spec: KernelSpec, arrays: Mapping[str, Any], given: Mapping[int, Any], backend: Backend
+    spec: KernelSpec,
+    arrays: Mapping[str, Any],
+    given: Mapping[int, Any],
+    sizes: Mapping[str, int],
+    backend: Backend,
 ) -> dict[int, Any]:
     """The given arrays that kernels write into themselves; the others get copies of results.
 
@@ -177,34 +182,38 @@ def direct_targets(
         spec: the prepared graph.
         arrays: array arguments by parameter name.
         given: arrays to write outputs into, by output number.
+        sizes: lengths by symbol.
         backend: where they live.
     """
     spec = served_by(spec, backend)
     return {
         place: target
         for place, target in given.items()
-        if may_write_directly(spec, arrays, target, given, backend)
+        if may_write_directly(spec, arrays, place, given, sizes, backend)
     }
 
 
 def may_write_directly(
     spec: KernelSpec,
     buffers: Mapping[str, Any],
-    target: Any,
+    place: int,
     given: Mapping[int, Any],
+    sizes: Mapping[str, int],
     backend: Backend,
 ) -> bool:
-    """Whether a kernel may write into an array while it reads its arguments.
+    """Whether kernels may write an output into an array while they read their arguments.
 
-    It may where no argument can share memory with it, or where the only loop nest reads the
-    shared argument at the very element that it writes. A kernel that may meet an error writes
-    elsewhere first, so that the array stays untouched then.
+    They may where no argument can share memory with it, or where all that reads the shared
+    argument runs before, or in the same loop nest at the very element that it writes. A kernel that
+    may meet an error writes elsewhere first, so that the array stays untouched then.
     """
+    target = given[place]
     if spec.may_raise or _overlaps_itself(target):
         return False
-    may_share_memory = backend.array_module.may_share_memory
+    module = backend.array_module
+    may_share_memory = module.may_share_memory
     others = [other for other in given.values() if other is not target]
-    if any(may_share_memory(target, other) for other in others):
+    if any(may_share_memory(target, o) and not _in_turn(target, o, backend) for o in others):
         return False
     shared = {
         name
@@ -213,18 +222,45 @@ def may_write_directly(
     }
     if not shared:
         return True
-    section = shared_nest(spec, backend)
-    if section is None:
-        return False
-    for load in section.loads:
+    beside = reads_beside(
+        spec.plan, place, stores_last=backend.stores_last, several=backend.nests_beside
+    )
+    for load, own in beside:
         if load.buffer not in shared:
             continue
         array = buffers[load.buffer]
-        same = backend.address(array) == backend.address(target)
-        same = same and array.strides == target.strides and array.shape == target.shape
-        if load.views or not same or array.dtype.itemsize != target.dtype.itemsize:
+        whole = array.shape == target.shape
+        if not all(name in ("index", "part", "broadcast_to") for name, _ in load.views):
+            return False
+        seen = views.apply_views(array, load.views, sizes, module)
+        if not whole and not may_share_memory(seen, target):
+            continue
+        alike = [desc.views for desc in own if not whole or desc.views == load.views]
+        stored = (views.apply_views(target, chain, sizes, module) for chain in alike)
+        if not any(_is_same(seen, one, backend) for one in stored):
             return False
     return True
+
+
+def _is_same(seen: Any, written: Any, backend: Backend) -> bool:
+    """Whether two arrays are the same elements, in the same order."""
+    if 0 in seen.shape:
+        return True
+    steps = [
+        [(n, step) for n, step in zip(array.shape, array.strides, strict=True) if n != 1]
+        for array in (seen, written)
+    ]
+    same = backend.address(seen) == backend.address(written) and steps[0] == steps[1]
+    return same and bool(seen.dtype.itemsize == written.dtype.itemsize)
+
+
+def _in_turn(one: Any, two: Any, backend: Backend) -> bool:
+    """Whether elements of two arrays lie in turn, as those of `x[::2]` and `x[1::2]`."""
+    if not len(one.shape) == len(two.shape) == 1 or one.strides != two.strides:
+        return False
+    step = abs(one.strides[0])
+    shift = (backend.address(one) - backend.address(two)) % step if step else 0
+    return bool(two.itemsize <= shift <= step - one.itemsize)
 
 
 def shared_nest(spec: KernelSpec, backend: Backend) -> Section | None:

@@ -8,6 +8,8 @@ until no more memory is held than by the operations one by one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from fuser import dims
 from fuser.graph import Graph
 from fuser.planning.by_rows import by_rows
@@ -30,6 +32,7 @@ ATTEMPTS = (
 )  # fmt: skip
 #: ... times this: rows and columns that are kept to compute an array again are small beside it.
 PEAK_SLACK = 1.0625
+NOTHING: Mapping[int, str] = {}
 #: Where even the last attempt holds more than this many times as much, nothing is fused.
 PEAK_LIMIT = 1.5
 
@@ -41,6 +44,7 @@ def plan(
     with_totals: bool = True,
     with_rows: bool = True,
     source: Graph | None = None,
+    stored: Mapping[int, str] = NOTHING,
 ) -> Plan:
     """Divide a graph into kernels.
 
@@ -51,6 +55,7 @@ def plan(
             says.
         with_rows: whether nests may hand rows to each other in the cache (`fuser.planning.rows`).
         source: what the graph was made from: joined arrays that it does without count as held.
+        stored: further values that are stored, by `id(node)`: codes of `verdicts`.
 
     Returns:
         The plan; it depends on these alone.
@@ -67,7 +72,8 @@ def plan(
     slack = max(NOMINAL_LENGTH, budget // 128)
     best: tuple[int, Plan] | None = None
     for distance, early, loose in ATTEMPTS:
-        found = attempt(graph, mode, distance, budget + slack * loose, early, with_totals)
+        room = budget + slack * loose
+        found = attempt(graph, mode, distance, room, early, with_totals, stored)
         if with_rows:
             found = by_rows(found)
         peak = planned_peak_bytes(found, lengths)

@@ -118,6 +118,7 @@ class KernelSpec:
         without_totals: the same graph for backends that spell no totals, or no rows that nests hand
             to each other, see `fuser.planning.totals` and `fuser.planning.rows`.
         in_components: the same graph without complex values, see `fuser.planning.components`.
+        writing: the same graph by what it writes into arguments, see `fuser.planning.written`.
     """
 
     key: int
@@ -131,6 +132,7 @@ class KernelSpec:
     launches: dict[Any, Any] = field(default_factory=dict)
     without_totals: KernelSpec | None = None
     in_components: KernelSpec | None = None
+    writing: dict[Any, KernelSpec] = field(default_factory=dict)
     _kernels: dict[tuple[int, ArgSpec], Any] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=forks.lock)
     _building: dict[tuple[int, ArgSpec], threading.Lock] = field(default_factory=dict)

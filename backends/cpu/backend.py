@@ -43,6 +43,7 @@ class CpuBackend(Backend):
 
     name = "cpu"
     stores_last = True
+    nests_beside = True
     nested_reductions = True
     totals = True
     rows = True

@@ -173,7 +173,7 @@ class Writes:
             output: call.arrays[name] if index is None else call.arrays[name][index]
             for output, (name, index) in parts.items()
         }
-        self.targets = executor.direct_targets(spec, call.arrays, given, backend)
+        self.targets = executor.direct_targets(spec, call.arrays, given, call.sizes, backend)
         self.direct = frozenset(self.targets)
         self._parts = tuple((f"o{output}", *parts[output]) for output in self.targets)
 
@@ -265,7 +265,8 @@ def make_ready_out(call: Call, out: Any) -> ReadyOut | None:
     if type(leaf) is not OutNode or not _is_cupy(type(out)):
         return None
     backend = get_backend(executor.device_of(call.arrays.values()))
-    if not executor.direct_targets(spec, call.arrays, {leaf.index: out}, backend):
+    given = {leaf.index: out}
+    if not executor.direct_targets(spec, call.arrays, given, call.sizes, backend):
         return None
     name = f"o{leaf.index}"
     launch = executor.known_launch(spec, call.arrays, {name: out})

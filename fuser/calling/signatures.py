@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fuser import fallback, forks
+from fuser import compiler, fallback, forks
 from fuser.calling.specialisation import Call, Specialisation, specialise
 from fuser.errors import Reason, ShapeError, Unsupported
 from fuser.executor import CannotRun
 from fuser.records import field, record
+from fuser.specs import KernelSpec
 from fuser.timeline import phase
 from fuser.tracing import captures
 from fuser.tracing.effects import Surroundings, alone
@@ -116,6 +117,8 @@ def specialised(
         try:
             options = function.mode, function.fastmath, function.errstate
             spec = partition.prepare(trace.graph, *options)
+            if trace.writes and isinstance(spec, KernelSpec):
+                spec = compiler.writing(spec, trace.written)
         except Unsupported as error:
             entry.refuse(error.reason, names)
             raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from fuser import infer
 from fuser.dims import Dim
@@ -46,6 +46,7 @@ def attempt(
     budget: int,
     early: bool = False,
     with_totals: bool = False,
+    stored: Mapping[int, str] | None = None,
 ) -> Plan:
     """A plan of a graph.
 
@@ -56,8 +57,9 @@ def attempt(
         budget: the bytes that the graph holds at once when its operations run one by one.
         early: what needs several stored values is stored as well, so that those can be freed.
         with_totals: as for `schedule.plan`.
+        stored: as for `schedule.plan`.
     """
-    reasons = stored_values(graph, mode)
+    reasons = stored_values(graph, mode) | dict(stored or {})
     if early:
         reasons |= stored_early(graph, reasons)
     apart: set[int] = set()

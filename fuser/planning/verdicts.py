@@ -18,6 +18,8 @@ VERDICTS: dict[str, str] = {
     "many-views": "seen through many views: stored once instead of computed again",
     "joined": "joined, then used: the parts are written into one buffer first",
     "memory": "stored so that what it needs can be freed: less is held at once",
+    "read-before": "written into an argument that is read until then: stored aside, then copied",
+    "read-back": "written into an argument, and read from there instead of computed again",
     "unfused-mode": "unfused mode: one kernel an operation",
     "other-loops": "their loops differ in shape or in the axes that are reduced",
     "long-rows": "rows are longer than the cache: read for their results, then for their elements",

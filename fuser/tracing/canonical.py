@@ -24,6 +24,7 @@ from fuser.graph import (
 )
 from fuser.graph import intern as intern_node
 from fuser.partitioning import extern_text
+from fuser.planning import facts
 from fuser.records import changed
 from fuser.tracing import regions, scalars
 from fuser.tracing.operands import check_dtype
@@ -294,4 +295,27 @@ def written(tracing: Tracing, argument: Any) -> list[tuple[str, Node]]:
     else:
         if node is not argument.initial:
             return [("", argument.storage.node)]
+    final = argument.storage.node
+    if final.op.name == "update":
+        found = _without_contained(found, final, facts.lower_bounds(tracing.guards))
     return list(found.items())[::-1]
+
+
+def _without_contained(
+    found: dict[str, Node], final: Node, bounds: facts.Bounds
+) -> dict[str, Node]:
+    """Writes, the last one first, of which none lies in one before it: that writes both values."""
+    boxes = [(region, regions.parse(region)) for region in found]
+    kept: dict[str, Node] = {}
+    gone: set[str] = set()
+    for place, (region, box) in enumerate(boxes):
+        inside = [r for r, later in boxes[:place] if regions.contains(box, later, bounds)]
+        value = found[region]
+        if inside:
+            gone.update(inside)
+            value = final
+            for axis, (start, stop, _) in enumerate(box):
+                if (start, stop) != (0, final.shape[axis]):
+                    value = make("part", value, payload=f"{axis}; {start}; {stop}")
+        kept[region] = value
+    return {region: value for region, value in kept.items() if region not in gone}

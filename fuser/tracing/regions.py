@@ -101,6 +101,14 @@ def is_full(payload: str, shape: Sequence[Dim]) -> bool:
     return parse(payload) == tuple((0, length, 1) for length in shape)
 
 
+def contains(outer: Bounds, inner: Bounds, known: facts.Bounds) -> bool:
+    """Whether one box surely has all places of another, each of them."""
+    return all(
+        step == 1 and facts.at_most(start, first, known) and facts.at_most(last, stop, known)
+        for (start, stop, step), (first, last, _) in zip(outer, inner, strict=True)
+    )
+
+
 def symbols(payload: str) -> set[str]:
     """The lengths that the bounds of a region speak of."""
     bounds = [bound for start, stop, _ in parse(payload) for bound in (start, stop)]
@@ -305,9 +313,9 @@ def lower(graph: Graph) -> Graph:
 
     What only says in which memory order an array is goes, too: it says so in the traced graph.
     """
-    if not any(node.op.name == "update" or _only_orders(node) for node in graph.nodes):
-        return graph
     bounds = facts.lower_bounds(graph.guards)
+    if not bounds and not any(n.op.name == "update" or _only_orders(n) for n in graph.nodes):
+        return graph
     lines = dict(graph.lines)
     new: dict[int, Node] = {}
     for node in graph.nodes:
@@ -317,11 +325,26 @@ def lower(graph: Graph) -> Graph:
         elif _only_orders(node):
             made = args[0]
         else:
-            made = intern(node.op, args, node.shape, node.dtype, node.payload)
+            made = _spelled(node, args, bounds)
         new[id(node)] = made
         if line := graph.line_of(node):
             note_line(lines, made, args, line)
     return graph.with_outputs([new[id(node)] for node in graph.outputs], lines)
+
+
+def _spelled(node: Node, args: tuple[Node, ...], bounds: facts.Bounds) -> Node:
+    """A node of other operands, with its lengths spelled in one way: `n0 - 1` where n0 >= 1.
+
+    Values of one shape then have one spelling of it, and share loops.
+    """
+    shape = tuple(facts.simplify(dim, bounds) for dim in node.shape)
+    if shape == node.shape or not node.args or node.op.name in ("extern", "reshape"):
+        return intern(node.op, args, node.shape, node.dtype, node.payload)
+    if node.op.name != "broadcast_to":
+        return intern(node.op, args, shape, node.dtype, node.payload)
+    if args[0].shape == shape:
+        return args[0]
+    return intern(node.op, args, shape, node.dtype, ", ".join(map(str, shape)))
 
 
 def _only_orders(node: Node) -> bool:

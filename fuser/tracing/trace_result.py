@@ -83,3 +83,9 @@ class Trace:
     hazards: tuple[tuple[int, int], ...] = ()
     hints: Mapping[str, int] = field(default_factory=dict)
     in_order: tuple[str, ...] = ()
+
+    @property
+    def written(self) -> tuple[tuple[str, int, str], ...]:
+        """`writes` with the parameters' names."""
+        names = [parameter.name for parameter in self.graph.parameters]
+        return tuple((names[place], output, region) for place, output, region in self.writes)
