@@ -119,6 +119,10 @@ class _Substitution:
             return self.tracing.capture(value)
         if type(value) is REMEMBERING:
             return without_memory(value)
+        if type(value) is partial and type(value.func) is types.BuiltinFunctionType:
+            from fuser.tracing.watching import watched_partial  # it needs this module
+
+            return watched_partial(value)
         if (other := other_packages.seen(self.tracing, value)) is not value:
             return other
         return self.callable(value) if type(value) is FunctionType else value

@@ -72,7 +72,7 @@ class TracedMemory:
         generic: NumPy would have a scalar here, not a 0-d array.
     """
 
-    __slots__ = ("_shape", "dtype", "generic", "storage", "tracing", "views")
+    __slots__ = ("_dtype", "_shape", "generic", "storage", "tracing", "views")
 
     def __init__(
         self, tracing: Tracing, storage: Storage, views: tuple[View, ...], generic: bool
@@ -84,7 +84,7 @@ class TracedMemory:
         self.generic = generic
         node = self.node
         self._shape = node.shape
-        self.dtype = node.dtype
+        self._dtype = node.dtype
 
     @classmethod
     def make(
@@ -221,6 +221,21 @@ class TracedMemory:
     def shape(self) -> tuple[Any, ...]:
         """Lengths; used in arithmetic they stay symbolic, used as structure they are guards."""
         return tuple(self._length(dim) for dim in self._shape)
+
+    @shape.setter
+    def shape(self, value: Any) -> None:
+        """Refused."""
+        raise Unsupported("unsupported-function", "ndarray.shape = ...", "no fused form")
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype."""
+        return self._dtype
+
+    @dtype.setter
+    def dtype(self, value: Any) -> None:
+        """Refused: the same bytes would be other values."""
+        raise Unsupported("unsupported-function", "ndarray.dtype = ...", "no fused form")
 
     @property
     def dims(self) -> tuple[Dim, ...]:

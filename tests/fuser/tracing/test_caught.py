@@ -91,6 +91,23 @@ def array_as_key(x: Any) -> Any:
         return x * 3
 
 
+def reshaped(x: Any) -> Any:
+    """By its attribute, where that can be set."""
+    y = x * 2
+    try:
+        y.shape = (y.size, 1)
+    except AttributeError:
+        y = x * 3
+    return y
+
+
+def reinterpreted(x: Any) -> Any:
+    """The same bytes."""
+    y = x * 2
+    y.dtype = np.int64
+    return y
+
+
 def in_an_array(x: Any) -> Any:
     """Among what NumPy makes an array of."""
     try:
@@ -101,7 +118,7 @@ def in_an_array(x: Any) -> Any:
 
 FUNCTIONS: list[Callable[..., Any]] = [
     caught, caught_by_name, suppressed, returned_finally, formatted, formatted_array, as_key,
-    array_as_key, in_an_array, lambda x: CAREFUL(x) + 1,
+    array_as_key, in_an_array, reshaped, reinterpreted, lambda x: CAREFUL(x) + 1,
 ]  # fmt: skip
 
 

@@ -141,10 +141,12 @@ def _sleeping(x: Any) -> Any:
 
 
 WARN = warnings.warn
+WARN_SO = functools.partial(warnings.warn, "seen", stacklevel=1)
 LOG = logging.getLogger("fuser.tests.watching")
 OUTSIDE: dict[str, Callable[..., Any]] = {
     "warning": _warning,
     "by a name of its own": lambda x: (WARN("seen", stacklevel=1), x * 2)[1],
+    "partly given": lambda x: (WARN_SO(), x * 2)[1],
     "log": lambda x: (LOG.error("seen"), x * 2)[1],
     "log by values": lambda x: (LOG.error("%d", len(x)), x * 2)[1],
     "print in a row": lambda x: np.apply_along_axis(helpers.told, 0, x) + 1,
