@@ -78,6 +78,8 @@ LONGEST_PLACES = 1 << 30
 SHORT_ONCE, SHORT = 32, 16
 #: The same where longer ones can be computed by groups.
 LONGEST_BESIDE = 23
+#: Columns that one thread computes where several would share rows that are stored.
+NEAR = 1 << 9
 #: So few columns are computed one after another, where there are many elements.
 NARROW = 4
 
@@ -248,6 +250,8 @@ def lay_out(
     merged = merged_columns.is_worth_it(nest, reduced, elements, parts)
     if parts < 2:
         form = "merged" if merged else _row_form(nest, reduced, elements)
+        if column and not tiled and _stays_near(nest, inner, elements):
+            ichunk = max(ichunk, inner)
         return [], Extent(rows, inner, elements, ochunk, ichunk, form)
     if merged:
         words, items, room, form = merged_columns.lay_out(
@@ -403,6 +407,15 @@ def _few_parts(nest: LoopNest, rows: int, inner: int, elements: int) -> int:
     worth = FEW_WORD_ELEMENTS // 2 if stages.ends_with_stores else FEW_WORD_ELEMENTS
     wanted = round(elements / max(rows * 2 * PART, worth * words))
     return 1 << max(0, min(wanted, room, JOBS).bit_length() - 1)
+
+
+def _stays_near(nest: LoopNest, inner: int, elements: int) -> bool:
+    """Whether columns that are stored are one thread's.
+
+    Others would write parts of the same rows, and lines of these go from one cache to the other:
+    two threads have taken up to four times as long as one.
+    """
+    return inner <= NEAR and elements < 4 * PART and Stages(nest).ends_with_stores
 
 
 def _parts(

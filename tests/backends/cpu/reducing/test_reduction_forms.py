@@ -43,6 +43,23 @@ def test_forms_follow_from_lengths() -> None:
         assert bool(words) == form.endswith("split")
 
 
+def test_one_thread_has_few_columns_that_are_stored() -> None:
+    """Threads that wrote parts of the same rows would take lines from each other."""
+    load, store = (TensorDesc("float32", CONTIGUOUS, False, "") for _ in range(2))
+    body = (
+        Instruction("sum", (0,), "float32", "float32"),
+        Instruction("subtract", (0, 1), "float32", "float32"),
+    )
+    centred = LoopNest(2, (load,), (), (), body, ((2, store),), False, "column", 1)
+    for nest, lengths, chunks in (
+        (centred, (300, 200), 1), (centred, (512, 255), 1), (centred, (1000, 100), 4),
+        (_nest("column", 2), (512, 200), 2),
+    ):  # fmt: skip
+        extent = reduction_forms.lay_out(nest, lengths)[1]
+        assert extent.form == "plain"
+        assert -(-lengths[0] // extent.ichunk) == chunks, lengths
+
+
 def test_parts_cover_a_row() -> None:
     """The last part is not empty, and cuts lie at whole blocks."""
     nest = _nest("row", 1)
