@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import dropwhile
 
 from fuser import infer
 from fuser.dims import Dim
@@ -35,6 +36,8 @@ def _merge(first: View, then: View) -> tuple[View, ...] | None:
         return () if order == sorted(order) else (merged,)
     if first[0] == then[0] and first[0] in ("broadcast_to", "reshape"):
         return (then,)
+    if first[0] == "index" and then[0] == "broadcast_to":
+        return _without_leading_axes(first, then)
     if first[0] != "index" or then[0] != "index":
         return None
     left, right = infer.parse_index(first[1]), infer.parse_index(then[1])
@@ -54,6 +57,22 @@ def _merge(first: View, then: View) -> tuple[View, ...] | None:
     while parts and parts[-1] == slice(None):
         parts.pop()
     return (("index", infer.spell_index(parts)),) if parts else ()
+
+
+def _without_leading_axes(first: View, then: View) -> tuple[View, ...] | None:
+    """`x[None, :, None]` seen through a broadcast is `x[:, None]`: that puts axes in front.
+
+    Not so of single numbers: a total that others need too is rather had in a kernel before them.
+    """
+    parts = infer.parse_index(first[1])
+    if len(parts) == len(infer.parse_shape(then[1])) and all(part is None for part in parts):
+        return None
+    rest = list(dropwhile(lambda part: part is None, parts))
+    if len(rest) == len(parts):
+        return None
+    while rest and rest[-1] == slice(None):
+        rest.pop()
+    return (("index", infer.spell_index(rest)), then) if rest else (then,)
 
 
 def _merge_slices(a: slice, b: slice) -> slice | None:

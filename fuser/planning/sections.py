@@ -133,7 +133,7 @@ def fit(shape: Shape, space: Space) -> Chain | None:
     if shape == tuple(1 if axis in axes else dim for axis, dim in enumerate(whole)):
         return (widen,)
     if shape == tuple(dim for axis, dim in enumerate(whole) if axis not in axes):
-        return (insert_axes(len(whole), axes), widen)
+        return _put_back(whole, axes)
     return None
 
 
@@ -145,7 +145,17 @@ def fit_node(node: Node, space: Space) -> Chain | None:
     whole, axes = space
     if node.args[0].shape != whole or infer.parse_axes(node.payload) != axes:
         return None
-    return (insert_axes(len(whole), axes), ("broadcast_to", ", ".join(map(str, whole))))
+    return _put_back(whole, axes)
+
+
+def _put_back(whole: Shape, axes: tuple[int, ...]) -> Chain:
+    """The views that repeat a result without the reduced axes along them.
+
+    They are spelled as a use of the result spells them (`mean[:, None]`), so that both are seen to
+    meet the same element.
+    """
+    widen = ("broadcast_to", ", ".join(map(str, whole)))
+    return compose((insert_axes(len(whole), axes),), (widen,))
 
 
 def splits_one_axis(shape: Shape, target: Shape) -> bool:

@@ -174,6 +174,13 @@ def moments(x: Any) -> Any:
     return (d**3).mean(0) / s**1.5, (d**4).mean(0) / s**2 - 3
 
 
+def image_batch_norm_train(x: Any, gain: Any, bias: Any, mean: Any, var: Any) -> Any:
+    """Each channel of images, with running statistics, with axes put behind the channels alone."""
+    m, v, n = x.mean((0, 2, 3)), x.var((0, 2, 3)), x.size / x.shape[1]
+    y = (x - m[:, None, None]) / np.sqrt(v[:, None, None] + 1e-5) * gain[:, None, None]
+    return y + bias[:, None, None], 0.9 * mean + 0.1 * m, 0.9 * var + 0.1 * v * n / (n - 1)
+
+
 Program = tuple[Callable[..., Any], list[tuple[int, ...]], int, int]
 #: function, shapes, kernels, elements moved: arguments and results once, unless said otherwise.
 PROGRAMS: list[Program] = [
@@ -195,6 +202,12 @@ PROGRAMS: list[Program] = [
     (layer_norm_backward, [(R, D), (R, D), (D,)], 1, 3 * R * D + 3 * D),
     (batch_norm_backward, [(R, D), (R, D), (D,)], 1, 3 * R * D + 3 * D),
     (batch_norm_train, [(R, D), (D,), (D,), (D,), (D,)], 1, 2 * R * D + 6 * D),
+    (
+        image_batch_norm_train,
+        [(N, 5, H, W), (5,), (5,), (5,), (5,)],
+        1,
+        2 * N * 5 * H * W + 6 * 5,
+    ),
     (clipped, [(R, D)], 1, 2 * R * D),
     # both sums are written, and read for each array
     (clipped_by_common_norm, [(R, D), (W, H)], 2, 3 * R * D + 3 * W * H + 2 * (1 + 2)),

@@ -17,6 +17,10 @@ def test_what_fits_into_loops() -> None:
     assert fit((A, 1), rows) == (("broadcast_to", "n0, n1"),)
     assert fit((A,), rows) == (("index", ":, None"), ("broadcast_to", "n0, n1"))
     assert fit((B,), rows) is None
+    outer = ((A, B, C), (0, 2))
+    assert fit((B,), outer) == (("index", ":, None"), ("broadcast_to", "n0, n1, n2"))
+    whole = ((A, B), (0, 1))
+    assert fit((), whole) == (("index", "None, None"), ("broadcast_to", "n0, n1"))
     assert fit((A,), ((A, B), ())) is None
 
 
