@@ -25,7 +25,13 @@ from fuser.tracing.admitted import check_row, is_known, traced_for
 from fuser.tracing.caught import check_refusals
 from fuser.tracing.effects import LARGEST_KEPT
 from fuser.tracing.error_states import ErrorState
-from fuser.tracing.operands import check_array, check_dtype, check_out, convert_scalar
+from fuser.tracing.operands import (
+    check_array,
+    check_dtype,
+    check_out,
+    check_target,
+    convert_scalar,
+)
 from fuser.tracing.results import finish
 from fuser.tracing.scalars import HostScalar
 from fuser.tracing.trace_result import (
@@ -285,9 +291,7 @@ class Tracing(Lengths):
 
     def write(self, target: Any, node: Node, where: Any, casting: str, name: str) -> Any:
         """Write a result into an existing array, as `out=` does."""
-        if type(target) is np.ndarray:
-            # The function may go on with the array itself, which nothing has been written to.
-            raise Unsupported("write-into-constant", f"np.{name}", "an array made by NumPy alone")
+        check_target(target, f"np.{name}")
         array = target if isinstance(target, TracedArray) else self.operand(target)
         if isinstance(target, np.generic) or (isinstance(array, TracedArray) and array.generic):
             raise TypeError("return arrays must be of ArrayType")

@@ -16,6 +16,7 @@ from fuser.ops import TABLE
 from fuser.partitioning import extern_text, externs
 from fuser.tracing.admitted import is_known
 from fuser.tracing.extern_operands import Operands, Record, name_of
+from fuser.tracing.operands import check_target
 from fuser.tracing.traced_array import ArrayOfAxes, TracedArray
 from fuser.tracing.traced_memory import THROUGH, Storage, TracedMemory
 
@@ -247,6 +248,7 @@ def _write_out(tracing: Tracing, name: str, results: Sequence[Any], out: Any) ->
     short = name.replace("numpy.", "np.", 1)
     same = len(targets) == len(results)
     for target, result in zip(targets, results, strict=False):
+        check_target(target, short)
         same = same and isinstance(target, TracedArray) and target.dtype == result.dtype
         same = same and tracing.same_lengths(target.dims, result.dims)
     if not same:

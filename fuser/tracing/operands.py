@@ -44,6 +44,17 @@ def check_out(found: np.dtype[Any], out: np.dtype[Any], casting: Any, name: str)
         )
 
 
+def check_target(out: Any, name: str) -> None:
+    """Refuse to write into an array that NumPy made, which tracing has no stand-in for yet.
+
+    Raises:
+        Unsupported: the function is traced again, with stand-ins for what it makes.
+    """
+    if type(out) is np.ndarray:
+        # The function may go on with the array itself, which nothing has been written to.
+        raise Unsupported("write-into-constant", name, "an array made by NumPy alone")
+
+
 def loop_dtypes(
     ufunc: np.ufunc, operands: Sequence[Any], dtype: Any, casting: str
 ) -> tuple[np.dtype[Any], ...]:

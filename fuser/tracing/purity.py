@@ -73,8 +73,9 @@ def trace_purely(
             raise
         try:
             return _trace_twice(function, structure, leaves, name, around, True)
-        except Exception:  # noqa: BLE001 - whatever it is, the first trace told more
-            raise error from None
+        except Exception as later:  # noqa: BLE001 - whatever it is, the first trace told more
+            told = isinstance(later, Unsupported) and later.reason.code == "unsupported-argument"
+            raise (later if told else error) from None
 
 
 def _meets_arrays(reason: Reason) -> bool:

@@ -16,6 +16,7 @@ from fuser.graph import Node, make_constant
 from fuser.planning.layers import layers
 from fuser.tracer import Tracing
 from fuser.tracing.indices import normal_axis
+from fuser.tracing.operands import check_target
 from fuser.tracing.traced_array import TracedArray
 
 Ready = Callable[..., Any]
@@ -66,6 +67,7 @@ def written(tracing: Tracing, out: Any, node: Node, function: str, same: bool = 
     Raises:
         Unsupported: it has not; NumPy knows what to do.
     """
+    check_target(out, f"np.{function}")
     fits = isinstance(out, TracedArray) and tracing.same_lengths(out.dims, node.shape)
     if not fits or (same and out.dtype != node.dtype):
         raise Unsupported("unsupported-argument", f"np.{function}", "out= of another form")
@@ -226,6 +228,7 @@ def _check_out(out: Any, wanted: np.dtype[Any], function: str) -> None:
     """
     if out is None:
         return
+    check_target(out, f"np.{function}")
     found = out.dtype if isinstance(out, TracedArray) else np.dtype(object)
     lower = found.kind == wanted.kind and found.kind in "iu" and found.itemsize <= wanted.itemsize
     if found != wanted and not (lower and function in ("sum", "prod")):

@@ -68,6 +68,24 @@ def filled(x: Any) -> Any:
     return level, grid, given, counted
 
 
+def reduced(m: Any) -> Any:
+    """`out=` of reductions, and of a function that NumPy runs."""
+    most, means = np.zeros((), m.dtype), np.empty((3, 1), m.dtype)
+    places, ordered = np.zeros(4, np.int64), np.zeros((3, 4), m.dtype)
+    np.max(np.abs(m), out=most)
+    np.add.reduce(m, axis=1, keepdims=True, out=means)
+    m.argmax(axis=0, out=places)
+    np.take(m, [2, 0, 1], axis=0, out=ordered)
+    return most, means / 4, places, ordered + 1
+
+
+def of_another_dtype(m: Any) -> Any:
+    """NumPy reduces in it."""
+    found = np.zeros(3, np.float16)
+    np.sum(m, axis=1, out=found)
+    return found
+
+
 def wrong(x: Any) -> Any:
     """What does not fit."""
     found = np.zeros(3)
@@ -82,6 +100,18 @@ def test_arrays_made_with_plain_lengths_are_written_into(function: Any, kind: An
     given = M if function in (rows, accumulated) else X
     assert_same(function, given.astype(kind), ulp=2)
     assert_same(function, (given.astype(kind))[::-1], ulp=2)
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+def test_reductions_are_written_into_them(kind: Any) -> None:
+    """They are part of the graph; NumPy takes what it computes in another way, and it is said."""
+    assert_same(reduced, M.astype(kind), ulp=2, fallback="allow")
+    plan = fuser.fuse(reduced, fallback="allow").explain(M.astype(kind))
+    assert len(plan.seams) == 1
+    assert plan.groups
+    assert_same(of_another_dtype, M.astype(kind), fallback="allow")
+    reason = fuser.fuse(of_another_dtype, fallback="allow").explain(M.astype(kind)).fallbacks[0]
+    assert "dtype" in reason.found
 
 
 @pytest.mark.parametrize("size", [3, 1, 12, 0])
