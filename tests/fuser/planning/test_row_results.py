@@ -34,6 +34,28 @@ def sides(x: Any) -> Any:
     return d.sum(0), d.sum(1), d.sum(), d.max(1), d.max(), d.min((0, 1))
 
 
+def energies(x: Any, m: Any) -> Any:
+    """Of bodies, with their forces: both need all distances, forces by rows."""
+    apart = x[:, None] - x
+    r = np.sqrt((apart * apart).sum(-1) + 0.25)
+    forces = (m[:, None] / r**3)[..., None] * apart
+    return forces.sum(1), -0.5 * (m[:, None] * m / r).sum(), (forces * apart).sum()
+
+
+def attended(x: Any) -> Any:
+    """Weighted sums, and the entropy of all weights."""
+    scores = (x[:, None] * x).sum(-1)
+    w = np.exp(scores - scores.max(-1, keepdims=True))
+    w = w / w.sum(-1, keepdims=True)
+    return (w[..., None] * x).sum(1), -(w * np.log(w)).sum()
+
+
+def nearest(x: Any) -> Any:
+    """And the mean of all distances."""
+    d = distances(x)
+    return d.max(1), d.mean()
+
+
 N, K = 30, 3
 #: Coordinates; distances are written, and read again for columns and results; sums of rows are
 #: written and read by the sum of all and by the results, that is written and read too.
@@ -53,6 +75,22 @@ def test_planned_bytes_are_the_hand_count(
     chains = [group.rows for group in groups if group.rows is not None]
     assert [chain.kept for chain in chains] == [()]
     assert [[axes for _, axes in chain.handed] for chain in chains] == [[(0,)]]
+
+
+@pytest.mark.parametrize("function", [energies, attended, nearest])
+def test_sums_of_all_beside_rows_are_made_by_rows(function: Any) -> None:
+    """Nothing is stored, in one kernel; the results are NumPy's."""
+    fused = fuser.fuse(function, fallback="error")
+    for count, dtype in ((N, "float64"), (1, "float32"), (200, "float32")):
+        x = np.random.default_rng(count).random((count, K)).astype(dtype)
+        args = (x, x[:, 0] + 1) if function is energies else (x,)
+        book = fused.explain(*args).ledger
+        assert (book.kernels_fused, book.planned_bytes) == (1, book.least_bytes)
+        found = fused(*args)
+        loose = 1e-10 if dtype == "float64" else 1e-4
+        for one, other in zip(found, function(*args), strict=True):
+            assert one.dtype == other.dtype
+            np.testing.assert_allclose(one, other, rtol=loose, atol=loose)
 
 
 def test_blocks_are_as_small_as_what_is_handed_on() -> None:
@@ -104,7 +142,9 @@ def test_only_what_is_computed_by_other_nests() -> None:
         lambda x: (x.sum(1), x.sum()),
         lambda x: (lambda y: (y.sum(1), y.sum()))(x - x.mean(1, keepdims=True)),
         lambda x: (distances(x).sum(0), distances(x).sum()),
-        lambda x: (distances(x).max(1), distances(x).sum()),
+        lambda x: (distances(x), distances(x).sum()),
+        lambda x: (distances(x).max(1), distances(x).max(0), distances(x).sum()),
+        lambda x: (lambda y: (y.std(-1), y.mean(-1).sum()))(x[:, None] * x),
     ):
         graph = fuser.trace(function, np.ones((5, 4)))
         assert reuse(graph) is graph
