@@ -7,12 +7,12 @@ into one nest, which reads once what both read; nests of one level share a launc
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from fuser import dims
 from fuser.graph import Node
 from fuser.planning import totals
-from fuser.planning.sections import Space, fit
+from fuser.planning.sections import Shape, Space, fit
 from fuser.records import field, record
 from fuser.specs import PartitionDesc
 
@@ -179,15 +179,17 @@ class Grouping:
     def _round(self, number: int) -> bool:
         """Try every candidate pair, the best first; whether anything was fused."""
         wanted = []
+        rows = {u.space[0] for u in self.units if 0 < len(u.space[1]) < len(u.space[0])}
         for order, (first, second) in enumerate(self._candidates()):
             saving, kind = self._saving(first, second), kind_of(first, second)
             worth = score_fusion(saving, kind, abs(first.place - second.place))
-            wanted.append((-worth, order, first, second))
+            late = _could_wait(first, second, rows)
+            wanted.append((late, -worth, order, first, second))
             if not number:
                 self.considered.append((first, second, kind, self.shared(first, second)))
-        wanted.sort(key=lambda entry: entry[:2])
+        wanted.sort(key=lambda entry: entry[:3])
         changed = False
-        for _, _, first, second in wanted:
+        for _, _, _, first, second in wanted:
             one, other = first.now(), second.now()
             if one is other:
                 continue
@@ -353,6 +355,17 @@ class Grouping:
                 if later.level <= unit.level:
                     later.level = unit.level + 1
                     raised.append(later)
+
+
+def _could_wait(first: Unit, second: Unit, rows: Collection[Shape]) -> bool:
+    """Whether a pair is tried after all others: totals, and elements that reduce nothing.
+
+    Loops that reduce rows of this shape take both, but not what has become one nest of them.
+    """
+    if first.only_totals == second.only_totals or first.space[0] not in rows:
+        return False
+    elements = first if second.only_totals else second
+    return not elements.space[1]
 
 
 def kind_of(first: Unit, second: Unit) -> str:

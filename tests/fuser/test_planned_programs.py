@@ -79,6 +79,14 @@ def huber(p: Any, t: Any) -> Any:
     return np.where(d < 1, 0.5 * d * d, d - 0.5).sum()
 
 
+def huber_reductions(p: Any, t: Any) -> Any:
+    """Of rows, in all, and the gradient."""
+    d = p - t
+    low = np.minimum(np.abs(d), 1)
+    loss = low * (np.abs(d) - 0.5 * low)
+    return loss.mean(1), np.clip(d, -1, 1) / d.shape[1], loss.sum()
+
+
 def entropy(x: Any) -> Any:
     """Of a softmax of each row."""
     top = x.max(1, keepdims=True)
@@ -195,6 +203,7 @@ PROGRAMS: list[Program] = [
     (focal, [(R, D), (R, D)], 1, 2 * R * D + 1),
     (kl, [(R, D), (R, D)], 1, 2 * R * D + 1),
     (huber, [(R, D), (R, D)], 1, 2 * R * D + 1),
+    (huber_reductions, [(R, D), (R, D)], 1, 3 * R * D + R + 1),
     (entropy, [(R, D)], 1, R * D + R),
     (log_mean_exp, [(R, D)], 1, R * D + R),
     (gumbel, [(R, D), (R, D)], 1, 3 * R * D),
