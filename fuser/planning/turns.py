@@ -40,6 +40,10 @@ class _Turning:
         self.new: dict[int, Node] = {}
         self.turned: dict[int, tuple[Node, Order]] = {}
         """By `id` of a new node, what it is a transpose of."""
+        self.reduced: dict[int, tuple[Order, Order]] = {}
+        """By `id` of a reduction of what was turned: how, and the axes reduced there."""
+        self.kept: set[int] = set()
+        """By `id`, transposes of such reductions with their axes put back (`keepdims`)."""
         self.moved = False
 
     def run(self) -> list[Node]:
@@ -62,6 +66,8 @@ class _Turning:
         """The node with transposes behind it; None where it stays as it is."""
         if node.op.name == "transpose":
             return self._turn(args[0], infer.parse_axes(node.payload))
+        if node.op.name == "index" and id(args[0]) in self.reduced:
+            return self._put_back(node, args[0])
         if node.op.structure or not args:
             return None
         found = self._reduced(node, args[0]) if node.op.reduction else self._each(node, args)
@@ -78,6 +84,21 @@ class _Turning:
         self.turned[id(made)] = base, merged
         return made
 
+    def _put_back(self, node: Node, arg: Node) -> Node | None:
+        """Axes put back where they were reduced, in the order of the array itself, turned."""
+        order, axes = self.reduced[id(arg)]
+        parts = [*infer.parse_index(node.payload)]
+        parts += [slice(None)] * (len(node.shape) - len(parts))
+        back = [None if axis in axes else slice(None) for axis in range(len(order))]
+        if parts != back:
+            return None
+        own = [back[order.index(axis)] for axis in range(len(order))]
+        while own and own[-1] is not None:
+            own.pop()
+        made = self._turn(make("index", arg, payload=infer.spell_index(own)), order)
+        self.kept.add(id(made))
+        return made
+
     def _each(self, node: Node, args: Sequence[Node]) -> Node | None:
         """An elementwise operation whose operands of its own shape are all turned alike."""
         orders = {
@@ -85,7 +106,10 @@ class _Turning:
             for arg in args
             if arg.shape == node.shape
         }
-        if len(orders) != 1 or (order := orders.pop()) is None or 1 in node.shape:
+        if len(orders) != 1 or (order := orders.pop()) is None:
+            return None
+        kept_axes = any(id(arg) in self.kept and arg.shape == node.shape for arg in args)
+        if 1 in node.shape and not kept_axes:
             return None  # axes of one element have loops of their own
         operands = [self._met(arg, node, order) for arg in args]
         if any(operand is None for operand in operands):
@@ -93,13 +117,18 @@ class _Turning:
         kept = [operand for operand in operands if operand is not None]
         shape = [node.shape[order.index(axis)] for axis in range(len(order))]
         made = intern(node.op, tuple(kept), tuple(shape), node.dtype, node.payload)
-        return self._turn(made, order)
+        turned = self._turn(made, order)
+        if kept_axes:
+            self.kept.add(id(turned))
+        return turned
 
     def _met(self, arg: Node, node: Node, order: Order) -> Node | None:
         """An operand as the operation behind the transpose meets it."""
         if not arg.shape:
             return arg
         if id(arg) in self.turned and arg.shape == node.shape:
+            return self.turned[id(arg)][0]
+        if id(arg) in self.kept and self.turned[id(arg)][1] == order:
             return self.turned[id(arg)][0]
         lead = len(order) - len(arg.shape)
         places = [order[lead + axis] for axis in range(len(arg.shape))]
@@ -125,4 +154,7 @@ class _Turning:
         payload = ", ".join(map(str, own))
         shape = infer.reduced_shape(node.op.name, base.shape, own)
         made = intern(node.op, (base,), shape, node.dtype, payload)
-        return made if made.shape == node.shape else None
+        if made.shape != node.shape:
+            return None
+        self.reduced[id(made)] = order, axes
+        return made

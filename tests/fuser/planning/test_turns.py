@@ -34,6 +34,34 @@ def both(x: Any) -> Any:
     return y, y.T * 2
 
 
+def kept(x: Any) -> Any:
+    """The columns of a transpose, with keepdims."""
+    y = x.T
+    return (y - y.mean(0)) / np.sqrt(y.var(0, keepdims=True) + 1e-5)
+
+
+def kept_softmax(x: Any) -> Any:
+    """The rows of a transpose."""
+    y = np.swapaxes(x, 0, 1)
+    e = np.exp(y - y.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def kept_images(x: Any) -> Any:
+    """Channels first for a while; a gain for each channel and one for each row."""
+    y = x.transpose(2, 0, 1)
+    y = (y - y.mean((1, 2), keepdims=True)) / (y.std((1, 2), keepdims=True) + 1)
+    z = y * np.arange(1.0, 6.0)[:, None, None] + np.arange(4.0)
+    return z.transpose(1, 2, 0), z.sum(1, keepdims=True), y.max(0, keepdims=True) - y
+
+
+def kept_and_not(x: Any) -> Any:
+    """Sums of the array and of its transpose, each put back where it was."""
+    y = x.T
+    s, t = y.sum(1, keepdims=True), x.sum(0, keepdims=True)
+    return y / s + t.T, x / t, s, (y.max(0)[None] - y, x - x.max(1)[:, None])[0]
+
+
 X, CUBE, W = np.ones((5, 7)), np.ones((3, 4, 5)), np.ones(3)
 
 #: name -> (function, arguments, kernels, arrays of the first argument's size that are moved)
@@ -44,10 +72,14 @@ TURNED: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int, float]] = {
     "turned result": (lambda x: x.T - x.mean(1), (X,), 1, 2),
     "squares": (lambda x: ((x.T - x.mean(1)) ** 2).sum(0), (X,), 1, 1 + 1 / 7),
     "both": (both, (X,), 1, 3),
+    "kept": (kept, (X,), 1, 2),
+    "softmax that keeps axes": (kept_softmax, (X,), 1, 2),
 }
 #: Of these only results are looked at.
 OTHERS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "backwards": (backwards, (CUBE, W)),
+    "images that keep axes": (kept_images, (CUBE,)),
+    "axes kept and not": (kept_and_not, (X,)),
     "two orders": (lambda x: (x.T - x.mean(1)).T + x, (X,)),
     "not turned alike": (lambda x: np.exp(x[:5, :5].T) * x[:5, :5] - x.sum(), (X,)),
     "place over two axes": (lambda x: (x.T * 2).argmax() + x.sum(), (X,)),
