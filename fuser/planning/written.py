@@ -108,16 +108,7 @@ def _apart(one: Write, two: Write) -> bool:
         return True
     if not one[2] or not two[2]:
         return False
-    return any(map(_disjoint, regions.parse(one[2]), regions.parse(two[2])))
-
-
-def _disjoint(one: regions.Span, two: regions.Span) -> bool:
-    """Whether two spans of an axis surely have no place in common."""
-    gaps = (one[0] - two[1], two[0] - one[1])
-    if any(isinstance(gap, int) and gap >= 0 for gap in gaps):
-        return True
-    step, shift = one[2], one[0] - two[0]
-    return step == two[2] and isinstance(shift, int) and shift % step != 0
+    return any(map(regions.disjoint, regions.parse(one[2]), regions.parse(two[2])))
 
 
 def _may_run(
@@ -131,7 +122,7 @@ def _may_run(
     seen = _box(load.views, whole, known)
     if seen is None:
         return False
-    if any(map(_disjoint, seen, written)):
+    if any(map(regions.disjoint, seen, written)):
         return True
     return any(_box(desc.views, written, known) == seen for desc in own)
 

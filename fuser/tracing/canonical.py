@@ -304,12 +304,24 @@ def written(tracing: Tracing, argument: Any) -> list[tuple[str, Node]]:
 def _without_contained(
     found: dict[str, Node], final: Node, bounds: facts.Bounds
 ) -> dict[str, Node]:
-    """Writes, the last one first, of which none lies in one before it: that writes both values."""
+    """Writes, the last one first, of which none lies in one before it: that writes both values.
+
+    It stays where one between them, which comes after the first, may write there too.
+    """
     boxes = [(region, regions.parse(region)) for region in found]
     kept: dict[str, Node] = {}
     gone: set[str] = set()
     for place, (region, box) in enumerate(boxes):
-        inside = [r for r, later in boxes[:place] if regions.contains(box, later, bounds)]
+        within = [regions.contains(box, later, bounds) for _, later in boxes[:place]]
+        inside = [
+            later
+            for k, (later, inner) in enumerate(boxes[:place])
+            if within[k]
+            and all(
+                within[j] or any(map(regions.disjoint, inner, boxes[j][1]))
+                for j in range(k + 1, place)
+            )
+        ]
         value = found[region]
         if inside:
             gone.update(inside)

@@ -109,6 +109,15 @@ def contains(outer: Bounds, inner: Bounds, known: facts.Bounds) -> bool:
     )
 
 
+def disjoint(one: Span, two: Span) -> bool:
+    """Whether two spans of an axis surely have no place in common."""
+    gaps = (one[0] - two[1], two[0] - one[1])
+    if any(isinstance(gap, int) and gap >= 0 for gap in gaps):
+        return True
+    step, shift = one[2], one[0] - two[0]
+    return step == two[2] and isinstance(shift, int) and shift % step != 0
+
+
 def symbols(payload: str) -> set[str]:
     """The lengths that the bounds of a region speak of."""
     bounds = [bound for start, stop, _ in parse(payload) for bound in (start, stop)]

@@ -401,3 +401,21 @@ def test_a_write_inside_of_an_earlier_one_is_part_of_it() -> None:
     assert [tuple(map(str, node.shape)) for node in graph.outputs] == [
         ("n0 - 2", "n1 - 2"), ("1", "n1")
     ]
+
+
+def test_a_write_between_two_others_comes_before_the_last() -> None:
+    """Which lies in the first, but not in that one."""
+
+    def steps(x: Any) -> None:
+        x[:-1] *= 3
+        x[1::2] *= 0.5
+        x[1:-1] += 5
+        x[2:4] = x[:2]
+
+    fused = fuser.fuse(steps, fallback="error")
+    for length in (9, 40, 8):
+        array, copy = np.arange(2.0, 2 + length), np.arange(2.0, 2 + length)
+        for _ in range(2):
+            steps(array)
+            fused(copy)
+            np.testing.assert_array_equal(copy, array)
