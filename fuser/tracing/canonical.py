@@ -304,26 +304,18 @@ def written(tracing: Tracing, argument: Any) -> list[tuple[str, Node]]:
 def _without_contained(
     found: dict[str, Node], final: Node, bounds: facts.Bounds
 ) -> dict[str, Node]:
-    """Writes, the last one first, of which none lies in one before it: that writes both values.
+    """Writes, the last one first; those that lie in one before them are written by that one.
 
-    It stays where one between them, which comes after the first, may write there too.
+    So where all that come after it lie in it, or surely have no element in common with it.
     """
     boxes = [(region, regions.parse(region)) for region in found]
     kept: dict[str, Node] = {}
     gone: set[str] = set()
     for place, (region, box) in enumerate(boxes):
-        within = [regions.contains(box, later, bounds) for _, later in boxes[:place]]
-        inside = [
-            later
-            for k, (later, inner) in enumerate(boxes[:place])
-            if within[k]
-            and all(
-                within[j] or any(map(regions.disjoint, inner, boxes[j][1]))
-                for j in range(k + 1, place)
-            )
-        ]
-        value = found[region]
-        if inside:
+        value, later = found[region], boxes[:place]
+        inside = [name for name, inner in later if regions.contains(box, inner, bounds)]
+        apart = [name for name, other in later if any(map(regions.disjoint, box, other))]
+        if inside and {*inside, *apart} == {name for name, _ in later}:
             gone.update(inside)
             value = final
             for axis, (start, stop, _) in enumerate(box):

@@ -419,3 +419,21 @@ def test_a_write_between_two_others_comes_before_the_last() -> None:
             steps(array)
             fused(copy)
             np.testing.assert_array_equal(copy, array)
+
+
+def test_a_write_that_stays_comes_after_one_that_lies_in_an_earlier_one() -> None:
+    """Nothing is taken for written that one of them writes later."""
+
+    def steps(x: Any) -> None:
+        x[1:] += 2
+        x[-1] -= x[0]
+        x[::2] *= 0.5
+        x[3:5] *= 3
+        x[1::2] += 2
+
+    fused = fuser.fuse(steps, fallback="error")
+    for length in (7, 9, 12):
+        array, copy = np.arange(2.0, 2 + length), np.arange(2.0, 2 + length)
+        steps(array)
+        fused(copy)
+        np.testing.assert_array_equal(copy, array)
