@@ -57,11 +57,11 @@ class Extent(NamedTuple):
         ichunk: inner elements of one chunk.
         form: "plain", "split", "beside", "packed", "short packed", "brief packed", these also with
             a number, "turned packed", "grouped", "small grouped", "far", "early", these four also
-            with "short", "along", "along split", "joined split", "along joined split",
-            "long split",
-            "along long split", "merged", "merged split", "merged joined split" or "merged broad
-            joined split"; "wide", alone or before the three without "broad" or "split"; with totals
-            also "plain blocks" and "beside blocks". "beside" and "turned packed" also with "long".
+            with "short", "held" and "group held" after a number, "along", "along split", "joined
+            split", "along joined split", "long split", "along long split", "merged", "merged
+            split", "merged joined split" or "merged broad joined split"; "wide", alone or before
+            the three without "broad" or "split"; with totals also "plain blocks" and "beside
+            blocks". "beside" and "turned packed" also with "long".
         room_bytes: memory that it wants for one call, at the last address in the block.
     """
 

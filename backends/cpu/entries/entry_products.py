@@ -84,7 +84,7 @@ class Pattern:
         if self.settled:
             few = len(self.symbols) - len(self.settled) < 2
             primes = _ONE_PRIME if few else _LARGER_PRIMES
-        others = ("split", "blocks", "short", "packed", "grouped", "far", "early", "steady")
+        others = ("split", "blocks", "short", "packed", "grouped", "held", "far", "early", "steady")
         exact = any(form.endswith(others) or form.startswith("wide") for form in wanted)
         free = len(self.symbols) + len(self.strided) - len(self.settled)
         if free > len(primes[0]) or exact:

@@ -17,6 +17,7 @@ from fuser.backends.cpu.reducing import (
     early_rows,
     few_rows,
     grouped_rows,
+    held_rows,
     laced_rows,
     long_parts,
     long_rows,
@@ -95,11 +96,12 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
             where they are not that short; "packed", "short packed", "brief packed": these from
             scratch memory, "4 packed" and so on where there are few columns; "turned packed", "long
             turned packed": rows that are stored, too; "3 laced" and so on: rows of so few elements;
-            "3 written": columns of so few; "grouped", "small grouped":
-            some rows at a time; "early": rows, the first stage in the last loop of the row before;
-            "far": rows from memory; these with "short": a row is one block;
-            "joined split": parts that nobody waits for; "long split": rows that are longer than the
-            cache; with "merged": columns whose parts are read once, also "broad": in one tile; with
+            "3 written": columns of so few; "3 held", "3 group held": rows of so many vectors;
+            "grouped", "small grouped": some rows at a time; "early": rows, the first stage in the
+            last loop of the row before; "far": rows from memory; these with "short": a row is one
+            block; "joined split": parts that nobody waits for; "long split": rows that are longer
+            than the cache; with "merged": columns whose parts are read once, also "broad": in one
+            tile; with
             "along": columns as rows, where there are few beside each other; with "wide": these in
             groups of rows.
     """
@@ -120,6 +122,8 @@ def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain
         long_rows.LongRow(module, nest, name).emit()
     elif (length := few_rows.length_of(form, laced_rows.FORM)) and laces(nest, length):
         laced_rows.LacedRows(module, turned(nest), name, length).emit()
+    elif (vectors := held_rows.vectors_of(form)) and held_rows.can_be_held(nest, vectors):
+        held_rows.emit_held(module, nest, name, form)
     elif form.endswith(turned_rows.FORM) and turns(nest):
         turned_rows.emit_turned(module, turned(nest), name, form)
     elif form.endswith("packed") and packs(nest):
@@ -193,6 +197,9 @@ def lay_out(
     column = nest.strategy == "column"
     if nest.totals:
         return _lay_totals_out(nest, lengths)
+    held = held_rows.extent_of(nest, lengths, max(turns, 1))
+    if held is not None and nest.rank == 2:
+        return [], held
     if strides and can_lie_beside(nest):
         laced = laced_rows.extent_of(turned(nest), lengths, strides, max(turns, 1))
         if laced is not None:
@@ -200,6 +207,8 @@ def lay_out(
         packed = packed_rows.extent_of(turned(nest), lengths, strides, max(turns, 1))
         if packed is not None:
             return [int(packed_rows.goes_past(nest, packed))], packed
+        if held is not None:
+            return [], held
         by_tiles = turned_rows.extent_of(turned(nest), lengths, strides, max(turns, 1))
         if by_tiles is not None:
             return [], by_tiles

@@ -16,6 +16,8 @@ class Frame:
     linkage = ""
     """"internal " where only this module calls it."""
 
+    vector_bytes = 0
+    """Bytes of a vector; 0: of the processor's."""
     extra_operands = 0
     """Addresses in the block after those of operands."""
 
@@ -24,7 +26,7 @@ class Frame:
         self.module, self.name, self.split = module, name, split
         self.whole, self.nest = nest, nest.without_totals
         self.b = Body(module)
-        self.native = native_lanes(self.nest, module.features.vector_bytes)
+        self.native = native_lanes(self.nest, self.vector_bytes or module.features.vector_bytes)
         self.lanes = self.native
         self.operands = nest.operands
         self.column = nest.strategy == "column"

@@ -9,7 +9,7 @@ import pytest
 import fuser
 from fuser.backends.cpu.body import Module
 from fuser.backends.cpu.machine.target import host_features
-from fuser.backends.cpu.reducing import grouped_rows, reduction_forms
+from fuser.backends.cpu.reducing import grouped_rows, held_rows, reduction_forms
 from fuser.codegen import Instruction, LoopNest
 from fuser.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
 from tests.backends.cpu.chosen_forms import extents_of
@@ -51,6 +51,7 @@ def _integers(x: Any) -> Any:
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Arrays that are small enough for a test take this form; extents that were chosen."""
+    monkeypatch.setattr(held_rows, "LEAST", 1 << 60)
     return extents_of(grouped_rows, monkeypatch)
 
 
@@ -184,8 +185,9 @@ def test_rows_of_one_block_keep_no_errors(
     assert [each.form for each in few if each] == ["short grouped", "grouped"]
 
 
-def test_which_nests_and_lengths() -> None:
+def test_which_nests_and_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
     """Places, truths and rows too long for the first cache are left to other forms."""
+    monkeypatch.setattr(held_rows, "LEAST", 1 << 60)
     load = TensorDesc("float32", CONTIGUOUS, False, STRIDED)
     store = TensorDesc("float32", INVARIANT, False, CONTIGUOUS)
 
@@ -205,7 +207,7 @@ def test_which_nests_and_lengths() -> None:
         assert reduction_forms.lay_out(total, lengths)[1].form == form, lengths
 
 
-def test_rows_from_memory_that_are_read_again() -> None:
+def test_rows_from_memory_that_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few bytes are a group there, since memory waits while they are read from the cache."""
     load = TensorDesc("float32", CONTIGUOUS, False, STRIDED)
     store = TensorDesc("float32", INVARIANT, False, CONTIGUOUS)
@@ -215,6 +217,7 @@ def test_rows_from_memory_that_are_read_again() -> None:
         Instruction("sum", (2,), "float32", "float32"),
     )
     nest = LoopNest(2, (load,), (), (), body, ((3, store),), False, "row", 1)
+    monkeypatch.setattr(held_rows, "LEAST", 1 << 60)
     for rows, length, form in (
         (8192, 257, "short small grouped"), (8192, 255, "short grouped"),
             (32_768, 64, "short grouped"),

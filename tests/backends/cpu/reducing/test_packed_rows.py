@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.backends.cpu.reducing import packed_rows
+from fuser.backends.cpu.reducing import held_rows, packed_rows
 from fuser.backends.cpu.reducing.packed_columns import Kind
 from tests.backends.cpu.chosen_forms import extents_of
 from tests.backends.cpu.on_threads import same_parts
@@ -103,6 +103,7 @@ FORMS = {
 def test_results_are_those_of_numpy(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Several dtypes and ways to lie in memory; the same bits on one thread and on three."""
     plain, arguments = CASES[name]
+    monkeypatch.setattr(held_rows, "LEAST", 1 << 60)
     extents = extents_of(packed_rows, monkeypatch)
     wide = [a.astype("float64") if a.dtype == np.float32 else a for a in arguments]
     with np.errstate(all="ignore"):

@@ -68,7 +68,7 @@ def test_which_rows_come_from_memory() -> None:
     """Arrays beyond a size, where a row is read more than once."""
     for rows, length, form in (
         (32_768, 257, "short far"), (256, 4096, "plain"), (1024, 4096, "far"),
-        (32_768, 64, "short grouped"),
+        (32_768, 64, "8 held"),
     ):  # fmt: skip
         nest = _between(ROWS, WEIGHT)
         assert lay_out(nest, (rows, length))[1].form == form, (rows, length)
@@ -84,6 +84,7 @@ def test_rows_from_memory(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
         p, q = (z - np.mean(z, -1, keepdims=True) for z in (x, y))
         return np.sum(p * q, -1) / np.sqrt(np.sum(p * p, -1) * np.sum(q * q, -1))
 
+    monkeypatch.setattr(reduction_forms.held_rows, "extent_of", lambda *_: None)
     arrays = [GENERATOR.normal(size=(2, 300, length)) for _ in range(2)]
     arrays[0][1, 5, 3] = np.nan
     near = fuser.fuse(correlation, fallback="error")(*arrays)

@@ -1,0 +1,286 @@
+"""Rows of one to a few vectors of elements, written out: nothing is counted.
+
+Counting a row's vectors, their blocks and what is left over takes longer than its arithmetic where
+there are so few. Here a row's vectors stand one after another, the last one with a mask. Lanes are
+joined by halves: sums are trees, no deeper than those of NumPy's eight running sums of as many
+elements.
+
+Rows are computed one by one, and what one stage has loaded or computed of an element the next ones
+find in registers; the processor begins with the next row while lanes of one are joined. Where
+elements wait for roots, quotients or heavier functions of sums, that is too far ahead: such rows
+are computed by groups, whose results are vectors.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from fuser.backends.cpu.body import Module, Value
+from fuser.backends.cpu.costs import Extent, row_chunk
+from fuser.backends.cpu.division import is_shared
+from fuser.backends.cpu.machine.target import stream_bytes
+from fuser.backends.cpu.reducing import accumulators
+from fuser.backends.cpu.reducing.accumulators import Accumulator
+from fuser.backends.cpu.reducing.grouped_rows import (
+    GroupedRows,
+    group_of,
+    moving_of,
+)
+from fuser.backends.cpu.reducing.reduction_stages import Stages, native_lanes
+from fuser.backends.cpu.reducing.row_reduction import RowReduction, joined
+from fuser.backends.cpu.vector_memory import lane_mask
+from fuser.codegen import Instruction, LoopNest
+from fuser.ops import TABLE
+from fuser.specs import CONTIGUOUS, INVARIANT
+
+#: The forms' names, after the number of a row's vectors.
+ONE, GROUP = "held", "group held"
+#: Bytes of a vector, whatever the processor has: lengths alone choose forms.
+VECTOR_BYTES = 64
+#: Vectors of a row at most, and of one with heavy functions; the work of one row in light
+#: operations, at most: all of it is written out, and takes its time to compile.
+MOST_VECTORS, MOST_HEAVY, MOST_COST = 16, 8, 160
+#: Elements of a row, and in all, at least, and elements of one chunk.
+SHORTEST, LEAST, CHUNK = 9, 1 << 14, 1 << 14
+#: Vectors that all operands of a row have in groups, at most: of longer rows later stages would
+#: find less in the first cache than the time is worth that results take.
+GROUPED = 10
+#: Bytes of an operand's row, at most, where rows come from memory, but for reductions of several
+#: operands: others are not as fast as by looking ahead (0.75 to 0.9 times, doubles).
+MOST_FAR_BYTES = 320
+#: Rows of fewer elements fill too little of their vectors if there are several reductions, or one
+#: of one operand.
+WELL_FILLED = 13
+#: Reductions of rows of one vector, at most, if these are stored or do not fill it: more lanes
+#: would be joined than computed with; turned rows have none to join.
+MOST_REDUCTIONS = 3
+#: Rows of at most so many doubles with heavy functions are turned: see `turned_rows`.
+TURNED, DOUBLES = 16, 8
+#: Elements in all from which on rows of more vectors than that are left to `early_rows`.
+EARLY = 1 << 17
+#: Results of a row that are slow, if nothing waits for them, so that groups are worth it.
+MANY_SLOW = 3
+_SLOW = ("sqrt", "divide", "reciprocal")
+
+
+def extent_of(nest: LoopNest, lengths: Sequence[int], turns: int = 1) -> Extent | None:
+    """How a nest runs in this form, or None where it does not.
+
+    Args:
+        nest: rows.
+        lengths: of all loops: outside, rows, elements.
+        turns: how many times as many rows there are in all.
+    """
+    if nest.strategy != "row" or nest.reduced != 1 or nest.rank < 2:
+        return None
+    *outside, rows, reduced = lengths
+    outer, lanes = math.prod(outside), native_lanes(nest, VECTOR_BYTES)
+    elements, vectors = outer * rows * reduced, -(-reduced // lanes)
+    if reduced < SHORTEST or vectors > MOST_VECTORS or elements * turns < LEAST:
+        return None
+    if not can_be_held(nest, vectors) or not _fills(nest, reduced, vectors):
+        return None
+    fair, group = max(1, row_chunk(elements, CHUNK) // reduced), group_of(nest)
+    waits, few = _waits(nest), vectors * len(moving_of(nest)) <= GROUPED
+    grouped = waits and rows >= group and (few or _divides(nest))
+    if waits and not grouped and len(moving_of(nest)) == 1 and elements * turns >= EARLY:
+        return None
+    if not _is_near(nest, elements * turns, reduced):
+        return None
+    if grouped:
+        fair = max(1, fair // group) * group
+        return Extent(outer, rows, elements, 1, fair, f"{vectors} {GROUP}")
+    if reduced <= TURNED and lanes <= DOUBLES and _is_heavy(nest):
+        return None
+    return Extent(outer * rows, 1, elements, fair, 1, f"{vectors} {ONE}")
+
+
+def vectors_of(form: str) -> int:
+    """How many vectors a row has in a form; 0 where it is another one."""
+    count, _, rest = form.partition(" ")
+    return int(count) if rest in (ONE, GROUP) else 0
+
+
+def can_be_held(nest: LoopNest, vectors: int) -> bool:
+    """Whether a nest's rows lie in memory as vectors, and their code stays short."""
+    if nest.strategy != "row" or nest.reduced != 1 or nest.rank < 2 or nest.checked or nest.totals:
+        return False
+    stages = Stages(nest)
+    running = [a for stage in stages.loops for a in stages.reductions_of(stage)]
+    plain = all(not a.places and a.dtype in ("float32", "float64") for a in running)
+    operands = [*nest.loads, *(desc for _, desc in nest.stores)]
+    together = all(desc.access in (CONTIGUOUS, INVARIANT) for desc in operands)
+    work = stages.cost_of({n for stage in stages.loops for n in stages.computed(stage)})
+    short = work * vectors <= MOST_COST and not (vectors > MOST_HEAVY and _is_heavy(nest))
+    return bool(running) and plain and together and short
+
+
+def _stores(nest: LoopNest) -> bool:
+    """Whether a nest stores elements."""
+    stages = Stages(nest)
+    return any(stages.stores_of(stage) for stage in stages.loops)
+
+
+def _fills(nest: LoopNest, reduced: int, vectors: int) -> bool:
+    """Whether rows fill their vectors well enough."""
+    stages, stored = Stages(nest), _stores(nest)
+    count = sum(len(stages.reductions_of(stage)) for stage in stages.loops)
+    filled = reduced == native_lanes(nest, VECTOR_BYTES)
+    if vectors == 1 and count > MOST_REDUCTIONS and (stored or not filled):
+        return False
+    return reduced >= WELL_FILLED or (count == 1 and (stored or len(moving_of(nest)) > 1))
+
+
+def _is_near(nest: LoopNest, elements: int, reduced: int) -> bool:
+    """Whether rows need not be looked ahead for."""
+    sizes = [np.dtype(desc.dtype).itemsize for desc in moving_of(nest)]
+    if reduced * max(sizes, default=0) <= MOST_FAR_BYTES or elements * sum(sizes) <= stream_bytes():
+        return True
+    return len(sizes) > 1 and not _stores(nest)
+
+
+def _is_heavy(nest: LoopNest) -> bool:
+    """Whether elements take heavy functions."""
+    stages = Stages(nest)
+    body = enumerate(nest.body, stages.first)
+    return any(TABLE[i.op].heavy and stages.levels[number] == 2 for number, i in body)
+
+
+def _waits(nest: LoopNest) -> bool:
+    """Whether a row's results take so long that several rows at a time are faster."""
+    stages = Stages(nest)
+    results = [
+        (number, i.op) for number, i in enumerate(nest.body, stages.first)
+        if stages.levels[number] == 1
+    ]  # fmt: skip
+    slow = [number for number, op in results if op in _SLOW or TABLE[op].heavy]
+    needed = _needed(nest, [n for stage in stages.loops for n in stages.edge(stage)], stages)
+    heavy = any(TABLE[op].heavy for _, op in results)
+    return heavy or any(number in needed for number in slow) or len(slow) >= MANY_SLOW
+
+
+def _needed(nest: LoopNest, numbers: Sequence[int], stages: Stages) -> set[int]:
+    """Results that some results are computed from, and these."""
+    found: set[int] = set()
+    stack = list(numbers)
+    while stack:
+        number = stack.pop()
+        if number in found or number < stages.first or stages.levels[number] != 1:
+            continue
+        found.add(number)
+        stack.extend(nest.body[number - stages.first].operands)
+    return found
+
+
+def _divides(nest: LoopNest) -> bool:
+    """Whether results are heavy, or doubles are divided by one, which is looked at before."""
+    stages = Stages(nest)
+    return any(
+        (stages.levels[number] == 1 and TABLE[i.op].heavy)
+        or (i.operand_dtype == "float64" and is_shared(i, stages.levels))
+        for number, i in enumerate(nest.body, stages.first)
+    )
+
+
+class Held(RowReduction):
+    """What rows one by one and rows in groups share: a row's vectors, one after another."""
+
+    vector_bytes = VECTOR_BYTES
+    vectors_held = 1
+    piece = 0
+    """Which of the row's vectors is met."""
+    known: dict[tuple[int, int], Value]
+    """What was loaded and computed of a row's elements: (value, which vector)."""
+
+    def _hold(self, vectors: int) -> None:
+        """Take one vector at a time, and leave nothing in memory."""
+        self.lanes = self.native
+        self.stages.kept, self.vectors_held, self.known = {}, vectors, {}
+
+    def _count_vectors(self) -> None:
+        """Which lanes of the last vector are in the row."""
+        before = (self.vectors_held - 1) * self.native
+        rest = self.number(f"sub i64 {self.lengths[-1]}, {before}")
+        self.mask = lane_mask(self.b, rest, self.native)
+
+    def _take_row(self, stage: int, running: list[Accumulator]) -> None:
+        b = self.b
+        self._prepare_divisors(stage)
+        for accumulator in running:
+            accumulator.parts = accumulators.start(b, accumulator, self.native)
+        accumulators.note(b, running, self.native)
+        for piece in range(self.vectors_held):
+            self.piece = piece
+            mask = self.mask if piece == self.vectors_held - 1 else None
+            self._take_at(stage, running, self.tops, str(piece * self.native), mask)
+        accumulators.settle(b, running, self.native)
+
+    def _instruction(self, number: int, instruction: Instruction, level: int) -> None:
+        key = number, self.piece
+        if level == 2 and key in self.known:
+            self.values[number] = self.known[key]
+            return
+        super()._instruction(number, instruction, level)
+        if level == 2:
+            self.known[key] = self.values[number]
+
+    def _load_vector(self, k: int, address: str, step: str, mask: Value | None) -> Value:
+        key = k, self.piece
+        if key not in self.known:
+            self.known[key] = super()._load_vector(k, address, step, mask)
+        return self.known[key]
+
+
+class HeldRows(Held):
+    """Emits one nest whose rows have a known number of vectors."""
+
+    by_stage = looks_ahead = False
+
+    def __init__(self, module: Module, nest: LoopNest, name: str, vectors: int) -> None:
+        """Note how many vectors a row has."""
+        super().__init__(module, nest, name, split=False, short=True)
+        self._hold(vectors)
+
+    def _header(self) -> None:
+        super()._header()
+        self._count_vectors()
+
+    def _results_of(self, place: str) -> None:
+        """All stages over one row."""
+        self.tops, self.known = self.rows, {}
+        self._all_stages()
+
+    def _stage(self, stage: int, running: list[Accumulator]) -> None:
+        self._take_row(stage, running)
+        for accumulator in running:
+            if accumulator.exact:
+                join = partial(joined, self.b, accumulator)
+                accumulator.parts = [accumulators.halved(self.b, accumulator.parts[0], join)]
+            else:
+                accumulator.parts = accumulators.combine_lanes(
+                    self.b, accumulator, self.begin, keep_error=False
+                )
+
+
+class HeldGroups(Held, GroupedRows):
+    """The same by groups of rows, whose results are computed together."""
+
+    def __init__(self, module: Module, nest: LoopNest, name: str, vectors: int) -> None:
+        """Note how many vectors a row has."""
+        GroupedRows.__init__(self, module, nest, name, short=True)
+        self._hold(vectors)
+        self.row_lanes = self.lanes
+
+    def _take_row(self, stage: int, running: list[Accumulator]) -> None:
+        self.known = {}  # another row
+        super()._take_row(stage, running)
+
+
+def emit_held(module: Module, nest: LoopNest, name: str, form: str) -> None:
+    """Append the function of a nest of such rows."""
+    kind = HeldGroups if form.endswith(GROUP) else HeldRows
+    kind(module, nest, name, vectors_of(form)).emit()
