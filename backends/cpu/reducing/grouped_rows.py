@@ -37,8 +37,9 @@ GROUP_BYTES, SMALL_GROUP_BYTES = 128, 64
 #: longer rows are computed one by one.
 MOST_ONCE_BYTES, MOST_BYTES, MOST_FAR_BYTES, MOST_FAR_LENGTH = 1 << 17, 1 << 15, 10 << 10, 64
 #: Bytes of operands and of stored elements, in all, above which they do not lie near. Groups of
-#: rows of 128 to 512 elements took 1.3 to 2 times as long from there as rows one by one.
-FAR_BYTES = 12 << 20
+#: rows of 128 to 512 elements took 1.3 to 2 times as long from there as rows one by one, rows of
+#: few bytes only from twice as many.
+FAR_BYTES, FEW_BYTES = 12 << 20, 1 << 10
 #: Elements in all, at least: smaller calls are served for all lengths at once (`entry_patterns`).
 LEAST = 1 << 17
 #: Elements of one chunk, at least, and groups that keep many threads busy.
@@ -87,7 +88,8 @@ def extent_of(nest: LoopNest, lengths: Sequence[int], turns: int = 1) -> Extent 
     loads = [np.dtype(desc.dtype).itemsize for desc in moving_of(nest)]
     most = MOST_ONCE_BYTES
     if len(Stages(nest).loops) > 1:
-        far = elements * turns * moved_bytes(nest) > FAR_BYTES
+        near = FAR_BYTES if reduced * max(loads) > FEW_BYTES else 2 * FAR_BYTES
+        far = elements * turns * moved_bytes(nest) > near
         most = MOST_FAR_BYTES if far else MOST_BYTES
         if far and reduced > MOST_FAR_LENGTH:
             return None
