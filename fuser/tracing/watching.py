@@ -39,6 +39,8 @@ from fuser.tracing.scalars import HostScalar
 
 #: Packages that know stand-ins, or ask nothing that matters.
 _SKIPPED = frozenset("fuser numpy abc collections copy enum functools contextlib".split())
+#: Python's own import, which keeps what it compiles in files.
+_IMPORTING = frozenset(("importlib", "_frozen_importlib", "_frozen_importlib_external"))
 #: Functions with an effect that a kernel has not.
 _EFFECTS = frozenset(map(id, (
     print, input, builtins.open, io.open, warnings.warn, warnings.warn_explicit, time.sleep,
@@ -182,11 +184,11 @@ def watched() -> Iterator[None]:
 
     def watch(frame: FrameType, event: str, arg: Any) -> None:
         if event == "c_call":
-            if _has_effect(arg) and _is_users(frame):
+            if _has_effect(arg) and _is_users(frame) and not _imports(frame):
                 found.append(_effect(arg.__name__, frame))
                 raise found[-1]  # so it is not called
         elif event == "call" or event == "return":
-            if event == "call" and frame.f_code in effects:
+            if event == "call" and frame.f_code in effects and not _imports(frame):
                 found.append(_effect(frame.f_code.co_name.strip("_"), _caller(frame)))
                 raise found[-1]
             if _asks(frame):
@@ -206,6 +208,14 @@ def watched() -> Iterator[None]:
 def _is_users(frame: FrameType) -> bool:
     """Whether code is neither ours nor NumPy's."""
     return _root(frame.f_globals) not in _SKIPPED
+
+
+def _imports(frame: FrameType) -> bool:
+    """Whether code runs because a module is imported: that happens once, traced or not."""
+    above: FrameType | None = frame
+    while above is not None and _root(above.f_globals) not in _IMPORTING:
+        above = above.f_back
+    return above is not None
 
 
 def _asks(frame: FrameType) -> bool:

@@ -211,6 +211,30 @@ def test_files_are_written_once(tmp_path: Any) -> None:
     assert path.read_text() == "xx"
 
 
+def test_imports_may_write_what_they_compiled(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python keeps the code of a module in a file when it is imported first, traced or not."""
+    (tmp_path / "imported_in_a_trace.py").write_text("def twice(x):\n    return x * 2\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    monkeypatch.setattr(sys, "pycache_prefix", None)
+
+    def doubled(x: Any) -> Any:
+        from imported_in_a_trace import twice
+
+        if x.ndim > 5:
+            print("so the trace is watched")
+        return twice(x) + 1
+
+    fused = fuser.fuse(doubled, fallback="error")
+    try:
+        np.testing.assert_array_equal(fused(np.arange(3.0)), [1.0, 3.0, 5.0])
+    finally:
+        sys.modules.pop("imported_in_a_trace", None)
+    assert list(tmp_path.glob("__pycache__/*.pyc"))
+
+
 def test_profilers_go_on() -> None:
     """One in Python sees calls afterwards; one in C does, too."""
     seen: list[str] = []
