@@ -221,7 +221,7 @@ def test_rows_from_memory_that_are_read_again(monkeypatch: pytest.MonkeyPatch) -
     for rows, length, form in (
         (8192, 257, "short small grouped"), (8192, 255, "short grouped"),
             (32_768, 64, "short grouped"),
-        (32_768, 257, "short far"), (32_768, 129, "short far"), (16_384, 1025, "far"),
+        (32_768, 257, "short far"), (65_536, 129, "short far"), (16_384, 1025, "far"),
     ):  # fmt: skip
         assert reduction_forms.lay_out(nest, (rows, length))[1].form == form, (rows, length)
 
