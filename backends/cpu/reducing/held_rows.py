@@ -1,7 +1,8 @@
 """Rows of one to a few vectors of elements, written out: nothing is counted.
 
 Counting a row's vectors, their blocks and what is left over takes longer than its arithmetic where
-there are so few. Here a row's vectors stand one after another, the last one with a mask. Lanes are
+there are so few. Here a row's vectors stand one after another, the last one with a mask if it needs
+one. Lanes are
 joined by halves: sums are trees, of every other vector each, and less deep than those of NumPy's
 eight running sums of as many elements.
 
@@ -37,16 +38,13 @@ from fuser.codegen import Instruction, LoopNest
 from fuser.ops import TABLE
 from fuser.specs import CONTIGUOUS, INVARIANT
 
-#: The forms' names, after the number of a row's vectors.
-ONE, GROUP = "held", "group held"
+#: The forms' names, after the number of a row's vectors, and `WHOLE` where all are whole ones.
+ONE, GROUP, WHOLE = "held", "group held", "whole "
 #: Bytes of a vector, whatever the processor has: lengths alone choose forms.
 VECTOR_BYTES = 64
 #: Vectors of a row at most, and of one with heavy functions; the work of one row in light
 #: operations, at most: all of it is written out, and takes its time to compile.
 MOST_VECTORS, MOST_HEAVY, MOST_COST = 16, 8, 160
-#: Lanes of a nest's only sum that are joined with no error but the last rounding, since the largest
-#: numbers meet last, and vectors of a row from which on that takes less than a tenth of the time.
-EXACT_LANES, EXACT_FROM = 4, 8
 #: Elements of a row, and in all, at least, and elements of one chunk.
 SHORTEST, LEAST, CHUNK = 9, 1 << 14, 1 << 14
 #: Vectors that all operands of a row have in groups, at most: of longer rows later stages would
@@ -90,22 +88,23 @@ def extent_of(nest: LoopNest, lengths: Sequence[int], turns: int = 1) -> Extent 
     fair, group = max(1, row_chunk(elements, CHUNK) // reduced), group_of(nest)
     waits, few = _waits(nest), vectors * len(moving_of(nest)) <= GROUPED
     grouped = waits and rows >= group and (few or _divides(nest))
+    name = f"{vectors} {WHOLE if reduced == vectors * lanes else ''}"
     if waits and not grouped and len(moving_of(nest)) == 1 and elements * turns >= EARLY:
         return None
     if not _is_near(nest, elements * turns, reduced):
         return None
     if grouped:
         fair = max(1, fair // group) * group
-        return Extent(outer, rows, elements, 1, fair, f"{vectors} {GROUP}")
+        return Extent(outer, rows, elements, 1, fair, name + GROUP)
     if reduced <= TURNED and lanes <= DOUBLES and _is_heavy(nest):
         return None
-    return Extent(outer * rows, 1, elements, fair, 1, f"{vectors} {ONE}")
+    return Extent(outer * rows, 1, elements, fair, 1, name + ONE)
 
 
 def vectors_of(form: str) -> int:
     """How many vectors a row has in a form; 0 where it is another one."""
     count, _, rest = form.partition(" ")
-    return int(count) if rest in (ONE, GROUP) else 0
+    return int(count) if rest.removeprefix(WHOLE) in (ONE, GROUP) else 0
 
 
 def can_be_held(nest: LoopNest, vectors: int) -> bool:
@@ -193,16 +192,17 @@ class Held(RowReduction):
     """What rows one by one and rows in groups share: a row's vectors, one after another."""
 
     vector_bytes = VECTOR_BYTES
-    vectors_held = 1
+    vectors_held, whole_rows = 1, False
     piece = 0
     """Which of the row's vectors is met."""
     known: dict[tuple[int, int], Value]
     """What was loaded and computed of a row's elements: (value, which vector)."""
 
-    def _hold(self, vectors: int) -> None:
+    def _hold(self, form: str) -> None:
         """Take one vector at a time, and leave nothing in memory."""
         self.lanes = self.native
-        self.stages.kept, self.vectors_held, self.known = {}, vectors, {}
+        self.stages.kept, self.known = {}, {}
+        self.vectors_held, self.whole_rows = vectors_of(form), WHOLE in form
 
     def _count_vectors(self) -> None:
         """Which lanes of the last vector are in the row."""
@@ -218,9 +218,12 @@ class Held(RowReduction):
         accumulators.note(b, running, self.native)
         sums = [accumulator for accumulator in running if accumulator.exact]
         others = [accumulator.parts for accumulator in sums]
+        for accumulator in sums:  # x + -0.0 is x, which costs nothing; the others' 0.0 makes it 0.0
+            accumulator.parts = [b.fconst(accumulator.parts[0], -0.0)]
         for piece in range(self.vectors_held):
             self.piece = piece
-            mask = self.mask if piece == self.vectors_held - 1 else None
+            masked = piece == self.vectors_held - 1 and not self.whole_rows
+            mask = self.mask if masked else None
             self._take_at(stage, running, self.tops, str(piece * self.native), mask)
             for place, accumulator in enumerate(sums):
                 accumulator.parts, others[place] = others[place], accumulator.parts
@@ -249,12 +252,10 @@ class HeldRows(Held):
 
     by_stage = looks_ahead = False
 
-    def __init__(self, module: Module, nest: LoopNest, name: str, vectors: int) -> None:
+    def __init__(self, module: Module, nest: LoopNest, name: str, form: str) -> None:
         """Note how many vectors a row has."""
         super().__init__(module, nest, name, split=False, short=True)
-        self._hold(vectors)
-        loops = self.stages.loops
-        self.sums = sum(a.exact for stage in loops for a in self.stages.reductions_of(stage))
+        self._hold(form)
 
     def _header(self) -> None:
         super()._header()
@@ -267,12 +268,11 @@ class HeldRows(Held):
 
     def _stage(self, stage: int, running: list[Accumulator]) -> None:
         self._take_row(stage, running)
-        lanes = EXACT_LANES if self.vectors_held >= EXACT_FROM and self.sums == 1 else 1
         for accumulator in running:
             if accumulator.exact:
-                join, first = partial(joined, self.b, accumulator), accumulator.parts[0]
-                accumulator.parts = [accumulators.halved(self.b, first, join, lanes)]
-            if lanes > 1 or not accumulator.exact:
+                join = partial(joined, self.b, accumulator)
+                accumulator.parts = [accumulators.halved(self.b, accumulator.parts[0], join)]
+            else:
                 accumulator.parts = accumulators.combine_lanes(
                     self.b, accumulator, self.begin, keep_error=False
                 )
@@ -281,10 +281,10 @@ class HeldRows(Held):
 class HeldGroups(Held, GroupedRows):
     """The same by groups of rows, whose results are computed together."""
 
-    def __init__(self, module: Module, nest: LoopNest, name: str, vectors: int) -> None:
+    def __init__(self, module: Module, nest: LoopNest, name: str, form: str) -> None:
         """Note how many vectors a row has."""
         GroupedRows.__init__(self, module, nest, name, short=True)
-        self._hold(vectors)
+        self._hold(form)
         self.row_lanes = self.lanes
 
     def _take_row(self, stage: int, running: list[Accumulator]) -> None:
@@ -295,4 +295,4 @@ class HeldGroups(Held, GroupedRows):
 def emit_held(module: Module, nest: LoopNest, name: str, form: str) -> None:
     """Append the function of a nest of such rows."""
     kind = HeldGroups if form.endswith(GROUP) else HeldRows
-    kind(module, nest, name, vectors_of(form)).emit()
+    kind(module, nest, name, form).emit()

@@ -167,8 +167,8 @@ def test_which_nests_and_lengths() -> None:
     for other in (nest("argmax"), nest("sum", "int32"), nest("sum", access=STRIDED)):
         assert not held_rows.can_be_held(other, 4)
     for lengths, form in (
-        ((4096, 13), "1 held"), ((4096, 64), "4 held"), ((4096, 65), "5 held"),
-        ((4096, 256), "16 held"), ((4096, 257), "short grouped"), ((4096, 12), "long beside"),
+        ((4096, 13), "1 held"), ((4096, 64), "4 whole held"), ((4096, 65), "5 held"),
+        ((4096, 256), "16 whole held"), ((4096, 257), "short grouped"), ((4096, 12), "long beside"),
         ((200, 64), "plain"), ((0, 64), "plain"),
     ):  # fmt: skip
         assert reduction_forms.lay_out(total, lengths)[1].form == form, lengths
@@ -182,5 +182,5 @@ def test_rows_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     body = (Instruction("sum", (0,), "float64", "float64"),)
     nest = LoopNest(2, (load,), (), (), body, ((1, store),), False, "row", 1)
     monkeypatch.setattr(held_rows, "stream_bytes", lambda: 1 << 20)
-    for length, form in ((40, "5 held"), (41, "short grouped"), (64, "short grouped")):
+    for length, form in ((40, "5 whole held"), (41, "short grouped"), (64, "short grouped")):
         assert reduction_forms.lay_out(nest, (4096, length))[1].form == form

@@ -27,7 +27,7 @@ def test_forms_follow_from_lengths() -> None:
     row, column = _nest("row", 2), _nest("column", 2)
     cases = [
         (row, (1000, 3), "beside"), (row, (500, 32), "long beside"), (row, (400, 33), "plain"),
-        (row, (1000, 32), "2 held"), (row, (1000, 33), "3 held"),
+        (row, (1000, 32), "2 whole held"), (row, (1000, 33), "3 held"),
         (row, (1000, 700), "short small grouped"), (row, (1000, 7000), "plain"),
         (row, (2, 1 << 20), "joined split"),
         (_nest("row", 1), (1 << 20,), "joined split"), (_nest("row", 1), (3,), "plain"),

@@ -68,7 +68,7 @@ def test_which_rows_come_from_memory() -> None:
     """Arrays beyond a size, where a row is read more than once."""
     for rows, length, form in (
         (32_768, 257, "short far"), (256, 4096, "plain"), (1024, 4096, "far"),
-        (32_768, 64, "8 held"),
+        (32_768, 64, "8 whole held"),
     ):  # fmt: skip
         nest = _between(ROWS, WEIGHT)
         assert lay_out(nest, (rows, length))[1].form == form, (rows, length)
