@@ -47,7 +47,8 @@ def reads_beside(
         begun = begun or any(d.buffer == name for s in part.sections for _, d in s.stores)
         for section in part.sections if begun else ():
             own: Sequence[PartitionDesc] = ()
-            if several or len(part.sections) == 1:
+            # Rows that take turns: the last ones begin early, and some are computed once more.
+            if part.rows is None and (several or len(part.sections) == 1):
                 own = _own_stores(section, name, stores_last)
             for load in section.loads:
                 yield load, own

@@ -248,3 +248,44 @@ def test_out_may_be_a_part_of_what_is_read() -> None:
             room = np.concatenate([x, np.zeros(2)])
             fused(room[:50], out=room[start : start + 49])
             np.testing.assert_array_equal(room[start : start + 49], wanted)
+
+
+def test_rows_that_take_turns_are_written_aside() -> None:
+    """The last turn begins early, and computes some rows again: their operands must be there."""
+
+    def stepped(x: Any, y: Any) -> Any:
+        kept = x[-1] * 0.5 + x[0]
+        x[-1] = kept
+        y[::2] = y[::2] - x[::2]
+        x *= 1.25
+        x[:, 1:] *= y[:, 1:]
+        return (x * y).mean(), y[0]
+
+    generator = np.random.default_rng(3)
+    for rows in (5000, 9001):
+        x, y = generator.normal(size=(2, rows, 9))
+        mine, plain = (x.copy(), y.copy()), (x.copy(), y.copy())
+        found, wanted = fuser.fuse(stepped, fallback="error")(*mine), stepped(*plain)
+        np.testing.assert_allclose(found[0], wanted[0], rtol=1e-9)
+        np.testing.assert_array_equal(found[1], wanted[1])
+        for one, other in zip(mine, plain, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_arrays_without_elements() -> None:
+    """Whatever their plans are compared by."""
+
+    def inner(x: Any, y: Any) -> Any:
+        x[1:-1, 1:-1] *= 1.5
+        x[:, ::2] = np.abs(x[:, ::2])
+        x[:, 1:] = x[:, 1:]
+        y[1:-1, 1:-1] -= 1.5
+        x[1:-1, 1:-1] = y[1:-1, 1:-1] + 1
+        return x.sum()
+
+    fused = fuser.fuse(inner, fallback="error")
+    for rows in (33, 0, 1, 2, 3):
+        (mine, y), (plain, z) = np.ones((2, rows, 9)), np.ones((2, rows, 9))
+        assert fused(mine, y) == inner(plain, z)
+        np.testing.assert_array_equal(mine, plain)
+        np.testing.assert_array_equal(y, z)

@@ -211,6 +211,15 @@ def test_files_are_written_once(tmp_path: Any) -> None:
     assert path.read_text() == "xx"
 
 
+IMPORTING = """
+def doubled(x):
+    from imported_in_a_trace import twice
+    if x.ndim > 5:
+        print("so the trace is watched")
+    return twice(x) + 1
+"""
+
+
 def test_imports_may_write_what_they_compiled(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,13 +229,9 @@ def test_imports_may_write_what_they_compiled(
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     monkeypatch.setattr(sys, "pycache_prefix", None)
 
-    def doubled(x: Any) -> Any:
-        from imported_in_a_trace import twice
-
-        if x.ndim > 5:
-            print("so the trace is watched")
-        return twice(x) + 1
-
+    space: dict[str, Any] = {}
+    exec(IMPORTING, space)
+    doubled = space["doubled"]
     fused = fuser.fuse(doubled, fallback="error")
     try:
         np.testing.assert_array_equal(fused(np.arange(3.0)), [1.0, 3.0, 5.0])
