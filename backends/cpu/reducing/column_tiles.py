@@ -67,7 +67,7 @@ def tile_of(nest: LoopNest, kept: int) -> int:
         kept: bytes that are kept for one column.
     """
     stages = Stages(nest)
-    if any(stages.stores_of(stage) for stage in stages.loops):
+    if stages.stores_elements:
         return TILE
     return max(TILE, min(MOST_COLUMNS, 1 << (TILE_BYTES // max(kept, 1)).bit_length() - 1))
 

@@ -71,8 +71,8 @@ def extent_of(nest: LoopNest, lengths: Sequence[int], turns: int = 1) -> Extent 
     rows, reduced, elements = math.prod(lengths[:-1]), lengths[-1], math.prod(lengths)
     if elements * turns < LEAST or rows * turns < LEAST_ROWS or not can_be_early(nest):
         return None
-    operands = [*nest.loads, *(desc for _, desc in nest.stores)]
-    sizes = [np.dtype(desc.dtype).itemsize for desc in operands if desc.access != INVARIANT]
+    elements_of = [desc for desc in nest.operands if desc.access != INVARIANT]
+    sizes = [np.dtype(desc.dtype).itemsize for desc in elements_of]
     moving = [np.dtype(desc.dtype).itemsize for desc in moving_of(nest)]
     if (sum(sizes) + sum(moving)) * reduced > MOST_BYTES:
         return None
@@ -123,10 +123,7 @@ class EarlyRows(RowReduction):
         self._results(first + 1)
         for stage in range(first + 1, stages.last):
             if stage in stages.loops:
-                found = stages.reductions_of(stage)
-                self._stage(stage, found)
-                for accumulator in found:
-                    self._finish(accumulator, accumulator.parts)
+                self._whole_stage(stage, stages.reductions_of(stage))
             self._results(stage + 1)
         following = self.number(f"add i64 {rows.index}, 1")
         more = b.value(f"icmp ult i64 {following}, %oend", "i1", 1).text
@@ -140,10 +137,7 @@ class EarlyRows(RowReduction):
     def _begin_row(self, steady: dict[int, Value]) -> None:
         """What is known of a row before its first stage."""
         self.tops, self.values = self.rows, dict(steady)
-        for k in range(len(self.nest.loads)):
-            if self.stages.levels[k] == 1:
-                self.values[k] = self._edge(k)
-        self._results(0)
+        self._load_edges()
 
     def _nothing(self) -> list[Value]:
         """What stands for results of the first stage before the first row."""
@@ -157,9 +151,7 @@ class EarlyRows(RowReduction):
     def _take_early(self) -> list[Value]:
         """The first stage of a row; its results."""
         running = self._early()
-        self._stage(self.stages.loops[0], running)
-        for accumulator in running:
-            self._finish(accumulator, accumulator.parts)
+        self._whole_stage(self.stages.loops[0], running)
         return [self.values[accumulator.number] for accumulator in running]
 
     def _first_row(self, row: str, taken: list[Value]) -> None:

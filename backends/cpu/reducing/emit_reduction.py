@@ -114,10 +114,7 @@ class Reduction(Frame):
         b, stages = self.b, self.stages
         saved = dict(self.values)
         done = b.label("done")
-        for k in range(len(self.nest.loads)):
-            if stages.levels[k] == 1:
-                self.values[k] = self._edge(k)
-        self._results(0)
+        self._load_edges()
         for stage in range(stages.last + 1):
             running = stages.reductions_of(stage)
             if stage in stages.loops:
@@ -126,12 +123,23 @@ class Reduction(Frame):
                 elif self.split:
                     self._part(stage, running, done)
                 else:
-                    self._stage(stage, running)
-                    for accumulator in running:
-                        self._finish(accumulator, accumulator.parts)
+                    self._whole_stage(stage, running)
             self._results(stage + 1)
         self._store_results(done)
         self.values = saved
+
+    def _load_edges(self) -> None:
+        """What is known of a result before the first stage."""
+        for k in range(len(self.nest.loads)):
+            if self.stages.levels[k] == 1:
+                self.values[k] = self._edge(k)
+        self._results(0)
+
+    def _whole_stage(self, stage: int, running: list[Accumulator]) -> None:
+        """The loops of one stage, and its results."""
+        self._stage(stage, running)
+        for accumulator in running:
+            self._finish(accumulator, accumulator.parts)
 
     def _store_results(self, done: str) -> None:
         """Stores of a result's shape; in split form the last stage's first part makes them."""

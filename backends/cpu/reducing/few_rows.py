@@ -13,8 +13,9 @@ from fuser.backends.cpu.body import Module, Value
 from fuser.backends.cpu.costs import Extent
 from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.column_reduction import ColumnReduction
+from fuser.backends.cpu.reducing.known_elements import KnownElements
 from fuser.backends.cpu.reducing.reduction_stages import Stages
-from fuser.codegen import Instruction, LoopNest
+from fuser.codegen import LoopNest
 
 #: The form's name, after the length of its columns.
 FORM = "written"
@@ -66,17 +67,13 @@ def work_of(nest: LoopNest) -> int:
     return stages.cost_of({number for stage in stages.loops for number in stages.computed(stage)})
 
 
-class WrittenOut(ColumnReduction):
+class WrittenOut(KnownElements, ColumnReduction):
     """Emits one nest of columns of a known length."""
 
     def __init__(self, module: Module, nest: LoopNest, name: str, length: int) -> None:
         """Choose how many columns are computed at a time."""
         super().__init__(module, nest, name, split=False, narrow=True)
-        self.length = length
-        self.element = 0
-        """Which element of each column is met."""
-        self.known: dict[tuple[int, int], Value] = {}
-        """What was loaded and computed of elements: (value, which element)."""
+        self.length, self.known = length, {}
 
     def _columns(self, column: str, mask: Value | None, amount: str) -> None:
         self.known = {}
@@ -99,30 +96,6 @@ class WrittenOut(ColumnReduction):
                 steps = (self.number(f"mul i64 {element}, {s[along]}") for s in self.strides)
                 moved = [self.moved(top, step) for top, step in zip(tops, steps, strict=True)]
             inside(moved)
-
-    def _instruction(self, number: int, instruction: Instruction, level: int) -> None:
-        key = number, self.element
-        if level == 2 and key in self.known:
-            self.values[number] = self.known[key]
-            return
-        super()._instruction(number, instruction, level)
-        if level == 2:
-            self.known[key] = self.values[number]
-
-    def _load_pair(
-        self, k: int, address: Callable[[int], str], step: Callable[[int], str]
-    ) -> None:
-        keys = [(number, self.element) for number in (k, k + 1)]
-        if not all(key in self.known for key in keys):
-            super()._load_pair(k, address, step)
-            self.known |= {key: self.values[key[0]] for key in keys}
-        self.values |= {key[0]: self.known[key] for key in keys}
-
-    def _load_vector(self, k: int, address: str, step: str, mask: Value | None) -> Value:
-        key = k, self.element
-        if key not in self.known:
-            self.known[key] = super()._load_vector(k, address, step, mask)
-        return self.known[key]
 
 
 class FewRows(WrittenOut):

@@ -20,21 +20,19 @@ from functools import partial
 
 import numpy as np
 
-from fuser.backends.cpu.body import Module, Value
+from fuser.backends.cpu.body import Module
 from fuser.backends.cpu.costs import Extent, row_chunk
 from fuser.backends.cpu.division import is_shared
 from fuser.backends.cpu.machine.target import stream_bytes
 from fuser.backends.cpu.reducing import accumulators
 from fuser.backends.cpu.reducing.accumulators import Accumulator
-from fuser.backends.cpu.reducing.grouped_rows import (
-    GroupedRows,
-    group_of,
-    moving_of,
-)
+from fuser.backends.cpu.reducing.few_rows import work_of
+from fuser.backends.cpu.reducing.grouped_rows import GroupedRows, group_of, moving_of
+from fuser.backends.cpu.reducing.known_elements import KnownElements
 from fuser.backends.cpu.reducing.reduction_stages import Stages, native_lanes
 from fuser.backends.cpu.reducing.row_reduction import RowReduction, joined
 from fuser.backends.cpu.vector_memory import lane_mask
-from fuser.codegen import Instruction, LoopNest
+from fuser.codegen import LoopNest
 from fuser.ops import TABLE
 from fuser.specs import CONTIGUOUS, INVARIANT
 
@@ -114,22 +112,15 @@ def can_be_held(nest: LoopNest, vectors: int) -> bool:
     stages = Stages(nest)
     running = [a for stage in stages.loops for a in stages.reductions_of(stage)]
     plain = all(not a.places and a.dtype in ("float32", "float64") for a in running)
-    operands = [*nest.loads, *(desc for _, desc in nest.stores)]
-    together = all(desc.access in (CONTIGUOUS, INVARIANT) for desc in operands)
-    work = stages.cost_of({n for stage in stages.loops for n in stages.computed(stage)})
-    short = work * vectors <= MOST_COST and not (vectors > MOST_HEAVY and _is_heavy(nest))
+    together = all(desc.access in (CONTIGUOUS, INVARIANT) for desc in nest.operands)
+    short = work_of(nest) * vectors <= MOST_COST and not (vectors > MOST_HEAVY and _is_heavy(nest))
     return bool(running) and plain and together and short
-
-
-def _stores(nest: LoopNest) -> bool:
-    """Whether a nest stores elements."""
-    stages = Stages(nest)
-    return any(stages.stores_of(stage) for stage in stages.loops)
 
 
 def _fills(nest: LoopNest, reduced: int, vectors: int) -> bool:
     """Whether rows fill their vectors well enough."""
-    stages, stored = Stages(nest), _stores(nest)
+    stages = Stages(nest)
+    stored = stages.stores_elements
     count = sum(len(stages.reductions_of(stage)) for stage in stages.loops)
     filled = reduced == native_lanes(nest, VECTOR_BYTES)
     if vectors == 1 and count > MOST_REDUCTIONS and (stored or not filled):
@@ -142,7 +133,7 @@ def _is_near(nest: LoopNest, elements: int, reduced: int) -> bool:
     sizes = [np.dtype(desc.dtype).itemsize for desc in moving_of(nest)]
     if reduced * max(sizes, default=0) <= MOST_FAR_BYTES or elements * sum(sizes) <= stream_bytes():
         return True
-    return len(sizes) > 1 and not _stores(nest)
+    return len(sizes) > 1 and not Stages(nest).stores_elements
 
 
 def _is_heavy(nest: LoopNest) -> bool:
@@ -188,15 +179,11 @@ def _divides(nest: LoopNest) -> bool:
     )
 
 
-class Held(RowReduction):
+class Held(KnownElements, RowReduction):
     """What rows one by one and rows in groups share: a row's vectors, one after another."""
 
     vector_bytes = VECTOR_BYTES
     vectors_held, whole_rows = 1, False
-    piece = 0
-    """Which of the row's vectors is met."""
-    known: dict[tuple[int, int], Value]
-    """What was loaded and computed of a row's elements: (value, which vector)."""
 
     def _hold(self, form: str) -> None:
         """Take one vector at a time, and leave nothing in memory."""
@@ -221,7 +208,7 @@ class Held(RowReduction):
         for accumulator in sums:  # x + -0.0 is x, which costs nothing; the others' 0.0 makes it 0.0
             accumulator.parts = [b.fconst(accumulator.parts[0], -0.0)]
         for piece in range(self.vectors_held):
-            self.piece = piece
+            self.element = piece
             masked = piece == self.vectors_held - 1 and not self.whole_rows
             mask = self.mask if masked else None
             self._take_at(stage, running, self.tops, str(piece * self.native), mask)
@@ -230,21 +217,6 @@ class Held(RowReduction):
         accumulators.settle(b, running, self.native)
         for accumulator, (other,) in zip(sums, others, strict=True):
             accumulator.parts = [joined(b, accumulator, accumulator.parts[0], other)]
-
-    def _instruction(self, number: int, instruction: Instruction, level: int) -> None:
-        key = number, self.piece
-        if level == 2 and key in self.known:
-            self.values[number] = self.known[key]
-            return
-        super()._instruction(number, instruction, level)
-        if level == 2:
-            self.known[key] = self.values[number]
-
-    def _load_vector(self, k: int, address: str, step: str, mask: Value | None) -> Value:
-        key = k, self.piece
-        if key not in self.known:
-            self.known[key] = super()._load_vector(k, address, step, mask)
-        return self.known[key]
 
 
 class HeldRows(Held):

@@ -113,7 +113,7 @@ def can_be_packed(nest: LoopNest) -> bool:
         return False
     stages = Stages(nest)
     places = any(a.places for stage in stages.loops for a in stages.reductions_of(stage))
-    return not places and not any(stages.stores_of(stage) for stage in stages.loops)
+    return not places and not stages.stores_elements
 
 
 def emit_packed(

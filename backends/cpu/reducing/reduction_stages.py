@@ -175,6 +175,11 @@ class Stages:
         return HEAVY_COST if TABLE[self.nest.body[number - self.first].op].heavy else 1
 
     @property
+    def stores_elements(self) -> bool:
+        """Whether any stage stores elements."""
+        return any(self.stores_of(stage) for stage in self.loops)
+
+    @property
     def ends_with_stores(self) -> bool:
         """Whether the last stage computes elements from results, and reduces nothing."""
         return len(self.loops) > 1 and not self.reductions_of(self.last)

@@ -67,7 +67,7 @@ def extent_of(
 def can_be_turned(nest: LoopNest) -> bool:
     """Whether a nest of turned rows stores elements, and has few operands to turn."""
     stages = Stages(nest)
-    stored = any(stages.stores_of(stage) for stage in stages.loops)
+    stored = stages.stores_elements
     return nest.rank == 2 and stored and 0 < len(_moved(nest)) <= MOST_PACKED
 
 
