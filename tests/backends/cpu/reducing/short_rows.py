@@ -1,4 +1,4 @@
-"""Functions of short rows and few columns beside NumPy's."""
+"""Functions of rows and few columns beside NumPy's, and numbers for them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +17,8 @@ def softmax(x: Any) -> Any:
     return weights / np.sum(weights, -1, keepdims=True)
 
 
-def _normalised(x: Any, gain: Any, bias: Any) -> Any:
+def normalised(x: Any, gain: Any, bias: Any) -> Any:
+    """Layer norm, by hand."""
     mean = np.mean(x, -1, keepdims=True)
     return (x - mean) / np.sqrt(np.var(x, -1, keepdims=True) + 1e-5) * gain + bias
 
@@ -29,6 +30,20 @@ def _with_results(x: Any, y: Any) -> Any:
 
 def _of_rows(x: Any, shift: Any) -> Any:
     return x - np.min(x, -1, keepdims=True) + shift[:, None]
+
+
+def drawn(
+    generator: np.random.Generator, *shape: int, dtype: str = "float32", bad: bool = False
+) -> np.ndarray:
+    """Numbers around zero; a few of `bad` ones are special, in rows far apart."""
+    values = generator.normal(size=shape) * 20
+    if bad:
+        values.flat[5::10_001] = np.nan
+        values.flat[7::15_013] = np.inf
+        values.flat[11::15_013] = -np.inf
+        values.flat[::97] = -0.0
+        values.flat[13::20_011] = 1e-310
+    return values.astype(dtype)
 
 
 def numbers(rows: int, length: int, dtype: str = "float32", *, bad: bool = True) -> np.ndarray:
@@ -47,7 +62,7 @@ def cases(rows: int, length: int) -> dict[str, tuple[Function, tuple[np.ndarray,
         "softmax": (softmax, (x,)),
         "doubles": (softmax, (x.astype("float64"),)),
         "halves": (softmax, (numbers(rows, length, "float16", bad=False),)),
-        "gain and bias": (_normalised, (x, gain, gain[::-1])),
+        "gain and bias": (normalised, (x, gain, gain[::-1])),
         "results beside": (_with_results, (x, numbers(rows, length + 1)[:, 1:])),
         "one for a row": (_of_rows, (x, shift)),
         "integers": (

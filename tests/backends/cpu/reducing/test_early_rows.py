@@ -1,6 +1,7 @@
 """Rows whose first stage runs in the last loop of the row before: the bits of rows one by one."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,25 +13,11 @@ from fuser.codegen import Instruction, LoopNest
 from fuser.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
 from tests.backends.cpu.chosen_forms import extents_of
 from tests.backends.cpu.on_threads import same_parts
+from tests.backends.cpu.reducing.short_rows import drawn, softmax
 
 GENERATOR = np.random.default_rng(31)
 Function = Callable[..., Any]
-
-
-def _numbers(*shape: int, dtype: str = "float32", bad: bool = False) -> np.ndarray:
-    values = GENERATOR.normal(size=shape) * 20
-    if bad:
-        values.flat[5::10_001] = np.nan
-        values.flat[7::15_013] = np.inf
-        values.flat[11::15_013] = -np.inf
-        values.flat[::97] = -0.0
-        values.flat[13::20_011] = 1e-310
-    return values.astype(dtype)
-
-
-def _softmax(x: Any) -> Any:
-    weights = np.exp(x - np.max(x, -1, keepdims=True))
-    return weights / np.sum(weights, -1, keepdims=True)
+_numbers = partial(drawn, GENERATOR)
 
 
 def _layer_norm(x: Any, weight: Any, bias: Any) -> Any:
@@ -82,7 +69,7 @@ def test_norms_of_every_length(dtype: str, length: int) -> None:
     """Whole vectors and what is left over, in one block and in several."""
     rows = early_rows.LEAST // length + 1 + length % 3
     x, weight, bias = (_numbers(*s, dtype=dtype) for s in ((rows, length), (length,), (length,)))
-    _check(_softmax, x)
+    _check(softmax, x)
     _check(_spread, x)
     _check(_layer_norm, x, weight, bias)
 
@@ -93,7 +80,7 @@ def test_what_is_not_finite_stays_in_its_row(dtype: str) -> None:
     x = _numbers(517, 420, dtype=dtype, bad=True)
     x[3], x[4, :] = 0.0, -np.inf
     x[-1, -1] = np.nan
-    _check(_softmax, x)
+    _check(softmax, x)
     _check(_spread, x)
     _check(_layer_norm, x, x[0].copy(), x[1].copy(), tolerance=1e-4)
 
@@ -107,7 +94,7 @@ def test_the_bits_are_those_of_rows_one_by_one(monkeypatch: pytest.MonkeyPatch) 
     """Sums of more than one block, whose order both forms have."""
     x, weight, bias = _numbers(300, 1023), _numbers(1023), _numbers(1023)
     x[5, 7], x[6, 8] = np.nan, np.inf
-    functions = (_softmax, _spread, lambda x: _layer_norm(x, weight, bias))
+    functions = (softmax, _spread, lambda x: _layer_norm(x, weight, bias))
     early = [_bytes(fuser.fuse(each, fallback="error")(x)) for each in functions]
     monkeypatch.setattr(early_rows, "extent_of", lambda *_: None)
     fuser.clear_caches()
@@ -125,7 +112,7 @@ def test_operands_that_lie_in_other_ways() -> None:
     scale = np.abs(_numbers(802)[::2]) + 1
     _check(_by_row, x, scale, _numbers(401))
     _check(_by_row, x.astype("float64"), -scale.astype("float64"), _numbers(401))
-    _check(_softmax, _numbers(7, 61, 520)[:, ::2])
+    _check(softmax, _numbers(7, 61, 520)[:, ::2])
     _check(lambda x, y: x - np.max(x * y, -1, keepdims=True), x, _numbers(401, 520))
 
 
@@ -165,10 +152,10 @@ def test_other_dtypes() -> None:
 def test_rows_are_overwritten_in_place() -> None:
     """The next row is read before this one is written, and it is another one."""
     x = _numbers(300, 600)
-    wanted = fuser.fuse(_softmax)(x)
+    wanted = fuser.fuse(softmax)(x)
     for _ in range(3):
         mine = x.copy()
-        fuser.fuse(_softmax, fallback="error")(mine, out=mine)
+        fuser.fuse(softmax, fallback="error")(mine, out=mine)
         assert mine.tobytes() == wanted.tobytes()
 
     def written(x: Any) -> Any:
@@ -180,8 +167,8 @@ def test_rows_are_overwritten_in_place() -> None:
     np.testing.assert_allclose(changed, written(plain), rtol=1e-5, atol=1e-5)
     shared = np.concatenate([x.ravel(), x[0]])
     source, target = shared[: x.size].reshape(x.shape), shared[600:].reshape(x.shape)
-    wanted = fuser.fuse(_softmax)(source.copy())
-    fuser.fuse(_softmax)(source, out=target)  # each row is written where the next one is read
+    wanted = fuser.fuse(softmax)(source.copy())
+    fuser.fuse(softmax)(source, out=target)  # each row is written where the next one is read
     assert target.tobytes() == wanted.tobytes()
 
 

@@ -1,6 +1,7 @@
 """Rows by groups: NumPy's results for every dtype and layout, whatever is left over of a group."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,29 +15,16 @@ from fuser.codegen import Instruction, LoopNest
 from fuser.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
 from tests.backends.cpu.chosen_forms import extents_of
 from tests.backends.cpu.on_threads import same_parts
+from tests.backends.cpu.reducing.short_rows import drawn, normalised
 
 GENERATOR = np.random.default_rng(29)
 Function = Callable[..., Any]
-
-
-def _numbers(*shape: int, dtype: str = "float32", bad: bool = False) -> np.ndarray:
-    values = GENERATOR.normal(size=shape) * 20
-    if bad:
-        values.flat[5::10_001] = np.nan
-        values.flat[7::15_013] = np.inf
-        values.flat[11::15_013] = -np.inf
-        values.flat[::97] = -0.0
-    return values.astype(dtype)
+_numbers = partial(drawn, GENERATOR)
 
 
 def _several(x: Any) -> Any:
     mean = np.mean(x, -1, keepdims=True)
     return x - mean, np.max(x, -1), np.min(x, -1), np.var(x, -1)
-
-
-def _layer_norm(x: Any, weight: Any, bias: Any) -> Any:
-    mean, variance = np.mean(x, -1, keepdims=True), np.var(x, -1, keepdims=True)
-    return (x - mean) / np.sqrt(variance + 1e-5) * weight + bias
 
 
 def _by_row(x: Any, scale: Any, chosen: Any) -> Any:
@@ -92,8 +80,8 @@ def test_operands_that_lie_in_other_ways(few: list[Any]) -> None:
     shifted = np.frombuffer(b"\0" + x.tobytes(), np.uint8)[1:].view("float32").reshape(x.shape)
     weight, bias = _numbers(140), _numbers(140)
     for array in (x, shifted, x[::-1], x[:, ::-1], _numbers(4120, 140)[::2]):
-        _check(_layer_norm, few, array, weight, bias)
-    _check(_layer_norm, few, x[:, ::2], weight[:70], bias[::2])
+        _check(normalised, few, array, weight, bias)
+    _check(normalised, few, x[:, ::2], weight[:70], bias[::2])
     _check(_by_row, few, x, _numbers(4120)[::2], _numbers(2060) > 0, tolerance=1e-4)
     _check(lambda x: x - np.mean(x, -1, keepdims=True), few, _numbers(3, 701, 65))
     _check(lambda x: np.sum(x, -1), few, _numbers(5, 90, 300)[:, ::-2])

@@ -12,7 +12,7 @@ from fuser.codegen import Instruction, LoopNest
 from fuser.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
 from tests.backends.cpu.chosen_forms import extents_of
 from tests.backends.cpu.on_threads import same_parts
-from tests.backends.cpu.reducing.short_rows import cases, check, numbers, softmax
+from tests.backends.cpu.reducing.short_rows import cases, check, normalised, numbers, softmax
 from tests.backends.test_op_table import BaselineBackend
 
 LENGTHS = (9, 13, 16, 17, 33, 64, 100, 129, 256, 257)
@@ -27,11 +27,6 @@ def forms(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def _rows(length: int) -> int:
     """Rows for which there is a group that is not whole."""
     return 40_000 // length + 7
-
-
-def _norm(x: Any, weight: Any, bias: Any) -> Any:
-    mean, variance = np.mean(x, -1, keepdims=True), np.var(x, -1, keepdims=True)
-    return (x - mean) / np.sqrt(variance + 1e-5) * weight + bias
 
 
 def _backward(gradient: Any, y: Any) -> Any:
@@ -53,7 +48,7 @@ def _spread(x: Any) -> Any:
 
 
 FUNCTIONS: dict[str, tuple[Callable[..., Any], int, int]] = {
-    "softmax": (softmax, 1, 0), "norm": (_norm, 1, 2), "backward": (_backward, 2, 0),
+    "softmax": (softmax, 1, 0), "norm": (normalised, 1, 2), "backward": (_backward, 2, 0),
     "angle": (_angle, 2, 0), "log softmax": (_log_softmax, 1, 0), "spread": (_spread, 1, 0),
 }  # fmt: skip
 """Each with the matrices and the rows that it takes."""
@@ -119,7 +114,7 @@ def test_errors_are_those_of_numpy(dtype: str) -> None:
 def test_results_may_replace_an_operand(forms: list[Any]) -> None:
     """Each row is read before it is written; nothing beside it is touched."""
     for length in (13, 33, 100):
-        for function in (_backward, lambda x, y: _norm(x, y[0], y[1])):
+        for function in (_backward, lambda x, y: normalised(x, y[0], y[1])):
             given = [numbers(_rows(length), length, "float64", bad=False) for _ in range(2)]
             fused = fuser.fuse(function, fallback="error")
             expected = fused(*given)
@@ -136,7 +131,7 @@ def test_results_may_replace_an_operand(forms: list[Any]) -> None:
 def test_rows_with_two_loops_around_them() -> None:
     """Groups of channels; rows that are met again by an outer loop are left to other forms."""
     x = numbers(999, 4 * 35, bad=False).reshape(999, 4, 35)[:, ::-1]
-    check(lambda x: _norm(x, 2.0, 1.0), (x,))
+    check(lambda x: normalised(x, 2.0, 1.0), (x,))
     check(lambda x: _backward(x, x), (x,))
     check(lambda x, y: np.sum(np.abs(x[:, None] - y), -1), (x[:70, 0], x[:50, 1]))
 
