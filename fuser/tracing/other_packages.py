@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fuser import normalisations
 from fuser.calling.trees import flatten
 from fuser.errors import GraphError, Unsupported
 from fuser.partitioning import externs
@@ -129,15 +130,12 @@ def _is_float(x: Any) -> bool:
 
 
 def _softmax(x: Any, axis: Any = None) -> Any:
-    """scipy.special.softmax, spelled as SciPy spells it."""
-    if not (_is_float(x) and x.ndim):
-        return None
-    powers = np.exp(x - np.amax(x, axis=axis, keepdims=True))
-    return powers / np.sum(powers, axis=axis, keepdims=True)
+    """scipy.special.softmax, which spells it as ours is spelled."""
+    return normalisations.softmax(x, axis) if _is_float(x) and x.ndim else None
 
 
 def _log_softmax(x: Any, axis: Any = None) -> Any:
-    """scipy.special.log_softmax, likewise."""
+    """scipy.special.log_softmax, spelled as SciPy spells it."""
     if not (_is_float(x) and x.ndim):
         return None
     largest = np.amax(x, axis=axis, keepdims=True)
