@@ -256,7 +256,9 @@ class _Finder:
         kept = [
             name
             for name in shared
-            if name.startswith("t") and inside.issuperset(self.readers[name])
+            if name.startswith("t")
+            and inside.issuperset(self.readers[name])
+            and inside.issuperset(self.writers[name])  # other parts of it may be stored before
         ]
         while found and self._across(found, numbers, kept):
             found.pop()

@@ -436,3 +436,29 @@ def test_random_chains(random: Random, monkeypatch: pytest.MonkeyPatch) -> None:
     fused = fuser.fuse(function, fallback="allow")
     for _ in range(2):
         assert_same(fused(*args), wanted)
+
+
+def runge_kutta(u: Any) -> Any:
+    """Two steps of four stages on a ring: stored values are written in several parts."""
+
+    def slope(y: Any) -> Any:
+        return -y + np.roll(y, 1, -1) * 0.5
+
+    for _ in range(2):
+        k1 = slope(u)
+        k2 = slope(u + 0.05 * k1)
+        k3 = slope(u + 0.05 * k2)
+        k4 = slope(u + 0.1 * k3)
+        u = u + 0.1 / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+    return u
+
+
+def test_an_array_that_others_write_parts_of_is_stored() -> None:
+    """It lives for some rows only where all that write it take rows."""
+    u = np.random.default_rng(3).random((20, 60))
+    assert np.allclose(fuser.fuse(runge_kutta, fallback="error")(u), runge_kutta(u), rtol=1e-12)
+    groups = plan_of(runge_kutta, u)[0].plan.groups
+    for group in groups:
+        kept = {name for name, _ in group.rows.kept} if group.rows is not None else set()
+        others = [section for g in groups if g is not group for section in g.sections]
+        assert kept.isdisjoint(part.buffer for section in others for _, part in section.stores)
