@@ -109,6 +109,22 @@ REASONS: dict[str, tuple[str, str]] = {
         "the function changes something beside its arrays, which a fused call would not",
         "Return it, or assign arrays and numbers to plain attributes of an argument (self.m = …).",
     ),
+    "unrolled-loop": (
+        "the loop is too long to compile: a trace sees every pass through it as new code",
+        "Fuse one step and call it in the loop.",
+    ),
+    "too-large": (
+        "the function is too large to compile within the limits of a first call",
+        "Fuse smaller functions, and call them from this one.",
+    ),
+    "no-gain": (
+        "NumPy's own operations would do less work than the kernels",
+        "Fuse the parts that gain; explain() shows what each moves.",
+    ),
+    "internal-error": (
+        "the fuser failed on this function",
+        "Please report it with the function; NumPy has run the call.",
+    ),
     "value-guards": (
         "too many different values of arguments that decide structure",
         "Pass a value that decides structure through few different values.",

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser import config, counters, dims, views
+from fuser import budget, config, counters, dims, views
 from fuser.backend import Backend, CompileError, available, backend_for, get_backend
 from fuser.calling.launch import Launch, bind
 from fuser.compiler import served_by
@@ -18,9 +18,16 @@ from fuser.planning.written import reads_beside
 from fuser.schedule import Section
 from fuser.specs import KernelSpec
 from fuser.timeline import phase
+from fuser.unexpected import internal_errors
 
 #: How many combinations of shapes and strides a spec remembers.
 BOUND_LIMIT = 512
+
+
+#: What binding raises of arguments: NumPy would, too, or the machine is too small.
+PASSING = (CompileError, ArithmeticError, ValueError, IndexError, MemoryError)
+#: Reasons that hold for every layout: the kernels are not made again.
+LASTING = ("unrolled-loop", "too-large", "internal-error")
 
 
 class CannotRun(Exception):  # noqa: N818 - a signal from the executor to the interface
@@ -66,7 +73,7 @@ def execute(
     copies = {place: target for place, target in (given or {}).items() if place not in direct}
     buffers.update((f"o{place}", target) for place, target in direct.items())
     launch = bound(spec, buffers, sizes, backend_name)
-    with phase("launch", str(spec.key)):
+    with phase("launch", str(spec.key)), budget.unclocked():
         status = launch.run(buffers, numbers)
     if status:
         raise CannotRun(
@@ -97,12 +104,16 @@ def bound(
     found: Launch | None = spec.launches.get(key)
     if found is not None:
         return found
+    if spec.refused is not None:
+        raise CannotRun(spec.refused, lasting=True)
     try:
-        with phase("bind", str(spec.key)):
+        with phase("bind", str(spec.key)), internal_errors("kernel", PASSING):
             backend = get_backend(backend_name)
             found = bind(served_by(spec, backend), buffers, sizes, backend)
     except Unsupported as error:
-        raise CannotRun(error.reason) from None
+        if error.reason.code in LASTING:
+            spec.refused = error.reason
+        raise CannotRun(error.reason, lasting=error.reason.code in LASTING) from None
     except CompileError as error:
         raise CannotRun(Reason(error.code, "kernel", str(error))) from None
     if len(spec.launches) >= BOUND_LIMIT:

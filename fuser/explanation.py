@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from fuser import executor, schedule
+from fuser import budget, executor, schedule
 from fuser.backend import Kernel
 from fuser.calling import trees
 from fuser.errors import ArgumentError, FusionError, Reason, Unsupported
@@ -234,7 +234,8 @@ def explain_call(function: FusedFunction, args: Any, kwargs: Any) -> Explanation
     function, args, kwargs = function.seen_as(args, kwargs)
     structure, leaves = trees.flatten((args, kwargs))
     try:
-        call = function._find_call(structure, leaves)
+        with budget.limited(function._name):
+            call = function._find_call(structure, leaves)
     except (CannotRun, Unsupported) as error:
         found.fallbacks.append(error.reason)
         return found
@@ -344,13 +345,18 @@ def kernels_of_call(function: FusedFunction, args: Any, kwargs: Any) -> list[Ker
     function, args, kwargs = function.seen_as(args, kwargs)
     structure, leaves = trees.flatten((args, kwargs))
     try:
-        call = function._find_call(structure, leaves)
-        spec = call.specialisation.spec
-        if spec is None:
-            return []
-        if isinstance(spec, Program):
-            return program_run.kernels_of(spec, call.arrays, call.numbers)
-        kernels: list[Kernel] = launch_of(call).kernels
-        return kernels
+        with budget.limited(function._name):
+            return _kernels_of(function._find_call(structure, leaves))
     except (CannotRun, Unsupported) as error:
         raise FusionError(error.reason) from None
+
+
+def _kernels_of(call: Any) -> list[Kernel]:
+    """The compiled kernels of a call that some specialisation holds for."""
+    spec = call.specialisation.spec
+    if spec is None:
+        return []
+    if isinstance(spec, Program):
+        return program_run.kernels_of(spec, call.arrays, call.numbers)
+    kernels: list[Kernel] = launch_of(call).kernels
+    return kernels

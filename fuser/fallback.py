@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser import counters, dims, forks, infer, views
+from fuser import budget, counters, dims, forks, infer, views
 from fuser.backend import backend_of, get_backend
 from fuser.errors import FallbackWarning, FusionError, Reason
 from fuser.graph import Graph, Node, constant_value, walk
@@ -104,6 +104,7 @@ def evaluate(
         if missing:
             stack.extend(reversed(missing))
             continue
+        budget.spend("steps")
         values[id(node)] = _value(node, values, arrays, numbers, module_of(arrays))
         stack.pop()
     return values[id(wanted)]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser import dims, forks, infer
+from fuser import budget, dims, forks, infer
 from fuser.dims import Dim
 from fuser.errors import FuserError, GraphError
 from fuser.ops import Op, op
@@ -60,6 +60,7 @@ def intern(
     op: Op, args: tuple[Node, ...], shape: Shape, dtype: np.dtype[Any], payload: str
 ) -> Node:
     """Return the one node with these fields. No checks: use `make` outside of passes."""
+    budget.spend("steps")
     key = (op.name, tuple(map(id, args)), shape, dtype, payload)
     with _lock:
         found = _nodes.get(key)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from fuser import executor, fallback, kernel_cache
+from fuser import budget, executor, fallback, kernel_cache
 from fuser.backend import get_backend
 from fuser.calling import trees
 from fuser.calling.fused_function import MODES, FusedFunction
@@ -107,7 +107,8 @@ def trace(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Graph:
     plain = function.__wrapped__ if isinstance(function, FusedFunction) else function
     structure, leaves = trees.flatten((args, kwargs))
     try:
-        graph = whole_graph(trace_call(plain, structure, leaves))
+        with budget.limited(str(getattr(plain, "__name__", "function"))):
+            graph = whole_graph(trace_call(plain, structure, leaves))
     except Unsupported as error:
         if error.reason.code == "runtime-check" and error.__cause__ is not None:
             raise error.__cause__ from None
@@ -129,10 +130,16 @@ def register_fusion(graph: Graph) -> int:
 
     Raises:
         ArgumentError: it is no graph.
+        FusionError: it cannot be planned within the limits of a first call.
     """
+    from fuser.errors import Unsupported
     from fuser.partitioning import partition
 
-    return partition.prepare(_graph(graph), "fused").key
+    try:
+        with budget.limited("graph"):
+            return partition.prepare(_graph(graph), "fused").key
+    except Unsupported as error:
+        raise FusionError(error.reason) from None
 
 
 def _graph(graph: Any) -> Graph:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fuser import forks
+from fuser.errors import Reason
 from fuser.records import field, record
 
 if TYPE_CHECKING:
@@ -119,6 +120,7 @@ class KernelSpec:
             to each other, see `fuser.planning.totals` and `fuser.planning.rows`.
         in_components: the same graph without complex values, see `fuser.planning.components`.
         writing: the same graph by what it writes into arguments, see `fuser.planning.written`.
+        refused: why no kernel is made of it in any layout.
     """
 
     key: int
@@ -133,6 +135,7 @@ class KernelSpec:
     without_totals: KernelSpec | None = None
     in_components: KernelSpec | None = None
     writing: dict[Any, KernelSpec] = field(default_factory=dict)
+    refused: Reason | None = None
     _kernels: dict[tuple[int, ArgSpec], Any] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=forks.lock)
     _building: dict[tuple[int, ArgSpec], threading.Lock] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser import infer
+from fuser import budget, infer
 from fuser.calling.call_keys import changed_argument, leaf_names
 from fuser.calling.trees import flatten, unflatten
 from fuser.dims import Dim
@@ -185,9 +185,11 @@ class Tracing(Lengths):
         else:
             shape = self.broadcast(name, shapes)
         made = intern_node(row, tuple(args), shape, dtype, payload)
-        if id(made) not in self.lines:
-            self.lines[id(made)] = user_line()
+        line = self.lines.get(id(made))
+        if line is None:
+            line = self.lines[id(made)] = user_line()
             self.kept.append(made)
+        budget.spend("writes" if name == "update" else "operations", line=line)
         return made
 
     def cast(self, node: Node, dtype: Any) -> Node:
@@ -258,7 +260,7 @@ class Tracing(Lengths):
 
         arrays = {argument.initial.payload: argument.array for argument in self.arguments}
         known = {key: value for key, (_, value) in self.externs.items()}
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), budget.unclocked():
             return evaluate(node, known, arrays, self.numbers())
 
     # -- ufuncs -----------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser import counters, executor, fallback, timeline
+from fuser import budget, counters, executor, fallback, timeline
 from fuser.backend import OWNERS, adopted_leaves, chosen
 from fuser.calling import loading, native_call, running, trees
 from fuser.calling.attributes import Frames, Hidden, frame_for, run_frame
@@ -27,6 +27,7 @@ from fuser.tracing import captures
 from fuser.tracing.known_errors import Unready
 from fuser.tracing.scalars import HostScalar
 from fuser.tracing.traced_array import TracedArray
+from fuser.unexpected import internal_errors
 
 MODES = ("fused", "unfused", "fallback")
 POLICIES = ("warn", "allow", "error")
@@ -142,12 +143,10 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         if self._frames and (frame := self._frames.find(self, structure, leaves)) is not None:
             return run_frame(self, *frame, args, kwargs, out)
         try:
-            with chosen(self.backend):
+            with chosen(self.backend), budget.limited(self._name):
                 call, result = self._find_and_run(structure, leaves, out)
-            if self.backend in _OWN_ARRAYS and not timeline.listening():
-                native = self._go_native(call, structure, leaves, names, out)
-                if not native and len(args) == len(leaves):
-                    self._get_ready(call, args, names, out)
+                if self.backend in _OWN_ARRAYS and not timeline.listening():
+                    self._shorten(call, structure, leaves, args, names, out)
             return result
         except (CannotRun, Unsupported) as error:
             if (frame := frame_for(self, error, structure, leaves)) is not None:
@@ -207,6 +206,19 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
             self._ready[key] = found
         if error is not None and type(found) is Unready:
             found.keep(args, error)
+
+    def _shorten(
+        self, call: Call, structure: Any, leaves: Sequence[Any], args: tuple[Any, ...],
+        names: tuple[str, ...], out: Any,
+    ) -> None:  # fmt: skip
+        """Have later calls like this one take a short way; the result of this one is there."""
+        try:
+            with internal_errors("the short way of later calls"):
+                native = self._go_native(call, structure, leaves, names, out)
+                if not native and len(args) == len(leaves):
+                    self._get_ready(call, args, names, out)
+        except Unsupported as error:  # later calls take the long way
+            counters.count(f"no-short-way.{error.reason.code}")
 
     def _get_ready(
         self, call: Call, args: tuple[Any, ...], names: tuple[str, ...], out: Any

@@ -22,10 +22,17 @@ from fuser.tracing.held_arrays import guards_of_contents
 from fuser.tracing.known_errors import KnownErrors
 from fuser.tracing.purity import trace_purely
 from fuser.tracing.trace_result import Trace
+from fuser.unexpected import internal_errors
 
 if TYPE_CHECKING:
     from fuser.calling.fused_function import FusedFunction
+    from fuser.partitioning.program import Program
 
+#: Kernels may move a quarter more than NumPy's operations, which they make up for with vectors and
+#: threads, and some bytes beyond: those of a fraction of one NumPy call.
+SLACK, SLACK_BYTES = 1.25, 4096
+#: A launch takes less than half of a NumPy call, and a few are no loss.
+FEW_KERNELS = 4
 #: Value guards may make this many specialisations of one signature before it falls back.
 VALUE_LIMIT = 8
 
@@ -116,9 +123,10 @@ def specialised(
         _note_seams(function, entry, trace, names)
         try:
             options = function.mode, function.fastmath, function.errstate
-            spec = partition.prepare(trace.graph, *options)
-            if trace.writes and isinstance(spec, KernelSpec):
-                spec = compiler.writing(spec, trace.written)
+            with internal_errors(function._name):
+                spec = partition.prepare(trace.graph, *options)
+                if trace.writes and isinstance(spec, KernelSpec):
+                    spec = compiler.writing(spec, trace.written)
         except Unsupported as error:
             entry.refuse(error.reason, names)
             raise
@@ -134,8 +142,35 @@ def specialised(
         reason = Reason("impure", function._name, "a guard fails right after tracing")
         entry.refuse(reason, names)
         raise CannotRun(reason)
+    if function.mode == "fused" and (loss := _loss(spec, call)):
+        reason = Reason("no-gain", function._name, loss)
+        entry.refuse(reason, names)
+        raise CannotRun(reason)
     entry.found = [*entry.found, specialisation]
     return call
+
+
+def _loss(spec: KernelSpec | Program | None, call: Call) -> str:
+    """What the planned kernels do more of than NumPy's operations, for this call; "" for nothing.
+
+    Parts of arrays that are joined may be computed, or copied, once for each write into an array;
+    without joins a plan reads and writes no more than the operations do.
+    """
+    from fuser.partitioning import partition
+    from fuser.planning.ledger import ledger
+
+    planned = unfused = kernels = operations = 0
+    for one in [] if spec is None else partition.specs_of(spec):
+        if not any(node.op.joins for node in one.plan.graph.nodes):
+            continue
+        book = ledger(one, {**call.specialisation.trace.hints, **call.sizes})
+        planned, unfused = planned + book.planned_bytes, unfused + book.unfused_bytes
+        kernels, operations = kernels + book.kernels_fused, operations + book.kernels_unfused
+    if planned > SLACK * unfused + SLACK_BYTES:
+        return f"kernels would move {planned:,} bytes, NumPy's operations {unfused:,}"
+    if kernels > 2 * operations + FEW_KERNELS:
+        return f"it would take {kernels:,} kernels for {operations:,} operations"
+    return ""
 
 
 def _note_seams(

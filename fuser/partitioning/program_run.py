@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser import dims, executor, views
+from fuser import budget, dims, executor, views
 from fuser.backend import Kernel
 from fuser.executor import CannotRun
 from fuser.partitioning import externs
@@ -127,7 +127,7 @@ def _run_seam(seam: Seam, values: dict[str, Any], numbers: dict[str, Any]) -> No
             value = views.apply_views(value, chain, sizes, np)
         operands.append(value)
     try:
-        with phase("numpy", seam.reason.operation):
+        with phase("numpy", seam.reason.operation), budget.unclocked():
             results = externs.run(seam.nodes, operands, numbers)
     except externs.CallFailed as error:
         raise CannotRun(error.reason) from None

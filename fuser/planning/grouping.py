@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from fuser import dims
+from fuser import budget, dims
 from fuser.graph import Node
 from fuser.planning import totals
+from fuser.planning.inlining import bits
 from fuser.planning.sections import Shape, Space, fit
 from fuser.records import field, record
 from fuser.specs import PartitionDesc
@@ -228,6 +229,7 @@ class Grouping:
             for place, first in enumerate(ordered):
                 for second in ordered[place + 1 : place + 1 + WINDOW]:
                     key = (id(first), first.version, id(second), second.version)
+                    budget.spend("steps")
                     if key not in seen:
                         seen.add(key)
                         yield first, second
@@ -300,6 +302,7 @@ class Grouping:
             if id(unit) in seen or unit.level >= last.level:
                 continue
             seen.add(id(unit))
+            budget.spend("steps", 1 + len(unit.after))
             stack.extend(unit.after)
         return False
 
@@ -437,14 +440,6 @@ def _merge_totals(first: Unit, second: Unit, space: Space) -> None:
     first.totals |= second.totals
     same = first.space == second.space == space
     first.only_totals, first.only_across = only and same, across and same
-
-
-def bits(mask: int) -> Iterator[int]:
-    """The places of the ones in a mask."""
-    while mask:
-        lowest = mask & -mask
-        yield lowest.bit_length() - 1
-        mask ^= lowest
 
 
 def nominal_bytes(node: Node) -> int:

@@ -10,11 +10,12 @@ from fuser.errors import Unsupported
 from fuser.graph import Graph, Node
 from fuser.planning import totals
 from fuser.planning.chains import Chain
-from fuser.planning.grouping import Grouping, Pair, Store, Unit, bits, nominal_bytes
+from fuser.planning.grouping import Grouping, Pair, Store, Unit, nominal_bytes
 from fuser.planning.inlining import (
     HEAVY_WEIGHT,
     REALISE_READS,
     REALISE_WEIGHT,
+    bits,
     computes,
     is_as_wide,
     stored_early,
@@ -62,7 +63,7 @@ def attempt(
     reasons = stored_values(graph, mode) | dict(stored or {})
     if early:
         reasons |= stored_early(graph, reasons)
-    apart: set[int] = set()
+    apart = {key for key, reason in reasons.items() if reason == "many-stages"}
     costly_rounds = 0 if mode == "unfused" else COSTLY_ROUNDS
     while True:
         planner = _Planner(graph, reasons, mode, apart, distance)
@@ -287,19 +288,16 @@ class _Planner:
             self.names, unit.space, of_total if unit.totals else None, across=unit.across, own=own
         )
         finished = []
-        chains: dict[int, Chain] = {}
         try:
             for node, part in stores:
-                widen = chains[id(node)] = _widen_store(node, unit)
+                widen = _widen_store(node, unit)
                 value = maker.value(node, widen)
                 finished.append((value, PartitionDesc(part.buffer, (*part.views, *widen))))
         except RealiseError as wanted:
             if id(wanted.node) not in own:
                 raise
             self.apart.add(id(wanted.node))
-        for key, chain in maker.known:
-            if key in own and chain != chains.setdefault(key, chain):
-                self.apart.add(key)
+        self.apart |= maker.apart
         return maker.section(finished)
 
     # -- what is computed again -------------------------------------------------------------

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 from fuser import infer
 from fuser.graph import Graph, Node, intern, rebuild
-from fuser.planning.grouping import bits
+from fuser.planning.inlining import bits
 from fuser.planning.sections import Shape, nearest_reductions
 
 REDUCTIONS = ("sum", "max", "min")

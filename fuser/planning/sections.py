@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from fuser import infer
+from fuser import budget, infer
 from fuser.dims import Dim
 from fuser.errors import Unsupported
 from fuser.graph import Node, intern
@@ -257,6 +257,9 @@ class SectionMaker:
         self.leaf_places: dict[int, int] = {}
         self.steps: list[tuple[Node, tuple[Any, ...]]] = []
         self.known: dict[tuple[int, Chain], Any] = {}
+        self.seen_own: dict[int, Chain] = {}
+        self.apart: set[int] = set()
+        """By `id`, values of `own` that are seen in several ways: the section is not right then."""
 
     def value(self, node: Node, chain: Chain) -> Any:
         """The value of `node` seen through `chain`; never recursive.
@@ -267,7 +270,10 @@ class SectionMaker:
         stack: list[tuple[Node, Chain]] = [(node, chain)]
         while stack:
             current, views = stack[-1]
+            budget.spend("steps")
             key = (id(current), views)
+            if key not in self.known and self._is_apart(current, views):
+                self.known[key] = ("leaf", 0)
             if key in self.known:
                 stack.pop()
                 continue
@@ -279,6 +285,17 @@ class SectionMaker:
             self.known[key] = self._make(current, views, needed)
             stack.pop()
         return self.known[(id(node), chain)]
+
+    def _is_apart(self, node: Node, views: Chain) -> bool:
+        """Whether a stored value that the nest computes itself is seen in a second way, too.
+
+        The nest is made again without it, so nothing behind it is looked at in that way: what is
+        seen in two ways at each of k steps would be seen in 2 ** k.
+        """
+        if id(node) not in self.own or self.seen_own.setdefault(id(node), views) == views:
+            return False
+        self.apart.add(id(node))
+        return True
 
     def _stored(self, node: Node) -> str | None:
         """The buffer that holds a node already."""

@@ -15,6 +15,7 @@ VERDICTS: dict[str, str] = {
     "reduction-elsewhere": "a reduction that is used over other axes than those of its loops",
     "heavy-broadcast": "costly and broadcast: computed once instead of for each row",
     "costly-shared": "costly and needed by several kernels: stored once instead of computed again",
+    "many-stages": "needed by many reductions one after another: stored, not computed for each",
     "many-views": "seen through many views: stored once instead of computed again",
     "joined": "joined, then used: the parts are written into one buffer first",
     "memory": "stored so that what it needs can be freed: less is held at once",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fuser import infer
+from fuser import budget, infer
 from fuser.calling import trees
 from fuser.errors import Unsupported, user_line
 from fuser.graph import Node, intern
@@ -138,7 +138,7 @@ def _first_run(tracing: Tracing, name: str, text: str, operands: Operands) -> Re
     call = externs.read(f"0.0 {text}")
     values = [_read_only(tracing.evaluate(node)) for node in operands.nodes]
     try:
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), budget.unclocked():
             arguments = [externs.filled(part, values, tracing.numbers()) for part in call.args]
             keywords = externs.filled(dict(call.kwargs), values, tracing.numbers())
             result = externs.resolve(name)(*arguments, **keywords)

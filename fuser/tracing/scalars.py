@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fuser import budget
 from fuser.dims import Dim
-from fuser.errors import Unsupported
+from fuser.errors import Unsupported, user_line
 
 if TYPE_CHECKING:
     from fuser.tracer import Tracing
+
+#: Characters of a host expression at most: it is compiled, and evaluated at every call.
+LONGEST = 4096
 
 #: What host expressions may name beside scalars and lengths.
 SCOPE = {
@@ -69,6 +73,20 @@ def _spell(value: Any) -> str:
         return value.text if re.fullmatch(r"\w+", value.text) else f"({value.text})"
     text = repr(value)
     return f"({text})" if text.startswith("-") else text
+
+
+def _bounded(text: str) -> str:
+    """The text of one more operation on scalars; it grows with each, and may double.
+
+    Raises:
+        Unsupported: there are too many, or one expression is too long.
+    """
+    line = user_line()
+    budget.spend("operations", line=line)
+    if len(text) > LONGEST:
+        found = f"arithmetic on Python numbers that is {len(text):,} characters long"
+        raise Unsupported("too-large", "numbers", found, line)
+    return text
 
 
 class HostScalar:
@@ -189,7 +207,7 @@ def _binary(name: str, sign: str, function: Callable[[Any, Any], Any]) -> None:
                 return NotImplemented
         values = [v.hint if isinstance(v, HostScalar) else v for v in (left, right)]
         kinds = (int, float, bool, *{type(value) for value in values})
-        text = f"{_spell(left)} {sign} {_spell(right)}"
+        text = _bounded(f"{_spell(left)} {sign} {_spell(right)}")
         result = function(*values)
         if type(result) not in kinds:  # a root of a negative number: complex for this value alone
             raise Unsupported("not-traceable", text, f"gives {type(result).__name__}")
@@ -234,7 +252,7 @@ def _unary(name: str, form: str, function: Callable[[Any], Any]) -> None:
     """Give HostScalar a unary operator."""
 
     def apply(self: HostScalar) -> HostScalar:
-        return HostScalar(self._tracing, form.format(_spell(self)), function(self.hint))
+        return HostScalar(self._tracing, _bounded(form.format(_spell(self))), function(self.hint))
 
     setattr(HostScalar, f"__{name}__", apply)
 

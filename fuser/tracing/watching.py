@@ -32,13 +32,14 @@ from typing import Any
 
 import numpy as np
 
+from fuser import budget
 from fuser.errors import Unsupported, short_path
 from fuser.tracing.builtin_names import REMEMBERING, is_stand_in
 from fuser.tracing.namespace import Names, codes_in, compares_truth
 from fuser.tracing.scalars import HostScalar
 
 #: Packages that know stand-ins, or ask nothing that matters.
-_SKIPPED = frozenset("fuser numpy abc collections copy enum functools contextlib".split())
+_SKIPPED = frozenset("fuser numpy abc collections copy enum functools contextlib re".split())
 #: Python's own import, which keeps what it compiles in files.
 _IMPORTING = frozenset(("importlib", "_frozen_importlib", "_frozen_importlib_external"))
 #: Functions with an effect that a kernel has not.
@@ -68,6 +69,10 @@ _BUILT = frozenset("builtins numpy functools types abc typing".split())
 _LOOKED_AT = 2000
 #: Containers are looked into so far.
 _DEPTH = 3
+#: What holds no stand-ins.
+_WITHOUT = (str, bytes, int, float, np.ndarray, type, ModuleType)
+#: Values that are looked at for one step of the budget.
+_LOOKS = 16
 
 
 def may_ask(function: Any, leaves: Iterable[Any]) -> bool:
@@ -224,23 +229,34 @@ def _asks(frame: FrameType) -> bool:
     if not _may_ask(code):
         return False
     types = _asks_types(code)
+    if _root(frame.f_globals) in _IMPORTING:
+        return False
     if (type(frame.f_globals) is Names and code.co_name != "<module>") or not _is_users(frame):
         return False
-    values = list(frame.f_locals.values())
-    return any(_holds(value, types, _DEPTH) for value in values)
+    return _holds(list(frame.f_locals.values()), types)
 
 
-def _holds(value: Any, types: bool, depth: int) -> bool:
+def _holds(values: list[Any], types: bool) -> bool:
     """Whether a value is a stand-in whose type, or truth, may be asked for, or holds one."""
-    if is_stand_in(value):
-        return types or (type(value) is HostScalar and value.kind is bool)
-    if depth == 0 or isinstance(value, (str, bytes, int, float, np.ndarray, type)):
-        return False
-    if isinstance(value, (list, tuple)):
-        return any(_holds(each, types, depth - 1) for each in value)
-    held = value if isinstance(value, dict) else getattr(value, "__dict__", None)
-    held = held if isinstance(held, dict) else {}
-    return any(_holds(each, types, depth - 1) for each in held.values())
+    seen: set[int] = set()
+    for _ in range(_DEPTH + 1):
+        inside: list[Any] = []
+        budget.spend("steps", len(values) // _LOOKS)
+        for value in values:
+            if is_stand_in(value):
+                if types or (type(value) is HostScalar and value.kind is bool):
+                    return True
+                continue
+            if isinstance(value, _WITHOUT) or id(value) in seen:
+                continue
+            seen.add(id(value))
+            if isinstance(value, (list, tuple)):
+                inside += value
+                continue
+            held = value if isinstance(value, dict) else getattr(value, "__dict__", None)
+            inside += held.values() if isinstance(held, dict) else ()
+        values = inside
+    return False
 
 
 def _asked(frame: FrameType) -> Unsupported:
