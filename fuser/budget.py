@@ -25,6 +25,7 @@ from fuser.errors import Reason, Unsupported
 #: 37 kernels and 10,200 instructions. `tests/fuser/test_budget.py` has programs beyond.
 LIMITS: Mapping[str, int] = {
     "operations": 20_000,  # traced operations on arrays, and arithmetic of their Python numbers
+    "numbers": 256,  # Python numbers among the arguments: each is converted at every call
     "writes": 32,  # traced writes into parts of arrays
     "steps": 100_000,  # of planning: values looked at, pairs compared; 5 to 15 µs each
     "kernels": 64,  # planned, of all stages together
@@ -91,6 +92,7 @@ class Budget:
 
 _WORDS = {
     "operations": "traced operations",
+    "numbers": "Python numbers among the arguments",
     "writes": "traced writes",
     "steps": "steps of planning",
     "kernels": "kernels",

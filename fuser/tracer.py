@@ -111,6 +111,7 @@ class Tracing(Lengths):
 
     def add_scalar(self, value: Any, leaf: int) -> Any:
         """Stand in for a Python scalar argument."""
+        budget.spend("numbers")
         scalar = HostScalar(self, f"s{len(self.scalars)}", value)
         self.scalars.append((scalar, leaf))
         return bool(scalar) if self.exact_truth and type(value) is bool else scalar

@@ -136,6 +136,7 @@ def _broadcast_heavy(graph: Graph) -> dict[int, str]:
     found: dict[int, str] = {}
     after: set[int] = set()  # values that belong to a reduction's loops
     users: dict[int, list[Node]] = {id(node): [node] for node in graph.outputs}
+    apart: dict[int, bool] = {}
     for node in graph.nodes:
         for arg in {id(a): a for a in node.args}.values():
             users.setdefault(id(arg), []).append(node)
@@ -151,7 +152,9 @@ def _broadcast_heavy(graph: Graph) -> dict[int, str]:
             if node.op.joins:
                 repeated = False  # each part is computed once
             elif node.op.structure and node.op.name != "broadcast_to":
-                repeated = not _apart(users[id(arg)])
+                if id(arg) not in apart:
+                    apart[id(arg)] = _apart(users[id(arg)])
+                repeated = not apart[id(arg)]
             if repeated and cost[id(arg)] and arg.shape and arg.shape != node.shape:
                 found[id(through_views(arg))] = "heavy-broadcast"
                 cost[id(arg)] = False
@@ -166,6 +169,7 @@ def _apart(users: Sequence[Node]) -> bool:
         return True
     if any(user.op.name != "index" for user in users):
         return False
+    budget.spend("steps", len(users) ** 2 // 16)
     seen = [[p for p in infer.parse_index(user.payload) if p is not None] for user in users]
     return all(_disjoint(one, two) for k, one in enumerate(seen) for two in seen[:k])
 

@@ -71,6 +71,21 @@ def backwards(a: Any, b: Any, c: Any, d: Any) -> Any:
     return d
 
 
+def spread(x: Any, numbers: list[float]) -> Any:
+    """A list of numbers, each an argument of its own."""
+    for number in numbers:
+        x = x + number
+    return x
+
+
+def products(x: Any, count: int = 300) -> Any:
+    """Elements, one by one: each is a view of the argument."""
+    total = 0.0
+    for k in range(count):
+        total = total + x[k] * x[count - 1 - k]
+    return total
+
+
 def ones(*shape: int) -> Any:
     """Numbers between 1 and 2."""
     return 1 + np.random.default_rng(sum(shape)).random(shape)
@@ -136,6 +151,20 @@ def test_planning_is_polynomial(function: Callable[..., Any], steps: int) -> Non
     fused = fuser.fuse(function, fallback="error")
     x = ones(20, 30)
     assert np.allclose(fused(x.copy(), steps), function(x.copy(), steps), rtol=1e-12)
+
+
+def test_views_by_the_hundred_are_compared_once() -> None:
+    """Whether the views of an array lie apart is asked once for the array."""
+    x = ones(300)
+    assert np.isclose(fuser.fuse(products, fallback="error")(x), products(x), rtol=1e-12)
+
+
+def test_numbers_by_the_hundred_are_no_arguments_of_kernels() -> None:
+    """Each would be converted at every call."""
+    fused = fuser.fuse(spread, fallback="allow")
+    x, numbers = ones(5), [float(k) for k in range(300)]
+    assert np.array_equal(fused(x, numbers), spread(x, numbers))
+    assert "more than 256 Python numbers" in fused.fallbacks[0].found
 
 
 def test_long_rows_of_reductions_store_what_they_share() -> None:
