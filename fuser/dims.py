@@ -48,7 +48,7 @@ class Length:
 
     def __add__(self, other: Dim) -> Dim:
         """Sum."""
-        return _build(_rejoined(_merge(self.terms, _terms(other))))
+        return _build(_rejoined(_merge(self.terms, terms_of(other))))
 
     __radd__ = __add__
 
@@ -68,7 +68,7 @@ class Length:
         """Product."""
         product: list[tuple[Monomial, int]] = []
         for left, a in self.terms:
-            for right, b in _terms(other):
+            for right, b in terms_of(other):
                 product.append((tuple(sorted(left + right)), a * b))
         return _build(_merge(tuple(product), ()))
 
@@ -94,8 +94,12 @@ def _inner(value: Dim) -> str:
     return text if text.isalnum() else f"({text})"
 
 
-def _terms(value: Dim) -> tuple[tuple[Monomial, int], ...]:
-    """The terms of either kind of dim."""
+def terms_of(value: Dim) -> tuple[tuple[Monomial, int], ...]:
+    """The terms of either kind of dim: (names, factor) pairs.
+
+    Args:
+        value: a length.
+    """
     if isinstance(value, Length):
         return value.terms
     return (((), value),) if value else ()
@@ -123,7 +127,7 @@ def _rejoined(terms: tuple[tuple[Monomial, int], ...]) -> tuple[tuple[Monomial, 
         rest = ((f"max({other}, 0)",), number)
         if rest in terms and isinstance(whole, Length):
             kept = tuple(term for term in terms if term not in ((names, number), rest))
-            return _merge(kept, _terms(whole * number))
+            return _merge(kept, terms_of(whole * number))
     return terms
 
 

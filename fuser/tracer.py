@@ -183,6 +183,7 @@ class Tracing(Lengths):
                 equal = self.known_equal()
                 shapes = [tuple(map(self.resolve, shape)) for shape in shapes]
             shape = infer.result_shape(row, shapes, payload, equal)
+            self.hold_not_negative(shape)
         else:
             shape = self.broadcast(name, shapes)
         made = intern_node(row, tuple(args), shape, dtype, payload)

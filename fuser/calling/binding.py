@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from fuser import dims, views
 from fuser.backend import Backend
 from fuser.calling.row_binding import Blocks, blocks_of, row_order
 from fuser.calling.section_binding import Loops, bind_section
+from fuser.dims import Dim
 from fuser.graph import Node
 from fuser.memory_order import all_c_order, memory_orders
 from fuser.planning.rows import Group
@@ -113,6 +114,17 @@ class Layouts:
         self.blocks: dict[Place, Blocks] = {}
         self._chains(spec, chains, orders)
 
+    def lengths(self, shape: Sequence[Dim]) -> tuple[int, ...]:
+        """The lengths that a shape has in this call.
+
+        Raises:
+            ValueError: one is negative, as of `np.zeros(len(x) - 5)` for a short `x`.
+        """
+        found = tuple(dims.evaluate(dim, self.sizes) for dim in shape)
+        if found and min(found) < 0:
+            raise ValueError("negative dimensions are not allowed")
+        return found
+
     def _chains(
         self,
         spec: KernelSpec,
@@ -147,7 +159,7 @@ class Layouts:
         self, name: str, node: Node, axes: tuple[int, ...], block: tuple[int, ...]
     ) -> None:
         """Plan an array of some rows; seen as if it had them all."""
-        shape = tuple(dims.evaluate(dim, self.sizes) for dim in node.shape)
+        shape = self.lengths(node.shape)
         order = row_order(len(shape), axes)
         short = tuple(
             block[axes.index(axis)] if axis in axes else length
@@ -175,7 +187,7 @@ class Layouts:
 
     def _fresh(self, name: str, node: Node, order: list[int] | None) -> None:
         """Plan an array to allocate."""
-        shape = tuple(dims.evaluate(dim, self.sizes) for dim in node.shape)
+        shape = self.lengths(node.shape)
         axes = None if order is None or order == sorted(order) else tuple(order)
         entry = Fresh(name, shape, node.dtype, axes)
         self.fresh.append(entry)
@@ -186,7 +198,7 @@ class Layouts:
     def _count(self, name: str) -> None:
         """The layout of positions, as if they were stored."""
         length = dims.parse(counted_length(name))
-        shape = (dims.evaluate(length, self.sizes),)
+        shape = self.lengths((length,))
         size = self.itemsize[name] = np.dtype(np.int64).itemsize
         self.base[name] = Layout(0, shape, (size,), (length,), (False,))
 

@@ -19,9 +19,11 @@ from fuser import dims, views
 from fuser.backend import Backend, Kernel, get_backend
 from fuser.calling.binding import Fresh, Layouts
 from fuser.calling.row_binding import Blocks
+from fuser.codegen import scalar_nodes
 from fuser.compiler import kernel_for
 from fuser.errors import Unsupported
 from fuser.records import field, record
+from fuser.schedule import Section
 from fuser.specs import ArgSpec, KernelSpec, counted_length, is_counted
 from fuser.tracing import scalars
 from fuser.tracing.operands import convert_scalar
@@ -78,6 +80,8 @@ class Launch:
     arg_specs: list[ArgSpec] = field(default_factory=list)
     temporary_bytes: int = 0
     kernel_count: int = 0
+    unlaunched: list[tuple[str, np.dtype[Any]]] = field(default_factory=list)
+    """Scalars of loop nests without elements: computed all the same, as they may raise."""
     by_rows: frozenset[tuple[int, int]] = frozenset()
     """Numbers of the kernels, and of their parts, whose nests run by turns on some rows."""
     sequence: Any = None
@@ -104,6 +108,7 @@ class Launch:
         if self.sequence is not None:
             return int(self.sequence.run(arrays, numbers))
         module = self.backend.array_module
+        pack_scalars(self.unlaunched, numbers)
         packed = [  # first of all: a scalar that does not fit must leave everything untouched
             [pack_scalars(section.scalars, numbers) for _, section in group.sections]
             for group in self.groups
@@ -204,6 +209,9 @@ def bind(
         launch.arg_specs.append(arg_spec)
         if only is not None and arg_spec != only[number]:
             raise LookupError(arg_spec)
+        for nests, (bound, _) in zip(group.parts, parts, strict=True):
+            for section, (_, loops) in zip(nests.sections, bound, strict=True):
+                launch.unlaunched += () if loops else _may_raise(section)
         if all(loops is None for bound, _ in parts for _, loops in bound):
             continue  # nothing but empty arrays, whose strides tell nothing
         kernel = kernel_for(spec, number, arg_spec, backend)
@@ -224,8 +232,14 @@ def bind(
             if kept:
                 launch.groups.append(BoundGroup(kernel, kept, copies, blocks))
         launch.kernel_count += 1
-    launch.sequence = None if only else backend.sequence(launch)
+    launch.sequence = None if only or launch.unlaunched else backend.sequence(launch)
     return launch
+
+
+def _may_raise(section: Section) -> list[tuple[str, np.dtype[Any]]]:
+    """Scalars of a loop nest that are more than a Python float or a length taken as a float."""
+    leaves = (section.leaves[k] for k in scalar_nodes(section))
+    return [(x.payload, x.dtype) for x in leaves if x.dtype.kind != "f" or not x.payload.isalnum()]
 
 
 def _scratch(launch: Launch, extent: Any, where: str) -> Iterator[tuple[str, int]]:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from fuser import dims
 from fuser.calling.refining import finer_axes, is_splittable, refined
 from fuser.calling.row_binding import narrowed, steps_of
 from fuser.codegen import scalar_nodes
@@ -48,7 +47,7 @@ def bind_section(
     """Collapse the loops of one section of a group; None for loops that do nothing."""
     parts = [*section.loads, *(part for _, part in section.stores)]
     nodes = [*section.load_nodes, *(section.node_of(value) for value, _ in section.stores)]
-    shape = tuple(dims.evaluate(dim, layouts.sizes) for dim in section.shape)
+    shape = layouts.lengths(section.shape)
     blocks = layouts.blocks.get(group)
     if blocks is None and (not section.axes or (layouts.nested and is_splittable(section))):
         finer = refined(parts, shape, layouts.of, layouts.sizes)

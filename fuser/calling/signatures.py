@@ -70,6 +70,13 @@ def _orders(leaves: Sequence[Any]) -> tuple[bool, ...]:
     return tuple(array.flags.c_contiguous for array in arrays)
 
 
+def _of_lengths(error: Unsupported) -> bool:
+    """Whether a function raised for these lengths alone: it may be traced for others."""
+    cause = error.__cause__
+    negative = isinstance(cause, ValueError) and str(cause).startswith("negative")
+    return negative or isinstance(cause, (ArithmeticError, IndexError))
+
+
 def specialised(
     function: FusedFunction, entry: Signature, structure: Any, leaves: list[Any]
 ) -> Call:
@@ -107,7 +114,7 @@ def specialised(
                 function.__wrapped__, structure, leaves, function._name, around
             )
     except Unsupported as error:
-        if error.reason.code == "not-traceable" and not entry.found:
+        if error.reason.code == "not-traceable" and (not entry.found or _of_lengths(error)):
             # Unless the plain function raises, too: then nothing is known of other calls.
             entry.suspected = error.reason, names
         elif error.reason.code not in ("scalar-range", "runtime-check"):  # of these values only

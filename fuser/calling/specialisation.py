@@ -16,7 +16,7 @@ from fuser.tracing.trace_result import Trace
 if TYPE_CHECKING:
     from fuser.partitioning.program import Program
 
-_LONG_ENOUGH = re.compile(r"\(.*\) >= \d+")
+_LONG_ENOUGH = re.compile(r"\(.*\) (?:>= \d+|!= 0)")
 
 
 @record(frozen=False, slots=False, eq=False)
@@ -51,7 +51,8 @@ class Specialisation:
     def by_value(self) -> bool:
         """Whether other values of arguments may need other specialisations, without end.
 
-        That an axis is long enough for an index is no such thing: where it is not, NumPy raises.
+        That an axis is long enough for an index, or a divisor not 0, is no such thing: where it is
+        not, NumPy raises.
         """
         guards = self.trace.value_guards
         enough = all(value is True and _LONG_ENOUGH.fullmatch(text) for text, value in guards)

@@ -109,7 +109,7 @@ def linspace(
         return np.linspace(start, stop, num, endpoint, retstep, dtype, **options)
     taken = int(endpoint)
     parts = HostScalar(tracing, f"max(({num.text}) - {taken}, 1)", max(num.hint - taken, 1))
-    place: Any = counted(tracing, dims.maximum(length, 0))
+    place: Any = counted(tracing, length)
     found = place.astype(np.float64) * (delta / parts) + float(start)  # type: ignore[operator]
     if endpoint:
         found = np.where(place == parts, float(stop), found)
@@ -122,6 +122,8 @@ def indices(tracing: Tracing, dimensions: Any, dtype: Any = int, sparse: bool = 
     wanted = _number_dtype(dtype, np.dtype(np.int64))
     if not _some_traced(lengths) or wanted is None or wanted.kind not in "iu":
         return np.indices(dimensions, dtype, sparse)  # type: ignore[call-overload]
+    if not sparse:
+        _hold_not_negative(tracing, lengths)
     parts = []
     for axis, length in enumerate(lengths):
         around = [None] * len(lengths)
@@ -165,6 +167,12 @@ def _some_traced(lengths: tuple[Any, ...]) -> bool:
     return known and any(type(length) is HostScalar for length in lengths)
 
 
+def _hold_not_negative(tracing: Tracing, lengths: Sequence[Any]) -> None:
+    """Hold that arrays of these lengths can be made: `arange` alone takes negative ones."""
+    found = (_length(length) for length in lengths)
+    tracing.hold_not_negative([length for length in found if length is not None])
+
+
 def tri(tracing: Tracing, N: Any, M: Any = None, k: Any = 0, dtype: Any = float) -> Any:  # noqa: N803
     """np.tri: ones at and below a diagonal."""
     found = _grid(tracing, N, N if M is None else M, k, dtype)
@@ -178,9 +186,11 @@ def eye(
     tracing: Tracing, N: Any, M: Any = None, k: Any = 0, dtype: Any = float, **options: Any  # noqa: N803
 ) -> Any:
     """np.eye: ones on a diagonal."""
-    found = None if options else _grid(tracing, N, N if M is None else M, k, dtype)
+    columns = N if M is None else M
+    found = None if options else _grid(tracing, N, columns, k, dtype)
     if found is None:
         return np.eye(N, M, k, dtype, **options)
+    _hold_not_negative(tracing, (N, columns))
     row, column, wanted = found
     return (row == column - k).astype(wanted)
 

@@ -125,6 +125,29 @@ class HostScalar:
         self._tracing.guard_value(self.text, self.hint)
         return self.hint
 
+    def _hold_domain(self, name: str, left: Any, right: Any) -> None:
+        """Guard that an operation gives a number of the same type, and no error, for other values.
+
+        Python raises for a divisor of 0, also where nobody uses the quotient, and for shifts by
+        less than 0; `2 ** -1` is a float, and a root of a negative number is complex.
+        """
+        base, other = (v.hint if isinstance(v, HostScalar) else v for v in (left, right))
+        if name in ("truediv", "floordiv", "mod"):
+            self._hold(right, "!= 0", other != 0)
+        elif name in ("lshift", "rshift"):
+            self._hold(right, ">= 0", other >= 0)
+        elif name == "pow":
+            self._hold(right, ">= 0", other >= 0)
+            if other < 0:
+                self._hold(left, "!= 0", base != 0)
+            if isinstance(other, float):
+                self._hold(left, ">= 0", base >= 0)
+
+    def _hold(self, operand: Any, relation: str, truth: bool) -> None:
+        """Guard how an operand compares with 0, where it is no constant."""
+        if isinstance(operand, HostScalar):
+            self._tracing.guard_value(f"({operand.text}) {relation}", truth)
+
     def __bool__(self) -> bool:
         """Guard the truth, not the value."""
         truth = bool(self.hint)
@@ -208,9 +231,16 @@ def _binary(name: str, sign: str, function: Callable[[Any, Any], Any]) -> None:
         values = [v.hint if isinstance(v, HostScalar) else v for v in (left, right)]
         kinds = (int, float, bool, *{type(value) for value in values})
         text = _bounded(f"{_spell(left)} {sign} {_spell(right)}")
-        result = function(*values)
+        try:
+            result = function(*values)
+        except Exception:  # a zero divisor: the function may go on where other values give none
+            for operand in (left, right):
+                if isinstance(operand, HostScalar):
+                    operand._guarded()
+            raise
         if type(result) not in kinds:  # a root of a negative number: complex for this value alone
             raise Unsupported("not-traceable", text, f"gives {type(result).__name__}")
+        self._hold_domain(name, left, right)
         made = HostScalar(self._tracing, text, result)
         return bool(made) if type(result) is bool and self._tracing.exact_truth else made
 

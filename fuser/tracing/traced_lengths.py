@@ -86,6 +86,18 @@ class Lengths:
             if pair[0] != pair[1] and pair not in self.guards:
                 self.guards.append(pair)
 
+    def hold_not_negative(self, shape: Sequence[Dim]) -> None:
+        """Note that this trace holds only where no length of a shape is negative.
+
+        Raises:
+            ValueError: one is in this call.
+        """
+        for length in shape:
+            if isinstance(length, int) or not length.text.isalnum():
+                if self.size(length) < 0:
+                    raise ValueError("negative dimensions are not allowed")
+                self.hold_at_least(length, 0)
+
     def hold_exactly(self, length: Dim) -> int:
         """Note that this trace holds only where a length is what it is in this call."""
         here = self.size(length)

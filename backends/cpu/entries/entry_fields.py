@@ -81,6 +81,8 @@ TUPLE, STATUS, LONG, COMPOSED = 1, 2, 4, 8
 #: Bounds on what the dispatcher holds in its fixed places.
 MOST_BASES, MOST_SYMBOLS, MOST_RANK, MOST_WORDS, MOST_OUTPUTS = 128, 64, 16, 8192, 32
 MOST_ARGUMENTS, MOST_LEAVES = 256, 64
+#: No length of an array that a table for all lengths serves is larger: see `layout_matches`.
+MOST_LENGTH = (1 << 31) + (1 << 16)
 
 
 def words(table: str, **values: int) -> list[int]:

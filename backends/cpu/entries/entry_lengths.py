@@ -11,6 +11,7 @@ from itertools import chain
 from typing import Any
 
 from fuser.backends.cpu.entries.entry_names import NotServed
+from fuser.backends.cpu.entries.entry_tables import SCALAR_NAME
 from fuser.planning.plans import Plan
 
 _CHOICE = re.compile(r"\b(?:min|max)\(")
@@ -19,20 +20,20 @@ _NAME, _NUMBER = re.compile(r"\bn\d+\b"), re.compile(r"\b\d+\b")
 _LEAST = re.compile(r"[n\d* ()]+ (?:> 0|!= 0|>= (\d+))")
 
 
-def shortest(guards: Sequence[tuple[str, Any]]) -> int:
-    """The length from which on guards hold that speak of lengths.
+def shortest(guards: Sequence[tuple[str, Any]]) -> tuple[int, list[tuple[str, Any]]]:
+    """The length from which on guards hold that speak of lengths, and other guards.
 
-    Raises:
-        NotServed: there is none.
+    These are evaluated at each call.
     """
-    least = 1
+    least, others = 1, []
     for text, value in guards:
-        if _NAME.search(text):
+        if _NAME.search(text) and not SCALAR_NAME.search(text):
             found = _LEAST.fullmatch(text) if value is True else None
-            if found is None:
-                raise NotServed
-            least = max(least, int(found[1] or 1))
-    return least
+            if found is None or "**" in text:
+                others.append((text, value))
+            else:
+                least = max(least, int(found[1] or 1))
+    return least, others
 
 
 def settled_from(plan: Plan) -> int:

@@ -36,8 +36,8 @@ from fuser.backends.cpu.reducing import beside_rows, few_rows, nest_views, reduc
 from fuser.backends.cpu.sequence import HEAD_WORDS, Table
 from fuser.calling.launch import bind
 from fuser.calling.native_call import ServedCall
+from fuser.compiler import served_by
 from fuser.records import changed
-from fuser.tracing import scalars
 
 #: Estimated nanoseconds of several loop nests, or of a reduction that has met many lengths, that
 #: one thread does whatever the lengths.
@@ -56,12 +56,16 @@ def pattern_table(call: ServedCall, many: bool = False) -> tuple[Any, Draft]:
     Raises:
         NotServed: the lengths do not enter as products, or arrays are not contiguous.
     """
+    spec = call.specialisation.spec
+    if served_by(spec, call.launch.backend) is not spec:  # planned anew, without complex values
+        raise NotServed
     if any(group.blocks for group in call.launch.groups):
         call = _nest_by_nest(call)
-    spec = call.specialisation.spec
-    least = max(shortest(call.specialisation.trace.value_guards), settled_from(spec.plan))
+    least, guards = shortest(call.specialisation.trace.value_guards)
+    least = max(least, settled_from(spec.plan))
     draft = Draft(call, Table(call.launch))
     describe_arguments(draft)
+    draft.guards.extend(guards)
     pattern = Pattern(draft)
     if any(size < least for probe in pattern.probes for size in probe.sizes.values()):
         raise NotServed
@@ -158,7 +162,10 @@ def _words(pattern: Pattern) -> None:
 
 
 def _scalars(pattern: Pattern) -> None:
-    """Run-time scalars; those that are lengths are products, converted at each call."""
+    """Run-time scalars: products of lengths natively, all other expressions by Python.
+
+    What an expression is, its text tells; it is not inferred from values.
+    """
     draft = pattern.draft
     numbers = dict(draft.call.specialisation.scalar_leaves)
     for first, wanted in draft.table.scalars:
@@ -172,10 +179,11 @@ def _scalars(pattern: Pattern) -> None:
             if SCALAR_NAME.search(text):
                 draft.scalars.append(computed_scalar(draft, place, text, dtype))
                 continue
-            values = [scalars.evaluate(text, probe.sizes) for probe in pattern.probes]
-            if any(type(value) is not int for value in values):
-                raise NotServed
-            draft.products.append([*pattern.solve(values)[:5], place])
+            found = pattern.product_of(text)
+            if found is None:
+                draft.scalars.append(computed_scalar(draft, place, text, dtype))
+                continue
+            draft.products.append([*found[:5], place])
             target, low, high = target_of(dtype)
             draft.scalars.append(
                 fields.words(

@@ -22,6 +22,7 @@ from fuser.backends.cpu.reducing.beside_rows import LONG
 from fuser.backends.cpu.sequence import Table
 from fuser.calling.launch import bind
 from fuser.calling.native_call import ServedCall
+from fuser.errors import GraphError
 from fuser.records import record
 
 _PRIMES = ((37, 41, 43, 47, 53, 59, 101), (61, 67, 71, 73, 79, 83, 103))
@@ -191,7 +192,7 @@ class Pattern:
             launch = bind(
                 spec, stand_ins, sizes, backend, call.launch.arg_specs, by_rows=False
             )
-        except LookupError:
+        except (LookupError, ValueError):  # other kernels, or no such lengths
             raise NotServed from None
         if any(group.copies for group in launch.groups) or _forms(launch) != forms(call):
             raise NotServed
@@ -211,6 +212,25 @@ class Pattern:
         if len(symbols) > 4:
             raise NotServed
         return product(factor, *symbols)
+
+    def product_of(self, text: str) -> list[int] | None:
+        """The product that a host expression is for all lengths that a table serves; else None.
+
+        Read from its text: a term of a polynomial over symbols, too small to overflow a word.
+        """
+        try:
+            found = dims.parse(text)
+        except GraphError:  # a remainder, a power, a comparison …
+            return None
+        terms = dims.terms_of(found)
+        if len(terms) != 1 or len(terms[0][0]) > 4:
+            return None
+        ((names, factor),) = terms
+        if not set(names) <= self.symbols.keys():  # a min, a max or a quotient
+            return None
+        if abs(factor) * fields.MOST_LENGTH ** len(names) >= 1 << 63:
+            return None
+        return product(factor, *(self.symbols[name] for name in names))
 
     def symbol_of(self, lengths: Sequence[int]) -> int:
         """The symbol that has these values in the probes.
