@@ -217,7 +217,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
                 native = self._go_native(call, structure, leaves, names, out)
                 if not native and len(args) == len(leaves):
                     self._get_ready(call, args, names, out)
-        except Unsupported as error:  # later calls take the long way
+        except (CannotRun, Unsupported) as error:  # later calls take the long way
             counters.count(f"no-short-way.{error.reason.code}")
 
     def _get_ready(

@@ -11,6 +11,7 @@ from fuser import executor, fallback
 from fuser.calling import trees
 from fuser.calling.outputs import check_hazards, check_target, result_of, targets_of
 from fuser.calling.specialisation import Call
+from fuser.errors import Reason
 from fuser.executor import CannotRun
 from fuser.fallback import module_of
 from fuser.partitioning.externs import CallFailed
@@ -88,6 +89,8 @@ def _interpreted(call: Call, given: Mapping[int, Any]) -> list[Any]:
         call.learn(learned)
     except CallFailed as error:
         raise CannotRun(error.reason) from None
+    except (ValueError, ArithmeticError) as error:  # the plain function raises it, after its writes
+        raise CannotRun(Reason("runtime-check", "call", str(error))) from None
     for place, target in given.items():
         executor.check_shape(target, np.shape(results[place]))
     for place, target in given.items():

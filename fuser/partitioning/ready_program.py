@@ -171,12 +171,9 @@ class ReadyProgram(Prepared):
     def _results(
         self, args: tuple[Any, ...], values: Mapping[str, Any], numbers: Mapping[str, Any]
     ) -> list[Any]:
-        """The leaves of the result, after what belongs into arguments is written there."""
+        """The leaves of the result; what belongs into arguments is written there, last of all."""
         trace = self._specialisation.trace
         outputs = [values[name] for name in self._program.outputs]
-        for place, output, region in trace.writes:
-            array = values[trace.graph.parameters[place].name]
-            array[regions.slices(region, numbers) if region else ...] = outputs[output]
         found: list[Any] = []
         for leaf in trace.leaves:
             if isinstance(leaf, OutNode):
@@ -187,6 +184,9 @@ class ReadyProgram(Prepared):
                 found.append(values[trace.graph.parameters[leaf.parameter].name])
             else:
                 found.append(leaf.value)
+        for place, output, region in trace.writes:
+            array = values[trace.graph.parameters[place].name]
+            array[regions.slices(region, numbers) if region else ...] = outputs[output]
         return found
 
     def _written(

@@ -66,6 +66,7 @@ class StraightLine:
         self._names: dict[str, str] = {}
         self._objects: dict[str, Any] = {"MISSED": missed}
         self._lines: list[str] = []
+        self._writes: list[str] = []
         self._sizes = sizes
         self._numbers: list[str] = []
         self._generic: set[str] = set()
@@ -278,13 +279,13 @@ class StraightLine:
     # -- the function -----------------------------------------------------------------------
 
     def write(self, array: str, region: str, value: str) -> None:
-        """Write a result into a part of an argument."""
+        """Write a result into a part of an argument, after everything that may give up."""
         bounds = [
             f"{self._number(str(start))}:{self._number(str(stop))}:{step}"
             for start, stop, step in regions.parse(region)
         ]
-        self._lines.append(f"{self._name(array)}[{', '.join(bounds) or '...'}] = "
-                           f"{self._name(value)}")  # fmt: skip
+        self._writes.append(f"{self._name(array)}[{', '.join(bounds) or '...'}] = "
+                            f"{self._name(value)}")  # fmt: skip
 
     def writable(self, array: str) -> None:
         """Give up where an argument may not be written into."""
@@ -297,7 +298,7 @@ class StraightLine:
             leaves: the trace's results: those that `LEAVES` names.
         """
         results = [self._result(leaf) for leaf in leaves]
-        lines = [*self._lines, f"return [{', '.join(results)}]"]
+        lines = [*self._lines, f"found = [{', '.join(results)}]", *self._writes, "return found"]
         text = "def straight_line(args):\n" + "".join(f"    {line}\n" for line in lines)
         namespace = dict(self._objects)
         exec(compile(text, "<steps of a fused function>", "exec"), namespace)
