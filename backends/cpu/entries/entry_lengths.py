@@ -5,13 +5,16 @@
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
+from fuser import infer
 from fuser.backends.cpu.entries.entry_names import NotServed
 from fuser.backends.cpu.entries.entry_tables import SCALAR_NAME
+from fuser.dims import Dim
 from fuser.planning.plans import Plan
 
 _CHOICE = re.compile(r"\b(?:min|max)\(")
@@ -54,19 +57,69 @@ def settled_from(plan: Plan) -> int:
     return least
 
 
-def _lengths(plan: Plan) -> Iterator[str]:
-    """Texts in which all lengths of loop nests and of what they read and write are spelled."""
+def degree(plan: Plan, shapes: Iterable[Sequence[Dim]], names: Collection[str]) -> int:
+    """A bound on the degree, in some symbols together, of a word of a launch as a polynomial.
+
+    Lengths of loops and strides are products of lengths of one shape; an offset is a sum of
+    products of a first place and a stride.
+
+    Args:
+        plan: what is launched.
+        shapes: of its arguments.
+        names: symbols; others are constants.
+
+    Raises:
+        NotServed: a length is divided.
+    """
+    most, first = 0, 0
+    for lengths in (*shapes, *_shapes(plan)):
+        most = max(most, sum(_degree(str(length), names) for length in lengths))
+    for view, payload in _views(plan):
+        if view == "part":
+            first = max(first, _degree(str(infer.parse_part(payload)[1]), names))
+    return most + first
+
+
+def _degree(text: str, names: Collection[str]) -> int:
+    """The degree of a length; where a min or max turns is not asked for."""
+    found: dict[ast.AST, int] = {}
+    for node in reversed([*ast.walk(ast.parse(text, mode="eval").body)]):  # operands first
+        below = [found.get(child, 0) for child in ast.iter_child_nodes(node)]
+        if isinstance(node, (ast.FloorDiv, ast.Div, ast.Mod, ast.Pow)):
+            raise NotServed
+        product = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)
+        own = isinstance(node, ast.Name) and node.id in names
+        found[node] = own + (sum(below) if product else max(below, default=0))
+    return found[node]
+
+
+def _shapes(plan: Plan) -> Iterator[Sequence[Dim]]:
+    """The shapes of loop nests and of what they read and write, however it is seen."""
     for buffer in (*plan.outputs, *plan.temporaries):
-        yield from map(str, buffer.node.shape)
+        yield buffer.node.shape
     for group in plan.groups:
         for section in group.sections:
-            yield from map(str, section.shape)
-            stores = (part for _, part in section.stores)
-            for part in chain(section.loads, stores):
-                yield from (payload for name, payload in part.views if name != "index")
-            nodes = chain(section.load_nodes, (step.node for step in section.steps))
-            for node in nodes:
-                yield from map(str, node.shape)
+            yield section.shape
+            for node in chain(section.load_nodes, (step.node for step in section.steps)):
+                yield node.shape
+    for view, payload in _views(plan):
+        if view in ("reshape", "broadcast_to"):
+            yield infer.parse_shape(payload)
+
+
+def _views(plan: Plan) -> Iterator[tuple[str, str]]:
+    """The views through which loop nests read and write."""
+    for group in plan.groups:
+        for section in group.sections:
+            for part in chain(section.loads, (part for _, part in section.stores)):
+                yield from part.views
+
+
+def _lengths(plan: Plan) -> Iterator[str]:
+    """Texts in which all lengths of loop nests and of what they read and write are spelled."""
+    for shape in _shapes(plan):
+        yield from map(str, shape)
+    yield from (payload for view, payload in _views(plan) if view != "index")
 
 
 def _choices(text: str) -> Iterator[str]:

@@ -1,13 +1,24 @@
 """Words of a launch as products of lengths.
 
 Extents, strides and offsets are such products wherever arrays are C-contiguous. Which products, is
-found by binding the same spec to two sets of stand-ins whose lengths are different prime numbers,
-and factoring each word; a word that is no product, or not the same one both times, means that calls
-are served by exact lengths only.
+found by binding the same spec to stand-ins whose lengths are different prime numbers, and factoring
+each word of two such tables. That they are these products for all lengths is then proved: from the
+length on that `settled_from` gives, and in the forms that are admitted here, each word is a
+polynomial in the lengths, whose degrees are bounded by those of the shapes in the plan
+(`entry_lengths.degree`). A polynomial with exponents from a set that has, with each exponent, all
+smaller ones is determined by its values on the grid of that form (one length for each exponent);
+so a product that has the word's value at all of these points is that word. The grid has two points
+for one axis, four for two. A word that is no product means that calls are served by exact lengths
+only. Numbers that kernels take are never found so: see `Pattern.product_of`.
+
+Source: Dyn and Floater, "Multivariate polynomial interpolation on lower sets", Journal of
+Approximation Theory 177, 2014, theorem 5.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +26,7 @@ import numpy as np
 
 from fuser import dims
 from fuser.backends.cpu.entries import entry_fields as fields
+from fuser.backends.cpu.entries.entry_lengths import degree
 from fuser.backends.cpu.entries.entry_names import NotServed
 from fuser.backends.cpu.entries.entry_tables import Draft, arrays_of, product
 from fuser.backends.cpu.reducing import few_rows, laced_rows
@@ -25,15 +37,23 @@ from fuser.calling.native_call import ServedCall
 from fuser.errors import GraphError
 from fuser.records import record
 
-_PRIMES = ((37, 41, 43, 47, 53, 59, 101), (61, 67, 71, 73, 79, 83, 103))
+_PRIMES = (
+    (37, 41, 43, 47, 53, 59, 101), (61, 67, 71, 73, 79, 83, 103),
+    (89, 97, 107, 109, 113, 127, 131),
+)  # fmt: skip
 #: Where a kernel is in a form for short rows, whose lengths have the first ones; the same where
 #: rows have blocks of elements.
-_SMALL_PRIMES = ((3, 5, 7, 11, 13), (5, 7, 11, 13, 3))
-_BLOCK_PRIMES = ((11, 13, 3, 5, 7), (13, 11, 5, 7, 3))
+_SMALL_PRIMES = ((3, 5, 7, 11, 13), (5, 7, 11, 13, 3), (7, 11, 13, 3, 5))
+_BLOCK_PRIMES = ((11, 13, 3, 5, 7), (13, 11, 5, 7, 3), (10, 9, 7, 3, 5))
 #: Where some lengths are those of the call, and one or several others must be long enough.
-_ONE_PRIME, _LARGER_PRIMES = ((4099,), (4111,)), ((67, 71, 73, 79, 83), (89, 97, 101, 103, 107))
+_ONE_PRIME = ((4099,), (4111,), (4127,))
+_LARGER_PRIMES = (
+    (67, 71, 73, 79, 83), (89, 97, 101, 103, 107), (109, 113, 127, 131, 137),
+)  # fmt: skip
 #: Stand-ins are never touched, but their addresses have to be reserved.
 MOST_BYTES = 1 << 28
+#: Points of a grid, at most: each is one more binding.
+MOST_POINTS = 32
 
 
 @record
@@ -90,7 +110,7 @@ class Pattern:
         free = len(self.symbols) + len(self.strided) - len(self.settled)
         if free > len(primes[0]) or exact:
             raise NotServed
-        self.probes = [self._probe(numbers) for numbers in primes]
+        self.probes = [self._probe(point, primes) for point in self._grid(len(primes))]
 
     def _find_settled(self, wanted: Sequence[str]) -> dict[int, int]:
         """Lengths for which forms are written, by symbol number: they stay the call's.
@@ -158,13 +178,48 @@ class Pattern:
         trace = call.specialisation.trace
         return bool(self.draft.written or trace.hazards) or call.out is not None
 
-    def _probe(self, primes: Sequence[int]) -> Probe:
-        """Bind the spec to stand-ins."""
-        call = self.draft.call
+    def _free(self) -> list[int]:
+        """Numbers of symbols that are not settled, in the order of their primes."""
         numbers = [*self.symbols.values(), *self.strided.values()]
         free = [number for number in numbers if number not in self.settled]
-        free.sort(key=lambda number: number not in self.beside)
-        prime_of = dict(zip(free, primes, strict=False))
+        return sorted(free, key=lambda number: number not in self.beside)
+
+    def _grid(self, rows: int) -> list[tuple[int, ...]]:
+        """Points at which words are compared: for each free symbol, the row of its prime.
+
+        The first two are for factoring: no symbol has the same prime in both.
+
+        Raises:
+            NotServed: too many points, or more than there are primes for.
+        """
+        plan, shapes = self.draft.call.specialisation.spec.plan, [*self._shapes.values()]
+        names = {number: name for name, number in self.symbols.items()}
+        free = self._free()
+        strides = [number in self.strided.values() for number in free]
+        most = [  # one stride, of those that are symbols, is in a word: once
+            1 if own else degree(plan, shapes, {names[number]})
+            for own, number in zip(strides, free, strict=True)
+        ]
+        lengths = {names[n] for own, n in zip(strides, free, strict=True) if not own}
+        total = degree(plan, shapes, lengths)
+        if max(most, default=0) >= rows or math.prod(d + 1 for d in most) > 1 << 12:
+            raise NotServed
+        points = []
+        for point in itertools.product(*(range(d + 1) for d in most)):
+            stride = sum(itertools.compress(point, strides))
+            if stride < 2 and sum(point) - stride <= total:
+                points.append(point)
+        corners = [(row,) * len(free) for row in (0, 1)]
+        found = [*corners, *(point for point in points if point not in corners)]
+        if len(found) > MOST_POINTS:
+            raise NotServed
+        return found
+
+    def _probe(self, point: Sequence[int], primes: Sequence[Sequence[int]]) -> Probe:
+        """Bind the spec to stand-ins."""
+        call = self.draft.call
+        free = enumerate(zip(self._free(), point, strict=True))
+        prime_of = {number: primes[row][k] for k, (number, row) in free}
         known = prime_of | self.settled
         sizes = {name: known[number] for name, number in self.symbols.items()}
         units = dict.fromkeys(self.symbols.values(), 1)
@@ -199,18 +254,22 @@ class Pattern:
         return Probe(prime_of, units, sizes, Table(launch))
 
     def solve(self, values: Sequence[int]) -> list[int]:
-        """The product that has these values in the probes.
+        """The product that has these values in the probes, and so for all lengths.
 
         Raises:
             NotServed: there is none.
         """
-        pairs = zip(values, self.probes, strict=True)
-        found = {self._factor(value, probe) for value, probe in pairs}
+        pairs = [*zip(values, self.probes, strict=True)]
+        found = {self._factor(value, probe) for value, probe in pairs[:2]}
         if len(found) != 1:
             raise NotServed
         factor, symbols = found.pop()
         if len(symbols) > 4:
             raise NotServed
+        for value, probe in pairs[2:]:
+            each = (probe.primes[symbol] * probe.units[symbol] for symbol in symbols)
+            if math.prod(each) * factor != value:
+                raise NotServed
         return product(factor, *symbols)
 
     def product_of(self, text: str) -> list[int] | None:

@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 import fuser
+from fuser.backends.cpu.entries import entry
+from fuser.backends.cpu.entries.entry_lengths import _degree
+from fuser.backends.cpu.entries.entry_names import NotServed
 
 FUNCTIONS: dict[str, Any] = {
     "a part's sum": lambda x: x[3:6].sum(),
@@ -39,3 +42,29 @@ def test_short_and_long_arrays(name: str, lengths: tuple[int, ...]) -> None:
         for _ in range(2):
             x = room[:length]
             np.testing.assert_array_equal(fused(x), function(x), str(length))
+
+
+@pytest.mark.parametrize(("text", "names", "found"), [
+    ("3", {"n0"}, 0), ("n0*n1 - 1", {"n0"}, 1), ("n0*n1 - 1", {"n0", "n1"}, 2),
+    ("max(n0*n0 - 3, 0) + n1", {"n0"}, 2), ("(n0 + n1)*n0", {"n0", "n1"}, 2),
+])  # fmt: skip
+def test_degrees_of_lengths(text: str, names: set[str], found: int) -> None:
+    """Of polynomials; a quotient has none."""
+    assert _degree(text, names) == found
+    with pytest.raises(NotServed):
+        _degree(f"({text}) // 2", names)
+
+
+def test_numbers_computed_from_lengths_are_served_for_all_lengths() -> None:
+    """Natively, with their guards, from the second length on."""
+    entry.load()
+    function = fuser.fuse(lambda x: x * (len(x) % 4) + 6 // (len(x) - 3))
+    for length in (8, 9, 10, 11, 5, 4):
+        function(np.ones(length))
+    before = function._native.hits
+    for length in (6, 7, 12, 13):
+        x = np.arange(1.0, length + 1)
+        np.testing.assert_array_equal(function(x), x * (length % 4) + 6 // (length - 3))
+    assert function._native.hits == before + 4
+    with pytest.raises(ZeroDivisionError):
+        function(np.ones(3))
