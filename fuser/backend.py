@@ -21,6 +21,7 @@ from fuser.codegen import LoopNest
 from fuser.errors import BackendError
 from fuser.ops import Op, admits
 from fuser.planning.passes import ROW_CACHE_BYTES
+from fuser.protocols import attribute
 
 
 class Kernel(ABC):
@@ -315,12 +316,12 @@ def adopted(leaf: Any) -> Any:
     """
     if type(leaf).__module__.partition(".")[0] in _KNOWN_MODULES:
         return leaf
-    where = getattr(leaf, "__dlpack_device__", None)
-    if where is None or where()[0] != _DLPACK_CUDA:
-        return leaf
+    where = attribute(leaf, "__dlpack_device__")
     try:
+        if where is None or where()[0] != _DLPACK_CUDA:
+            return leaf
         import cupy
-    except ImportError:
+    except Exception:  # noqa: BLE001 - CuPy may be missing, and foreign code may raise anything
         return leaf
     return cupy.from_dlpack(leaf)
 

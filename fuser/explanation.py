@@ -231,9 +231,9 @@ def explain_call(function: FusedFunction, args: Any, kwargs: Any) -> Explanation
     found = Explanation(function._name, function.mode)
     kwargs = {k: v for k, v in kwargs.items() if k != "out" or not function._takes_out}
     _check_arguments(function, args, kwargs)
-    function, args, kwargs = function.seen_as(args, kwargs)
-    structure, leaves = trees.flatten((args, kwargs))
     try:
+        function, args, kwargs = function.seen_as(args, kwargs)
+        structure, leaves = trees.flatten((args, kwargs))
         with budget.limited(function._name):
             call = function._find_call(structure, leaves)
     except (CannotRun, Unsupported) as error:
@@ -342,9 +342,9 @@ def kernels_of_call(function: FusedFunction, args: Any, kwargs: Any) -> list[Ker
         FusionError: the call cannot be fused.
     """
     _check_arguments(function, args, kwargs)
-    function, args, kwargs = function.seen_as(args, kwargs)
-    structure, leaves = trees.flatten((args, kwargs))
     try:
+        function, args, kwargs = function.seen_as(args, kwargs)
+        structure, leaves = trees.flatten((args, kwargs))
         with budget.limited(function._name):
             return _kernels_of(function._find_call(structure, leaves))
     except (CannotRun, Unsupported) as error:

@@ -105,8 +105,8 @@ def trace(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Graph:
     from fuser.partitioning import partition
 
     plain = function.__wrapped__ if isinstance(function, FusedFunction) else function
-    structure, leaves = trees.flatten((args, kwargs))
     try:
+        structure, leaves = trees.flatten((args, kwargs))
         with budget.limited(str(getattr(plain, "__name__", "function"))):
             graph = whole_graph(trace_call(plain, structure, leaves))
     except Unsupported as error:

@@ -20,6 +20,7 @@ from fuser.graph import (
 )
 from fuser.graph import intern as intern_node
 from fuser.ops import TABLE, component
+from fuser.protocols import has, is_array
 from fuser.records import field, record
 from fuser.tracing.admitted import check_row, is_known, traced_for
 from fuser.tracing.caught import check_refusals
@@ -241,7 +242,7 @@ class Tracing(Lengths):
             return value
         if type(value) is complex and is_known(np.dtype(complex)):
             return value
-        if isinstance(value, np.ndarray) or hasattr(value, "__cuda_array_interface__"):
+        if isinstance(value, np.ndarray) or has(value, "__cuda_array_interface__"):
             return self.capture(value)
         if isinstance(value, (list, tuple)):
             from fuser.tracing.sequences import has_traced, put_together  # it needs this module
@@ -372,11 +373,9 @@ def _trace(
     tracing.exact_truth = decides_by_truth(function)
     stand_ins: list[Any] = []
     for place, leaf in enumerate(leaves):
-        if isinstance(leaf, type):  # np.float32 itself has an array's attributes
-            stand_ins.append(leaf)
-        elif hasattr(leaf, "__array_interface__") or hasattr(leaf, "__cuda_array_interface__"):
+        if is_array(leaf):
             stand_ins.append(tracing.add_array(leaf, place))
-        elif type(leaf) in (bool, int, float):
+        elif type(leaf) is bool or type(leaf) is int or type(leaf) is float:
             stand_ins.append(tracing.add_scalar(leaf, place))
         else:
             stand_ins.append(leaf)

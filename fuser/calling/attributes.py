@@ -18,6 +18,7 @@ from fuser.calling import trees
 from fuser.calling.call_keys import changed_argument, leaf_names
 from fuser.calling.outputs import copied_into
 from fuser.errors import Reason, ShapeError, Unsupported
+from fuser.protocols import is_a, namespace_of, type_has
 from fuser.records import record
 from fuser.tracing.captures import ABSENT, names_in, stored_attributes
 from fuser.tracing.scalars import HostScalar
@@ -129,8 +130,7 @@ def suspected(owner: FusedFunction, leaves: Sequence[Any], reason: Reason) -> li
     return [
         (thing, name)
         for thing in _objects(owner, leaves)
-        if type(getattr(thing, "__dict__", None)) is dict
-        for name, value in vars(thing).items()
+        for name, value in _namespace(thing).items()
         if _is_plain(thing, name)
         and (name in assigned or (type(value) is np.ndarray and name in named))
     ]
@@ -202,11 +202,17 @@ def _objects(owner: FusedFunction, leaves: Sequence[Any]) -> list[Any]:
     return [method.__self__, *found] if type(method) is MethodType else found
 
 
+def _namespace(thing: Any) -> dict[str, Any]:
+    """The attributes that Python itself keeps for an object."""
+    found = namespace_of(thing)
+    return found if type(found) is dict else {}
+
+
 def _is_value(value: Any) -> bool:
     """Whether an attribute's value can be an argument."""
     if value is None or type(value) in (bool, int, float, np.ndarray):
         return True
-    return isinstance(value, np.generic) or hasattr(type(value), "__cuda_array_interface__")
+    return is_a(value, np.generic) or type_has(value, "__cuda_array_interface__")
 
 
 def _is_traced(value: Any) -> bool:
@@ -222,7 +228,7 @@ def _all_values(attributes: Iterable[Attribute]) -> list[Any]:
 def _is_plain(thing: Any, name: str) -> bool:
     """Whether an attribute is an entry of the object's namespace and nothing else."""
     kind: Any = type(thing)
-    if isinstance(thing, (type, ModuleType)) or type(getattr(thing, "__dict__", None)) is not dict:
+    if is_a(thing, (type, ModuleType)) or type(namespace_of(thing)) is not dict:
         return False
     if kind.__setattr__ is not object.__setattr__:
         return False

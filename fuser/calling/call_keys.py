@@ -9,34 +9,26 @@ from typing import Any
 import numpy as np
 
 from fuser.calling import trees
+from fuser.calling.constants import Same, constant_key
+from fuser.protocols import is_array
 
 
-def signature(structure: Any, leaves: Sequence[Any], keep: list[Any]) -> Any:
+def signature(structure: Any, leaves: Sequence[Any]) -> Any:
     """The key of a call: dtypes and ranks of arrays, types of scalars, static values."""
     parts: list[Any] = []
     for leaf in leaves:
         kind = type(leaf)
         if kind is np.ndarray:
             parts.append((leaf.dtype, leaf.ndim))
-        elif kind in (float, int, bool):
+        elif kind is float or kind is int or kind is bool:
             parts.append(kind)
-        elif isinstance(leaf, np.generic):
+        elif issubclass(kind, np.generic):
             parts.append(("scalar", leaf.dtype))
-        elif hasattr(leaf, "dtype") and hasattr(leaf, "ndim") and not isinstance(leaf, type):
-            parts.append((kind, leaf.dtype, leaf.ndim))
+        elif is_array(leaf):
+            parts.append((Same(kind), constant_key(leaf.dtype), constant_key(leaf.ndim)))
         else:
-            parts.append(_static(leaf, keep))
+            parts.append(constant_key(leaf))
     return (trees.spell(structure), tuple(parts))
-
-
-def _static(leaf: Any, keep: list[Any]) -> Any:
-    """A static value in a key: by value where it can be hashed, else by identity."""
-    try:
-        hash(leaf)
-    except Exception:  # noqa: BLE001 - a list's TypeError, a buffer's ValueError, a foreign one
-        keep.append(leaf)  # so that its id is not given to another object
-        return ("object", id(leaf))
-    return (type(leaf), leaf)
 
 
 def leaf_names(function: Callable[..., Any], structure: Any) -> list[str]:

@@ -77,7 +77,6 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         self.errstate = errstate
         self.fallbacks: list[Reason] = []
         self._signatures: dict[Any, Signature] = {}
-        self._keep: list[Any] = []
         self._native: Any = None
         self._ready: dict[Any, Any] = {}
         self._latest: Any = None
@@ -135,7 +134,10 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
             return run_frame(self, *frame, args, kwargs, None)
         names = tuple(kwargs)
         out = kwargs.pop("out", None) if self._takes_out and "out" in kwargs else None
-        structure, leaves = trees.flatten((args, kwargs))
+        try:
+            structure, leaves = trees.flatten((args, kwargs))
+        except Unsupported as error:
+            return self._fall_back(error.reason, args, kwargs, out)
         if any(issubclass(type(leaf), (TracedArray, HostScalar)) for leaf in leaves):
             return self.__wrapped__(*args, **kwargs)
         if (taken := adopted_leaves(leaves)) is not leaves:
@@ -164,7 +166,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
 
     def _confirm(self, structure: Any, leaves: Sequence[Any]) -> None:
         """Do not trace such calls again: the plain function ran where its trace had raised."""
-        entry = self._signatures.get(signature(structure, leaves, self._keep))
+        entry = self._signatures.get(signature(structure, leaves))
         if entry is not None and entry.suspected is not None:
             entry.refuse(*entry.suspected)
 
@@ -304,7 +306,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         Raises:
             CannotRun, Unsupported: the function cannot be fused for such arguments.
         """
-        key = signature(structure, leaves, self._keep)
+        key = signature(structure, leaves)
         entry = self._signatures.get(key)
         if entry is None:
             if len(self._signatures) >= SIGNATURE_LIMIT:
@@ -374,7 +376,6 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         """Forget every specialisation; running calls keep what they use."""
         self._signatures = {}
         self._ready, self._latest, self._latest_out = {}, None, None
-        self._keep = []
         self._frames = Frames()
         if self._native is not None:
             self._native.detach()
@@ -388,7 +389,9 @@ _all_functions: weakref.WeakSet[FusedFunction] = weakref.WeakSet()
 
 def _is_plain_leaf(leaf: Any) -> bool:
     """Whether an argument is an array or a number."""
-    return type(leaf) in (np.ndarray, float, int, bool) or isinstance(leaf, np.generic)
+    kind = type(leaf)
+    plain = kind is np.ndarray or kind is float or kind is int or kind is bool
+    return plain or issubclass(kind, np.generic)
 
 
 def _lookup(module: str, name: str) -> Any:

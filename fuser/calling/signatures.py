@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fuser import compiler, fallback, forks
+from fuser.calling.constants import stands_for_others
 from fuser.calling.specialisation import Call, Specialisation, specialise
 from fuser.errors import Reason, ShapeError, Unsupported
 from fuser.executor import CannotRun
+from fuser.protocols import is_a
 from fuser.records import field, record
 from fuser.specs import KernelSpec
 from fuser.timeline import phase
@@ -21,7 +23,7 @@ from fuser.tracing.error_states import noted
 from fuser.tracing.held_arrays import guards_of_contents
 from fuser.tracing.known_errors import KnownErrors
 from fuser.tracing.purity import trace_purely
-from fuser.tracing.trace_result import Trace
+from fuser.tracing.trace_result import OutStatic, Trace
 from fuser.unexpected import internal_errors
 
 if TYPE_CHECKING:
@@ -66,7 +68,7 @@ class Signature:
 
 def _orders(leaves: Sequence[Any]) -> tuple[bool, ...]:
     """Which arrays are contiguous in C order."""
-    arrays = (leaf for leaf in leaves if isinstance(leaf, np.ndarray))
+    arrays = (leaf for leaf in leaves if is_a(leaf, np.ndarray))
     return tuple(array.flags.c_contiguous for array in arrays)
 
 
@@ -94,7 +96,7 @@ def specialised(
     if entry.refused is not None and all(guard.holds() for guard in entry.refused_names):
         if entry.refused_orders is None or _orders(leaves) in entry.refused_orders:
             raise CannotRun(entry.refused, lasting=not entry.found)
-    objects = [leaf for leaf in leaves if not isinstance(leaf, (np.ndarray, np.generic))]
+    objects = [leaf for leaf in leaves if not is_a(leaf, (np.ndarray, np.generic))]
     entry.errors.raise_known(leaves)
     try:
         hidden, handed_in = function._hidden, frozenset[tuple[int, str]]()
@@ -144,6 +146,7 @@ def specialised(
         raise
     specialisation = specialise(trace, spec, [*names, *held], constants)
     specialisation.by_contents = bool(held)
+    specialisation.given_back = _given_back(trace, leaves)
     call = specialisation.match(leaves)
     if call is None:
         reason = Reason("impure", function._name, "a guard fails right after tracing")
@@ -178,6 +181,15 @@ def _loss(spec: KernelSpec | Program | None, call: Call) -> str:
     if kernels > 2 * operations + FEW_KERNELS:
         return f"it would take {kernels:,} kernels for {operations:,} operations"
     return ""
+
+
+def _given_back(trace: Trace, leaves: Sequence[Any]) -> tuple[tuple[int, Any], ...]:
+    """Arguments that are results, of those objects that stand for all that hold the same."""
+    results = {id(leaf.value) for leaf in trace.leaves if is_a(leaf, OutStatic)}
+    return tuple(
+        (place, leaf) for place, leaf in enumerate(leaves)
+        if id(leaf) in results and stands_for_others(leaf)
+    )  # fmt: skip
 
 
 def _note_seams(

@@ -33,6 +33,8 @@ class Specialisation:
     captured_dtypes: dict[str, Any] = field(default_factory=dict)
     by_contents: bool = False
     """Whether it holds for what some arrays hold that are no arguments."""
+    given_back: tuple[tuple[int, Any], ...] = ()
+    """Arguments that are results, with their places: another one that is equal is not the same."""
     repeated: bool = False
     """Whether it has run before."""
     early_guards: tuple[tuple[str, Any], ...] = ()
@@ -56,12 +58,16 @@ class Specialisation:
         """
         guards = self.trace.value_guards
         enough = all(value is True and _LONG_ENOUGH.fullmatch(text) for text, value in guards)
-        return self.by_contents or bool(self.trace.hints or self.trace.in_order) or not enough
+        by_object = self.by_contents or bool(self.given_back)
+        return by_object or bool(self.trace.hints or self.trace.in_order) or not enough
 
     def match(self, leaves: Sequence[Any]) -> Call | None:
         """The call's arrays and numbers if this specialisation holds for it."""
         for guard in self.names:
             if not guard.holds():
+                return None
+        for place, value in self.given_back:
+            if leaves[place] is not value:
                 return None
         arrays = {name: leaves[place] for name, place in self.array_leaves}
         for name, array in self.captured.items():

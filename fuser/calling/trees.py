@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from fuser.calling.constants import Same, constant_key
+from fuser.errors import Unsupported
+from fuser.protocols import is_a, namespace_of, type_has
 from fuser.records import record
+
+#: Containers in each other, at most: as many as an array of NumPy's has axes.
+DEEPEST = 64
+#: Values and containers in one tree, at most: a trace has a stand-in for each.
+MOST = 10_000
 
 
 @record
@@ -20,21 +28,47 @@ def flatten(tree: Any) -> tuple[Any, list[Any]]:
 
     Tuples (named ones too), lists and dicts nest; everything else is a value. Dicts keep their
     own order.
+
+    Raises:
+        Unsupported: they nest too deep, one holds itself, or there are too many.
     """
     leaves: list[Any] = []
+    left = MOST
 
-    def visit(value: Any) -> Any:
+    def visit(value: Any, depth: int) -> Any:
+        nonlocal left
+        left -= 1
         kind = type(value)
-        if kind is tuple or kind is list:
-            return kind(visit(part) for part in value)
-        if isinstance(value, tuple) and hasattr(value, "_fields"):
-            return kind(*(visit(part) for part in value))
-        if kind is dict:
-            return {key: visit(part) for key, part in value.items()}
+        if kind is tuple or kind is list or kind is dict or _is_named(value):
+            if depth == DEEPEST:
+                found = f"a {kind.__name__} in more than {DEEPEST} others, or one that holds itself"
+                raise Unsupported("unsupported-array", "argument", found, "")
+            if len(value) > left:
+                found = f"more than {MOST:,} values in lists, tuples or dicts"
+                raise Unsupported("unsupported-array", "argument", found, "")
+            if kind is dict:
+                return {key: visit(part, depth + 1) for key, part in value.items()}
+            return _like(value, [visit(part, depth + 1) for part in _parts(value)])
         leaves.append(value)
         return Leaf(len(leaves) - 1)
 
-    return visit(tree), leaves
+    return visit(tree, 0), leaves
+
+
+def _is_named(value: Any) -> bool:
+    """Whether a value is a named tuple and nothing more."""
+    named = is_a(value, tuple) and type_has(value, "_fields")
+    return named and not namespace_of(value)
+
+
+def _parts(value: Any) -> Any:
+    """What a list or a tuple holds, whatever its class says of that."""
+    return value if type(value) is list else tuple.__iter__(value)
+
+
+def _like(value: Any, parts: list[Any]) -> Any:
+    """A list or a tuple of the class of another one, which is not asked how to make it."""
+    return parts if type(value) is list else tuple.__new__(type(value), parts)
 
 
 def unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
@@ -42,11 +76,9 @@ def unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
     kind = type(structure)
     if kind is Leaf:
         return leaves[structure.index]
-    if kind is tuple or kind is list:
-        return kind(unflatten(part, leaves) for part in structure)
-    if isinstance(structure, tuple):
-        return kind(*(unflatten(part, leaves) for part in structure))
-    return {key: unflatten(part, leaves) for key, part in structure.items()}
+    if kind is dict:
+        return {key: unflatten(part, leaves) for key, part in structure.items()}
+    return _like(structure, [unflatten(part, leaves) for part in _parts(structure)])
 
 
 def spell(structure: Any) -> Any:
@@ -55,8 +87,8 @@ def spell(structure: Any) -> Any:
     if kind is Leaf:
         return structure.index
     if kind is dict:
-        return ("dict", *((key, spell(part)) for key, part in structure.items()))
-    return (kind.__name__, *(spell(part) for part in structure))
+        return (dict, *((constant_key(key), spell(part)) for key, part in structure.items()))
+    return (Same(kind), *(spell(part) for part in _parts(structure)))
 
 
 def changed_part(structure: Any, tree: Any, leaves: Sequence[Any], name: str = "") -> str | None:

@@ -58,7 +58,7 @@ class _StageStep:
         leaves = tuple(OutNode(place, False) for place in range(count))
         places = tuple(range(len(graph.parameters)))
         known = specialise(Trace(graph, structure, leaves, (), (), places), self._step.spec, [], {})
-        key = signature(*trees.flatten((args, {})), self._function._keep)
+        key = signature(*trees.flatten((args, {})))
         self._function._signatures[key] = Signature([known])
 
     def first(self, values: dict[str, Any], numbers: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from fuser.errors import BackendError, Unsupported
 from fuser.ops import DTYPES, TABLE
+from fuser.protocols import type_has
 
 if TYPE_CHECKING:
     from fuser.backend import Backend
@@ -56,7 +57,7 @@ def _backend(leaves: Sequence[Any]) -> Backend | None:
     """The backend of the arguments; None where that cannot be told."""
     from fuser.backend import backend_of, chosen_name, get_backend  # they need what is traced
 
-    arrays = [leaf for leaf in leaves if hasattr(type(leaf), "__cuda_array_interface__")]
+    arrays = [leaf for leaf in leaves if type_has(leaf, "__cuda_array_interface__")]
     name = chosen_name() or ("" if arrays else "cpu")
     try:
         return get_backend(name or backend_of(arrays))

@@ -11,7 +11,7 @@ import dis
 import functools
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from types import (
     BuiltinMethodType,
@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from fuser.errors import Unsupported
+from fuser.protocols import attribute, is_a, namespace_of, on_type, type_has
 from fuser.records import record
 from fuser.tracing.contents import CONTAINERS, Contents, is_other, parts_of, snapshot
 from fuser.tracing.drawn import shared_generators
@@ -139,9 +140,9 @@ def same_value(now: Any, expected: Any) -> bool:
         return _same_keys(now, expected) and all(map(same_value, now.values(), expected.values()))
     if now is expected:
         return True
-    if not isinstance(now, _SCALARS) and type(now) not in (set, frozenset):
+    if not is_a(now, _SCALARS) and type(now) not in (set, frozenset):
         return False
-    if isinstance(now, (float, np.floating)):
+    if is_a(now, (float, np.floating)):
         return repr(now) == repr(expected)
     try:
         return bool(now == expected)
@@ -202,22 +203,24 @@ class _Collector:
 
     def callable(self, thing: Any) -> None:
         """Guard what a callable reads; other objects are left alone."""
-        if isinstance(thing, functools.partial):
+        if is_a(thing, functools.partial):
             self.contents(thing.func)
             for name in ("args", "keywords"):
                 self.value(Slots(thing), name, getattr(thing, name), thing)
             return
-        if isinstance(thing, MethodType):
+        if is_a(thing, MethodType):
             self.callable(thing.__func__)
             self.contents(thing.__self__)
             return
-        if isinstance(thing, property):
+        if is_a(thing, property):
             for part in (thing.fget, thing.fset, thing.fdel):
                 self.callable(part)
             return
-        if not isinstance(thing, FunctionType):  # classmethod and staticmethod among others
-            wrapped = _attribute(thing, "__wrapped__")
-            if wrapped is not None and not isinstance(thing, type):
+        if not is_a(thing, FunctionType):  # classmethod and staticmethod among others
+            space = namespace_of(thing)
+            wrapped = space.get("__wrapped__") if type(space) is dict else None
+            wrapped = attribute(thing, "__wrapped__", wrapped)
+            if wrapped is not None and not is_a(thing, type):
                 self.callable(wrapped)
             return
         if id(thing.__code__) in self._seen:
@@ -263,14 +266,14 @@ class _Collector:
         if key in self._guarded:
             return
         self._guarded.add(key)
-        if isinstance(value, ModuleType):
+        if is_a(value, ModuleType):
             if value.__name__.partition(".")[0] not in _STABLE:
                 self.objects.append(value)
             elif value.__name__.startswith("numpy.random"):
                 self.names.add("random")
             return
-        holder = owner if isinstance(owner, type) else None
-        if isinstance(value, _SCALARS):
+        holder = owner if is_a(owner, type) else None
+        if is_a(value, _SCALARS):
             self._add(NameGuard(scope, name, value, True, holder))
         elif is_logger(value) and self.names.isdisjoint(_OF_LOGGERS):
             self._add(NameGuard(scope, name, value, False, holder))
@@ -288,17 +291,17 @@ class _Collector:
 
     def contents(self, value: Any) -> None:
         """Guard what an object leads to: a function's names, an object's attributes."""
-        if isinstance(value, (*_SCALARS, np.ndarray)) or id(value) in self._seen:
+        if is_a(value, (*_SCALARS, np.ndarray)) or id(value) in self._seen:
             return
-        if isinstance(value, (BuiltinMethodType, MethodWrapperType)):
-            if not isinstance(value.__self__, (ModuleType, type)):
+        if is_a(value, (BuiltinMethodType, MethodWrapperType)):
+            if not is_a(value.__self__, (ModuleType, type)):
                 self.contents(value.__self__)
             return
         if is_other(value):
             self.value(CellType(value), type(value).__name__, value, value)
             return
         self.callable(value)
-        if not isinstance(value, FunctionType):
+        if not is_a(value, FunctionType):
             self._object(value)
 
     def _object(self, value: Any) -> None:
@@ -308,11 +311,11 @@ class _Collector:
             Unsupported: what it gives depends on more than could be looked at again.
         """
         kind = type(value)
-        if isinstance(value, (ContextVar, threading.local)):
+        if is_a(value, (ContextVar, threading.local)):
             raise Unsupported("impure", kind.__name__, f"it reads a {kind.__name__}", "")
-        taking = getattr(kind, "__next__", None)
-        if taking is not None and not isinstance(taking, FunctionType):
-            if not hasattr(kind, "seek"):  # a file can be put back
+        taking = on_type(value, "__next__")
+        if taking is not None and not is_a(taking, FunctionType):
+            if not type_has(value, "seek"):  # a file can be put back
                 raise Unsupported("impure", kind.__name__, f"it takes from a {kind.__name__}", "")
         self._seen.add(id(value))
         self.objects.append(value)
@@ -320,14 +323,14 @@ class _Collector:
     def attributes(self, thing: Any) -> None:
         """Guard the attributes of an object that the code names, and follow its methods."""
         names = set(self.names)
-        kind = thing if isinstance(thing, type) else type(thing)
+        kind = thing if is_a(thing, type) else type(thing)
         if kind is not ModuleType and kind.__module__.partition(".")[0] in _STABLE:
             return
-        namespace = _attribute(thing, "__dict__")
-        own = namespace if isinstance(namespace, Mapping) and kind is not thing else None
+        namespace = namespace_of(thing)
+        own = namespace if is_a(namespace, dict) and kind is not thing else None
         for name in sorted(names & set(own or ())):
             self.value(own, name, own[name])  # type: ignore[index] # it is in there
-        if isinstance(thing, ModuleType):
+        if is_a(thing, ModuleType):
             return
         names |= {n for cls in kind.__mro__[:-1] for n in vars(cls) if _operator(vars(cls)[n], n)}
         for name in sorted(names - set(own or ())):
@@ -335,7 +338,7 @@ class _Collector:
             if holder is None or holder.__module__.partition(".")[0] in _STABLE:
                 continue
             found = vars(holder)[name]
-            if isinstance(found, MemberDescriptorType) and kind is not thing:
+            if is_a(found, MemberDescriptorType) and kind is not thing:
                 self.value(Slots(thing), name, getattr(thing, name, ABSENT), thing)
                 continue
             self.value(vars(holder), name, found, holder)
@@ -348,7 +351,7 @@ class _Collector:
         """Guard that a name is not there, where it would hide another."""
         if (id(owner), name) not in self._guarded:
             self._guarded.add((id(owner), name))
-            holder = owner if isinstance(owner, type) else None
+            holder = owner if is_a(owner, type) else None
             self._add(NameGuard(scope, name, ABSENT, False, holder))
 
     def _add(self, guard: NameGuard) -> None:
@@ -362,28 +365,20 @@ class _Collector:
         self.guards.append(guard)
 
 
-def _attribute(thing: Any, name: str) -> Any:
-    """An attribute, or None where there is none or an object's own look-up fails."""
-    try:
-        return getattr(thing, name, None)
-    except Exception:  # noqa: BLE001 - a foreign __getattr__ may raise anything
-        return None
-
-
 def _stored(code: CodeType) -> set[str]:
     """Global names that a code object and the ones nested in it bind."""
     found: set[str] = set()
     if _STORE_GLOBAL in code.co_code[::2]:
         found |= {i.argval for i in dis.get_instructions(code) if i.opcode == _STORE_GLOBAL}
     for constant in code.co_consts:
-        if isinstance(constant, CodeType):
+        if is_a(constant, CodeType):
             found |= _stored(constant)
     return found
 
 
 def _root(place: Any) -> str:
     """The package that a module's name, or its namespace, belongs to."""
-    name = place.get("__name__") if isinstance(place, dict) else place
+    name = place.get("__name__") if is_a(place, dict) else place
     return str(name).partition(".")[0]
 
 
@@ -397,7 +392,7 @@ def _global_names(code: CodeType) -> set[str]:
         if (shift := _GLOBAL_NAMES.get(operation)) is not None:
             found.add(code.co_names[argument >> shift])
     for constant in code.co_consts:
-        if isinstance(constant, CodeType):
+        if is_a(constant, CodeType):
             found |= _global_names(constant)
     return found
 
@@ -406,9 +401,9 @@ def _names(code: CodeType) -> set[str]:
     """Names that a code object and the ones nested in it look up."""
     found = set(code.co_names)
     for constant in code.co_consts:
-        if isinstance(constant, str) and constant.isidentifier():
+        if is_a(constant, str) and constant.isidentifier():
             found.add(constant)  # getattr(thing, "name")
-        if isinstance(constant, CodeType):
+        if is_a(constant, CodeType):
             found |= _names(constant)
     return found
 
@@ -428,13 +423,13 @@ def stored_attributes(function: Callable[..., Any]) -> set[str]:
         if code is not None:
             steps = dis.get_instructions(code)
             found |= {step.argval for step in steps if step.opname == "STORE_ATTR"}
-            waiting += [part for part in code.co_consts if isinstance(part, CodeType)]
+            waiting += [part for part in code.co_consts if is_a(part, CodeType)]
     return found
 
 
 def _operator(member: Any, name: str) -> bool:
     """Whether a member of a class is a method that operators call."""
-    return name.startswith("__") and name not in _MAKERS and isinstance(member, FunctionType)
+    return name.startswith("__") and name not in _MAKERS and is_a(member, FunctionType)
 
 
 def _leaves(value: Any) -> Iterable[Any]:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from fuser.errors import Unsupported
+from fuser.protocols import is_a
 from fuser.records import record
 
 #: Containers that are compared by what they hold, whichever they are.
@@ -33,24 +34,26 @@ class Contents:
 
 def is_other(value: Any) -> bool:
     """Whether a value is a container beside the four built-in ones that may change in place."""
-    if isinstance(value, tuple) and type(value) is not tuple:
-        return any(type(part) in CONTAINERS or is_other(part) for part in value)
-    return isinstance(value, _OTHERS) and type(value) not in CONTAINERS
+    if is_a(value, tuple) and type(value) is not tuple:
+        return any(type(part) in CONTAINERS or is_other(part) for part in tuple.__iter__(value))
+    return is_a(value, _OTHERS) and type(value) not in CONTAINERS
 
 
 def parts_of(value: Any) -> Any:
     """What a container holds, as one of `CONTAINERS`, or as bytes."""
-    if isinstance(value, (bytearray, array)):
+    if is_a(value, (bytearray, array)):
         return bytes(value)
-    if isinstance(value, dict):
+    if is_a(value, dict):
         return value if type(value) is dict else dict(dict.items(value))
-    if isinstance(value, MappingProxyType):
+    if is_a(value, MappingProxyType):
         return dict(value)
-    if isinstance(value, set):
+    if is_a(value, set):
         return value if type(value) is set else set(set.__iter__(value))
-    if isinstance(value, deque):
+    if is_a(value, frozenset):
+        return set(frozenset.__iter__(value))
+    if is_a(value, deque):
         return list(deque.__iter__(value))
-    if isinstance(value, tuple):
+    if is_a(value, tuple):
         return value if type(value) is tuple else tuple(tuple.__iter__(value))
     return value if type(value) is list else list(list.__iter__(value))
 
@@ -102,23 +105,23 @@ def _pairs(value: dict[Any, Any]) -> list[Any]:
 
 def put_back(thing: Any, before: Any) -> None:
     """Have a container hold again what it held."""
-    if isinstance(thing, OrderedDict):
+    if is_a(thing, OrderedDict):
         OrderedDict.clear(thing)
         for key, value in before.items():
             OrderedDict.__setitem__(thing, key, value)
-    elif isinstance(thing, dict):
+    elif is_a(thing, dict):
         dict.clear(thing)
         dict.update(thing, before)
-    elif isinstance(thing, set):
+    elif is_a(thing, set):
         set.clear(thing)
         set.update(thing, before)
-    elif isinstance(thing, deque):
+    elif is_a(thing, deque):
         deque.clear(thing)
         deque.extend(thing, before)
-    elif isinstance(thing, bytearray):
+    elif is_a(thing, bytearray):
         thing[:] = before
-    elif isinstance(thing, array):
+    elif is_a(thing, array):
         del thing[:]
         thing.frombytes(before)
-    elif isinstance(thing, list):
+    elif is_a(thing, list):
         list.__setitem__(thing, slice(None), before)

@@ -11,6 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from fuser.protocols import is_a
+
+#: What every file is: of others, the abstract class would have to be asked.
+_FILE = io.IOBase.__mro__[1]
+
 
 class State:
     """One object's state, as it is now."""
@@ -40,9 +45,9 @@ class State:
 
 def state_of(thing: Any) -> State | None:
     """The state of a random generator or a file; None for all else."""
-    if isinstance(thing, random.Random) and not isinstance(thing, random.SystemRandom):
+    if is_a(thing, random.Random) and not is_a(thing, random.SystemRandom):
         return State("a random generator", thing.getstate, thing.setstate)
-    if isinstance(thing, io.IOBase):
+    if is_a(thing, _FILE):
         try:
             return State("a file", thing.tell, thing.seek) if thing.seekable() else None
         except (OSError, ValueError):
@@ -50,11 +55,11 @@ def state_of(thing: Any) -> State | None:
     drawing = sys.modules.get("numpy.random")
     if drawing is None:
         return None
-    if isinstance(thing, drawing.RandomState):
+    if is_a(thing, drawing.RandomState):
         return State("a random generator", lambda: thing.get_state(legacy=False), thing.set_state)
-    if isinstance(thing, drawing.Generator):
+    if is_a(thing, drawing.Generator):
         thing = thing.bit_generator
-    if not isinstance(thing, drawing.BitGenerator):
+    if not is_a(thing, drawing.BitGenerator):
         return None
 
     def write(state: Any) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from fuser import forks
+from fuser.protocols import is_a, namespace_of
 from fuser.tracing.captures import ABSENT, NameGuard, Slots
 from fuser.tracing.contents import CONTAINERS, is_other, parts_of, put_back, same_parts
 from fuser.tracing.drawn import State, state_of
@@ -72,10 +73,7 @@ class Surroundings:
                 continue  # a fused function, which may be compiled meanwhile
             if (state := state_of(thing)) is not None:
                 self._states.append(state)
-            try:
-                space = getattr(thing, "__dict__", None)
-            except Exception:  # noqa: BLE001 - a foreign __getattr__ may raise anything
-                continue
+            space = namespace_of(thing)
             if type(space) is dict and type(thing) is not ModuleType:
                 self._owners[id(space)] = thing
                 self._keep(space, type(thing).__name__, deep=False)
@@ -93,7 +91,7 @@ class Surroundings:
                 continue
             self._seen.add(id(each))
             parts = parts_of(each)
-            if not isinstance(each, (tuple, MappingProxyType)):
+            if not is_a(each, (tuple, MappingProxyType)):
                 self._containers.append((each, parts.copy() if parts is each else parts, name))
             if type(parts) not in (set, bytes):
                 held = parts.values() if type(parts) is dict else parts

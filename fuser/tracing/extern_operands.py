@@ -11,6 +11,7 @@ import numpy as np
 from fuser.errors import Unsupported
 from fuser.graph import Node, make_constant
 from fuser.partitioning import callables, extern_text, externs
+from fuser.protocols import has
 from fuser.records import field, record
 from fuser.tracing.scalars import HostScalar
 from fuser.tracing.traced_array import TracedArray
@@ -69,7 +70,7 @@ class Operands:
             return f"host({value.text!r})"
         if isinstance(value, np.generic) and extern_text.named_dtype(value.dtype):
             return self._add(value, make_constant(value, value.dtype), True)
-        if isinstance(value, np.ndarray) or hasattr(value, "__cuda_array_interface__"):
+        if isinstance(value, np.ndarray) or has(value, "__cuda_array_interface__"):
             array = self.tracing.capture(value)
             return self._add(array, array.node, False)
         if callable(value) and not isinstance(value, type):

@@ -14,6 +14,7 @@ from fuser.errors import Unsupported, user_line
 from fuser.graph import Node, intern
 from fuser.ops import TABLE
 from fuser.partitioning import extern_text, externs
+from fuser.protocols import has
 from fuser.tracing.admitted import is_known
 from fuser.tracing.extern_operands import Operands, Record, name_of
 from fuser.tracing.operands import check_target
@@ -172,7 +173,7 @@ def _check_result(short: str, value: Any) -> None:
     if isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic):
         raise Unsupported("control-flow", short, f"it gives a Python {type(value).__name__}")
     if type(value) is not np.ndarray and not isinstance(value, np.generic):
-        if not hasattr(value, "__cuda_array_interface__"):
+        if not has(value, "__cuda_array_interface__"):
             raise Unsupported("array-conversion", short, f"it gives {type(value).__name__}")
     if not extern_text.named_dtype(value.dtype):
         raise Unsupported("unsupported-dtype", short, f"it gives dtype {value.dtype}")

@@ -8,6 +8,7 @@ from typing import Any
 
 from fuser.calling import native_call
 from fuser.errors import Reason
+from fuser.protocols import is_array
 from fuser.tracing import captures
 
 #: Combinations of lengths and numbers whose error is remembered, for one signature.
@@ -70,12 +71,18 @@ class Unready(native_call.Standing):
 
 def _numbers(args: Sequence[Any]) -> tuple[str, ...]:
     """Python numbers, to the last bit."""
-    return tuple(repr(arg) for arg in args if type(arg) in (float, int, bool))
+    return tuple(repr(arg) for arg in args if _is_number(arg))
+
+
+def _is_number(leaf: Any) -> bool:
+    """Whether a leaf is a Python number itself."""
+    kind = type(leaf)
+    return kind is float or kind is int or kind is bool
 
 
 def _values(leaves: Sequence[Any]) -> tuple[Any, ...]:
     """Lengths of arrays, and Python numbers to the last bit."""
     return tuple(
-        repr(leaf) if type(leaf) in (float, int, bool) else getattr(leaf, "shape", None)
+        leaf.shape if is_array(leaf) else repr(leaf) if _is_number(leaf) else None
         for leaf in leaves
     )

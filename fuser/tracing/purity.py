@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from fuser.errors import FuserError, Reason, Unsupported
+from fuser.protocols import is_a
 from fuser.tracer import trace_call
 from fuser.tracing.effects import Surroundings
 from fuser.tracing.trace_result import OutStatic, Trace
@@ -139,7 +140,7 @@ def _is_object(leaf: Any, arguments: Iterable[Any]) -> bool:
     if not isinstance(leaf, OutStatic) or type(leaf.value) is np.ndarray:
         return False
     value = leaf.value
-    known = _is_plain(value) or isinstance(value, (type, bytes, range, slice, type(Ellipsis)))
+    known = _is_plain(value) or is_a(value, (type, bytes, range, slice, type(Ellipsis)))
     return not known and not any(value is argument for argument in arguments)
 
 
@@ -229,7 +230,7 @@ def _is_plain(value: Any) -> bool:
     if type(value) is tuple:
         return all(map(_is_plain, value))
     kinds = (bool, int, float, complex, str, np.generic, np.dtype)
-    return value is None or isinstance(value, kinds)
+    return value is None or is_a(value, kinds)
 
 
 def _is_known_name(name: str) -> bool:
@@ -252,9 +253,9 @@ def _is_known(value: Any, names: Collection[str]) -> bool:
         if value.__name__ == "fuser":
             return names & vars(value).keys() <= {"functional"}
         return value.__name__ in ("numpy", "math", "fuser.functional")
-    if isinstance(value, type):
+    if is_a(value, type):
         return issubclass(value, np.generic) or getattr(builtins, value.__name__, None) is value
-    if isinstance(value, np.ufunc) or _is_plain(value):
+    if is_a(value, np.ufunc) or _is_plain(value):
         return True
     module = getattr(value, "__module__", None)
     if type(value) is FunctionType:

@@ -11,6 +11,7 @@ from fuser.calling.trees import flatten
 from fuser.errors import Unsupported
 from fuser.graph import Node, walk
 from fuser.partitioning import externs
+from fuser.protocols import is_a
 from fuser.tracing.canonical import canonical, written
 from fuser.tracing.reshapes import computed_as
 from fuser.tracing.scalars import HostScalar
@@ -39,11 +40,11 @@ def finish(tracing: Tracing, result: Any) -> Trace:
     nodes: list[Node] = []
     whole: dict[int, int] = {}
     for leaf in found:  # values first, so that views of them can be real views
-        if isinstance(leaf, TracedArray) and not leaf.views and not _argument_of(tracing, leaf):
+        if is_a(leaf, TracedArray) and not leaf.views and not _argument_of(tracing, leaf):
             if id(leaf.storage) not in whole:
                 whole[id(leaf.storage)] = len(nodes)
                 nodes.append(_computed(leaf)[0])
-    shown = [leaf.storage for leaf in found if isinstance(leaf, TracedArray)]
+    shown = [leaf.storage for leaf in found if is_a(leaf, TracedArray)]
     alone = [each for each in shown if shown.count(each) == 1 and not each.reshapes]
     leaves = [_leaf(tracing, leaf, nodes, whole, alone) for leaf in found]
     writes: list[Write] = []
@@ -90,12 +91,12 @@ def _leaf(
     """Describe one output; `alone`: memory that no other output looks at."""
     from fuser.tracing.builtin_names import plain_builtin
 
-    if isinstance(leaf, HostScalar):
+    if is_a(leaf, HostScalar):
         return OutScalar(leaf.text, leaf.kind.__name__)
-    if not isinstance(leaf, TracedArray):
+    if not is_a(leaf, TracedArray):
         leaf = plain_builtin(leaf)
         known = id(leaf) in tracing.captured
-        return OutStatic(leaf, fresh=isinstance(leaf, np.ndarray) and not known)
+        return OutStatic(leaf, fresh=is_a(leaf, np.ndarray) and not known)
     if place := _argument_of(tracing, leaf):
         if leaf.storage.reshapes:  # which may be a copy from before later writes
             tracing.note_read((place - 1,))

@@ -34,7 +34,9 @@ import numpy as np
 
 from fuser import budget
 from fuser.errors import Unsupported, short_path
+from fuser.protocols import is_a, namespace_of
 from fuser.tracing.builtin_names import REMEMBERING, is_stand_in
+from fuser.tracing.contents import parts_of
 from fuser.tracing.namespace import Names, codes_in, compares_truth
 from fuser.tracing.scalars import HostScalar
 
@@ -89,12 +91,12 @@ def may_ask(function: Any, leaves: Iterable[Any]) -> bool:
         value = waiting.pop()
         if id(value) in _EFFECTS:
             return True
-        if id(value) in seen or isinstance(value, _PLAIN):
+        if id(value) in seen or is_a(value, _PLAIN):
             continue
         seen.add(id(value))
         if len(seen) > _LOOKED_AT or type(value).__module__ == "logging":
             return True
-        if isinstance(value, ModuleType):
+        if is_a(value, ModuleType):
             modules.append(value)
             waiting += [vars(value)[name] for name in names & vars(value).keys()]
             continue
@@ -122,27 +124,25 @@ def _parts(value: Any) -> tuple[list[CodeType], list[Any]]:
                 held.append(cell.cell_contents)
         given = [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
         return [code], held + given
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return [], list(value)
-    if isinstance(value, dict):
-        return [], list(value.values())
-    kinds = value.__mro__ if isinstance(value, type) else (type(value), *type(value).__mro__)
+    if is_a(value, (list, tuple, set, frozenset)):
+        return [], list(parts_of(value))
+    if is_a(value, dict):
+        return [], list(dict.values(value))
+    kinds = value.__mro__ if is_a(value, type) else (type(value), *type(value).__mro__)
     held = [each for kind in kinds if kind.__module__ not in _BUILT for each in _own(kind)]
-    if isinstance(value, MethodType):
+    if is_a(value, MethodType):
         return [], [*held, value.__func__, value.__self__]
-    if isinstance(value, partial):
+    if is_a(value, partial):
         return [], [*held, value.func, value.args, value.keywords]
-    if isinstance(value, property):
+    if is_a(value, property):
         return [], [value.fget, value.fset]
-    if isinstance(value, (staticmethod, classmethod)) or type(value) is REMEMBERING:
+    if is_a(value, (staticmethod, classmethod)) or type(value) is REMEMBERING:
         return [], [value.__wrapped__]
     slots = [place for kind in kinds for place in vars(kind).values() if type(place) is _SLOT]
     for place in slots:
         with suppress(AttributeError, TypeError):  # nothing in it; or a class is looked at
             held.append(place.__get__(value))
-    with suppress(AttributeError):  # which has only slots
-        held.append(object.__getattribute__(value, "__dict__"))
-    return [], held
+    return [], [*held, namespace_of(value)]
 
 
 def _own(kind: type) -> list[Any]:
@@ -247,14 +247,14 @@ def _holds(values: list[Any], types: bool) -> bool:
                 if types or (type(value) is HostScalar and value.kind is bool):
                     return True
                 continue
-            if isinstance(value, _WITHOUT) or id(value) in seen:
+            if is_a(value, _WITHOUT) or id(value) in seen:
                 continue
             seen.add(id(value))
-            if isinstance(value, (list, tuple)):
-                inside += value
+            if is_a(value, (list, tuple)):
+                inside += parts_of(value)
                 continue
-            held = value if isinstance(value, dict) else getattr(value, "__dict__", None)
-            inside += held.values() if isinstance(held, dict) else ()
+            held = value if is_a(value, dict) else namespace_of(value)
+            inside += dict.values(held) if is_a(held, dict) else ()
         values = inside
     return False
 
@@ -284,8 +284,8 @@ def _has_effect(function: Any) -> bool:
     if function.__name__ not in _WRITING:
         return False
     written = getattr(function, "__self__", None)
-    inside = isinstance(written, (io.StringIO, io.BytesIO))
-    return isinstance(written, io.IOBase) and (not inside or written in (sys.stdout, sys.stderr))
+    inside = is_a(written, (io.StringIO, io.BytesIO))
+    return is_a(written, io.IOBase) and (not inside or written in (sys.stdout, sys.stderr))
 
 
 def watched_partial(function: Any) -> Any:

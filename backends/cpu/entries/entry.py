@@ -32,6 +32,7 @@ from fuser.backends.cpu.entries import entry_fields as fields
 from fuser.backends.cpu.machine import pool
 from fuser.backends.cpu.machine.arrays import layout_is_known
 from fuser.calling import native_call
+from fuser.calling.constants import Same
 from fuser.calling.native_call import ServedCall
 
 #: Tables of one function; when there are more, all are made anew as they are wanted.
@@ -176,7 +177,8 @@ class Context:
             if type(array) is np.ndarray else type(array)
             for array in call.arrays.values()
         )  # fmt: skip
-        way = (id(call.specialisation), call.names, call.direct, *map(type, call.leaves))
+        kinds_given = (Same(type(leaf)) for leaf in call.leaves)
+        way = (id(call.specialisation), call.names, call.direct, *kinds_given)
         general = (way, kinds, forms(call), *call.launch.arg_specs)
         layouts = ((np.shape(a), getattr(a, "strides", ())) for a in call.arrays.values())
         with self._lock:

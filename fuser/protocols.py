@@ -1,0 +1,145 @@
+"""What is known of a foreign object without running its code: attributes are looked up on types.
+
+An argument may be anything: a proxy that loads what it stands for when it is asked for an
+attribute, a mock that has all of them, an object whose `__getattr__`, `__eq__` or `__class__`
+raises. Asking it would change it, or fail where the function does not. Its type can be asked:
+Python itself finds `__add__` and its like there.
+"""
+
+from __future__ import annotations
+
+import struct
+from types import GetSetDescriptorType, MemberDescriptorType
+from typing import Any
+
+_mro = type.__dict__["__mro__"].__get__
+_namespace = type.__dict__["__dict__"].__get__
+_size_of, _item_size_of, _dict_offset_of, _weak_offset_of = (
+    type.__dict__[name].__get__
+    for name in "__basicsize__ __itemsize__ __dictoffset__ __weakrefoffset__".split()
+)
+_POINTER_BYTES = struct.calcsize("P")
+#: How Python itself keeps the namespaces of objects, modules and classes.
+_OWN_NAMESPACES = (GetSetDescriptorType, MemberDescriptorType)
+
+
+def type_has(value: Any, name: str) -> bool:
+    """Whether the type of a value has an attribute; no code of the value's runs.
+
+    Args:
+        value: anything.
+        name: of the attribute.
+    """
+    return _found(value, name) is not None
+
+
+def on_type(value: Any, name: str) -> Any:
+    """What the type of a value has by a name, as it is: nothing is bound; None where it has none.
+
+    Args:
+        value: anything.
+        name: of the attribute.
+    """
+    found = _found(value, name)
+    return None if found is None else found[0]
+
+
+def attribute(value: Any, name: str, default: Any = None) -> Any:
+    """An attribute that the type of a value has; the default where it has none, or this fails.
+
+    Args:
+        value: anything.
+        name: of the attribute, `__array_interface__` for instance.
+        default: what is given instead.
+    """
+    if not type_has(value, name):
+        return default
+    try:
+        return getattr(value, name, default)
+    except Exception:  # noqa: BLE001 - a foreign property may raise anything
+        return default
+
+
+def has(value: Any, name: str) -> bool:
+    """Whether an object gives something for an attribute that its type has.
+
+    Args:
+        value: anything.
+        name: of the attribute.
+    """
+    return attribute(value, name) is not None
+
+
+def is_a(value: Any, kinds: Any) -> bool:
+    """Whether a value is of one of some types: `isinstance` would believe its `__class__`.
+
+    Args:
+        value: anything.
+        kinds: a type, or a tuple of types.
+    """
+    return issubclass(type(value), kinds)
+
+
+def namespace_of(value: Any) -> Any:
+    """The `__dict__` that Python itself keeps for an object; None where there is none.
+
+    Args:
+        value: anything.
+    """
+    found = _found(value, "__dict__")
+    if found is None or type(found[0]) not in _OWN_NAMESPACES:
+        return None
+    return found[0].__get__(value, type(value))
+
+
+def has_own_hash(value: Any) -> bool:
+    """Whether the type of a value says how it is hashed: by what it holds, so it is a value.
+
+    Args:
+        value: anything.
+    """
+    found = _found(value, "__hash__")
+    return found is not None and found[0] is not object.__hash__ and found[0] is not None
+
+
+def state_of(value: Any) -> dict[str, Any] | None:
+    """All that an object holds, by name; None where it may hold more than Python itself shows.
+
+    Args:
+        value: anything; none of its own code runs.
+    """
+    kind = type(value)
+    own = namespace_of(value)
+    held = dict(own) if type(own) is dict else {}
+    slots = 0
+    for above in _mro(kind):
+        for name, place in _namespace(above).items():
+            if type(place) is MemberDescriptorType:
+                slots += 1
+                try:
+                    held[name] = place.__get__(value, kind)
+                except AttributeError:  # nothing in it
+                    continue
+    words = slots + (_dict_offset_of(kind) > 0) + (_weak_offset_of(kind) > 0)
+    shown = object.__basicsize__ + words * _POINTER_BYTES
+    return held if _size_of(kind) == shown and not _item_size_of(kind) else None
+
+
+def is_array(value: Any) -> bool:
+    """Whether a value says where its elements lie, as arrays do, and what they are.
+
+    Args:
+        value: anything.
+    """
+    if not (type_has(value, "dtype") and type_has(value, "ndim")):
+        return False
+    return has(value, "__array_interface__") or has(value, "__cuda_array_interface__")
+
+
+def _found(value: Any, name: str) -> tuple[Any] | None:
+    """What the namespace of a type, or of one above it, holds by a name, in a tuple."""
+    for kind in _mro(type(value)):
+        space = _namespace(kind)
+        if name in space:
+            return (space[name],)
+    return None
