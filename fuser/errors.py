@@ -35,6 +35,10 @@ class BackendError(FuserError, RuntimeError):
     """A backend that is unknown or cannot be used here."""
 
 
+class FunctionNotFoundError(FuserError, AttributeError):
+    """A pickled function whose name leads to nothing in the process that unpickles it."""
+
+
 class ConfigurationError(FuserError, ValueError):
     """A switch with a name or a value that does not exist."""
 

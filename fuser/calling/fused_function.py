@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import weakref
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +13,7 @@ import numpy as np
 
 from fuser import budget, counters, executor, fallback, timeline
 from fuser.backend import OWNERS, adopted_leaves, chosen
-from fuser.calling import loading, native_call, running, trees
+from fuser.calling import loading, native_call, pickling, running, trees
 from fuser.calling.attributes import Frames, Hidden, frame_for, run_frame
 from fuser.calling.call_keys import parameter_names, signature
 from fuser.calling.outputs import copied_into, given_buffers
@@ -84,6 +85,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         self._takes_out = "out" not in parameter_names(function)
         self._frames = Frames()
         self._hidden: Hidden | None = None
+        self._by_value: Any = None
         _all_functions.add(self)
 
     def __repr__(self) -> str:
@@ -95,14 +97,30 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         """Bind as a method does."""
         return self if instance is None else MethodType(self, instance)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle by reference where the name leads back here, else by the function."""
-        module = getattr(self, "__module__", None)
-        name = getattr(self, "__qualname__", "")
-        if module and _lookup(module, name) is self:
-            return _find, (module, name)
-        options = (self.backend, self.mode, self.fallback, self.fastmath, self.errstate)
-        return _make, (self.__wrapped__, options)
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        """Pickle by reference where other processes find the name, else by the function."""
+        return pickling.reduced(self, protocol)
+
+    def __copy__(self) -> FusedFunction:
+        """A function is its own copy."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> FusedFunction:
+        """A copy of what the function belongs to has its own; a function is its own copy."""
+        copied = copy.deepcopy(self.__wrapped__, memo)
+        return self if copied is self.__wrapped__ else pickling.fused(copied, self.options)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What `fuse` was given beside the function."""
+        names = "backend mode fallback fastmath errstate".split()
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def by_value(self) -> Callable[..., Any]:
+        """A copy of the plain function whose name leads here, see `pickling`."""
+        self._by_value = pickling.named_copy(self.__wrapped__, self._by_value, "by_value")
+        return self._by_value
 
     # -- calls ------------------------------------------------------------------------------
 
@@ -392,32 +410,6 @@ def _is_plain_leaf(leaf: Any) -> bool:
     kind = type(leaf)
     plain = kind is np.ndarray or kind is float or kind is int or kind is bool
     return plain or issubclass(kind, np.generic)
-
-
-def _lookup(module: str, name: str) -> Any:
-    """The object called `module.name`, or None."""
-    import sys
-
-    found: Any = sys.modules.get(module)
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    return found
-
-
-def _find(module: str, name: str) -> Any:
-    """Unpickle by reference."""
-    import importlib
-
-    importlib.import_module(module)
-    return _lookup(module, name)
-
-
-def _make(function: Callable[..., Any], options: tuple[Any, ...]) -> FusedFunction:
-    """Unpickle by function."""
-    backend, mode, policy, fastmath, errstate = options
-    return FusedFunction(
-        function, backend=backend, mode=mode, fallback=policy, fastmath=fastmath, errstate=errstate
-    )
 
 
 def clear_all() -> None:
