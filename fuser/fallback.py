@@ -18,6 +18,8 @@ from fuser.partitioning import externs
 from fuser.tracing import regions, scalars
 from fuser.tracing.operands import convert_scalar
 
+#: Reasons that were warned of; after so many, all are forgotten.
+WARNED_LIMIT = 4096
 _warned: set[tuple[str, str, str]] = set()
 _lock = forks.lock()
 
@@ -211,6 +213,8 @@ def say(reason: Reason, policy: str) -> None:
     key = (reason.code, reason.operation, reason.where)
     with _lock:
         new = key not in _warned
+        if len(_warned) >= WARNED_LIMIT:
+            _warned.clear()
         _warned.add(key)
     if new:
         warnings.warn(f"not fused: {reason}", FallbackWarning, stacklevel=_stack_level())

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 
@@ -42,7 +42,7 @@ class Pace:
         return self.call_s + elements * self.element_s
 
 
-@cache
+@lru_cache(maxsize=1024)
 def pace(spec: str, dtype: str) -> Pace:
     """Return the pace of a workload, by the name that `resolve` knows."""
     if resolve(spec).unavailable() is not None:

@@ -6,7 +6,6 @@ import importlib
 import struct
 import sys
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -175,7 +174,6 @@ class CpuBackend(Backend):
         return np
 
 
-@cache
 def imports_of(text: str) -> tuple[str, ...]:
     """External symbols that a module declares, intrinsics aside."""
     declared = (part.partition("@")[2] for part in f"\n{text}".split("\ndeclare ")[1:])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -59,7 +59,7 @@ def mangled(scalar: str, lanes: int) -> str:
     return short if lanes == 1 else f"v{lanes}{short}"
 
 
-@cache
+@lru_cache(maxsize=4096)
 def literal(scalar: str, bits: int) -> str:
     """Spell a constant from its exact bits, so that NaN payloads and -0.0 survive.
 

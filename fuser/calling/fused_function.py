@@ -38,6 +38,8 @@ _OUT = {"out"}
 _OWN_ARRAYS = (None, "", *OWNERS)
 #: Different signatures (dtypes, ranks, static values) that one function remembers.
 SIGNATURE_LIMIT = 512
+#: Different reasons for not fusing that one function remembers.
+REASON_LIMIT = 256
 
 
 class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made at run time
@@ -346,13 +348,18 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         plain = reason.code == "not-traceable" and self._hidden is None
         if plain:  # the function's own error, of wrong arguments for instance, comes first
             result = self.__wrapped__(*args, **kwargs)
-        if reason.code != "runtime-check" and reason not in self.fallbacks:
-            self.fallbacks.append(reason)
+        if reason.code != "runtime-check":
+            self.note_reason(reason)
         if reason.code != "runtime-check" or not self.errstate:
             fallback.record(reason, self.fallback if reason.code != "runtime-check" else "allow")
         if not plain:
             result = self.__wrapped__(*args, **kwargs)
         return result if out is None else copied_into(out, result)
+
+    def note_reason(self, reason: Reason) -> None:
+        """Keep a reason for `fallbacks`, once, and not without end."""
+        if reason not in self.fallbacks and len(self.fallbacks) < REASON_LIMIT:
+            self.fallbacks.append(reason)
 
     # -- looking inside ---------------------------------------------------------------------
 

@@ -106,7 +106,9 @@ def _find(module: str, name: str) -> FusedFunction:
     there = _lookup(module, name)
     if type(there) is FusedFunction:
         return there
-    found = f"{module} has no {name}" if there is None else f"its type is {type(there).__name__} here"
+    found = f"{module} has no {name}"
+    if there is not None:
+        found = f"its type is {type(there).__name__} here"
     raise FunctionNotFoundError(f"fused function {module}.{name}: {found}. {advice}")
 
 

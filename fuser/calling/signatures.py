@@ -207,6 +207,5 @@ def _note_seams(
         if function.fallback == "error" or whole is not None:
             entry.refuse(reason, names)
             raise CannotRun(reason)
-        if reason not in function.fallbacks:
-            function.fallbacks.append(reason)
+        function.note_reason(reason)
         fallback.say(reason, function.fallback)

@@ -5,7 +5,7 @@ first and the last rows and others at random are evaluated; the rest is only loo
 memory that was never written.
 """
 
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ def rows_between(arguments: Arguments, start: int, stop: int) -> Arguments:
     )
 
 
-@cache
+@lru_cache(maxsize=1024)
 def goes_by_rows(workload: Workload, dtype: str) -> bool:
     """Return whether parts of the result are the results for parts of the arguments.
 

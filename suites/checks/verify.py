@@ -9,7 +9,7 @@ Integers and booleans must be equal.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -98,7 +98,7 @@ def reference(workload: Workload, arguments: Arguments, dtype: str | None = None
     return replace(found, scales=tuple(map(max, zip(found.scales, typical, strict=True))))
 
 
-@cache
+@lru_cache(maxsize=1024)
 def typical_scales(workload: Workload, dtype: str) -> tuple[float, ...]:
     """Return the mean magnitude of each output on enough elements to be representative."""
     return _evaluated(workload, workload.inputs(TYPICAL_ELEMENTS, dtype, 0)).scales

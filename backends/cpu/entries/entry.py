@@ -37,6 +37,8 @@ from fuser.calling.native_call import ServedCall
 
 #: Tables of one function; when there are more, all are made anew as they are wanted.
 TABLE_LIMIT = 512
+#: Kinds of calls that one function remembers to have looked at.
+TRIED_LIMIT = 4096
 #: Lengths of one function's reductions that have tables of their own, and so share work among
 #: threads, although it is short. Binding one takes 0.45 ms, as much as sharing saves in 75 calls.
 MANY_LENGTHS = 32
@@ -189,6 +191,8 @@ class Context:
             exact = (way, *layouts)
             if exact in self._tried:
                 return False
+            if len(self._tried) >= TRIED_LIMIT:
+                self._tried.clear()
             self._tried.add(exact)
             return self._make(call, general=False)
 
