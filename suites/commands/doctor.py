@@ -45,9 +45,17 @@ def findings() -> Iterator[tuple[str, str, str]]:
         yield f"runner {name}", *_runner(spec)
     for module, purpose in OPTIONAL.items():
         package = module.replace("_", "-")
-        present = find_spec(module) is not None
+        present = _is_there(module)
         text = f"{_version(package)}: {purpose}" if present else f"{purpose}: pip install {package}"
         yield module, "ok" if present else "absent", text
+
+
+def _is_there(module: str) -> bool:
+    """Whether a module can be found; an importer of somebody's own may refuse it."""
+    try:
+        return find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False
 
 
 def _noise(facts: Machine) -> Iterator[tuple[str, str, str]]:

@@ -2,11 +2,14 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
 
+from fuser.reports.record import save
 from fuser.suites.commands import cli, command
+from tests.reports.synthetic import record
 from tests.tree import ROOT
 
 INTERRUPTED_IMPORT = """
@@ -30,6 +33,38 @@ def test_ctrl_c_while_importing_is_a_line_and_130() -> None:
         check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "fuser-bench: interrupted\n")
+
+
+WITHOUT = """
+import sys
+sys.modules[sys.argv.pop(1)] = None
+from fuser.suites.commands.command import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("absent", "arguments", "code"),
+    [
+        ("click", ["--help"], 2), ("click", ["run", "--list"], 2),
+        ("scipy", ["compare", "{}", "{}"], 2), ("pytest", ["pytest"], 2),
+        ("pandas", ["report", "{}"], 1), ("jinja2", ["report", "{}"], 1),
+        ("matplotlib", ["report", "{}"], 1), ("rich", ["--help"], 0), ("pandas", ["doctor"], 0),
+    ],
+)  # fmt: skip
+def test_what_is_not_installed_is_said(
+    absent: str, arguments: list[str], code: int, tmp_path: Path
+) -> None:
+    """With what to install and without a traceback; what does not need it runs."""
+    save(record(), tmp_path / "record.json")
+    given = [each.format(tmp_path / "record.json") for each in arguments]
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT, absent, *given], cwd=ROOT, capture_output=True, text=True,
+        check=False,
+    )
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
+    assert code == 0 or ("fuser-bench[bench]" in done.stderr and absent in done.stderr)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, click.Abort])
