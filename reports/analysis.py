@@ -67,6 +67,11 @@ class Analysis:
     speeds: Sequence[Speed]
     processes: int  # the most that any cell was measured in
 
+    @property
+    def noise_log(self) -> float:
+        """What no interval of the run is narrower than, as a log ratio; 0 where not measured."""
+        return self.floor.log if self.floor else 0.0
+
 
 def least_bytes(cell: Cell) -> int | None:
     """Bytes that any implementation must move: the ledger's, else inputs and outputs once."""
@@ -110,6 +115,11 @@ class _Context:
     variants: Mapping[str, Variant]
     floor: NoiseFloor | None
     speeds: Sequence[Speed]
+
+    @property
+    def noise_log(self) -> float:
+        """As of the analysis."""
+        return self.floor.log if self.floor else 0.0
 
 
 def _rows_of(cell: Cell, context: _Context) -> list[Row]:
@@ -178,7 +188,8 @@ def _judge(cell: Cell, run: Run, variant: Variant, context: _Context) -> Row:
     """Work out one row."""
     record, speeds = context.record, context.speeds
     label = label_of(cell, run, variant)
-    seconds = seconds_per_call(run.samples) if label.timed else None
+    noise_log = context.noise_log
+    seconds = seconds_per_call(run.samples, noise_log=noise_log) if label.timed else None
     least, working_set = least_bytes(cell), working_set_bytes(cell)
     rate = least / seconds.value if least and seconds else None
     ceiling = ceiling_for(working_set, speeds, record.machine.caches, ("copy",))
@@ -198,10 +209,10 @@ def _judge(cell: Cell, run: Run, variant: Variant, context: _Context) -> Row:
         label=label,
         seconds=seconds,
         log_ratios=logs,
-        speedup=ratio_of(logs),
+        speedup=ratio_of(logs, noise_log=noise_log),
         verdict=verdict(logs, context.floor) if label.counts else Verdict.NOT_MEASURED,
         fusion_log_ratios=fusion,
-        fusion_gain=ratio_of(fusion) if gains else None,
+        fusion_gain=ratio_of(fusion, noise_log=noise_log) if gains else None,
         bytes_per_second=rate,
         copy_share=rate / ceiling.typical if rate and ceiling else None,
         ceiling=ceiling,
@@ -223,8 +234,8 @@ def _impossible(cell: Cell, run: Run, seconds: Estimate | None, context: _Contex
     """Say why a time cannot be true, or nothing.
 
     The slow end of the interval is held against the fastest anchor of any process: only what is
-    beyond both noises is called impossible. Of few processes the interval may hold anything: then
-    half as much again as the slowest process took is slow enough.
+    beyond both noises is called impossible. Few processes give no interval, or one that may hold
+    anything: then half as much again as the slowest process took is slow enough.
     """
     if seconds is None:
         return ""
@@ -236,8 +247,10 @@ def _impossible(cell: Cell, run: Run, seconds: Estimate | None, context: _Contex
             f"one reading of the clock is uncertain by {step_s * 1e9:.0f} ns"
         )
     floor_s = launch_floor_s(context.record)
-    slowest_s = seconds.high if seconds.high is not None else seconds.value
-    slowest_s = min(slowest_s, WIDE * _slowest_process_s(run))
+    slowest_s = seconds.value
+    if seconds.processes > 1:
+        high = math.inf if seconds.high is None else seconds.high
+        slowest_s = min(high, WIDE * _slowest_process_s(run))
     if floor_s is not None and slowest_s < floor_s:
         return (
             f"below the launch floor: a call took {slowest_s * 1e9:.1f} ns, but one that does "

@@ -9,7 +9,12 @@ import pandas as pd
 from fuser.reports.analysis import Analysis, Row
 from fuser.reports.record_details import Anatomy
 from fuser.reports.scaling import calls_to_repay
-from fuser.reports.statistics import t_interval
+from fuser.reports.statistics import (
+    LEAST_PROCESSES,
+    reported_interval,
+    reported_range,
+    t_interval,
+)
 from fuser.reports.tables import middle
 
 CLOSES_SHARE = 0.05
@@ -46,14 +51,15 @@ def anatomy_table(analysis: Analysis) -> pd.DataFrame:
         sums = [sum(values) for values in zip(*parts.values(), strict=False)]
         shown = {**parts, SUM: sums, WHOLE: list(each.whole_s)}
         for part, seconds in shown.items():
+            low, high = reported_range(seconds)
             lines.append(
                 {
                     "path": each.path,
                     "subject": each.subject,
                     "part": part,
                     "part_s": middle(seconds),
-                    "part_s_low": min(seconds),
-                    "part_s_high": max(seconds),
+                    "part_s_low": low,
+                    "part_s_high": high,
                     "share": middle(seconds) / whole_s,
                     "closes": unexplained(each).text if part == SUM else "",
                 }
@@ -108,8 +114,9 @@ def unexplained(anatomy: Anatomy) -> Unexplained:
         (low / whole, high / whole)
         for (low, _, high), whole in zip(anatomy.unexplained_s, wholes, strict=False)
     ]
-    low = min((each for each, _ in ends), default=None)
-    high = max((each for _, each in ends), default=None)
+    if len(ends) < LEAST_PROCESSES:
+        return Unexplained(share, None, None, limit)
+    low, high = min(each for each, _ in ends), max(each for _, each in ends)
     return Unexplained(share, low, high, limit)
 
 
@@ -118,7 +125,7 @@ def first_calls_table(analysis: Analysis) -> pd.DataFrame:
 
     Returns:
         One row a workload, state and stage, and one for the whole call ("first call"): median
-        over processes with its 95% t interval where there are two, and the share of the call.
+        over processes with its 95% t interval where there are three, and the share of the call.
     """
     lines: list[dict[str, Any]] = []
     for each in analysis.record.first_calls:
@@ -126,14 +133,15 @@ def first_calls_table(analysis: Analysis) -> pd.DataFrame:
             continue
         whole_s = middle(each.seconds)
         for stage, seconds in {"first call": each.seconds, **each.stages_s}.items():
-            low, high = t_interval(seconds) or (math.nan, math.nan)
+            found = reported_interval(middle(seconds), t_interval(seconds), len(seconds))
+            low, high = found or (math.nan, math.nan)
             lines.append(
                 {
                     "workload": each.workload,
                     "state": each.state,
                     "stage": stage,
                     "stage_s": middle(seconds),
-                    "stage_s_low": max(0.0, low),
+                    "stage_s_low": low if math.isnan(low) else max(0.0, low),
                     "stage_s_high": high,
                     "share": middle(seconds) / whole_s if whole_s else math.nan,
                 }

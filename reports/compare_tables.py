@@ -8,7 +8,7 @@ from fuser.reports.comparison import Comparison
 from fuser.reports.tables import spread
 
 TIMES = [
-    "cell", "variant", "ratio", "ratio_low", "ratio_high", "verdict", "basis", "gated",
+    "cell", "variant", "ratio", "ratio_low", "ratio_high", "processes", "verdict", "basis", "gated",
 ]  # fmt: skip
 COUNTS = ["cell", "variant", "what", "base", "head", "finding"]
 
@@ -25,6 +25,7 @@ def times_table(comparison: Comparison | None) -> pd.DataFrame:
             "cell": row.cell,
             "variant": row.variant,
             **spread("ratio", row.ratio),
+            "processes": 0 if row.ratio is None else row.ratio.processes,
             "verdict": row.verdict,
             "basis": row.basis,
             "gated": "yes" if row.gated else "no",

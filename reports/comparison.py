@@ -23,6 +23,7 @@ from fuser.reports.statistics import (
     ratio_between,
 )
 from fuser.reports.verdicts import NoiseFloor
+from fuser.reports.weaknesses import weaknesses
 
 GATED_KINDS = ("fused", "unfused", "into")
 """Kinds of variant that are this project's own: a peer's regression is no failure of ours."""
@@ -224,7 +225,8 @@ def _notes(base: Record, head: Record, comparable: bool) -> list[str]:
         for name in CIRCUMSTANCES
         if (before := base.settings.get(name, "none")) != (after := head.settings.get(name, "none"))
     ]
-    notes += [f"{each.run_id} was interrupted" for each in (base, head) if not each.finished]
+    for each in (base, head):
+        notes += [f"{each.run_id}: {text}" for text in weaknesses(analyse(each))]
     return notes
 
 
@@ -262,8 +264,9 @@ def _timed(pair: _Pair, margin: float, floor: float) -> TimedRow | None:
         basis, base, head = "seconds", _logs(pair.base, None), _logs(pair.head, None)
     if not base and not head:
         return None
-    wide, narrow = ratio_between(base, head), ratio_between(base, head, 0.90)
-    judged = _verdict(wide, narrow, margin, floor)
+    wide = ratio_between(base, head, noise_log=floor)
+    narrow = ratio_between(base, head, 0.90, noise_log=floor)
+    judged = _verdict(wide, narrow, margin)
     return TimedRow(pair.cell.id, pair.head.variant, basis, wide, judged, pair.gated)
 
 
@@ -279,7 +282,7 @@ def _logs(run: Run, eager: Run | None) -> LogRatios:
 
 
 def _verdict(
-    wide: Estimate | None, narrow: Estimate | None, margin: float, floor: float
+    wide: Estimate | None, narrow: Estimate | None, margin: float
 ) -> Verdict:
     """Judge as `verdicts.verdict` does: the same first, then a difference beyond all noise."""
     if wide is None or narrow is None or None in (wide.low, wide.high, narrow.low, narrow.high):
@@ -290,8 +293,6 @@ def _verdict(
     assert narrow.high is not None
     if 1 / (1 + margin) < narrow.low and narrow.high < 1 + margin:
         return "same"
-    if abs(math.log(wide.value)) <= floor:
-        return "inconclusive"
     if wide.low > 1:
         return "slower"
     return "faster" if wide.high < 1 else "inconclusive"

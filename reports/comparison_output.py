@@ -93,11 +93,11 @@ def _word(row: TimedRow) -> str:
 def as_text(comparison: Comparison) -> str:
     """Return lines for a terminal."""
     lines = [f"{comparison.base_id} -> {comparison.head_id}"]
+    lines += [f"  note: {each}" for each in comparison.notes]
     lines += [
         f"  {kind:<12} {f'{cell} {variant}'.strip()}: {text}"
         for kind, cell, variant, text in _findings(comparison)
     ]
-    lines += [f"  note: {each}" for each in comparison.notes]
     return "\n".join([*lines, headline(comparison)])
 
 

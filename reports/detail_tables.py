@@ -11,7 +11,7 @@ import pandas as pd
 from fuser.reports.analysis import Analysis, Row, least_bytes
 from fuser.reports.record import Cell
 from fuser.reports.scaling import Growth, crossing_size, growth_exponent
-from fuser.reports.statistics import Estimate, block_seconds, ratio_of
+from fuser.reports.statistics import Estimate, block_seconds, ratio_of, reported_range
 from fuser.reports.tables import identity, middle, spread
 
 
@@ -155,10 +155,8 @@ def compile_table(analysis: Analysis) -> pd.DataFrame:
         first_call_s = middle(row.run.first_call_s)
         accounted = sum(value for value in known.values() if not math.isnan(value))
         line = {**identity(row), "variant": row.variant.name, "first_call_s": first_call_s}
-        line |= {
-            "first_call_s_low": min(row.run.first_call_s),
-            "first_call_s_high": max(row.run.first_call_s),
-        }
+        low, high = reported_range(row.run.first_call_s)
+        line |= {"first_call_s_low": low, "first_call_s_high": high}
         line |= {f"{stage}_s": known.get(stage, math.nan) for stage in stages}
         lines.append(line | {"other_s": max(0.0, first_call_s - accounted) if known else math.nan})
     stage_columns = [f"{stage}_s" for stage in stages]
@@ -169,18 +167,12 @@ def compile_table(analysis: Analysis) -> pd.DataFrame:
 
 def scaling_table(analysis: Analysis) -> pd.DataFrame:
     """Give compile time against operations: median seconds for each stage and graph size."""
+    columns = ["stage", "operations", "compile_s", "compile_s_low", "compile_s_high"]
     lines = [
-        {
-            "stage": each.stage,
-            "operations": each.operations,
-            "compile_s": middle(each.seconds),
-            "compile_s_low": min(each.seconds),
-            "compile_s_high": max(each.seconds),
-        }
+        (each.stage, each.operations, middle(each.seconds), *reported_range(each.seconds))
         for each in analysis.record.compile_scaling
         if each.seconds and each.operations > 0
     ]
-    columns = ["stage", "operations", "compile_s", "compile_s_low", "compile_s_high"]
     return pd.DataFrame(lines, columns=columns).sort_values(
         ["stage", "operations"], kind="stable", ignore_index=True
     )
@@ -223,7 +215,7 @@ def noise_table(analysis: Analysis) -> pd.DataFrame:
         {
             **_cell_identity(row.cell),
             "call_s": row.seconds.value,
-            **spread("ratio", ratio_of(analysis.noise[row.cell.id])),
+            **spread("ratio", ratio_of(analysis.noise[row.cell.id], noise_log=analysis.noise_log)),
         }
         for row in analysis.rows
         if row.variant.kind == "eager" and row.seconds and row.cell.id in analysis.noise

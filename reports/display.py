@@ -11,6 +11,7 @@ import pandas as pd
 from fuser.reports.columns import COLUMNS, DTYPE, ELEMENTS, VARIANT, WORKLOAD, Column
 from fuser.reports.plots.marks import SIZE_TITLES
 from fuser.reports.plots.style import bytes_text, count_text, rate_text, ratio_text, seconds_text
+from fuser.reports.statistics import no_interval
 from fuser.reports.tables import SIZE_ORDER
 
 
@@ -138,6 +139,8 @@ def _entry(column: Column, record: Mapping[Any, Any], table: str) -> Entry:
     interval = ""
     if low is not None and high is not None and low == low and high == high:
         interval = _interval(spell(low), spell(high))
+    elif column.form == "ratio" and "processes" in record and f"{column.name}_low" in record:
+        interval = no_interval(int(record["processes"]))
     text = spell(float(value))
     key = f"{float(value):.6g}"
     return Entry(text, interval, "" if key == text else key, link, True)

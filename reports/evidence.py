@@ -53,10 +53,11 @@ def method(collection: Collection) -> list[str]:
         """The time of a call is the median over the blocks of a process, averaged (geometric mean)
         over processes.""",
         """A ratio pairs two variants within each block. Each process gives one number, the median
-        over its blocks of the log ratio; the 95% interval is Student's t over processes.""",
+        over its blocks of the log ratio; the 95% interval is Student's t over processes, but no
+        narrower than the noise of the run, and none is given from fewer than three processes.""",
         f"""Same within margin: the 90% interval lies within {100 * SAME_MARGIN:g}% of 1 (two
         one-sided tests). Faster or slower: the 95% interval excludes 1 and the ratio is beyond the
-        noise floor. Else inconclusive; with fewer than two processes, not measured.""",
+        noise floor. Else inconclusive; with fewer than three processes, not measured.""",
         noise,
         """Against eager: eager time / variant time. What fusing itself gains: unfused time / fused
         time, where unfused is the same compiler with one kernel for each operation.""",

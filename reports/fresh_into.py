@@ -27,30 +27,35 @@ def fresh_into_table(analysis: Analysis) -> pd.DataFrame:
     for row in analysis.rows:
         by_cell.setdefault(row.cell.id, {})[row.variant.name] = row
     lines = [
-        _line(rows) for rows in by_cell.values() if any(pair[1] in rows for pair in PAIRS)
+        _line(rows, analysis.noise_log)
+        for rows in by_cell.values()
+        if any(pair[1] in rows for pair in PAIRS)
     ]
     return pd.DataFrame(lines, columns=COLUMNS)
 
 
-def _line(rows: dict[str, Row]) -> dict[str, Any]:
+def _line(rows: dict[str, Row], noise_log: float) -> dict[str, Any]:
     names = [name for pair in PAIRS for name in pair]
     line: dict[str, Any] = identity(next(iter(rows.values())))
     for name in names:
         line |= spread(f"{name}_s", rows[name].seconds if name in rows else None)
-    line |= spread("fresh_ratio", _ratio(rows, "eager", "fused"))
-    line |= spread("into_ratio", _ratio(rows, "eager_into", "fused_into"))
+    line |= spread("fresh_ratio", _ratio(rows, "eager", "fused", noise_log))
+    line |= spread("into_ratio", _ratio(rows, "eager_into", "fused_into", noise_log))
     missing = [f"{name}: {rows[name].label.reason}" for name in names
                if name in rows and rows[name].seconds is None]  # fmt: skip
     return line | {"note": "; ".join(missing)}
 
 
-def _ratio(rows: dict[str, Row], baseline: str, candidate: str) -> Estimate | None:
+def _ratio(
+    rows: dict[str, Row], baseline: str, candidate: str, noise_log: float
+) -> Estimate | None:
     """Give the ratio of two timed rows that count; None where one does not."""
     pair = [rows.get(baseline), rows.get(candidate)]
     if any(row is None or row.seconds is None or not row.label.counts for row in pair):
         return None
     first, second = rows[baseline], rows[candidate]
-    return ratio_of(paired_log_ratios(first.run.samples, second.run.samples))
+    logs = paired_log_ratios(first.run.samples, second.run.samples)
+    return ratio_of(logs, noise_log=noise_log)
 
 
 COLUMNS = [

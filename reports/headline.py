@@ -11,6 +11,7 @@ from fuser.reports.labels import is_expected
 from fuser.reports.plots.marks import SIZE_TITLES, rows_of
 from fuser.reports.plots.style import bytes_text, ratio_text
 from fuser.reports.record import Record
+from fuser.reports.statistics import no_interval
 
 NUMBER = "impossible number"
 
@@ -83,7 +84,7 @@ def cards_of(record: Record, summary: pd.DataFrame) -> list[Card]:
                 what,
                 "no row" if math.isnan(line.speedup) else ratio_text(line.speedup),
                 "" if math.isnan(line.speedup)
-                else _interval(line.speedup_low, line.speedup_high),
+                else _interval(line.speedup_low, line.speedup_high, int(line.processes)),
                 f"{line.counted} of {line.rows} rows",
                 _second(line.speedup_all, int(line.counted_all), int(line.counted)),
             )
@@ -91,9 +92,9 @@ def cards_of(record: Record, summary: pd.DataFrame) -> list[Card]:
     return cards
 
 
-def _interval(low: float, high: float) -> str:
+def _interval(low: float, high: float, processes: int) -> str:
     if math.isnan(low) or math.isnan(high):
-        return "no interval: fewer than two processes"
+        return no_interval(processes)
     return f"95% interval {ratio_text(low)} to {ratio_text(high)}"
 
 

@@ -16,6 +16,7 @@ from fuser.reports.record import Record, load
 from fuser.reports.row_details import packed
 from fuser.reports.sections import sections_of
 from fuser.reports.tables import write_csv
+from fuser.reports.weaknesses import weaknesses
 
 TRACE = "trace"
 """The key of the record's trace events among its texts."""
@@ -89,7 +90,7 @@ def page_text(collection: Collection, drawn: Sequence[Drawn]) -> str:
         trace=TRACE_FILE if TRACE in record.texts else "",
         machine_line=machine_line(record),
         run_line=run_line(record),
-        banners=banners_of(collection),
+        weaknesses=weaknesses(collection.analysis),
         sections=sections_of(collection, drawn),
         footer=f"Run {record.run_id}, drawn by fuser-bench from record.json.",
     )
@@ -98,22 +99,6 @@ def page_text(collection: Collection, drawn: Sequence[Drawn]) -> str:
 def _resource(name: str) -> str:
     """Read a file that is installed beside this module."""
     return files("fuser.reports").joinpath(name).read_text(encoding="utf-8")
-
-
-def banners_of(collection: Collection) -> list[str]:
-    """Say first what limits the whole page."""
-    record = collection.analysis.record
-    banners = []
-    if not any(row.seconds is not None for row in collection.analysis.rows):
-        banners.append("Nothing was measured: the record holds no sample.")
-    if not record.finished:
-        banners.append("This run was interrupted. The page shows what was measured until then.")
-    if collection.analysis.processes == 1:
-        banners.append(
-            "Measured in one process: there is no interval and no verdict. "
-            "The differences between processes are part of every honest comparison."
-        )
-    return banners
 
 
 def record_of(run_dir: Path) -> Record:

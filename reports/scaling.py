@@ -7,7 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtrit
 
-from fuser.reports.statistics import CONFIDENCE, Estimate, LogRatios, t_interval
+from fuser.reports.statistics import (
+    CONFIDENCE,
+    Estimate,
+    LogRatios,
+    reported_interval,
+    t_interval,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +104,13 @@ def crossing_size(sizes: Sequence[int], rows: Sequence[LogRatios]) -> Estimate |
             return "faster at every size measured"
         share = -logs[last] / (logs[last + 1] - logs[last])
         crossings.append(log_sizes[last] + share * (log_sizes[last + 1] - log_sizes[last]))
+    middle = float(np.mean(crossings))
     interval = t_interval(crossings)
     if interval and interval[0] <= log_sizes[0] and interval[1] >= log_sizes[-1]:
         return "crossing not resolved: its interval holds every size measured"
-    low, high = (None, None) if interval is None else (math.exp(each) for each in interval)
-    return Estimate(math.exp(float(np.mean(crossings))), low, high, len(crossings))
+    shown = reported_interval(middle, interval, len(crossings))
+    low, high = (None, None) if shown is None else (math.exp(each) for each in shown)
+    return Estimate(math.exp(middle), low, high, len(crossings))
 
 
 def calls_to_repay(first_call_s: float, call_s: float, eager_s: float) -> float:

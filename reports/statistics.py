@@ -6,6 +6,9 @@ So each process gives one number, the median over its blocks of the paired log r
 interval is Student's t over processes. Ratios are averaged as logarithms, so that a ratio and
 its inverse cancel.
 
+What is printed, drawn and judged goes through one rule, `reported_interval`: no interval from fewer
+than three processes, and none that is narrower than what equal things differ by in the same run.
+
 Sources:
     Student, "The probable error of a mean", Biometrika 6(1), 1908, pp. 1-25.
     Kalibera and Jones, "Rigorous benchmarking in reasonable time", ISMM 2013, section 5.
@@ -30,10 +33,13 @@ LogRatios = Mapping[int, float]
 
 CONFIDENCE = 0.95
 
+LEAST_PROCESSES = 3
+"""Two numbers lie near each other by luck too often: an interval needs so many processes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A value with its interval; `low` and `high` are None where one process gives no interval."""
+    """A value with its interval; `low` and `high` are None where there are too few processes."""
 
     value: float
     low: float | None
@@ -41,10 +47,58 @@ class Estimate:
     processes: int
 
     def as_text(self, digits: int = 3) -> str:
-        """Spell it as `1.52 [1.48, 1.56]`, or `1.52 [no interval]`."""
+        """Spell it as `1.52 [1.48, 1.56]`, or `1.52 [no interval: 1 process]`."""
         if self.low is None or self.high is None:
-            return f"{self.value:.{digits}g} [no interval]"
+            return f"{self.value:.{digits}g} [{no_interval(self.processes)}]"
         return f"{self.value:.{digits}g} [{self.low:.{digits}g}, {self.high:.{digits}g}]"
+
+
+def no_interval(processes: int) -> str:
+    """Say that there is no interval, and why: `no interval: 2 processes`."""
+    if processes == 0:
+        return "no interval: no process measured all of it"
+    return f"no interval: {processes} process{'es' * (processes != 1)}"
+
+
+def reported_interval(
+    middle: float, interval: tuple[float, float] | None, processes: int, noise_log: float = 0.0
+) -> tuple[float, float] | None:
+    """Give the interval that may be shown and judged by: the one rule for all of them.
+
+    Args:
+        middle: the logarithm that the interval is about.
+        interval: what the samples alone give, as logarithms; None where they give none.
+        processes: how many processes it is from.
+        noise_log: how far the ratio of a thing to itself comes out from 1 in the same run, as a
+            distance in log ratio (the A/A noise); 0 where that was not measured.
+
+    Returns:
+        The interval, widened to `noise_log` on both sides of the middle; None where it is from
+        fewer than `LEAST_PROCESSES` processes.
+    """
+    if interval is None or processes < LEAST_PROCESSES:
+        return None
+    return min(interval[0], middle - noise_log), max(interval[1], middle + noise_log)
+
+
+def reported_range(values: Sequence[float]) -> tuple[float, float]:
+    """Give the least and the greatest of one number a process; NaN where they are too few.
+
+    Args:
+        values: float64[n], any unit.
+    """
+    if len(values) < LEAST_PROCESSES:
+        return math.nan, math.nan
+    return min(values), max(values)
+
+
+def _estimate(
+    middle: float, interval: tuple[float, float] | None, processes: int, noise_log: float
+) -> Estimate:
+    """A ratio from logarithms, with the interval that may be shown."""
+    shown = reported_interval(middle, interval, processes, noise_log)
+    low, high = (None, None) if shown is None else (math.exp(each) for each in shown)
+    return Estimate(math.exp(middle), low, high, processes)
 
 
 def block_seconds(samples: Samples) -> dict[tuple[int, int], float]:
@@ -115,41 +169,44 @@ def t_interval(
     return mean - half, mean + half
 
 
-def ratio_of(log_ratios: LogRatios, confidence: float = CONFIDENCE) -> Estimate | None:
+def ratio_of(
+    log_ratios: LogRatios, confidence: float = CONFIDENCE, noise_log: float = 0.0
+) -> Estimate | None:
     """Turn log ratios by process into a ratio with its interval.
 
     Args:
         log_ratios: process -> log ratio, as `paired_log_ratios` gives them.
         confidence: as in `t_interval`.
+        noise_log: as in `reported_interval`.
 
     Returns:
-        exp(mean) with exp of the t interval, pure numbers; None where there is no process.
+        exp(mean) with exp of the reported interval, pure numbers; None where there is no process.
     """
     logs = list(log_ratios.values())
     if not logs:
         return None
-    interval = t_interval(logs, confidence)
-    low, high = (None, None) if interval is None else (math.exp(each) for each in interval)
-    return Estimate(math.exp(float(np.mean(logs))), low, high, len(logs))
+    return _estimate(float(np.mean(logs)), t_interval(logs, confidence), len(logs), noise_log)
 
 
-def seconds_per_call(samples: Samples, confidence: float = CONFIDENCE) -> Estimate | None:
+def seconds_per_call(
+    samples: Samples, confidence: float = CONFIDENCE, noise_log: float = 0.0
+) -> Estimate | None:
     """Give the time of one call: median over the blocks of a process, averaged over processes.
 
     Args:
         samples: as in `block_seconds`.
         confidence: as in `t_interval`.
+        noise_log: as in `reported_interval`.
 
     Returns:
-        Seconds a call: the geometric mean over processes of the process medians, with the t
+        Seconds a call: the geometric mean over processes of the process medians, with the reported
         interval of their logarithms; None where nothing was timed.
     """
     per_process: dict[int, list[float]] = defaultdict(list)
     for (process, _), seconds in block_seconds(samples).items():
         per_process[process].append(seconds)
-    return ratio_of(
-        {process: math.log(median(s)) for process, s in per_process.items()}, confidence
-    )
+    logs = {process: math.log(median(s)) for process, s in per_process.items()}
+    return ratio_of(logs, confidence, noise_log)
 
 
 def geometric_mean(ratios: Sequence[float]) -> float:
@@ -176,7 +233,7 @@ def geometric_mean(ratios: Sequence[float]) -> float:
 
 
 def geometric_mean_ratio(
-    rows: Sequence[LogRatios], confidence: float = CONFIDENCE
+    rows: Sequence[LogRatios], confidence: float = CONFIDENCE, noise_log: float = 0.0
 ) -> Estimate | None:
     """Summarise many rows as one ratio with its interval over processes.
 
@@ -186,10 +243,12 @@ def geometric_mean_ratio(
     Args:
         rows: one mapping process -> log ratio for each row.
         confidence: as in `t_interval`.
+        noise_log: as in `reported_interval`. What disturbs one row disturbs others, too: a mean of
+            many rows is not trusted more than one row.
 
     Returns:
         The geometric mean over rows of the row's ratio. The interval is over those processes
-        that measured every row, and is None where they are fewer than two. None without rows.
+        that measured every row, and is None where they are too few. None without rows.
 
     Source:
         Fleming and Wallace 1986 for the mean, Student 1908 for the interval.
@@ -197,19 +256,18 @@ def geometric_mean_ratio(
     measured = [row for row in rows if row]
     if not measured:
         return None
-    value = math.exp(float(np.mean([np.mean(list(row.values())) for row in measured])))
+    middle = float(np.mean([np.mean(list(row.values())) for row in measured]))
     shared = sorted(set.intersection(*(set(row) for row in measured)))
     by_process = [float(np.mean([row[process] for row in measured])) for process in shared]
     interval = t_interval(by_process, confidence)
-    if interval is None:
-        return Estimate(value, None, None, len(shared))
-    low, high = (math.exp(each) for each in interval)
-    # Rows cut short by an interruption pull the value away from the shared processes' mean.
-    return Estimate(value, min(low, value), max(high, value), len(shared))
+    if interval is not None:
+        # Rows cut short by an interruption pull the value away from the shared processes' mean.
+        interval = min(interval[0], middle), max(interval[1], middle)
+    return _estimate(middle, interval, len(shared), noise_log)
 
 
 def ratio_between(
-    base: LogRatios, head: LogRatios, confidence: float = CONFIDENCE
+    base: LogRatios, head: LogRatios, confidence: float = CONFIDENCE, noise_log: float = 0.0
 ) -> Estimate | None:
     """Compare two runs whose processes have nothing in common.
 
@@ -217,10 +275,11 @@ def ratio_between(
         base: process -> a logarithm (of a time or a ratio), of the run that counts as 1.
         head: the same of the other run.
         confidence: as in `t_interval`.
+        noise_log: as in `reported_interval`, of the noisier run.
 
     Returns:
-        exp(mean of head - mean of base) with Welch's interval, which is None where a side has
-        fewer than two processes; None where a side has none.
+        exp(mean of head - mean of base) with Welch's interval as it may be reported, which is None
+        where a side has too few processes; None where a side has none.
 
     Source:
         Welch 1947, with the degrees of freedom of its equation (28).
@@ -232,13 +291,13 @@ def ratio_between(
     middle = float(np.mean(second) - np.mean(first))
     processes = min(first.size, second.size)
     if processes < 2:
-        return Estimate(math.exp(middle), None, None, processes)
+        return _estimate(middle, None, processes, noise_log)
     parts = [float(np.var(each, ddof=1)) / each.size for each in (first, second)]
     total = sum(parts)
     if total == 0.0:
-        return Estimate(math.exp(middle), math.exp(middle), math.exp(middle), processes)
+        return _estimate(middle, (middle, middle), processes, noise_log)
     freedom = total**2 / sum(
         part**2 / (each.size - 1) for part, each in zip(parts, (first, second), strict=True)
     )
     half = float(stdtrit(freedom, (1 + confidence) / 2)) * math.sqrt(total)
-    return Estimate(math.exp(middle), math.exp(middle - half), math.exp(middle + half), processes)
+    return _estimate(middle, (middle - half, middle + half), processes, noise_log)

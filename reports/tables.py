@@ -140,29 +140,34 @@ def summary_table(analysis: Analysis) -> pd.DataFrame:
         for name in dict.fromkeys(row.variant.name for row in sized):
             rows = [row for row in sized if row.variant.name == name]
             if rows[0].variant.kind not in ("eager", "into"):
-                lines.append(_summary("eager", rows, {id(r): r.log_ratios for r in rows}, size))
+                ratios = {id(row): row.log_ratios for row in rows}
+                lines.append(_summary("eager", rows, ratios, size, analysis.noise_log))
             if rows[0].variant.kind == "fused":
                 gains = {id(row): row.fusion_log_ratios for row in rows}
-                lines.append(_summary("unfused", rows, gains, size))
+                lines.append(_summary("unfused", rows, gains, size, analysis.noise_log))
     return pd.DataFrame(lines, columns=_SUMMARY_COLUMNS)
 
 
 _SUMMARY_COLUMNS = [
     "size", "baseline", "variant", "rows", "counted", "speedup", "speedup_low", "speedup_high",
-    "counted_all", "speedup_all", *(verdict.value.replace(" ", "_") for verdict in Verdict),
-    "refused_as_expected", "left_out",
+    "processes", "counted_all", "speedup_all",
+    *(verdict.value.replace(" ", "_") for verdict in Verdict), "refused_as_expected", "left_out",
 ]  # fmt: skip
 
 
 def _summary(
-    baseline: str, rows: Sequence[Row], ratios: Mapping[int, Mapping[int, float]], size: str
+    baseline: str,
+    rows: Sequence[Row],
+    ratios: Mapping[int, Mapping[int, float]],
+    size: str,
+    noise_log: float,
 ) -> dict[str, Any]:
     """Summarise the rows of one variant at one size."""
     every = [row for row in rows if ratios[id(row)] and not is_expected(row.label)]
     counted = [row for row in every if row.label.counts]
     if baseline == "unfused":
         counted = [row for row in counted if row.fusion_gain is not None]
-    chosen = geometric_mean_ratio([ratios[id(row)] for row in counted])
+    chosen = geometric_mean_ratio([ratios[id(row)] for row in counted], noise_log=noise_log)
     whole = geometric_mean_ratio([ratios[id(row)] for row in every])
     verdicts = [row.verdict for row in counted] if baseline == "eager" else []
     line: dict[str, Any] = {
@@ -172,6 +177,7 @@ def _summary(
         "rows": len(rows),
         "counted": len(counted),
         **spread("speedup", chosen),
+        "processes": 0 if chosen is None else chosen.processes,
         "counted_all": len(every),
         "speedup_all": math.nan if whole is None else whole.value,
         "refused_as_expected": sum(is_expected(row.label) for row in rows),

@@ -86,8 +86,9 @@ def verdict(
     """Say what the samples allow to be said.
 
     Equivalence is tested first: a difference that is certain but smaller than the margin is
-    "same within margin". A difference below the noise floor is never called faster or slower,
-    and on a noisy machine it is not called the same either.
+    "same within margin". Both are judged by the intervals that are shown, which are no narrower
+    than the noise floor: a difference below it is never called faster or slower, and on a noisy
+    machine it is not called the same either.
 
     Args:
         log_ratios: process -> log ratio of baseline to candidate, pure numbers.
@@ -96,7 +97,7 @@ def verdict(
         confidence: 1 - the rate of false "faster or slower" on equal things.
 
     Returns:
-        `Verdict.NOT_MEASURED` with fewer than two processes: no interval, no verdict.
+        `Verdict.NOT_MEASURED` with fewer than three processes: no interval, no verdict.
 
     Raises:
         ValueError: the margin is not positive.
@@ -107,15 +108,15 @@ def verdict(
     """
     if margin <= 0:
         raise ValueError(f"margin: found {margin}, expected a relative difference above 0")
-    narrow = ratio_of(log_ratios, 1 - 2 * (1 - confidence))
-    wide = ratio_of(log_ratios, confidence)
+    noise_log = floor.log if floor else 0.0
+    narrow = ratio_of(log_ratios, 1 - 2 * (1 - confidence), noise_log)
+    wide = ratio_of(log_ratios, confidence, noise_log)
     if narrow is None or wide is None or narrow.low is None or narrow.high is None:
         return Verdict.NOT_MEASURED
     if 1 / (1 + margin) < narrow.low and narrow.high < 1 + margin:
         return Verdict.SAME
-    beyond_floor = abs(math.log(wide.value)) > (floor.log if floor else 0.0)
-    if beyond_floor and wide.low is not None and wide.low > 1:
+    if wide.low is not None and wide.low > 1:
         return Verdict.FASTER
-    if beyond_floor and wide.high is not None and wide.high < 1:
+    if wide.high is not None and wide.high < 1:
         return Verdict.SLOWER
     return Verdict.INCONCLUSIVE

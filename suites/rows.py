@@ -61,11 +61,16 @@ def metrics(cell: Cell, run: Run, ceiling: float | None = None) -> dict[str, Any
 def _speedup(cell: Cell, run: Run) -> "Estimate | None":
     """Return eager's time over the row's, with its interval where processes give one."""
     from fuser.reports.statistics import paired_log_ratios, ratio_of  # imports scipy
+    from fuser.reports.verdicts import noise_floor
 
     eager = next((each for each in cell.runs if each.variant == "eager"), None)
     if eager is None or eager is run:
         return None
-    return ratio_of(paired_log_ratios(eager.samples, run.samples))
+    again = next((each for each in cell.runs if each.variant == "eager_again"), None)
+    pairs = [] if again is None else [paired_log_ratios(eager.samples, again.samples)]
+    logs = paired_log_ratios(eager.samples, run.samples)
+    floor = noise_floor(pairs, max(1, len(logs)))
+    return ratio_of(logs, noise_log=floor.log if floor else 0.0)
 
 
 def table_line(cell: Cell, run: Run, ceiling: float | None = None) -> str:

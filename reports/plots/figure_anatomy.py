@@ -48,10 +48,13 @@ def _panel(axes: Axes, rows: pd.DataFrame, layout: Layout) -> None:
         start = left if is_part else 0.0
         color = PART_COLOR if is_part else KIND_COLORS["fused" if each.part == SUM else "eager"]
         axes.barh(y, width, left=start, height=0.62, color=color)
-        low, high = start + max(0.0, float(each.part_s_low)), start + float(each.part_s_high)
-        axes.plot([low, high], [y, y], color=INK, linewidth=1.4, solid_capstyle="butt")
+        right = start + width
+        if each.part_s_high == each.part_s_high:  # there is a range
+            low, high = start + max(0.0, float(each.part_s_low)), start + float(each.part_s_high)
+            axes.plot([low, high], [y, y], color=INK, linewidth=1.4, solid_capstyle="butt")
+            right = max(right, high)
         axes.annotate(
-            seconds_text(width), (max(high, start + width), y), xytext=(5, 0), va="center",
+            seconds_text(width), (right, y), xytext=(5, 0), va="center",
             textcoords="offset points", fontsize=8.5, bbox=text_box(),
         )  # fmt: skip
         left += width if is_part else 0.0

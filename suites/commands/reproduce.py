@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from fuser.reports.analysis import analyse
 from fuser.reports.record import Cell, Record, RecordError, Run, load
 from fuser.reports.statistics import (
     Estimate,
@@ -63,11 +64,13 @@ def repeated(before: Record, now: Record) -> Iterator[Repeated]:
     the noise of both.
     """
     known = {(cell.id, run.variant): _logs(before, cell, run) for cell, run in _rows(before)}
+    noise_log = max(analyse(each).noise_log for each in (before, now))
     for cell, run in _rows(now):
         first, second = known.get((cell.id, run.variant)), _logs(now, cell, run)
         if not first or not second:
             continue
-        old, new, change = ratio_of(first), ratio_of(second), ratio_between(first, second)
+        old, new = (ratio_of(each, noise_log=noise_log) for each in (first, second))
+        change = ratio_between(first, second, noise_log=noise_log)
         if old is not None and new is not None and change is not None:
             yield Repeated(cell.id, run.variant, old, new, change)
 

@@ -78,15 +78,17 @@ def exit_code(record: Record, missing: Sequence[str] = ()) -> ExitCode:
     return ExitCode.OK if record.finished else ExitCode.INTERRUPTED
 
 
-def _means(record: Record) -> list[str]:
-    """Return the geometric means in the words of the report's head; both where they differ."""
+def _head(record: Record) -> tuple[list[str], list[str]]:
+    """Return what makes the figures weak, and the geometric means, in the words of the report."""
     try:
         from fuser.reports.analysis import analyse
         from fuser.reports.headline import cards_of
         from fuser.reports.tables import summary_table
+        from fuser.reports.weaknesses import weaknesses
     except ImportError:  # what the report needs is not installed: there are no means without it
-        return []
-    return [str(each) for each in cards_of(record, summary_table(analyse(record)))]
+        return [], []
+    analysis = analyse(record)
+    return weaknesses(analysis), [str(each) for each in cards_of(record, summary_table(analysis))]
 
 
 def print_summary(
@@ -98,12 +100,13 @@ def print_summary(
 ) -> None:
     """Print what was found, the path of the report or else of the record last."""
     found = counts(record)
+    weak, means = _head(record)
     last = str(report or folder / RECORD)
     if as_json:
         click.echo(json.dumps({
             "run_id": record.run_id, "finished": record.finished, "rows": found,
             "record": str(folder / RECORD), "report": str(report) if report else None,
-            "notes": list(record.notes), "means": _means(record),
+            "notes": list(record.notes), "weaknesses": weak, "means": means,
             "findings": list(findings(record)),
             "repeated": [asdict(each) | {"inside": each.inside} for each in repeats],
         }))
@@ -112,8 +115,10 @@ def print_summary(
     ending = "" if record.finished else "; interrupted: what was measured is kept"
     others = ", ".join(f"{count} {name}" for name, count in found.items() if name != "ok")
     others = f"; {others}" if others else ""
+    for each in weak:
+        click.echo(f"weak figures: {each}")
     click.echo(f"{found.get('ok', 0)} of {rows} rows measured{others}{ending}")
-    for line in _means(record):
+    for line in means:
         click.echo(f"  {line}")
     for each in findings(record):
         row = f"{each['cell']}, {', '.join(each['variants'])}"

@@ -104,6 +104,8 @@ def usual_floor(past: Sequence[Past]) -> float | None:
 
 def unlike_before(record: Record, past: Sequence[Past]) -> list[str]:
     """Return notes on how a run's machine differs from what it usually is."""
+    from fuser.reports.weaknesses import apart
+
     now, notes = past_of(record), []
     for name, work in (("compute_s", "arithmetic"), ("memory_s", "memory")):
         before = [getattr(each, name) for each in past if getattr(each, name) is not None]
@@ -120,8 +122,3 @@ def unlike_before(record: Record, past: Sequence[Past]) -> list[str]:
             f"noise: equal things differed by {apart(now.floor)}, usually by {apart(floor)}"
         )
     return notes
-
-
-def apart(ratio: float) -> str:
-    """Say how far equal things were from each other: 1.008 is 0.8%, 30 a factor of 30."""
-    return f"{ratio - 1:.1%}" if ratio < 2 else f"a factor of {ratio:,.3g}"

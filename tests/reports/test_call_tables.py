@@ -15,7 +15,7 @@ FEW = [each for each in synthetic.WORKLOADS if each.name in ("axpy", "gelu_bias"
 @pytest.fixture(scope="module")
 def analysis() -> Analysis:
     """Two workloads with everything that an experiment finds."""
-    return analyse(synthetic.record(processes=2, blocks=2, workloads=FEW))
+    return analyse(synthetic.record(processes=3, blocks=2, workloads=FEW))
 
 
 def test_parts_sum_and_whole_stand_together(analysis: Analysis) -> None:

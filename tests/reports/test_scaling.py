@@ -43,7 +43,7 @@ def test_wrong_times_are_refused() -> None:
 
 def test_the_crossing_is_interpolated() -> None:
     """Log ratio -0.1 at 100 and +0.1 at 10,000: half way in logarithm is 1,000."""
-    rows = [{0: -0.5, 1: -0.5}, {0: -0.1, 1: -0.1}, {0: 0.1, 1: 0.1}]
+    rows = [dict.fromkeys(range(3), log) for log in (-0.5, -0.1, 0.1)]
     found = crossing_size([1, 100, 10_000], rows)
     assert isinstance(found, Estimate)
     assert found.value == pytest.approx(1000)

@@ -11,7 +11,9 @@ from fuser.reports.statistics import (
     geometric_mean,
     geometric_mean_ratio,
     paired_log_ratios,
+    ratio_between,
     ratio_of,
+    reported_range,
     seconds_per_call,
     t_interval,
 )
@@ -71,7 +73,7 @@ def test_a_confidence_outside_its_range_is_refused() -> None:
         t_interval([1.0, 2.0], confidence=95)
 
 
-@pytest.mark.parametrize("processes", [2, 3, 5])
+@pytest.mark.parametrize("processes", [3, 5])
 def test_intervals_cover_the_truth_as_often_as_they_claim(processes: int) -> None:
     """Simulated ratios with noise between processes and within: 95% of the intervals cover.
 
@@ -121,7 +123,7 @@ def test_geometric_means() -> None:
 
 def test_the_interval_of_a_summary_is_over_processes() -> None:
     """Rows that differ a lot from one another do not widen it; processes that differ do."""
-    rows = [{0: math.log(2), 1: math.log(2)}, {0: math.log(8), 1: math.log(8)}]
+    rows = [dict.fromkeys(range(3), math.log(ratio)) for ratio in (2, 8)]
     estimate = geometric_mean_ratio(rows)
     assert estimate is not None
     assert (estimate.value, estimate.low, estimate.high) == pytest.approx((4.0, 4.0, 4.0))
@@ -133,8 +135,41 @@ def test_the_interval_of_a_summary_is_over_processes() -> None:
 
 def test_estimates_say_when_they_have_no_interval() -> None:
     """The text never shows a lone number as if it were certain."""
-    with_interval, without = ratio_of({0: 0.1, 1: 0.12}), ratio_of({0: 0.1})
-    assert with_interval is not None
-    assert without is not None
-    assert with_interval.as_text().startswith("1.12 [")
-    assert without.as_text() == "1.11 [no interval]"
+    told = [ratio_of(dict.fromkeys(range(count), 0.1)) for count in (1, 2, 3)]
+    texts = [each.as_text() for each in told if each is not None]
+    assert texts == [
+        "1.11 [no interval: 1 process]", "1.11 [no interval: 2 processes]", "1.11 [1.11, 1.11]",
+    ]  # fmt: skip
+
+
+THREE, TWO = {0: 1.99, 1: 2.0, 2: 2.01}, {0: 1.99, 1: 2.01}
+
+
+def test_no_interval_from_fewer_than_three_processes() -> None:
+    """Of ratios, times, means of rows, runs compared, and ranges; the value is there."""
+    seconds = make_samples([[2e-6] * 3] * 2)
+    for made in (
+        ratio_of(TWO), seconds_per_call(seconds), geometric_mean_ratio([TWO, TWO]),
+        geometric_mean_ratio([THREE, TWO]), ratio_between(TWO, THREE), ratio_between(THREE, TWO),
+    ):  # fmt: skip
+        assert made is not None
+        assert (made.low, made.high, made.processes) == (None, None, 2)
+        assert made.value > 0
+        assert "no interval: 2 processes" in made.as_text()
+    assert math.isnan(reported_range([1.0, 2.0])[0])
+    assert reported_range([3.0, 1.0, 2.0]) == (1.0, 3.0)
+
+
+def test_no_interval_is_narrower_than_the_noise() -> None:
+    """Where equal things differ by a factor of two, so do both ends from the value, at least."""
+    noise_log = math.log(2)
+    for made in (
+        ratio_of(THREE, noise_log=noise_log),
+        seconds_per_call(make_samples([[2e-6] * 3] * 3), noise_log=noise_log),
+        geometric_mean_ratio([THREE, THREE], noise_log=noise_log),
+        ratio_between(THREE, THREE, noise_log=noise_log),
+    ):
+        assert made is not None
+        assert (made.low, made.high) == pytest.approx((made.value / 2, made.value * 2))
+    wide = {0: 0.0, 1: 3.0, 2: -3.0}
+    assert ratio_of(wide, noise_log=0.01) == ratio_of(wide), "it was wider before"

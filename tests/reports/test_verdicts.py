@@ -20,6 +20,7 @@ CASES = [
     pytest.param((1.2, 0.9, 1.1), Verdict.INCONCLUSIVE, id="spans 1"),
     pytest.param((1.008, 1.009, 1.0085), Verdict.SAME, id="certain but within the margin"),
     pytest.param((3.0,), Verdict.NOT_MEASURED, id="one process"),
+    pytest.param((3.0, 3.0), Verdict.NOT_MEASURED, id="two processes"),
     pytest.param((), Verdict.NOT_MEASURED, id="nothing"),
 ]
 
@@ -37,7 +38,8 @@ def test_a_difference_below_the_noise_floor_is_not_called_one() -> None:
     assert verdict(ratios, NoiseFloor(1.045, 8, 24)) is Verdict.FASTER
     assert verdict(ratios, NoiseFloor(1.06, 8, 24)) is Verdict.INCONCLUSIVE
     assert verdict(logs(0.5, 0.6, 0.7), NoiseFloor(2.3, 8, 24)) is Verdict.INCONCLUSIVE
-    assert verdict(logs(1.001, 0.999, 1.002), NoiseFloor(2.3, 8, 24)) is Verdict.SAME
+    assert verdict(logs(1.001, 0.999, 1.002), NoiseFloor(2.3, 8, 24)) is Verdict.INCONCLUSIVE
+    assert verdict(logs(1.001, 0.999, 1.002), NoiseFloor(1.005, 8, 24)) is Verdict.SAME
 
 
 def test_a_margin_that_is_none_is_refused() -> None:

@@ -111,7 +111,7 @@ def test_a_row_measured_again_is_held_against_its_record(tmp_path: Path) -> None
     """With the one that is named; the latest that has it is found without."""
     again = [
         "run", "axpy-float32-64", "--variants", f"eager,{cheats.spec(cheats.Honest)}", "--output",
-        str(tmp_path), "--no-report", "--budget-s", "3", "--processes", "2",
+        str(tmp_path), "--no-report", "--budget-s", "4", "--processes", "3",
     ]
     first = command(*again)
     assert "again:" not in first.output

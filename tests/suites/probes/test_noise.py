@@ -60,8 +60,3 @@ def test_a_damaged_file_is_none() -> None:
     noise.path().unlink()
     noise.path().mkdir()
     noise.remember(run_of(1.0))
-
-
-def test_a_large_difference_is_a_factor() -> None:
-    """Percents of hundreds say nothing to a reader."""
-    assert [noise.apart(each) for each in (1.008, 1.5, 30.0)] == ["0.8%", "50.0%", "a factor of 30"]
