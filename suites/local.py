@@ -1,7 +1,7 @@
 """Measuring one function in this process: for the fixture `fused_benchmark` and for notebooks.
 
 One process gives no interval (two runs of the same code in two processes differ by more than the
-samples of one tell); the engine's worker processes give one.
+samples of one tell); three or more of the engine's worker processes give one.
 """
 
 from collections.abc import Callable, Sequence

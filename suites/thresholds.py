@@ -59,7 +59,7 @@ class Threshold:
         """Return whether the interval of a metric that has one holds the limit.
 
         A metric that was not measured is undecided too, and so is a ratio without an interval:
-        one process gives none.
+        fewer than three processes give none.
         """
         if metrics.get(self.metric) is None:
             return True

@@ -121,8 +121,9 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
     @property
     def by_value(self) -> Callable[..., Any]:
         """A copy of the plain function whose name leads here, see `pickling`."""
-        self._by_value = pickling.named_copy(self.__wrapped__, self._by_value, "by_value")
-        return self._by_value
+        copied = pickling.named_copy(self.__wrapped__, self._by_value, "by_value")
+        self._by_value = copied
+        return copied
 
     # -- calls ------------------------------------------------------------------------------
 

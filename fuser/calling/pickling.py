@@ -52,7 +52,7 @@ def fused(function: Callable[..., Any], options: Mapping[str, Any]) -> FusedFunc
     return FusedFunction(function, **options)
 
 
-def named_copy(function: Any, known: Any, name: str) -> Any:
+def named_copy(function: Any, known: Any, name: str) -> FunctionType:
     """A copy of a Python function that pickle finds as an attribute of its fused one.
 
     Args:
@@ -60,8 +60,8 @@ def named_copy(function: Any, known: Any, name: str) -> Any:
         known: the copy that was made before; it is kept up to date.
         name: of the attribute.
     """
-    copied = known
-    if copied is None:
+    copied: FunctionType = known
+    if known is None:
         copied = FunctionType(
             function.__code__, function.__globals__, function.__name__, None, function.__closure__
         )

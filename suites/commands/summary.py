@@ -115,8 +115,8 @@ def print_summary(
     ending = "" if record.finished else "; interrupted: what was measured is kept"
     others = ", ".join(f"{count} {name}" for name, count in found.items() if name != "ok")
     others = f"; {others}" if others else ""
-    for each in weak:
-        click.echo(f"weak figures: {each}")
+    for text in weak:
+        click.echo(f"weak figures: {text}")
     click.echo(f"{found.get('ok', 0)} of {rows} rows measured{others}{ending}")
     for line in means:
         click.echo(f"  {line}")
