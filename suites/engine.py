@@ -35,6 +35,8 @@ END_S = 5.0
 SHOW_EVERY_S = 0.25
 WORTH_STARTING = 0.6
 """The share of the mean process's time that must be left for another one."""
+IN_ANY_CASE = 3
+"""Processes of each group that run whatever the budget says: an interval needs as many."""
 LEAST_WORKER_S = 1.0
 MORE_SHARE = 0.15
 """The share of the budget that is kept for more processes where there is no verdict."""
@@ -139,8 +141,8 @@ class Engine:
             self.on_partial(self.record(finished=False))
 
     def _too_late(self, process: int, left_s: float, started_s: float) -> bool:
-        """Return whether another process would run far over the budget; two run in any case."""
-        if process < 2 * len(self.plan.groups()):
+        """Return whether another process would run far over the budget; three run in any case."""
+        if process < IN_ANY_CASE * len(self.plan.groups()):
             return False
         mean_s = (time.monotonic() - started_s) / process
         if left_s > WORTH_STARTING * mean_s:

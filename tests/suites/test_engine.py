@@ -12,6 +12,8 @@ import psutil
 import pytest
 
 from fuser.reports.record import Record, Run, load, save
+from fuser.reports.statistics import LEAST_PROCESSES
+from fuser.suites import engine
 from fuser.suites.commands.progress import Progress
 from fuser.suites.engine import Engine
 from fuser.suites.plan import CellPlan, Plan, VariantPlan, variants_for
@@ -256,6 +258,14 @@ def test_sigint_to_the_command_alone_ends_the_worker_and_writes_the_record(tmp_p
     assert row(record, "eager").samples.seconds
     _, alive = psutil.wait_procs(workers, timeout=20)  # a worker notices that nobody listens
     assert not alive
+
+
+def test_a_spent_budget_leaves_as_many_processes_as_an_interval_needs() -> None:
+    """Three of five; and the record says that there are fewer than were asked for."""
+    assert engine.IN_ANY_CASE == LEAST_PROCESSES
+    record = Engine(plan_of(processes=5, budget_s=0.5)).run()
+    assert set(row(record, "eager").samples.process) == {0, 1, 2}
+    assert any("was spent after 3 of 5" in note for note in record.notes)
 
 
 def test_the_estimate_is_within_the_budget() -> None:
