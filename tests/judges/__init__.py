@@ -1,0 +1,1 @@
+"""Two judges that know only public names: random programs (`programs`), faults (`faults`)."""
