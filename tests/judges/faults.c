@@ -26,7 +26,7 @@ static const int errors[CALLS] = {ENOMEM, EACCES, ENOMEM, ENOSPC, EAGAIN, EAGAIN
 static atomic_long counts[CALLS];
 static atomic_int on;
 static int chosen = -1;
-static long from, how_many = 1, least_bytes = 65536;
+static long from, how_many = 1, least_bytes = 1 << 20;
 
 __attribute__((constructor)) static void start(void) {
     const char *name = getenv("FAULT_CALL"), *text;

@@ -254,8 +254,12 @@ def _differs(wanted: Any, found: Any, others: list[Any], laid_out: bool) -> str:
     if type(wanted) is not type(found):
         return f"{type(wanted).__name__} {wanted!r} against {type(found).__name__} {found!r}"
     if not isinstance(wanted, (np.ndarray, np.generic)):
-        same = wanted is found or bool(wanted == found) or wanted != wanted or others
-        return "" if same or callable(wanted) else f"{wanted!r} against {found!r}"
+        if isinstance(wanted, (float, complex)):
+            numbers = [np.asarray(value) for value in (wanted, found, *others)]
+            same = not _wrong(numbers[0], numbers[1], numbers[2:]).any()
+        else:
+            same = bool(wanted == found) or any(bool(other != wanted) for other in others)
+        return "" if same else f"{wanted!r} against {found!r}"
     for name in ("dtype", "shape"):
         if getattr(wanted, name) != getattr(found, name):
             return f"{name} {getattr(wanted, name)} against {getattr(found, name)}"

@@ -14,7 +14,7 @@ SAMPLE = (
     Fault("mmap", 1), Fault("mmap", 3), Fault("mmap", 8), Fault("mmap", 1, FOREVER),
     Fault("mprotect", 1), Fault("mprotect", 6), Fault("mprotect", 1, FOREVER),
     Fault("mprotect", 7, FOREVER),
-    Fault("malloc", 2), Fault("malloc", 20), Fault("malloc", 45),
+    Fault("malloc", 1), Fault("malloc", 6), Fault("malloc", 1, FOREVER),
     Fault("write", 1), Fault("write", 4), Fault("write", 1, FOREVER),
     Fault("fork", 1), Fault("pthread_create", 1),
 )  # fmt: skip
