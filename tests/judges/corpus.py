@@ -1,48 +1,13 @@
-"""Programs that were found by the fuzzer, as small as it made them, and kinds that are known."""
+"""Programs that once failed, as small as the fuzzer made them, and the kinds that still do."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 
-
-@dataclass(frozen=True)
-class Known:
-    """A kind of failure that is not mended yet.
-
-    Attributes:
-        name: of the kind; its example has this name in the tests.
-        reason: what is wrong.
-        source: a pattern that is found in programs of this kind.
-        difference: a pattern that is found in what the judge says of them.
-        example: a program of the kind; when it passes, the kind has to go.
-    """
-
-    name: str
-    reason: str
-    source: str
-    difference: str
-    example: str
-
-    def is_it(self, text: str, difference: str) -> bool:
-        """Whether a program that differs so is of this kind."""
-        found = re.search(self.source, text) and re.search(self.difference, difference)
-        return found is not None
-
-
-MODULE = """import numpy as np
-from types import SimpleNamespace
-
-"""
-
-KNOWN: tuple[Known, ...] = (
-    Known(
-        "identity",
-        "results that are one array, or a captured or held array, are returned as copies",
-        r"return",
-        r"^call \d+: sharing: "
-        r"((fused: result\S* shares memory with result\S*|NumPy: [^;]*)(; |$))+$",
-        MODULE + """
+#: name -> a module: `f`, and `calls`, which yields the arguments of one call after the other.
+PROGRAMS: dict[str, str] = {
+    "identity": """
 def f(x):
     t = x[1:]
     return t, t
@@ -50,26 +15,14 @@ def f(x):
 def calls():
     yield (array(1, "float64", (5,)),)
 """,
-    ),
-    Known(
-        "read-only",
-        "the imaginary part of a real array, and a read-only array of a holder, can be written to",
-        r"return",
-        r"^call \d+: result\S*: writeable False against True$",
-        MODULE + """
+    "read-only": """
 def f(x):
     return x.imag
 
 def calls():
     yield (array(1, "float64", (5,)),)
 """,
-    ),
-    Known(
-        "x-is-y",
-        "in a trace an array is never another argument's array",
-        r" is (not )?[xyzW]\b",
-        r"^call \d+: ",
-        MODULE + """
+    "x-is-y": """
 def f(x, y):
     return x + 1 if x is y else x - 1
 
@@ -77,57 +30,36 @@ def calls():
     x = array(1, "float64", (5,))
     yield x, x
 """,
-    ),
-    Known(
-        "changed-captures",
-        "captured arrays that change between calls are not always read again",
-        r"(?m)^ {4,}(W|P\.w|P\['w'\])\[.* = ",
-        r"^call [2-9]: (result|arguments|memory)",
-        MODULE + """
+    "changed-captures": """
 W = array(1, "float64", (100000,))
 
 def f(x):
-    return x * np.exp(W).sum()
+    y = x + 1 if W[0] > 0 else x - 1
+    return y * np.exp(W).sum(), W[:5] * x + np.exp(W[:5])
 
 def calls():
     for _ in range(3):
         yield (array(1, "float64", (5,)),)
-        W[...] = W[...] * 2
+        W[...] = W[...] * -2
 """,
-    ),
-    Known(
-        "lengths",
-        "expressions of lengths that are no products are guessed from two of them",
-        r"[^*][*] \(?\(?n|//|%|\^|&",
-        r"^call [2-9]: (result|arguments|memory|.*ZeroDivisionError)",
-        MODULE + """
+    "lengths": """
 def f(x):
-    return x * (len(x) % 4)
+    n = len(x)
+    return x * (n % 4), (-1) ** n * x, x * (n & 6), x * ((n + 1) // 2 - n // 2), x + 10 // (n - 5)
 
 def calls():
     for n in (6, 7, 8, 9, 10):
-        yield (array(1, "float64", (n,)),)
+        for _ in range(4):
+            yield (array(n, "float64", (n,)),)
 """,
-    ),
-    Known(
-        "read-only-message",
-        "an assignment to a read-only argument has the words of a ufunc's out=",
-        r"readonly",
-        r"assignment destination is read-only.* against .*output array is read-only",
-        MODULE + """
+    "read-only-message": """
 def f(x):
     x[:2] = 1
 
 def calls():
     yield (array(1, "float64", (5,), "readonly"),)
 """,
-    ),
-    Known(
-        "writes-before-exceptions",
-        "what a function has written before it raises is not always there",
-        r"[-+*/]?=|out=|copyto",
-        r"^call \d+: (arguments|memory|globals|earlier).* after \w+Error$",
-        MODULE + """
+    "writes-before-exceptions": """
 def f(x):
     x[1:] = x[:-1] + 2
     return x + x[:2]
@@ -135,13 +67,7 @@ def f(x):
 def calls():
     yield (array(1, "float64", (5,)),)
 """,
-    ),
-    Known(
-        "constant-results",
-        "a result that depends on no value is one array for all calls",
-        r"return",
-        r"^call \d+: (sharing: fused: result\S* (is|shares memory with) earlier result|earlier )",
-        MODULE + """
+    "constant-results": """
 def f(x, y):
     t = -np.ones((x.size, 3))
     np.sort(t * x, -1)
@@ -151,26 +77,14 @@ def calls():
     yield array(1, "float64", ()), 3
     yield array(1, "float64", ()), 3
 """,
-    ),
-    Known(
-        "parts-of-scalars",
-        "the imaginary part of an integer or bool scalar is a 0-d array",
-        r"\.imag|\.real",
-        r"^call \d+: result\S*: (u?int\d+|bool) .* against ndarray",
-        MODULE + """
+    "parts-of-scalars": """
 def f(x):
     return np.sum(x).imag
 
 def calls():
     yield (array(1, "int64", (5,)),)
 """,
-    ),
-    Known(
-        "which-error",
-        "of two errors in one assignment the shapes' is raised, and NumPy raises the dtypes'",
-        r"[-+*/]=",
-        r"^call \d+: error: UFuncTypeError.* against ShapeError",
-        MODULE + """
+    "which-error": """
 W = array(1, "int64", (3000,))
 
 def f(x):
@@ -180,5 +94,122 @@ def f(x):
 def calls():
     yield (array(1, "float64", (16,)),)
 """,
+    "arguments-by-another-name": """
+def f(x, o):
+    x += 1
+    return o.v + 1
+
+def calls():
+    x = array(1, "float64", (5,))
+    yield x, SimpleNamespace(v=x)
+""",
+    "twice": """
+def f(x):
+    v = np.abs(x * 1j)
+    x += 1
+    return v
+
+def calls():
+    for _ in range(3):
+        yield (array(1, "float64", (5,)),)
+""",
+}
+
+
+@dataclass(frozen=True)
+class Known:
+    """A kind of failure that is not mended yet; the program of its name shows it.
+
+    Attributes:
+        name: of the kind, and of its program.
+        reason: what is wrong.
+        source: a pattern that is found in programs of this kind.
+        difference: a pattern that is found in what the judge says of them.
+    """
+
+    name: str
+    reason: str
+    source: str
+    difference: str
+
+    def is_it(self, text: str, difference: str) -> bool:
+        """Whether a program that differs so is of this kind."""
+        found = re.search(self.source, text) and re.search(self.difference, difference)
+        return found is not None
+
+
+KNOWN: tuple[Known, ...] = (
+    Known(
+        "identity",
+        "results that are one array, or a captured or held array, are returned as copies",
+        r"return",
+        r"^call \d+: sharing: "
+        r"((fused: result\S* shares memory with result\S*|NumPy: [^;]*)(; |$))+$",
+    ),
+    Known(
+        "read-only",
+        "the imaginary part of a real array, and a read-only array of a holder, can be written to",
+        r"return",
+        r"^call \d+: result\S*: writeable False against True$",
+    ),
+    Known(
+        "x-is-y",
+        "in a trace an array is never another argument's array",
+        r" is (not )?[xyzW]\b",
+        r"^call \d+: ",
+    ),
+    Known(
+        "changed-captures",
+        "captured arrays that change between calls are not always read again",
+        r"(?m)^ {4,}(W|P\.w|P\['w'\])\[.* = ",
+        r"^call [2-9]: (result|arguments|memory)",
+    ),
+    Known(
+        "lengths",
+        "expressions of lengths that are no products are guessed from two of them",
+        r"[^*][*] \(?\(?n|//|%|\^|&",
+        r"^call [2-9]: (result|arguments|memory|.*ZeroDivisionError)",
+    ),
+    Known(
+        "read-only-message",
+        "an assignment to a read-only argument has the words of a ufunc's out=",
+        r"readonly",
+        r"assignment destination is read-only.* against .*output array is read-only",
+    ),
+    Known(
+        "writes-before-exceptions",
+        "what a function has written before it raises is not always there",
+        r"[-+*/]?=|out=|copyto",
+        r"^call \d+: (arguments|memory|globals|earlier).* after \w+Error$",
+    ),
+    Known(
+        "constant-results",
+        "a result that depends on no value is one array for all calls",
+        r"return",
+        r"^call \d+: (sharing: fused: result\S* (is|shares memory with) earlier result|earlier )",
+    ),
+    Known(
+        "parts-of-scalars",
+        "the imaginary part of an integer or bool scalar is a 0-d array",
+        r"\.imag|\.real",
+        r"^call \d+: result\S*: (u?int\d+|bool) .* against ndarray",
+    ),
+    Known(
+        "which-error",
+        "of two errors in one assignment the shapes' is raised, and NumPy raises the dtypes'",
+        r"[-+*/]=",
+        r"^call \d+: error: UFuncTypeError.* against ShapeError",
+    ),
+    Known(
+        "arguments-by-another-name",
+        "an argument that is written is read by its other name, of a holder or a global, as it was",
+        r"v=x\)|W = x\b",
+        r"^call \d+: (result|arguments|memory|globals|earlier)",
+    ),
+    Known(
+        "twice",
+        "a function with a complex intermediate changes its arguments twice",
+        r"\dj\b",
+        r"^call \d+: (arguments|memory|result|earlier)",
     ),
 )

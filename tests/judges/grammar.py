@@ -249,6 +249,8 @@ class _Writer:
                 rest = "" if self.rank == 1 else f", {self.m}"
                 lines.append(f"b = array({self.seeded()}, {dtypes['x']!r}, ({n + 1}{rest},))")
                 lines.append("x, y = b[:-1], b[1:]")
+            elif "W" in captures and self.chance(0.05):
+                lines.append("W = x")
             elif shared and (turn % 2 or self.chance(0.5)):
                 lines.append(shared)
             lines.append("yield x, y" + (f", {self.third(third, n)}" if third else ""))
