@@ -113,6 +113,13 @@ def calls():
     for _ in range(3):
         yield (array(1, "float64", (5,)),)
 """,
+    "parts-of-complex": """
+def f(x):
+    return ((x - 1j) * 2).imag
+
+def calls():
+    yield (array(1, "float64", (5,)),)
+""",
 }
 
 
@@ -211,5 +218,11 @@ KNOWN: tuple[Known, ...] = (
         "a function with a complex intermediate changes its arguments twice",
         r"\dj\b",
         r"^call \d+: (arguments|memory|result|earlier)",
+    ),
+    Known(
+        "parts-of-complex",
+        "the real or imaginary part of a complex result is an array of its own, not every other",
+        r"\.(imag|real)\b",
+        r"^call \d+: result\S*: strides ",
     ),
 )
