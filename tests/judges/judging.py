@@ -3,7 +3,7 @@
 Equality: bits, unless the program computes with rounding that NumPy leaves open. How far that may
 carry is found by running the plain program again with every such operation a little off
 (first-order propagation; Higham, "Accuracy and Stability of Numerical Algorithms", section 3.4).
-What those runs leave as it is has to be equal bit for bit.
+What those runs leave as it is has to be equal bit for bit, unless they move most of its array.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAY_ROUND = re.compile(r"\*\*|@|\dj\b|\b(" + "|".join(sorted(INEXACT)) + r")\(")
 #: Units in the last place by which an operation is off: NumPy's own and ours lie within.
 ULP = 4.0
 #: Runs with errors of these signs (0: at random), and what is allowed beyond their largest change.
-SIGNS = (1.0, -1.0, 0.0)
+SIGNS = (1.0, -1.0, 0.0, 0.0, 0.0)
 SLACK = 4.0
 CANARY = 64
 SLOW_S = 5.0
@@ -131,7 +131,7 @@ def _noise(sign: float, seed: int) -> dict[str, Callable[..., Any]]:
         if not isinstance(value, (np.ndarray, np.generic)) or value.dtype.kind not in "fc":
             return value
         part = np.abs(value)
-        signs = sign or random.choice([-1.0, 1.0], np.shape(value))
+        signs = sign or random.uniform(-1.0, 1.0, np.shape(value))
         moved = value + (ULP * signs * np.spacing(part)).astype(part.dtype)
         moved = np.where(np.isfinite(value), moved, value)
         if isinstance(value, np.generic):
@@ -303,6 +303,9 @@ def _wrong(wanted: Any, found: Any, others: list[Any]) -> Any:
         gap = np.abs(wanted.astype(float) - other.astype(float))
         both = (wanted == other) | (np.isnan(wanted) & np.isnan(other))
         allowed = np.maximum(allowed, np.where(both, 0.0, np.where(np.isnan(gap), np.inf, gap)))
+    moved = allowed > 0
+    if moved.sum() * 2 >= moved.size > 0:  # no luck: what rounded back to the same may not again
+        allowed = np.maximum(allowed, allowed[moved].min())
     near = np.abs(wanted.astype(float) - found.astype(float)) <= SLACK * allowed
     return ~(same | (near & (allowed > 0)) | np.isinf(allowed))
 

@@ -53,8 +53,9 @@ class Finding:
 class Worker:
     """A process that judges one program after the other; it is replaced when it dies."""
 
-    def __init__(self) -> None:
-        """Start nothing yet."""
+    def __init__(self, batch: int = BATCH) -> None:
+        """Start nothing yet; each process will judge `batch` programs."""
+        self.batch = batch
         self.process: subprocess.Popen[str] | None = None
         self.errors: Any = None
         self.answers: queue.Queue[str] = queue.Queue()
@@ -62,7 +63,7 @@ class Worker:
 
     def judge(self, text: str, name: str = "<program>") -> dict[str, Any]:
         """Judge one program, in a fresh process now and then."""
-        if self.process is None or self.served >= BATCH:
+        if self.process is None or self.served >= self.batch:
             self.start()
         assert self.process is not None
         assert self.process.stdin is not None
