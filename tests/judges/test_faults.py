@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.judges.faults import FOREVER, KNOWN, Fault, Outcome, build, run
+from tests.judges.faults import FOREVER, Fault, Outcome, build, run
 from tests.requirements import require
 
 SAMPLE = (
@@ -33,7 +33,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 CASES = [
     pytest.param(
         fault, id=str(fault),
-        marks=[pytest.mark.xfail(reason=KNOWN[str(fault)])] if str(fault) in KNOWN else [],
+        marks=[pytest.mark.xfail(reason=fault.known)] if fault.known else [],
     )
     for fault in SAMPLE
 ]  # fmt: skip
