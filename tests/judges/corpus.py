@@ -214,12 +214,6 @@ KNOWN: tuple[Known, ...] = (
         r"^call \d+: (result|arguments|memory|globals|earlier)",
     ),
     Known(
-        "twice",
-        "a function with a complex intermediate changes its arguments twice",
-        r"\dj\b",
-        r"^call \d+: (arguments|memory|result|earlier)",
-    ),
-    Known(
         "parts-of-complex",
         "the real or imaginary part of a complex result is an array of its own, not every other",
         r"\.(imag|real)\b",
