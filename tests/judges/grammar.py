@@ -228,7 +228,7 @@ class _Writer:
         lengths = [self.pick((3, 5, 6, 7, 8, 16, 33)) for _ in range(3)]
         lengths = [lengths[0], lengths[0], *lengths, self.pick((0, 1, 2, 200))]
         if self.chance(0.1):
-            last = f", {self.third(third, 3)}" if third else ""
+            last = f", {self.third(third, 3)}".replace("v=x", "v=1") if third else ""
             first = self.pick(("array(1, 'float64', ())", "np.float32(2.5)", "2.5"))
             return [f"yield {first}, 3{last}"] * 3
         shared = self.pick(("", "", "", "", "y = x", "y = x[::-1]", "y = x[:]", "whole"))

@@ -60,7 +60,7 @@ class World:
     def array(self, seed: int, dtype: str, shape: tuple[int, ...], layout: str = "C") -> Any:
         """Make an array of chosen values, between bytes that nobody may change."""
         kind = np.dtype(dtype)
-        step = {"strided": 2, "reversed": -1}.get(layout, 1)
+        step = {"strided": 2, "reversed": -1}.get(layout, 1) if shape else 1
         room = (*shape[:-1], shape[-1] * abs(step)) if shape else ()
         size = int(np.prod(room)) * kind.itemsize
         start = CANARY + (layout == "misaligned")

@@ -15,7 +15,7 @@ from tests.judges.programs import Finding, Worker, findings, program
 #: fallback when this was written. A long run: `python -m tests.judges.programs --seconds 3600`.
 SEEDS = (1, 2, 3)
 COUNT = 80
-FUSED = 178
+FUSED = 180
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,8 @@ def test_fused_programs_do_what_plain_ones_do(judged: list[Finding], seed: int) 
 
 
 def test_nine_tenths_of_the_programs_stay_fused(judged: list[Finding]) -> None:
-    """Refusing is no way out of a difference."""
+    """Refusing is no way out of a difference; and every program is one."""
+    assert all(f.calls for f in judged)
     assert sum(f.calls == f.fused > 0 for f in judged) >= 0.9 * FUSED
 
 
