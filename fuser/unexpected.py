@@ -24,9 +24,9 @@ def internal_errors(operation: str, passing: tuple[type[Exception], ...] = ()) -
     """
     try:
         yield
-    except (FuserError, *passing):
-        raise
     except Exception as error:
+        if isinstance(error, (FuserError, *passing)):
+            raise
         if config.current().check:
             raise
         found = f"{type(error).__name__}: {error}"[:200]
