@@ -13,10 +13,15 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Union
 
+from fuser import host_expressions
 from fuser.errors import GraphError
+from fuser.host_expressions import LENGTH
 
 Dim = Union[int, "Length"]
 Monomial = tuple[str, ...]
+
+#: Products of terms that one multiplication makes at most: a text may ask for any number.
+MOST_TERMS = 4096
 
 
 class Length:
@@ -66,6 +71,9 @@ class Length:
 
     def __mul__(self, other: Dim) -> Dim:
         """Product."""
+        if len(self.terms) * len(terms_of(other)) > MOST_TERMS:
+            text = host_expressions.short(self.text)
+            raise GraphError(f"a length has more than {MOST_TERMS} terms: {text}")
         product: list[tuple[Monomial, int]] = []
         for left, a in self.terms:
             for right, b in terms_of(other):
@@ -204,7 +212,7 @@ def _not_negative(value: Length) -> Dim:
 @lru_cache(maxsize=4096)
 def _bounds(text: str) -> tuple[float, float]:
     """The least and the largest number that an expression can be while symbols are lengths."""
-    return _bounds_of(ast.parse(text, mode="eval").body)
+    return _bounds_of(host_expressions.parsed(text, "length"))
 
 
 def _bounds_of(node: ast.AST) -> tuple[float, float]:
@@ -256,22 +264,6 @@ class _Names(dict[str, Any]):
         return symbol(key)
 
 
-_ALLOWED = (
-    ast.Expression,
-    ast.BinOp,
-    ast.UnaryOp,
-    ast.USub,
-    ast.Add,
-    ast.Sub,
-    ast.Mult,
-    ast.FloorDiv,
-    ast.Call,
-    ast.Name,
-    ast.Constant,
-    ast.Load,
-)
-
-
 @lru_cache(maxsize=4096)
 def parse(text: str) -> Dim:
     """Read a length back from its text.
@@ -282,31 +274,13 @@ def parse(text: str) -> Dim:
     return substitute(text, _Names())
 
 
-@lru_cache(maxsize=4096)
-def _compiled(text: str) -> Any:
-    """Check and compile a length's text."""
-    try:
-        tree = ast.parse(text, mode="eval")
-    except SyntaxError as error:
-        raise GraphError(f"length {text!r} is not an expression: {error.msg}") from None
-    for node in ast.walk(tree):
-        plain = isinstance(node, _ALLOWED)
-        if isinstance(node, ast.Constant):
-            plain = type(node.value) is int
-        if isinstance(node, ast.Call):
-            plain = isinstance(node.func, ast.Name) and node.func.id in ("min", "max")
-        if not plain:
-            raise GraphError(f"length {text!r} has {type(node).__name__}, which is not allowed")
-    return compile(tree, "<length>", "eval")
-
-
 def substitute(value: Dim | str, names: Mapping[str, Dim]) -> Dim:
     """Replace symbols by lengths or integers and normalise again."""
     if isinstance(value, int):
         return value
     scope = _Names(names)
     scope.update(max=maximum, min=minimum)
-    result = eval(_compiled(str(value)), {"__builtins__": {}}, scope)
+    result = host_expressions.evaluate(str(value), LENGTH, scope)
     assert isinstance(result, (int, Length))
     return result
 
@@ -317,8 +291,7 @@ def evaluate(value: Dim, sizes: Mapping[str, int]) -> int:
         return value
     if value.text in sizes:
         return sizes[value.text]
-    code = _compiled(value.text)
-    return int(eval(code, {"__builtins__": {}, "max": max, "min": min}, dict(sizes)))
+    return int(host_expressions.evaluate(value.text, LENGTH, dict(sizes)))
 
 
 def symbols(value: Dim) -> tuple[str, ...]:

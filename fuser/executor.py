@@ -9,6 +9,7 @@ import numpy as np
 
 from fuser import budget, config, counters, dims, views
 from fuser.backend import Backend, CompileError, available, backend_for, get_backend
+from fuser.calling.fitting import outside
 from fuser.calling.launch import Launch, bind
 from fuser.compiler import served_by
 from fuser.dims import Dim, symbols
@@ -107,6 +108,8 @@ def bound(
     if spec.refused is not None:
         raise CannotRun(spec.refused, lasting=True)
     try:
+        if wrong := outside(spec.graph, sizes):
+            raise CannotRun(Reason("shape-pattern", "call", wrong))
         with phase("bind", str(spec.key)), internal_errors("kernel", PASSING):
             backend = get_backend(backend_name)
             found = bind(served_by(spec, backend), buffers, sizes, backend)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser import dims, infer
+from fuser import dims, host_expressions, infer
 from fuser import views as real_views
 from fuser.calling.trees import Leaf
 from fuser.records import record
@@ -89,7 +89,7 @@ class _Text:
     def __init__(self, trace: Trace, captured: Mapping[str, Any]) -> None:
         self.trace = trace
         self.captured = captured
-        self.scope: dict[str, Any] = {**scalars.SCOPE, "broadcast_to": np.broadcast_to}
+        self.scope: dict[str, Any] = {**host_expressions.SCOPE, "broadcast_to": np.broadcast_to}
         self.scope["contiguous"] = np.ascontiguousarray
         self.scope["writable_diagonal"] = real_views.writable_diagonal
         self.scope |= {"same_value": captures.same_value, "type": type}

@@ -129,28 +129,31 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the function, fused where it can be."""
-        if not kwargs:
-            if self._latest is not None:
-                result = self._latest.try_again(args)
-                if result is not MISSED:
-                    return result
-            key = exact_key(args)
-            ready = self._ready.get(key) if key is not None else None
-            if ready is not None and ready.holds():
-                if type(ready) is not Unready:
-                    result = ready.run(args)
+        try:
+            if not kwargs:
+                if self._latest is not None:
+                    result = self._latest.try_again(args)
                     if result is not MISSED:
                         return result
-                elif ready.refused is not None and self.fallback != "error":
-                    result = self.__wrapped__(*args)
-                    counters.add_soon(ready.counts)
+                key = exact_key(args)
+                ready = self._ready.get(key) if key is not None else None
+                if ready is not None and ready.holds():
+                    if type(ready) is not Unready:
+                        result = ready.run(args)
+                        if result is not MISSED:
+                            return result
+                    elif ready.refused is not None and self.fallback != "error":
+                        result = self.__wrapped__(*args)
+                        counters.add_soon(ready.counts)
+                        return result
+                    else:
+                        ready.raise_known(args)
+            elif self._latest_out is not None and kwargs.keys() == _OUT:
+                result = self._latest_out.run(args, kwargs["out"])
+                if result is not MISSED:
                     return result
-                else:
-                    ready.raise_known(args)
-        elif self._latest_out is not None and kwargs.keys() == _OUT:
-            result = self._latest_out.run(args, kwargs["out"])
-            if result is not MISSED:
-                return result
+        except Unsupported:  # an integer that no kernel's arithmetic has: below it becomes a reason
+            pass
         if self._frames and not kwargs and (frame := self._frames.latest(args)) is not None:
             return run_frame(self, *frame, args, kwargs, None)
         names = tuple(kwargs)

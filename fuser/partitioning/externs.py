@@ -6,7 +6,7 @@ is the call's first operand (`a0[()]` where NumPy has a scalar), `host('s0 * 2')
 when the function is called, `closure('name', a1)` a function that reaches values of the call.
 `view`: the result shares memory with an operand; `scalar`: it is a NumPy scalar;
 `silent(divide)`: the function had silenced these errors. Nothing but
-literals, these names and NumPy's own functions is read back.
+literals, these names and functions of a table is read back: `resolve` has it.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from typing import Any
 
 import numpy as np
 
-from fuser import dims, infer, views
+from fuser import dims, host_expressions, infer, views
 from fuser.calling import trees
 from fuser.errors import GraphError, Reason
 from fuser.graph import Graph, Node
+from fuser.host_expressions import short
 from fuser.ops import UFUNC_PAIRS, UFUNC_ROWS
 from fuser.partitioning import callables
 from fuser.records import record
@@ -35,6 +36,25 @@ from fuser.tracing.error_states import silent
 
 #: Packages of SciPy's whose functions depend on their arguments alone, and change none of them.
 PACKAGES = frozenset("special fft ndimage signal".split())
+#: What these packages have beside: it changes settings of the process, or tells of them.
+_SETTINGS = frozenset(
+    "errstate seterr geterr set_backend skip_backend set_global_backend register_backend "
+    "get_workers set_workers".split()
+)
+#: Modules of NumPy's whose functions of arrays, and no others, are called. Which these are NumPy
+#: says: they are universal functions, or dispatched by `__array_function__`.
+_MODULES = ("numpy", "numpy.linalg", "numpy.fft", "numpy.lib.scimath", "numpy.lib.stride_tricks")
+#: Of those, they write files.
+_FILES = frozenset("save savez savez_compressed savetxt".split())
+#: Methods of universal functions.
+_UFUNC_METHODS = frozenset("reduce accumulate reduceat outer at".split())
+#: Methods of arrays: they depend on their arguments alone.
+METHODS = frozenset(
+    "__getitem__ all any argmax argmin argpartition argsort astype byteswap choose clip compress "
+    "conj conjugate copy cumprod cumsum diagonal dot flatten max mean min nonzero partition prod "
+    "ravel repeat reshape round searchsorted sort squeeze std sum swapaxes take trace transpose "
+    "var view".split()
+)
 
 
 class PatternMiss(Exception):  # noqa: N818 - a signal, not a fault
@@ -126,32 +146,71 @@ def read(payload: str) -> Call:
         r"(\d+)\.(\d+) (view )?(scalar )?(?:silent\(([a-z,]*)\) )?(.*)", payload, re.DOTALL
     )
     if found is None:
-        raise GraphError(f"this extern call is not understood: {payload!r}")
-    try:
-        tree = ast.parse(found[6], mode="eval").body
-    except SyntaxError:
-        raise GraphError(f"this extern call is not understood: {payload!r}") from None
+        raise GraphError(f"this extern call is not understood: {short(payload)!r}")
+    tree = host_expressions.parsed(found[6], "an extern call")
     if not isinstance(tree, ast.Call):
-        raise GraphError(f"an extern is a call, found {found[6]!r}")
-    args = tuple(_read(part) for part in tree.args)
-    kwargs = {str(pair.arg): _read(pair.value) for pair in tree.keywords}
-    name = ast.unparse(tree.func)
+        raise GraphError(f"an extern is a call, found {short(found[6])!r}")
+    try:
+        args = tuple(_read(part) for part in tree.args)
+        kwargs = _keywords(tree)
+        name = ast.unparse(tree.func)
+    except RecursionError:
+        raise GraphError(f"an extern call is nested too deeply: {short(payload)!r}") from None
     resolve(name)
+    if name == "fuser.changed":
+        resolve(args[2] if len(args) > 2 and type(args[2]) is str else "")
+    elif writes := [key for key in kwargs if key == "out" or key.startswith("overwrite")]:
+        raise GraphError(f"an extern call cannot have {writes[0]}=: it may write into an operand")
     silenced = tuple((found[5] or "").split(",")) if found[5] else ()
     marks = bool(found[3]), bool(found[4])
     return Call(int(found[1]), int(found[2]), *marks, name, args, kwargs, silenced)
 
 
+def _keywords(tree: ast.Call) -> dict[str, Any]:
+    """Keyword arguments by name.
+
+    Raises:
+        GraphError: one has no name, `**mapping`, or a name comes twice.
+    """
+    names = {pair.arg for pair in tree.keywords if pair.arg}
+    if len(names) != len(tree.keywords):
+        raise GraphError("an extern call has a keyword twice, or one without a name")
+    return {str(pair.arg): _read(pair.value) for pair in tree.keywords}
+
+
+def numbers_of(payload: str) -> list[str]:
+    """The host expressions among the arguments of a call."""
+    call = read(payload)
+    found, waiting = [], [*call.args, *call.kwargs.values()]
+    while waiting:
+        part = waiting.pop()
+        if type(part) is Number:
+            found.append(part.text)
+        elif type(part) in (tuple, list):
+            waiting += part
+        elif type(part) is dict:
+            waiting += part.values()
+        elif type(part) is slice:
+            waiting += (part.start, part.stop, part.step)
+        elif type(part) is Closure:
+            waiting += part.values
+    return found
+
+
 def _read(node: ast.expr) -> Any:
     """One argument: a literal, an operand, a number, a slice or a dtype."""
     if isinstance(node, ast.Constant):
-        return node.value
+        long = type(node.value) is int and node.value.bit_length() > host_expressions.MOST_BITS
+        if not long:
+            return node.value
     if isinstance(node, ast.Tuple):
         return tuple(_read(part) for part in node.elts)
     if isinstance(node, ast.List):
         return [_read(part) for part in node.elts]
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return -_read(node.operand)
+        number = _read(node.operand)
+        if type(number) in (int, float, complex):
+            return -number
     if isinstance(node, ast.Subscript):
         operand = _read(node.value)
         if isinstance(operand, Operand):
@@ -163,16 +222,48 @@ def _read(node: ast.expr) -> Any:
             return Operand(int(node.id[1:]))
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         parts = [_read(part) for part in node.args]
-        if node.func.id == "dict":
-            return {str(pair.arg): _read(pair.value) for pair in node.keywords}
+        if node.func.id == "dict" and not parts:
+            return _keywords(node)
         made = _READ.get(node.func.id)
-        if made is not None:
-            return made(*parts)
-    raise GraphError(f"an extern call cannot have this argument: {ast.unparse(node)}")
+        if made is not None and not node.keywords:
+            try:
+                return made(*parts)
+            except (TypeError, ValueError):  # too many of them, or of other kinds
+                pass
+    raise GraphError(f"an extern call cannot have this argument: {short(ast.unparse(node))}")
+
+
+def _number(text: str) -> Number:
+    """A host expression.
+
+    Raises:
+        GraphError: it is none.
+    """
+    host_expressions.names_in(_text(text), host_expressions.SCALAR)
+    return Number(text)
+
+
+def _dtype(name: str) -> np.dtype[Any]:
+    """A dtype by its name.
+
+    Raises:
+        GraphError: it is no name alone.
+    """
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", _text(name)):
+        raise GraphError(f"{short(name)!r} is no name of a dtype")
+    return np.dtype(name)
+
+
+def _text(value: Any) -> str:
+    """An argument that has to be a text."""
+    if type(value) is not str:
+        raise GraphError(f"an extern call has a {type(value).__name__} where a text belongs")
+    return value
 
 
 def _function(name: str) -> Any:
     """A function among the arguments: NumPy's, or one of `callables`."""
+    _text(name)
     plain = name.startswith(("numpy.", "math.", "scipy."))
     return resolve(name) if plain else callables.find(name)
 
@@ -183,45 +274,67 @@ def _closure(name: str, *values: Any) -> Closure:
     Raises:
         GraphError: this process has none of that name.
     """
-    callables.find(name)
+    callables.find(_text(name))
     return Closure(name, values)
 
 
 _READ: dict[str, Any] = {
-    "slice": slice, "dtype": np.dtype, "host": Number, "function": _function, "closure": _closure,
+    "slice": slice, "dtype": _dtype, "host": _number, "function": _function, "closure": _closure,
 }  # fmt: skip
 
 
 @lru_cache(maxsize=512)
 def resolve(name: str) -> Callable[..., Any]:
-    """The function that a name stands for.
+    """The function that a name stands for: one that changes nothing and reads nothing outside.
 
     Raises:
-        GraphError: NumPy has no such function.
+        GraphError: there is none of that name, or it is no such function.
     """
     if name in SPECIAL:
         return SPECIAL[name]
-    root, *path = name.split(".")
-    found: Any = np
-    if root == "math" and len(path) == 1 and hasattr(math, path[0]):
-        return getattr(math, path[0])  # type: ignore[no-any-return] # a function
-    if root == "scipy" and len(path) > 1 and path[0] in PACKAGES:
-        try:
-            found, path = import_module(f"scipy.{path[0]}"), path[1:]
-        except ImportError:
-            raise GraphError(f"this process has no SciPy for {name!r}") from None
-    elif root != "numpy" or not path:
-        raise GraphError(f"extern calls are of NumPy functions, found {name!r}")
-    if path[0] == "ndarray":
-        if len(path) != 2 or not hasattr(np.ndarray, path[1]):
-            raise GraphError(f"arrays have no method {name!r}")
-        method = path[1]
-        return lambda array, *args, **kwargs: getattr(array, method)(*args, **kwargs)
-    for part in path:
-        found = getattr(found, part, None)
-    if not callable(found):
-        raise GraphError(f"{'NumPy' if root == 'numpy' else 'SciPy'} has no function {name!r}")
-    return found  # type: ignore[no-any-return] # checked just above
+    module, _, last = name.rpartition(".")
+    if module == "numpy.ndarray" and last in METHODS:
+        return lambda array, *args, **kwargs: getattr(array, last)(*args, **kwargs)
+    found = _member(module, last)
+    if found is None and last in _UFUNC_METHODS:
+        module, _, ufunc = module.rpartition(".")
+        owner = _member(module, ufunc)
+        found = getattr(owner, last) if isinstance(owner, np.ufunc) else None
+    if found is None:
+        raise GraphError(f"extern calls are of NumPy's functions of arrays, found {short(name)!r}")
+    return found
+
+
+def _member(module: str, name: str) -> Callable[..., Any] | None:
+    """A function of a module of NumPy's, of SciPy's or of Python's `math`, if it is in the table.
+
+    Raises:
+        GraphError: this process has no SciPy.
+    """
+    if name.startswith("_"):
+        return None
+    if module in _MODULES and name not in _FILES:
+        owner: Any = np
+        for part in module.split(".")[1:]:
+            owner = getattr(owner, part)
+        found = getattr(owner, name, None) if name in dir(owner) else None
+        return found if isinstance(found, _OF_ARRAYS) else None
+    if module == "math":
+        found = getattr(math, name, None)
+        return found if callable(found) else None
+    root, _, package = module.partition(".")
+    if root != "scipy" or package not in PACKAGES or name in _SETTINGS:
+        return None
+    try:
+        owner = import_module(module)
+    except ImportError:
+        raise GraphError(f"this process has no SciPy for {name!r}") from None
+    found = getattr(owner, name, None) if name in owner.__all__ else None
+    return found if callable(found) and not isinstance(found, type) else None
+
+
+#: Types of NumPy's functions of arrays.
+_OF_ARRAYS = (np.ufunc, type(np.sum))
 
 
 def ufunc_name(ufunc: np.ufunc) -> str | None:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from fuser import dims
+from fuser import dims, host_expressions
 from fuser.dims import Dim, Length
 
 Bounds = Mapping[str, int]
@@ -92,6 +92,6 @@ def simplify(length: Dim, bounds: Bounds) -> Dim:
 
     scope: dict[str, Any] = {name: dims.symbol(name) for name in dims.symbols(length)}
     scope.update(max=larger, min=smaller)
-    result = eval(dims._compiled(length.text), {"__builtins__": {}}, scope)
+    result = host_expressions.evaluate(length.text, host_expressions.LENGTH, scope)
     assert isinstance(result, (int, Length))
     return result

@@ -6,12 +6,11 @@ import math
 import operator
 import re
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fuser import budget
+from fuser import budget, host_expressions
 from fuser.dims import Dim
 from fuser.errors import Unsupported, user_line
 
@@ -21,23 +20,6 @@ if TYPE_CHECKING:
 #: Characters of a host expression at most: it is compiled, and evaluated at every call.
 LONGEST = 4096
 
-#: What host expressions may name beside scalars and lengths.
-SCOPE = {
-    "__builtins__": {},
-    "max": max,
-    "min": min,
-    "abs": abs,
-    "inf": math.inf,
-    "nan": math.nan,
-    "divmod": divmod,
-}
-
-
-@lru_cache(maxsize=4096)
-def compiled(text: str) -> Any:
-    """Compile a host expression."""
-    return compile(text, "<scalar>", "eval")
-
 
 def evaluate(text: str, names: Mapping[str, Any]) -> Any:
     """Compute a host expression with Python's own arithmetic.
@@ -46,7 +28,7 @@ def evaluate(text: str, names: Mapping[str, Any]) -> Any:
         text: an expression over scalar names (`s0`) and lengths (`n0`).
         names: their values.
     """
-    return eval(compiled(text), SCOPE, dict(names))
+    return host_expressions.evaluate(text, host_expressions.SCALAR, dict(names))
 
 
 _SYMBOL = r"\b[ns]\d+\b"
