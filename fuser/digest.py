@@ -7,6 +7,7 @@ version; `random` uses its neighbour for the same reason.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -25,8 +26,9 @@ def _sha256() -> Callable[[bytes], Any]:
 
 
 def load() -> None:
-    """Import the algorithm; else the first hash does."""
-    _sha256()
+    """Import the algorithm if that can be; else the first hash does, or says that it cannot."""
+    with suppress(ImportError):
+        _sha256()
 
 
 def sha256(content: bytes) -> Any:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fuser import forks
-from fuser.backend import Backend
+from fuser.backend import Backend, CompileError
 from fuser.calling.native_call import ServedCall
 from fuser.codegen import LoopNest
 from fuser.ops import Op, admits
@@ -77,14 +77,17 @@ class CpuBackend(Backend):
             importlib.import_module(f"fuser.backends.cpu.{module}")
 
     def unavailable(self) -> str | None:
-        """None, or that llvmlite is missing."""
-        from fuser.backends.cpu.machine.host import host
+        """None, or that llvmlite is missing or the system lets no code run that is made here."""
+        from fuser.backends.cpu.machine import arena
+        from fuser.backends.cpu.machine.host import host, missing
 
         try:
             host()
-        except ImportError as error:
-            return f"llvmlite cannot be imported ({error}); install llvmlite"
-        return None
+        except CompileError as error:
+            return str(error)
+        except (ImportError, OSError) as error:
+            return missing(error)
+        return arena.refusal()
 
     def owns(self, array: Any) -> bool:
         """NumPy arrays and scalars."""

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fuser import forks
+from fuser.backend import CompileError
 from fuser.backends.cpu.fused_kernel import PROTOTYPE, FusedKernelCPU
 from fuser.backends.cpu.machine import workers
 from fuser.calling import native_call
@@ -85,10 +86,13 @@ done:
 
 @cache
 def _native() -> Any:
-    """The native loop over a table."""
+    """The native loop over a table; None where the system lets no more code run."""
     from fuser.backends.cpu.machine.native import load_forever
 
-    address = load_forever(TEXT, ("sequence",), quick=True)["sequence"]
+    try:
+        address = load_forever(TEXT, ("sequence",), quick=True)["sequence"]
+    except CompileError:
+        return None
     kind = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_char_p, ctypes.c_int64, ctypes.c_void_p)
     return kind(address)
 
@@ -97,7 +101,7 @@ _lock = forks.lock()
 
 
 def _function() -> Any:
-    """The native loop, made once."""
+    """The native loop, made once; None where it cannot be."""
     with _lock:
         return _native()
 
@@ -251,7 +255,10 @@ class Sequence:
         if not self._ran and not self._team and not _native.cache_info().currsize:
             self._ran = True
             return self._run_each(words)
-        return int(_function()(words.tobytes(), len(table.heads), self._team))
+        function = _function()
+        if function is None:
+            return self._run_each(words)
+        return int(function(words.tobytes(), len(table.heads), self._team))
 
     def _run_each(self, words: array[int]) -> int:
         """Run loop nests one by one: the native loop is made for what is called again."""
@@ -307,8 +314,10 @@ def _workspace(launch: Launch, temporaries: Mapping[str, Any]) -> tuple[dict[str
 
 def make(launch: Launch) -> Sequence | None:
     """A sequence for a bound launch, or None where it needs steps in Python."""
-    if any(group.copies for group in launch.groups) or not native_call.supported():
-        return None
-    if not workers.supported():
+    copied = any(group.copies for group in launch.groups)
+    if copied or not native_call.supported() or not workers.supported():
+        for group in launch.groups:  # what cannot be compiled is known before anything is written
+            for number, section in group.sections:
+                group.kernel.share(number, section.extent, 1)
         return None
     return Sequence(launch)

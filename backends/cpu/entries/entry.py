@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from fuser import forks
+from fuser.backend import CompileError
 from fuser.backends.cpu import sequence
 from fuser.backends.cpu.entries import (
     entry_brief,
@@ -297,7 +298,10 @@ def load() -> _Entry | None:
     with _load_lock:
         if not _loaded:
             known = native_call.supported() and layout_is_known()
-            _loaded.append(_Entry() if known else None)
+            try:
+                _loaded.append(_Entry() if known else None)
+            except CompileError:  # the system lets no more code run
+                _loaded.append(None)
         return _loaded[0]
 
 
@@ -319,12 +323,15 @@ def install(function: Any, call: ServedCall) -> bool:
     if not _loaded and not call.specialisation.repeated:
         call.specialisation.repeated = True
         return True
-    entry = load()
-    if entry is None:
+    try:
+        entry = load()
+        if entry is None:
+            return False
+        context = function._native
+        if context is None:
+            context = function._native = Context(entry, function._slow_call)
+        added = bool(context.add(call))
+    except CompileError:  # the system lets no more code run: this way, the call has run already
         return False
-    context = function._native
-    if context is None:
-        context = function._native = Context(entry, function._slow_call)
-    added = bool(context.add(call))
     native_call.set_entry(function, entry.address, ctypes.addressof(context.words))
     return added

@@ -6,6 +6,10 @@ so that neighbouring kernels are one mapping again. The memory is private to the
 child has a copy of its own and writes where it likes.
 
 A page is given out again only after the `Block` that held it is gone; nothing is ever unmapped.
+
+Some systems refuse to make memory executable (PR_SET_MDWE, seccomp, SELinux), and some processes
+have little address space (RLIMIT_AS). LLVM ends the process where it meets either, so both are
+tried here first: `refusal` and `require_room`.
 """
 
 from __future__ import annotations
@@ -15,14 +19,20 @@ import os
 import sys
 from bisect import bisect_left, insort
 from collections import deque
+from errno import ENOMEM
 from functools import cache
 from typing import Any
 
 from fuser import forks
+from fuser.backend import CompileError
 from fuser.backends.cpu.machine.object_file import PAGE
 
-#: Address space that is reserved at once.
-RESERVED_BYTES = 32 << 20
+#: Address space that is reserved at once, where so many times as much is left; else only what is
+#: wanted is.
+RESERVED_BYTES, _PLENTY = 32 << 20, 8
+#: Address space that LLVM's library takes when it is loaded, and that compiling a kernel takes, at
+#: most: 180 MB and 20 MB were seen.
+LIBRARY_BYTES, COMPILE_BYTES = 256 << 20, 64 << 20
 
 _NONE, _READ, _WRITE, _EXECUTE = 0, 1, 2, 4
 _PRIVATE, _ANONYMOUS, _NO_RESERVE = 0x02, 0x20, 0x4000
@@ -43,7 +53,71 @@ def _system() -> Any:
     library.mmap.restype = pointer
     library.mmap.argtypes = [pointer, size, integer, integer, integer, ctypes.c_long]
     library.mprotect.argtypes = [pointer, size, integer]
+    library.munmap.argtypes = [pointer, size]
     return library
+
+
+def refusal() -> str | None:
+    """Why the system lets no code run that this process makes; None where it does."""
+    if sys.platform != "linux":
+        return None
+    try:
+        address = _mapped(PAGE)
+        try:
+            _protect(address, PAGE, _READ | _WRITE)
+            _protect(address, PAGE, _READ | _EXECUTE)
+        finally:
+            _unmap(address, PAGE)
+    except OSError as error:
+        return told(error)
+    return None
+
+
+def told(error: OSError) -> str:
+    """In words, what it means that memory for machine code was refused."""
+    if error.errno == ENOMEM:
+        return f"there is no memory for machine code ({error.strerror}); see ulimit -v"
+    return (
+        f"the system refuses executable memory ({error.strerror}), which compiled kernels need: "
+        "PR_SET_MDWE, a seccomp filter or SELinux forbids it to this process"
+    )
+
+
+def require_room(size_bytes: int) -> None:
+    """Check that so much address space is left: LLVM would end the process where it is not.
+
+    Raises:
+        CompileError: it is not.
+    """
+    if sys.platform != "linux":
+        return
+    try:
+        _unmap(_mapped(size_bytes), size_bytes)
+    except OSError:
+        raise CompileError(
+            "backend-unavailable",
+            f"less than {size_bytes >> 20} MiB of address space are left to compile in; "
+            "see ulimit -v",
+        ) from None
+
+
+def _unmap(address: int, size_bytes: int) -> None:
+    """Give a piece of address space back."""
+    _system().munmap(address, size_bytes)
+
+
+def _mapped(size_bytes: int) -> int:
+    """The address of a new piece of address space.
+
+    Raises:
+        OSError: there is none.
+    """
+    flags = _PRIVATE | _ANONYMOUS | _NO_RESERVE
+    address = _system().mmap(None, size_bytes, _NONE, flags, -1, 0)
+    if address in (None, _FAILED):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return int(address)
 
 
 class Block:
@@ -112,12 +186,11 @@ class Arena:
     def _reserve(self, wanted: int) -> tuple[int, int]:
         """A new piece of address space."""
         size = max(wanted, self._reserved_bytes)
-        flags = _PRIVATE | _ANONYMOUS | _NO_RESERVE
-        address = _system().mmap(None, size, _NONE, flags, -1, 0)
-        if address in (None, _FAILED):
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number))
-        return int(address), size
+        try:
+            _unmap(_mapped(_PLENTY * size), _PLENTY * size)
+        except OSError:  # others need what is left
+            size = wanted
+        return _mapped(size), size
 
     def _give_back(self, address: int, size: int) -> int:
         """Add a hole, joined with those beside it; returns its number."""

@@ -14,7 +14,7 @@ import os
 import sys
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fuser import forks
 from fuser.backends.cpu.machine import arena, disk_cache
@@ -63,14 +63,35 @@ def _compiler_at_rest() -> Callable[[], None] | None:
 forks.wait_for(_compiler_at_rest)
 
 
+def library() -> Any:
+    """LLVM, as llvmlite has it.
+
+    Raises:
+        CompileError: there is no room to load it.
+        ImportError, OSError: llvmlite, or its library, is missing or cannot be loaded.
+    """
+    if "llvmlite.binding" not in sys.modules:
+        arena.require_room(arena.LIBRARY_BYTES)
+    import llvmlite.binding as llvm
+
+    return llvm
+
+
+def missing(error: Exception) -> str:
+    """In words, why LLVM cannot be loaded."""
+    if isinstance(error, ImportError):
+        return f"llvmlite cannot be imported ({error}); install llvmlite"
+    return f"llvmlite's library cannot be loaded ({error})"
+
+
 def asked() -> Host:
     """What LLVM says now.
 
     Raises:
-        ImportError: llvmlite, or its library, is missing.
+        CompileError, ImportError, OSError: as `library`.
     """
+    llvm = library()
     import llvmlite
-    import llvmlite.binding as llvm
 
     return Host(
         llvmlite.__version__,
@@ -86,7 +107,7 @@ def host() -> Host:
     """What LLVM says of this processor: now, or in an earlier process if it is not loaded yet.
 
     Raises:
-        ImportError: llvmlite is missing.
+        CompileError, ImportError, OSError: as `library`.
     """
     if "llvmlite.binding" in sys.modules:
         return asked()

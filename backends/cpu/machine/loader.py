@@ -13,7 +13,7 @@ from typing import Any
 from fuser import counters, forks
 from fuser.backend import CompileError
 from fuser.backends.cpu import shared_functions
-from fuser.backends.cpu.machine import arena, disk_cache, target
+from fuser.backends.cpu.machine import arena, disk_cache, host, target
 from fuser.backends.cpu.machine.object_file import ObjectFile, UnknownObjectError
 from fuser.timeline import phase
 
@@ -33,10 +33,9 @@ def parse(text: str) -> Any:
     """Parse and verify one module.
 
     Raises:
-        CompileError: LLVM does not accept the text.
+        CompileError: LLVM does not accept the text, or cannot be loaded.
     """
-    import llvmlite.binding as llvm
-
+    llvm = compiler()
     target.initialise()
     try:
         module = llvm.parse_assembly(text)
@@ -44,6 +43,20 @@ def parse(text: str) -> Any:
     except RuntimeError as error:
         raise CompileError("compile-failed", f"LLVM refused the module: {error}") from None
     return module
+
+
+def compiler() -> Any:
+    """LLVM, where there is room for it and its work.
+
+    Raises:
+        CompileError: there is none.
+    """
+    try:
+        llvm = host.library()
+    except (ImportError, OSError) as error:
+        raise CompileError("backend-unavailable", host.missing(error)) from None
+    arena.require_room(arena.COMPILE_BYTES)
+    return llvm
 
 
 def to_object(text: str, quick: bool = False) -> bytes:
@@ -98,7 +111,7 @@ def load(code: bytes, exports: Sequence[str], imports: Sequence[str]) -> tuple[A
         What keeps the code alive, and the addresses of `exports`.
 
     Raises:
-        CompileError: a symbol is missing on this machine.
+        CompileError: a symbol is missing on this machine, or no memory may be executed.
     """
     known = {symbol: _address(symbol) for symbol in imports}
     with phase("load"):
@@ -128,8 +141,10 @@ def _placed(
             raise CompileError("missing-symbol", f"linking failed: no {', '.join(missing)}")
         block = memory.take(file.size_bytes)
         block.fill(file.linked_at(block.address, addresses), file.fixed_bytes)
-    except (UnknownObjectError, OSError):
+    except UnknownObjectError:
         return None
+    except OSError as error:
+        raise CompileError("backend-unavailable", arena.told(error)) from None
     return block, [block.address + file.exports[name] for name in exports]
 
 
@@ -146,10 +161,11 @@ def _external(symbol: str, known: Mapping[str, int]) -> int:
 def _linked(
     code: bytes, exports: Sequence[str], known: Mapping[str, int]
 ) -> tuple[Any, list[int]]:
-    """Link an object file by LLVM."""
-    import llvmlite.binding as llvm
-
+    """Link an object file by LLVM, which ends the process where memory is refused."""
     global _jit
+    if (refused := arena.refusal()) is not None:
+        raise CompileError("backend-unavailable", refused)
+    llvm = compiler()
     counters.count("linked_by_llvm")
     builder = llvm.JITLibraryBuilder().add_object_img(code)
     runtime = {symbol: target.address_of(symbol) for symbol in RUNTIME_SYMBOLS}

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from fuser import config, forks
+from fuser.backend import CompileError
 from fuser.backends.cpu.backend import POOLED_BYTES as THRESHOLD
 
 __all__ = ["THRESHOLD", "OutputPool", "empty", "numpy_api", "pool"]
@@ -359,9 +360,12 @@ _lock = forks.lock()
 
 @cache
 def _made() -> OutputPool | None:
-    """The process's pool, or None where the platform has none."""
+    """The process's pool, or None where the platform has none, or lets no more code run."""
     supported = sys.platform == "linux" and sys.implementation.name == "cpython"
-    return OutputPool() if supported else None
+    try:
+        return OutputPool() if supported else None
+    except CompileError:
+        return None
 
 
 def pool() -> OutputPool | None:

@@ -28,6 +28,7 @@ from functools import cache
 from typing import Any
 
 from fuser import config, forks
+from fuser.backend import CompileError
 from fuser.backends.cpu.machine import team_code
 from fuser.backends.cpu.machine.processors import machine_threads
 from fuser.backends.cpu.machine.team_code import BRIEF, MOST_WORKERS, ORDERED, TOGETHER
@@ -156,8 +157,11 @@ def supported() -> bool:
 
 @cache
 def _made() -> Workers | None:
-    """The process's team, or None where the platform has no futex."""
-    return Workers() if supported() else None
+    """The process's team; None where the platform has no futex, or lets no more code run."""
+    try:
+        return Workers() if supported() else None
+    except CompileError:
+        return None
 
 
 def workers() -> Workers | None:

@@ -70,26 +70,43 @@ def test_function_that_the_code_lacks() -> None:
 
 
 def test_what_is_not_understood_is_linked_by_llvm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And where the system gives no memory for code; both are counted, results are the same."""
+    """It is counted, and results are the same."""
     code = loader.compile_object(CALLS_COS)
 
     def refuse(*_: object) -> None:
         raise UnknownObjectError("nothing is")
 
-    def fail(*_: object) -> None:
-        raise OSError("no memory")
+    before = counters.value("linked_by_llvm")
+    with monkeypatch.context() as change:
+        change.setattr(loader, "ObjectFile", refuse)
+        library, (address,) = loader.load(code, ["twice"], ["cos"])
+        assert counters.value("linked_by_llvm") == before + 1
+        with pytest.raises(CompileError, match="linking failed"):
+            loader.load(code, ["thrice"], ["cos"])
+    twice = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(address)
+    assert twice(0.5) == 2 * math.cos(0.5)
+    del library
 
-    for owner, name, problem in ((loader, "ObjectFile", refuse), (Arena, "take", fail)):
-        before = counters.value("linked_by_llvm")
+
+def test_refused_memory_never_reaches_llvm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its linker ends the process where memory is refused: neither way is it asked."""
+    code = loader.compile_object(CALLS_COS)
+    before = counters.value("linked_by_llvm")
+
+    def fail(*_: object) -> None:
+        raise OSError(13, "Permission denied")
+
+    for owner, name in ((Arena, "take"), (arena, "_protect")):
         with monkeypatch.context() as change:
-            change.setattr(owner, name, problem)
-            library, (address,) = loader.load(code, ["twice"], ["cos"])
-            assert counters.value("linked_by_llvm") == before + 1
-            with pytest.raises(CompileError, match="linking failed"):
-                loader.load(code, ["thrice"], ["cos"])
-        twice = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(address)
-        assert twice(0.5) == 2 * math.cos(0.5)
-        del library
+            change.setattr(owner, name, fail)
+            for known in (True, False):
+                if not known:
+                    change.setattr(arena, "arena", lambda: None)
+                    change.setattr(arena, "_protect", fail)
+                with pytest.raises(CompileError, match="executable memory") as caught:
+                    loader.load(code, ["twice"], ["cos"])
+                assert caught.value.code == "backend-unavailable"
+    assert counters.value("linked_by_llvm") == before
 
 
 @pytest.mark.skipif(not arena.supported(), reason="LLVM links on this platform")
