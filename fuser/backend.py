@@ -268,7 +268,7 @@ def get_backend(name: str) -> Backend:
         if name not in _instances:
             made = _factories[name]()
             made.name = name  # kernels are kept by it: two registrations share none
-            _instances[name] = made
+            _instances.setdefault(name, made)
         return _instances[name]
 
 

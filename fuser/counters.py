@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import defaultdict, deque
 from collections.abc import Mapping
 
 from fuser import forks
 
+#: Held while counters are added to: from other threads. What a signal handler counts meanwhile is
+#: not lost, as adding to an entry is one step of the interpreter.
 _lock = forks.lock()
-_counts: Counter[str] = Counter()
+_counts: defaultdict[str, int] = defaultdict(int)
 _pending: deque[Mapping[str, int]] = deque()
 _PENDING_LIMIT = 1000
 
@@ -41,7 +43,11 @@ def add_soon(counts: Mapping[str, int]) -> None:
 def _settle() -> None:
     """Add what waits; with the lock held."""
     while _pending:
-        for name, by in _pending.popleft().items():
+        try:
+            counts = _pending.popleft()
+        except IndexError:  # a signal handler has just added the last
+            return
+        for name, by in counts.items():
             _counts[name] += by
 
 

@@ -185,6 +185,10 @@ REASONS: dict[str, tuple[str, str]] = {
         "the memory layout has no fused form",
         "Pass arrays in C order, for instance through numpy.ascontiguousarray.",
     ),
+    "reentered": (
+        "the call came while this thread was tracing or importing, as a signal handler's does",
+        "NumPy ran it; the next call is looked at again.",
+    ),
     "shape-pattern": (
         "the shapes do not fit the pattern that the graph was traced with",
         "Trace again with arguments of this pattern.",

@@ -30,18 +30,22 @@ _waits: list[Callable[[], Callable[[], None] | None]] = []
 _given_back: list[Callable[[], None]] = []
 
 
-def lock() -> threading.Lock:
-    """A lock that is free in a forked child."""
-    made = threading.Lock()
-    _locks.add(made)
-    return made
+def lock() -> threading.RLock:
+    """A lock that is free in a forked child, unless the thread that forked holds it.
 
-
-def reentrant_lock() -> threading.RLock:
-    """The same for a lock that its holder may take again; who forks while holding it keeps it."""
+    Its holder may take it again: a signal handler, or a finaliser, may call a fused function
+    between any two instructions of ours. So what it guards is published in one step, by
+    `dict.setdefault` or an assignment, and what takes several steps notices that it is under way
+    (`Arena`, `Context`).
+    """
     made = threading.RLock()
     _locks.add(made)
     return made
+
+
+def held_here(taken: threading.RLock) -> bool:
+    """Whether this thread holds a lock already."""
+    return bool(taken._is_owned())  # type: ignore[attr-defined] # as threading.Condition asks
 
 
 class cached_property(Generic[Value]):  # noqa: N801 - named as what it stands for
@@ -97,20 +101,28 @@ def _after() -> None:
 def _in_child() -> None:
     """Free every lock that this thread does not hold."""
     for held in list(_locks):
-        if not getattr(held, "_is_owned", bool)():
+        if not held_here(held):
             held._at_fork_reinit()
     _after()
 
 
 def _importing() -> bool:
     """Whether another thread imports one of those packages."""
+    return any(owner not in (None, threading.get_ident()) for owner in _importers())
+
+
+def imports_here() -> bool:
+    """Whether this thread is in the middle of such an import: some modules are not whole then."""
+    return threading.get_ident() in _importers()
+
+
+def _importers() -> list[int | None]:
+    """Threads that import one of those packages, None for nobody."""
     found: dict[str, Any] = getattr(sys.modules.get("_frozen_importlib"), "_module_locks", {})
-    named = [(name, ref()) for name, ref in list(found.items())]
-    nobody = (None, threading.get_ident())
-    return any(
-        getattr(held, "owner", None) not in nobody
-        for name, held in named if name.partition(".")[0] in _PACKAGES
-    )  # fmt: skip
+    return [
+        getattr(ref(), "owner", None)
+        for name, ref in list(found.items()) if name.partition(".")[0] in _PACKAGES
+    ]  # fmt: skip
 
 
 if hasattr(os, "register_at_fork"):

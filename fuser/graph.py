@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import weakref
+from _weakref import _remove_dead_weakref  # type: ignore[attr-defined] # as `weakref` does
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from keyword import iskeyword
 from typing import Any
@@ -49,8 +50,13 @@ class Node:
         return f"{infer.dtype_name(self.dtype)}{infer.spell_shape(self.shape)}"
 
 
-_nodes: weakref.WeakValueDictionary[tuple[Any, ...], Node] = weakref.WeakValueDictionary()
-_lock = forks.lock()
+_Key = tuple[Any, ...]
+_nodes: dict[_Key, weakref.KeyedRef[_Key, Node]] = {}
+
+
+def _forget(gone: weakref.KeyedRef[_Key, Node]) -> None:
+    """Take the entry of a node that is gone out, unless another has its place by now."""
+    _remove_dead_weakref(_nodes, gone.key)
 
 
 def size_bytes(node: Node, sizes: Mapping[str, int]) -> int:
@@ -64,10 +70,15 @@ def intern(
     """Return the one node with these fields. No checks: use `make` outside of passes."""
     budget.spend("steps")
     key = (op.name, tuple(map(id, args)), shape, dtype, payload)
-    with _lock:
-        found = _nodes.get(key)
-        if found is None:
-            found = _nodes[key] = Node(op, args, shape, dtype, payload)
+    known = _nodes.get(key)
+    made: Node | None = None
+    while known is None or (found := known()) is None:
+        if known is not None:
+            _remove_dead_weakref(_nodes, key)
+        if made is None:
+            made = Node(op, args, shape, dtype, payload)
+            mine = weakref.KeyedRef(made, _forget, key)
+        known = _nodes.setdefault(key, mine)  # one step: who comes first publishes, without a lock
     return found
 
 

@@ -14,6 +14,7 @@ import math
 import re
 from collections.abc import Mapping
 from functools import lru_cache
+from operator import attrgetter
 from types import CodeType
 from typing import Any
 
@@ -59,7 +60,7 @@ SCALAR = Language(
     "host expression",
     (ast.operator, ast.unaryop, ast.Compare, ast.cmpop),
     (int, float, complex, bool),
-    {"min": 2, "max": 2, "abs": 1},
+    {"min": 2, "max": 2, "abs": 1, "real": 1, "imag": 1},
     frozenset(("inf", "nan")),
 )
 _REFUSED = (ast.MatMult, ast.Not, ast.Is, ast.IsNot, ast.In, ast.NotIn)
@@ -195,6 +196,8 @@ SCOPE: dict[str, Any] = {
     "max": max,
     "min": min,
     "abs": abs,
+    "real": attrgetter("real"),
+    "imag": attrgetter("imag"),
     "inf": math.inf,
     "nan": math.nan,
     "a ** b": _power,

@@ -21,7 +21,7 @@ Spec = TypeVar("Spec", KernelSpec, "Program")
 _lock = forks.lock()
 _by_text: dict[Key, KernelSpec | Program] = {}
 _by_number: dict[int, KernelSpec | Program] = {}
-_building: dict[Key, threading.Lock] = {}
+_building: dict[Key, threading.RLock] = {}
 _next_key = 0
 
 
@@ -50,7 +50,7 @@ def lookup(graph: Graph, options: Options, build: Callable[[int], Spec]) -> Spec
         spec = build(number)
         with _lock:
             _by_number[number] = spec  # first: who finds it by its text may ask for its number
-            _by_text[key] = spec
+            spec = _by_text.setdefault(key, spec)  # type: ignore[assignment] # as above
             _building.pop(key, None)
         counters.count("specs")
     return spec

@@ -137,8 +137,8 @@ class KernelSpec:
     writing: dict[Any, KernelSpec] = field(default_factory=dict)
     refused: Reason | None = None
     _kernels: dict[tuple[int, ArgSpec], Any] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=forks.lock)
-    _building: dict[tuple[int, ArgSpec], threading.Lock] = field(default_factory=dict)
+    _lock: threading.RLock = field(default_factory=forks.lock)
+    _building: dict[tuple[int, ArgSpec], threading.RLock] = field(default_factory=dict)
 
     def planned_as(self, plan: Plan) -> KernelSpec:
         """The same spec with another plan: itself where that is its own."""
@@ -172,7 +172,7 @@ class KernelSpec:
         with turn:  # the first builds, the others wait for it
             found = self._kernels.get(place)
             if found is None:
-                found = self._kernels[place] = build()
+                found = self._kernels.setdefault(place, build())
         return found
 
     @property

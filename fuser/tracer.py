@@ -214,7 +214,7 @@ class Tracing(Lengths):
         if isinstance(value, HostScalar):
             if value.kind is complex:
                 parts = [
-                    make_scalar(f"({value.text}).{part}", component(dtype))
+                    make_scalar(f"{part}({value.text})", component(dtype))
                     for part in ("real", "imag")
                 ]
                 return self.cast(self.node("join_complex", parts), dtype)

@@ -97,7 +97,8 @@ class FusedKernelCPU(Kernel):
                     self.nests, self.name, self._features, stream=past, form=form, only=section
                 )
                 code = loader.to_object(text)
-                self._forms[name, section] = self._load(code, imports_of(text), [section])
+                made = self._load(code, imports_of(text), [section])
+                self._forms.setdefault((name, section), made)
             made = self._forms[name, section]
             return made.addresses[0], made.functions[0]
 

@@ -102,6 +102,8 @@ _lock = forks.lock()
 
 def _function() -> Any:
     """The native loop, made once; None where it cannot be."""
+    if not _native.cache_info().currsize and forks.imports_here():
+        return None  # others may hold the lock and wait for that import
     with _lock:
         return _native()
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser import budget, counters, executor, fallback, timeline
+from fuser import budget, counters, executor, fallback, forks, timeline
 from fuser.backend import OWNERS, adopted_leaves, chosen
 from fuser.calling import loading, native_call, pickling, running, trees
 from fuser.calling.attributes import Frames, Hidden, frame_for, run_frame
@@ -25,6 +25,7 @@ from fuser.executor import CannotRun
 from fuser.partitioning.externs import PatternMiss
 from fuser.specs import KernelSpec
 from fuser.tracing import captures
+from fuser.tracing.effects import tracing_here
 from fuser.tracing.known_errors import Unready
 from fuser.tracing.scalars import HostScalar
 from fuser.tracing.traced_array import TracedArray
@@ -168,6 +169,8 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
             (args, kwargs), leaves = trees.unflatten(structure, taken), taken
         if self._frames and (frame := self._frames.find(self, structure, leaves)) is not None:
             return run_frame(self, *frame, args, kwargs, out)
+        if tracing_here() or forks.imports_here():
+            return self._fall_back(self._reentered, args, kwargs, out)
         try:
             with chosen(self.backend), budget.limited(self._name):
                 call, result = self._find_and_run(structure, leaves, out)
@@ -338,12 +341,18 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
             entry = self._signatures.setdefault(key, Signature())
         if (call := entry.match(leaves, missed)) is not None:
             return call
+        if forks.held_here(entry.lock):
+            raise CannotRun(self._reentered)
         with entry.lock:  # another thread may have made it meanwhile
             return entry.match(leaves, missed) or specialised(self, entry, structure, leaves)
 
     @property
     def _name(self) -> str:
         return str(getattr(self.__wrapped__, "__name__", "function"))
+
+    @property
+    def _reentered(self) -> Reason:
+        return Reason("reentered", self._name, "it is at work itself, or something that it needs")
 
     # -- without kernels ----------------------------------------------------------------------
 
@@ -352,10 +361,11 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         plain = reason.code == "not-traceable" and self._hidden is None
         if plain:  # the function's own error, of wrong arguments for instance, comes first
             result = self.__wrapped__(*args, **kwargs)
-        if reason.code != "runtime-check":
+        passing = reason.code in ("runtime-check", "reentered")
+        if not passing:
             self.note_reason(reason)
         if reason.code != "runtime-check" or not self.errstate:
-            fallback.record(reason, self.fallback if reason.code != "runtime-check" else "allow")
+            fallback.record(reason, "allow" if passing else self.fallback)
         if not plain:
             result = self.__wrapped__(*args, **kwargs)
         return result if out is None else copied_into(out, result)

@@ -27,7 +27,7 @@ _LONGEST_S = 1.0
 """A fork waits for so long that modules are there: a child finds their locks taken else."""
 
 _loaded: set[str] = set()
-_loading = forks.reentrant_lock()
+_loading = forks.lock()
 forks.wait_for(lambda: _loading.release if _loading.acquire(timeout=_LONGEST_S) else None)
 
 
@@ -41,7 +41,7 @@ def load(backend: str | None) -> None:
         BackendError: there is no backend of that name.
     """
     name = backend or chosen_name() or DEFAULT_BACKEND
-    if name in _loaded:
+    if name in _loaded or forks.imports_here():  # a signal handler meets modules that are not whole
         return
     with _loading:
         for module in MODULES:

@@ -50,7 +50,7 @@ class Signature:
     """Which arrays are in C order in the calls that are refused; None if that says nothing."""
     suspected: tuple[Reason, list[captures.NameGuard]] | None = None
     errors: KnownErrors = field(default_factory=KnownErrors)
-    lock: threading.RLock = field(default_factory=forks.reentrant_lock)
+    lock: threading.RLock = field(default_factory=forks.lock)
 
     def refuse(
         self, reason: Reason, names: list[captures.NameGuard], order: tuple[bool, ...] | None = None

@@ -114,7 +114,7 @@ def _pair(node: Node, pairs: Mapping[int, Pair], plain: Mapping[int, Node]) -> P
         return make_constant(value.real, dtype), make_constant(value.imag, dtype)
     if name == "scalar":
         text = f"({node.payload})"
-        return make_scalar(f"{text}.real", dtype), make_scalar(f"{text}.imag", dtype)
+        return make_scalar(f"real({text})", dtype), make_scalar(f"imag({text})", dtype)
     if name == "join_complex":
         return _both((plain[id(node.args[0])], plain[id(node.args[1])]), node)
     if name == "cast":

@@ -19,7 +19,7 @@ from fuser.tracing.captures import ABSENT, NameGuard, Slots
 from fuser.tracing.contents import CONTAINERS, is_other, parts_of, put_back, same_parts
 from fuser.tracing.drawn import State, state_of
 
-_tracing = forks.reentrant_lock()
+_tracing = forks.lock()
 #: Seconds to wait for other threads' traces; a traced function may itself wait for a thread.
 _LONGEST = 1.0
 forks.wait_for(lambda: _tracing.release if _tracing.acquire(timeout=_LONGEST) else None)
@@ -36,6 +36,11 @@ def alone() -> Iterator[None]:
     finally:
         if taken:
             _tracing.release()
+
+
+def tracing_here() -> bool:
+    """Whether this thread is in the middle of a trace: names may stand for stand-ins."""
+    return forks.held_here(_tracing)
 
 
 class Surroundings:

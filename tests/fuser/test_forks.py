@@ -174,7 +174,7 @@ def test_all_locks_are_made_by_forks() -> None:
 
 def test_who_forks_keeps_what_it_holds() -> None:
     """Its own reentrant lock is still its own, and can be given back."""
-    lock = forks.reentrant_lock()
+    lock = forks.lock()
     other = forks.lock()
     thread = threading.Thread(target=other.acquire)
     thread.start()

@@ -119,9 +119,11 @@ def test_expressions_mean_what_python_says() -> None:
     for text in (
         "s0**2 % 7 - s1/3", "max(s0, 2**s0) >> 1 | 1", "abs(-s1) < inf", "~s0 ^ 3 != 2", "-2**2",
         "(-1)**s0 * 2**-2", "s0 << 3 * 2", "1 <= s0 < 9", "True + 2j*s1",
+        "abs(imag(s0*1j) - real(s1))",
     ):  # fmt: skip
         found = host_expressions.evaluate(text, SCALAR, names)
-        assert found == eval(text, {"inf": math.inf}, names)
+        parts = {"inf": math.inf, "real": lambda x: x.real, "imag": lambda x: x.imag}
+        assert found == eval(text, parts, names)
     assert host_expressions.evaluate("max(n0 - 5, 0)//2*n1", LENGTH, {"n0": 9, "n1": 3}) == 6
     assert host_expressions.names_in("max(s0, n1) * inf", SCALAR) == {"s0", "n1"}
 

@@ -184,6 +184,8 @@ class Context:
         way = (id(call.specialisation), call.names, call.direct, *kinds_given)
         general = (way, kinds, forms(call), *call.launch.arg_specs)
         layouts = ((np.shape(a), getattr(a, "strides", ())) for a in call.arrays.values())
+        if forks.held_here(self._lock):  # a signal handler, or a finaliser
+            return False
         with self._lock:
             if general not in self._tried:
                 self._tried.add(general)
@@ -217,8 +219,9 @@ class Context:
             self._entry.use_team(draft.team)
         if _is_one_reduction(call):
             self._count_length(table, general)
-        self._tables[self.count] = ctypes.addressof(table)
-        self._set("count", self.count + 1)
+        place = self.count
+        self._tables[place] = ctypes.addressof(table)
+        self._set("count", place + 1)
         self._set("expected", native_call.MODE_WORD.value)
         return True
 
@@ -255,6 +258,8 @@ class Context:
 
     def renew(self) -> None:
         """Serve natively again after a change of settings that Python has now seen."""
+        if forks.held_here(self._lock):
+            return
         with self._lock:
             if self._entry.pooled:
                 self._entry.use_pool()
@@ -266,9 +271,8 @@ class Context:
 
     def detach(self) -> None:
         """Serve nothing natively until tables are added again; nothing is freed."""
-        with self._lock:
-            self._set("count", 0)
-            self._tried.clear()
+        self._set("count", 0)  # no lock: who holds it may wait for what this thread has begun
+        self._tried.clear()
 
 
 def _long(call: ServedCall, many: bool) -> bool:
@@ -295,6 +299,10 @@ _load_lock = forks.lock()
 
 def load() -> _Entry | None:
     """The dispatcher, compiled or read from the disk cache when it is first wanted."""
+    if _loaded:
+        return _loaded[0]
+    if forks.imports_here():  # others may hold the lock and wait for that import
+        return None
     with _load_lock:
         if not _loaded:
             known = native_call.supported() and layout_is_known()
@@ -329,7 +337,8 @@ def install(function: Any, call: ServedCall) -> bool:
             return False
         context = function._native
         if context is None:
-            context = function._native = Context(entry, function._slow_call)
+            made = Context(entry, function._slow_call)
+            context = function._native = function._native or made  # one step: the first stays
         added = bool(context.add(call))
     except CompileError:  # the system lets no more code run: this way, the call has run already
         return False

@@ -160,6 +160,7 @@ class Arena:
         """Nothing is reserved until something is wanted."""
         self._reserved_bytes = reserved_bytes
         self._lock = forks.lock()
+        self._taking = False
         self._holes: list[tuple[int, int]] = []  # (address, bytes), sorted, none touch
         self.returned: deque[tuple[int, int]] = deque()
 
@@ -170,18 +171,29 @@ class Arena:
             OSError: the system gives no more.
         """
         wanted = -(-size_bytes // PAGE) * PAGE
+        if self._taking and forks.held_here(self._lock):  # a signal handler, or a finaliser
+            return Block(self, _mapped(wanted), wanted)
         with self._lock:
-            while self.returned:
-                self._give_back(*self.returned.popleft())
-            number = next((k for k, hole in enumerate(self._holes) if hole[1] >= wanted), None)
-            if number is None:
-                number = self._give_back(*self._reserve(wanted))
-            address, size = self._holes[number]
-            if size == wanted:
-                del self._holes[number]
-            else:
-                self._holes[number] = address + wanted, size - wanted
+            self._taking = True
+            try:
+                address = self._taken(wanted)
+            finally:
+                self._taking = False
         return Block(self, address, wanted)
+
+    def _taken(self, wanted: int) -> int:
+        """The address of whole pages that are free."""
+        while self.returned:
+            self._give_back(*self.returned.popleft())
+        number = next((k for k, hole in enumerate(self._holes) if hole[1] >= wanted), None)
+        if number is None:
+            number = self._give_back(*self._reserve(wanted))
+        address, size = self._holes[number]
+        if size == wanted:
+            del self._holes[number]
+        else:
+            self._holes[number] = address + wanted, size - wanted
+        return address
 
     def _reserve(self, wanted: int) -> tuple[int, int]:
         """A new piece of address space."""

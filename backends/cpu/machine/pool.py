@@ -372,6 +372,8 @@ def pool() -> OutputPool | None:
     """The process's pool; None where there is none or it is switched off."""
     if not config.current().pool:
         return None
+    if not _made.cache_info().currsize and forks.imports_here():
+        return None  # others may hold the lock and wait for that import
     with _lock:
         return _made()
 

@@ -36,6 +36,8 @@ from fuser.calling import native_call
 
 #: Elements of one chunk along the innermost loop; a multiple of every number of lanes.
 CHUNK = 1 << 14
+#: Of pthread_sigmask: from now on, these signals and no others are blocked.
+_SET_MASK = 2
 #: Rows of one chunk where strided operands are packed by tiles.
 TILED_ROWS = 64
 
@@ -62,6 +64,8 @@ class Workers:
         self._lock = forks.lock()
         self._create = ctypes.CDLL(None).pthread_create
         self._create.argtypes = [pointer, pointer, pointer, pointer]
+        self._mask = ctypes.CDLL(None).pthread_sigmask
+        self._mask.argtypes = [ctypes.c_int, pointer, pointer]
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forget)
 
@@ -81,13 +85,22 @@ class Workers:
         with self._lock:
             generation = ctypes.c_uint32.from_address(self._places["generation"])
             while self._started < helpers:
-                handle = ctypes.c_uint64(0)
-                start = (self._started + 1) << 32 | generation.value
-                failed = self._create(ctypes.byref(handle), None, self._places["worker"], start)
-                if failed:  # no more threads allowed: the ones there are will do
+                self._started += 1  # before anything else: a signal handler takes the next number
+                start = self._started << 32 | generation.value
+                if not self._thread(start):  # no more are allowed: the ones there are will do
+                    self._started -= 1
                     break
-                self._started += 1
         return min(self._started, helpers)
+
+    def _thread(self, start: int) -> bool:
+        """Start one worker, whether it can be; signals are for the interpreter's own threads."""
+        handle = ctypes.c_uint64(0)
+        every, before = (ctypes.c_uint64 * 16)(*[~0] * 16), (ctypes.c_uint64 * 16)()
+        self._mask(_SET_MASK, every, before)
+        try:
+            return not self._create(ctypes.byref(handle), None, self._places["worker"], start)
+        finally:
+            self._mask(_SET_MASK, before, None)
 
     def tasks(self) -> list[int]:
         """The kernel's numbers of workers that have begun."""
@@ -146,6 +159,7 @@ def chunking(
 
 
 _made_lock = forks.lock()
+_teams: list[Workers | None] = []
 
 
 @cache
@@ -166,8 +180,14 @@ def _made() -> Workers | None:
 
 def workers() -> Workers | None:
     """The process's team; None where there is none."""
+    if _teams:
+        return _teams[0]
+    if forks.imports_here():  # others may hold the lock and wait for that import
+        return None
     with _made_lock:
-        return _made()
+        if not _teams:
+            _teams.append(_made())
+        return _teams[0]
 
 
 def thread_count() -> int:
