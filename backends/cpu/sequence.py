@@ -319,6 +319,7 @@ def make(launch: Launch) -> Sequence | None:
     copied = any(group.copies for group in launch.groups)
     if copied or not native_call.supported() or not workers.supported():
         for group in launch.groups:  # what cannot be compiled is known before anything is written
+            assert isinstance(group.kernel, FusedKernelCPU)
             for number, section in group.sections:
                 group.kernel.share(number, section.extent, 1)
         return None

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from fuser.backends.cpu.machine import arena
+from fuser.backends.cpu.machine.object_file import PAGE
 from tests.refused_memory import run
 
 pytestmark = pytest.mark.skipif(
@@ -118,4 +119,4 @@ def test_memory_for_machine_code_is_what_is_wanted_where_little_is_left(
     memory = arena.Arena(1 << 20)
     block = memory.take(100)
     assert memory.free_bytes == 0
-    assert block.size_bytes == arena.PAGE
+    assert block.size_bytes == PAGE
