@@ -112,8 +112,12 @@ def _importing() -> bool:
 
 
 def imports_here() -> bool:
-    """Whether this thread is in the middle of such an import: some modules are not whole then."""
-    return threading.get_ident() in _importers()
+    """Whether this thread is in the middle of such an import: some modules are not whole then.
+
+    Or about to be: before Python 3.12 an import that another one interrupts there raises KeyError.
+    """
+    waiting = getattr(sys.modules.get("_frozen_importlib"), "_blocking_on", ())
+    return threading.get_ident() in waiting or threading.get_ident() in _importers()
 
 
 def _importers() -> list[int | None]:
