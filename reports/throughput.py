@@ -25,6 +25,9 @@ import pandas as pd
 from fuser.reports.statistics import geometric_mean, t_interval
 
 OURS, CEILING, MEMORY, INTO = "fused", "c", "memory", "into"
+BASELINE = "baseline"
+"""Ours, of another checkout: `fuser.reports.side_by_side` has the page of it."""
+NO_PEERS = (OURS, CEILING, MEMORY, BASELINE)
 LARGE_BYTES = 64_000_000
 COMPUTE_BOUND = 1.3
 """A C loop this many times slower than moving its bytes is bound by its arithmetic."""
@@ -101,7 +104,7 @@ def table(record: Mapping[str, Any]) -> pd.DataFrame:
         peers = {
             name: row["seconds"]
             for name, row in cell["rows"].items()
-            if name not in (OURS, CEILING, MEMORY) and row.get("seconds")
+            if name not in NO_PEERS and row.get("seconds")
         }
         if not peers:
             rows.append({**head, "best": f"no peer was measured ({_reasons(cell)})"})
@@ -131,7 +134,7 @@ def _reasons(cell: Mapping[str, Any]) -> str:
     return ", ".join(
         f"{name}: {row['reason']}"
         for name, row in cell["rows"].items()
-        if name not in (OURS, CEILING, MEMORY) and "reason" in row
+        if name not in NO_PEERS and "reason" in row
     )
 
 
@@ -143,6 +146,8 @@ def _shape(cell: Mapping[str, Any]) -> str:
 
 def summary(cells: pd.DataFrame, target: float | None = 0.85) -> list[str]:
     """What the table says in a few lines; of ceilings only where there is a target."""
+    if "ratio" not in cells:
+        return [f"0 of {len(cells)} cells have a ratio."]
     known = cells.dropna(subset=["ratio"])
     large = known["output_bytes"] >= LARGE_BYTES
     lines = [f"{len(known)} of {len(cells)} cells have a ratio."]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fuser
-from tests.tree import tool
+from tests.tree import ROOT, tool
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +21,15 @@ def test_every_row_is_timed_in_every_process(found: dict[str, list[list[float]]]
     for pairs in found.values():
         assert np.shape(pairs) == (2, 2)
         assert np.min(pairs) > 0
+
+
+def test_two_checkouts_are_timed_in_turns() -> None:
+    """As many seconds of each, for every row; this checkout stands for both."""
+    found = tool("call_times").beside(ROOT, processes=1, rounds=1, calls=10)
+    assert list(found) == [case.title for case in tool("call_times").cases()]
+    for seconds in found.values():
+        assert [len(seconds[side]) for side in ("new", "old")] == [1, 1]
+        assert min(*seconds["new"], *seconds["old"]) > 0
 
 
 def test_the_table_judges_by_the_interval() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tree import tool
+from tests.tree import ROOT, tool
 
 
 def test_every_figure_is_measured_in_new_processes() -> None:
@@ -19,6 +19,15 @@ def test_every_figure_is_measured_in_new_processes() -> None:
     assert first_fuse > 0
     assert "gelu" in str(figures[0])
     assert ("reached" in str(figures[0])) == (cold <= 30)
+
+
+def test_two_checkouts_are_timed_in_turns() -> None:
+    """Every figure of both, once the caches are filled; this checkout stands for both."""
+    found = tool("compile_times").beside(ROOT, 1, longest=16)
+    assert {"import", "gelu, cold", "16 operations"} <= found.keys()
+    for seconds in found.values():
+        assert [len(seconds[side]) for side in ("new", "old")] == [1, 1]
+        assert min(*seconds["new"], *seconds["old"]) > 0
 
 
 def test_the_exponent_is_the_slope_in_logarithms() -> None:

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from fuser import config
-from fuser.reports import throughput
+from fuser.reports import side_by_side, throughput
 from tests.tree import ROOT
 
 DOCUMENTS = ("README.md", "CONTRIBUTING.md")
-RECORDED = sorted((ROOT / "reports" / "recorded").glob("*/*.md"))
+PAGES = sorted((ROOT / "reports" / "recorded").glob("*/*.md"))
+RECORDED = [path for path in PAGES if path.with_suffix(".json").exists()]
 
 
 def blocks(document: str, language: str) -> list[str]:
@@ -71,6 +72,20 @@ def test_recorded_pages_are_made_of_their_records(path: Path) -> None:
     """What is published is what the command makes of the raw seconds beside it."""
     record = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
     assert path.read_text(encoding="utf-8") == throughput.page(record)
+
+
+def test_other_recorded_pages_are_known() -> None:
+    """A page without a record of its own names all files there, or is made of all records there."""
+    others = [path for path in PAGES if path not in RECORDED]
+    for path in others:
+        if path.name == "side_by_side.md":
+            found = [json.loads(each.read_text()) for each in sorted(path.parent.glob("*.json"))]
+            assert path.read_text(encoding="utf-8") == side_by_side.page(found)
+        else:
+            text = path.read_text(encoding="utf-8")
+            assert path.name == "README.md"
+            files = [each.name for each in path.parent.iterdir() if each != path]
+            assert not [name for name in files if f"`{name}`" not in text]
 
 
 def test_the_runner_that_is_shown_runs_what_it_says(tmp_path: Path) -> None:

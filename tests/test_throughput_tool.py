@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fuser.reports import throughput
+from fuser.reports import side_by_side, throughput
 from fuser.suites.checks.verify import flatten
 from fuser.suites.families import elementwise
 from fuser.suites.registry import resolve
@@ -65,6 +65,37 @@ def test_a_cell_of_rows_has_further_sizes(tmp_path: Path) -> None:
     page = throughput.page(found)
     assert page.startswith("# Reductions and normalisations")
     assert "| 262,144, hidden 64 |" in page
+
+
+def test_a_baseline_is_timed_beside_ours(tmp_path: Path) -> None:
+    """Another checkout's fuser, in the same rounds, without peers or ceilings; their own page."""
+    record = tmp_path / "record.json"
+    command = [
+        sys.executable, str(TOOL), str(record), "--workloads", "axpy", "--sizes", "16384",
+        "--baseline", str(ROOT), "--peers", "baseline", "--budget-s", "60",
+    ]  # fmt: skip
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    found = json.loads(record.read_text(encoding="utf-8"))
+    for cell in found["cells"].values():
+        assert cell["rows"].keys() == {"fused", "baseline"}
+        ours, theirs = (cell["rows"][name]["seconds"] for name in ("fused", "baseline"))
+        for form in ("fresh", "into"):
+            assert len(ours[form]) == len(theirs[form]) > 1
+    cells = side_by_side.table(found).cells
+    assert {cell.name for cell in cells} == {
+        f"axpy-{dtype}-16384 {form}" for dtype in ("float32", "float64")
+        for form in ("fresh", "into")
+    }  # fmt: skip
+    assert "no peer was measured" in throughput.page(found)
+
+
+@pytest.mark.parametrize("arguments", [["--peers", "baseline"], ["--baseline", "nowhere"]])
+def test_a_baseline_is_a_checkout(arguments: list[str], tmp_path: Path) -> None:
+    """What is missing is said before anything is measured."""
+    command = [sys.executable, str(TOOL), str(tmp_path / "record.json"), *arguments]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 2
+    assert "--baseline" in done.stderr
 
 
 def test_a_process_that_spins_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

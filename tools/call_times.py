@@ -5,6 +5,9 @@ computes written out, which so pays for no call of a Python function. Arrays are
 time is that of the call. In each process the two alternate for a number of rounds; its ratio is the
 median of the rounds' ratios. The figure is the geometric mean over the processes, with Student's t
 interval of its logarithm. Ratios above 1 mean that fusing does not pay at that size.
+
+`--baseline DIR`: processes take turns between this checkout and another one, and the record is what
+`python -m fuser.reports.side_by_side` makes a page of.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from timeit import Timer
 from typing import Any
@@ -26,6 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 import fuser  # noqa: E402 - found by the path above
+from fuser.reports import side_by_side  # noqa: E402
 from fuser.reports.statistics import t_interval  # noqa: E402
 from fuser.suites.probes import machine  # noqa: E402
 
@@ -125,6 +129,21 @@ def measure(processes: int, rounds: int = 15, calls: int = 10_000) -> dict[str, 
     return found
 
 
+def beside(
+    baseline: Path, processes: int, rounds: int = 15, calls: int = 10_000
+) -> dict[str, dict[str, list[float]]]:
+    """Seconds of every row that two checkouts have, by process: ours `new`, the other's `old`."""
+    tools = {"new": Path(__file__), "old": baseline / "tools" / Path(__file__).name}
+    found: dict[str, dict[str, list[float]]] = {}
+    for process in track(range(processes), "timing calls, by process", transient=True):
+        for side in side_by_side.turns(process):
+            command = [sys.executable, str(tools[side]), "--one", f"{rounds},{calls}"]
+            run = subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE)
+            for title, (_, seconds) in json.loads(run.stdout).items():
+                found.setdefault(title, {"new": [], "old": []})[side].append(seconds)
+    return found
+
+
 def lines(found: Mapping[str, Sequence[Sequence[float]]]) -> list[str]:
     """The table: ns a call, the ratio with its interval over processes, and the aim."""
     aims = {case.title: case.aim for case in cases()}
@@ -145,19 +164,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split(":", maxsplit=1)[0])
     parser.add_argument("record", nargs="?", type=Path, help="keeps the raw figures, as JSON")
     parser.add_argument("--processes", type=int, default=7)
+    parser.add_argument("--baseline", type=Path, help="a checkout that is timed beside this one")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.one:
         rounds, calls = map(int, chosen.one.split(","))
         print(json.dumps({case.title: ratio(case, rounds, calls) for case in cases()}))
         return
-    found = measure(chosen.processes)
-    print("\n".join(lines(found)))
+    record = machine.describe_run(chosen.baseline)
+    if chosen.baseline:
+        record |= {"table": "calls", "beside": beside(chosen.baseline, chosen.processes)}
+        print(side_by_side.page([record]))
+    else:
+        record |= {"calls": measure(chosen.processes)}
+        print("\n".join(lines(record["calls"])))
     if chosen.record:
-        record = {
-            "machine": asdict(machine.describe_machine()), "packages": machine.package_versions(),
-            "calls": found,
-        }  # fmt: skip
         chosen.record.write_text(json.dumps(record, indent=1) + "\n")
 
 

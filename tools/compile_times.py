@@ -11,6 +11,9 @@ Five figures, each from processes of its own that begin with nothing kept, media
    NumPy, with the machine code that an earlier process has kept.
 5. The first `fuse` of a process that has imported fuser: it loads what first calls need, which is
    no part of 1 and 2, but of 4.
+
+`--baseline DIR`: the same processes, and imports, take turns between this checkout and another one;
+`python -m fuser.reports.side_by_side` makes a page of the record.
 """
 
 from __future__ import annotations
@@ -73,6 +76,11 @@ WARM = HEAD + """
 start = clock()
 import fuser
 fuser.fuse(gelu, fallback="error")(x, x)
+print(json.dumps([clock() - start]))
+"""
+IMPORT = HEAD + """
+start = clock()
+import fuser
 print(json.dumps([clock() - start]))
 """
 #: What the machine's speed is judged by.
@@ -157,14 +165,38 @@ def measure(runs: int, lengths: Sequence[int] = LENGTHS) -> list[Figure]:
     ]
 
 
+def beside(
+    baseline: Path, runs: int, longest: int = LENGTHS[-1]
+) -> dict[str, dict[str, list[float]]]:
+    """Seconds of two checkouts' processes in turns: ours `new`, the other's `old`."""
+    from fuser.reports import side_by_side
+
+    figures = {
+        "import": (IMPORT, {}, "on", 0), "gelu, cold": (COLD, {"function": "gelu"}, "off", 0),
+        "the first fuse() of a process": (COLD, {"function": "gelu"}, "off", 1),
+        "400 operations, cold": (COLD, {"function": "chain(400)"}, "off", 0),
+        f"{longest} operations": (GROWING, {"lengths": (longest,)}, "off", 0),
+        "import and gelu from a warm disk cache": (WARM, {}, "on", 0),
+    }  # fmt: skip
+    found: dict[str, dict[str, list[float]]] = {name: {"new": [], "old": []} for name in figures}
+    with tempfile.TemporaryDirectory(prefix="fuser-compile-times-") as folder:
+        roots = {"new": ROOT, "old": baseline.resolve()}
+        for run in range(-1, runs):  # the first fills the caches
+            for name, (code, further, cache, which) in figures.items():
+                for side in side_by_side.turns(run):
+                    spelled = code.format(root=str(roots[side]), **further)
+                    taken_s = times_s(spelled, cache, f"{folder}/{side}")[which]
+                    found[name][side] += [taken_s] if run >= 0 else []
+    return found
+
+
 def keep(record: Path, figures: Sequence[Figure], numpy_s: float) -> None:
     """Write the figures and what they were measured on."""
-    sys.path.insert(0, str(ROOT))
-    from fuser.suites.probes import machine  # a process that measures loads nothing of it
+    from fuser.suites.probes import machine
 
     found = {
-        "machine": asdict(machine.describe_machine()), "packages": machine.package_versions(),
-        "import_numpy_s": numpy_s, "figures": [asdict(figure) for figure in figures],
+        **machine.describe_run(), "import_numpy_s": numpy_s,
+        "figures": [asdict(figure) for figure in figures],
     }  # fmt: skip
     record.write_text(json.dumps(found, indent=1) + "\n")
 
@@ -174,7 +206,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--runs", type=int, default=7, help="processes for each figure")
     parser.add_argument("record", nargs="?", type=Path, help="keeps the figures, as JSON")
+    parser.add_argument("--baseline", type=Path, help="a checkout that is timed beside this one")
     options = parser.parse_args(arguments)
+    sys.path.insert(0, str(ROOT))  # processes that measure load nothing of it beside their own
+    if options.baseline:
+        return _beside(options)
     figures = measure(options.runs)
     with tempfile.TemporaryDirectory() as folder:
         numpy_s = median(times_s(NUMPY, "off", folder)[0] for _ in range(options.runs))
@@ -185,6 +221,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.record:
         keep(options.record, figures, numpy_s)
     return 0 if all(figure.value <= figure.aim for figure in figures) else 1
+
+
+def _beside(options: argparse.Namespace) -> int:
+    """Print and keep the times of two checkouts."""
+    from fuser.reports import side_by_side
+    from fuser.suites.probes import machine
+
+    found = machine.describe_run(options.baseline)
+    found |= {"table": "compile", "beside": beside(options.baseline, options.runs)}
+    print(side_by_side.page([found]))
+    if options.record:
+        options.record.write_text(json.dumps(found, indent=1) + "\n")
+    return 0
 
 
 if __name__ == "__main__":

@@ -12,6 +12,10 @@ one that does not answer in time is ended, and its cells say so. The raw seconds
 each cell; a run that is interrupted, or out of time, goes on where it stopped when it is started
 again.
 `python -m fuser.reports.throughput RECORD PAGE` makes the table.
+
+`--baseline DIR` times our fuser of another checkout next to this one's, by that checkout's own
+server; `--peers baseline` leaves all others and the ceilings out. `python -m
+fuser.reports.side_by_side RECORD… PAGE` makes the page of both.
 """
 
 from __future__ import annotations
@@ -26,7 +30,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +41,7 @@ from throughput_sets import SETS, Cell  # noqa: E402 - both are put on the path 
 from fuser.suites.probes import machine  # noqa: E402
 
 SERVER = Path(__file__).with_name("throughput_server.py")
-OURS, CEILING, MEMORY = "fused", "c", "memory"
+OURS, CEILING, MEMORY, BASELINE = "fused", "c", "memory", "baseline"
 FAR_BEHIND = 1.5
 """A peer this many times slower than the best one of a cell is timed once."""
 HOPELESS, JUDGED_ELEMENTS = 3.0, 1 << 22
@@ -69,12 +72,23 @@ class Client:
     """One server process, started anew where one has been ended."""
 
     def __init__(
-        self, name: str, python: str, timeout_s: float, environment: dict[str, str] | None = None
-    ) -> None:
-        """Start it; it answers when its runner is loaded."""
+        self, name: str, python: str, timeout_s: float, environment: dict[str, str] | None = None,
+        baseline: Path | None = None,
+    ) -> None:  # fmt: skip
+        """Start it; it answers when its runner is loaded.
+
+        Args:
+            name: of its row, and of its runner.
+            python: who runs it.
+            timeout_s: for one answer.
+            environment: beside our own.
+            baseline: our runner of another checkout instead, by its own server.
+        """
         self.name = name
         self._environment = {**os.environ, **ENVIRONMENT, **(environment or {})}
         self._command = [python, str(SERVER), name]
+        if baseline is not None:
+            self._command = [python, str(baseline / "tools" / SERVER.name), OURS]
         self._timeout_s = timeout_s
         self._start()
         self.settle()
@@ -133,29 +147,33 @@ class Run:
         self.record: dict[str, Any] = {"cells": {}}
         if self.path.exists():
             self.record = json.loads(self.path.read_text(encoding="utf-8"))
-        commit, dirty = machine.checkout_state()
         self.record |= {
-            "set": chosen.set, "machine": asdict(machine.describe_machine()),
-            "packages": machine.package_versions(), "commit": commit, "dirty": dirty,
+            **machine.describe_run(chosen.baseline), "set": chosen.set,
             "threads": machine.usable_cores(),
-            "created_utc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         }  # fmt: skip
         limit_s, own_s = chosen.timeout_s, 6 * chosen.timeout_s
-        self.peers = [Client(name, chosen.python, limit_s) for name in peers]
+        alone = BASELINE in peers
+        self.peers = [Client(name, chosen.python, limit_s) for name in peers if name != BASELINE]
         self.ours = Client(OURS, chosen.python, own_s)
-        self.c = Client(CEILING, chosen.python, own_s, BOUND)
-        self.memory = Client(MEMORY, chosen.python, own_s, BOUND)
+        self.beside: list[Client] = []
+        if chosen.baseline is not None:
+            self.beside.append(Client(BASELINE, chosen.python, own_s, baseline=chosen.baseline))
+        if not alone:
+            self.beside.append(Client(CEILING, chosen.python, own_s, BOUND))
+        self.memory = None if alone else Client(MEMORY, chosen.python, own_s, BOUND)
         self.compiled: set[tuple[str, str, str]] = set()
         self.hopeless: dict[tuple[str, str, str], str] = {}
         self.behind: set[tuple[str, str, str]] = set()
 
     def clients(self) -> list[Client]:
         """Every server."""
-        return [self.ours, self.c, self.memory, *self.peers]
+        memory = [] if self.memory is None else [self.memory]
+        return [self.ours, *self.beside, *memory, *self.peers]
 
     def measure(self, cells: list[Cell]) -> None:
         """Measure what is not recorded yet, until the time is spent."""
         waiting = [cell for cell in cells if cell.key not in self.record["cells"]]
+        self.record["wanted"] = [cell.key for cell in cells]
         weights = [_weight(cell) for cell in waiting]
         for place, cell in enumerate(waiting):
             left_s = self.ends_s - time.monotonic()
@@ -186,7 +204,7 @@ class Run:
         rows: dict[str, Any] = {}
         shared = tempfile.TemporaryDirectory(prefix="throughput-", dir=_memory())
         taking: list[Client] = []
-        for client in (self.ours, self.c, *self.peers):
+        for client in (self.ours, *self.beside, *self.peers):
             rows[client.name] = row = self._prepared(client, where, shared.name, cell.itemsize)
             if "seconds" in row:
                 taking.append(client)
@@ -194,11 +212,12 @@ class Run:
         shared.cleanup()
         self._forget_first(taking, rows)
         touched = _touched_bytes(rows[OURS]) or cell.itemsize * cell.elements
-        rows[MEMORY] = self.memory.ask("passes", touched_bytes=touched)
-        self.memory.settle()
-        if "calls" in rows[MEMORY]:
-            rows[MEMORY]["seconds"] = {}
-            taking.append(self.memory)
+        if self.memory is not None:
+            rows[MEMORY] = self.memory.ask("passes", touched_bytes=touched)
+            self.memory.settle()
+            if "calls" in rows[MEMORY]:
+                rows[MEMORY]["seconds"] = {}
+                taking.append(self.memory)
         timing_s = time.monotonic()
         for rounds in range(MOST_ROUNDS):
             now_s = time.monotonic()
@@ -338,12 +357,19 @@ def main() -> None:
     parser.add_argument("--sizes", help="only cells of so many elements, by comma")
     parser.add_argument("--peers", help="instead of those of the set, by comma")
     parser.add_argument(
+        "--baseline", type=Path, help="a checkout that is timed beside; --peers baseline: alone"
+    )
+    parser.add_argument(
         "--timeout-s", type=float, default=20.0,
         help="a peer whose answer takes longer is ended (ours and the C loops have six times that)",
     )  # fmt: skip
     parser.add_argument("--python", default=sys.executable, help="one that has the peers")
     chosen = parser.parse_args()
     wanted = SETS[chosen.set]
+    if chosen.baseline is not None and not (chosen.baseline / "tools" / SERVER.name).is_file():
+        parser.error(f"--baseline {chosen.baseline}: no checkout with tools/{SERVER.name}")
+    if chosen.peers and BASELINE in chosen.peers.split(",") and chosen.baseline is None:
+        parser.error("--peers baseline wants --baseline DIR")
     names = chosen.workloads.split(",") if chosen.workloads else None
     sizes = [int(size) for size in chosen.sizes.split(",")] if chosen.sizes else None
     run = Run(chosen, chosen.peers.split(",") if chosen.peers else list(wanted.peers))
