@@ -109,3 +109,29 @@ def test_arguments_have_the_layouts_of_the_calls(dtype: str) -> None:
         )
         assert (one.shape, one.strides, one.dtype) == (shape, strides, dtype)
         np.testing.assert_array_equal(one, two)
+
+
+def test_a_process_that_ends_is_an_entry(tmp_path: Path) -> None:
+    """The program that ended it says so; the next one has a new process."""
+    code = "import os\nprint('{}', flush=True)\nprint(input(), flush=True)\nos._exit(1)"
+
+    def start() -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    worker = tool("baseline").Worker(start)
+    assert worker.ask({"one": 1}) == {"one": 1}
+    assert {**worker.ask({"two": 2})} in ({"error": "its process has ended"}, {"two": 2})
+    worker.process.wait()
+    assert worker.ask({"three": 3}) == {"three": 3}
+    worker.stop()
+
+
+def test_what_is_no_checkout_is_said(tmp_path: Path) -> None:
+    """Nothing is recorded of a folder whose fuser is not the one that was imported."""
+    module = tool("baseline")
+    checkout = module.Checkout(tmp_path, str(tmp_path))
+    checkout.environment["PYTHONPATH"] = str(ROOT)
+    with pytest.raises(SystemExit, match="is it a checkout"):
+        module.look(checkout, [], "avx2", 1)

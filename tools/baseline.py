@@ -43,6 +43,7 @@ RUNNER = Path(__file__).with_name("baseline_programs.py")
 TARGETS = ("avx2", "avx512", "baseline")
 LATE_S = 300.0
 """A program that takes longer is ended, and its entry says so."""
+ENDED = "its process has ended"
 SHOWN = 12
 """Names that are listed of one kind of change."""
 RESULTS = ("numpy", "libc", "architecture")
@@ -67,8 +68,7 @@ class Checkout:
         """A process that runs programs."""
         return subprocess.Popen(
             [sys.executable, str(RUNNER), *arguments], stdin=subprocess.PIPE, text=True,
-            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=self.folder,
-            env=self.environment,
+            stdout=subprocess.PIPE, cwd=self.folder, env=self.environment,
         )  # fmt: skip
 
     def commit(self) -> str:
@@ -117,8 +117,11 @@ class Worker:
             self.process = self._start()
             self._read()
         assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps(request) + "\n")
-        self.process.stdin.flush()
+        try:
+            self.process.stdin.write(json.dumps(request) + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            return {"error": ENDED}
         return self._read()
 
     def _read(self) -> dict[str, Any]:
@@ -129,7 +132,7 @@ class Worker:
         line = self.process.stdout.readline()
         if not line:
             self.process.wait()
-            return {"error": "its process has ended"}
+            return {"error": ENDED}
         answer: dict[str, Any] = json.loads(line)
         return answer
 
@@ -150,7 +153,10 @@ def look(
     try:
         about = made[0].about
         if Path(about.pop("checkout", "/")) != checkout.folder:
-            raise SystemExit(f"{checkout.folder} is no checkout that can be run: {about}")
+            raise SystemExit(
+                f"{checkout.folder} cannot be run ({about}): is it a checkout, and has the class "
+                "Inside of baseline_programs.py followed what it asks for?"
+            )
         done = 0
 
         def ask(program: Entry) -> dict[str, Any]:
