@@ -49,7 +49,7 @@ class Inside:
     @staticmethod
     def pin(target: str) -> dict[str, Any]:
         """Have texts made for a stated processor, whatever this one is; what was pinned."""
-        machine = importlib.import_module("fuser.backends.cpu.machine.target")
+        machine: Any = importlib.import_module("fuser.backends.cpu.machine.target")
         features = machine.KNOWN_TARGETS[target][2]
         machine.host_features = lambda: features
         machine.stream_bytes = lambda: LAST_CACHE_BYTES
@@ -93,7 +93,7 @@ class Inside:
         return {**found, "bytes": ledger.planned_bytes}
 
     @staticmethod
-    def watch(compiled: Callable[..., None], called: Callable[..., None]) -> None:
+    def watch(compiled: Callable[..., object], called: Callable[..., object]) -> None:
         """Say which graphs are compiled, with which options, and called with which arrays."""
         cache = importlib.import_module("fuser.kernel_cache")
         executor = importlib.import_module("fuser.executor")
@@ -148,12 +148,14 @@ class Gathered:
         if call not in calls and len(calls) < CALLS:
             calls.append(call)
 
-    def lines(self) -> Iterator[str]:
-        """One program a line, sorted."""
-        for (text, (mode, fastmath, checked)), found in sorted(self.programs.items()):
-            yield json.dumps({
-                "graph": text, "mode": mode, "fastmath": fastmath, "checked": checked, **found,
-            })  # fmt: skip
+    def write(self) -> None:
+        """Write down what is known so far, where the environment says: one program a line."""
+        lines = [
+            json.dumps({"graph": text, "mode": mode, "fastmath": fast, "checked": checked, **found})
+            for (text, (mode, fast, checked)), found in sorted(self.programs.items())
+        ]
+        with open(f"{os.environ['BASELINE_PROGRAMS']}.{os.getpid()}", "w", encoding="utf-8") as to:
+            to.writelines(f"{line}\n" for line in lines)
 
 
 def span(array: Any) -> int:
@@ -169,15 +171,16 @@ def pytest_configure(config: Any) -> None:
 
 
 def pytest_runtest_setup(item: Any) -> None:
-    """Remember which test runs."""
-    item.config.gathered.test = item.nodeid.partition("[")[0]
+    """Remember which test runs; after each file, what came of it: a run may not reach its end."""
+    gathered, test = item.config.gathered, item.nodeid.partition("[")[0]
+    if gathered.test.partition("::")[0] != test.partition("::")[0]:
+        gathered.write()
+    gathered.test = test
 
 
 def pytest_unconfigure(config: Any) -> None:
-    """Write down what was gathered, where the environment says."""
-    where = os.environ["BASELINE_PROGRAMS"]
-    with open(f"{where}.{os.getpid()}", "w", encoding="utf-8") as file:
-        file.writelines(f"{line}\n" for line in config.gathered.lines())
+    """Write down all."""
+    config.gathered.write()
 
 
 # -- run again --------------------------------------------------------------------------------
@@ -227,13 +230,11 @@ class Again:
 
     def __init__(self, target: str) -> None:
         """Pin the target and watch texts."""
-        import fuser
-
-        self.fuser = fuser
+        self.fuser: Any = importlib.import_module("fuser")
         self.pinned = Inside.pin(target)
         self.emitted: list[tuple[str, str]] = []
         Inside.texts(self.emitted)
-        if (missing := fuser.available_backends()["cpu"]) is not None:
+        if (missing := self.fuser.available_backends()["cpu"]) is not None:
             raise SystemExit(missing)
 
     @contextmanager
@@ -260,18 +261,18 @@ class Again:
             results = []
             for call in program["calls"]:
                 given = arrays_of(program, call, graph.parameters)
-                results.append(self._ran(lambda given=given: self.fuser.run_fusion(key, given)))
+                results.append(self._ran(self.fuser.run_fusion, key, given))
             if results:
                 found["results"] = results
             if options == ("fused", False, False):
-                self._ran(lambda: self.fuser.generate_code(graph))
+                self._ran(self.fuser.generate_code, graph)
                 found["gpu"] = self._gpu(graph)
         return found
 
-    def _ran(self, call: Callable[[], Iterable[Any]]) -> str:
+    def _ran(self, call: Callable[..., Iterable[Any]], *given: Any) -> str:
         """A digest of results, or the class of what was raised."""
         try:
-            return result_digest(call())
+            return result_digest(call(*given))
         except Exception as error:  # noqa: BLE001 - as above
             return type(error).__name__
 
@@ -334,7 +335,7 @@ def main() -> None:
         answers.writelines(f"{json.dumps(cell)}\n" for cell in cells())
         return
     again = Again(sys.argv[1])
-    where = os.path.dirname(os.path.dirname(os.path.realpath(again.fuser.__file__)))
+    where = os.path.dirname(os.path.dirname(os.path.realpath(str(again.fuser.__file__))))
     print(json.dumps({**again.pinned, "checkout": where}), file=answers, flush=True)
     for line in sys.stdin:
         request = json.loads(line)

@@ -176,8 +176,9 @@ def main() -> None:
         record |= {"table": "calls", "beside": beside(chosen.baseline, chosen.processes)}
         print(side_by_side.page([record]))
     else:
-        record |= {"calls": measure(chosen.processes)}
-        print("\n".join(lines(record["calls"])))
+        found = measure(chosen.processes)
+        record |= {"calls": found}
+        print("\n".join(lines(found)))
     if chosen.record:
         chosen.record.write_text(json.dumps(record, indent=1) + "\n")
 

@@ -29,6 +29,7 @@ from dataclasses import asdict, dataclass
 from math import log
 from pathlib import Path
 from statistics import linear_regression, median
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 LENGTHS = (64, 128, 256, 512, 1024, 2048, 4096)
@@ -171,7 +172,7 @@ def beside(
     """Seconds of two checkouts' processes in turns: ours `new`, the other's `old`."""
     from fuser.reports import side_by_side
 
-    figures = {
+    figures: dict[str, tuple[str, dict[str, Any], str, int]] = {
         "import": (IMPORT, {}, "on", 0), "gelu, cold": (COLD, {"function": "gelu"}, "off", 0),
         "the first fuse() of a process": (COLD, {"function": "gelu"}, "off", 1),
         "400 operations, cold": (COLD, {"function": "chain(400)"}, "off", 0),
