@@ -63,6 +63,9 @@ def test_differences_are_counted() -> None:
     assert "      1 only before" in lines
     assert "  tests/test_x.py::test_y two" in lines
     assert compare(old, old, {})[1]
+    lines, same = compare({**old, "entries": {"one": ENTRY}}, old, {})
+    assert same, "what was not recorded is no difference"
+    assert "      2 only now" in lines
     other = {"about": {**ABOUT, "numpy": "3"}, "entries": {"one": {**ENTRY, "results": ["s"]}}}
     lines, same = compare({"about": ABOUT, "entries": {"one": ENTRY}}, other, {})
     assert same
