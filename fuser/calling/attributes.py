@@ -239,7 +239,7 @@ def _is_plain(thing: Any, name: str) -> bool:
 
 
 def _floats(function: Callable[..., Any], attributes: Iterable[Attribute]) -> list[Attribute]:
-    """Numbers beside the assigned attributes that the code names: learning rates and the like."""
+    """Numbers and arrays beside the assigned attributes that the code names: learning rates …"""
     named = names_in(function)
     assigned = {(id(thing), name) for thing, name in attributes}
     things = {id(thing): thing for thing, _ in attributes}.values()
@@ -247,8 +247,8 @@ def _floats(function: Callable[..., Any], attributes: Iterable[Attribute]) -> li
         (thing, name)
         for thing in things
         for name, value in vars(thing).items()
-        if type(value) is float and name in named and (id(thing), name) not in assigned
-        and _is_plain(thing, name)
+        if type(value) in (float, np.ndarray) and name in named
+        and (id(thing), name) not in assigned and _is_plain(thing, name)
     ]  # fmt: skip
 
 
@@ -280,6 +280,7 @@ def _make(
     )  # fmt: skip
     fused.fallbacks = owner.fallbacks
     handed_in = frozenset((id(vars(thing)), name) for thing, name in (*attributes, *inputs))
+    pure.__dict__["__objects__"] = things
     fused._hidden = Hidden(things, handed_in)
     flat = structure == (tuple(map(trees.Leaf, range(len(leaves)))), {})
     fixed = tuple((place, leaf) for place, leaf in enumerate(leaves) if place not in places)
@@ -303,6 +304,11 @@ class _Plan:
         self.inputs = inputs
         self.outputs = outputs
 
+    def _assigns(self, attribute: Attribute) -> bool:
+        """Whether an attribute is one of those that are assigned."""
+        thing, name = attribute
+        return any(thing is each and name == other for each, other in self.outputs)
+
     def call(self, function: Callable[..., Any], values: tuple[Any, ...]) -> Any:
         """Call the function by stand-ins, and collect what it assigned."""
         if not any(map(_is_traced, values)):
@@ -315,6 +321,13 @@ class _Plan:
         args, kwargs = trees.unflatten(self.structure, leaves)
         result = function(*args, **kwargs)
         changed = changed_argument(function, self.structure, (args, kwargs), leaves)
+        given = zip(self.inputs, values, strict=False)
+        more = [each for each, value in given
+                if vars(each[0]).get(each[1], ABSENT) is not value and not self._assigns(each)]
+        if more:
+            error = Unsupported("side-effect", more[0][1], "it is assigned", "")
+            error.attributes = tuple(more)
+            raise error
         found = [vars(thing).get(name, ABSENT) for thing, name in self.outputs]
         gone = [name for (_, name), value in zip(self.outputs, found, strict=True)
                 if value is ABSENT]  # fmt: skip

@@ -81,6 +81,13 @@ class Optimiser:
             self.v = self.v + g
         return w + self.v
 
+    def slower(self, w: Any, g: Any) -> Any:
+        """A number that is read, and assigned after some calls."""
+        self.steps += 1
+        if self.steps > 2:
+            self.rate = self.rate * 0.5
+        return w + self.rate * g
+
     def written(self, w: Any, g: Any) -> Any:
         """A part of an attribute, which is rebound, too."""
         self.m[::2] = g[::2]
@@ -89,7 +96,8 @@ class Optimiser:
 
 
 METHODS = [
-    "adam", "momentum", "lazily", "counted", "same", "in_parts", "between", "later", "written",
+    "adam", "momentum", "lazily", "counted", "same", "in_parts", "between", "later", "slower",
+    "written",
 ]  # fmt: skip
 
 
