@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -43,6 +43,14 @@ from fuser.tracing.traced_lengths import Lengths
 from fuser.tracing.traced_memory import Storage
 from fuser.tracing.ufunc_tracing import fused_ufunc
 
+if TYPE_CHECKING:
+    from fuser.tracing.namespace import Substitution
+
+
+def _same(value: Any) -> Any:
+    """The value."""
+    return value
+
 
 @record(frozen=False)
 class _Argument:
@@ -68,6 +76,10 @@ class Tracing(Lengths):
     scalars: list[tuple[HostScalar, int]] = field(default_factory=list)
     lines: dict[int, str] = field(default_factory=dict)
     captured: dict[int, TracedArray] = field(default_factory=dict)
+    seen: set[int] = field(default_factory=set)
+    """Those that were found by names, by identity."""
+    spare: set[int] = field(default_factory=set)
+    """Those of them that the function may not use, by identity."""
     values: list[tuple[Any, bytes]] = field(default_factory=list)
     """Captured arrays, and what they held then."""
     written: dict[int, None] = field(default_factory=dict)
@@ -90,7 +102,11 @@ class Tracing(Lengths):
     """Shapes that were broadcast: what came out, by what was known of lengths."""
     late: set[str] = field(default_factory=set)
     arrays: bool = False
-    """Whether arrays that the function makes, or reaches by name, are stand-ins, too."""
+    """Whether arrays that the function makes are stand-ins, too."""
+    named: bool = True
+    """Whether arrays that the function reaches by name are stand-ins, too."""
+    original: Callable[[Any], Any] = _same
+    """Gives what a copy is a copy of, and anything else itself."""
     in_order: dict[int, None] = field(default_factory=dict)
     """Arguments that have to be contiguous in C order."""
     errors: ErrorState = field(default_factory=ErrorState)
@@ -149,12 +165,30 @@ class Tracing(Lengths):
 
     def capture(self, array: Any) -> TracedArray:
         """Stand in for a real array that the function reached: a hidden input by reference."""
+        self.spare.discard(id(array))
         found = self.captured.get(id(array))
         if found is None:
             found = self.captured[id(array)] = self.add_array(array, None)
             if isinstance(array, np.ndarray) and array.flags.writeable:
                 if array.nbytes <= LARGEST_KEPT:
                     self.values.append((array, array.tobytes()))
+        return found
+
+    def by_name(self, array: Any, spare: bool) -> TracedArray:
+        """Stand in for an array that the function sees no other way: nothing can write into it.
+
+        Args:
+            array: what it reaches.
+            spare: it is one of many that something holds, and may not be used.
+        """
+        self.seen.add(id(array))
+        found = self.captured.get(id(array))
+        if found is None:
+            found = self.captured[id(array)] = self.add_array(array, None)
+            if spare:
+                self.spare.add(id(array))
+        if not spare:
+            self.spare.discard(id(array))
         return found
 
     def check_captured(self) -> None:
@@ -339,36 +373,43 @@ class Tracing(Lengths):
 
 def trace_call(
     function: Callable[..., Any], tree: Any, leaves: Sequence[Any], replay: Any = None,
-    arrays: bool = False,
+    arrays: bool = False, named: bool = True, met: list[Substitution] | None = None,
 ) -> Trace:  # fmt: skip
-    """Run `function` on stand-ins for its arguments.
+    """Run `function` on stand-ins for its arguments, and for arrays that it reaches by name.
 
     Args:
         function: the user's function.
         tree: structure of `(args, kwargs)` with `Leaf` places.
         leaves: the arguments in the order of the structure.
         replay: what functions without a fused form gave in an earlier trace of this call.
-        arrays: have stand-ins for the arrays that the function makes or reaches by name, too.
+        arrays: have stand-ins for the arrays that the function makes, too.
+        named: have stand-ins for the arrays that it reaches by name.
+        met: a list that takes what the function was run with in place of its names.
 
     Raises:
         Unsupported: with the reason why the function cannot be fused.
         Exception: what the function itself raises.
     """
     with traced_for(leaves):
-        return _trace(function, tree, leaves, replay, arrays)
+        return _trace(function, tree, leaves, replay, arrays, named, met)
 
 
 def _trace(
-    function: Callable[..., Any], tree: Any, leaves: Sequence[Any], replay: Any, arrays: bool
-) -> Trace:
+    function: Callable[..., Any], tree: Any, leaves: Sequence[Any], replay: Any, arrays: bool,
+    named: bool, met: list[Substitution] | None,
+) -> Trace:  # fmt: skip
     """Run `function` on stand-ins, with the dtypes that are admitted now."""
     from fuser.tracing.extern_operands import Replay
-    from fuser.tracing.namespace import decides_by_truth, traced
+    from fuser.tracing.namespace import Substitution, decides_by_truth
 
     tracing = Tracing(
         replay=Replay() if replay is None else replay, names=leaf_names(function, tree),
-        arrays=arrays,
+        arrays=arrays, named=named,
     )  # fmt: skip
+    substitution = Substitution(tracing, getattr(function, "__objects__", ()))
+    tracing.original = substitution.copies.original
+    if met is not None:
+        met.append(substitution)
     tracing.replay.place = 0
     tracing.exact_truth = decides_by_truth(function)
     stand_ins: list[Any] = []
@@ -378,10 +419,10 @@ def _trace(
         elif type(leaf) is bool or type(leaf) is int or type(leaf) is float:
             stand_ins.append(tracing.add_scalar(leaf, place))
         else:
-            stand_ins.append(leaf)
+            stand_ins.append(substitution.argument(leaf))
     args, kwargs = unflatten(tree, stand_ins)
     with refusals() as refused:
-        result = traced(function, tracing)(*args, **kwargs)
+        result = substitution.called(function)(*args, **kwargs)
     check_refusals(refused)
     tracing.errors.end()
     if tracing.failed is not None:  # the function has caught it: control flow by values

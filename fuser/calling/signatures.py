@@ -20,7 +20,6 @@ from fuser.timeline import phase
 from fuser.tracing import captures
 from fuser.tracing.effects import Surroundings, alone
 from fuser.tracing.error_states import noted
-from fuser.tracing.held_arrays import guards_of_contents
 from fuser.tracing.known_errors import KnownErrors
 from fuser.tracing.purity import trace_purely
 from fuser.tracing.trace_result import OutStatic, Trace
@@ -139,13 +138,8 @@ def specialised(
         except Unsupported as error:
             entry.refuse(error.reason, names)
             raise
-    try:
-        held = guards_of_contents(names, trace, constants, leaves, function._name)
-    except Unsupported as error:
-        entry.refuse(error.reason, names)
-        raise
-    specialisation = specialise(trace, spec, [*names, *held], constants)
-    specialisation.by_contents = bool(held)
+    specialisation = specialise(trace, spec, [*names, *around.further, *around.held], constants)
+    specialisation.by_contents = bool(around.held)
     specialisation.given_back = _given_back(trace, leaves)
     call = specialisation.match(leaves)
     if call is None:

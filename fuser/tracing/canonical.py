@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,7 +42,9 @@ def canonical(
     writes: list[Write],
 ) -> Trace:
     """Rename symbols in order of appearance and rebuild all nodes with equal lengths merged."""
-    resolved = [tuple(map(tracing.resolve, a.initial.shape)) for a in tracing.arguments]
+    order = _interleave(tracing, _used(tracing, leaves, nodes))
+    arrays = [a for place, a in enumerate(tracing.arguments) if place in order]
+    resolved = [tuple(map(tracing.resolve, a.initial.shape)) for a in arrays]
     names: dict[str, Dim] = {}
     known = {symbol for shape in resolved for dim in shape for symbol in dims.symbols(dim)}
     resolved += [tuple(map(tracing.resolve, node.shape)) for node, _ in tracing.externs.values()]
@@ -69,7 +71,7 @@ def canonical(
         return new
 
     outputs = rebuild(nodes, change)
-    parameters, parameter_leaves, captured = _parameters(tracing, full)
+    parameters, parameter_leaves, captured = _parameters(tracing, full, order)
     shown = tuple(_shown(tracing, parameter_leaves))
     graph = Graph(
         tuple(parameters), tuple(outputs), tuple(guards), shown, lines, tuple(captured)
@@ -92,7 +94,6 @@ def canonical(
         for name, size in tracing.sizes.items()
         if name not in known and full[name] == names.get(name)
     }
-    order = _interleave(tracing)
     place_of = {place: new for new, place in enumerate(order)}
     leaves = [
         OutAlias(place_of[leaf.parameter], leaf.views) if isinstance(leaf, OutAlias) else leaf
@@ -108,7 +109,11 @@ def canonical(
         ),
         value_guards,
         tuple(parameter_leaves),
-        tuple((place_of[first], place_of[then]) for first, then in tracing.hazards),
+        tuple(
+            (place_of[first], place_of[then])
+            for first, then in tracing.hazards
+            if first in place_of and then in place_of
+        ),
         hints,
         tuple(tracing.arguments[place].initial.payload for place in tracing.in_order),
     )
@@ -203,14 +208,35 @@ def lengths_of(nodes: Iterable[Node]) -> list[str]:
     return list(found)
 
 
-def _interleave(tracing: Tracing) -> list[int]:
-    """Order of parameters: arguments and scalars by leaf, then captured arrays.
+def _used(tracing: Tracing, leaves: Sequence[Any], nodes: Sequence[Node]) -> set[int]:
+    """Captured arrays by their place, but for those that nothing depends on.
+
+    Of many in a container, a function may use few.
+    """
+    needed = walk(nodes)
+    inputs = {id(node) for node in needed}
+    shown = [(node.shape, node.payload) for node in needed if node.op.name != "input"]
+    text = repr((leaves, shown, tracing.guards, list(tracing.value_guards)))
+    lengths = set(re.findall(r"\bn\d+\b", text))
+    for symbol in tracing.sizes:  # one length may be spelled by another's symbol
+        lengths |= {*dims.symbols(tracing.resolve(dims.symbol(symbol)))} - {symbol}
+    used = {leaf.parameter for leaf in leaves if isinstance(leaf, OutAlias)} | {*tracing.in_order}
+    for place, argument in enumerate(tracing.arguments):
+        own = {symbol for dim in argument.initial.shape for symbol in dims.symbols(dim)}
+        spare = id(argument.array) in tracing.spare
+        if not spare or id(argument.initial) in inputs or not lengths.isdisjoint(own):
+            used.add(place)
+    return used
+
+
+def _interleave(tracing: Tracing, used: Collection[int]) -> list[int]:
+    """Order of parameters: arguments and scalars by leaf, then captured arrays that are used.
 
     Array k is entry k; scalar k is entry -1 - k.
     """
     arrays = [(a.leaf, k) for k, a in enumerate(tracing.arguments) if a.leaf is not None]
     numbers = [(leaf, -1 - k) for k, (_, leaf) in enumerate(tracing.scalars)]
-    hidden = [k for k, a in enumerate(tracing.arguments) if a.leaf is None]
+    hidden = [k for k, a in enumerate(tracing.arguments) if a.leaf is None and k in used]
     return [place for _, place in sorted([*arrays, *numbers])] + hidden
 
 
@@ -226,13 +252,13 @@ def _shown(tracing: Tracing, leaves: Sequence[int | None]) -> Iterator[str]:
 
 
 def _parameters(
-    tracing: Tracing, names: dict[str, Dim]
+    tracing: Tracing, names: dict[str, Dim], order: Sequence[int]
 ) -> tuple[list[Parameter], list[int | None], list[Any]]:
     """The graph's parameters, the argument leaf of each, and the captured arrays."""
     parameters: list[Parameter] = []
     leaves: list[int | None] = []
     captured: list[Any] = []
-    for place in _interleave(tracing):
+    for place in order:
         if place < 0:
             scalar, leaf = tracing.scalars[-1 - place]
             parameters.append(Parameter(scalar.text, None, (), scalar.kind.__name__))

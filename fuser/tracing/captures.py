@@ -11,7 +11,8 @@ import dis
 import functools
 import sys
 import threading
-from collections.abc import Callable, Iterable
+import weakref
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from types import (
     BuiltinMethodType,
@@ -22,6 +23,7 @@ from types import (
     MethodType,
     MethodWrapperType,
     ModuleType,
+    SimpleNamespace,
 )
 from typing import Any
 
@@ -36,7 +38,8 @@ from fuser.tracing.drawn import shared_generators
 #: Stands for a name that is not there.
 ABSENT = object()
 _SCALARS = (int, float, complex, bool, str, bytes, type(None), np.generic)
-_STABLE = frozenset(
+#: Packages that do not change, or that know what they are asked.
+STABLE = frozenset(
     "numpy math cmath fuser cupy scipy builtins typing functools itertools operator "
     "abc bisect collections contextlib copy dataclasses enum heapq inspect numbers re statistics "
     "string types".split()
@@ -120,6 +123,25 @@ class Threshold:
         return max(int(logger.getEffectiveLevel()), int(logger.manager.disable) + 1)
 
 
+def is_array(value: Any) -> bool:
+    """Whether a value is an array, or a view of one, by its own type: no stand-in is."""
+    kind = type(value)
+    if issubclass(kind, (np.ndarray, np.flatiter, memoryview)):
+        return True
+    return hasattr(kind, "__cuda_array_interface__")
+
+
+def arrays_of(value: Any) -> Iterator[Any]:
+    """Arrays that a name stands for, or that its containers hold."""
+    if is_array(value):
+        yield value
+        return
+    parts = value.parts if type(value) is Contents else value
+    if type(parts) in CONTAINERS:
+        for part in parts.values() if type(parts) is dict else parts:
+            yield from arrays_of(part)
+
+
 def is_logger(value: Any) -> bool:
     """Whether a value is a logger of Python's, or hands over to one."""
     logging = sys.modules.get("logging")
@@ -190,6 +212,25 @@ def look_around(
     return collector.guards, [*collector.objects, *collector.functions, *drawn]
 
 
+def look_past(
+    things: Iterable[Any], names: set[str], without: Iterable[tuple[int, str]] = ()
+) -> list[NameGuard]:
+    """What may be reached from things that a trace left as they are.
+
+    Args:
+        things: objects, classes, functions.
+        names: in the code that has them.
+        without: see `look_around`.
+    """
+    collector = _Collector()
+    collector._guarded.update(without)
+    collector.names |= names
+    for thing in things:
+        collector.value(CellType(thing), type(thing).__name__, thing, thing)
+    collector.settle()
+    return collector.guards
+
+
 class _Collector:
     """Walks functions and the namespaces that they name."""
 
@@ -200,6 +241,10 @@ class _Collector:
         self.objects: list[Any] = []
         self.functions: list[FunctionType] = []
         self._guarded: set[tuple[int, str]] = set()
+
+    def _behind(self, holder: Any, value: Any) -> None:
+        """Guard what an object leads to that is always the same."""
+        self.value(CellType(value), type(value).__name__, value, holder)
 
     def callable(self, thing: Any) -> None:
         """Guard what a callable reads; other objects are left alone."""
@@ -223,13 +268,13 @@ class _Collector:
             if wrapped is not None and not is_a(thing, type):
                 self.callable(wrapped)
             return
-        if id(thing.__code__) in self._seen:
+        if id(thing.__code__) in self._seen or hasattr(thing.__globals__, "replaces"):
             return
         self._seen.add(id(thing.__code__))
-        if _root(thing.__module__) in _STABLE and _root(thing.__globals__) in _STABLE:
+        if root(thing.__module__) in STABLE and root(thing.__globals__) in STABLE:
             return
         self.functions.append(thing)
-        names = _names(thing.__code__)
+        names = names_of(thing.__code__)
         self.names |= names
         if _BY_TEXT.isdisjoint(names):
             names = _global_names(thing.__code__)
@@ -267,7 +312,7 @@ class _Collector:
             return
         self._guarded.add(key)
         if is_a(value, ModuleType):
-            if value.__name__.partition(".")[0] not in _STABLE:
+            if value.__name__.partition(".")[0] not in STABLE:
                 self.objects.append(value)
             elif value.__name__.startswith("numpy.random"):
                 self.names.add("random")
@@ -295,7 +340,10 @@ class _Collector:
             return
         if is_a(value, (BuiltinMethodType, MethodWrapperType)):
             if not is_a(value.__self__, (ModuleType, type)):
-                self.contents(value.__self__)
+                self._behind(value, value.__self__)
+            return
+        if is_a(value, weakref.ref):
+            self._behind(value, value())
             return
         if is_other(value):
             self.value(CellType(value), type(value).__name__, value, value)
@@ -324,7 +372,8 @@ class _Collector:
         """Guard the attributes of an object that the code names, and follow its methods."""
         names = set(self.names)
         kind = thing if is_a(thing, type) else type(thing)
-        if kind is not ModuleType and kind.__module__.partition(".")[0] in _STABLE:
+        if kind not in (ModuleType, SimpleNamespace) and root(kind.__module__) in STABLE:
+            self._arrays_in(thing)
             return
         namespace = namespace_of(thing)
         own = namespace if is_a(namespace, dict) and kind is not thing else None
@@ -335,8 +384,12 @@ class _Collector:
         names |= {n for cls in kind.__mro__[:-1] for n in vars(cls) if _operator(vars(cls)[n], n)}
         for name in sorted(names - set(own or ())):
             holder = next((cls for cls in kind.__mro__ if name in vars(cls)), None)
-            if holder is None or holder.__module__.partition(".")[0] in _STABLE:
+            if holder is None or holder.__module__.partition(".")[0] in STABLE:
                 continue
+            if "super" in self.names:
+                for cls in kind.__mro__[kind.__mro__.index(holder) + 1 : -1]:
+                    if name in vars(cls):
+                        self.value(vars(cls), name, vars(cls)[name], cls)
             found = vars(holder)[name]
             if is_a(found, MemberDescriptorType) and kind is not thing:
                 self.value(Slots(thing), name, getattr(thing, name, ABSENT), thing)
@@ -346,6 +399,13 @@ class _Collector:
                 self._absent(own, name, own)
             for cls in kind.__mro__[: kind.__mro__.index(holder)]:
                 self._absent(vars(cls), name, cls)
+
+    def _arrays_in(self, thing: Any) -> None:
+        """Guard the attributes of an object of a known package that are arrays."""
+        space = None if is_a(thing, type) else namespace_of(thing)
+        for name, value in (space if type(space) is dict else {}).items():
+            if any(True for _ in arrays_of(value)):
+                self.value(space, name, value)
 
     def _absent(self, scope: Any, name: str, owner: Any) -> None:
         """Guard that a name is not there, where it would hide another."""
@@ -376,7 +436,7 @@ def _stored(code: CodeType) -> set[str]:
     return found
 
 
-def _root(place: Any) -> str:
+def root(place: Any) -> str:
     """The package that a module's name, or its namespace, belongs to."""
     name = place.get("__name__") if is_a(place, dict) else place
     return str(name).partition(".")[0]
@@ -397,21 +457,21 @@ def _global_names(code: CodeType) -> set[str]:
     return found
 
 
-def _names(code: CodeType) -> set[str]:
+def names_of(code: CodeType) -> set[str]:
     """Names that a code object and the ones nested in it look up."""
     found = set(code.co_names)
     for constant in code.co_consts:
         if is_a(constant, str) and constant.isidentifier():
             found.add(constant)  # getattr(thing, "name")
         if is_a(constant, CodeType):
-            found |= _names(constant)
+            found |= names_of(constant)
     return found
 
 
 def names_in(function: Callable[..., Any]) -> set[str]:
     """Names that a function's own code looks up."""
     code = getattr(getattr(function, "__func__", function), "__code__", None)
-    return set() if code is None else _names(code)
+    return set() if code is None else names_of(code)
 
 
 def stored_attributes(function: Callable[..., Any]) -> set[str]:

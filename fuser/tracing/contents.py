@@ -6,7 +6,7 @@ Methods of the built-in classes look and restore: a subclass may have changed it
 from __future__ import annotations
 
 from array import array
-from collections import OrderedDict, deque
+from collections import ChainMap, OrderedDict, UserDict, UserList, deque
 from types import MappingProxyType
 from typing import Any
 
@@ -17,6 +17,8 @@ from fuser.records import record
 #: Containers that are compared by what they hold, whichever they are.
 CONTAINERS = (tuple, list, dict, set)
 _OTHERS = (list, dict, set, deque, bytearray, array, MappingProxyType)
+#: Python classes that hold what they hold in one attribute, and its name.
+WRAPPING: dict[type, str] = {UserDict: "data", UserList: "data", ChainMap: "maps"}
 
 
 @record
@@ -36,11 +38,15 @@ def is_other(value: Any) -> bool:
     """Whether a value is a container beside the four built-in ones that may change in place."""
     if is_a(value, tuple) and type(value) is not tuple:
         return any(type(part) in CONTAINERS or is_other(part) for part in tuple.__iter__(value))
-    return is_a(value, _OTHERS) and type(value) not in CONTAINERS
+    if is_a(value, _OTHERS):
+        return type(value) not in CONTAINERS
+    return _wrapped(value) is not None
 
 
 def parts_of(value: Any) -> Any:
     """What a container holds, as one of `CONTAINERS`, or as bytes."""
+    if (inner := _wrapped(value)) is not None:
+        return parts_of(inner)
     if is_a(value, (bytearray, array)):
         return bytes(value)
     if is_a(value, dict):
@@ -56,6 +62,14 @@ def parts_of(value: Any) -> Any:
     if is_a(value, tuple):
         return value if type(value) is tuple else tuple(tuple.__iter__(value))
     return value if type(value) is list else list(list.__iter__(value))
+
+
+def _wrapped(value: Any) -> Any:
+    """The container that holds what a container of a Python class holds; None for others."""
+    kinds = type(value).__mro__  # isinstance is slow for such classes
+    name = next((name for kind, name in WRAPPING.items() if kind in kinds), None)
+    found = None if name is None else vars(value).get(name)
+    return found if type(found) in (list, dict) else None
 
 
 def snapshot(value: Any, name: str) -> Any:
@@ -105,6 +119,8 @@ def _pairs(value: dict[Any, Any]) -> list[Any]:
 
 def put_back(thing: Any, before: Any) -> None:
     """Have a container hold again what it held."""
+    if (inner := _wrapped(thing)) is not None:
+        thing = inner
     if is_a(thing, OrderedDict):
         OrderedDict.clear(thing)
         for key, value in before.items():

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from types import CellType, MappingProxyType, ModuleType
+from types import CellType, FunctionType, MappingProxyType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from fuser import forks
 from fuser.protocols import is_a, namespace_of
-from fuser.tracing.captures import ABSENT, NameGuard, Slots
+from fuser.tracing.captures import ABSENT, NameGuard, Slots, names_of
 from fuser.tracing.contents import CONTAINERS, is_other, parts_of, put_back, same_parts
 from fuser.tracing.drawn import State, state_of
+from fuser.tracing.private_copies import Copies
 
 _tracing = forks.lock()
 #: Seconds to wait for other threads' traces; a traced function may itself wait for a thread.
@@ -60,7 +61,15 @@ class Surroundings:
             allowed: attributes that may change, by the identity of their namespace; they are put
                 back, too.
         """
-        self._allowed = allowed
+        self.guards, objects = list(guards), list(objects)
+        codes = [thing.__code__ for thing in objects if type(thing) is FunctionType]
+        self.names = {name for code in codes for name in names_of(code)}
+        """Names in the code of functions among them."""
+        self.handed_in = self._allowed = allowed
+        self.held: list[NameGuard] = []
+        """Guards of what arrays hold that a trace met as they are."""
+        self.further: list[NameGuard] = []
+        """Guards of names that no code spells."""
         self._owners: dict[int, Any] = {}
         self.attributes: list[tuple[Any, str]] | None = []
         self._names: list[tuple[NameGuard, Any]] = []
@@ -69,7 +78,7 @@ class Surroundings:
         self._states: list[State] = []
         self.drawn = ""
         self._seen: set[int] = set()
-        for guard in guards:
+        for guard in self.guards:
             value = _value(guard.scope, guard.name)
             self._names.append((guard, value))
             self._keep(value, guard.name)
@@ -137,6 +146,19 @@ class Surroundings:
                 self.drawn = state.name
         return changed
 
+    def changed_in(self, copies: Copies) -> str:
+        """What a trace has changed in its private copies, or nothing; `attributes` as `undo`'s."""
+        changed = ""
+        names = {id(container): name for container, _, name in self._containers}
+        for original, space, before, now in copies.changed():
+            name = names.get(id(original), type(original).__name__)
+            changed = changed or _changed_part(now, before, name)
+            if space is None or self.attributes is None:
+                self.attributes = None
+                continue
+            self.attributes += [(original, key) for key in _changed_keys(now, before)]
+        return changed
+
     def _note(self, space: Any, keys: list[Any] | None) -> None:
         """Note attributes that were assigned; anything else that was changed is none."""
         thing = self._owners.get(id(space))
@@ -149,8 +171,7 @@ class Surroundings:
         """Entries of a namespace that may not change and did; None: it is no namespace."""
         if id(container) not in self._owners or type(now) is not dict:
             return None
-        keys = [key for key in {**before, **now}
-                if now.get(key, ABSENT) is not before.get(key, ABSENT)]  # fmt: skip
+        keys = _changed_keys(now, before)
         found = [key for key in keys if (id(container), key) not in self._allowed]
         return found or ([] if keys else None)
 
@@ -190,10 +211,15 @@ def _restore(guard: NameGuard, value: Any) -> None:
             scope[name] = value
 
 
+def _changed_keys(now: dict[Any, Any], before: dict[Any, Any]) -> list[Any]:
+    """Keys of a namespace that stand for other things than before."""
+    every = {**before, **now}
+    return [key for key in every if now.get(key, ABSENT) is not before.get(key, ABSENT)]
+
+
 def _changed_part(now: Any, before: Any, name: str) -> str:
     """What is told of a change: an attribute, where it is one."""
     if type(now) is dict:
-        for key in {**before, **now}:
-            if now.get(key, ABSENT) is not before.get(key, ABSENT):
-                return f"{key} of {name}"
+        for key in _changed_keys(now, before):
+            return f"{key} of {name}"
     return name

@@ -1,24 +1,23 @@
-"""Arrays that a function reaches and no kernel reads: a trace holds for what is in them.
+"""Arrays that a function reaches past all stand-ins: a trace holds for what is in them.
 
-NumPy computes with them while the function is traced, `x * np.exp(weights)`, and what comes out is
-a constant; or the function decides by them. Kernels read those that meet arguments when they run.
+NumPy computes with them while the function is traced, and what comes out is a constant; or the
+function decides by them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from fuser.errors import Unsupported
-from fuser.tracing.captures import NameGuard
-from fuser.tracing.contents import CONTAINERS, Contents
-from fuser.tracing.trace_result import OutStatic, Trace
+from fuser.tracing.captures import NameGuard, Slots, arrays_of, is_array
+from fuser.tracing.contents import snapshot
+from fuser.tracing.trace_result import Trace
 
-#: Bytes of an array that are compared at each call, at most; where something is surely computed
-#: of NumPy's own arrays, more are worth it.
-LARGEST, LARGEST_COMPUTED = 1 << 16, 1 << 20
+#: Bytes of an array that are compared at each call, at most.
+LARGEST = 1 << 16
 
 
 class Held:
@@ -30,65 +29,67 @@ class Held:
 
     def get(self, name: str, default: Any) -> bytes:
         """As a namespace's."""
-        return bytes(self.array.tobytes())
+        array = self.array
+        return f"{array.dtype!r} {array.shape} ".encode() + bytes(array.tobytes())
 
 
-def guards_of_contents(
-    names: Iterable[NameGuard], trace: Trace, constants: Iterable[str], leaves: Sequence[Any],
-    function: str,
-) -> list[NameGuard]:  # fmt: skip
+def guards_of_contents(names: Iterable[NameGuard], function: str) -> list[NameGuard]:
     """Guards of what arrays hold.
 
     Args:
-        names: what the function reaches.
-        trace: of the function.
-        constants: captured arrays that the function makes anew each time.
-        leaves: its arguments.
+        names: what the function reaches past all stand-ins.
         function: what it is called, for messages.
 
     Raises:
-        Unsupported: an array is too large to be compared at each call.
+        Unsupported: an array cannot be compared at each call.
     """
-    hidden = [parameter.name for parameter in trace.graph.parameters if parameter.captured]
-    made = frozenset(constants)
-    read = [array for name, array in zip(hidden, trace.graph.captured, strict=True)
-            if name not in made]  # fmt: skip
-    read += [leaf for leaf in leaves if type(leaf) is np.ndarray]
-    fresh = any(isinstance(leaf, OutStatic) and leaf.fresh for leaf in trace.leaves)
-    computed = fresh or bool(made)
     found: dict[int, NameGuard] = {}
     for guard in names:
-        for array in _arrays(guard.expected):
-            if id(array) in found or not _may_change(array) or _is_read(array, read):
+        for array in arrays_of(guard.expected):
+            if id(array) in found:
                 continue
-            if array.nbytes > (LARGEST_COMPUTED if computed else LARGEST):
-                if computed:
-                    shown = f"{guard.name}, an array of {array.nbytes} bytes that is no argument"
-                    raise Unsupported("array-conversion", function, shown, "")
-                continue
+            if type(array) is not np.ndarray:
+                shown = f"{guard.name}, a {type(array).__name__} that is no argument"
+                raise Unsupported("unsupported-array", function, shown, "")
+            if array.dtype.hasobject:
+                shown = f"{guard.name}, an array of objects that is no argument"
+                raise Unsupported("unsupported-dtype", function, shown, "")
+            if array.nbytes > LARGEST:
+                shown = f"{guard.name}, an array of {array.nbytes} bytes that is no argument"
+                raise Unsupported("array-conversion", function, shown, "")
             held = Held(array)
             found[id(array)] = NameGuard(held, guard.name, held.get("", None), True)
     return list(found.values())
 
 
-def _arrays(value: Any) -> Iterator[Any]:
-    """Arrays that a name stands for, or that its containers hold."""
-    if type(value) is np.ndarray:
-        yield value
-        return
-    parts = value.parts if type(value) is Contents else value
-    if type(parts) in CONTAINERS:
-        for part in parts.values() if type(parts) is dict else parts:
-            yield from _arrays(part)
+def further_guards(
+    holders: Iterable[tuple[Any, str, Any]], trace: Trace, known: Iterable[NameGuard]
+) -> list[NameGuard]:
+    """Guards of names under which a trace found its arrays, and which no code spells.
+
+    Args:
+        holders: namespaces, names in them, and what these stand for.
+        trace: of the function.
+        known: guards that there are already.
+    """
+    read = {id(array) for array in trace.graph.captured}
+    guarded = {(id(_place(guard.scope)), guard.name) for guard in known}
+    found: dict[tuple[int, str], NameGuard] = {}
+    for scope, name, value in holders:
+        key = (id(_place(scope)), name)
+        if key in guarded or key in found:
+            continue
+        seen = snapshot(value, name)
+        if any(id(array) in read for array in arrays_of(seen)):
+            found[key] = NameGuard(scope, name, seen, not is_array(value))
+    return list(found.values())
 
 
-def _may_change(array: Any) -> bool:
-    """Whether an array may be written into, by its name or another."""
-    if array.dtype.hasobject or not array.size:
-        return False
-    return array.flags.writeable or isinstance(array.base, np.ndarray)
+def _place(scope: Any) -> Any:
+    """What a scope is of, where it is made anew at each look."""
+    return scope.thing if type(scope) is Slots else scope
 
 
-def _is_read(array: Any, read: Iterable[Any]) -> bool:
-    """Whether kernels read an array's memory when they run."""
-    return any(type(each) is np.ndarray and np.may_share_memory(array, each) for each in read)
+def reaches_arrays(names: Iterable[NameGuard]) -> bool:
+    """Whether names stand for arrays, or for containers of them."""
+    return any(True for guard in names for _ in arrays_of(guard.expected))

@@ -15,6 +15,16 @@ from fuser.tracing import captures
 LIMIT = 64
 
 
+def note_fleeting(error: BaseException) -> None:
+    """Note that an error may be gone at the next call: arrays beside the arguments led to it."""
+    error.__dict__["_fleeting"] = True
+
+
+def is_fleeting(error: BaseException) -> bool:
+    """Whether an error may be gone at the next call."""
+    return "_fleeting" in error.__dict__
+
+
 class KnownErrors:
     """Errors by what tracing sees of arguments: beside dtypes and ranks, lengths and numbers."""
 
@@ -26,6 +36,8 @@ class KnownErrors:
         self, leaves: Sequence[Any], error: Exception, names: list[captures.NameGuard]
     ) -> None:
         """Remember what arguments like these lead to, as long as names mean what they mean now."""
+        if is_fleeting(error):
+            return
         if len(self._known) >= LIMIT:
             self._known.clear()
         self._known[_values(leaves)] = (copy.copy(error), names)
@@ -58,6 +70,8 @@ class Unready(native_call.Standing):
 
     def keep(self, args: Sequence[Any], error: Exception) -> None:
         """Remember what arguments with these numbers lead to."""
+        if is_fleeting(error):
+            return
         if len(self._known) >= LIMIT:
             self._known.clear()
         self._known[_numbers(args)] = copy.copy(error)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import builtins
 import dis
 import types
-from collections.abc import Callable
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import lru_cache, partial
 from types import CellType, CodeType, FunctionType, MethodType
@@ -20,9 +20,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fuser.errors import Unsupported
+from fuser.protocols import is_a
 from fuser.tracing import error_states, makers, other_packages, sequences
 from fuser.tracing.brackets import GRIDS, JOINERS, Grid, Joiner
 from fuser.tracing.builtin_names import BUILTINS, REMEMBERING, without_memory
+from fuser.tracing.captures import is_array, names_of
+from fuser.tracing.private_copies import LOOKING_CLOSELY, PLAIN, Copies, is_fused
 from fuser.tracing.scalars import HostScalar
 from fuser.tracing.traced_array import TracedArray
 
@@ -35,22 +39,22 @@ _FOREIGN = ("numpy", "fuser", "scipy", "pandas", "cupy")
 _IS_OP = dis.opmap["IS_OP"]
 
 
-def traced(function: Callable[..., Any], tracing: Tracing) -> Callable[..., Any]:
-    """The same function with NumPy's array makers replaced; itself where that cannot be.
-
-    Args:
-        function: a Python function or method; others are returned as they are.
-        tracing: where the makers put what they make.
-    """
-    found: Callable[..., Any] = _Substitution(tracing).callable(function)
-    return found
-
-
-class _Substitution:
+class Substitution:
     """One trace's replacements: each function and namespace is replaced once."""
 
-    def __init__(self, tracing: Tracing) -> None:
+    def __init__(self, tracing: Tracing, kept: Iterable[Any] = ()) -> None:
+        """Replace nothing yet.
+
+        Args:
+            tracing: where the makers put what they make.
+            kept: objects that the trace itself changes, and puts back: they are not copied.
+        """
         self.tracing = tracing
+        self.copies = Copies(self._in_copies, kept)
+        self.left: list[Any] = list(kept)
+        """What the function meets as it is: arrays may be reached through it."""
+        self.originals: list[FunctionType] = []
+        self.modules: dict[int, Any] = {}
         self.numpy = _Module(tracing, np)
         self.plain = _Module(tracing, np, takes_lists=False)
         self.reducing = _Module(tracing, np, reduces=True)
@@ -58,13 +62,39 @@ class _Substitution:
         self.namespaces: dict[tuple[int, int], Names] = {}
         self.makers = {id(getattr(np, name)): name for name in makers.MAKERS}
 
+    def called(self, function: Any) -> Any:
+        """What is run in place of a function: itself where it cannot be replaced."""
+        plain = type(function) in (FunctionType, MethodType)
+        return self.callable(function) if plain else self.argument(function)
+
+    def argument(self, value: Any) -> Any:
+        """What a function is given in place of an object, or of another function."""
+        return self._reached(value) if self.tracing.named else value
+
+    def identity(self, value: Any, /) -> int:
+        """`id`: that of the original of a copy."""
+        return int(BUILTINS["id"](self.copies.original(value)))
+
+    def ways_past(self) -> list[Any]:
+        """What may lead to arrays that are no stand-ins: what the function met as it is."""
+        found = list(self.left)
+        if not self.copies.names.isdisjoint(LOOKING_CLOSELY):
+            found += self.copies.shadowed
+        for function in self.originals:
+            space = vars(function)
+            found += [space[name] for name in self.copies.names & space.keys()]
+        return found
+
     def callable(self, function: Any) -> Any:
         """A function whose globals and closure are seen through this substitution."""
         if type(function) is MethodType:
-            plain = self.callable(function.__func__)
-            same = plain is function.__func__
-            return function if same else MethodType(plain, function.__self__)
+            plain, owner = self.callable(function.__func__), function.__self__
+            if self.tracing.named:
+                owner = self._reached(owner)
+            same = plain is function.__func__ and owner is function.__self__
+            return function if same else MethodType(plain, owner)
         if type(function) is not FunctionType or not _substitutable(function):
+            self.left.append(function)
             return function
         found = self.functions.get(id(function))
         return self._copy(function) if found is None else found
@@ -78,16 +108,25 @@ class _Substitution:
         names = self.namespaces.get(key)
         if names is None:
             names = self.namespaces[key] = Names(self, function.__globals__, numpy)
+        if self.tracing.named:
+            self.copies.names |= names_of(function.__code__)
+            self.originals.append(function)
         cells = function.__closure__
         closure = None if cells is None else tuple(self._cell(cell, numpy) for cell in cells)
         copy = FunctionType(
             function.__code__, names, function.__name__, function.__defaults__, closure
         )
         self.functions[id(function)] = copy  # before its cells, which may lead back to it
+        if self.tracing.named:
+            given = function.__defaults__
+            copy.__defaults__ = given and tuple(self.value(each, numpy) for each in given)
         for cell, new in zip(cells or (), closure or (), strict=True):
             if new is not cell and _is_empty(new):
                 new.cell_contents = self.callable(cell.cell_contents)
         copy.__kwdefaults__ = function.__kwdefaults__
+        if self.tracing.named and function.__kwdefaults__:
+            named = function.__kwdefaults__.items()
+            copy.__kwdefaults__ = {name: self.value(each, numpy) for name, each in named}
         copy.__dict__ = function.__dict__  # what is set on it shows, and is put back
         copy.__qualname__, copy.__module__ = function.__qualname__, function.__module__
         return copy
@@ -115,9 +154,10 @@ class _Substitution:
             return getattr(numpy, self.makers[id(value)])
         if type(value) is _DISPATCHED:
             return numpy.taking_lists(value)
-        if type(value) is np.ndarray and self.tracing.arrays and makers.is_plain(value.dtype):
-            return self.tracing.capture(value)
+        if self.tracing.named and is_array(value):
+            return self._stand_in(value)
         if type(value) is REMEMBERING:
+            self.left.append(value)
             return without_memory(value)
         if type(value) is partial and type(value.func) is types.BuiltinFunctionType:
             from fuser.tracing.watching import watched_partial  # it needs this module
@@ -125,7 +165,42 @@ class _Substitution:
             return watched_partial(value)
         if (other := other_packages.seen(self.tracing, value)) is not value:
             return other
-        return self.callable(value) if type(value) is FunctionType else value
+        if type(value) is FunctionType or (type(value) is MethodType and self.tracing.named):
+            return self.callable(value)
+        return self._reached(value) if self.tracing.named else value
+
+    def named(self, scope: dict[str, Any], name: str, value: Any, numpy: _Module) -> Any:
+        """What a name in a namespace stands for."""
+        if self.tracing.named and (is_array(value) or self.copies.leads(value)):
+            self.copies.holders.append((scope, name, value))
+        return self.value(value, numpy)
+
+    def _reached(self, value: Any) -> Any:
+        """What stands for a container, a module or an object; itself where no array is in it."""
+        if type(value) is types.ModuleType:
+            found = self.copies.named_in(value, self.copies.names)
+            if not any(is_array(each) or self.copies.leads(each) for each in found):
+                return value
+            return self.modules.setdefault(id(value), _UserModule(self, value))
+        made = self.copies.of(value)
+        if not is_a(made, PLAIN):
+            self.left.append(made)
+        return made
+
+    def _in_copies(self, value: Any) -> Any:
+        """What stands for an array or a function that a container or an object holds."""
+        if is_array(value):
+            return self._stand_in(value, spare=True)
+        return self.callable(value.__wrapped__ if is_fused(value) else value)
+
+    def _stand_in(self, array: Any, spare: bool = False) -> Any:
+        """What stands for an array; itself where kernels do not know its like."""
+        plain = type(array) is np.ndarray or not is_a(array, np.ndarray)
+        dtype = getattr(array, "dtype", None)
+        if plain and isinstance(dtype, np.dtype) and makers.is_plain(dtype):
+            return self.tracing.by_name(array, spare)
+        self.left.append(array)
+        return array
 
 
 def _is_empty(cell: CellType) -> bool:
@@ -216,18 +291,50 @@ class Names(dict[str, Any]):
     """A module's globals, looked up when they are needed."""
 
     def __init__(
-        self, substitution: _Substitution, original: dict[str, Any], numpy: _Module
+        self, substitution: Substitution, original: dict[str, Any], numpy: _Module
     ) -> None:
         super().__init__({"__builtins__": original.get("__builtins__", __builtins__)})
         self._substitution = substitution
         self._original = original
         self._numpy = numpy
 
+    #: Functions with such globals reach no array but by a stand-in.
+    replaces = True
+
     def __missing__(self, key: str) -> Any:
         """A global of the module, replaced where it is NumPy's."""
         if key in BUILTINS and key not in self._original:
-            return BUILTINS[key]
-        return self._substitution.value(self._original[key], self._numpy)
+            return self._substitution.identity if key == "id" else BUILTINS[key]
+        return self._substitution.named(self._original, key, self._original[key], self._numpy)
+
+    def __contains__(self, key: object) -> bool:
+        """Whether the module has such a global."""
+        return key in self._original
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """A global, or the default."""
+        return self[key] if key in self._original else default
+
+
+class _UserModule:
+    """A module of the user's, with stand-ins for the arrays in it."""
+
+    def __init__(self, substitution: Substitution, module: types.ModuleType) -> None:
+        vars(self).update(_substitution=substitution, _module=module)
+
+    def __getattr__(self, name: str) -> Any:
+        """The module's own, as it is seen."""
+        seen = self._substitution
+        found = getattr(self._module, name)
+        return seen.named(vars(self._module), name, found, seen.numpy)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Refused: others would see it."""
+        raise Unsupported("side-effect", f"{self._module.__name__}.{name}", "it is assigned")
+
+    def __delattr__(self, name: str) -> None:
+        """Refused."""
+        raise Unsupported("side-effect", f"{self._module.__name__}.{name}", "it is deleted")
 
 
 class _Module:
@@ -373,7 +480,7 @@ def _untraced(value: Any) -> Any:
     """What a name stands for without a trace; `_TRACED` for what is known only in it."""
     if issubclass(type(value), (TracedArray, HostScalar)) or type(value) in (partial, Joiner, Grid):
         return _TRACED
-    if type(value) in (_Module, other_packages.Package):
+    if type(value) in (_Module, _UserModule, other_packages.Package):
         return value._module
     if type(value) in (list, tuple, dict, set):
         return _TRACED  # what is in it may change

@@ -10,16 +10,23 @@ import opcode
 from collections.abc import Callable, Collection, Iterable
 from contextlib import nullcontext
 from types import CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from fuser.errors import FuserError, Reason, Unsupported
+from fuser.graph import walk
 from fuser.protocols import is_a
 from fuser.tracer import trace_call
+from fuser.tracing.captures import NameGuard, arrays_of, look_past
 from fuser.tracing.effects import Surroundings
+from fuser.tracing.held_arrays import further_guards, guards_of_contents, reaches_arrays
+from fuser.tracing.known_errors import note_fleeting
 from fuser.tracing.trace_result import OutStatic, Trace
 from fuser.tracing.watching import may_ask, watched
+
+if TYPE_CHECKING:
+    from fuser.tracing.namespace import Substitution
 
 #: Functions whose code is looked at; one that needs more is traced twice.
 _FUNCTIONS = 64
@@ -41,6 +48,12 @@ _BUILTINS = frozenset(
 #: What NumPy has beside universal, dispatched functions and numbers that is always the same.
 _NUMPY = frozenset("linalg fft array asarray zeros ones full arange eye finfo iinfo dtype".split())
 
+
+#: Reasons that say of more than of values that a trace cannot know.
+_CHANGING = frozenset(("side-effect", "impure"))
+
+#: Names by which code finds what no name spells.
+_UNSEEN = frozenset("getattr globals vars locals eval exec __dict__ attrgetter".split())
 
 #: What NumPy says where a stand-in is put into one of its arrays, or is an index of one.
 _MEETINGS = ("setting an array element", "only length-1 arrays", "only 0-dimensional arrays",
@@ -67,13 +80,58 @@ def trace_purely(
         Unsupported: the function cannot be traced, is impure, or changes more than its arguments.
     """
     around = Surroundings((), ()) if around is None else around
+    error: Unsupported | None = None
+    found: tuple[Trace, dict[str, Any]] | None = None
     try:
-        return _trace_twice(function, structure, leaves, name, around, False)
+        found = _trace_named(function, structure, leaves, name, around, True)
+        if not _calls_on_captured(found[0]):
+            return found
+    except Unsupported as refused:
+        if not reaches_arrays(around.guards) or refused.reason.code in _CHANGING:
+            raise
+        error = refused
+    known = around.held, around.further
+    try:
+        around.held, around.further = guards_of_contents(around.guards, name), []
+        if around.names.isdisjoint(_UNSEEN):
+            return _trace_named(function, structure, leaves, name, around, False)
+    except Exception:  # noqa: BLE001 - whatever it is, the first trace told more
+        pass
+    around.held, around.further = known
+    if found is None:
+        raise cast(Unsupported, error) from None
+    return found
+
+
+def _calls_on_captured(trace: Trace) -> bool:
+    """Whether NumPy would be called, between kernels, with nothing but captured arrays."""
+    captured = {p.name for p in trace.graph.parameters if p.captured}
+    calls = [node for node in trace.graph.nodes if node.op.name == "extern"]
+    read = [{n.payload for n in walk([node]) if n.op.name in ("input", "scalar")} for node in calls]
+    return any(names and names <= captured for names in read)
+
+
+def _trace_named(
+    function: Callable[..., Any], structure: Any, leaves: list[Any], name: str,
+    around: Surroundings, named: bool,
+) -> tuple[Trace, dict[str, Any]]:  # fmt: skip
+    """Trace twice; and again with stand-ins for arrays that the function makes, where it is needed.
+
+    Args:
+        function: see `trace_purely`.
+        structure: see there.
+        leaves: see there.
+        name: see there.
+        around: see there.
+        named: whether there are stand-ins for arrays that the function reaches by name.
+    """
+    try:
+        return _trace_twice(function, structure, leaves, name, around, False, named)
     except Unsupported as error:
         if not _meets_arrays(error.reason):
             raise
         try:
-            return _trace_twice(function, structure, leaves, name, around, True)
+            return _trace_twice(function, structure, leaves, name, around, True, named)
         except Exception as later:  # noqa: BLE001 - whatever it is, the first trace told more
             told = isinstance(later, Unsupported) and later.reason.code == "unsupported-argument"
             raise (later if told else error) from None
@@ -92,25 +150,40 @@ def _meets_arrays(reason: Reason) -> bool:
 
 def _trace_twice(
     function: Callable[..., Any], structure: Any, leaves: list[Any], name: str,
-    around: Surroundings, arrays: bool,
+    around: Surroundings, arrays: bool, named: bool,
 ) -> tuple[Trace, dict[str, Any]]:  # fmt: skip
-    """Trace, and trace again; `arrays`: with stand-ins for arrays that are no arguments, too."""
+    """Trace, and trace again.
+
+    Args:
+        function: see `trace_purely`.
+        structure: see there.
+        leaves: see there.
+        name: see there.
+        around: see there.
+        arrays: with stand-ins for arrays that the function makes, too.
+        named: with stand-ins for arrays that it reaches by name.
+    """
     from fuser.tracing.extern_operands import Replay
 
     replay = Replay()
+    latest: list[Substitution] = []
 
     def trace() -> Trace:
+        met: list[Substitution] = []
         try:
-            found = trace_call(function, structure, leaves, replay, arrays)
-        except BaseException:  # also Ctrl-C: no object may keep a stand-in
+            found = trace_call(function, structure, leaves, replay, arrays, named, met)
+        except BaseException as raised:  # also Ctrl-C: no object may keep a stand-in
             around.undo()
+            if met and met[0].tracing.captured:
+                note_fleeting(raised)
             raise
-        if changed := around.undo():
+        if changed := around.undo() or around.changed_in(met[0].copies):
             error = Unsupported("side-effect", name, changed, "")
             error.attributes = tuple(around.attributes or ())
             raise error
         if around.drawn:
             raise Unsupported("impure", name, f"it takes from {around.drawn}", "")
+        latest[:] = met
         return found
 
     evident = is_evident(function, leaves)
@@ -119,20 +192,57 @@ def _trace_twice(
             first = trace()
         objects = [leaf for leaf in first.leaves if _is_object(leaf, leaves)]
         alone = not first.graph.captured and not first.graph.has_externs and not objects
-        if alone and evident:
+        done = alone and evident
+        second = first if done else trace()
+        if named:
+            around.held = _held_past(latest[0], around, name)
+            around.further = further_guards(latest[0].copies.holders, second, around.guards)
+        if done:
             return first, {}
-        second = trace()
     except (FuserError, OverflowError):  # a Python int that does not fit: as at later calls
         raise
     except Exception as error:
         found = f"{type(error).__name__}: {error}"
         raise Unsupported("not-traceable", name, found) from error
     fresh = compare(first, second, name)
+    _check_reached(first, second, around, latest[0].tracing.seen, name)
     for one, other in zip(first.leaves, second.leaves, strict=True):
         if _is_object(one, leaves) and other.value is not one.value:
             kind = type(one.value).__name__
             raise Unsupported("array-conversion", name, f"it returns a {kind}, made anew")
     return first, fresh
+
+
+def _check_reached(
+    first: Trace, second: Trace, around: Surroundings, known: Collection[int], name: str
+) -> None:
+    """Refuse arrays that are the same in both traces and have no name: another may come later.
+
+    Args:
+        first: the first trace.
+        second: the second.
+        around: with the names that are guarded.
+        known: arrays that were found by names, by identity.
+        name: what the function is called, for messages.
+    """
+    guards = (*around.guards, *around.further)
+    named = {id(array) for guard in guards for array in arrays_of(guard.expected)}
+    pairs = zip(first.graph.captured, second.graph.captured, strict=True)
+    for one, other in pairs:
+        if one is other and id(one) not in named and id(one) not in known:
+            raise Unsupported("array-conversion", name, "an array that no name leads to", "")
+
+
+def _held_past(met: Substitution, around: Surroundings, name: str) -> list[NameGuard]:
+    """Guards of what arrays hold that the function may have met as they are.
+
+    Raises:
+        Unsupported: an array cannot be compared at each call.
+    """
+    if not reaches_arrays(around.guards):
+        return []
+    names = look_past(met.ways_past(), met.copies.names, around.handed_in)
+    return guards_of_contents(names, name)
 
 
 def _is_object(leaf: Any, arguments: Iterable[Any]) -> bool:

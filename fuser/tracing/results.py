@@ -37,6 +37,7 @@ PARTS = ((("real", ""),), (("imag", ""),))
 def finish(tracing: Tracing, result: Any) -> Trace:
     """Turn what the function returned into a canonical graph and the way to its outputs."""
     structure, found = flatten(result)
+    found = [tracing.original(leaf) for leaf in found]
     nodes: list[Node] = []
     whole: dict[int, int] = {}
     for leaf in found:  # values first, so that views of them can be real views

@@ -22,12 +22,15 @@ class Special(np.ndarray):
     """A subclass."""
 
 
-TOTAL = np.zeros(3, np.float32)
+class Totals:
+    """A class with an array, which functions find by its name."""
+
+    total = np.zeros(3, np.float32)
 
 
-def into_global(x: Any) -> Any:
+def into_class(x: Any) -> Any:
     """The array is NumPy's own, not a traced one, and not this function's."""
-    return np.multiply(x[0], 2, out=TOTAL)
+    return np.multiply(x[0], 2, out=Totals.total)
 
 
 def write_part(x: Any) -> Any:
@@ -52,7 +55,7 @@ CASES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "array-conversion": (lambda x: x * float(x[0, 0]), (X,)),
     "impure": (lambda x: np.where(x > -1 - random.random(), x, 7), (X,)),
     "write-into-view": (write_part, (X,)),
-    "write-into-constant": (into_global, (X,)),
+    "write-into-constant": (into_class, (X,)),
     "where-without-out": (lambda x: np.add(x, 1, where=x > -1), (X,)),
     "scalar-range": (lambda x: x < 1000, (X.astype(np.int8),)),
     "not-traceable": (lambda x, s: x * len(float.hex(s)), (X, 0.5)),

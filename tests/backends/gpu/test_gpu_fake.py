@@ -78,6 +78,23 @@ def test_captured_arrays_are_hidden_inputs(cupy: Any) -> None:
     assert float(fused(cupy.asarray(x)).get()[2]) == 14 * x[2] - 7
 
 
+def test_captured_arrays_are_followed(cupy: Any) -> None:
+    """However they are used, and what is computed of them alone."""
+    weights = cupy.asarray(np.ones((3, 3)))
+    held = {"w": [weights]}
+    functions: list[tuple[Any, Any]] = [
+        (lambda x: x * weights.T + np.exp(weights), lambda value: 2 * value + np.exp(value)),
+        (lambda x: x * np.exp(weights).sum(), lambda value: 18 * np.exp(value)),
+        (lambda x: x * (held["w"][0] * 2)[1], lambda value: 4 * value),
+    ]
+    for function, wanted in functions:
+        fused = fuser.fuse(function, fallback="error")
+        for value in (1.0, 2.0, 3.0):
+            weights[...] = value
+            found = fused(cupy.asarray(np.full((3, 3), 2.0))).get()
+            np.testing.assert_allclose(found, np.full((3, 3), wanted(value)), rtol=1e-14)
+
+
 def test_a_fallback_runs_on_the_device(cupy: Any) -> None:
     """Operation by operation, with the double's arrays; rows that no ufunc is among them."""
     x = cupy.asarray(np.linspace(0.1, 1, 10))

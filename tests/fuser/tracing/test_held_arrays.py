@@ -1,5 +1,6 @@
 """Arrays that NumPy computes with while a function is traced, changed in place afterwards."""
 
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -83,11 +84,86 @@ def test_arrays_that_kernels_read_are_not_compared() -> None:
     assert fuser.stats()["specs"] == before
 
 
-def test_large_arrays_that_numpy_computes_with_make_the_function_numpy_s() -> None:
-    """With the reason."""
+def test_large_arrays_that_numpy_computes_with_are_read_by_kernels() -> None:
+    """And followed."""
     weights = np.zeros(200_000)
+    fused = fuser.fuse(lambda x: x * weights + np.exp(weights), fallback="error")
+    for value in (0.0, 1.0, 2.0, 0.0):
+        weights[:] = value
+        np.testing.assert_allclose(fused(np.ones(200_000)), value + np.exp(value), rtol=1e-14)
+
+
+def test_large_arrays_past_all_stand_ins_make_the_function_numpy_s() -> None:
+    """With the reason."""
+
+    class Table:
+        weights = np.zeros(200_000)
+
     with pytest.raises(fuser.FusionError, match="weights, an array of 1600000 bytes"):
-        fuser.fuse(lambda x: x * np.exp(weights), fallback="error")(np.ones(200_000))
+        fuser.fuse(lambda x: x * np.exp(Table.weights), fallback="error")(np.ones(200_000))
+
+
+REFUSED = {
+    "masked": np.ma.array(np.ones(3), mask=[True, False, False]),
+    "objects": np.array([1.0, 2.0, 3.0], dtype=object),
+    "a memoryview": memoryview(np.ones(3)),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_compared_makes_the_function_numpy_s(name: str) -> None:
+    """Whatever is done with it."""
+    held = REFUSED[name]
+    fused = fuser.fuse(lambda x: x * float(held[1]), fallback="allow")
+    for value in (1.0, 2.0, 3.0):
+        held[1] = value
+        np.testing.assert_array_equal(fused(X), X * value)
+    assert fused.fallbacks
+
+
+@pytest.mark.parametrize("dtype", ["f2", "g", ">f8", "U3", "M8[D]", "f8,i4"])
+def test_arrays_that_kernels_do_not_know_are_followed(dtype: str) -> None:
+    """Small ones are compared."""
+    held = np.zeros(3, dtype)
+    fused = fuser.fuse(lambda x: x * len(str(held[1])), fallback="allow")
+    for value in (0, 100, 3):
+        held[1] = (value, value) if held.dtype.fields else value
+        np.testing.assert_array_equal(fused(X), X * len(str(held[1])))
+
+
+def test_shapes_that_change_in_place_are_followed() -> None:
+    """Also where the bytes are the same."""
+    held = np.ones((2, 3))
+    fused = fuser.fuse(lambda x: x * 2 if held.shape[0] == sum(held[:, 0]) else x * len(held))
+    for shape in ((2, 3), (3, 2), (6, 1)):
+        held.shape = shape
+        np.testing.assert_array_equal(fused(X), X * (2 if shape[0] == shape[0] else 0))
+
+
+#: How an array is reached that no container of Python's shows.
+HIDDEN: dict[str, Callable[[np.ndarray], Callable[[Any], Any]]] = {
+    "a weak reference": lambda w, r=weakref.ref: (lambda seen: lambda x: x * np.exp(-seen()))(r(w)),
+    "a bound method": lambda w: (lambda total: lambda x: x * total())(w.sum),
+    "an iterator": lambda w: (lambda flat: lambda x: x * flat[1])(w.flat),
+    "an object of NumPy's": lambda w: (lambda p: lambda x: x * p(2.0))(np.poly1d(w)),
+}
+
+
+@pytest.mark.parametrize("name", HIDDEN)
+@pytest.mark.parametrize("size", [3, 20_000])
+def test_hidden_arrays_are_followed(name: str, size: int) -> None:
+    """Or NumPy runs the function."""
+    held = np.ones(size)
+    function = HIDDEN[name](held)
+    fused = fuser.fuse(function, fallback="allow")
+    x = np.ones(size)
+    for value in (1.0, 2.0, 3.0):
+        held[:] = value
+        if "NumPy" in name:
+            function.__closure__[0].cell_contents.coeffs[:] = value  # type: ignore[attr-defined]
+        for _ in range(2):
+            with np.errstate(over="ignore", invalid="ignore"):
+                np.testing.assert_allclose(fused(x), function(x), rtol=1e-13)
 
 
 def test_arrays_that_cannot_change_are_constants() -> None:
