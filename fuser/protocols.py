@@ -80,6 +80,16 @@ def is_a(value: Any, kinds: Any) -> bool:
     return issubclass(type(value), kinds)
 
 
+def mro_of(value: Any) -> tuple[type, ...]:
+    """The classes of an object, its own first; compare them by identity.
+
+    Args:
+        value: anything.
+    """
+    found: tuple[type, ...] = _mro(type(value))
+    return found
+
+
 def namespace_of(value: Any) -> Any:
     """The `__dict__` that Python itself keeps for an object; None where there is none.
 
@@ -131,9 +141,12 @@ def is_array(value: Any) -> bool:
     Args:
         value: anything.
     """
-    if not (type_has(value, "dtype") and type_has(value, "ndim")):
+    if not (has(value, "__array_interface__") or has(value, "__cuda_array_interface__")):
         return False
-    return has(value, "__array_interface__") or has(value, "__cuda_array_interface__")
+    try:  # its type says that it is an array, so it may be asked
+        return hasattr(value, "dtype") and hasattr(value, "ndim")
+    except Exception:  # noqa: BLE001 - a foreign property may raise anything
+        return False
 
 
 def _found(value: Any, name: str) -> tuple[Any] | None:

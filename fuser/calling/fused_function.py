@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fuser import budget, counters, executor, fallback, forks, timeline
-from fuser.backend import OWNERS, adopted_leaves, chosen
+from fuser.backend import OWNERS, CompileError, adopted_leaves, chosen
 from fuser.calling import loading, native_call, pickling, running, trees
 from fuser.calling.attributes import Frames, Hidden, frame_for, run_frame
 from fuser.calling.call_keys import parameter_names, signature
@@ -246,8 +246,9 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
                 native = self._go_native(call, structure, leaves, names, out)
                 if not native and len(args) == len(leaves):
                     self._get_ready(call, args, names, out)
-        except (CannotRun, Unsupported) as error:  # later calls take the long way
-            counters.count(f"no-short-way.{error.reason.code}")
+        except (CannotRun, Unsupported, CompileError) as error:  # later calls take the long way
+            code = error.code if isinstance(error, CompileError) else error.reason.code
+            counters.count(f"no-short-way.{code}")
 
     def _get_ready(
         self, call: Call, args: tuple[Any, ...], names: tuple[str, ...], out: Any

@@ -161,12 +161,13 @@ def _loss(spec: KernelSpec | Program | None, call: Call) -> str:
     without joins a plan reads and writes no more than the operations do.
     """
     from fuser.partitioning import partition
-    from fuser.planning.ledger import ledger
 
     planned = unfused = kernels = operations = 0
     for one in [] if spec is None else partition.specs_of(spec):
         if not any(node.op.joins for node in one.plan.graph.nodes):
             continue
+        from fuser.planning.ledger import ledger  # most first calls need none
+
         book = ledger(one, {**call.specialisation.trace.hints, **call.sizes})
         planned, unfused = planned + book.planned_bytes, unfused + book.unfused_bytes
         kernels, operations = kernels + book.kernels_fused, operations + book.kernels_unfused

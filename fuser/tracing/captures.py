@@ -128,7 +128,7 @@ def is_array(value: Any) -> bool:
     kind = type(value)
     if issubclass(kind, (np.ndarray, np.flatiter, memoryview)):
         return True
-    return hasattr(kind, "__cuda_array_interface__")
+    return type_has(value, "__cuda_array_interface__")
 
 
 def arrays_of(value: Any) -> Iterator[Any]:
@@ -372,7 +372,8 @@ class _Collector:
         """Guard the attributes of an object that the code names, and follow its methods."""
         names = set(self.names)
         kind = thing if is_a(thing, type) else type(thing)
-        if kind not in (ModuleType, SimpleNamespace) and root(kind.__module__) in STABLE:
+        known = kind is ModuleType or kind is SimpleNamespace  # a class may say how it compares
+        if not known and root(kind.__module__) in STABLE:
             self._arrays_in(thing)
             return
         namespace = namespace_of(thing)

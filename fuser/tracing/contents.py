@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from fuser.errors import Unsupported
-from fuser.protocols import is_a
+from fuser.protocols import is_a, mro_of
 from fuser.records import record
 
 #: Containers that are compared by what they hold, whichever they are.
@@ -66,8 +66,8 @@ def parts_of(value: Any) -> Any:
 
 def _wrapped(value: Any) -> Any:
     """The container that holds what a container of a Python class holds; None for others."""
-    kinds = type(value).__mro__  # isinstance is slow for such classes
-    name = next((name for kind, name in WRAPPING.items() if kind in kinds), None)
+    kinds = mro_of(value)  # isinstance is slow for such classes
+    name = next((name for kind, name in WRAPPING.items() if any(k is kind for k in kinds)), None)
     found = None if name is None else vars(value).get(name)
     return found if type(found) in (list, dict) else None
 

@@ -35,6 +35,8 @@ PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.ufunc
 #: Containers of other classes that are copied, too.
 _KNOWN = (list, tuple, dict, set, frozenset, deque, MappingProxyType, OrderedDict, defaultdict)
 _FOREIGN = STABLE | {"pandas"}
+#: Modules of the classes of classes that are known.
+_OF_CLASSES = frozenset("builtins abc typing".split())
 
 
 class Copies:
@@ -108,7 +110,7 @@ class Copies:
     def _parts(self, value: Any) -> Iterator[Any]:
         """What a value holds, as far as it can be replaced in a copy."""
         kind = type(value)
-        if kind in _KNOWN or (is_a(value, tuple) and type_has(value, "_fields")):
+        if _among(kind, _KNOWN) or (is_a(value, tuple) and type_has(value, "_fields")):
             parts = value if kind is frozenset else parts_of(value)
             yield from (*parts, *parts.values()) if is_a(parts, dict) else parts
         elif kind is FunctionType:
@@ -166,7 +168,7 @@ class Copies:
         if kind is functools.partial:
             keywords = {name: self.of(part) for name, part in value.keywords.items()}
             return functools.partial(self.of(value.func), *map(self.of, value.args), **keywords)
-        if kind in _KNOWN or is_a(value, tuple):
+        if _among(kind, _KNOWN) or is_a(value, tuple):
             return self._container(value)
         made = SimpleNamespace() if kind is SimpleNamespace else object.__new__(kind)
         self._note(value, made)
@@ -193,7 +195,7 @@ class Copies:
             made: Any = tuple.__new__(kind, map(self.of, value))
             self._note(value, made)
             return made
-        if kind in (frozenset, MappingProxyType):
+        if _among(kind, (frozenset, MappingProxyType)):
             plain = self._container(dict(value)) if kind is MappingProxyType else None
             made = frozenset(map(self.of, value)) if plain is None else MappingProxyType(plain)
             self._note(value, made)
@@ -235,6 +237,11 @@ class Copies:
 
 #: By these, code sees whether an object has something itself or by its class.
 LOOKING_CLOSELY = frozenset("__class__ __dict__ type vars dir getattr_static mro __mro__".split())
+
+
+def _among(kind: type, kinds: Iterable[type]) -> bool:
+    """Whether a class is one of some: a class may say how it compares, so by identity."""
+    return any(kind is other for other in kinds)
 
 
 def is_fused(value: Any) -> bool:
@@ -294,7 +301,9 @@ def _held(value: Any) -> list[Any]:
 def _is_copyable(value: Any) -> bool:
     """Whether a copy with the same attributes is as good as the object."""
     kind: Any = type(value)
-    return kind in (SimpleNamespace, *WRAPPING) or _has_plain_values(kind)
+    if root(type(kind).__module__) not in _OF_CLASSES:
+        return False  # a class of a kind of its own may say how classes compare, and are made
+    return kind is SimpleNamespace or _among(kind, WRAPPING) or _has_plain_values(kind)
 
 
 @functools.lru_cache(maxsize=1024)
