@@ -4,8 +4,8 @@
 
 Each figure is the new checkout's time over that of the baseline, as both were timed in turns, in
 one run: above 1 the new one is slower. A table holds where the geometric mean of its figures is at
-most 1.02; each cell beyond 1.15 needs its reason. A cell's interval is Student's t over its rounds,
-or processes: it covers the noise of that run.
+most 1.02; each cell beyond 1.15 needs its reason. Beside a cell's median stand the least
+and the largest of its rounds, or processes.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ SHOWN = 10
 """Cells that are listed, the slowest first; of those beyond the limit all are."""
 LEGEND = """\
 Figures are the new checkout's time over the baseline's, timed in turns: above 1 the new one is
-slower. *Beyond* says how many cells pass the limit, and in brackets how many of them with their
-whole interval."""
+slower. *Beyond* says how many cells pass the limit, and in brackets how many of them in every
+round."""
 
 
 class Cell(NamedTuple):
-    """One figure: the ratio new to old with its interval, NaN where one pair was timed."""
+    """One figure: the median ratio new to old with its range, NaN where one pair was timed."""
 
     name: str
     ratio: float
@@ -146,7 +146,7 @@ def page(records: Sequence[Mapping[str, Any]]) -> str:
             f"| {least:.2f} | {each.verdict} |"
         )
     for each in tables:
-        lines += ["", f"## {each.title}", "", "| cell | new to old [95%] | baseline µs |"]
+        lines += ["", f"## {each.title}", "", "| cell | new to old [range] | baseline µs |"]
         lines.append("|---|---|---|")
         lines += map(_line, each.slowest[: max(SHOWN, len(each.beyond))])
         lines += [f"- {name}: {reason}" for name, reason in each.missing.items()]
@@ -155,8 +155,8 @@ def page(records: Sequence[Mapping[str, Any]]) -> str:
 
 def _line(cell: Cell) -> str:
     """One cell."""
-    interval = "" if np.isnan(cell.low) else f" [{cell.low:.2f}, {cell.high:.2f}]"
-    return f"| {cell.name} | {cell.ratio:.3f}{interval} | {1e6 * cell.old_s:.4g} |"
+    ends = "" if np.isnan(cell.low) else f" [{cell.low:.2f}, {cell.high:.2f}]"
+    return f"| {cell.name} | {cell.ratio:.3f}{ends} | {1e6 * cell.old_s:.4g} |"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

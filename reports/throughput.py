@@ -3,8 +3,8 @@
     cd reports/recorded && python -m fuser.reports.throughput throughput.json throughput.md
     cd reports/recorded && python -m fuser.reports.throughput reductions.json reductions.md
 
-A ratio is a peer's time over ours, paired round by round; its interval is Student's t over the
-rounds of one run, so it covers the noise of that run and not differences between runs. The share
+A ratio is a peer's time over ours, paired round by round, with the least and the largest of all
+rounds. That is no interval: each runner has one process, and an interval needs three. The share
 is that of the ceiling: the C loop's time where that is well above what moving the bytes takes,
 else the bytes over the memory's measured speed, sampled beside ours in every round and paired like
 a peer's; over ours into an array that is there. A ceiling's threads have a processor each; peers
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fuser.reports.statistics import geometric_mean, t_interval
+from fuser.reports.statistics import geometric_mean
 
 OURS, CEILING, MEMORY, INTO = "fused", "c", "memory", "into"
 BASELINE = "baseline"
@@ -42,14 +42,15 @@ TARGET_SHARES = {"pointwise": 0.85, "rows": 0.8}
 """Of the ceiling: what each set is held against. Further workloads have no form in C, so that for
 those that calculate much the memory's speed is no ceiling to be held against."""
 COLUMNS = (
-    "workload", "dtype", "elements", "fresh ms", "best peer", "times as fast [95%]", "into ms",
+    "workload", "dtype", "elements", "fresh ms", "best peer", "times as fast [rounds]", "into ms",
     "best peer, into", "times as fast, into", "ceiling", "share",
 )  # fmt: skip
 LEGEND = """\
 Times are ours, medians over rounds: *fresh* in new arrays, *into* arrays that are there. *Times as
-fast* is the time of the fastest peer over ours, paired round by round; its interval covers the
-noise of this run. *Ceiling* is what bounds a cell: a loop in C, or the speed of the memory in a
-copy, triad or read of as many bytes; *share* is that time over the better of ours."""
+fast* is the time of the fastest peer over ours, paired round by round: the median, and the least
+and the largest of the rounds. Each runner has one process, so this is no interval for others.
+*Ceiling* is what bounds a cell: a loop in C, or the speed of the memory in a copy, triad or read of
+as many bytes; *share* is that time over the better of ours."""
 
 
 def best_form(row: Mapping[str, Any]) -> str | None:
@@ -59,14 +60,12 @@ def best_form(row: Mapping[str, Any]) -> str | None:
 
 
 def paired(theirs: list[float], ours: list[float]) -> tuple[float, float, float]:
-    """The median ratio of paired times and its interval; bounds are NaN where there is one pair."""
+    """The median ratio of paired times, the least and the largest; NaN where there is one pair."""
     if len(theirs) != len(ours):  # one that was timed once, before the rounds
         return float(np.median(theirs) / np.median(ours)), np.nan, np.nan
-    logs = np.log(np.asarray(theirs) / np.asarray(ours))
-    middle = float(np.median(logs))
-    low, high = t_interval(logs) or (np.nan, np.nan)
-    shift = middle - float(np.mean(logs))
-    return float(np.exp(middle)), float(np.exp(low + shift)), float(np.exp(high + shift))
+    ratios = np.asarray(theirs) / np.asarray(ours)
+    ends = (np.nan, np.nan) if len(ratios) < 2 else (float(ratios.min()), float(ratios.max()))
+    return (float(np.median(ratios)), *ends)
 
 
 def ceiling_s(cell: Mapping[str, Any]) -> tuple[list[float], str]:
@@ -92,7 +91,7 @@ def ceiling_s(cell: Mapping[str, Any]) -> tuple[list[float], str]:
 
 
 def table(record: Mapping[str, Any]) -> pd.DataFrame:
-    """One row a cell: times in ms, the best peer, ratios with intervals, share of the ceiling."""
+    """One row a cell: times in ms, the best peer, ratios and ranges, share of the ceiling."""
     rows = []
     for cell in record["cells"].values():
         ours = cell["rows"][OURS].get("seconds", {})
@@ -158,8 +157,8 @@ def summary(cells: pd.DataFrame, target: float | None = 0.85) -> list[str]:
                 f"peer of each cell ({geometric_mean(list(part['into_ratio'])):.2f} into given "
                 f"arrays), over {len(part)} cells."
             )
-    slower = known[known["high"] < 0.95]
-    lines.append(f"- Cells whose whole interval lies below 0.95: {len(slower)}.")
+    behind, always = (int((known[end] < 0.95).sum()) for end in ("ratio", "high"))
+    lines.append(f"- Cells with a median below 0.95: {behind}, of which in every round: {always}.")
     if target is not None:
         reached = known[known["share"] >= target]
         lines.append(f"- At {target} of the ceiling or more: {len(reached)} of {len(known)} cells.")
