@@ -166,18 +166,6 @@ KNOWN: tuple[Known, ...] = (
         r"^call \d+: ",
     ),
     Known(
-        "changed-captures",
-        "captured arrays that change between calls are not always read again",
-        r"(?m)^ {4,}(W|P\.w|P\['w'\])\[.* = ",
-        r"^call [2-9]: (result|arguments|memory)",
-    ),
-    Known(
-        "lengths",
-        "expressions of lengths that are no products are guessed from two of them",
-        r"[^*][*] \(?\(?n|//|%|\^|&",
-        r"^call [2-9]: (result|arguments|memory|.*ZeroDivisionError)",
-    ),
-    Known(
         "read-only-message",
         "an assignment to a read-only argument has the words of a ufunc's out=",
         r"readonly",
@@ -200,18 +188,6 @@ KNOWN: tuple[Known, ...] = (
         "the imaginary part of an integer or bool scalar is a 0-d array",
         r"\.imag|\.real",
         r"^call \d+: result\S*: (u?int\d+|bool) .* against ndarray",
-    ),
-    Known(
-        "which-error",
-        "of two errors in one assignment the shapes' is raised, and NumPy raises the dtypes'",
-        r"[-+*/]=",
-        r"^call \d+: error: UFuncTypeError.* against ShapeError",
-    ),
-    Known(
-        "arguments-by-another-name",
-        "an argument that is written is read by its other name, of a holder or a global, as it was",
-        r"v=x\)|W = x\b",
-        r"^call \d+: (result|arguments|memory|globals|earlier)",
     ),
     Known(
         "parts-of-complex",
