@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from time import thread_time
 
-from fuser.errors import Reason, Unsupported
+from fuser.errors import Unsupported
 
 #: What one first call may take, all its traces together. Of 27,000 first calls in the tests the
 #: largest take 10,000 operations (a chain of them), 16 writes, 6,300 steps but for that chain,
@@ -44,37 +44,37 @@ class Budget:
 
     Attributes:
         name: the function's, for the reason.
-        spent: units used so far, by the keys of `LIMITS`.
-        lines: how often each line of the user's code made a write, or else an operation.
+        left: units that are left, by the keys of `LIMITS`.
+        lines: how often each line of the user's code made an operation.
+        writes: how often each made a write into a part of an array.
+        look: steps until the clock is looked at.
     """
 
-    __slots__ = ("_ends_s", "_look", "lines", "name", "spent", "writes")
+    __slots__ = ("_ends_s", "left", "lines", "look", "name", "writes")
 
     def __init__(self, name: str) -> None:
         """Open a budget for the function called `name`."""
         self.name = name
-        self.spent = dict.fromkeys(LIMITS, 0)
+        self.left = dict(LIMITS)
         self.lines: Counter[str] = Counter()
         self.writes: Counter[str] = Counter()
+        self.look = _STRIDE
         self._ends_s = thread_time() + SECONDS
-        self._look = _STRIDE
 
-    def spend(self, unit: str, amount: int, line: str = "") -> None:
-        """Use some of it up.
+    def check(self, unit: str) -> None:
+        """Look whether anything is left.
+
+        Args:
+            unit: what was used last.
 
         Raises:
-            Unsupported: nothing is left.
+            Unsupported: nothing is.
         """
-        spent = self.spent[unit] = self.spent[unit] + amount
-        if line:
-            (self.writes if unit == "writes" else self.lines)[line] += 1
-        if spent > LIMITS[unit]:
+        if self.left[unit] < 0:
             raise self.refusal(f"more than {LIMITS[unit]:,} {_WORDS[unit]}")
-        self._look -= amount
-        if self._look < 0:
-            self._look = _STRIDE
-            if thread_time() > self._ends_s:
-                raise self.refusal(f"more than {SECONDS:g} s of tracing, planning and compiling")
+        self.look = _STRIDE
+        if thread_time() > self._ends_s:
+            raise self.refusal(f"more than {SECONDS:g} s of tracing, planning and compiling")
 
     def give_back(self, elapsed_s: float) -> None:
         """Have so many seconds more."""
@@ -99,14 +99,19 @@ _WORDS = {
     "instructions": "instructions in kernels",
 }
 
-_here = threading.local()
+class _Here(threading.local):
+    """The budget that is open on a thread."""
+
+    budget: Budget | None = None
+
+
+_here = _Here()
 
 
 @contextmanager
 def limited(name: str) -> Iterator[Budget]:
     """Have what is done inside, on this thread, draw on one budget; an open one is shared."""
-    opened: Budget | None = getattr(_here, "budget", None)
-    if opened is not None:
+    if (opened := _here.budget) is not None:
         yield opened
         return
     budget = _here.budget = Budget(name)
@@ -126,7 +131,7 @@ class unclocked:  # noqa: N801  (read as an adverb at its places of use)
 
     def __enter__(self) -> None:
         """Read the clock, if a budget is open."""
-        self._budget: Budget | None = getattr(_here, "budget", None)
+        self._budget = _here.budget
         self._start_s = 0.0 if self._budget is None else thread_time()
 
     def __exit__(self, *_: object) -> None:
@@ -146,11 +151,13 @@ def spend(unit: str, amount: int = 1, line: str = "") -> None:
     Raises:
         Unsupported: nothing is left.
     """
-    budget: Budget | None = getattr(_here, "budget", None)
-    if budget is not None:
-        budget.spend(unit, amount, line)
-
-
-def known(reason: Reason) -> bool:
-    """Whether a call was refused for its cost: it is for all calls of that kind."""
-    return reason.code in ("unrolled-loop", "too-large")
+    budget = _here.budget
+    if budget is None:
+        return
+    left = budget.left
+    left[unit] -= amount
+    if line:
+        (budget.writes if unit == "writes" else budget.lines)[line] += 1
+    budget.look -= amount
+    if left[unit] < 0 or budget.look < 0:
+        budget.check(unit)
