@@ -294,6 +294,8 @@ class Names(dict[str, Any]):
         self, substitution: Substitution, original: dict[str, Any], numpy: _Module
     ) -> None:
         super().__init__({"__builtins__": original.get("__builtins__", __builtins__)})
+        if "__name__" in original:  # asked for at every operation, to find the user's line
+            self["__name__"] = original["__name__"]
         self._substitution = substitution
         self._original = original
         self._numpy = numpy
