@@ -20,7 +20,7 @@ from fuser.calling.native_call import ServedCall
 from fuser.codegen import LoopNest
 from fuser.errors import BackendError
 from fuser.ops import Op, admits
-from fuser.planning.passes import ROW_CACHE_BYTES
+from fuser.planning.rows import ROW_CACHE_BYTES
 from fuser.protocols import attribute
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from fuser.ops import TABLE
+from fuser.planning.rows import Group
+from fuser.planning.sections import Section
 from fuser.records import changed, record
-from fuser.schedule import Group, Section
 from fuser.specs import CONTIGUOUS, ArgSpec, SectionSpec, TensorDesc
 
 

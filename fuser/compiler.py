@@ -11,6 +11,7 @@ from fuser.codegen import LoopNest, loop_nests
 from fuser.decompose import decompose
 from fuser.digest import sha256
 from fuser.graph import Graph
+from fuser.kernel_spec import KernelSpec
 from fuser.planning import components, row_results, written
 from fuser.planning.in_turn import apart
 from fuser.planning.joins import distribute
@@ -18,7 +19,7 @@ from fuser.planning.plans import Plan
 from fuser.planning.turns import unturned
 from fuser.records import changed
 from fuser.rewrite import Applied, rewrite, verify
-from fuser.specs import ArgSpec, KernelSpec
+from fuser.specs import ArgSpec
 from fuser.timeline import phase
 from fuser.tracing import regions
 

@@ -15,9 +15,9 @@ from fuser.compiler import served_by
 from fuser.dims import Dim, symbols
 from fuser.errors import ArgumentError, BackendError, DtypeError, Reason, ShapeError, Unsupported
 from fuser.graph import Graph
+from fuser.kernel_spec import KernelSpec
+from fuser.planning.sections import Section
 from fuser.planning.written import reads_beside
-from fuser.schedule import Section
-from fuser.specs import KernelSpec
 from fuser.timeline import phase
 from fuser.unexpected import internal_errors
 

@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from fuser import budget, executor, schedule
+from fuser import budget, executor
 from fuser.backend import Kernel
 from fuser.calling import trees
 from fuser.errors import ArgumentError, FusionError, Reason, Unsupported
 from fuser.executor import CannotRun
 from fuser.graph import Graph
+from fuser.kernel_spec import KernelSpec
 from fuser.partitioning import partition, program_run, seams
 from fuser.partitioning.program import Program, Seam
 from fuser.planning import by_rows, drawing, rereads, verdicts
@@ -22,7 +23,7 @@ from fuser.planning.candidates import COLUMNS, candidates, rows_of
 from fuser.planning.kernel_text import describe_group, spell_guards, wrapped
 from fuser.planning.labels import argument_names, labels_of
 from fuser.planning.ledger import Ledger, boundaries, ledger
-from fuser.specs import KernelSpec
+from fuser.planning.plans import Plan
 
 if TYPE_CHECKING:
     import pandas
@@ -313,7 +314,7 @@ def _lengths(graph: Graph, sizes: Mapping[str, int]) -> list[str]:
     return list(found.values())
 
 
-def _stored_between(plan: schedule.Plan) -> int:
+def _stored_between(plan: Plan) -> int:
     """How many whole arrays a plan stores between kernels."""
     parts = [part for group in plan.groups for part in group.parts]
     kept = sum(len(part.rows.kept) for part in parts if part.rows is not None)

@@ -16,8 +16,8 @@ from fuser.compiler import compile_upfront, emit_text, served_by
 from fuser.errors import ArgumentError, FuserError, FusionError, Reason, ShapeError
 from fuser.executor import CannotRun
 from fuser.graph import Graph
+from fuser.kernel_spec import KernelSpec
 from fuser.partitioning import externs
-from fuser.specs import KernelSpec
 from fuser.tracer import trace_call
 from fuser.tracing.canonical import whole_graph
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from fuser import counters, forks
 from fuser.errors import ArgumentError
 from fuser.graph import Graph
-from fuser.specs import KernelSpec
+from fuser.kernel_spec import KernelSpec
 
 if TYPE_CHECKING:
     from fuser.partitioning.program import Program

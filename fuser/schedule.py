@@ -16,11 +16,7 @@ from fuser.planning.by_rows import by_rows
 from fuser.planning.grouping import MAX_DISTANCE, NOMINAL_LENGTH, nominal_bytes
 from fuser.planning.memory import planned_peak_bytes, unfused_peak_bytes
 from fuser.planning.planner import attempt
-from fuser.planning.plans import Buffer, Plan
-from fuser.planning.rows import Group
-from fuser.planning.sections import Section, Shape, Step
-
-__all__ = ["Buffer", "Group", "Plan", "Section", "Shape", "Step", "plan"]
+from fuser.planning.plans import Plan
 
 #: How far apart in the graph values may be that are computed side by side, whether values are
 #: stored early, and whether joined parts may be a few elements more than the operations hold: tried

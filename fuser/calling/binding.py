@@ -13,17 +13,12 @@ from fuser.calling.row_binding import Blocks, blocks_of, row_order
 from fuser.calling.section_binding import Loops, bind_section
 from fuser.dims import Dim
 from fuser.graph import Node
+from fuser.kernel_spec import KernelSpec
 from fuser.memory_order import all_c_order, memory_orders
+from fuser.planning.plans import Buffer
 from fuser.planning.rows import Group
 from fuser.records import record
-from fuser.schedule import Buffer
-from fuser.specs import (
-    KernelSpec,
-    PartitionDesc,
-    SectionSpec,
-    counted_length,
-    is_counted,
-)
+from fuser.specs import PartitionDesc, SectionSpec, counted_length, is_counted
 from fuser.views import Layout
 
 #: The number of a kernel, and of a part of it.

@@ -22,8 +22,8 @@ from fuser.calling.signatures import VALUE_LIMIT, Signature, specialised
 from fuser.calling.specialisation import Call, Specialisation
 from fuser.errors import ArgumentError, Reason, ShapeError, Unsupported
 from fuser.executor import CannotRun
+from fuser.kernel_spec import KernelSpec
 from fuser.partitioning.externs import PatternMiss
-from fuser.specs import KernelSpec
 from fuser.tracing import captures
 from fuser.tracing.effects import tracing_here
 from fuser.tracing.known_errors import Unready

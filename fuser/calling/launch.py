@@ -22,9 +22,10 @@ from fuser.calling.row_binding import Blocks
 from fuser.codegen import scalar_nodes
 from fuser.compiler import kernel_for
 from fuser.errors import Unsupported
+from fuser.kernel_spec import KernelSpec
+from fuser.planning.sections import Section
 from fuser.records import field, record
-from fuser.schedule import Section
-from fuser.specs import ArgSpec, KernelSpec, counted_length, is_counted
+from fuser.specs import ArgSpec, counted_length, is_counted
 from fuser.tracing import scalars
 from fuser.tracing.operands import convert_scalar
 

@@ -11,8 +11,8 @@ from fuser import counters, executor
 from fuser.backend import get_backend
 from fuser.calling import native_call
 from fuser.calling.assembly import NotAssembled, assemble
+from fuser.kernel_spec import KernelSpec
 from fuser.partitioning.program import Program
-from fuser.specs import KernelSpec
 from fuser.tracing import captures, regions, scalars
 from fuser.tracing.trace_result import OutNode
 

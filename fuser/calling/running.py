@@ -14,8 +14,8 @@ from fuser.calling.specialisation import Call
 from fuser.errors import Reason
 from fuser.executor import CannotRun
 from fuser.fallback import module_of
+from fuser.kernel_spec import KernelSpec
 from fuser.partitioning.externs import CallFailed
-from fuser.specs import KernelSpec
 from fuser.tracing import regions
 from fuser.tracing.trace_result import OutView
 

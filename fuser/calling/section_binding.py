@@ -15,7 +15,7 @@ from fuser.errors import Unsupported
 from fuser.graph import Node
 from fuser.planning.chains import repeats
 from fuser.planning.collapse import collapse, merge_axes, reduction_order, run_strides, step_over
-from fuser.schedule import Section
+from fuser.planning.sections import Section
 from fuser.specs import (
     CONTIGUOUS,
     STRIDED,

@@ -13,9 +13,9 @@ from fuser.calling.constants import stands_for_others
 from fuser.calling.specialisation import Call, Specialisation, specialise
 from fuser.errors import Reason, ShapeError, Unsupported
 from fuser.executor import CannotRun
+from fuser.kernel_spec import KernelSpec
 from fuser.protocols import is_a
 from fuser.records import field, record
-from fuser.specs import KernelSpec
 from fuser.timeline import phase
 from fuser.tracing import captures
 from fuser.tracing.effects import Surroundings, alone

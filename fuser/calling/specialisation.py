@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fuser import dims, executor
+from fuser.kernel_spec import KernelSpec
 from fuser.partitioning.externs import PatternMiss
 from fuser.records import field, record
-from fuser.specs import KernelSpec
 from fuser.tracing import captures, scalars
 from fuser.tracing.trace_result import Trace
 

@@ -23,12 +23,12 @@ from fuser.graph import (
     intern,
     make_input,
 )
+from fuser.kernel_spec import KernelSpec
 from fuser.partitioning import externs
 from fuser.partitioning.program import Program, Seam, Stage
 from fuser.planning import in_turn
 from fuser.planning.labels import labels_of, named_line
 from fuser.records import changed
-from fuser.specs import KernelSpec
 from fuser.tracing.canonical import lengths_of
 
 Chain = tuple[tuple[str, str], ...]

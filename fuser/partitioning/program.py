@@ -6,8 +6,8 @@ from typing import Any
 
 from fuser.errors import Reason
 from fuser.graph import Graph, Node
+from fuser.kernel_spec import KernelSpec
 from fuser.records import record
-from fuser.specs import KernelSpec
 
 
 @record

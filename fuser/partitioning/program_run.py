@@ -10,9 +10,9 @@ import numpy as np
 from fuser import budget, dims, executor, views
 from fuser.backend import Kernel
 from fuser.executor import CannotRun
+from fuser.kernel_spec import KernelSpec
 from fuser.partitioning import externs
 from fuser.partitioning.program import Program, Seam, Stage
-from fuser.specs import KernelSpec
 from fuser.timeline import phase
 
 

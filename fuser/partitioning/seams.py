@@ -8,6 +8,7 @@ from typing import Any
 from fuser import dims
 from fuser.errors import REASONS
 from fuser.graph import Node, size_bytes
+from fuser.kernel_spec import KernelSpec
 from fuser.partitioning import externs
 from fuser.partitioning.program import Program, Seam
 from fuser.planning import ledger
@@ -16,7 +17,6 @@ from fuser.planning.in_turn import settled
 from fuser.planning.kernel_text import seen_behind, spell_views, wrapped
 from fuser.planning.labels import labels_of
 from fuser.planning.ledger import BYTES_PER_S, Ledger
-from fuser.specs import KernelSpec
 
 
 def known_sizes(prepared: KernelSpec | Program, sizes: Mapping[str, int] | None) -> dict[str, int]:

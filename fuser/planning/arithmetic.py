@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from fuser import dims
-
-if TYPE_CHECKING:
-    from fuser.graph import Graph
+from fuser.graph import Graph
 
 #: Moves or converts values and computes none.
 _FREE = frozenset({"cast", "concatenate"})

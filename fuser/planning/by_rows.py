@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from fuser import dims
 from fuser.graph import Node
+from fuser.planning.grouping import Pair
 from fuser.planning.in_turn import joined, settled
+from fuser.planning.plans import Plan
 from fuser.planning.rows import Group, chained, runs_by_rows
 from fuser.records import changed
-
-if TYPE_CHECKING:
-    from fuser.planning.grouping import Pair
-    from fuser.schedule import Plan
 
 
 def by_rows(found: Plan) -> Plan:

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from fuser import dims
 from fuser.graph import Node, size_bytes
+from fuser.kernel_spec import KernelSpec
 from fuser.partitioning.program import Program
 from fuser.planning import verdicts
 from fuser.planning.grouping import KIND_BONUS, score_fusion
 from fuser.planning.in_turn import settled
 from fuser.planning.inlining import through_views
 from fuser.planning.labels import labels_of
+from fuser.planning.plans import Plan
 from fuser.records import record
-from fuser.schedule import Plan
-from fuser.specs import KernelSpec
 
 if TYPE_CHECKING:
     import pandas

@@ -14,15 +14,16 @@ from dataclasses import dataclass
 
 from fuser.errors import REASONS, Reason
 from fuser.graph import Node, size_bytes
+from fuser.kernel_spec import KernelSpec
 from fuser.partitioning.program import Program, Seam
 from fuser.planning import verdicts
 from fuser.planning.in_turn import settled
 from fuser.planning.kernel_text import loops_of, seen_behind, spell_operations
 from fuser.planning.labels import labels_of
 from fuser.planning.ledger import group_reads, group_writes, held_by
-from fuser.planning.rows import kept_buffers
-from fuser.schedule import Group, Plan
-from fuser.specs import KernelSpec, is_counted
+from fuser.planning.plans import Plan
+from fuser.planning.rows import Group, kept_buffers
+from fuser.specs import is_counted
 
 #: What a box is -> (fill, border).
 COLOURS: Mapping[str, tuple[str, str]] = {

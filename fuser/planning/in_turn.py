@@ -10,17 +10,13 @@ reach memory. Where it is larger than the cache after all, they are kernels of t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from fuser import dims
 from fuser.graph import Node
-from fuser.planning.passes import ROW_CACHE_BYTES
-from fuser.planning.rows import Group
+from fuser.planning.plans import Plan
+from fuser.planning.rows import ROW_CACHE_BYTES, Group
 from fuser.records import changed
 from fuser.specs import is_counted
-
-if TYPE_CHECKING:
-    from fuser.schedule import Plan
 
 #: Nests that follow each other in one kernel, and what they compute: bounds for what is compiled
 #: as one, as for nests that need nothing of each other.

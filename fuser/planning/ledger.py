@@ -7,13 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fuser import dims, infer, schedule, views
+from fuser import dims, infer, views
 from fuser.graph import Graph, Node
+from fuser.kernel_spec import KernelSpec
 from fuser.planning import arithmetic, rereads, verdicts
 from fuser.planning.in_turn import settled
 from fuser.planning.labels import labels_of
-from fuser.planning.rows import kept_buffers, runs_by_rows
-from fuser.specs import KernelSpec, is_counted
+from fuser.planning.plans import Plan
+from fuser.planning.rows import Group, kept_buffers, runs_by_rows
+from fuser.planning.sections import Section
+from fuser.specs import is_counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +116,13 @@ def _operand_casts(graph: Graph) -> set[int]:
     }
 
 
-def held_by(plan: schedule.Plan) -> dict[str, Node]:
+def held_by(plan: Plan) -> dict[str, Node]:
     """What temporaries and outputs hold, by buffer."""
     return {buffer.name: buffer.node for buffer in (*plan.temporaries, *plan.outputs)}
 
 
 def group_reads(
-    group: schedule.Group, nodes: Mapping[str, Node], sizes: Mapping[str, int]
+    group: Group, nodes: Mapping[str, Node], sizes: Mapping[str, int]
 ) -> list[dict[str, int]]:
     """Bytes that each run through a kernel's loops reads from memory, by buffer.
 
@@ -144,7 +147,7 @@ def group_reads(
 
 
 def group_writes(
-    group: schedule.Group, nodes: Mapping[str, Node], sizes: Mapping[str, int]
+    group: Group, nodes: Mapping[str, Node], sizes: Mapping[str, int]
 ) -> dict[str, int]:
     """Bytes that a kernel writes to memory, by buffer."""
     written: dict[str, int] = {}
@@ -156,7 +159,7 @@ def group_writes(
     return written
 
 
-def section_reads(section: schedule.Section, sizes: Mapping[str, int]) -> dict[str, int]:
+def section_reads(section: Section, sizes: Mapping[str, int]) -> dict[str, int]:
     """Bytes that one loop nest reads, by buffer: at most the whole buffer in each run through it.
 
     Rows longer than the cache are run through more than once: see `fuser.planning.rereads`.
@@ -179,7 +182,7 @@ def section_reads(section: schedule.Section, sizes: Mapping[str, int]) -> dict[s
 
 
 def section_writes(
-    section: schedule.Section, nodes: Mapping[str, Node], sizes: Mapping[str, int]
+    section: Section, nodes: Mapping[str, Node], sizes: Mapping[str, int]
 ) -> dict[str, int]:
     """Bytes that one loop nest writes, by buffer."""
     written: dict[str, int] = {}
@@ -246,7 +249,7 @@ def _read_again(nests: int) -> str:
     return "other-loops" if nests > 1 else "long-rows"
 
 
-def _crossings(plan: schedule.Plan, sizes: Mapping[str, int]) -> list[dict[str, Any]]:
+def _crossings(plan: Plan, sizes: Mapping[str, int]) -> list[dict[str, Any]]:
     """The boundaries without their costs."""
     label = labels_of(plan.graph)
     written: dict[str, tuple[int, int]] = {}

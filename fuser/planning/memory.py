@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from fuser.graph import Graph, size_bytes
 from fuser.planning.inlining import through_views
+from fuser.planning.plans import Plan
 from fuser.planning.rows import kept_buffers
-
-if TYPE_CHECKING:
-    from fuser.schedule import Plan
 
 #: A program step by step: what each reads and what it writes, by name.
 Steps = Sequence[tuple[Iterable[str], Iterable[str]]]

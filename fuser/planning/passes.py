@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
+from fuser.codegen import LoopNest
 from fuser.ops import TABLE
-
-if TYPE_CHECKING:
-    from fuser.codegen import LoopNest
-
-#: Rows of at most this many bytes of operands stay in the cache from one run through them to the
-#: next: a processor's share of the last cache of common machines. Measured on 2 cores of 1 MB and
-#: 33 MB together: variances of rows of 1 and 4 MB take 1.1 and 0.9 of the time with one run from
-#: memory less, of 64 MB 0.7.
-ROW_CACHE_BYTES = 1 << 22
 
 
 def classify(nest: LoopNest, steady: Collection[int]) -> tuple[list[int], list[int]]:

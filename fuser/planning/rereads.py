@@ -18,7 +18,8 @@ from fuser.codegen import LoopNest, loop_nest
 from fuser.ops import TABLE
 from fuser.planning import chains
 from fuser.planning.merging import merging
-from fuser.planning.passes import ROW_CACHE_BYTES, classify
+from fuser.planning.passes import classify
+from fuser.planning.rows import ROW_CACHE_BYTES
 from fuser.planning.sections import Section
 from fuser.specs import CONTIGUOUS, INVARIANT, SectionSpec, TensorDesc
 

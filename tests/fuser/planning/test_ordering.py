@@ -7,7 +7,7 @@ import numpy as np
 import fuser
 from fuser.compiler import compile_upfront
 from fuser.planning.ordering import MAX_SECTIONS, Ordering
-from fuser.schedule import Plan
+from fuser.planning.plans import Plan
 
 X = np.ones((8, 8))
 

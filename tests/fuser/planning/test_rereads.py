@@ -10,7 +10,7 @@ from fuser import functional
 from fuser.backend import get_backend
 from fuser.compiler import compile_upfront
 from fuser.planning import ledger, rereads
-from fuser.planning.passes import ROW_CACHE_BYTES
+from fuser.planning.rows import ROW_CACHE_BYTES
 
 X = np.ones((2, 5), np.float32)
 FITS = ROW_CACHE_BYTES // 4

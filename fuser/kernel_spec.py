@@ -1,0 +1,93 @@
+"""A prepared graph with its plan, which owns the kernels compiled for it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from fuser import forks
+from fuser.errors import Reason
+from fuser.graph import Graph
+from fuser.planning.plans import Plan
+from fuser.records import field, record
+from fuser.specs import ArgSpec
+
+
+@record(frozen=False, slots=False, eq=False)
+class KernelSpec:
+    """A registered graph, prepared once, with its own thread-safe store of kernels.
+
+    Attributes:
+        key: the number that `register_fusion` gives.
+        text: the graph's canonical text, and the mode.
+        graph: as registered.
+        mode: "fused" or "unfused".
+        fastmath: whether the FAST rules were allowed.
+        plan: groups, buffers and the rewritten graph.
+        applied: the rewrite rules that were used.
+        checked: kernels note floating-point exceptions (`errstate=True`).
+        launches: bound launches by layouts, see `fuser.calling.launch`.
+        without_totals: the same graph for backends that spell no totals, or no rows that nests hand
+            to each other, see `fuser.planning.totals` and `fuser.planning.rows`.
+        in_components: the same graph without complex values, see `fuser.planning.components`.
+        writing: the same graph by what it writes into arguments, see `fuser.planning.written`.
+        refused: why no kernel is made of it in any layout.
+    """
+
+    key: int
+    text: str
+    graph: Graph
+    mode: str
+    fastmath: bool
+    plan: Plan
+    applied: tuple[Any, ...] = ()
+    checked: bool = False
+    launches: dict[Any, Any] = field(default_factory=dict)
+    without_totals: KernelSpec | None = None
+    in_components: KernelSpec | None = None
+    writing: dict[Any, KernelSpec] = field(default_factory=dict)
+    refused: Reason | None = None
+    _kernels: dict[tuple[int, ArgSpec], Any] = field(default_factory=dict)
+    _lock: threading.RLock = field(default_factory=forks.lock)
+    _building: dict[tuple[int, ArgSpec], threading.RLock] = field(default_factory=dict)
+
+    def planned_as(self, plan: Plan) -> KernelSpec:
+        """The same spec with another plan: itself where that is its own."""
+        if plan is self.plan:
+            return self
+        return KernelSpec(
+            self.key, self.text, self.graph, self.mode, self.fastmath, plan, self.applied,
+            self.checked,
+        )  # fmt: skip
+
+    @forks.cached_property
+    def has_complex(self) -> bool:
+        """Whether some value of the planned graph is complex."""
+        return any(node.dtype.kind == "c" for node in self.plan.graph.nodes)
+
+    @property
+    def may_raise(self) -> bool:
+        """Whether a kernel of this spec may stop with a status."""
+        return self.checked or any(  # floats have a value for everything
+            node.op.raises and node.dtype.kind in "iu" for node in self.plan.graph.nodes
+        )
+
+    def kernel(self, group: int, arg_spec: ArgSpec, build: Callable[[], Any]) -> Any:
+        """The kernel, built at most once however many threads ask at the same time."""
+        place = (group, arg_spec)
+        found = self._kernels.get(place)
+        if found is not None:
+            return found
+        with self._lock:
+            turn = self._building.setdefault(place, forks.lock())
+        with turn:  # the first builds, the others wait for it
+            found = self._kernels.get(place)
+            if found is None:
+                found = self._kernels.setdefault(place, build())
+        return found
+
+    @property
+    def kernels(self) -> tuple[Any, ...]:
+        """All kernels compiled for this spec."""
+        return tuple(self._kernels.values())
