@@ -8,7 +8,7 @@ import operator
 import struct
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from fuser import config, forks
-from fuser.calling.native_call import ServedCall
 from fuser.codegen import LoopNest
 from fuser.errors import BackendError
 from fuser.ops import Op, admits
 from fuser.planning.rows import ROW_CACHE_BYTES
 from fuser.protocols import attribute
+from fuser.records import record
 
 
 class Kernel(ABC):
@@ -70,6 +70,34 @@ class Kernel(ABC):
     @abstractmethod
     def text(self, kind: str) -> str:
         """The kernel as text: "source", "optimized", "asm" or "ptx", where the backend has it."""
+
+
+@record
+class ServedCall:
+    """A call that has been served, as a pattern for those that a backend may serve natively.
+
+    Attributes:
+        specialisation: what it ran.
+        launch: how it ran.
+        arrays: array arguments by parameter name, and `o0`, `o1` …, the arrays of `out=`, or the
+            parts of arguments that kernels write results into.
+        sizes: lengths by symbol.
+        leaves: its arguments: positional ones, then keywords in their order but `out`.
+        names: its keywords in their order, `out` too where it is the function's own.
+        out: the array, or the tuple of arrays, of `out=`, or None.
+        structure: how positional arguments and keywords nest, see `trees.flatten`.
+        direct: outputs that kernels write into arguments.
+    """
+
+    specialisation: Any
+    launch: Any
+    arrays: Mapping[str, Any]
+    sizes: dict[str, int]
+    leaves: Sequence[Any]
+    names: tuple[str, ...]
+    out: Any
+    structure: Any
+    direct: frozenset[int] = frozenset()
 
 
 class Backend(ABC):
@@ -186,7 +214,7 @@ class Backend(ABC):
 
         Args:
             function: the fused function.
-            call: what was just run for it; see `fuser.calling.native_call`.
+            call: what was just run for it.
 
         Returns:
             Whether it will.

@@ -1,11 +1,16 @@
-"""Switches: read from `FUSER_…` once, changed by functions, listed by `show_config()`."""
+"""Switches: read from `FUSER_…` once, changed by functions, listed by `show_config()`.
+
+A number counts the changes, so that what was prepared under other settings is found out.
+"""
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
+from collections.abc import Sequence
+from typing import Any
 
-from fuser.calling.native_call import bump_mode
 from fuser.errors import ConfigurationError
 from fuser.records import changed, field, record
 
@@ -22,6 +27,30 @@ SWITCHES: dict[str, tuple[str, str]] = {
 #: How the command is started: by its name, or as a module.
 _COMMAND = ("fuser-bench", "fuser.suites.commands.command")
 DUMPS = ("graph", "rules", "groups", "llvm", "asm", "cuda")
+
+
+#: Changes whenever a setting does: native entries compare it and go back to Python.
+MODE_WORD = ctypes.c_int64(1)
+
+
+def bump_mode() -> None:
+    """Send every native entry back to Python once, to look at the settings again."""
+    MODE_WORD.value += 1
+
+
+class Standing:
+    """What stands as long as settings, and names that a function reads, are as they are now."""
+
+    def __init__(self, names: Sequence[Any]) -> None:
+        """Hold on to the guards of names."""
+        self._mode = MODE_WORD.value
+        self._names = names
+
+    def holds(self) -> bool:
+        """Whether settings and names are as they were."""
+        if self._mode != MODE_WORD.value:
+            return False
+        return not self._names or all(guard.holds() for guard in self._names)
 
 
 @record

@@ -9,7 +9,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, NamedTuple
 
 from fuser import forks
-from fuser.calling.native_call import bump_mode
+from fuser.config import bump_mode
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fuser import forks
-from fuser.backend import Backend, CompileError
-from fuser.calling.native_call import ServedCall
+from fuser.backend import Backend, CompileError, ServedCall
 from fuser.codegen import LoopNest
 from fuser.ops import Op, admits
 from fuser.planning import components

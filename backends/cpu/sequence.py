@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fuser import forks
+from fuser import config, forks
 from fuser.backend import CompileError
 from fuser.backends.cpu.fused_kernel import PROTOTYPE, FusedKernelCPU
 from fuser.backends.cpu.machine import workers
@@ -218,7 +218,7 @@ class Sequence:
 
     def _share_out(self) -> None:
         """Look at the number of threads again."""
-        self._mode = native_call.MODE_WORD.value
+        self._mode = config.MODE_WORD.value
         self._team = self.table.share_out()
         self._template = array("q", self.table.words)
 
@@ -235,7 +235,7 @@ class Sequence:
         Raises:
             OverflowError: a Python integer does not fit the dtype that it meets.
         """
-        if native_call.MODE_WORD.value != self._mode:
+        if config.MODE_WORD.value != self._mode:
             self._share_out()
         table = self.table
         words = self._template[:]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fuser import budget, counters, executor, fallback, forks, timeline
-from fuser.backend import OWNERS, CompileError, adopted_leaves, chosen
+from fuser.backend import OWNERS, CompileError, ServedCall, adopted_leaves, chosen
 from fuser.calling import loading, native_call, pickling, running, trees
 from fuser.calling.attributes import Frames, Hidden, frame_for, run_frame
 from fuser.calling.call_keys import parameter_names, signature
@@ -299,7 +299,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         if launch is None:
             return False
         arrays = {**call.arrays, **given}
-        served = native_call.ServedCall(
+        served = ServedCall(
             call.specialisation, launch, arrays, call.sizes, leaves, names, out, structure,
             frozenset(direct),
         )  # fmt: skip

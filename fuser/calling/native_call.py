@@ -10,10 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Mapping, Sequence
 from typing import Any
-
-from fuser.records import record
 
 _VECTORCALL_OFFSET, _CONTEXT_OFFSET, _BASIC_SIZE = 16, 24, 32
 _TP_FLAGS_OFFSET = 168
@@ -21,29 +18,6 @@ _HAVE_VECTORCALL = 1 << 11
 _DEFAULT, _BASETYPE = 1 << 18, 1 << 10
 _TP_CALL, _TP_MEMBERS = 50, 72
 _PY_SSIZE_T, _READONLY = 19, 1
-
-#: Changes whenever a setting does: native entries compare it and go back to Python.
-MODE_WORD = ctypes.c_int64(1)
-
-
-def bump_mode() -> None:
-    """Send every native entry back to Python once, to look at the settings again."""
-    MODE_WORD.value += 1
-
-
-class Standing:
-    """What stands as long as settings, and names that a function reads, are as they are now."""
-
-    def __init__(self, names: Sequence[Any]) -> None:
-        """Hold on to the guards of names."""
-        self._mode = MODE_WORD.value
-        self._names = names
-
-    def holds(self) -> bool:
-        """Whether settings and names are as they were."""
-        if self._mode != MODE_WORD.value:
-            return False
-        return not self._names or all(guard.holds() for guard in self._names)
 
 
 def supported() -> bool:
@@ -145,31 +119,3 @@ def set_entry(function: Any, entry: int, context: int) -> None:
     """
     ctypes.c_void_p.from_address(id(function) + _CONTEXT_OFFSET).value = context
     ctypes.c_void_p.from_address(id(function) + _VECTORCALL_OFFSET).value = entry
-
-
-@record
-class ServedCall:
-    """A call that has been served, as a pattern for those that a backend may serve natively.
-
-    Attributes:
-        specialisation: what it ran.
-        launch: how it ran.
-        arrays: array arguments by parameter name, and `o0`, `o1` …, the arrays of `out=`, or the
-            parts of arguments that kernels write results into.
-        sizes: lengths by symbol.
-        leaves: its arguments: positional ones, then keywords in their order but `out`.
-        names: its keywords in their order, `out` too where it is the function's own.
-        out: the array, or the tuple of arrays, of `out=`, or None.
-        structure: how positional arguments and keywords nest, see `trees.flatten`.
-        direct: outputs that kernels write into arguments.
-    """
-
-    specialisation: Any
-    launch: Any
-    arrays: Mapping[str, Any]
-    sizes: dict[str, int]
-    leaves: Sequence[Any]
-    names: tuple[str, ...]
-    out: Any
-    structure: Any
-    direct: frozenset[int] = frozenset()

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fuser import counters, executor
+from fuser import config, counters, executor
 from fuser.backend import get_backend
-from fuser.calling import native_call
 from fuser.calling.assembly import NotAssembled, assemble
 from fuser.kernel_spec import KernelSpec
 from fuser.partitioning.program import Program
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from fuser.partitioning.ready_program import ReadyProgram
 
 
-class Prepared(native_call.Standing):
+class Prepared(config.Standing):
     """What is known of calls with exactly these shapes and strides: only values differ.
 
     Attributes:

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
-from fuser.calling import native_call
+from fuser import config
 from fuser.errors import Reason
 from fuser.protocols import is_array
 from fuser.tracing import captures
@@ -49,7 +49,7 @@ class KnownErrors:
             raise copy.copy(found[0])
 
 
-class Unready(native_call.Standing):
+class Unready(config.Standing):
     """What such calls lead to that do not run as kernels: the short way of errors and refusals.
 
     It stands where a `Ready` stands for other calls with these types, shapes and strides.

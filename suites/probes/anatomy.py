@@ -106,7 +106,7 @@ def stamped_calls(
     """
     import fuser
     from fuser.calling.fused_function import FusedFunction
-    from fuser.calling.native_call import bump_mode
+    from fuser.config import bump_mode
     from fuser.timeline import Phase
 
     spans: list[tuple[int, int]] = []

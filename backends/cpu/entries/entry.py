@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from fuser import forks
-from fuser.backend import CompileError
+from fuser import config, forks
+from fuser.backend import CompileError, ServedCall
 from fuser.backends.cpu import sequence
 from fuser.backends.cpu.entries import (
     entry_brief,
@@ -34,7 +34,6 @@ from fuser.backends.cpu.machine import pool
 from fuser.backends.cpu.machine.arrays import layout_is_known
 from fuser.calling import native_call
 from fuser.calling.constants import Same
-from fuser.calling.native_call import ServedCall
 
 #: Tables of one function; when there are more, all are made anew as they are wanted.
 TABLE_LIMIT = 512
@@ -145,7 +144,7 @@ class Context:
             [
                 fields.words(
                     "CONTEXT", slow=id(slow), vectorcall=entry.vectorcall,
-                    mode=ctypes.addressof(native_call.MODE_WORD),
+                    mode=ctypes.addressof(config.MODE_WORD),
                     tables=ctypes.addressof(self._tables), api=ctypes.addressof(entry.api),
                 )
             ]
@@ -222,7 +221,7 @@ class Context:
         place = self.count
         self._tables[place] = ctypes.addressof(table)
         self._set("count", place + 1)
-        self._set("expected", native_call.MODE_WORD.value)
+        self._set("expected", config.MODE_WORD.value)
         return True
 
     @property
@@ -254,7 +253,7 @@ class Context:
 
     def stale(self) -> bool:
         """Whether settings have changed since tables were last made or renewed."""
-        return self._word("expected") != native_call.MODE_WORD.value
+        return self._word("expected") != config.MODE_WORD.value
 
     def renew(self) -> None:
         """Serve natively again after a change of settings that Python has now seen."""
@@ -263,7 +262,7 @@ class Context:
         with self._lock:
             if self._entry.pooled:
                 self._entry.use_pool()
-            mode = native_call.MODE_WORD.value
+            mode = config.MODE_WORD.value
             for table, template in self._shared:
                 self._entry.use_team(table.share_out())
                 template[:] = table.words

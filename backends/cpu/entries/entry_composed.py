@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fuser.backend import ServedCall
 from fuser.backends.cpu.entries import entry_fields as fields
 from fuser.backends.cpu.entries.entry_names import NotServed
 from fuser.calling.assembly import NotAssembled, assemble
-from fuser.calling.native_call import ServedCall
 from fuser.calling.trees import Leaf
 from fuser.executor import shared_nest
 from fuser.tracing.trace_result import OutAlias, OutNode, OutStatic, Trace

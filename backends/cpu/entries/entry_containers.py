@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+from fuser.backend import ServedCall
 from fuser.backends.cpu.entries import entry_fields as fields
 from fuser.backends.cpu.entries.entry_names import NotServed
-from fuser.calling.native_call import ServedCall
 from fuser.calling.trees import Leaf
 from fuser.records import record
 

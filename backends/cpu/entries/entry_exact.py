@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from fuser.backend import ServedCall
 from fuser.backends.cpu import costs
 from fuser.backends.cpu.entries import entry_fields as fields
 from fuser.backends.cpu.entries.entry_composed import pairs_apart
@@ -22,7 +23,6 @@ from fuser.backends.cpu.entries.entry_tables import (
 )
 from fuser.backends.cpu.machine import pool
 from fuser.backends.cpu.sequence import Table
-from fuser.calling.native_call import ServedCall
 
 
 def exact_table(call: ServedCall) -> tuple[Any, Draft]:

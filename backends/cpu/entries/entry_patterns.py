@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fuser import dims
+from fuser.backend import ServedCall
 from fuser.backends.cpu import costs
 from fuser.backends.cpu.costs import PARALLEL_NS
 from fuser.backends.cpu.entries import entry_fields as fields
@@ -35,7 +36,6 @@ from fuser.backends.cpu.machine import pool
 from fuser.backends.cpu.reducing import beside_rows, few_rows, nest_views, reduction_forms
 from fuser.backends.cpu.sequence import HEAD_WORDS, Table
 from fuser.calling.launch import bind
-from fuser.calling.native_call import ServedCall
 from fuser.compiler import served_by
 from fuser.records import changed
 

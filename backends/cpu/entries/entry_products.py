@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from fuser import dims
+from fuser.backend import ServedCall
 from fuser.backends.cpu.entries import entry_fields as fields
 from fuser.backends.cpu.entries.entry_lengths import degree
 from fuser.backends.cpu.entries.entry_names import NotServed
@@ -33,7 +34,6 @@ from fuser.backends.cpu.reducing import few_rows, laced_rows
 from fuser.backends.cpu.reducing.beside_rows import LONG
 from fuser.backends.cpu.sequence import Table
 from fuser.calling.launch import bind
-from fuser.calling.native_call import ServedCall
 from fuser.errors import GraphError
 from fuser.records import record
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from fuser import forks
+from fuser.backend import ServedCall
 from fuser.backends.cpu.entries import entry_fields as fields
 from fuser.backends.cpu.entries.entry_composed import describe_results
 from fuser.backends.cpu.entries.entry_containers import Places, out_slot, places_of
@@ -23,7 +24,6 @@ from fuser.backends.cpu.entries.entry_names import NotServed, describe_names
 from fuser.backends.cpu.sequence import Table
 from fuser.calling.assembly import NotAssembled, prepare
 from fuser.calling.launch import Fresh, pack_scalars
-from fuser.calling.native_call import ServedCall
 from fuser.calling.trees import Leaf
 from fuser.tracing import scalars
 

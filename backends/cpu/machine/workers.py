@@ -32,7 +32,6 @@ from fuser.backend import CompileError
 from fuser.backends.cpu.machine import team_code
 from fuser.backends.cpu.machine.processors import machine_threads
 from fuser.backends.cpu.machine.team_code import BRIEF, MOST_WORKERS, ORDERED, TOGETHER
-from fuser.calling import native_call
 
 #: Elements of one chunk along the innermost loop; a multiple of every number of lanes.
 CHUNK = 1 << 14
@@ -72,7 +71,7 @@ class Workers:
     def _forget(self) -> None:
         """In a forked child: no workers exist, nothing is under way."""
         self._started = 0
-        native_call.bump_mode()
+        config.bump_mode()
         for name in ("busy", "finished", "sleeping", "alive"):
             ctypes.c_int32.from_address(self._places[name]).value = 0
         ctypes.memset(self._places["tasks"], 0, 4 * MOST_WORKERS)

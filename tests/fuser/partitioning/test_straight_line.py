@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.calling import native_call
+from fuser import config
 from fuser.calling.ready import MISSED
 from fuser.partitioning.ready_program import ReadyProgram
 
@@ -102,7 +102,7 @@ def test_lengths_that_only_a_function_tells_are_compared() -> None:
 def test_settings_end_it() -> None:
     """A setting changes what runs: the function is looked at again."""
     fused, ready = ready_of(lambda x: np.sort(x * 2) + 1, X)
-    native_call.bump_mode()
+    config.bump_mode()
     assert ready.try_again((X,)) is MISSED
     np.testing.assert_array_equal(fused(X), np.sort(X * 2) + 1)
 

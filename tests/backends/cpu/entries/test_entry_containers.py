@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fuser.backend import ServedCall
 from fuser.backends.cpu.entries import entry_fields as fields
 from fuser.backends.cpu.entries.entry_containers import out_slot, places_of
 from fuser.backends.cpu.entries.entry_names import NotServed
 from fuser.calling import trees
-from fuser.calling.native_call import ServedCall
 
 
 def _served(args: tuple[Any, ...], names: tuple[str, ...] = (), out: Any = None, **kw: Any) -> Any:
