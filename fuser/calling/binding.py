@@ -1,4 +1,4 @@
-"""The loops of each nest over the memory of one call's arrays, collapsed and classified."""
+"""Where the arrays of one call lie in memory: arguments, results, what is held in between."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 from fuser import dims, views
 from fuser.backend import Backend
 from fuser.calling.row_binding import Blocks, blocks_of, row_order
-from fuser.calling.section_binding import Loops, bind_section
 from fuser.dims import Dim
 from fuser.graph import Node
 from fuser.kernel_spec import KernelSpec
@@ -18,7 +17,7 @@ from fuser.memory_order import all_c_order, memory_orders
 from fuser.planning.plans import Buffer
 from fuser.planning.rows import Group
 from fuser.records import record
-from fuser.specs import PartitionDesc, SectionSpec, counted_length, is_counted
+from fuser.specs import PartitionDesc, counted_length, is_counted
 from fuser.views import Layout
 
 #: The number of a kernel, and of a part of it.
@@ -165,20 +164,6 @@ class Layouts:
         strides = views.ordered_strides(shape, order, node.dtype.itemsize)
         self.base[name] = Layout(0, shape, strides, node.shape, (False,) * len(shape))
         self.itemsize[name] = node.dtype.itemsize
-
-    def bind_group(self, place: Place, group: Group) -> list[tuple[SectionSpec, Loops | None]]:
-        """Collapse the loops of each section of a part; of a chain, those over a block."""
-        return [
-            bind_section(section, self, place, k) for k, section in enumerate(group.sections)
-        ]
-
-    def specs_of(self, number: int, group: Group) -> tuple[SectionSpec, ...]:
-        """How the operands of each section of a kernel are met."""
-        return tuple(
-            found
-            for k, part in enumerate(group.parts)
-            for found, _ in self.bind_group((number, k), part)
-        )
 
     def _fresh(self, name: str, node: Node, order: list[int] | None) -> None:
         """Plan an array to allocate."""

@@ -19,6 +19,7 @@ from fuser import dims, views
 from fuser.backend import Backend, Kernel, get_backend
 from fuser.calling.binding import Fresh, Layouts
 from fuser.calling.row_binding import Blocks
+from fuser.calling.section_binding import bind_group, specs_of
 from fuser.codegen import scalar_nodes
 from fuser.compiler import kernel_for
 from fuser.errors import Unsupported
@@ -202,7 +203,7 @@ def bind(
     launch.by_rows = frozenset(layouts.blocks)
     for number, group in enumerate(spec.plan.groups):
         parts = [
-            (layouts.bind_group((number, k), part), layouts.take_copies())
+            (bind_group(layouts, (number, k), part), layouts.take_copies())
             for k, part in enumerate(group.parts)
         ]
         specs = (found for bound, _ in parts for found, _ in bound)
@@ -286,7 +287,7 @@ def _contiguous_specs(spec: KernelSpec, backend_name: str, unit: int) -> list[Ar
     nested = get_backend(backend_name).nested_reductions
     layouts = Layouts(spec, arrays, sizes, nested=nested)
     return [
-        ArgSpec(backend_name, layouts.specs_of(number, group))
+        ArgSpec(backend_name, specs_of(layouts, number, group))
         for number, group in enumerate(spec.plan.groups)
     ]
 

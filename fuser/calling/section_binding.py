@@ -1,13 +1,14 @@
-"""The loops of one section over the memory of one call's arrays, collapsed and classified."""
+"""The loops of each nest over the memory of one call's arrays, collapsed and classified."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from fuser.calling.binding import Layouts, Place
 from fuser.calling.refining import finer_axes, is_splittable, refined
 from fuser.calling.row_binding import narrowed, steps_of
 from fuser.codegen import scalar_nodes
@@ -15,6 +16,7 @@ from fuser.errors import Unsupported
 from fuser.graph import Node
 from fuser.planning.chains import repeats
 from fuser.planning.collapse import collapse, merge_axes, reduction_order, run_strides, step_over
+from fuser.planning.rows import Group
 from fuser.planning.sections import Section
 from fuser.specs import (
     CONTIGUOUS,
@@ -27,9 +29,6 @@ from fuser.specs import (
 )
 from fuser.views import Layout
 
-if TYPE_CHECKING:
-    from fuser.calling.binding import Layouts, Place
-
 
 class Loops(NamedTuple):
     """One section's loops after collapsing: what its BoundSection is made from."""
@@ -39,6 +38,22 @@ class Loops(NamedTuple):
     lengths: list[int]
     strides: list[list[int]]
     steps: tuple[tuple[int, ...], ...] = ()
+
+
+def specs_of(layouts: Layouts, number: int, group: Group) -> tuple[SectionSpec, ...]:
+    """How the operands of each section of a kernel are met."""
+    return tuple(
+        found
+        for k, part in enumerate(group.parts)
+        for found, _ in bind_group(layouts, (number, k), part)
+    )
+
+
+def bind_group(
+    layouts: Layouts, place: Place, group: Group
+) -> list[tuple[SectionSpec, Loops | None]]:
+    """Collapse the loops of each section of a part; of a chain, those over a block."""
+    return [bind_section(section, layouts, place, k) for k, section in enumerate(group.sections)]
 
 
 def bind_section(
