@@ -16,7 +16,6 @@ import os
 import stat
 import sys
 import warnings
-from functools import cache
 
 from fuser import config
 from fuser.digest import sha256
@@ -57,18 +56,15 @@ def _home(*parts: str) -> str:
     return os.path.join(os.path.expanduser("~"), *parts)
 
 
-@cache
-def _environment() -> bytes:
-    """What machine code depends on besides its text."""
-    from fuser.backends.cpu.machine import target
-    from fuser.backends.cpu.machine.host import host
+def key_of(text: str, environment: bytes, quick: bool = False) -> str:
+    """The name of the entry of a text that is compiled quickly or well.
 
-    return "\n".join((*host(), target.CODE_MODEL, target.RELOCATION)).encode()
-
-
-def key_of(text: str, quick: bool = False) -> str:
-    """The name of the entry of a text that is compiled quickly or well."""
-    digest = sha256(_MAGIC + _environment())
+    Args:
+        text: what is compiled.
+        environment: what the machine code depends on besides its text.
+        quick: whether it is compiled quickly.
+    """
+    digest = sha256(_MAGIC + environment)
     digest.update(b"\1" if quick else b"\0")
     digest.update(text.encode())
     return str(digest.hexdigest())

@@ -69,7 +69,7 @@ def to_object(text: str, quick: bool = False) -> bytes:
         quick: compile in a fifth of the time, to code that is slower.
     """
     with phase("disk"):
-        key = disk_cache.key_of(text, quick)
+        key = disk_cache.key_of(text, target.environment(), quick)
         known = disk_cache.read(key)
     if known is not None:
         counters.count("disk_hits")

@@ -25,6 +25,13 @@ KNOWN_TARGETS = {
 
 CODE_MODEL, RELOCATION = "small", "pic"
 
+
+@cache
+def environment() -> bytes:
+    """What machine code for this processor depends on besides its text."""
+    return "\n".join((*host(), CODE_MODEL, RELOCATION)).encode()
+
+
 _initialised = False
 _lock = forks.lock()
 

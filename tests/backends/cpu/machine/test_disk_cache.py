@@ -11,7 +11,7 @@ import pytest
 from llvmlite import binding as llvm
 
 from fuser import config
-from fuser.backends.cpu.machine import disk_cache, host, loader
+from fuser.backends.cpu.machine import disk_cache, host, loader, target
 
 folder = disk_cache.folder
 TEXT = "define i32 @seven() {\n  ret i32 7\n}\n"
@@ -28,21 +28,26 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     config.restore(before)
 
 
+def key_of(text: str, quick: bool = False) -> str:
+    """The name of the entry of a text on this processor."""
+    return disk_cache.key_of(text, target.environment(), quick)
+
+
 def _entry() -> Path:
     """Compile the text, and return its entry's path."""
     loader.to_object(TEXT)
-    return Path(disk_cache.folder(), f"{disk_cache.key_of(TEXT)}.o")
+    return Path(disk_cache.folder(), f"{key_of(TEXT)}.o")
 
 
 def test_a_second_process_would_read_the_same_bytes() -> None:
     """What is read is what was compiled."""
     code = loader.to_object(TEXT)
-    assert disk_cache.read(disk_cache.key_of(TEXT)) == code == loader.compile_object(TEXT)
+    assert disk_cache.read(key_of(TEXT)) == code == loader.compile_object(TEXT)
 
 
 def test_the_key_depends_on_the_text() -> None:
     """Another text is another entry."""
-    assert disk_cache.key_of(TEXT) != disk_cache.key_of(TEXT.replace("7\n", "8\n"))
+    assert key_of(TEXT) != key_of(TEXT.replace("7\n", "8\n"))
 
 
 @pytest.mark.parametrize(
@@ -74,12 +79,12 @@ def test_an_entry_under_another_name_is_refused() -> None:
 def forget() -> None:
     """Ask LLVM again."""
     host.host.cache_clear()
-    disk_cache._environment.cache_clear()
+    target.environment.cache_clear()
 
 
 def test_the_key_depends_on_what_compiles_and_for_what(monkeypatch: pytest.MonkeyPatch) -> None:
     """The processor, its features, LLVM's and llvmlite's versions, and how well it is compiled."""
-    found = {disk_cache.key_of(TEXT), disk_cache.key_of(TEXT, quick=True)}
+    found = {key_of(TEXT), key_of(TEXT, quick=True)}
     for module, name, other in (
         (llvm, "get_host_cpu_name", lambda: "another"),
         (llvm, "get_host_cpu_features", lambda: llvm.FeatureMap({"another": True})),
@@ -89,7 +94,7 @@ def test_the_key_depends_on_what_compiles_and_for_what(monkeypatch: pytest.Monke
         with monkeypatch.context() as change:
             change.setattr(module, name, other)
             forget()
-            found.add(disk_cache.key_of(TEXT))
+            found.add(key_of(TEXT))
     forget()
     assert len(found) == 6
 
