@@ -5,8 +5,8 @@ i64 iend)`: outer iterations [obegin, oend), innermost elements [ibegin, iend). 
 8-byte words: operand addresses, lengths of the outer loops but the innermost, strides in bytes
 (operand by operand, outermost first), then scalars.
 
-Its body is in `section.py`. Where operands may be transposed, or results are to go past the
-caches, functions of `wrappers.py` stand around it.
+Its body is in `section.py`, the loops around it in `vector_loop.py`. Where operands may be
+transposed, or results are to go past the caches, functions of `wrappers.py` stand around it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import Features, Module
-from fuser.backends.cpu.section import Section
+from fuser.backends.cpu.vector_loop import emit_section
 from fuser.backends.cpu.wrappers import Packing, Streaming, beside, packs
 from fuser.codegen import LoopNest
 from fuser.errors import Unsupported
@@ -104,13 +104,12 @@ def _emit_contiguous(
 ) -> None:
     """Append the function of a nest whose loads are not packed."""
     if not stream:
-        Section(module, nest, name, linkage).emit()
+        emit_section(module, nest, name, linkage)
         return
     plain, past = f"{name}.plain", f"{name}.past"
-    section = Section(module, nest, past, "internal ", stream=True)
-    section.emit()
-    Section(module, nest, plain, "internal ").emit()
-    module.functions.append(Streaming(module, nest, name, linkage).emit(plain, past, section.lanes))
+    lanes = emit_section(module, nest, past, "internal ", stream=True)
+    emit_section(module, nest, plain, "internal ")
+    module.functions.append(Streaming(module, nest, name, linkage).emit(plain, past, lanes))
 
 
 def _check_dtypes(nest: LoopNest) -> None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import Body, Features, Module, Value, vector_type
 from fuser.backends.cpu.spelling import EXACT_IN_HALF, spell
-from fuser.backends.cpu.vector_loop import VectorLoop
 from fuser.backends.cpu.vector_memory import position, positions
 from fuser.codegen import Instruction, LoopNest
 from fuser.ops import TABLE
@@ -40,10 +39,10 @@ def lanes_of(nest: LoopNest, features: Features) -> int:
 
 @record(frozen=False, slots=False)
 class Section:
-    """Emits one loop nest.
+    """The bodies of one loop nest's function.
 
     Attributes:
-        module: where the function is appended.
+        module: where what the bodies call is declared.
         nest: the loops.
         name: the function's name.
         linkage: "internal " where only this module calls it.
@@ -59,8 +58,8 @@ class Section:
     levels: dict[int, int] = field(default_factory=dict)
     divisors: dict[int, Divisor] = field(default_factory=dict)
 
-    def emit(self) -> None:
-        """Append the section's function to the module."""
+    def compute(self) -> None:
+        """Fill the bodies of the section's levels."""
         nest = self.nest
         self.lanes = lanes_of(nest, self.module.features)
         self.operands = nest.operands
@@ -76,7 +75,6 @@ class Section:
         for place, instruction in enumerate(nest.body):
             self._instruction(nest.value_count - len(nest.body) + place, instruction)
         self._stores()
-        self.module.functions.append(VectorLoop(self).text())
 
     # -- arguments --------------------------------------------------------------------------
 

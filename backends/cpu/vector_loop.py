@@ -7,14 +7,24 @@ and is copied back.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from fuser.backends.cpu import conversion
-from fuser.backends.cpu.body import iota, mangled, vector_type
+from fuser.backends.cpu.body import Module, iota, mangled, vector_type
+from fuser.backends.cpu.section import Section
+from fuser.codegen import LoopNest
 from fuser.specs import CONTIGUOUS, INVARIANT
 
-if TYPE_CHECKING:
-    from fuser.backends.cpu.section import Section
+
+def emit_section(
+    module: Module, nest: LoopNest, name: str, linkage: str = "", stream: bool = False
+) -> int:
+    """Append the function of a map loop nest to a module; returns how many lanes its vectors have.
+
+    The arguments are those of `Section`.
+    """
+    section = Section(module, nest, name, linkage, stream)
+    section.compute()
+    module.functions.append(VectorLoop(section).text())
+    return section.lanes
 
 
 class VectorLoop:
