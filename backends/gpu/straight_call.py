@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from fuser.backends.gpu.step import Step
 from fuser.calling.launch import FORMATS, pack_scalars
 from fuser.tracing.scalars import symbols
-
-if TYPE_CHECKING:
-    from fuser.backends.gpu.sequence import Step
 
 #: Python integers up to here are floats without rounding.
 _EXACT = 2**53
