@@ -12,6 +12,7 @@ import numpy as np
 
 from fuser import forks
 from fuser.backend import Backend, CompileError, ServedCall
+from fuser.backends.cpu.costs import POOLED_BYTES
 from fuser.codegen import LoopNest
 from fuser.ops import Op, admits
 from fuser.planning import components
@@ -20,12 +21,6 @@ from fuser.views import ordered_strides
 if TYPE_CHECKING:
     from fuser.backends.cpu.body import Features
     from fuser.backends.cpu.fused_kernel import FusedKernelCPU
-
-
-#: Arrays of this size and more come from the output pool. The C library gives memory back to the
-#: system when more than twice the largest block lies unused at its end, so that the page faults of
-#: two results of this size cost ten times what writing them does.
-POOLED_BYTES = 1 << 18
 
 #: What every first call imports.
 FIRST_CALL = (
@@ -110,7 +105,7 @@ class CpuBackend(Backend):
         from fuser.backends.cpu.machine import loader
 
         code = loader.to_object(text)
-        return FusedKernelCPU(name, text, code, nests, imports_of(text), self.features)
+        return FusedKernelCPU(name, text, code, nests, loader.imports_of(text), self.features)
 
     def pack(self, pointers: Sequence[int], rest: bytes) -> bytes:
         """8-byte words throughout."""
@@ -174,10 +169,3 @@ class CpuBackend(Backend):
     def array_module(self) -> Any:
         """NumPy."""
         return np
-
-
-def imports_of(text: str) -> tuple[str, ...]:
-    """External symbols that a module declares, intrinsics aside."""
-    declared = (part.partition("@")[2] for part in f"\n{text}".split("\ndeclare ")[1:])
-    names = (part.partition("(")[0] for part in declared)
-    return tuple(name for name in names if not name.startswith("llvm."))

@@ -22,6 +22,10 @@ from fuser.codegen import Instruction, LoopNest
 from fuser.ops import TABLE
 from fuser.specs import CONTIGUOUS, INVARIANT, TensorDesc
 
+#: Arrays of this size and more come from the output pool. The C library gives memory back to the
+#: system when more than twice the largest block lies unused at its end, so that the page faults of
+#: two results of this size cost ten times what writing them does.
+POOLED_BYTES = 1 << 18
 #: Estimated nanoseconds of work for which it is worth having a thread.
 THREAD_NS = 7_500
 #: Work below this stays on the calling thread.

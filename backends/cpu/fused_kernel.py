@@ -12,7 +12,6 @@ import numpy as np
 from fuser import forks
 from fuser.backend import Kernel
 from fuser.backends.cpu import costs
-from fuser.backends.cpu.backend import imports_of
 from fuser.backends.cpu.body import Features
 from fuser.backends.cpu.emit import emit, streams
 from fuser.backends.cpu.machine import loader, team_code, workers
@@ -97,7 +96,7 @@ class FusedKernelCPU(Kernel):
                     self.nests, self.name, self._features, stream=past, form=form, only=section
                 )
                 code = loader.to_object(text)
-                made = self._load(code, imports_of(text), [section])
+                made = self._load(code, loader.imports_of(text), [section])
                 self._forms.setdefault((name, section), made)
             made = self._forms[name, section]
             return made.addresses[0], made.functions[0]

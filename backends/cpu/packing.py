@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from fuser.backends.cpu import spacing
+from fuser.backends.cpu import shared_functions, spacing
 from fuser.backends.cpu.body import Body, Features, Module, Value, mangled, vector_type
 from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.shared_functions import PACK
@@ -54,6 +54,9 @@ def module_text(itemsize: int, features: Features) -> str:
     module = Module(features)
     _pack(module, itemsize)
     return module.text()
+
+
+shared_functions.register(PACK, lambda size, features: module_text(int(size), features))
 
 
 class _Packer:

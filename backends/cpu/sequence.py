@@ -22,6 +22,7 @@ from fuser import config, forks
 from fuser.backend import CompileError
 from fuser.backends.cpu.fused_kernel import PROTOTYPE, FusedKernelCPU
 from fuser.backends.cpu.machine import workers
+from fuser.backends.cpu.machine.loader import load_forever
 from fuser.calling import native_call
 from fuser.calling.launch import BoundGroup, Fresh, Launch, pack_scalars
 from fuser.specs import is_counted
@@ -87,8 +88,6 @@ done:
 @cache
 def _native() -> Any:
     """The native loop over a table; None where the system lets no more code run."""
-    from fuser.backends.cpu.machine.native import load_forever
-
     try:
         address = load_forever(TEXT, ("sequence",), quick=True)["sequence"]
     except CompileError:

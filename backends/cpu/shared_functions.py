@@ -1,48 +1,31 @@
 """Functions that all kernels share: each is compiled once a process.
 
 That is when the first kernel that calls one is loaded; kernels declare it as they do a function of
-the C library, and are compiled sooner for not having it in their own text.
+the C library, and are compiled sooner for not having it in their own text. The files that spell
+calls of such functions spell the functions too, and register that here when they are imported: so
+whoever has a kernel's text can have its functions, and most kernels load none of these files.
 """
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
 
-from fuser import forks
 from fuser.backends.cpu.body import Features
 
 #: `fuser_pack_<bytes>` of `packing.py`, and `fuser_huge_<function>` of `elementary/huge.py`.
-PACK, HUGE = "fuser_pack_", "fuser_huge_"
-_lock = forks.lock()
+PREFIXES = PACK, HUGE = "fuser_pack_", "fuser_huge_"
+_writers: dict[str, Callable[[str, Features], str]] = {}
+
+
+def register(prefix: str, write: Callable[[str, Features], str]) -> None:
+    """Have the functions whose names begin so written by `write(rest of the name, features)`."""
+    assert prefix in PREFIXES
+    _writers[prefix] = write
 
 
 def module_text(name: str, features: Features) -> str | None:
     """The module that defines one of the functions; None for other symbols."""
-    if name.startswith(PACK):
-        from fuser.backends.cpu import packing  # most kernels need none
-
-        return packing.module_text(int(name.removeprefix(PACK)), features)
-    if name.startswith(HUGE):
-        from fuser.backends.cpu.elementary import trigonometric
-
-        return trigonometric.huge_module_text(name.removeprefix(HUGE), features)
+    for prefix in PREFIXES:
+        if name.startswith(prefix):
+            return _writers[prefix](name.removeprefix(prefix), features)
     return None
-
-
-def address_of(name: str) -> int | None:
-    """The address of one of the functions; None for other symbols."""
-    if not name.startswith((PACK, HUGE)):
-        return None
-    with _lock:
-        return _address(name)
-
-
-@cache
-def _address(name: str) -> int:
-    """Compile and load one of the functions for this processor."""
-    from fuser.backends.cpu.machine.native import load_forever
-    from fuser.backends.cpu.machine.target import host_features
-
-    text = module_text(name, host_features())
-    assert text is not None
-    return load_forever(text, (name,))[name]

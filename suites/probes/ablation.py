@@ -116,7 +116,7 @@ class NativeEntries:
 
     def __init__(self) -> None:
         """Compile them."""
-        from fuser.backends.cpu.machine.native import load_forever
+        from fuser.backends.cpu.machine.loader import load_forever
         from fuser.backends.cpu.machine.pool import numpy_api
 
         self.addresses = load_forever(_TEXT, _EXPORTS)

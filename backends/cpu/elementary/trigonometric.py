@@ -9,6 +9,7 @@ takes. The coefficients are our own (tools/elementary_fits.py).
 
 from __future__ import annotations
 
+from fuser.backends.cpu import shared_functions
 from fuser.backends.cpu.body import BITS, Body, Features, Value
 from fuser.backends.cpu.elementary import huge
 from fuser.backends.cpu.elementary.kit import (
@@ -165,6 +166,9 @@ def huge_module_text(name: str, features: Features) -> str:
     table = TABLES["double"]
     fields = {"sine": table.sine, "cosine": table.cosine, "tangent": table.tangent}
     return huge.module_text(name, features, fields)
+
+
+shared_functions.register(shared_functions.HUGE, huge_module_text)
 
 
 def sine_or_cosine(b: Body, x: Value, name: str) -> Value:

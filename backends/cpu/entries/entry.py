@@ -32,6 +32,7 @@ from fuser.backends.cpu.entries import (
 from fuser.backends.cpu.entries import entry_fields as fields
 from fuser.backends.cpu.machine import pool
 from fuser.backends.cpu.machine.arrays import layout_is_known
+from fuser.backends.cpu.machine.loader import load_forever
 from fuser.calling import native_call
 from fuser.calling.constants import Same
 
@@ -63,11 +64,8 @@ class _Entry:
     """The compiled dispatcher, and the table of what it calls."""
 
     def __init__(self) -> None:
-        from fuser.backends.cpu.machine.native import load_forever
-        from fuser.backends.cpu.machine.pool import numpy_api
-
         self.address = load_forever(TEXT, ("dispatch",))["dispatch"]
-        table = numpy_api()
+        table = pool.numpy_api()
         library = ctypes.CDLL(None)
         self.vectorcall = _address(ctypes.pythonapi.PyObject_Vectorcall)
         python = {

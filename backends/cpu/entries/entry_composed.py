@@ -8,20 +8,18 @@ for all else it calls the function that `fuser.calling.assembly` has written.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from fuser.backend import ServedCall
 from fuser.backends.cpu.entries import entry_fields as fields
+from fuser.backends.cpu.entries.entry_draft import Draft
 from fuser.backends.cpu.entries.entry_names import NotServed
 from fuser.calling.assembly import NotAssembled, assemble
 from fuser.calling.trees import Leaf
 from fuser.executor import shared_nest
 from fuser.tracing.trace_result import OutAlias, OutNode, OutStatic, Trace
-
-if TYPE_CHECKING:
-    from fuser.backends.cpu.entries.entry_tables import Draft
 
 
 def describe_results(draft: Draft) -> None:

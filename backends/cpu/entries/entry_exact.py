@@ -10,9 +10,9 @@ from fuser.backend import ServedCall
 from fuser.backends.cpu import costs
 from fuser.backends.cpu.entries import entry_fields as fields
 from fuser.backends.cpu.entries.entry_composed import pairs_apart
+from fuser.backends.cpu.entries.entry_draft import Draft
 from fuser.backends.cpu.entries.entry_tables import (
     PATIENCE_NS,
-    Draft,
     arrays_of,
     describe_arguments,
     describe_scalars,

@@ -17,13 +17,13 @@ from fuser.backends.cpu import costs
 from fuser.backends.cpu.costs import PARALLEL_NS
 from fuser.backends.cpu.entries import entry_fields as fields
 from fuser.backends.cpu.entries.entry_composed import pairs_apart
+from fuser.backends.cpu.entries.entry_draft import Draft
 from fuser.backends.cpu.entries.entry_lengths import settled_from, shortest
 from fuser.backends.cpu.entries.entry_names import NotServed
 from fuser.backends.cpu.entries.entry_products import Pattern, length_of
 from fuser.backends.cpu.entries.entry_tables import (
     PATIENCE_NS,
     SCALAR_NAME,
-    Draft,
     computed_scalar,
     describe_arguments,
     fixed_scalar,

@@ -27,9 +27,10 @@ import numpy as np
 from fuser import dims
 from fuser.backend import ServedCall
 from fuser.backends.cpu.entries import entry_fields as fields
+from fuser.backends.cpu.entries.entry_draft import Draft
 from fuser.backends.cpu.entries.entry_lengths import degree
 from fuser.backends.cpu.entries.entry_names import NotServed
-from fuser.backends.cpu.entries.entry_tables import Draft, arrays_of, product
+from fuser.backends.cpu.entries.entry_tables import arrays_of, product
 from fuser.backends.cpu.reducing import few_rows, laced_rows
 from fuser.backends.cpu.reducing.beside_rows import LONG
 from fuser.backends.cpu.sequence import Table

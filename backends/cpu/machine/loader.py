@@ -6,8 +6,10 @@ is not understood goes through LLVM's own linker, LLJIT. The code is the same ei
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from fuser import counters, forks
@@ -25,6 +27,7 @@ RUNTIME_SYMBOLS = (
 )  # fmt: skip
 
 _jit: Any = None
+_shared_lock = forks.lock()
 _lock = forks.lock()
 _numbers = itertools.count()
 
@@ -118,12 +121,60 @@ def load(code: bytes, exports: Sequence[str], imports: Sequence[str]) -> tuple[A
         return _placed(code, exports, known) or _linked(code, exports, known)
 
 
+def imports_of(text: str) -> tuple[str, ...]:
+    """External symbols that a module declares, intrinsics aside."""
+    declared = (part.partition("@")[2] for part in f"\n{text}".split("\ndeclare ")[1:])
+    names = (part.partition("(")[0] for part in declared)
+    return tuple(name for name in names if not name.startswith("llvm."))
+
+
+_keep: list[Any] = []
+
+
+def load_forever(
+    text: str, exports: tuple[str, ...], quick: bool = False
+) -> dict[str, int]:
+    """Compile a module whose code outlives the interpreter's own shutdown: never unloaded.
+
+    Other libraries may hold its addresses (NumPy frees arrays after our module is gone), so the
+    objects that own the code get a reference that is never given back.
+
+    Args:
+        text: LLVM IR.
+        exports: names to look up.
+        quick: compile sooner, to slower code: for what runs a few times a call at most.
+
+    Returns:
+        Addresses by name.
+    """
+    library, addresses = load(to_object(text, quick), exports, imports_of(text))
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(library))
+    _keep.append(library)
+    return dict(zip(exports, addresses, strict=True))
+
+
 def _address(symbol: str) -> int:
     """Where a function of the C library, or of our own, is."""
-    found = shared_functions.address_of(symbol) or target.address_of(symbol)
+    found = shared_address(symbol) or target.address_of(symbol)
     if found is None:
         raise CompileError("missing-symbol", f"this machine's C library has no {symbol}")
     return found
+
+
+def shared_address(name: str) -> int | None:
+    """The address of one of the functions that all kernels share; None for other symbols."""
+    if not name.startswith(shared_functions.PREFIXES):
+        return None
+    with _shared_lock:
+        return _shared_address(name)
+
+
+@cache
+def _shared_address(name: str) -> int:
+    """Compile and load one of the shared functions for this processor."""
+    text = shared_functions.module_text(name, target.host_features())
+    assert text is not None
+    return load_forever(text, (name,))[name]
 
 
 def _placed(

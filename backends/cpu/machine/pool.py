@@ -27,7 +27,8 @@ import numpy as np
 
 from fuser import config, forks
 from fuser.backend import CompileError
-from fuser.backends.cpu.backend import POOLED_BYTES as THRESHOLD
+from fuser.backends.cpu.costs import POOLED_BYTES as THRESHOLD
+from fuser.backends.cpu.machine.loader import load_forever
 
 __all__ = ["THRESHOLD", "OutputPool", "empty", "numpy_api", "pool"]
 
@@ -270,8 +271,6 @@ class OutputPool:
 
     def __init__(self) -> None:
         """Compile the native functions and make the handler."""
-        from fuser.backends.cpu.machine.native import load_forever
-
         self._places = load_forever(_TEXT, _EXPORTS, quick=True)
         self._word("limit").value = default_limit()
         names = ("malloc", "calloc", "realloc", "free")

@@ -30,6 +30,7 @@ from typing import Any
 from fuser import config, forks
 from fuser.backend import CompileError
 from fuser.backends.cpu.machine import team_code
+from fuser.backends.cpu.machine.loader import load_forever
 from fuser.backends.cpu.machine.processors import machine_threads
 from fuser.backends.cpu.machine.team_code import BRIEF, MOST_WORKERS, ORDERED, TOGETHER
 
@@ -46,8 +47,6 @@ class Workers:
 
     def __init__(self) -> None:
         """Compile the team's code; threads start when they are first wanted."""
-        from fuser.backends.cpu.machine.native import load_forever
-
         text = team_code.text(platform.machine())
         exports = (
             "worker", "team", "generation", "busy", "finished", "tasks", "spread", "sleeping",

@@ -21,6 +21,7 @@ from functools import cache
 from typing import Any
 
 from fuser.backends.cpu import costs
+from fuser.backends.cpu.machine.loader import load_forever
 from fuser.calling.launch import BoundGroup, BoundSection
 from fuser.specs import is_counted
 
@@ -188,8 +189,6 @@ done:
 @cache
 def _address() -> int:
     """The native function's address."""
-    from fuser.backends.cpu.machine.native import load_forever
-
     return load_forever(TEXT, ("row_chain",))["row_chain"]
 
 

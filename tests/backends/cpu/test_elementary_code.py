@@ -18,6 +18,7 @@ from fuser.backends.cpu.accuracy import (
     target_machine,
 )
 from fuser.backends.cpu.accuracy_samples import BINARY, DTYPES, SPECIALS, Array
+from fuser.backends.cpu.elementary import trigonometric  # noqa: F401 - registers its functions
 from fuser.backends.cpu.elementary.table import ELEMENTARY
 from fuser.backends.cpu.shared_functions import HUGE, module_text
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fuser.backends.cpu import packing, shared_functions
+from fuser.backends.cpu import packing
+from fuser.backends.cpu.machine import loader
 from fuser.backends.cpu.machine.target import KNOWN_TARGETS, cross_machine
 from tests.backends.cpu.test_emit import fenced_memory
 
@@ -17,7 +18,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 def packed(source: Array) -> Array:
     """A matrix through the function for elements of its size."""
-    address = shared_functions.address_of(packing.symbol(source.itemsize))
+    address = loader.shared_address(packing.symbol(source.itemsize))
     assert address is not None
     integer, pointer = ctypes.c_int64, ctypes.c_void_p
     kind = ctypes.CFUNCTYPE(None, pointer, integer, pointer, *[integer] * 4)

@@ -5,21 +5,23 @@ from __future__ import annotations
 import numpy as np
 
 import fuser
-from fuser.backends.cpu import shared_functions
+from fuser.backends.cpu import packing, shared_functions
 from fuser.backends.cpu.body import Features
+from fuser.backends.cpu.elementary import trigonometric  # noqa: F401 - registers its functions
+from fuser.backends.cpu.machine import loader
 
 
 def test_a_function_has_one_address() -> None:
     """It is compiled when it is first asked for, and stays."""
-    for name in ("fuser_pack_4", "fuser_huge_sin"):
-        address = shared_functions.address_of(name)
+    for name in (packing.symbol(4), "fuser_huge_sin"):
+        address = loader.shared_address(name)
         assert address is not None
-        assert shared_functions.address_of(name) == address
+        assert loader.shared_address(name) == address
 
 
 def test_other_symbols_are_not_ours() -> None:
     """The C library's functions are looked for elsewhere."""
-    assert shared_functions.address_of("expf") is None
+    assert loader.shared_address("expf") is None
     assert shared_functions.module_text("expf", Features()) is None
 
 

@@ -9,8 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from fuser.backends.cpu import shared_functions
-from fuser.backends.cpu.backend import CpuBackend, imports_of
+from fuser.backends.cpu.backend import CpuBackend
 from fuser.backends.cpu.body import BASELINE, Body, Module, Value
 from fuser.backends.cpu.machine import loader, target
 from fuser.backends.cpu.spelling import SPELLING, spell
@@ -64,8 +63,8 @@ def test_table_compiles_for_every_processor(name: str, dtype: str) -> None:
     machine = target.cross_machine(name)
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     called = undefined_symbols(bytes(machine.emit_object(module)))
-    assert called - {"_GLOBAL_OFFSET_TABLE_"} <= {*imports_of(text), *loader.RUNTIME_SYMBOLS}
-    libraries = (shared_functions.address_of, target.address_of)
+    assert called - {"_GLOBAL_OFFSET_TABLE_"} <= {*loader.imports_of(text), *loader.RUNTIME_SYMBOLS}
+    libraries = (loader.shared_address, target.address_of)
     outside = called - {"_GLOBAL_OFFSET_TABLE_"}
     assert all(any(library(symbol) for library in libraries) for symbol in outside)
 

@@ -3,7 +3,7 @@
 import ctypes
 
 from fuser.backends.cpu.entries import entry_inline
-from fuser.backends.cpu.machine.native import load_forever
+from fuser.backends.cpu.machine.loader import load_forever
 
 TEXT = """\
 @unused = internal global i64 0

@@ -12,7 +12,6 @@ import pytest
 
 from fuser import counters
 from fuser.backend import CompileError
-from fuser.backends.cpu.backend import imports_of
 from fuser.backends.cpu.machine import arena, loader, target
 from fuser.backends.cpu.machine.arena import Arena
 from fuser.backends.cpu.machine.object_file import UnknownObjectError
@@ -32,7 +31,7 @@ define double @twice(double %x) {
 def test_code_is_linked_and_runs() -> None:
     """An imported symbol is called at the address that was given."""
     code = loader.compile_object(CALLS_COS)
-    library, (address,) = loader.load(code, ["twice"], imports_of(CALLS_COS))
+    library, (address,) = loader.load(code, ["twice"], loader.imports_of(CALLS_COS))
     twice = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(address)
     assert twice(0.5) == 2 * math.cos(0.5)
     del library
@@ -50,7 +49,7 @@ def test_symbol_that_the_machine_lacks() -> None:
     """A declared import without an address is named; nothing is linked."""
     text = CALLS_COS.replace("cos", "no_such_function")
     with pytest.raises(CompileError, match="no_such_function") as caught:
-        loader.load(loader.compile_object(text), ["twice"], imports_of(text))
+        loader.load(loader.compile_object(text), ["twice"], loader.imports_of(text))
     assert caught.value.code == "missing-symbol"
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import Body, Module, vector_type
-from fuser.backends.cpu.machine.native import load_forever
+from fuser.backends.cpu.machine.loader import load_forever
 from fuser.backends.cpu.machine.target import host_features
 from fuser.backends.cpu.reducing import turning
 from fuser.backends.cpu.reducing.accumulators import Accumulator, with_error

@@ -1,0 +1,53 @@
+"""A table for the native dispatcher while it is being made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from fuser import forks
+from fuser.backend import ServedCall
+from fuser.backends.cpu.entries.entry_containers import Places, places_of
+from fuser.backends.cpu.sequence import Table
+
+
+@dataclass
+class Draft:
+    """What a table is made of while it is being made."""
+
+    call: ServedCall
+    table: Table
+    records: list[dict[str, int]] = field(default_factory=list)
+    record_of: dict[str, int] = field(default_factory=dict)
+    products: list[list[int]] = field(default_factory=list)
+    scalars: list[list[int]] = field(default_factory=list)
+    keep: list[Any] = field(default_factory=list)
+    ranges: list[tuple[str, int, int]] = field(default_factory=list)
+    template: Any = None
+    scratch: Any = None
+    team: int = 0
+    long: bool = False
+    generic: list[bool] = field(default_factory=list)
+    """Of each output: whether NumPy gives a scalar."""
+    composed: bool = False
+    """Whether results are more than the outputs one after another; then `leaves` tells."""
+    leaves: list[list[int]] = field(default_factory=list)
+    assembled: Any = None
+    """The Python function that puts the leaves together."""
+    fixed: set[str] = field(default_factory=set)
+    """Scalars that must be the object that was seen: what they are for kernels is known."""
+    known: set[int] = field(default_factory=set)
+    """Words of the template that hold them."""
+    written: dict[str, str] = field(default_factory=dict)
+    """Arguments that kernels write into, by the output's name."""
+    guards: list[tuple[str, Any]] = field(default_factory=list)
+    """Expressions over scalars, and the values that they must have."""
+    computed: list[tuple[str, type]] = field(default_factory=list)
+    """Expressions over scalars that kernels take, and the types of their values."""
+    in_part: bool = False
+    """Whether one of them is written in a part of it."""
+
+    @forks.cached_property
+    def places(self) -> Places:
+        """Where the arguments are."""
+        return places_of(self.call)
