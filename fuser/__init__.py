@@ -36,7 +36,8 @@ from fuser.errors import (
     Reason,
     ShapeError,
 )
-from fuser.graph import Graph, parse
+from fuser.graph import Graph
+from fuser.graph_text import parse
 from fuser.interface import (
     debug_get_fused_kernel_code,
     debug_launch_graph,

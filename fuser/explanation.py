@@ -19,7 +19,7 @@ from fuser.kernel_spec import KernelSpec
 from fuser.partitioning import partition, program_run, seams
 from fuser.partitioning.program import Program, Seam
 from fuser.planning import by_rows, drawing, rereads, verdicts
-from fuser.planning.candidates import COLUMNS, candidates, rows_of
+from fuser.planning.candidates import COLUMNS
 from fuser.planning.kernel_text import describe_group, spell_guards, wrapped
 from fuser.planning.labels import argument_names, labels_of
 from fuser.planning.ledger import Ledger, boundaries, ledger
@@ -81,7 +81,7 @@ class Explanation:
             import pandas
 
             return pandas.DataFrame(columns=COLUMNS)
-        return candidates(self._spec, self._sizes)
+        return seams.candidates(self._spec, self._sizes)
 
     @property
     def boundaries(self) -> list[dict[str, Any]]:
@@ -153,7 +153,8 @@ class Explanation:
         """How many pairs were fused, and those that were not, the best first."""
         if self._spec is None:
             return []
-        rows = [dict(zip(COLUMNS, row, strict=True)) for row in rows_of(self._spec, self._sizes)]
+        found = seams.candidate_rows(self._spec, self._sizes)
+        rows = [dict(zip(COLUMNS, row, strict=True)) for row in found]
         apart = [row for row in rows if not row["fused"]]
         lines = [f"{len(rows)}, of which {len(rows) - len(apart)} fused"] if rows else []
         for row in apart[:SHOWN_PAIRS]:

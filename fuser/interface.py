@@ -419,7 +419,7 @@ def fusion_candidates(
         BackendError: there is no such backend.
     """
     from fuser.partitioning import partition
-    from fuser.planning.candidates import candidates
+    from fuser.partitioning.seams import candidates
 
     graph = _graph(graph)
     if sizes is not None:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from fuser import counters, forks
 from fuser.errors import ArgumentError
 from fuser.graph import Graph
 from fuser.kernel_spec import KernelSpec
-
-if TYPE_CHECKING:
-    from fuser.partitioning.program import Program
+from fuser.partitioning.program import Program
 
 Options = tuple[str, bool, bool]
 Key = tuple[str, Options]

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from fuser import dims, infer
 from fuser.dims import Dim
+from fuser.graph import Node
 from fuser.records import changed, record
-
-if TYPE_CHECKING:
-    from fuser.graph import Node
 
 View = tuple[str, str]
 #: What a view's payload says of a diagonal that np.einsum gives; a node's says nothing.

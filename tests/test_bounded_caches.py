@@ -8,7 +8,8 @@ from tests.tree import source_files
 
 #: Caches without a bound whose arguments are few by themselves: names of ours, or types.
 FEW = frozenset((
-    "_fused_row", "_shared_address", "address_of", "float_tools", "vector_type", "mangled", "_hints",
+    "_fused_row", "_shared_address", "address_of", "float_tools", "vector_type", "mangled",
+    "_hints",
 ))  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fuser import dims
 from fuser.errors import REASONS
@@ -17,6 +17,9 @@ from fuser.planning.in_turn import settled
 from fuser.planning.kernel_text import seen_behind, spell_views, wrapped
 from fuser.planning.labels import labels_of
 from fuser.planning.ledger import BYTES_PER_S, Ledger
+
+if TYPE_CHECKING:
+    import pandas
 
 
 def known_sizes(prepared: KernelSpec | Program, sizes: Mapping[str, int] | None) -> dict[str, int]:
@@ -114,8 +117,34 @@ def spell_seam(program: Program, seam: Seam, sizes: Mapping[str, int]) -> str:
     return "\n".join(lines)
 
 
+def candidates(
+    prepared: KernelSpec | Program, sizes: Mapping[str, int] | None = None
+) -> pandas.DataFrame:
+    """Every pair considered, the best first, and whether it shares a kernel's loops.
+
+    Args:
+        prepared: the prepared graph.
+        sizes: lengths by symbol; 1024 each by default.
+
+    Returns:
+        A table with `COLUMNS`.
+    """
+    import pandas
+
+    return pandas.DataFrame(candidate_rows(prepared, sizes), columns=COLUMNS)
+
+
 def candidate_rows(
-    program: Program, sizes: Mapping[str, int] | None = None
+    prepared: KernelSpec | Program, sizes: Mapping[str, int] | None = None
+) -> list[tuple[Any, ...]]:
+    """The rows of `candidates`, without pandas."""
+    if isinstance(prepared, Program):
+        return _rows_of_program(prepared, sizes)
+    return rows_of(prepared, sizes)
+
+
+def _rows_of_program(
+    program: Program, sizes: Mapping[str, int] | None
 ) -> list[tuple[Any, ...]]:
     """The pairs of each stage, then every pair that a seam keeps apart."""
     known = known_sizes(program, sizes)

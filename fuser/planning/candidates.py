@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuser import dims
 from fuser.graph import Node, size_bytes
 from fuser.kernel_spec import KernelSpec
-from fuser.partitioning.program import Program
 from fuser.planning import verdicts
 from fuser.planning.grouping import KIND_BONUS, score_fusion
 from fuser.planning.in_turn import settled
@@ -16,9 +15,6 @@ from fuser.planning.inlining import through_views
 from fuser.planning.labels import labels_of
 from fuser.planning.plans import Plan
 from fuser.records import record
-
-if TYPE_CHECKING:
-    import pandas
 
 #: Columns of the table:
 #:   first, second: the operations in the user's terms, `exp#3 (model.py:12)`;
@@ -37,9 +33,7 @@ COLUMNS = [
 ]  # fmt: skip
 
 
-def candidates(
-    spec: KernelSpec | Program, sizes: Mapping[str, int] | None = None
-) -> pandas.DataFrame:
+def rows_of(spec: KernelSpec, sizes: Mapping[str, int] | None = None) -> list[tuple[Any, ...]]:
     """Every pair considered, the best first, and whether it shares a kernel's loops.
 
     Args:
@@ -47,21 +41,8 @@ def candidates(
         sizes: lengths by symbol; 1024 each by default.
 
     Returns:
-        A table with `COLUMNS`.
+        Rows of a table with `COLUMNS`.
     """
-    import pandas
-
-    return pandas.DataFrame(rows_of(spec, sizes), columns=COLUMNS)
-
-
-def rows_of(
-    spec: KernelSpec | Program, sizes: Mapping[str, int] | None = None
-) -> list[tuple[Any, ...]]:
-    """The rows of `candidates`, the best first, without pandas."""
-    if isinstance(spec, Program):
-        from fuser.partitioning import seams
-
-        return seams.candidate_rows(spec, sizes)
     names = {s for p in spec.plan.graph.parameters for d in p.shape for s in dims.symbols(d)}
     known = dict.fromkeys(names, 1024) | dict(sizes or {})
     score = COLUMNS.index("score")

@@ -13,9 +13,9 @@ import numpy as np
 from fuser import dims, infer
 from fuser.errors import Unsupported
 from fuser.graph import Node, make_constant
-from fuser.planning.layers import layers
 from fuser.tracer import Tracing
 from fuser.tracing.indices import normal_axis
+from fuser.tracing.layers import layers
 from fuser.tracing.operands import check_target
 from fuser.tracing.traced_array import TracedArray
 

@@ -11,16 +11,8 @@ import pytest
 
 import fuser
 from fuser import backend, config, dims
-from fuser.graph import (
-    Graph,
-    Node,
-    Parameter,
-    make,
-    make_constant,
-    make_input,
-    make_scalar,
-    parse,
-)
+from fuser.graph import Graph, Node, Parameter, make, make_constant, make_input, make_scalar
+from fuser.graph_text import parse
 from fuser.ops import DTYPES, FLOATS, TABLE
 from tests.backends.cases import (
     CASES,
