@@ -20,9 +20,9 @@ from fuser.planning import verdicts
 from fuser.planning.in_turn import settled
 from fuser.planning.kernel_text import loops_of, seen_behind, spell_operations
 from fuser.planning.labels import labels_of
-from fuser.planning.ledger import group_reads, group_writes, held_by
 from fuser.planning.plans import Plan
 from fuser.planning.rows import Group, kept_buffers
+from fuser.planning.traffic import group_reads, group_writes, held_by
 from fuser.specs import is_counted
 
 #: What a box is -> (fill, border).

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from fuser import budget, dims
-from fuser.graph import Node
+from fuser.graph import Node, Shape
 from fuser.planning import totals
 from fuser.planning.inlining import bits
-from fuser.planning.sections import Shape, Space, fit
+from fuser.planning.sections import Space, fit
 from fuser.records import field, record
 from fuser.specs import PartitionDesc
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from fuser.dims import Dim
-from fuser.graph import Node, intern, make, make_constant, make_scalar
+from fuser.graph import Node, Shape, intern, make, make_constant, make_scalar
 from fuser.ops import op
-from fuser.planning.sections import Shape
 
 #: The reduction that gives the element at a place, and the two operations that compare them.
 EXTREMES = {"argmax": ("max", "maximum", "greater"), "argmin": ("min", "minimum", "less")}

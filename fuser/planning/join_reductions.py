@@ -11,10 +11,9 @@ from collections.abc import Callable
 
 from fuser import infer
 from fuser.dims import Dim
-from fuser.graph import Node, constant_value, intern, make, make_constant
+from fuser.graph import Node, Shape, constant_value, intern, make, make_constant
 from fuser.ops import op
 from fuser.planning import join_places
-from fuser.planning.sections import Shape
 
 IsOne = Callable[[Dim], bool]
 #: How the results of two parts become one. Places (argmin) are stored: parts count from their own.

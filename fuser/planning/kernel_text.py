@@ -12,10 +12,10 @@ from fuser.dims import Dim
 from fuser.graph import Node
 from fuser.planning import verdicts
 from fuser.planning.labels import argument_names, labels_of, short_line
-from fuser.planning.ledger import held_by
 from fuser.planning.plans import Plan
 from fuser.planning.rows import Group
 from fuser.planning.sections import Section
+from fuser.planning.traffic import held_by
 from fuser.specs import PartitionDesc
 
 #: Columns of a line.

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fuser import dims, infer, views
+from fuser import infer
 from fuser.graph import Graph, Node
 from fuser.kernel_spec import KernelSpec
-from fuser.planning import arithmetic, rereads, verdicts
+from fuser.planning import arithmetic, verdicts
 from fuser.planning.in_turn import settled
 from fuser.planning.labels import labels_of
 from fuser.planning.plans import Plan
-from fuser.planning.rows import Group, kept_buffers, runs_by_rows
-from fuser.planning.sections import Section
-from fuser.specs import is_counted
+from fuser.planning.traffic import elements_of, group_reads, group_writes, held_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +62,6 @@ def ledger(spec: KernelSpec, sizes: Mapping[str, int]) -> Ledger:
     return Ledger(unfused, planned, least, operations, kernels, *computed)
 
 
-def _elements(node: Node, sizes: Mapping[str, int]) -> int:
-    """How many elements a value has."""
-    return dims.evaluate(dims.product(node.shape), sizes)
-
-
 def _unfused(graph: Graph, sizes: Mapping[str, int]) -> tuple[int, int]:
     """Bytes and operations when each operation runs alone.
 
@@ -81,16 +73,16 @@ def _unfused(graph: Graph, sizes: Mapping[str, int]) -> tuple[int, int]:
     for node in graph.nodes:
         if node.op.name == "update":  # what is written is read and written once
             operations += 1
-            total += 2 * _elements(node.args[1], sizes) * node.dtype.itemsize
+            total += 2 * elements_of(node.args[1], sizes) * node.dtype.itemsize
             continue
         if (node.op.structure and not node.op.joins) or id(node) in inlined:
             continue
         operations += 1
-        total += _elements(node, sizes) * node.dtype.itemsize
+        total += elements_of(node, sizes) * node.dtype.itemsize
         for arg in {id(a): a for a in node.args}.values():
             source = arg.args[0] if id(arg) in inlined else arg
             if source.op.name not in ("constant", "scalar", "positions"):
-                total += _elements(source, sizes) * source.dtype.itemsize
+                total += elements_of(source, sizes) * source.dtype.itemsize
     return total, operations
 
 
@@ -114,98 +106,6 @@ def _operand_casts(graph: Graph) -> set[int]:
             )
         )
     }
-
-
-def held_by(plan: Plan) -> dict[str, Node]:
-    """What temporaries and outputs hold, by buffer."""
-    return {buffer.name: buffer.node for buffer in (*plan.temporaries, *plan.outputs)}
-
-
-def group_reads(
-    group: Group, nodes: Mapping[str, Node], sizes: Mapping[str, int]
-) -> list[dict[str, int]]:
-    """Bytes that each run through a kernel's loops reads from memory, by buffer.
-
-    Nests that run by rows, or in turn on small arrays, are one run: what they hand to each other
-    stays in the cache, and what several of them read is read once.
-    """
-    reads = [section_reads(section, sizes) for section in group.sections]
-    if not group.turns and not runs_by_rows(group, nodes, sizes):
-        return reads
-    written = {part.buffer for section in group.sections for _, part in section.stores}
-    total: dict[str, int] = {}
-    for section, read in zip(group.sections, reads, strict=True):
-        held = {
-            part.buffer: _elements(node, sizes) * node.dtype.itemsize
-            for part, node in zip(section.loads, section.load_nodes, strict=True)
-        }
-        for name, size in read.items():
-            if name not in written:
-                most = max(held[name], size, total.get(name, 0))
-                total[name] = min(total.get(name, 0) + size, most)
-    return [total]
-
-
-def group_writes(
-    group: Group, nodes: Mapping[str, Node], sizes: Mapping[str, int]
-) -> dict[str, int]:
-    """Bytes that a kernel writes to memory, by buffer."""
-    written: dict[str, int] = {}
-    kept = kept_buffers(group, nodes, sizes)
-    for section in group.sections:
-        for name, size in section_writes(section, nodes, sizes).items():
-            if name not in kept:
-                written[name] = written.get(name, 0) + size
-    return written
-
-
-def section_reads(section: Section, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Bytes that one loop nest reads, by buffer: at most the whole buffer in each run through it.
-
-    Rows longer than the cache are run through more than once: see `fuser.planning.rereads`.
-    """
-    read: dict[str, int] = {}
-    runs = rereads.runs(section, sizes)
-    most: dict[str, int] = {}
-    known: dict[tuple[str, Any], int] = {}
-    for part, node, times in zip(section.loads, section.load_nodes, runs, strict=True):
-        if is_counted(part.buffer):
-            continue
-        whole = _elements(node, sizes) * node.dtype.itemsize
-        most[part.buffer] = max(times, most.get(part.buffer, 1))
-        place, size = _seen(part.views, node, sizes)
-        before = known.get((part.buffer, place), 0)  # the same elements in another spelling
-        known[part.buffer, place] = max(before, times)
-        seen = read.get(part.buffer, 0) + max(times - before, 0) * size
-        read[part.buffer] = min(seen, most[part.buffer] * whole)
-    return read
-
-
-def section_writes(
-    section: Section, nodes: Mapping[str, Node], sizes: Mapping[str, int]
-) -> dict[str, int]:
-    """Bytes that one loop nest writes, by buffer."""
-    written: dict[str, int] = {}
-    for _, part in section.stores:
-        _, size = _seen(part.views, nodes[part.buffer], sizes)
-        written[part.buffer] = written.get(part.buffer, 0) + size
-    return written
-
-
-def _seen(chain: Any, node: Node, sizes: Mapping[str, int]) -> tuple[Any, int]:
-    """Which elements of a buffer are seen through views, and their bytes; repeated ones once."""
-    layout = views.contiguous(tuple(dims.evaluate(dim, sizes) for dim in node.shape), node)
-    elements, merged = math.prod(layout.shape), None
-    for view in chain:
-        if view[0] == "reshape":
-            merged = chain
-            break
-        layout = views.apply_view(layout, view, sizes)
-        own = zip(layout.shape, layout.strides, strict=True)
-        elements = min(elements, math.prod(n for n, step in own if step or not n))
-    own = zip(layout.shape, layout.strides, strict=True)
-    place = layout.offset, tuple((n, step) for n, step in own if n != 1), merged
-    return place, elements * node.dtype.itemsize
 
 
 #: Bytes a second that a boundary's estimated cost is reckoned with where no ceiling was measured:
@@ -268,7 +168,7 @@ def _crossings(plan: Plan, sizes: Mapping[str, int]) -> list[dict[str, Any]]:
     stored = {buffer.name for buffer in plan.temporaries}
     found = []
     for name, entries in reads.items():
-        whole = _elements(nodes[name], sizes) * nodes[name].dtype.itemsize
+        whole = elements_of(nodes[name], sizes) * nodes[name].dtype.itemsize
         total = sum(size for _, size in entries)
         argument = name not in written
         extra = total - min(whole, total) if argument else total

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from fuser.graph import Graph, Node
-from fuser.planning.sections import Shape
+from fuser.graph import Graph, Node, Shape
 
 #: Operations that take as long as ten others, beside those that the op table calls heavy. Cosine
 #: distances of 1024 x 1025 rows of 16 take 1.3 ms with two quotients for each pair, 0.4 without.

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fuser import infer
-from fuser.graph import Graph, Node, intern, rebuild
+from fuser.graph import Graph, Node, Shape, intern, rebuild
 from fuser.planning.inlining import bits
-from fuser.planning.sections import Shape, nearest_reductions
+from fuser.planning.sections import nearest_reductions
 
 REDUCTIONS = ("sum", "max", "min")
 

@@ -15,9 +15,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from fuser import dims
-from fuser.graph import Node
+from fuser.graph import Node, Shape
 from fuser.planning.chains import Chain, seen_through
-from fuser.planning.sections import Section, Shape
+from fuser.planning.sections import Section
 from fuser.records import changed, record
 from fuser.specs import is_counted
 

@@ -6,15 +6,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from fuser import budget, infer
-from fuser.dims import Dim
 from fuser.errors import Unsupported
-from fuser.graph import Node, intern
+from fuser.graph import Node, Shape, intern
 from fuser.ops import component, op
 from fuser.planning.chains import Chain, compose, insert_axes, spans
 from fuser.records import record
 from fuser.specs import PartitionDesc, counted_name
 
-Shape = tuple[Dim, ...]
 #: Loops: their shape, and the axes of it that are reduced.
 Space = tuple[Shape, tuple[int, ...]]
 #: Reductions that a value needs, and (from, to) of the reshapes on the way.

@@ -15,9 +15,9 @@ from typing import Any
 
 from fuser import infer
 from fuser.dims import Dim
-from fuser.graph import Node
+from fuser.graph import Node, Shape
 from fuser.planning.chains import Chain
-from fuser.planning.sections import Nearest, Shape, Space, fit, is_leaf
+from fuser.planning.sections import Nearest, Space, fit, is_leaf
 
 #: Reductions whose partial results combine in the same way as elements do.
 COMBINING = ("sum", "prod", "max", "min")

@@ -197,7 +197,7 @@ def used_again(graph: Graph, writes: Sequence[Write]) -> dict[int, str]:
 
 def nominal_traffic(plan: Plan) -> int:
     """Bytes that a plan moves where every length is the nominal one."""
-    from fuser.planning.ledger import group_reads, group_writes, held_by
+    from fuser.planning.traffic import group_reads, group_writes, held_by
 
     shapes = [p.shape for p in plan.graph.parameters if p.dtype is not None]
     shapes += [node.shape for node in plan.graph.nodes]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.planning import in_turn, ledger, rows
+from fuser.planning import in_turn, ledger, rows, traffic
 from fuser.planning.row_results import reuse
 from tests.fuser.planning.plans import plan_of
 
@@ -96,7 +96,7 @@ def test_sums_of_all_beside_rows_are_made_by_rows(function: Any) -> None:
 def test_blocks_are_as_small_as_what_is_handed_on() -> None:
     """Rows that are stored as well have to be near too."""
     spec, _ = plan_of(double_centred, np.ones((N, K)))
-    held = ledger.held_by(spec.plan)
+    held = traffic.held_by(spec.plan)
     groups = in_turn.apart(spec.plan).groups
     group = next(group for group in groups if group.rows is not None)
     assert rows.row_bytes(group.rows, held, {"n0": 5000, "n1": 3}) == 8 * 5000

@@ -15,7 +15,7 @@ from fuser.backends.cpu.machine import workers
 from fuser.backends.cpu.reducing.row_chain import RowChain
 from fuser.compiler import compile_upfront, served_by
 from fuser.dims import symbol
-from fuser.planning import ledger, rows, verdicts
+from fuser.planning import ledger, rows, traffic, verdicts
 from fuser.planning.rows import loop_of
 from fuser.records import changed
 from tests.fuser.planning.plans import plan_of
@@ -162,7 +162,7 @@ def test_memory_is_for_some_rows_as_planned(name: str) -> None:
     (group,) = spec.plan.groups
     (number,) = (k for k, part in enumerate(group.parts) if part.rows is not None)
     assert launch.by_rows == {(0, number)}
-    held, chain = ledger.held_by(spec.plan), group.parts[number].rows
+    held, chain = traffic.held_by(spec.plan), group.parts[number].rows
     blocks = launch.groups[number].blocks
     assert blocks is not None
     assert chain is not None
