@@ -37,7 +37,6 @@ from fuser.errors import (
     ShapeError,
 )
 from fuser.graph import Graph
-from fuser.graph_text import parse
 from fuser.interface import (
     debug_get_fused_kernel_code,
     debug_launch_graph,
@@ -52,6 +51,7 @@ from fuser.timeline import profile
 
 if TYPE_CHECKING:
     from fuser.explanation import Explanation
+    from fuser.graph_text import parse
     from fuser.planning.ledger import Ledger
 
 __version__ = "0.1.0"
@@ -103,4 +103,8 @@ def __getattr__(name: str) -> Any:
         from fuser import explanation
 
         return getattr(explanation, name)
+    if name == "parse":
+        from fuser import graph_text
+
+        return graph_text.parse
     raise AttributeError(f"module 'fuser' has no attribute {name!r}")
