@@ -388,17 +388,19 @@ def run_frame(
 
     An exception is the plain function's, whose assignments before it remain.
     """
+    again = None
     try:
         result, assigned = frame.fused(*values)
     except MoreAttributesError as error:
         structure, leaves = trees.flatten((args, kwargs))
         if owner._frames.note(owner, leaves, error.attributes):
             again = owner._frames.find(owner, structure, leaves)
-            if again is not None:
-                return run_frame(owner, *again, args, kwargs, out)
-        result = owner.__wrapped__(*args, **kwargs)
     except (NotTracedError, ShapeError, OverflowError):
-        result = owner.__wrapped__(*args, **kwargs)
+        pass
     else:
         frame.assign(assigned)
+        return result if out is None else copied_into(out, result)
+    if again is not None:
+        return run_frame(owner, *again, args, kwargs, out)
+    result = owner.__wrapped__(*args, **kwargs)
     return result if out is None else copied_into(out, result)

@@ -162,7 +162,11 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         try:
             structure, leaves = trees.flatten((args, kwargs))
         except Unsupported as error:
-            return self._fall_back(error.reason, args, kwargs, out)
+            reason = error.reason
+        else:
+            reason = None
+        if reason is not None:
+            return self._fall_back(reason, args, kwargs, out)
         if any(issubclass(type(leaf), (TracedArray, HostScalar)) for leaf in leaves):
             return self.__wrapped__(*args, **kwargs)
         if (taken := adopted_leaves(leaves)) is not leaves:
@@ -178,18 +182,21 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
                     self._shorten(call, structure, leaves, args, names, out)
             return result
         except (CannotRun, Unsupported) as error:
-            if (frame := frame_for(self, error, structure, leaves)) is not None:
-                return run_frame(self, *frame, args, kwargs, out)
-            if not names and type(error) is CannotRun and error.lasting:
-                self._note(args, None, error.reason)
-            result = self._fall_back(error.reason, args, kwargs, out)
-            if error.reason.code == "not-traceable":
-                self._confirm(structure, leaves)
-            return result
+            reason = error.reason
+            frame = frame_for(self, error, structure, leaves)
+            if frame is None and not names and type(error) is CannotRun and error.lasting:
+                self._note(args, None, reason)
         except (ShapeError, OverflowError) as error:
             if not names:
                 self._note(args, error, None)
             raise
+        # No exception of ours is handled any more: the plain function must not meet one.
+        if frame is not None:
+            return run_frame(self, *frame, args, kwargs, out)
+        result = self._fall_back(reason, args, kwargs, out)
+        if reason.code == "not-traceable":
+            self._confirm(structure, leaves)
+        return result
 
     def _confirm(self, structure: Any, leaves: Sequence[Any]) -> None:
         """Do not trace such calls again: the plain function ran where its trace had raised."""

@@ -42,7 +42,7 @@ def _shape_dims(shape: Any, always: bool = False) -> tuple[str, ...] | None:
     entries = shape if isinstance(shape, (tuple, list)) else (shape,)
     if not always and not any(type(entry) is HostScalar for entry in entries):
         return None
-    whole = all(type(e) is HostScalar or type(e) is int for e in entries)
+    whole = all((e.kind if type(e) is HostScalar else type(e)) is int for e in entries)
     if not whole or any(_size_now(e) < 0 for e in entries):
         return None
     return tuple(str(length_of(e)) if type(e) is HostScalar else str(e) for e in entries)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from fuser.errors import FuserError, Reason, Unsupported
+from fuser.errors import FuserError, GraphError, Reason, ShapeError, Unsupported
 from fuser.graph import walk
 from fuser.protocols import is_a
 from fuser.tracer import trace_call
@@ -173,9 +173,13 @@ def _trace_twice(
         try:
             found = trace_call(function, structure, leaves, replay, arrays, named, met)
         except BaseException as raised:  # also Ctrl-C: no object may keep a stand-in
-            around.undo()
+            changed = around.undo()
             if met and met[0].tracing.captured:
                 note_fleeting(raised)
+            if isinstance(raised, (ShapeError, OverflowError)):
+                if changed or (met and met[0].tracing.written):  # the plain function leaves that
+                    found = f"{raised}, after it has written"
+                    raise Unsupported("not-traceable", name, found) from raised
             raise
         if changed := around.undo() or around.changed_in(met[0].copies):
             error = Unsupported("side-effect", name, changed, "")
@@ -199,6 +203,8 @@ def _trace_twice(
             around.further = further_guards(latest[0].copies.holders, second, around.guards)
         if done:
             return first, {}
+    except GraphError as error:  # lengths whose expressions are beyond every limit
+        raise Unsupported("too-large", name, str(error)) from error
     except (FuserError, OverflowError):  # a Python int that does not fit: as at later calls
         raise
     except Exception as error:

@@ -3,6 +3,7 @@
 import pickle
 import threading
 import time
+import sys
 from typing import Any
 
 import numpy as np
@@ -330,3 +331,69 @@ def test_one_function_called_in_every_way_in_any_order() -> None:
     for _ in range(3):
         for place in CHANCE.permutation(len(calls)):
             assert compare(fused, *calls[place]) == ""
+
+
+def test_the_plain_function_meets_no_exception_of_ours() -> None:
+    """Where NumPy runs a call, nothing is being handled: neither for `raise` nor as a context."""
+
+    def bare(x: Any) -> Any:
+        x += 1
+        raise  # noqa: PLE0704 - there is nothing to raise again
+
+    def own(x: Any) -> Any:
+        x += 1
+        if float(x[0]) > 0:
+            raise KeyError(sys.exc_info()[0])
+
+    for function, kind in ((bare, RuntimeError), (own, KeyError)):
+        fused = fuser.fuse(function, fallback="allow")
+        for _ in range(3):
+            x = np.zeros(3)
+            with pytest.raises(kind) as raised:
+                fused(x)
+            assert raised.value.__context__ is None
+            assert (x == 1).all()
+
+
+def test_writes_before_shapes_that_do_not_fit_remain() -> None:
+    """Also those of the first call, whose trace finds that the shapes do not fit."""
+    seen: list[int] = []
+
+    def wrong(x: Any) -> Any:
+        x += 1
+        return x + np.ones(3)
+
+    def noting(x: Any) -> Any:
+        seen.append(1)
+        return x + np.ones(3)
+
+    for function in (wrong, noting):
+        fused = fuser.fuse(function, fallback="allow")
+        x = np.zeros(5)
+        for _ in range(3):
+            with pytest.raises(ValueError, match="broadcast"):
+                fused(x)
+        assert (x == 3).all() or len(seen) == 3
+
+
+def test_lengths_beyond_every_limit_are_a_reason() -> None:
+    """Joins of joins whose length takes more text than an expression may have."""
+
+    def joins(x: Any) -> Any:
+        for _ in range(12):
+            x = np.concatenate([x[:3], np.concatenate([x[3:7] * 2, x[7:] + 1]), x[:2]])
+        return x
+
+    fused = fuser.fuse(joins, fallback="allow")
+    x = np.linspace(0, 1, 64)
+    for _ in range(3):
+        np.testing.assert_array_equal(fused(x), joins(x))
+    assert [reason.code for reason in fused.fallbacks] == ["too-large"]
+
+
+def test_a_quotient_is_no_length() -> None:
+    """NumPy refuses `np.zeros(len(x) / 2)`."""
+    fused = fuser.fuse(lambda x: np.zeros(len(x) / 2), fallback="allow")
+    for _ in range(2):
+        with pytest.raises(TypeError):
+            fused(np.zeros(4))
