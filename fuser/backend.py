@@ -20,7 +20,7 @@ from fuser.codegen import LoopNest
 from fuser.errors import BackendError
 from fuser.ops import Op, admits
 from fuser.planning.rows import ROW_CACHE_BYTES
-from fuser.protocols import attribute
+from fuser.protocols import attribute, module_of
 from fuser.records import record
 
 
@@ -342,7 +342,7 @@ def adopted(leaf: Any) -> Any:
 
     The memory is shared, by DLPack.
     """
-    if type(leaf).__module__.partition(".")[0] in _KNOWN_MODULES:
+    if module_of(type(leaf)).partition(".")[0] in _KNOWN_MODULES:
         return leaf
     where = attribute(leaf, "__dlpack_device__")
     try:
@@ -414,7 +414,7 @@ def backend_of(arrays: Iterable[Any]) -> str:
     for array in arrays:
         if isinstance(array, np.generic):
             continue
-        module = type(array).__module__.partition(".")[0]
+        module = module_of(type(array)).partition(".")[0]
         name = "cpu" if module == "numpy" else "gpu" if module == "cupy" else _owner(array)
         if name not in names:
             names.append(name)

@@ -13,6 +13,7 @@ from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any
 
 _mro = type.__dict__["__mro__"].__get__
+_module = type.__dict__["__module__"].__get__
 _namespace = type.__dict__["__dict__"].__get__
 _size_of, _item_size_of, _dict_offset_of, _weak_offset_of = (
     type.__dict__[name].__get__
@@ -21,6 +22,19 @@ _size_of, _item_size_of, _dict_offset_of, _weak_offset_of = (
 _POINTER_BYTES = struct.calcsize("P")
 #: How Python itself keeps the namespaces of objects, modules and classes.
 _OWN_NAMESPACES = (GetSetDescriptorType, MemberDescriptorType)
+
+
+def module_of(kind: type) -> str:
+    """The name of the module that a class says it is of; "" where it says something else.
+
+    Args:
+        kind: a class; neither a property of its own nor its metaclass is asked.
+    """
+    try:
+        found = _module(kind)
+    except AttributeError:  # deleted
+        return ""
+    return found if type(found) is str else ""
 
 
 def type_has(value: Any, name: str) -> bool:

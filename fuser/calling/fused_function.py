@@ -17,13 +17,22 @@ from fuser.calling import loading, native_call, pickling, running, trees
 from fuser.calling.attributes import Frames, Hidden, frame_for, run_frame
 from fuser.calling.call_keys import parameter_names, signature
 from fuser.calling.outputs import copied_into, given_buffers
-from fuser.calling.ready import MISSED, READY_LIMIT, Writes, exact_key, make_ready, make_ready_out
+from fuser.calling.ready import (
+    MISSED,
+    READY_LIMIT,
+    Writes,
+    exact_key,
+    make_ready,
+    make_ready_out,
+    refusal_key,
+)
 from fuser.calling.signatures import VALUE_LIMIT, Signature, specialised
 from fuser.calling.specialisation import Call, Specialisation
 from fuser.errors import ArgumentError, Reason, ShapeError, Unsupported
 from fuser.executor import CannotRun
 from fuser.kernel_spec import KernelSpec
 from fuser.partitioning.externs import PatternMiss
+from fuser.protocols import is_a
 from fuser.tracing import captures
 from fuser.tracing.effects import tracing_here
 from fuser.tracing.known_errors import Unready
@@ -86,6 +95,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         self._latest: Any = None
         self._latest_out: Any = None
         self._takes_out = "out" not in parameter_names(function)
+        self._refused: dict[Any, Unready] = {}
         self._frames = Frames()
         self._hidden: Hidden | None = None
         self._by_value: Any = None
@@ -157,15 +167,21 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
             pass
         if self._frames and not kwargs and (frame := self._frames.latest(args)) is not None:
             return run_frame(self, *frame, args, kwargs, None)
+        if self._refused and self.fallback != "error":
+            known = self._refused.get(refusal_key(args, kwargs))
+            if known is not None and known.holds():
+                result = self.__wrapped__(*args, **kwargs)
+                counters.add_soon(known.counts)
+                return result
         names = tuple(kwargs)
         out = kwargs.pop("out", None) if self._takes_out and "out" in kwargs else None
+        reason: Reason | None = None
         try:
             structure, leaves = trees.flatten((args, kwargs))
         except Unsupported as error:
             reason = error.reason
-        else:
-            reason = None
         if reason is not None:
+            self._note(args, None, reason, kwargs if out is None else None)
             return self._fall_back(reason, args, kwargs, out)
         if any(issubclass(type(leaf), (TracedArray, HostScalar)) for leaf in leaves):
             return self.__wrapped__(*args, **kwargs)
@@ -184,8 +200,8 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         except (CannotRun, Unsupported) as error:
             reason = error.reason
             frame = frame_for(self, error, structure, leaves)
-            if frame is None and not names and type(error) is CannotRun and error.lasting:
-                self._note(args, None, reason)
+            if frame is None and type(error) is CannotRun and error.lasting:
+                self._note(args, None, reason, kwargs if out is None else None)
         except (ShapeError, OverflowError) as error:
             if not names:
                 self._note(args, error, None)
@@ -225,21 +241,37 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
     _slow_call = __call__
 
     def _note(
-        self, args: tuple[Any, ...], error: Exception | None, reason: Reason | None
-    ) -> None:
-        """Remember what exactly such calls lead to, so that they are not looked at again."""
-        key = exact_key(args)
-        if key is None or timeline.listening():
+        self, args: tuple[Any, ...], error: Exception | None, reason: Reason | None,
+        kwargs: Any = None,
+    ) -> None:  # fmt: skip
+        """Remember what exactly such calls lead to, so that they are not looked at again.
+
+        Args:
+            args: of the call.
+            error: what it raises.
+            reason: why it is refused.
+            kwargs: of a call that is refused; None where only its arguments may be noted.
+        """
+        if timeline.listening():
             return
-        found = self._ready.get(key)
+        known: dict[Any, Any] = self._ready
+        key = None if kwargs else exact_key(args)
+        if key is None and reason is not None and kwargs is not None:
+            known, key = self._refused, refusal_key(args, kwargs)
+        if key is None:
+            return
+        found = known.get(key)
         if found is None or not found.holds():
-            if len(self._ready) >= READY_LIMIT:
-                self._ready = {}
+            if len(known) >= READY_LIMIT:
+                known.clear()
             try:
-                found = Unready(captures.find_guards(self.__wrapped__, ()), reason)
+                objects = () if known is self._ready else (*args, *(kwargs or {}).values())
+                named = [thing for thing in objects if not is_a(thing, (np.ndarray, np.generic))]
+                with internal_errors(self._name):
+                    found = Unready(captures.find_guards(self.__wrapped__, named), reason)
             except Unsupported:
                 return
-            self._ready[key] = found
+            known[key] = found
         if error is not None and type(found) is Unready:
             found.keep(args, error)
 
@@ -341,7 +373,8 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         Raises:
             CannotRun, Unsupported: the function cannot be fused for such arguments.
         """
-        key = signature(structure, leaves)
+        with internal_errors(self._name):
+            key = signature(structure, leaves)
         entry = self._signatures.get(key)
         if entry is None:
             if len(self._signatures) >= SIGNATURE_LIMIT:
@@ -423,6 +456,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         """Forget every specialisation; running calls keep what they use."""
         self._signatures = {}
         self._ready, self._latest, self._latest_out = {}, None, None
+        self._refused = {}
         self._frames = Frames()
         if self._native is not None:
             self._native.detach()

@@ -12,6 +12,7 @@ from fuser.backend import get_backend
 from fuser.calling.assembly import NotAssembled, assemble
 from fuser.kernel_spec import KernelSpec
 from fuser.partitioning.program import Program
+from fuser.protocols import module_of
 from fuser.tracing import captures, regions, scalars
 from fuser.tracing.trace_result import OutNode
 
@@ -223,9 +224,41 @@ def exact_key(args: tuple[Any, ...]) -> Any:
     return tuple(parts)
 
 
+#: Parts of a tuple, list or dict that a refusal is known by; of longer ones the first.
+_FEW = 8
+
+
+def refusal_key(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """What refused calls are known by where `exact_key` has none for them.
+
+    A call that is taken for another one's like is NumPy's, so it need not tell all calls apart:
+    objects are known by identity, long containers by their length and first part.
+
+    Args:
+        args: of the call.
+        kwargs: likewise.
+    """
+    return (_refusal_part(args), *[(name, _refusal_part(kwargs[name])) for name in kwargs])
+
+
+def _refusal_part(value: Any, depth: int = 4) -> Any:
+    """The part of one argument."""
+    kind = type(value)
+    if kind is np.ndarray:
+        return (value.dtype, value.shape)
+    if kind is float or kind is int or kind is bool:
+        return kind
+    if (kind is tuple or kind is list or kind is dict) and depth:
+        parts = value.values() if kind is dict else value
+        if len(value) > _FEW and depth < 4:
+            parts = (next(iter(parts)),)
+        return (kind, len(value), *[_refusal_part(part, depth - 1) for part in parts])
+    return (id(kind), id(value))
+
+
 def _is_cupy(kind: type[Any]) -> bool:
     """Whether arrays of a type are CuPy's."""
-    return kind.__module__.partition(".")[0] == "cupy" and kind.__name__ == "ndarray"
+    return module_of(kind).partition(".")[0] == "cupy" and kind.__name__ == "ndarray"
 
 
 def make_ready(call: Call) -> Ready | ReadyProgram | None:

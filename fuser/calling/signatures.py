@@ -101,7 +101,8 @@ def specialised(
         hidden, handed_in = function._hidden, frozenset[tuple[int, str]]()
         if hidden is not None:
             objects, handed_in = [*objects, *hidden.things], hidden.handed_in
-        names, met = captures.look_around(function.__wrapped__, objects, handed_in)
+        with internal_errors(function._name):
+            names, met = captures.look_around(function.__wrapped__, objects, handed_in)
     except Unsupported as error:
         entry.refuse(error.reason, [])
         raise
@@ -109,7 +110,8 @@ def specialised(
     try:
         if guarded >= VALUE_LIMIT:
             raise Unsupported("value-guards", function._name, f"{guarded} values so far", "")
-        with phase("trace", function._name), alone(), noted(function.errstate):
+        guarding = internal_errors(function._name, (OverflowError,))
+        with guarding, phase("trace", function._name), alone(), noted(function.errstate):
             around = Surroundings(names, met, handed_in)
             trace, constants = trace_purely(
                 function.__wrapped__, structure, leaves, function._name, around

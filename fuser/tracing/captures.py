@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from fuser.errors import Unsupported
-from fuser.protocols import attribute, is_a, namespace_of, on_type, type_has
+from fuser.protocols import attribute, is_a, module_of, namespace_of, on_type, type_has
 from fuser.records import record
 from fuser.tracing.contents import CONTAINERS, Contents, is_other, parts_of, snapshot
 from fuser.tracing.drawn import shared_generators
@@ -373,7 +373,7 @@ class _Collector:
         names = set(self.names)
         kind = thing if is_a(thing, type) else type(thing)
         known = kind is ModuleType or kind is SimpleNamespace  # a class may say how it compares
-        if not known and root(kind.__module__) in STABLE:
+        if not known and root(module_of(kind)) in STABLE:
             self._arrays_in(thing)
             return
         namespace = namespace_of(thing)
@@ -385,7 +385,7 @@ class _Collector:
         names |= {n for cls in kind.__mro__[:-1] for n in vars(cls) if _operator(vars(cls)[n], n)}
         for name in sorted(names - set(own or ())):
             holder = next((cls for cls in kind.__mro__ if name in vars(cls)), None)
-            if holder is None or holder.__module__.partition(".")[0] in STABLE:
+            if holder is None or module_of(holder).partition(".")[0] in STABLE:
                 continue
             if "super" in self.names:
                 for cls in kind.__mro__[kind.__mro__.index(holder) + 1 : -1]:

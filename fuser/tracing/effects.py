@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fuser import forks
-from fuser.protocols import is_a, namespace_of
+from fuser.protocols import is_a, module_of, namespace_of
 from fuser.tracing.captures import ABSENT, NameGuard, Slots, names_of
 from fuser.tracing.contents import CONTAINERS, is_other, parts_of, put_back, same_parts
 from fuser.tracing.drawn import State, state_of
@@ -83,7 +83,7 @@ class Surroundings:
             self._names.append((guard, value))
             self._keep(value, guard.name)
         for thing in objects:
-            if type(thing).__module__.partition(".")[0] == "fuser":
+            if module_of(type(thing)).partition(".")[0] == "fuser":
                 continue  # a fused function, which may be compiled meanwhile
             if (state := state_of(thing)) is not None:
                 self._states.append(state)

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser.protocols import is_a, type_has
+from fuser.protocols import is_a, module_of, type_has
 from fuser.tracing.builtin_names import REMEMBERING
 from fuser.tracing.captures import STABLE, Slots, is_array, names_of, root
 from fuser.tracing.contents import WRAPPING, parts_of, same_parts
@@ -247,7 +247,7 @@ def _among(kind: type, kinds: Iterable[type]) -> bool:
 def is_fused(value: Any) -> bool:
     """Whether a value is a fused function."""
     kind = type(value)
-    return kind.__module__ == "fuser.calling.fused_function" and kind.__name__ == "FusedFunction"
+    return module_of(kind) == "fuser.calling.fused_function" and kind.__name__ == "FusedFunction"
 
 
 def _space(value: Any) -> dict[str, Any] | None:
@@ -278,7 +278,7 @@ def _of_class(kind: type) -> dict[str, Any]:
 
 def _has_space(kind: type) -> bool:
     """Whether objects of a user's class have a namespace."""
-    return root(kind.__module__) not in _FOREIGN and hasattr(kind, "__dict__")
+    return root(module_of(kind)) not in _FOREIGN and hasattr(kind, "__dict__")
 
 
 def _slots(kind: type) -> list[Any]:
@@ -301,7 +301,7 @@ def _held(value: Any) -> list[Any]:
 def _is_copyable(value: Any) -> bool:
     """Whether a copy with the same attributes is as good as the object."""
     kind: Any = type(value)
-    if root(type(kind).__module__) not in _OF_CLASSES:
+    if root(module_of(type(kind))) not in _OF_CLASSES:
         return False  # a class of a kind of its own may say how classes compare, and are made
     return kind is SimpleNamespace or _among(kind, WRAPPING) or _has_plain_values(kind)
 
@@ -309,7 +309,7 @@ def _is_copyable(value: Any) -> bool:
 @functools.lru_cache(maxsize=1024)
 def _has_plain_values(kind: Any) -> bool:
     """Whether objects of a class are no more than their attributes, and identity is no matter."""
-    if issubclass(kind, (type, Enum, BaseException)) or root(kind.__module__) in _FOREIGN:
+    if issubclass(kind, (type, Enum, BaseException)) or root(module_of(kind)) in _FOREIGN:
         return False
     if "__del__" in {name for each in kind.__mro__ for name in vars(each)}:
         return False

@@ -9,7 +9,7 @@ import builtins
 import opcode
 from collections.abc import Callable, Collection, Iterable
 from contextlib import nullcontext
-from types import CodeType, FunctionType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -178,8 +178,8 @@ def _trace_twice(
                 note_fleeting(raised)
             if isinstance(raised, (ShapeError, OverflowError)):
                 if changed or (met and met[0].tracing.written):  # the plain function leaves that
-                    found = f"{raised}, after it has written"
-                    raise Unsupported("not-traceable", name, found) from raised
+                    told = f"{raised}, after it has written"
+                    raise Unsupported("not-traceable", name, told) from raised
             raise
         if changed := around.undo() or around.changed_in(met[0].copies):
             error = Unsupported("side-effect", name, changed, "")
@@ -373,7 +373,8 @@ def _is_known(value: Any, names: Collection[str]) -> bool:
         return issubclass(value, np.generic) or getattr(builtins, value.__name__, None) is value
     if is_a(value, np.ufunc) or _is_plain(value):
         return True
-    module = getattr(value, "__module__", None)
     if type(value) is FunctionType:
-        return module == "fuser.functional"
-    return module == "math" or type(value) is type(np.sum)
+        return value.__module__ == "fuser.functional"
+    if type(value) is BuiltinFunctionType:
+        return value.__module__ == "math"
+    return type(value) is type(np.sum)

@@ -34,7 +34,7 @@ import numpy as np
 
 from fuser import budget
 from fuser.errors import Unsupported, short_path
-from fuser.protocols import is_a, namespace_of
+from fuser.protocols import is_a, module_of, namespace_of
 from fuser.tracing.builtin_names import REMEMBERING, is_stand_in
 from fuser.tracing.contents import parts_of
 from fuser.tracing.namespace import Names, codes_in, compares_truth
@@ -94,7 +94,7 @@ def may_ask(function: Any, leaves: Iterable[Any]) -> bool:
         if id(value) in seen or is_a(value, _PLAIN):
             continue
         seen.add(id(value))
-        if len(seen) > _LOOKED_AT or type(value).__module__ == "logging":
+        if len(seen) > _LOOKED_AT or module_of(type(value)) == "logging":
             return True
         if is_a(value, ModuleType):
             modules.append(value)
@@ -129,7 +129,7 @@ def _parts(value: Any) -> tuple[list[CodeType], list[Any]]:
     if is_a(value, dict):
         return [], list(dict.values(value))
     kinds = value.__mro__ if is_a(value, type) else (type(value), *type(value).__mro__)
-    held = [each for kind in kinds if kind.__module__ not in _BUILT for each in _own(kind)]
+    held = [each for kind in kinds if module_of(kind) not in _BUILT for each in _own(kind)]
     if is_a(value, MethodType):
         return [], [*held, value.__func__, value.__self__]
     if is_a(value, partial):

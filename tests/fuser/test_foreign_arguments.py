@@ -178,3 +178,32 @@ def test_values_made_anew_are_traced_once() -> None:
     for _ in range(5):
         fused(X, Settings(2.0), slice(0, 3), 1j, settings.scaled)
     assert len(fused._signatures) == 1
+
+
+class Nowhere:
+    """A class whose module is a property that raises, as is any other attribute."""
+
+    @property
+    def __module__(self) -> str:  # type: ignore[override]
+        raise KeyError("__module__")
+
+
+class Deaf:
+    """An object that raises whatever it is asked for."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise KeyError(name)
+
+
+@pytest.mark.parametrize("make", [Nowhere, Deaf])
+def test_objects_by_name_and_as_arguments_need_not_answer(make: Callable[[], Any]) -> None:
+    """What a function only hands on is asked nothing, wherever it comes from."""
+    thing = make()
+
+    def held(x: Any) -> Any:
+        return x + 1 if thing is not None else x
+
+    fused, other = (fuser.fuse(f, fallback="allow") for f in (held, lambda x, t: x + 1))
+    for _ in range(3):
+        np.testing.assert_array_equal(fused(X), X + 1)
+        np.testing.assert_array_equal(other(X, thing), X + 1)

@@ -1,9 +1,10 @@
 """Calls: out=, keywords, methods, nesting, pickling, size-free kernels and threads."""
 
 import pickle
+import sys
 import threading
 import time
-import sys
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -338,7 +339,7 @@ def test_the_plain_function_meets_no_exception_of_ours() -> None:
 
     def bare(x: Any) -> Any:
         x += 1
-        raise  # noqa: PLE0704 - there is nothing to raise again
+        raise
 
     def own(x: Any) -> Any:
         x += 1
@@ -397,3 +398,54 @@ def test_a_quotient_is_no_length() -> None:
     for _ in range(2):
         with pytest.raises(TypeError):
             fused(np.zeros(4))
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs"),
+    [
+        ((X, 1), {"n": 2}),
+        ((X, (1, [X])), {}),
+        ((X, {"a": X}), {}),
+        ((X, object()), {}),
+        (([X] * 300,), {}),
+        (([1.5] * 20_000,), {}),
+    ],
+    ids=["keywords", "nested", "dict", "object", "long", "too-many"],
+)
+def test_refused_calls_of_any_kind_are_known(
+    args: tuple[Any, ...], kwargs: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plain function runs at once, whatever the arguments are."""
+
+    def drawing(*args: Any, **kwargs: Any) -> Any:
+        return np.random.rand(3), type(args[0])  # noqa: NPY002 - it cannot be traced
+
+    fused = fuser.fuse(drawing, fallback="allow")
+    for _ in range(3):
+        assert fused(*args, **kwargs)[1] is type(args[0])
+    before = fuser.stats().get("fallbacks", 0)
+
+    def flatten(tree: Any) -> Any:
+        raise AssertionError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fuser.calling.trees, "flatten", flatten)
+        assert fused(*args, **kwargs)[1] is type(args[0])
+    assert fuser.stats().get("fallbacks", 0) == before + 1
+    assert len(fused.fallbacks) == 1
+
+
+def test_a_refusal_is_looked_at_again_where_an_object_changes() -> None:
+    """An attribute of an argument may have been the reason."""
+    thing = SimpleNamespace(draws=True)
+
+    def sometimes(x: Any, thing: Any) -> Any:
+        return x + np.random.rand(4, 5) if thing.draws else x + 1  # noqa: NPY002
+
+    fused = fuser.fuse(sometimes, fallback="allow")
+    for _ in range(3):
+        fused(X, thing)
+    thing.draws = False
+    before = fuser.stats().get("fallbacks", 0)
+    np.testing.assert_array_equal(fused(X, thing), X + 1)
+    assert fuser.stats().get("fallbacks", 0) == before
