@@ -11,7 +11,10 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from fuser.errors import Unsupported
+from fuser.protocols import is_a
 from fuser.tracing.scalars import HostScalar
 from fuser.tracing.traced_array import TracedArray
 
@@ -122,7 +125,10 @@ def without_memory(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         plain = {name: _number(value) for name, value in kwargs.items()}
-        return function(*map(_number, args), **plain)
+        result = function(*map(_number, args), **plain)
+        if is_a(result, np.ndarray):  # no name leads to it, and it may be written to
+            raise Unsupported("impure", str(function), "it remembers an array", "")
+        return result
 
     return call
 

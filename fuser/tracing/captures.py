@@ -51,6 +51,7 @@ _MAKERS = frozenset(
 _LIMIT = 1000
 #: Attributes of loggers that tell more than whether one does anything; those that do are watched.
 _OF_LOGGERS = frozenset("handlers level parent manager filters propagate hasHandlers".split())
+_IMPORT_NAME = dis.opmap["IMPORT_NAME"]
 _STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
 #: Instructions that name globals -> by how much their argument is shifted.
 _GLOBAL_NAMES = {
@@ -281,6 +282,9 @@ class _Collector:
         for name in sorted(names):
             if name in thing.__globals__ and not hasattr(builtins, name):
                 self.value(thing.__globals__, name, thing.__globals__[name])
+        for name in imported_by(thing.__code__):
+            if name in sys.modules and root(name) not in STABLE:
+                self.value(sys.modules, name, sys.modules[name])
         for name, cell in zip(thing.__code__.co_freevars, thing.__closure__ or (), strict=False):
             try:
                 content = cell.cell_contents
@@ -338,6 +342,10 @@ class _Collector:
         """Guard what an object leads to: a function's names, an object's attributes."""
         if is_a(value, (*_SCALARS, np.ndarray)) or id(value) in self._seen:
             return
+        if is_a(value, BaseException):
+            self.value(Slots(value), "args", value.args, value)
+        if is_a(value, type) and type(value) is not type:
+            self.contents(type(value))
         if is_a(value, (BuiltinMethodType, MethodWrapperType)):
             if not is_a(value.__self__, (ModuleType, type)):
                 self._behind(value, value.__self__)
@@ -456,6 +464,23 @@ def _global_names(code: CodeType) -> set[str]:
         if is_a(constant, CodeType):
             found |= _global_names(constant)
     return found
+
+
+@functools.lru_cache(maxsize=1024)
+def imported_by(code: CodeType) -> tuple[str, ...]:
+    """Names of the modules that a code object, and the ones nested in it, import or ask for."""
+    found: dict[str, None] = {}
+    if _IMPORT_NAME in code.co_code[::2] or "__import__" in code.co_names:
+        for step in dis.get_instructions(code):
+            if step.opname == "IMPORT_NAME":
+                parts = step.argval.split(".")
+                found.update((".".join(parts[: n + 1]), None) for n in range(len(parts)))
+            elif "__import__" in code.co_names and type(step.argval) is str:
+                found.update(dict.fromkeys({step.argval} & sys.modules.keys()))
+    for constant in code.co_consts:
+        if is_a(constant, CodeType):
+            found.update(dict.fromkeys(imported_by(constant)))
+    return tuple(found)
 
 
 def names_of(code: CodeType) -> set[str]:

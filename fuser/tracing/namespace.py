@@ -25,7 +25,7 @@ from fuser.protocols import is_a
 from fuser.tracing import error_states, makers, other_packages, sequences
 from fuser.tracing.brackets import GRIDS, JOINERS, Grid, Joiner
 from fuser.tracing.builtin_names import BUILTINS, REMEMBERING, without_memory
-from fuser.tracing.captures import is_array, names_of
+from fuser.tracing.captures import STABLE, is_array, names_of, root
 from fuser.tracing.private_copies import LOOKING_CLOSELY, PLAIN, Copies, is_fused
 from fuser.tracing.scalars import HostScalar
 from fuser.tracing.traced_array import TracedArray
@@ -293,7 +293,9 @@ class Names(dict[str, Any]):
     def __init__(
         self, substitution: Substitution, original: dict[str, Any], numpy: _Module
     ) -> None:
-        super().__init__({"__builtins__": original.get("__builtins__", __builtins__)})
+        found = original.get("__builtins__", builtins)
+        space = vars(found) if type(found) is types.ModuleType else found
+        super().__init__({"__builtins__": {**space, "__import__": self._imported}})
         if "__name__" in original:  # asked for at every operation, to find the user's line
             self["__name__"] = original["__name__"]
         self._substitution = substitution
@@ -302,6 +304,13 @@ class Names(dict[str, Any]):
 
     #: Functions with such globals reach no array but by a stand-in.
     replaces = True
+
+    def _imported(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """A module that a function imports: seen as one that it has by name."""
+        found = builtins.__import__(name, *args, **kwargs)
+        if not self._substitution.tracing.named or root(found.__name__) in STABLE:
+            return found
+        return self._substitution.value(found, self._numpy)
 
     def __missing__(self, key: str) -> Any:
         """A global of the module, replaced where it is NumPy's."""

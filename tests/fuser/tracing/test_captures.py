@@ -2,6 +2,7 @@
 
 import dataclasses
 import enum
+import functools
 import random
 import re
 import sys
@@ -326,3 +327,68 @@ def test_what_the_fuser_itself_stores_is_no_change_of_the_function() -> None:
     re.purge()
     fused = fuser.fuse(function, fallback="error")
     np.testing.assert_array_equal(fused(ONES, "banana"), function(ONES, "banana"))
+
+
+def _imports(x: Any) -> Any:
+    import weights_of_a_test  # type: ignore[import-not-found]
+
+    return x * weights_of_a_test.w[:2].sum() * weights_of_a_test.scale
+
+
+def _imports_from(x: Any) -> Any:
+    from weights_of_a_test import scale, w
+
+    return x * w[:2].sum() * scale
+
+
+def _asks(x: Any) -> Any:
+    module = __import__("weights_of_a_test")
+    return x * module.w[:2].sum() * module.scale
+
+
+class _Named(type):
+    w = property(lambda cls: cls._w)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("function", [_imports, _imports_from, _asks])
+def test_modules_that_a_function_imports(
+    function: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are names like others: what they hold is read again, or guarded."""
+    module = types.ModuleType("weights_of_a_test")
+    module.w, module.scale = np.ones(5), 1.0  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+
+    def write() -> None:
+        module.w[:] = 5
+
+    def replace() -> None:
+        module.w = np.arange(7.0)  # type: ignore[attr-defined]
+
+    def scale() -> None:
+        module.scale = -2.0  # type: ignore[attr-defined]
+
+    fused = fuser.fuse(function, fallback="allow")
+    for change in (lambda: None, write, replace, scale):
+        change()
+        for _ in range(2):
+            np.testing.assert_array_equal(fused(ONES), function(ONES))
+
+
+def test_arrays_of_exceptions_and_by_properties_of_metaclasses() -> None:
+    """Neither has a name of its own; both are read again at each call."""
+    error = ValueError(np.ones(5))
+    kind = _Named("kind", (), {"_w": np.ones(5)})
+    remembered = functools.lru_cache(lambda: np.ones(5))
+    functions = (
+        lambda x: x * error.args[0][:3].sum(),
+        lambda x: x * kind.w[:3].sum(),  # type: ignore[attr-defined]
+        lambda x: x * remembered()[:3].sum(),
+    )
+    for function in functions:
+        fused = fuser.fuse(function, fallback="allow")
+        for factor in (1, 2, -3):
+            for array in (error.args[0], kind._w, remembered()):  # type: ignore[attr-defined]
+                array *= factor
+            for _ in range(2):
+                np.testing.assert_array_equal(fused(ONES), function(ONES))
