@@ -330,19 +330,19 @@ def test_what_the_fuser_itself_stores_is_no_change_of_the_function() -> None:
 
 
 def _imports(x: Any) -> Any:
-    import weights_of_a_test  # type: ignore[import-not-found]
+    import tests.weights as weights  # type: ignore[import-not-found]
 
-    return x * weights_of_a_test.w[:2].sum() * weights_of_a_test.scale
+    return x * weights.w[:2].sum() * weights.scale
 
 
 def _imports_from(x: Any) -> Any:
-    from weights_of_a_test import scale, w
+    from tests.weights import scale, w
 
     return x * w[:2].sum() * scale
 
 
 def _asks(x: Any) -> Any:
-    module = __import__("weights_of_a_test")
+    module = __import__("tests.weights", fromlist=["w"])
     return x * module.w[:2].sum() * module.scale
 
 
@@ -355,7 +355,7 @@ def test_modules_that_a_function_imports(
     function: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are names like others: what they hold is read again, or guarded."""
-    module = types.ModuleType("weights_of_a_test")
+    module = types.ModuleType("tests.weights")
     module.w, module.scale = np.ones(5), 1.0  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
 
