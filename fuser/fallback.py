@@ -16,7 +16,6 @@ from fuser.errors import FallbackWarning, FusionError, Reason
 from fuser.graph import Graph, Node, constant_value, walk
 from fuser.partitioning import externs
 from fuser.tracing import regions, scalars
-from fuser.tracing.operands import convert_scalar
 
 #: Reasons that were warned of; after so many, all are forgotten.
 WARNED_LIMIT = 4096
@@ -162,7 +161,7 @@ def _value(
     if name == "scalar":
         text = node.payload
         value = numbers[text] if text in numbers else scalars.evaluate(text, numbers)
-        return convert_scalar(value, node.dtype)
+        return infer.convert_scalar(value, node.dtype)
     if name == "positions":
         return module.arange(dims.evaluate(node.shape[0], numbers), dtype=node.dtype)
     operands = [values[id(arg)] for arg in node.args]

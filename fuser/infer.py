@@ -271,3 +271,15 @@ def _concatenated(shapes: Sequence[Shape], axis: int, equal: Mapping[str, Dim]) 
                 f"beside axis {axis}"
             )
     return (*first[:axis], total, *first[axis + 1 :])
+
+
+def convert_scalar(value: Any, dtype: np.dtype[Any]) -> Any:
+    """Convert a scalar as NumPy does when it meets an array of `dtype`.
+
+    Raises:
+        OverflowError: a Python integer that the dtype cannot hold.
+    """
+    with np.errstate(all="ignore"):
+        if isinstance(value, np.generic):
+            return value.astype(dtype)
+        return dtype.type(value)

@@ -2,118 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fuser import budget, infer
+from fuser import budget
 from fuser.calling.call_keys import changed_argument, leaf_names
 from fuser.calling.trees import flatten, unflatten
 from fuser.dims import Dim
-from fuser.errors import Unsupported, refusals, user_line
-from fuser.graph import (
-    Node,
-    make_constant,
-    make_input,
-    make_scalar,
-)
-from fuser.graph import intern as intern_node
-from fuser.ops import TABLE, component
+from fuser.errors import Unsupported, refusals
+from fuser.graph import Node, make_constant, make_input, make_scalar
+from fuser.infer import convert_scalar
+from fuser.ops import component
 from fuser.protocols import has, is_array
-from fuser.records import field, record
-from fuser.tracing.admitted import check_row, is_known, traced_for
+from fuser.tracing import registry
+from fuser.tracing.admitted import check_array, check_dtype, is_known, traced_for
 from fuser.tracing.caught import check_refusals
 from fuser.tracing.effects import LARGEST_KEPT
-from fuser.tracing.error_states import ErrorState
-from fuser.tracing.operands import (
-    check_array,
-    check_dtype,
-    check_out,
-    check_target,
-    convert_scalar,
-)
+from fuser.tracing.operands import check_out, check_target
 from fuser.tracing.results import finish
 from fuser.tracing.scalars import HostScalar
-from fuser.tracing.trace_result import (
-    Trace,
-)
+from fuser.tracing.storage import Storage
+from fuser.tracing.trace_result import Trace
 from fuser.tracing.traced_array import TracedArray
-from fuser.tracing.traced_lengths import Lengths
-from fuser.tracing.traced_memory import Storage
+from fuser.tracing.tracing import Argument, Tracing
 from fuser.tracing.ufunc_tracing import fused_ufunc
 
 if TYPE_CHECKING:
     from fuser.tracing.namespace import Substitution
 
 
-def _same(value: Any) -> Any:
-    """The value."""
-    return value
-
-
-@record(frozen=False)
-class _Argument:
-    """A parameter while tracing."""
-
-    storage: Storage
-    array: Any
-    initial: Node
-    leaf: int | None
-
-
-@record(frozen=False, slots=False, eq=False)
-class Tracing(Lengths):
-    """One trace in progress."""
-
-    sizes: dict[str, int] = field(default_factory=dict)
-    equal: dict[str, Dim] = field(default_factory=dict)
-    guards: list[tuple[Dim, Dim]] = field(default_factory=list)
-    value_guards: dict[str, Any] = field(default_factory=dict)
-    reaches: dict[str, int] = field(default_factory=dict)
-    """How long axes have to be for the integer indices into them, by length."""
-    arguments: list[_Argument] = field(default_factory=list)
-    scalars: list[tuple[HostScalar, int]] = field(default_factory=list)
-    lines: dict[int, str] = field(default_factory=dict)
-    captured: dict[int, TracedArray] = field(default_factory=dict)
-    seen: set[int] = field(default_factory=set)
-    """Those that were found by names, by identity."""
-    spare: set[int] = field(default_factory=set)
-    """Those of them that the function may not use, by identity."""
-    values: list[tuple[Any, bytes]] = field(default_factory=list)
-    """Captured arrays, and what they held then."""
-    written: dict[int, None] = field(default_factory=dict)
-    hazards: dict[tuple[int, int], None] = field(default_factory=dict)
-    replay: Any = None
-    externs: dict[int, tuple[Node, Any]] = field(default_factory=dict)
-    extern_count: int = 0
-    repeatable: dict[tuple[Any, ...], tuple[Any, list[Node]]] = field(default_factory=dict)
-    """Calls between kernels, by text and operands: what they gave, once."""
-    picked: dict[int, tuple[Node, Node, Node]] = field(default_factory=dict)
-    """What was read at one place of each row: the rows, and the places; by `id` of the result."""
-    optional: dict[int, Node] = field(default_factory=dict)
-    """Selections that cannot raise: they need not run where nothing reads them."""
-    failed: Unsupported | None = None
-    kept: list[Node] = field(default_factory=list)
-    """Nodes of which `lines` tells: what is thrown away must not lend its line to another."""
-    names: Sequence[str] = ()
-    """What the user calls each leaf of the arguments."""
-    common: dict[Any, tuple[Dim, ...]] = field(default_factory=dict)
-    """Shapes that were broadcast: what came out, by what was known of lengths."""
-    late: set[str] = field(default_factory=set)
-    arrays: bool = False
-    """Whether arrays that the function makes are stand-ins, too."""
-    named: bool = True
-    """Whether arrays that the function reaches by name are stand-ins, too."""
-    original: Callable[[Any], Any] = _same
-    """Gives what a copy is a copy of, and anything else itself."""
-    in_order: dict[int, None] = field(default_factory=dict)
-    """Arguments that have to be contiguous in C order."""
-    errors: ErrorState = field(default_factory=ErrorState)
-    exact_truth: bool = False
-    """Whether the function asks what is True itself: no stand-in is."""
-
-    # -- arguments --------------------------------------------------------------------------
+class Tracer(Tracing):
+    """One trace in progress: what is done to stand-ins becomes nodes, or calls between kernels."""
 
     def add_array(self, array: Any, leaf: int | None) -> TracedArray:
         """Stand in for an array argument (`leaf`) or a captured array (None)."""
@@ -122,7 +44,7 @@ class Tracing(Lengths):
         shape.extend(map(self.new_length, array.shape))
         node = make_input(f"x{len(self.arguments)}", array.dtype, tuple(shape))
         storage = Storage(node, len(self.arguments))
-        self.arguments.append(_Argument(storage, array, node, leaf))
+        self.arguments.append(Argument(storage, array, node, leaf))
         made: TracedArray = TracedArray.make(self, storage, (), isinstance(array, np.generic))
         return made
 
@@ -132,36 +54,6 @@ class Tracing(Lengths):
         scalar = HostScalar(self, f"s{len(self.scalars)}", value)
         self.scalars.append((scalar, leaf))
         return bool(scalar) if self.exact_truth and type(value) is bool else scalar
-
-    def guard_value(self, text: str, value: Any) -> None:
-        """Note that this trace holds only while a host expression has this value."""
-        self.value_guards[text] = value
-
-    def guard_reach(self, length: Dim, reach: int) -> None:
-        """Note that this trace holds only while an integer index lies within an axis.
-
-        Kernels read there whatever the length is; and NumPy raises, also where the value is not
-        used.
-        """
-        length = self.resolve(length)
-        known = self.reaches.get(str(length), 0)
-        if not isinstance(length, int) and reach > known:
-            self.value_guards.pop(f"({length}) >= {known}", None)
-            self.guard_value(f"({length}) >= {reach}", True)
-            self.reaches[str(length)] = reach
-
-    def note_read(self, arguments: Sequence[int]) -> None:
-        """Note which arguments must not share memory: these are read after others' writes."""
-        for other in self.written:
-            for argument in arguments:
-                if other != argument:
-                    self.hazards[other, argument] = None
-
-    def note_write(self, argument: int | None) -> None:
-        """Note a write into an argument."""
-        if argument is not None:
-            self.note_read((argument,))
-            self.written[argument] = None
 
     def capture(self, array: Any) -> TracedArray:
         """Stand in for a real array that the function reached: a hidden input by reference."""
@@ -190,56 +82,6 @@ class Tracing(Lengths):
         if not spare:
             self.spare.discard(id(array))
         return found
-
-    def check_captured(self) -> None:
-        """Refuse captured arrays that NumPy wrote into after the graph had read them.
-
-        Raises:
-            Unsupported: a kernel would read the new values.
-        """
-        for array, values in self.values:
-            if array.tobytes() != values:
-                raise Unsupported("side-effect", "captured array", "it is written while read", "")
-
-    # -- nodes ------------------------------------------------------------------------------
-
-    def node(self, name: str, args: Sequence[Node], payload: str = "") -> Node:
-        """Build an elementwise or structural node, with this trace's notion of equal lengths."""
-        row = TABLE[name]
-        for arg in args:
-            check_row(name, arg.dtype)
-        dtype = infer.result_dtype(row, [arg.dtype for arg in args], payload)
-        shapes = [arg.shape for arg in args]
-        if row.reduction:
-            shape = infer.result_shape(row, shapes, payload)
-        elif row.structure:
-            equal: Mapping[str, Dim] = infer.NOTHING
-            if name == "concatenate":
-                equal = self.known_equal()
-                shapes = [tuple(map(self.resolve, shape)) for shape in shapes]
-            shape = infer.result_shape(row, shapes, payload, equal)
-            self.hold_not_negative(shape)
-        else:
-            shape = self.broadcast(name, shapes)
-        made = intern_node(row, tuple(args), shape, dtype, payload)
-        line = self.lines.get(id(made))
-        if line is None:
-            line = self.lines[id(made)] = user_line()
-            self.kept.append(made)
-        budget.spend("writes" if name == "update" else "operations", line=line)
-        return made
-
-    def cast(self, node: Node, dtype: Any) -> Node:
-        """Convert a node; nothing where it has the dtype already."""
-        dtype = infer.dtype_of(dtype)
-        check_dtype(dtype, "cast")
-        return node if node.dtype == dtype else self.node("cast", [node], dtype.name)
-
-    def own(self, node: Node, dtype: Any, order: str) -> Node:
-        """A converted copy of a node, in memory order "K" or "C"."""
-        dtype = infer.dtype_of(dtype)
-        check_dtype(dtype, "cast")
-        return self.node("cast", [node], f"{dtype.name} {order}")
 
     def operand_node(self, value: Any, dtype: np.dtype[Any]) -> Node:
         """The node of one operand, converted to the dtype that the operation computes in."""
@@ -279,28 +121,20 @@ class Tracing(Lengths):
         if isinstance(value, np.ndarray) or has(value, "__cuda_array_interface__"):
             return self.capture(value)
         if isinstance(value, (list, tuple)):
-            from fuser.tracing.sequences import has_traced, put_together  # it needs this module
+            from fuser.tracing.sequences import has_traced, put_together
 
             traced = has_traced(value)
             return put_together(self, value) if traced else self.capture(np.asarray(value))
         raise Unsupported("unsupported-array", "operand", f"{type(value).__name__}")
 
-    # -- values of this call ----------------------------------------------------------------
-
-    def numbers(self) -> dict[str, Any]:
-        """Scalars and lengths of this call, by name."""
-        return {**self.sizes, **{scalar.text: scalar.hint for scalar, _ in self.scalars}}
-
     def evaluate(self, node: Node) -> Any:
         """The value of a node in this call, computed operation by operation."""
-        from fuser.fallback import evaluate  # it needs this module
+        from fuser.fallback import evaluate
 
         arrays = {argument.initial.payload: argument.array for argument in self.arguments}
         known = {key: value for key, (_, value) in self.externs.items()}
         with np.errstate(all="ignore"), budget.unclocked():
             return evaluate(node, known, arrays, self.numbers())
-
-    # -- ufuncs -----------------------------------------------------------------------------
 
     def apply_ufunc(
         self, ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: dict[str, Any]
@@ -344,18 +178,15 @@ class Tracing(Lengths):
         array.assign(new, strict=name != "copyto")
         return target
 
-    # -- functions --------------------------------------------------------------------------
-
     def apply_function(self, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Trace a NumPy function that is no ufunc; NumPy runs it where it has no fused form."""
         from fuser.tracing import complex_functions
-        from fuser.tracing.array_functions import handlers  # it needs this module
         from fuser.tracing.extern_tracing import SEAM_CODES, ForeignArray, call_function
         from fuser.tracing.namespace import plain_function
 
         self.errors.look()
         function = plain_function(function)
-        handler = handlers().get(function)
+        handler = registry.handlers().get(function)
         leaves = flatten((args, kwargs))[1]
         if handler is None or any(type(leaf) is ForeignArray for leaf in leaves):
             return call_function(self, function, args, kwargs)
@@ -370,6 +201,66 @@ class Tracing(Lengths):
             if error.reason.code not in SEAM_CODES:
                 raise
         return call_function(self, function, args, kwargs)
+
+    # -- what stand-ins leave to files above them ----------------------------------------------
+
+    def call_named(self, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Trace a call of a function by its name, which NumPy runs between kernels."""
+        from fuser.tracing.extern_tracing import call_named
+
+        return call_named(self, name, args, kwargs)
+
+    def update(self, target: Any, index: Any, value: Any) -> None:
+        """`target[index] = value` by NumPy, on a copy of the memory that `target` looks at."""
+        from fuser.tracing.extern_tracing import update
+
+        update(target, index, value)
+
+    def take(self, array: Any, index: Any) -> Any:
+        """`array[index]` with arrays, masks or lists in the index."""
+        from fuser.tracing.fancy_indexing import take
+
+        return take(array, index)
+
+    def put(self, array: Any, index: Any, value: Any) -> None:
+        """`array[index] = value` with arrays, masks or lists in the index."""
+        from fuser.tracing.fancy_indexing import put
+
+        put(array, index, value)
+
+    def put_together(self, value: Any, dtype: np.dtype[Any]) -> Any:
+        """A list with stand-ins in it as one array; any other value itself."""
+        from fuser.tracing.sequences import has_traced, put_together
+
+        return put_together(self, value, dtype) if has_traced(value) else value
+
+
+@cache
+def _load_families() -> None:
+    """Load the families of NumPy functions, which fill the table of handlers."""
+    from fuser.tracing import (  # noqa: F401 - they register what they have
+        along_axis,
+        array_diagonals,
+        array_formulas,
+        array_functions,
+        array_names,
+        array_parts,
+        array_places,
+        array_views,
+        averages,
+        changes,
+        einsum,
+        grids,
+        nan_reductions,
+        reductions,
+        row_functions,
+        series,
+        weighted,
+    )
+
+
+registry.loaded_by(_load_families)
+
 
 def trace_call(
     function: Callable[..., Any], tree: Any, leaves: Sequence[Any], replay: Any = None,
@@ -402,7 +293,7 @@ def _trace(
     from fuser.tracing.extern_operands import Replay
     from fuser.tracing.namespace import Substitution, decides_by_truth
 
-    tracing = Tracing(
+    tracing = Tracer(
         replay=Replay() if replay is None else replay, names=leaf_names(function, tree),
         arrays=arrays, named=named,
     )  # fmt: skip

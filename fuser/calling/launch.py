@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser import dims, views
+from fuser import dims, infer, views
 from fuser.backend import Backend, Kernel, get_backend
 from fuser.calling.binding import Fresh, Layouts
 from fuser.calling.row_binding import Blocks
@@ -28,7 +28,6 @@ from fuser.planning.sections import Section
 from fuser.records import field, record
 from fuser.specs import ArgSpec, counted_length, is_counted
 from fuser.tracing import scalars
-from fuser.tracing.operands import convert_scalar
 
 __all__ = ["BoundGroup", "BoundSection", "Fresh", "Launch", "bind", "contiguous_specs"]
 
@@ -164,7 +163,7 @@ def pack_scalars(
     for text, dtype in wanted:
         value = numbers[text] if text in numbers else scalars.evaluate(text, numbers)
         if dtype.kind in "iu" or dtype.itemsize < 8:
-            value = convert_scalar(value, dtype)
+            value = infer.convert_scalar(value, dtype)
         elif dtype.kind == "f":
             value = float(value)  # which says so of an integer that is too large
         if dtype.name == "float32" or dtype.name == "float16":

@@ -31,7 +31,7 @@ from fuser.host_expressions import short
 from fuser.ops import UFUNC_PAIRS, UFUNC_ROWS
 from fuser.partitioning import callables
 from fuser.records import record
-from fuser.tracing import scalars
+from fuser.tracing import registry, scalars
 from fuser.tracing.error_states import silent
 
 #: Packages of SciPy's whose functions depend on their arguments alone, and change none of them.
@@ -539,10 +539,6 @@ def _takes_real(call: Call) -> bool:
 
 def _has_fused_form(name: str) -> bool:
     """Whether other calls of the function are fused."""
-    from fuser.tracing.array_functions import (
-        handlers,  # it needs the tracer, which needs this module
-    )
-
     if name.startswith("numpy.ndarray."):
         return name.rpartition(".")[2] in ("astype", "copy", "reshape", "ravel", "flatten")
     if name == "numpy.where":
@@ -552,6 +548,6 @@ def _has_fused_form(name: str) -> bool:
         function.__name__ in UFUNC_ROWS or function.__name__ in UFUNC_PAIRS
     )
     try:
-        return known or function in handlers()
+        return known or function in registry.handlers()
     except TypeError:  # not hashable
         return False

@@ -43,6 +43,22 @@ def check_row(name: str, dtype: np.dtype[Any]) -> None:
         raise Unsupported("unsupported-dtype", f"np.{name}", f"dtype {dtype}")
 
 
+def check_array(array: Any, what: str) -> None:
+    """Refuse arrays whose meaning is more than dtype, shape and strides."""
+    if type(array) is not np.ndarray and not isinstance(array, np.generic):
+        if isinstance(array, np.ndarray):
+            raise Unsupported("unsupported-array", what, f"{type(array).__name__}, a subclass")
+    if not array.dtype.isnative:
+        raise Unsupported("byte-order", what, f"dtype {array.dtype.str}")
+    check_dtype(array.dtype, what)
+
+
+def check_dtype(dtype: np.dtype[Any], what: str) -> None:
+    """Refuse dtypes that have no column in the op table, nor a form on the trace's backend."""
+    if not is_known(dtype):
+        raise Unsupported("unsupported-dtype", what, f"dtype {dtype}")
+
+
 @contextmanager
 def traced_for(leaves: Sequence[Any]) -> Iterator[None]:
     """Admit what the backend of these arguments has, for as long as a function is traced."""

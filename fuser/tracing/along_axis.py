@@ -6,25 +6,23 @@ tokens, and ones at the place of the largest, need no array of the rows.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from fuser import dims
 from fuser.errors import Unsupported
 from fuser.graph import Node, make_constant
-from fuser.tracing.array_functions import _handles
 from fuser.tracing.counting import counted
 from fuser.tracing.indices import normal_axis
+from fuser.tracing.registry import handles
 from fuser.tracing.row_places import _is_memory
+from fuser.tracing.stopping import unless
 from fuser.tracing.traced_array import TracedArray
-from fuser.tracing.weighted import unless
-
-if TYPE_CHECKING:
-    from fuser.tracer import Tracing
+from fuser.tracing.tracing import Tracing
 
 
-@_handles(np.take_along_axis)
+@handles(np.take_along_axis)
 def _take(tracing: Tracing, arr: Any, indices: Any, axis: Any = -1) -> Any:
     """np.take_along_axis of one place of each row."""
     place = _place(tracing, arr, indices, axis)
@@ -38,7 +36,7 @@ def _take(tracing: Tracing, arr: Any, indices: Any, axis: Any = -1) -> Any:
     return reduce(chosen, axis=place, keepdims=True)
 
 
-@_handles(np.put_along_axis)
+@handles(np.put_along_axis)
 def _put(tracing: Tracing, arr: Any, indices: Any, values: Any, axis: Any) -> None:
     """np.put_along_axis at one place of each row, of one number or one for each row."""
     place = _place(tracing, arr, indices, axis)

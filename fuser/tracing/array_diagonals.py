@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from fuser.errors import Unsupported
-from fuser.tracer import Tracing
-from fuser.tracing.array_functions import _array, _handles
+from fuser.tracing.array_functions import _array
 from fuser.tracing.counting import counted
 from fuser.tracing.indices import integer, normal_axis
+from fuser.tracing.registry import handles
 from fuser.tracing.traced_array import TracedArray
+from fuser.tracing.tracing import Tracing
 from fuser.views import WRITABLE
 
 
@@ -53,7 +54,7 @@ def _square(x: TracedArray) -> TracedArray:
     return x._view("part", f"{axis}; 0; {short}")  # type: ignore[no-any-return]
 
 
-@_handles(np.diagonal)
+@handles(np.diagonal)
 def _diagonal(
     tracing: Tracing, a: Any, offset: Any = 0, axis1: Any = 0, axis2: Any = 1
 ) -> Any:
@@ -61,13 +62,13 @@ def _diagonal(
     return diagonal(_array(tracing, a), offset, axis1, axis2)
 
 
-@_handles(np.linalg.diagonal)
+@handles(np.linalg.diagonal)
 def _matrix_diagonal(tracing: Tracing, x: Any, /, *, offset: Any = 0) -> Any:
     """np.linalg.diagonal: of the last two axes."""
     return diagonal(_array(tracing, x), offset, -2, -1)
 
 
-@_handles(np.trace)
+@handles(np.trace)
 def _trace(
     tracing: Tracing, a: Any, offset: Any = 0, axis1: Any = 0, axis2: Any = 1, dtype: Any = None,
     out: Any = None,
@@ -77,13 +78,13 @@ def _trace(
     return np.sum(seen, axis=-1, dtype=dtype, out=out)
 
 
-@_handles(np.linalg.trace)
+@handles(np.linalg.trace)
 def _matrix_trace(tracing: Tracing, x: Any, /, *, offset: Any = 0, dtype: Any = None) -> Any:
     """np.linalg.trace: of the last two axes."""
     return _trace(tracing, x, offset, -2, -1, dtype)
 
 
-@_handles(np.diag)
+@handles(np.diag)
 def _diag(tracing: Tracing, v: Any, k: Any = 0) -> Any:
     """np.diag: the diagonal of a matrix, or a matrix with this diagonal."""
     x = _array(tracing, v)
@@ -94,7 +95,7 @@ def _diag(tracing: Tracing, v: Any, k: Any = 0) -> Any:
     return _matrix_of(x, integer(k))
 
 
-@_handles(np.diagflat)
+@handles(np.diagflat)
 def _diagflat(tracing: Tracing, v: Any, k: Any = 0) -> Any:
     """np.diagflat: a matrix with these values, flattened, on a diagonal."""
     return _matrix_of(_array(tracing, v).ravel(), integer(k))

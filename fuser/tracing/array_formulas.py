@@ -10,13 +10,14 @@ import numpy as np
 
 from fuser.errors import Unsupported
 from fuser.graph import make_constant
-from fuser.tracer import Tracing
 from fuser.tracing import selections
-from fuser.tracing.array_functions import _array, _handles, _options
+from fuser.tracing.array_functions import _array, _options
 from fuser.tracing.array_parts import ordered_like
 from fuser.tracing.indices import normal_axis
+from fuser.tracing.registry import handles
 from fuser.tracing.scalars import HostScalar
 from fuser.tracing.traced_array import TracedArray
+from fuser.tracing.tracing import Tracing
 
 #: np.tile and np.repeat write each copy by a loop nest of its own, up to this many.
 COPIES_LIMIT = 16
@@ -25,14 +26,14 @@ COPIES_LIMIT = 16
 # -- products -------------------------------------------------------------------------------
 
 
-@_handles(np.outer)
+@handles(np.outer)
 def _outer(tracing: Tracing, a: Any, b: Any, out: Any = None) -> Any:
     """np.outer: both flattened, every product."""
     left, right = _array(tracing, a).ravel(), _array(tracing, b).ravel()
     return np.multiply(left[:, None], right[None, :], **_options(out=out))
 
 
-@_handles(np.inner)
+@handles(np.inner)
 def _inner(tracing: Tracing, a: Any, b: Any) -> Any:
     """np.inner of vectors, which is their dot product."""
     left, right = _array(tracing, a), _array(tracing, b)
@@ -41,13 +42,13 @@ def _inner(tracing: Tracing, a: Any, b: Any) -> Any:
     return np.dot(left, right)
 
 
-@_handles(np.vdot)
+@handles(np.vdot)
 def _vdot(tracing: Tracing, a: Any, b: Any, /) -> Any:
     """np.vdot: the dot product of both flattened, the first one conjugated."""
     return np.dot(_array(tracing, a).ravel().conj(), _array(tracing, b).ravel())
 
 
-@_handles(np.cross)
+@handles(np.cross)
 def _cross(
     tracing: Tracing, a: Any, b: Any, axisa: Any = -1, axisb: Any = -1, axisc: Any = -1,
     axis: Any = None,
@@ -75,7 +76,7 @@ def _cross(
     return whole if last else np.moveaxis(whole, -1, axisc)
 
 
-@_handles(np.polyval)
+@handles(np.polyval)
 def _polyval(tracing: Tracing, p: Any, x: Any) -> Any:
     """np.polyval of a sequence of coefficients, by Horner's rule as NumPy has it."""
     if isinstance(p, TracedArray):
@@ -90,7 +91,7 @@ def _polyval(tracing: Tracing, p: Any, x: Any) -> Any:
 # -- comparisons and choices ----------------------------------------------------------------
 
 
-@_handles(np.isclose)
+@handles(np.isclose)
 def _isclose(
     tracing: Tracing, a: Any, b: Any, rtol: Any = 1.0e-5, atol: Any = 1.0e-8,
     equal_nan: Any = False,
@@ -109,7 +110,7 @@ def _isclose(
     return result
 
 
-@_handles(np.piecewise)
+@handles(np.piecewise)
 def _piecewise(
     tracing: Tracing, x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any
 ) -> Any:
@@ -155,7 +156,7 @@ def _any_of(masks: Sequence[Any]) -> Any:
 # -- larger and repeated arrays -------------------------------------------------------------
 
 
-@_handles(np.tile)
+@handles(np.tile)
 def _tile(tracing: Tracing, A: Any, reps: Any) -> Any:  # noqa: N803 - NumPy's name
     """np.tile: the whole array, again along each axis."""
     x = _array(tracing, A)
@@ -175,7 +176,7 @@ def _tile(tracing: Tracing, A: Any, reps: Any) -> Any:  # noqa: N803 - NumPy's n
     return tracing.wrap(tracing.own(x.node, x.dtype, "C"))
 
 
-@_handles(np.repeat)
+@handles(np.repeat)
 def _repeat(tracing: Tracing, a: Any, repeats: Any, axis: Any = None) -> Any:
     """np.repeat of every element, the same small number of times."""
     if type(repeats) is not int or not 1 <= repeats <= COPIES_LIMIT:
@@ -201,7 +202,7 @@ def _pad_widths(pad_width: Any, rank: int) -> list[tuple[int, int]]:
     return [(int(before), int(after)) for before, after in wide]
 
 
-@_handles(np.pad)
+@handles(np.pad)
 def _pad(tracing: Tracing, array: Any, pad_width: Any, mode: Any = "constant", **kw: Any) -> Any:
     """np.pad with constants or with the array's own values."""
     x: Any = _array(tracing, array)
@@ -269,7 +270,7 @@ def _filler(tracing: Tracing, x: TracedArray, place: int, width: int, value: Any
     return tracing.wrap(tracing.node("broadcast_to", [node], ", ".join(dims)))
 
 
-@_handles(np.gradient)
+@handles(np.gradient)
 def _gradient(
     tracing: Tracing, f: Any, *varargs: Any, axis: Any = None, edge_order: Any = 1
 ) -> Any:
@@ -314,7 +315,7 @@ def _slope(tracing: Tracing, x: Any, place: int, step: Any) -> Any:
 # -- axes -----------------------------------------------------------------------------------
 
 
-@_handles(np.append)
+@handles(np.append)
 def _append(tracing: Tracing, arr: Any, values: Any, axis: Any = None) -> Any:
     """np.append."""
     left, right = _array(tracing, arr), _array(tracing, values)
@@ -323,7 +324,7 @@ def _append(tracing: Tracing, arr: Any, values: Any, axis: Any = None) -> Any:
     return np.concatenate([left, right], axis=axis)
 
 
-@_handles(np.rot90)
+@handles(np.rot90)
 def _rot90(tracing: Tracing, m: Any, k: Any = 1, axes: Any = (0, 1)) -> Any:
     """np.rot90: flips and a transpose, all of them views."""
     x: Any = _array(tracing, m)
@@ -342,7 +343,7 @@ def _rot90(tracing: Tracing, m: Any, k: Any = 1, axes: Any = (0, 1)) -> Any:
     return np.flip(np.transpose(x, order), second)
 
 
-@_handles(np.trapezoid)
+@handles(np.trapezoid)
 def _trapezoid(tracing: Tracing, y: Any, x: Any = None, dx: Any = 1.0, axis: Any = -1) -> Any:
     """np.trapezoid: the sum of the areas between neighbours."""
     value: Any = _array(tracing, y)

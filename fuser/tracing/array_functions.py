@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Sequence
 from operator import index
 from typing import Any
 
@@ -12,54 +11,12 @@ import numpy as np
 from fuser import infer
 from fuser.errors import Unsupported
 from fuser.graph import make_constant
-from fuser.tracer import Tracing
 from fuser.tracing.indices import normal_axis
 from fuser.tracing.operands import fits_dtype, loop_dtypes
+from fuser.tracing.registry import handles
 from fuser.tracing.scalars import HostScalar
 from fuser.tracing.traced_array import TracedArray
-
-HANDLERS: dict[Any, Callable[..., Any]] = {}
-
-
-@cache
-def handlers() -> dict[Any, Callable[..., Any]]:
-    """How each NumPy function that is no ufunc is traced; the modules that say so are loaded.
-
-    They need this module and the tracer, which loads them with the first such function.
-    """
-    from fuser.tracing import (
-        along_axis,
-        array_diagonals,
-        array_formulas,
-        array_names,
-        array_parts,
-        array_places,
-        array_views,
-        changes,
-        einsum,
-        grids,
-        nan_reductions,
-        reductions,
-        row_functions,
-        series,
-        weighted,
-    )
-
-    del along_axis, array_diagonals, array_formulas, array_names, array_parts, array_places
-    del array_views, changes, einsum, grids, nan_reductions, row_functions, series, weighted
-    reductions.register()
-    return HANDLERS
-
-
-def _handles(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register the handler of one or more NumPy functions."""
-
-    def register(handler: Callable[..., Any]) -> Callable[..., Any]:
-        for function in functions:
-            HANDLERS[function] = handler
-        return handler
-
-    return register
+from fuser.tracing.tracing import Tracing
 
 
 def _array(tracing: Tracing, value: Any) -> TracedArray:
@@ -70,7 +27,8 @@ def _array(tracing: Tracing, value: Any) -> TracedArray:
     if isinstance(plain, TracedArray):
         return plain
     dtype = result_type(plain)
-    return tracing.wrap(tracing.operand_node(plain, dtype))
+    made: TracedArray = tracing.wrap(tracing.operand_node(plain, dtype))
+    return made
 
 
 def result_type(*values: Any) -> np.dtype[Any]:
@@ -109,7 +67,7 @@ def _sequence(value: Any) -> Sequence[Any]:
 # -- choice, limits, rounding ---------------------------------------------------------------
 
 
-@_handles(np.where)
+@handles(np.where)
 def _where(tracing: Tracing, condition: Any, x: Any = None, y: Any = None) -> Any:
     """np.where with all three operands."""
     if x is None or y is None:
@@ -124,7 +82,7 @@ def _where(tracing: Tracing, condition: Any, x: Any = None, y: Any = None) -> An
     return tracing.wrap(tracing.node("where", [mask, *nodes]))
 
 
-@_handles(np.clip)
+@handles(np.clip)
 def _clip(
     tracing: Tracing,
     a: Any,
@@ -171,7 +129,7 @@ def _clip(
     return tracing.wrap(node, not node.shape)
 
 
-@_handles(np.round, np.around)
+@handles(np.round, np.around)
 def _round(tracing: Tracing, a: Any, decimals: Any = 0, out: Any = None) -> Any:
     """np.round: half to even, scaled by a power of ten as NumPy scales."""
     x = _array(tracing, a)
@@ -199,13 +157,13 @@ def _round(tracing: Tracing, a: Any, decimals: Any = 0, out: Any = None) -> Any:
     return tracing.wrap(node, not node.shape)
 
 
-@_handles(np.fix)
+@handles(np.fix)
 def _fix(tracing: Tracing, x: Any, out: Any = None) -> Any:
     """np.fix: towards zero."""
     return tracing.apply_ufunc(np.trunc, "__call__", (x,), {"out": out})
 
 
-@_handles(np.nan_to_num)
+@handles(np.nan_to_num)
 def _nan_to_num(
     tracing: Tracing, x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None,
     neginf: Any = None,
@@ -215,9 +173,7 @@ def _nan_to_num(
     if not copy:
         result = _nan_to_num(tracing, tracing.wrap(value.node, value.generic), True, nan, posinf,
                              neginf)  # fmt: skip
-        from fuser.tracing.changes import without_nan
-
-        return without_nan(tracing, x, result)
+        return _without_nan(x, result)
     if value.dtype.kind != "f":
         return tracing.wrap(tracing.own(value.node, value.dtype, "K"), not value.dims)
     limits = np.finfo(value.dtype)
@@ -229,7 +185,15 @@ def _nan_to_num(
     return tracing.wrap(result.node, not result.dims)  # type: ignore[attr-defined]
 
 
-@_handles(np.select)
+def _without_nan(target: Any, result: Any) -> Any:
+    """The array of np.nan_to_num(copy=False), after its result has been written into it."""
+    if not isinstance(target, TracedArray) or target.generic:
+        raise Unsupported("unsupported-argument", "np.nan_to_num", "copy=False")
+    target.assign(result.node, strict=True)
+    return target
+
+
+@handles(np.select)
 def _select(tracing: Tracing, condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     """np.select: the first condition that holds decides."""
     if len(condlist) != len(choicelist) or not condlist:
@@ -245,7 +209,7 @@ def _select(tracing: Tracing, condlist: Any, choicelist: Any, default: Any = 0) 
     return tracing.wrap(tracing.own(node, dtype, "C") if len(node.shape) > 1 else node)
 
 
-@_handles(np.sinc)
+@handles(np.sinc)
 def _sinc(tracing: Tracing, x: Any) -> Any:
     """np.sinc, spelled as NumPy spells it."""
     value = np.pi * _array(tracing, x)
@@ -253,27 +217,27 @@ def _sinc(tracing: Tracing, x: Any) -> Any:
     return np.sin(y) / y
 
 
-@_handles(np.isposinf)
+@handles(np.isposinf)
 def _isposinf(tracing: Tracing, x: Any, out: Any = None) -> Any:
     """np.isposinf."""
     _refuse("isposinf", out=out)
     return np.logical_and(np.isinf(x), ~np.signbit(x))
 
 
-@_handles(np.isneginf)
+@handles(np.isneginf)
 def _isneginf(tracing: Tracing, x: Any, out: Any = None) -> Any:
     """np.isneginf."""
     _refuse("isneginf", out=out)
     return np.logical_and(np.isinf(x), np.signbit(x))
 
 
-@_handles(np.real)
+@handles(np.real)
 def _real(tracing: Tracing, val: Any) -> Any:
     """Real parts; a real array itself."""
     return _array(tracing, val).real
 
 
-@_handles(np.imag)
+@handles(np.imag)
 def _imag(tracing: Tracing, val: Any) -> Any:
     """Imaginary parts; zeros of a real array."""
     array = _array(tracing, val)
@@ -303,38 +267,38 @@ def _filled(tracing: Tracing, a: Any, value: Any, dtype: Any, options: dict[str,
     return tracing.wrap(tracing.node("broadcast_to", [node], shape) if not like.dims else keep)
 
 
-@_handles(np.zeros_like)
+@handles(np.zeros_like)
 def _zeros_like(tracing: Tracing, a: Any, dtype: Any = None, **options: Any) -> Any:
     """np.zeros_like."""
     return _filled(tracing, a, 0, dtype, options)
 
 
-@_handles(np.ones_like)
+@handles(np.ones_like)
 def _ones_like(tracing: Tracing, a: Any, dtype: Any = None, **options: Any) -> Any:
     """np.ones_like."""
     return _filled(tracing, a, 1, dtype, options)
 
 
-@_handles(np.full_like)
+@handles(np.full_like)
 def _full_like(tracing: Tracing, a: Any, fill_value: Any, dtype: Any = None, **options: Any) -> Any:
     """np.full_like."""
     return _filled(tracing, a, fill_value, dtype, options)
 
 
-@_handles(np.empty_like)
+@handles(np.empty_like)
 def _empty_like(tracing: Tracing, prototype: Any, dtype: Any = None, **options: Any) -> Any:
     """np.empty_like: unset values may be anything, so zeros."""
     return _filled(tracing, prototype, 0, dtype, options)
 
 
-@_handles(np.copy)
+@handles(np.copy)
 def _copy(tracing: Tracing, a: Any, order: str = "K", subok: bool = False) -> Any:
     """np.copy."""
     node = _array(tracing, a).copy(order).node
     return tracing.wrap(node)  # of a scalar too it is an array
 
 
-@_handles(np.copyto)
+@handles(np.copyto)
 def _copyto(
     tracing: Tracing, dst: Any, src: Any, casting: str = "same_kind", where: Any = True
 ) -> None:
@@ -348,46 +312,46 @@ def _copyto(
 # -- questions about arrays -----------------------------------------------------------------
 
 
-@_handles(np.shape)
+@handles(np.shape)
 def _shape(tracing: Tracing, a: Any) -> Any:
     """np.shape."""
     return _array(tracing, a).shape
 
 
-@_handles(np.ndim)
+@handles(np.ndim)
 def _ndim(tracing: Tracing, a: Any) -> Any:
     """np.ndim."""
     return _array(tracing, a).ndim
 
 
-@_handles(np.size)
+@handles(np.size)
 def _size(tracing: Tracing, a: Any, axis: Any = None) -> Any:
     """np.size."""
     x = _array(tracing, a)
     return x.size if axis is None else x.shape[normal_axis(axis, x.ndim)]
 
 
-@_handles(np.result_type)
+@handles(np.result_type)
 def _result_type(tracing: Tracing, *values: Any) -> Any:
     """np.result_type."""
     plain = [getattr(v, "hint", v) if type(v) is HostScalar else v for v in values]
     return np.result_type(*(v.dtype if isinstance(v, TracedArray) else v for v in plain))
 
 
-@_handles(np.can_cast)
+@handles(np.can_cast)
 def _can_cast(tracing: Tracing, from_: Any, to: Any, casting: str = "safe") -> Any:
     """np.can_cast."""
     source = from_.dtype if isinstance(from_, TracedArray) else from_
     return np.can_cast(source, to, casting)  # type: ignore[arg-type]
 
 
-@_handles(np.iscomplexobj)
+@handles(np.iscomplexobj)
 def _iscomplexobj(tracing: Tracing, x: Any) -> bool:
     """By the dtype."""
     return isinstance(x, TracedArray) and x.dtype.kind == "c"
 
 
-@_handles(np.isrealobj)
+@handles(np.isrealobj)
 def _isrealobj(tracing: Tracing, x: Any) -> bool:
     """By the dtype."""
     return not _iscomplexobj(tracing, x)

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from fuser import infer
 from fuser.errors import Unsupported
-from fuser.tracer import Tracing
-from fuser.tracing.array_functions import HANDLERS, _array, _handles, _refuse
+from fuser.tracing.array_functions import _array, _refuse
 from fuser.tracing.indices import normal_axis
+from fuser.tracing.registry import HANDLERS, handles
 from fuser.tracing.traced_array import TracedArray
+from fuser.tracing.tracing import Tracing
 
 
 def _same_as(function: Any) -> Callable[..., Any]:
@@ -26,21 +26,14 @@ def _same_as(function: Any) -> Callable[..., Any]:
 
 def _turned(tracing: Tracing, x: Any, /) -> Any:
     """The last two axes exchanged."""
-    return matrix_transpose(_array(tracing, x))
-
-
-def matrix_transpose(x: TracedArray) -> TracedArray:
-    """A matrix, or each of a stack of them, with rows for columns."""
-    if x.ndim < 2:
-        raise ValueError("matrix transpose with ndim < 2 is undefined")
-    return x.swapaxes(-1, -2)
+    return _array(tracing, x).mT
 
 
 HANDLERS[np.linalg.tensordot] = _same_as(np.tensordot)
 HANDLERS[np.matrix_transpose] = HANDLERS[np.linalg.matrix_transpose] = _turned
 
 
-@_handles(np.linalg.outer)
+@handles(np.linalg.outer)
 def _outer(tracing: Tracing, x1: Any, x2: Any, /) -> Any:
     """np.linalg.outer: of vectors alone."""
     left, right = _array(tracing, x1), _array(tracing, x2)
@@ -49,13 +42,13 @@ def _outer(tracing: Tracing, x1: Any, x2: Any, /) -> Any:
     return np.outer(left, right)
 
 
-@_handles(np.linalg.cross)
+@handles(np.linalg.cross)
 def _cross(tracing: Tracing, x1: Any, x2: Any, /, *, axis: Any = -1) -> Any:
     """np.linalg.cross."""
     return tracing.apply_function(np.cross, (x1, x2), {"axis": axis})
 
 
-@_handles(np.linalg.vecdot)
+@handles(np.linalg.vecdot)
 def _vecdot(tracing: Tracing, x1: Any, x2: Any, /, *, axis: Any = -1) -> Any:
     """np.linalg.vecdot."""
     sides: list[Any] = [_array(tracing, value) for value in (x1, x2)]
@@ -64,7 +57,7 @@ def _vecdot(tracing: Tracing, x1: Any, x2: Any, /, *, axis: Any = -1) -> Any:
     return np.vecdot(*sides)
 
 
-@_handles(np.linalg.vector_norm)
+@handles(np.linalg.vector_norm)
 def _vector_norm(
     tracing: Tracing, x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2
 ) -> Any:
@@ -79,13 +72,13 @@ def _vector_norm(
     return found.reshape((1,) * values.ndim) if keepdims else found
 
 
-@_handles(np.linalg.matrix_norm)
+@handles(np.linalg.matrix_norm)
 def _matrix_norm(tracing: Tracing, x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     """np.linalg.matrix_norm: Frobenius' norm."""
     return HANDLERS[np.linalg.norm](tracing, x, axis=(-2, -1), keepdims=keepdims, ord=ord)
 
 
-@_handles(np.astype)
+@handles(np.astype)
 def _astype(
     tracing: Tracing, x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None
 ) -> Any:
@@ -97,7 +90,7 @@ def _astype(
     return array.astype(dtype, copy=copy)
 
 
-@_handles(np.unstack)
+@handles(np.unstack)
 def _unstack(tracing: Tracing, x: Any, /, *, axis: Any = 0) -> Any:
     """np.unstack: the parts along an axis, each a view."""
     array: Any = _array(tracing, x)
@@ -106,7 +99,7 @@ def _unstack(tracing: Tracing, x: Any, /, *, axis: Any = 0) -> Any:
     return tuple(np.moveaxis(array, axis, 0))
 
 
-@_handles(np.rollaxis)
+@handles(np.rollaxis)
 def _rollaxis(tracing: Tracing, a: Any, axis: Any, start: Any = 0) -> Any:
     """np.rollaxis: an axis moved before another."""
     x = _array(tracing, a)
@@ -125,7 +118,7 @@ def _rollaxis(tracing: Tracing, a: Any, axis: Any, start: Any = 0) -> Any:
 # -- by real parts --------------------------------------------------------------------------
 
 
-@_handles(np.angle)
+@handles(np.angle)
 def _angle(tracing: Tracing, z: Any, deg: Any = False) -> Any:
     """np.angle: of real numbers 0 or pi, by their sign."""
     x = _array(tracing, z)
@@ -133,13 +126,13 @@ def _angle(tracing: Tracing, z: Any, deg: Any = False) -> Any:
     return found * (180 / np.pi) if deg else found
 
 
-@_handles(np.isreal)
+@handles(np.isreal)
 def _isreal(tracing: Tracing, x: Any) -> Any:
     """np.isreal: of real numbers true."""
     return np.imag(_array(tracing, x)) == 0
 
 
-@_handles(np.iscomplex)
+@handles(np.iscomplex)
 def _iscomplex(tracing: Tracing, x: Any) -> Any:
     """np.iscomplex: of real numbers false."""
     array = _array(tracing, x)
@@ -150,7 +143,7 @@ def _iscomplex(tracing: Tracing, x: Any) -> Any:
     return made[()] if not made.ndim else made
 
 
-@_handles(np.real_if_close)
+@handles(np.real_if_close)
 def _real_if_close(tracing: Tracing, a: Any, tol: Any = 100) -> Any:
     """np.real_if_close of real numbers: the array itself."""
     x = _real(tracing, a, "real_if_close")
@@ -163,15 +156,3 @@ def _real(tracing: Tracing, value: Any, name: str) -> TracedArray:
     if x.dtype.kind == "c":
         raise Unsupported("unsupported-argument", f"np.{name}", "complex numbers")
     return x
-
-
-# -- other orders ---------------------------------------------------------------------------
-
-
-def reordered(x: TracedArray, dtype: Any, order: str) -> TracedArray:
-    """A copy in C or Fortran order."""
-    wanted = infer.dtype_of(dtype)
-    if order == "C" or x.ndim < 2:
-        return x.tracing.wrap(x.tracing.own(x.node, wanted, "C"), x.generic)
-    turned = x.transpose()
-    return x.tracing.wrap(x.tracing.own(turned.node, wanted, "C")).transpose()

@@ -11,19 +11,13 @@ import numpy as np
 from fuser import infer
 from fuser.errors import Unsupported
 from fuser.graph import Node
-from fuser.tracer import Tracing
 from fuser.tracing import regions
-from fuser.tracing.array_functions import (
-    HANDLERS,
-    _array,
-    _handles,
-    _refuse,
-    _sequence,
-    result_type,
-)
+from fuser.tracing.array_functions import _array, _refuse, _sequence, result_type
 from fuser.tracing.array_views import expand_dims
 from fuser.tracing.indices import normal_axis
+from fuser.tracing.registry import HANDLERS, handles
 from fuser.tracing.traced_array import TracedArray
+from fuser.tracing.tracing import Tracing
 
 
 def _parts(tracing: Tracing, ary: Any, sections: Any, axis: Any) -> list[TracedArray]:
@@ -48,13 +42,13 @@ def _parts(tracing: Tracing, ary: Any, sections: Any, axis: Any) -> list[TracedA
     return [split[(*lead, part)] for part in range(number)]
 
 
-@_handles(np.split)
+@handles(np.split)
 def _split(tracing: Tracing, ary: Any, indices_or_sections: Any, axis: Any = 0) -> Any:
     """np.split."""
     return _parts(tracing, ary, indices_or_sections, axis)
 
 
-@_handles(np.array_split)
+@handles(np.array_split)
 def _array_split(tracing: Tracing, ary: Any, indices_or_sections: Any, axis: Any = 0) -> Any:
     """np.array_split into equal parts."""
     x = _array(tracing, ary)
@@ -65,7 +59,7 @@ def _array_split(tracing: Tracing, ary: Any, indices_or_sections: Any, axis: Any
     return _parts(tracing, ary, indices_or_sections, axis)
 
 
-@_handles(np.hsplit)
+@handles(np.hsplit)
 def _hsplit(tracing: Tracing, ary: Any, indices_or_sections: Any) -> Any:
     """np.hsplit."""
     if not (rank := _array(tracing, ary).ndim):
@@ -74,7 +68,7 @@ def _hsplit(tracing: Tracing, ary: Any, indices_or_sections: Any) -> Any:
     return _parts(tracing, ary, indices_or_sections, axis)
 
 
-@_handles(np.vsplit)
+@handles(np.vsplit)
 def _vsplit(tracing: Tracing, ary: Any, indices_or_sections: Any) -> Any:
     """np.vsplit."""
     if _array(tracing, ary).ndim < 2:
@@ -82,7 +76,7 @@ def _vsplit(tracing: Tracing, ary: Any, indices_or_sections: Any) -> Any:
     return _parts(tracing, ary, indices_or_sections, 0)
 
 
-@_handles(np.dsplit)
+@handles(np.dsplit)
 def _dsplit(tracing: Tracing, ary: Any, indices_or_sections: Any) -> Any:
     """np.dsplit."""
     if _array(tracing, ary).ndim < 3:
@@ -90,7 +84,7 @@ def _dsplit(tracing: Tracing, ary: Any, indices_or_sections: Any) -> Any:
     return _parts(tracing, ary, indices_or_sections, 2)
 
 
-@_handles(np.concatenate)
+@handles(np.concatenate)
 def _concatenate(
     tracing: Tracing, arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None,
     casting: str = "same_kind",
@@ -135,7 +129,7 @@ def _same_beside(tracing: Tracing, operands: Sequence[TracedArray], place: int) 
                 tracing._hold(tracing.resolve(left), tracing.resolve(right))
 
 
-@_handles(np.stack)
+@handles(np.stack)
 def _stack(tracing: Tracing, arrays: Any, axis: Any = 0, out: Any = None, **options: Any) -> Any:
     """np.stack."""
     operands = [_array(tracing, a) for a in arrays]
@@ -144,35 +138,35 @@ def _stack(tracing: Tracing, arrays: Any, axis: Any = 0, out: Any = None, **opti
     return _concatenate(tracing, expanded, place, out, **options)
 
 
-@_handles(np.hstack)
+@handles(np.hstack)
 def _hstack(tracing: Tracing, tup: Any, **options: Any) -> Any:
     """np.hstack."""
     operands = [a if a.ndim else a[None] for a in (_array(tracing, a) for a in tup)]
     return _concatenate(tracing, operands, 0 if operands[0].ndim == 1 else 1, **options)
 
 
-@_handles(np.vstack)
+@handles(np.vstack)
 def _vstack(tracing: Tracing, tup: Any, **options: Any) -> Any:
     """np.vstack."""
     at_least_2d = HANDLERS[np.atleast_2d]
     return _concatenate(tracing, [at_least_2d(tracing, a) for a in tup], 0, **options)
 
 
-@_handles(np.dstack)
+@handles(np.dstack)
 def _dstack(tracing: Tracing, tup: Any) -> Any:
     """np.dstack."""
     at_least_3d = HANDLERS[np.atleast_3d]
     return _concatenate(tracing, [at_least_3d(tracing, a) for a in tup], 2)
 
 
-@_handles(np.column_stack)
+@handles(np.column_stack)
 def _column_stack(tracing: Tracing, tup: Any) -> Any:
     """np.column_stack."""
     operands = [_array(tracing, a) for a in tup]
     return _concatenate(tracing, [a[:, None] if a.ndim == 1 else a for a in operands], 1)
 
 
-@_handles(np.roll)
+@handles(np.roll)
 def _roll(tracing: Tracing, a: Any, shift: Any, axis: Any = None) -> Any:
     """np.roll by a fixed number of places."""
     x = _array(tracing, a)
@@ -220,14 +214,15 @@ def _roll_axis(tracing: Tracing, x: TracedArray, shift: Any, place: int) -> Trac
             tracing.guard_value(str(length), size)
         by = by % size if size else 0
     if not by:
-        return tracing.wrap(tracing.own(x.node, x.dtype, "K"))
+        made: TracedArray = tracing.wrap(tracing.own(x.node, x.dtype, "K"))
+        return made
     lead = (slice(None),) * place
     halves = [x[(*lead, slice(-by, None))], x[(*lead, slice(None, -by))]]
     joined: TracedArray = _concatenate(tracing, halves, place)
     return ordered_like(tracing, joined, "K.0.0.0")
 
 
-@_handles(np.diff)
+@handles(np.diff)
 def _diff(
     tracing: Tracing, a: Any, n: Any = 1, axis: Any = -1, prepend: Any = np._NoValue,
     append: Any = np._NoValue,
@@ -260,4 +255,7 @@ def _beside(tracing: Tracing, x: TracedArray, given: Any, place: int) -> TracedA
         return value
     shape = [str(dim) for dim in x.dims]
     shape[place] = "1"
-    return tracing.wrap(tracing.node("broadcast_to", [value.node], ", ".join(shape)))
+    made: TracedArray = tracing.wrap(
+        tracing.node("broadcast_to", [value.node], ", ".join(shape))
+    )
+    return made

@@ -14,12 +14,13 @@ import numpy as np
 
 from fuser import dims
 from fuser.errors import Unsupported
-from fuser.tracer import Tracing
-from fuser.tracing.array_functions import _array, _handles
+from fuser.tracing.array_functions import _array
 from fuser.tracing.array_parts import ordered_like
 from fuser.tracing.indices import normal_axis
+from fuser.tracing.registry import handles
 from fuser.tracing.sequences import has_traced
 from fuser.tracing.traced_array import TracedArray
+from fuser.tracing.tracing import Tracing
 
 #: More places than this are left to NumPy: each is a part of a join.
 PLACES_LIMIT = 16
@@ -146,7 +147,7 @@ def _assign_along(x: TracedArray, index: tuple[Any, ...], value: Any) -> bool:
     return True
 
 
-@_handles(np.take)
+@handles(np.take)
 def _take(
     tracing: Tracing, a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise"
 ) -> Any:
@@ -169,7 +170,7 @@ def _take(
     return whole if x.ndim == 1 else tracing.wrap(tracing.own(whole.node, x.dtype, "C"))
 
 
-@_handles(np.delete)
+@handles(np.delete)
 def _delete(tracing: Tracing, arr: Any, obj: Any, axis: Any = None) -> Any:
     """np.delete of places that are written in the code."""
     x = _array(tracing, arr)
@@ -206,7 +207,7 @@ def _gaps(
     return found
 
 
-@_handles(np.insert)
+@handles(np.insert)
 def _insert(tracing: Tracing, arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     """np.insert at one place that is written in the code."""
     x = _array(tracing, arr)
@@ -238,7 +239,7 @@ def _insert(tracing: Tracing, arr: Any, obj: Any, values: Any, axis: Any = None)
 # -- put together ---------------------------------------------------------------------------
 
 
-@_handles(np.block)
+@handles(np.block)
 def _block(tracing: Tracing, arrays: Any) -> Any:
     """np.block: rows of blocks, joined along the last axes."""
     depth = _depth(arrays)
@@ -279,7 +280,7 @@ def _joined(tracing: Tracing, blocks: Any, rank: int, depth: int) -> Any:
     return np.concatenate(parts, axis=-depth)
 
 
-@_handles(np.kron)
+@handles(np.kron)
 def _kron(tracing: Tracing, a: Any, b: Any) -> Any:
     """np.kron: every product, axes side by side."""
     left, right = _array(tracing, a), _array(tracing, b)
@@ -298,7 +299,7 @@ def _kron(tracing: Tracing, a: Any, b: Any) -> Any:
     return tracing.wrap(tracing.node("reshape", [node], ", ".join(map(str, shape))))
 
 
-@_handles(np.vander)
+@handles(np.vander)
 def _vander(tracing: Tracing, x: Any, N: Any = None, increasing: bool = False) -> Any:  # noqa: N803
     """np.vander: columns of powers, each the product of the one before it."""
     column: Any = _array(tracing, x)
@@ -315,7 +316,7 @@ def _vander(tracing: Tracing, x: Any, N: Any = None, increasing: bool = False) -
     return tracing.wrap(tracing.own(found.node, column.dtype, "C"))
 
 
-@_handles(np.ediff1d)
+@handles(np.ediff1d)
 def _ediff1d(tracing: Tracing, ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     """np.ediff1d: differences of neighbours, and what is put around them."""
     x: Any = _array(tracing, ary).ravel()
@@ -332,7 +333,7 @@ def _ediff1d(tracing: Tracing, ary: Any, to_end: Any = None, to_begin: Any = Non
     return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
 
-@_handles(np.tensordot)
+@handles(np.tensordot)
 def _tensordot(tracing: Tracing, a: Any, b: Any, axes: Any = 2) -> Any:
     """np.tensordot over all axes: no product of matrices."""
     left, right = _array(tracing, a), _array(tracing, b)

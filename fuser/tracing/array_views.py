@@ -8,25 +8,26 @@ from typing import Any
 import numpy as np
 
 from fuser import dims
-from fuser.tracer import Tracing
-from fuser.tracing.array_functions import HANDLERS, _array, _handles, _sequence
+from fuser.tracing.array_functions import _array, _sequence
 from fuser.tracing.indices import normal_axis
+from fuser.tracing.registry import HANDLERS, handles
 from fuser.tracing.scalars import HostScalar
+from fuser.tracing.tracing import Tracing
 
 
-@_handles(np.transpose)
+@handles(np.transpose)
 def _transpose(tracing: Tracing, a: Any, axes: Any = None) -> Any:
     """np.transpose."""
     return _array(tracing, a).transpose(axes)
 
 
-@_handles(np.swapaxes)
+@handles(np.swapaxes)
 def _swapaxes(tracing: Tracing, a: Any, axis1: Any, axis2: Any) -> Any:
     """np.swapaxes."""
     return _array(tracing, a).swapaxes(axis1, axis2)
 
 
-@_handles(np.moveaxis)
+@handles(np.moveaxis)
 def _moveaxis(tracing: Tracing, a: Any, source: Any, destination: Any) -> Any:
     """np.moveaxis."""
     x = _array(tracing, a)
@@ -38,7 +39,7 @@ def _moveaxis(tracing: Tracing, a: Any, source: Any, destination: Any) -> Any:
     return x.transpose(*order)
 
 
-@_handles(np.expand_dims)
+@handles(np.expand_dims)
 def expand_dims(tracing: Tracing, a: Any, axis: Any) -> Any:
     """np.expand_dims."""
     x = _array(tracing, a)
@@ -49,13 +50,13 @@ def expand_dims(tracing: Tracing, a: Any, axis: Any) -> Any:
     return x[tuple(None if place in places else slice(None) for place in range(rank))]
 
 
-@_handles(np.squeeze)
+@handles(np.squeeze)
 def _squeeze(tracing: Tracing, a: Any, axis: Any = None) -> Any:
     """np.squeeze."""
     return _array(tracing, a).squeeze(axis)
 
 
-@_handles(np.reshape)
+@handles(np.reshape)
 def _reshape(
     tracing: Tracing, a: Any, shape: Any = None, order: str = "C", copy: Any = None
 ) -> Any:
@@ -63,13 +64,13 @@ def _reshape(
     return _array(tracing, a).reshape(shape, order=order, copy=copy)
 
 
-@_handles(np.ravel)
+@handles(np.ravel)
 def _ravel(tracing: Tracing, a: Any, order: str = "C") -> Any:
     """np.ravel."""
     return _array(tracing, a).ravel(order)
 
 
-@_handles(np.flip)
+@handles(np.flip)
 def _flip(tracing: Tracing, m: Any, axis: Any = None) -> Any:
     """np.flip."""
     x = _array(tracing, m)
@@ -77,19 +78,19 @@ def _flip(tracing: Tracing, m: Any, axis: Any = None) -> Any:
     return x[tuple(slice(None, None, -1) if a in axes else slice(None) for a in range(x.ndim))]
 
 
-@_handles(np.flipud)
+@handles(np.flipud)
 def _flipud(tracing: Tracing, m: Any) -> Any:
     """np.flipud."""
     return _flip(tracing, m, 0)
 
 
-@_handles(np.fliplr)
+@handles(np.fliplr)
 def _fliplr(tracing: Tracing, m: Any) -> Any:
     """np.fliplr."""
     return _flip(tracing, m, 1)
 
 
-@_handles(np.broadcast_to)
+@handles(np.broadcast_to)
 def _broadcast_to(tracing: Tracing, array: Any, shape: Any, subok: bool = False) -> Any:
     """np.broadcast_to."""
     x = _array(tracing, array)
@@ -106,7 +107,7 @@ def _broadcast_to(tracing: Tracing, array: Any, shape: Any, subok: bool = False)
     return x._view("broadcast_to", ", ".join(map(str, wanted)))
 
 
-@_handles(np.broadcast_arrays)
+@handles(np.broadcast_arrays)
 def _broadcast_arrays(tracing: Tracing, *args: Any, subok: bool = False) -> Any:
     """np.broadcast_arrays."""
     arrays = [_array(tracing, a) for a in args]
@@ -133,7 +134,7 @@ HANDLERS[np.atleast_1d] = _at_least(1)
 HANDLERS[np.atleast_2d] = _at_least(2)
 
 
-@_handles(np.atleast_3d)
+@handles(np.atleast_3d)
 def _atleast_3d(tracing: Tracing, *arys: Any) -> Any:
     """np.atleast_3d: a row lies along the middle axis, a matrix along the first two."""
     around = ((None,) * 3, (None, slice(None), None), (..., None))

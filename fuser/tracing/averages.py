@@ -11,7 +11,6 @@ from fuser import dims, infer
 from fuser.errors import Unsupported
 from fuser.graph import Node, make_constant
 from fuser.ops import component
-from fuser.tracer import Tracing
 from fuser.tracing.reductions import (
     NO_VALUE,
     as_traced,
@@ -21,8 +20,10 @@ from fuser.tracing.reductions import (
     squared_size,
     written,
 )
+from fuser.tracing.registry import HANDLERS
 from fuser.tracing.scalars import HostScalar
 from fuser.tracing.traced_array import TracedArray
+from fuser.tracing.tracing import Tracing
 
 
 def _count_of(tracing: Tracing, x: TracedArray, axes: Sequence[int]) -> Any:
@@ -146,3 +147,6 @@ def std(
     if out is not None:
         return written(tracing, out, node, "std", same=True)
     return tracing.wrap(node, not node.shape)
+
+
+HANDLERS.update({np.mean: mean, np.var: var, np.std: std})

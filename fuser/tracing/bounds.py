@@ -7,14 +7,12 @@ within the axis, are cut out by a view of their own.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuser.dims import Dim
 from fuser.tracing.indices import symbolic_length
 from fuser.tracing.scalars import HostScalar
-
-if TYPE_CHECKING:
-    from fuser.tracer import Tracing
+from fuser.tracing.tracing import Tracing
 
 #: First and last but one place along an axis of an array.
 Cut = tuple[Dim, Dim]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from fuser.tracing import counting
 from fuser.tracing.scalars import HostScalar
 from fuser.tracing.traced_array import TracedArray
-
-if TYPE_CHECKING:
-    from fuser.tracer import Tracing
+from fuser.tracing.tracing import Tracing
 
 
 class Joiner:
@@ -30,7 +28,7 @@ class Joiner:
             return getattr(np, self._name)[key]
         if self._name == "c_":
             return np.column_stack(items)
-        from fuser.tracing.array_functions import result_type
+        from fuser.tracing.array_functions import result_type  # few functions need it
 
         dtype = result_type(*map(self._tracing.operand, items))
         return np.concatenate([np.atleast_1d(_strong(item, dtype)) for item in items])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -27,11 +27,9 @@ from fuser.partitioning import extern_text
 from fuser.planning import facts
 from fuser.records import changed
 from fuser.tracing import regions, scalars
-from fuser.tracing.operands import check_dtype
+from fuser.tracing.admitted import check_dtype
 from fuser.tracing.trace_result import OutAlias, OutNode, OutScalar, OutView, Trace, View, Write
-
-if TYPE_CHECKING:
-    from fuser.tracer import Tracing
+from fuser.tracing.tracing import Tracing
 
 
 def canonical(

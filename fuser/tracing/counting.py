@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,9 +17,7 @@ from fuser.errors import DtypeError
 from fuser.tracing.indices import symbolic_length
 from fuser.tracing.scalars import HostScalar
 from fuser.tracing.traced_array import TracedArray
-
-if TYPE_CHECKING:
-    from fuser.tracer import Tracing
+from fuser.tracing.tracing import Tracing
 
 #: Whole numbers below this one times any length in use are exact in float64.
 _EXACT_STEP = 1 << 20
@@ -88,7 +86,8 @@ def _is_exact(bounds: list[tuple[Any, Any]], dtype: np.dtype[Any]) -> bool:
 
 def counted(tracing: Tracing, length: Dim) -> TracedArray:
     """0, 1, 2 … below a length."""
-    return tracing.wrap(tracing.node("positions", (), str(length)))
+    made: TracedArray = tracing.wrap(tracing.node("positions", (), str(length)))
+    return made
 
 
 def linspace(

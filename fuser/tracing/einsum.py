@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from fuser.errors import Unsupported
-from fuser.tracer import Tracing
 from fuser.tracing.array_diagonals import diagonal
-from fuser.tracing.array_functions import _array, _handles, _options, result_type
+from fuser.tracing.array_functions import _array, _options, result_type
+from fuser.tracing.registry import handles
+from fuser.tracing.tracing import Tracing
 
 
-@_handles(np.einsum)
+@handles(np.einsum)
 def _einsum(tracing: Tracing, *operands: Any, **options: Any) -> Any:
     """np.einsum where one operand has every index, or nothing is summed: a product, then a sum.
 

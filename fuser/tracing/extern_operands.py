@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +15,7 @@ from fuser.protocols import has
 from fuser.records import field, record
 from fuser.tracing.scalars import HostScalar
 from fuser.tracing.traced_array import TracedArray
-
-if TYPE_CHECKING:
-    from fuser.tracer import Tracing
+from fuser.tracing.tracing import Tracing
 
 
 @record(frozen=False)

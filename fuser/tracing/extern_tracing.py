@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -18,11 +18,11 @@ from fuser.protocols import has
 from fuser.tracing.admitted import is_known
 from fuser.tracing.extern_operands import Operands, Record, name_of
 from fuser.tracing.operands import check_target
-from fuser.tracing.traced_array import ArrayOfAxes, TracedArray
-from fuser.tracing.traced_memory import THROUGH, Storage, TracedMemory
-
-if TYPE_CHECKING:
-    from fuser.tracer import Tracing
+from fuser.tracing.reshapes import check_writable
+from fuser.tracing.storage import Storage
+from fuser.tracing.traced_array import ArrayOfAxes, TracedArray, method
+from fuser.tracing.traced_memory import THROUGH, TracedMemory
+from fuser.tracing.tracing import Tracing
 
 #: Reasons for which one call, not the whole function, runs in NumPy.
 SEAM_CODES = ("unsupported-function", "unsupported-argument", "unsupported-dtype")
@@ -50,8 +50,6 @@ def call_function(tracing: Tracing, function: Any, args: Sequence[Any], kwargs: 
     if isinstance(kwargs.get("out"), tuple):  # which ufuncs alone take
         raise Unsupported("write-into-view", short, "out= is a tuple")
     if name.rpartition(".")[2] in _CHANGES:
-        from fuser.tracing.changes import change
-
         change(name, args, kwargs)
         return None
     if name.rpartition(".")[2] in _EFFECTS:
@@ -68,8 +66,6 @@ def call_ufunc(
         raise Unsupported("unsupported-function", f"np.{ufunc.__name__}", "no fused form")
     full = name if method == "__call__" else f"{name}.{method}"
     if method == "at":
-        from fuser.tracing.changes import change
-
         change(full, inputs, options)
         return None
     return call_named(tracing, full, inputs, options)
@@ -310,17 +306,6 @@ class ForeignArray(ArrayOfAxes):
         self._refuse("unsupported-function", "ndarray.imag = ...")
 
 
-def method(name: str) -> Callable[..., Any]:
-    """An array's method as a call between kernels."""
-
-    def run(self: TracedArray, *args: Any, **kwargs: Any) -> Any:
-        return call_named(self.tracing, f"numpy.ndarray.{name}", (self, *args), kwargs)
-
-    run.__name__ = name
-    run.__doc__ = f"As numpy.ndarray.{name}, in NumPy."
-    return run
-
-
 for _name in (
     "transpose swapaxes reshape ravel flatten squeeze astype copy clip round conj conjugate sum "
     "prod mean var std any all argmax argmin max min dot"
@@ -346,7 +331,7 @@ def new_value(target: TracedMemory, name: str, args: tuple[Any, ...], kwargs: An
     storage, tracing = target.storage, target.tracing
     if any(view == ("diagonal", "") for view in target.views):
         raise ValueError("assignment destination is read-only")
-    storage.check_writable(tracing)
+    check_writable(tracing, storage)
     through = (*THROUGH, "part")
     if target._changed_behind(lambda shown: new_value(shown, name, args, kwargs), through):
         return
@@ -357,3 +342,18 @@ def new_value(target: TracedMemory, name: str, args: tuple[Any, ...], kwargs: An
     made = call_named(tracing, name, (whole, target.views, *args), kwargs, like=storage.node)
     tracing.note_write(storage.argument)
     storage.replace(made.storage.node)
+
+
+def change(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    """Have NumPy change a copy of the first argument, and take that for its value.
+
+    Raises:
+        Unsupported: the first argument is no traced array.
+    """
+    short = name.replace("numpy.", "np.", 1)
+    target = args[0] if args else None
+    if not isinstance(target, TracedArray):
+        raise Unsupported("write-into-view", short, CHANGES)
+    if target.generic:
+        raise Unsupported("unsupported-argument", short, "a scalar")
+    new_value(target, "fuser.changed", (name, *args[1:]), kwargs)

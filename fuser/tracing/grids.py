@@ -8,10 +8,11 @@ import numpy as np
 
 from fuser.errors import Unsupported
 from fuser.graph import make_constant
-from fuser.tracer import Tracing
 from fuser.tracing import counting
-from fuser.tracing.array_functions import _array, _handles
+from fuser.tracing.array_functions import _array
+from fuser.tracing.registry import handles
 from fuser.tracing.traced_array import TracedArray
+from fuser.tracing.tracing import Tracing
 
 
 def _triangle(tracing: Tracing, m: Any, k: Any, name: str) -> Any:
@@ -24,21 +25,21 @@ def _triangle(tracing: Tracing, m: Any, k: Any, name: str) -> Any:
     return x, row >= column - k, tracing.wrap(make_constant(0, x.dtype))
 
 
-@_handles(np.tril)
+@handles(np.tril)
 def _tril(tracing: Tracing, m: Any, k: Any = 0) -> Any:
     """np.tril: what is at or below a diagonal."""
     x, below, nothing = _triangle(tracing, m, k, "tril")
     return np.where(below, x, nothing)
 
 
-@_handles(np.triu)
+@handles(np.triu)
 def _triu(tracing: Tracing, m: Any, k: Any = 0) -> Any:
     """np.triu: what is at or above a diagonal."""
     x, below, nothing = _triangle(tracing, m, k - 1, "triu")
     return np.where(below, nothing, x)
 
 
-@_handles(np.meshgrid)
+@handles(np.meshgrid)
 def _meshgrid(
     tracing: Tracing, *xi: Any, copy: Any = True, sparse: Any = False, indexing: Any = "xy"
 ) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,23 +12,13 @@ from fuser.errors import Unsupported
 from fuser.tracing import regions
 from fuser.tracing.bounds import Cut, in_lengths
 from fuser.tracing.indices import integer, is_fancy, plain_slice
-
-if TYPE_CHECKING:
-    from fuser.tracing.traced_array import TracedArray
+from fuser.tracing.traced_memory import TracedMemory
 
 
-def read(array: TracedArray, index: Any) -> Any:
+def read(array: Any, index: Any) -> Any:
     """`array[index]`: basic indexing is a view; other indexing runs between kernels."""
     if is_fancy(index):
-        from fuser.tracing import array_places, row_places
-        from fuser.tracing.extern_tracing import call_named
-
-        if not array.generic:
-            found = array_places.taken(array, index)
-            found = row_places.taken(array, index) if found is None else found
-            if found is not None:
-                return found
-        return call_named(array.tracing, "numpy.ndarray.__getitem__", (array, index), {})
+        return array.tracing.take(array, index)
     parts, cuts = _basic_index(array, index)
     if cuts:
         rest = (*parts, Ellipsis) if _has_ellipsis(index) else parts
@@ -45,22 +35,22 @@ def read(array: TracedArray, index: Any) -> Any:
     return array._view("index", infer.spell_index(parts), generic)
 
 
-def _note_reach(array: TracedArray, parts: Sequence[infer.IndexPart]) -> None:
+def _note_reach(array: Any, parts: Sequence[infer.IndexPart]) -> None:
     """Note how long axes are that an index reaches into."""
     for axis, part in enumerate(part for part in parts if part is not None):
         regions.note_reach(array.tracing, array._shape[axis], part, array.storage.reach)
 
 
-def _cut(array: TracedArray, cuts: Mapping[int, Cut]) -> TracedArray:
+def _cut(array: Any, cuts: Mapping[int, Cut]) -> Any:
     """What lies between two places along some axes."""
     seen: Any = array
     for axis, (start, stop) in cuts.items():
         seen = seen._view("part", f"{axis}; {start}; {stop}")
-    return seen  # type: ignore[no-any-return]
+    return seen
 
 
 def _basic_index(
-    array: TracedArray, index: Any
+    array: Any, index: Any
 ) -> tuple[tuple[infer.IndexPart, ...], dict[int, Cut]]:
     """An index as integers, slices and None, and what is cut out of axes before."""
     given = index if isinstance(index, tuple) else (index,)
@@ -93,13 +83,13 @@ def _basic_index(
     return tuple(parts), cuts
 
 
-def write(array: TracedArray, index: Any, value: Any) -> None:
+def write(array: Any, index: Any, value: Any) -> None:
     """`x[...] = value` replaces the whole value; a write into a part is refused."""
     if array.generic:
         name = f"numpy.{array.dtype.type.__name__}"
         raise TypeError(f"{name!r} object does not support item assignment")
     if is_fancy(index):
-        _assign_fancy(array, index, value)
+        array.tracing.put(array, index, value)
         return
     parts, cuts = _basic_index(array, index)
     if cuts:
@@ -108,20 +98,18 @@ def write(array: TracedArray, index: Any, value: Any) -> None:
     _check_element(array, index, parts, value)
     whole = all(part == slice(None) for part in parts)
     target = array if whole else _part(array, parts)
-    if _is_traced(value) and value.storage is array.storage:
+    if isinstance(value, TracedMemory) and value.storage is array.storage:
         if value.views == target.views and value.storage.written:
             return  # the second half of `x[...] += y`
-    from fuser.tracing import sequences
-
-    if sequences.has_traced(value):
-        value = sequences.put_together(array.tracing, value, array.dtype)
+    if isinstance(value, (list, tuple)):
+        value = array.tracing.put_together(value, array.dtype)
     _check_number(array, value)
     node = array.tracing.operand_node(array.tracing.operand(value), array.dtype)
     target.assign(node)
 
 
 def _check_element(
-    array: TracedArray, index: Any, parts: Sequence[infer.IndexPart], value: Any
+    array: Any, index: Any, parts: Sequence[infer.IndexPart], value: Any
 ) -> None:
     """Leave to NumPy what it may not take: arrays for one element, and lists that are too deep.
 
@@ -144,7 +132,7 @@ def _depth(value: Any) -> int:
     return getattr(value, "ndim", 0)
 
 
-def _check_number(array: TracedArray, value: Any) -> None:
+def _check_number(array: Any, value: Any) -> None:
     """NumPy's error for one of its scalars that an array of integers cannot take.
 
     Raises:
@@ -154,21 +142,21 @@ def _check_number(array: TracedArray, value: Any) -> None:
         return
     if issubclass(type(value), np.generic):
         np.zeros((), array.dtype)[...] = value
-    elif _is_traced(value) and value.generic:
+    elif isinstance(value, TracedMemory) and value.generic:
         if np.can_cast(value.dtype, array.dtype):
             return
         text = f"a {value.dtype} scalar into {array.dtype}"
         raise Unsupported("unsupported-argument", "assignment", text)
 
 
-def _part(array: TracedArray, parts: Sequence[infer.IndexPart]) -> TracedArray:
+def _part(array: Any, parts: Sequence[infer.IndexPart]) -> Any:
     """The part of the memory that a basic index shows, also where NumPy has a scalar."""
     _check_bounds(array, parts)
     views = (*array.views, ("index", infer.spell_index(parts)))
     return type(array)(array.tracing, array.storage, views, False)
 
 
-def _check_bounds(array: TracedArray, parts: Sequence[infer.IndexPart]) -> None:
+def _check_bounds(array: Any, parts: Sequence[infer.IndexPart]) -> None:
     """NumPy's error for an integer beyond an axis."""
     for axis, part in enumerate(part for part in parts if part is not None):
         length = array.tracing.size(array._shape[axis])
@@ -180,37 +168,6 @@ def _check_bounds(array: TracedArray, parts: Sequence[infer.IndexPart]) -> None:
             array.tracing.guard_reach(array._shape[axis], part + 1 if part >= 0 else -part)
 
 
-def _assign_fancy(array: TracedArray, index: Any, value: Any) -> None:
-    """`x[mask] = scalar`, or values of x[mask], is a choice for each element; else NumPy's."""
-    from fuser.tracing import array_places, row_places, selections
-    from fuser.tracing.extern_tracing import update
-
-    tracing = array.tracing
-    if array_places.assign(array, index, value) or row_places.assign(array, index, value):
-        return
-    if not selections.is_mask(index, array):
-        update(array, index, value)
-        return
-    new: Any = None
-    if _is_traced(value):
-        mask, made = index.node, value.node
-        new = selections.whole(tracing, mask, made) if made.shape else made
-    elif not isinstance(value, (np.ndarray, list, tuple)):
-        new = tracing.operand_node(tracing.operand(value), array.dtype)
-    if new is None:
-        update(array, index, value)
-        return
-    new = tracing.cast(new, array.dtype)
-    array.assign(tracing.node("where", [index.node, new, array.node]))
-
-
 def _has_ellipsis(index: Any) -> bool:
     """Whether an index has `...` in it."""
     return index is Ellipsis or (isinstance(index, tuple) and Ellipsis in index)
-
-
-def _is_traced(value: Any) -> bool:
-    """Whether a value is a stand-in for an array."""
-    from fuser.tracing.traced_array import TracedArray
-
-    return isinstance(value, TracedArray)

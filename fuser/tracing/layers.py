@@ -7,13 +7,10 @@ those that NumPy makes along so short an axis, in its order.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from fuser import infer
 from fuser.graph import Node
-
-if TYPE_CHECKING:
-    from fuser.tracer import Tracing
+from fuser.tracing.tracing import Tracing
 
 #: NumPy adds up to seven elements one after another, more of them in several sums side by side.
 _LAYERS = 7

@@ -7,7 +7,7 @@ is traced or an array is; anything else is NumPy's.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +18,7 @@ from fuser.tracing.admitted import is_known
 from fuser.tracing.indices import length_of
 from fuser.tracing.scalars import HostScalar
 from fuser.tracing.traced_array import TracedArray
-
-if TYPE_CHECKING:
-    from fuser.tracer import Tracing
+from fuser.tracing.tracing import Tracing
 
 
 def stand_in(tracing: Tracing, maker: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

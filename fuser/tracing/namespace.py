@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from functools import lru_cache, partial
 from types import CellType, CodeType, FunctionType, MethodType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -29,9 +29,7 @@ from fuser.tracing.captures import STABLE, is_array, names_of, root
 from fuser.tracing.private_copies import LOOKING_CLOSELY, PLAIN, Copies, is_fused
 from fuser.tracing.scalars import HostScalar
 from fuser.tracing.traced_array import TracedArray
-
-if TYPE_CHECKING:
-    from fuser.tracer import Tracing
+from fuser.tracing.tracing import Tracing
 
 #: Functions of these packages do not see the arguments' shapes before NumPy does.
 _FOREIGN = ("numpy", "fuser", "scipy", "pandas", "cupy")

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from fuser.tracer import Tracing
-from fuser.tracing.array_functions import HANDLERS, _array, _handles, _options, _refuse
+from fuser.tracing.array_functions import _array, _options, _refuse
+from fuser.tracing.registry import HANDLERS, handles
+from fuser.tracing.tracing import Tracing
 
 
 def without_nan(tracing: Tracing, a: Any, value: float) -> tuple[Any, Any]:
@@ -74,7 +75,7 @@ def _mean_parts(x: Any, mask: Any, axis: Any, keepdims: Any, where: Any) -> tupl
     return np.true_divide(total, count, dtype=None).astype(total.dtype), count
 
 
-@_handles(np.nanmean)
+@handles(np.nanmean)
 def _nanmean(
     tracing: Tracing, a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
     keepdims: Any = None, where: Any = np._NoValue,

@@ -10,25 +10,8 @@ import numpy as np
 
 from fuser import infer
 from fuser.errors import Unsupported
-from fuser.tracing.admitted import is_known
 from fuser.tracing.scalars import HostScalar
 from fuser.tracing.traced_array import TracedArray
-
-
-def check_array(array: Any, what: str) -> None:
-    """Refuse arrays whose meaning is more than dtype, shape and strides."""
-    if type(array) is not np.ndarray and not isinstance(array, np.generic):
-        if isinstance(array, np.ndarray):
-            raise Unsupported("unsupported-array", what, f"{type(array).__name__}, a subclass")
-    if not array.dtype.isnative:
-        raise Unsupported("byte-order", what, f"dtype {array.dtype.str}")
-    check_dtype(array.dtype, what)
-
-
-def check_dtype(dtype: np.dtype[Any], what: str) -> None:
-    """Refuse dtypes that have no column in the op table, nor a form on the trace's backend."""
-    if not is_known(dtype):
-        raise Unsupported("unsupported-dtype", what, f"dtype {dtype}")
 
 
 def check_out(found: np.dtype[Any], out: np.dtype[Any], casting: Any, name: str) -> None:
@@ -99,15 +82,3 @@ def fits_dtype(value: Any, dtype: np.dtype[Any]) -> bool:
     if fits and isinstance(value, HostScalar):  # later values may not
         value._tracing.guard_value(f"{limits.min} <= ({value.text}) <= {limits.max}", True)
     return fits
-
-
-def convert_scalar(value: Any, dtype: np.dtype[Any]) -> Any:
-    """Convert a scalar as NumPy does when it meets an array of `dtype`.
-
-    Raises:
-        OverflowError: a Python integer that the dtype cannot hold.
-    """
-    with np.errstate(all="ignore"):
-        if isinstance(value, np.generic):
-            return value.astype(dtype)
-        return dtype.type(value)

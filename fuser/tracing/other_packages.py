@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +18,7 @@ from fuser.partitioning import externs
 from fuser.tracing.builtin_names import is_stand_in
 from fuser.tracing.sequences import has_traced
 from fuser.tracing.traced_array import TracedArray
-
-if TYPE_CHECKING:
-    from fuser.tracer import Tracing
+from fuser.tracing.tracing import Tracing
 
 
 def seen(tracing: Tracing, value: Any) -> Any:
@@ -83,14 +81,12 @@ class Called:
         Raises:
             Unsupported: it may change what it is given.
         """
-        from fuser.tracing.extern_tracing import call_named
-
         writing = any("out" in key or "overwrite" in key for key in kwargs)
         if writing or any(value is True for value in args):
             raise Unsupported("write-into-view", self._name, "it may write into its argument")
         formula = _FORMULAS.get(self._name)
         made = None if formula is None else formula(*args, **kwargs)
-        return call_named(self._tracing, self._name, args, kwargs) if made is None else made
+        return self._tracing.call_named(self._name, args, kwargs) if made is None else made
 
     def __getattr__(self, name: str) -> Any:
         """Everything else is the function's own."""
@@ -106,12 +102,10 @@ class Vectorized(Called):
 
     def _traced(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """With stand-ins: its function is NumPy's to call, for each element."""
-        from fuser.tracing.extern_tracing import call_named
-
         made = self.__wrapped__
         options = {"otypes": made.otypes, "signature": made.signature, "cache": bool(made.cache),
                    "excluded": sorted(made.excluded, key=str)}  # fmt: skip
-        return call_named(self._tracing, self._name, (made.pyfunc, options, *args), kwargs)
+        return self._tracing.call_named(self._name, (made.pyfunc, options, *args), kwargs)
 
 
 def vectorize(tracing: Tracing, *args: Any, **kwargs: Any) -> Any:
@@ -156,13 +150,12 @@ def scipy_ufunc(ufunc: np.ufunc, inputs: Any) -> Any:
         ufunc: what is called.
         inputs: with what.
     """
-    from fuser import functional  # it needs the tracer
-
     if len(inputs) != 1 or not _is_float(inputs[0]) or externs.ufunc_name(ufunc) is None:
         return None
     (x,) = inputs
     if ufunc.__name__ == "expit":
         return 1 / (1 + np.exp(-x))
     if ufunc.__name__ in ("erf", "erfc"):
-        return getattr(functional, ufunc.__name__)(x)
+        node = x.tracing.node(ufunc.__name__, [x.node])
+        return x.tracing.wrap(node, not node.shape)
     return None

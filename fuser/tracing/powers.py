@@ -8,13 +8,12 @@ import numpy as np
 
 from fuser.tracing import scalars
 from fuser.tracing.scalars import HostScalar
-from fuser.tracing.traced_array import TracedArray
 
 #: Whether this NumPy squares truth values for `** 2`, giving int8, where power gives int64.
 _SQUARES_BOOL = (np.ones(1, bool) ** 2).dtype == np.int8
 
 
-def scalar_power(base: TracedArray, exponent: Any) -> Any:
+def scalar_power(base: Any, exponent: Any) -> Any:
     """NumPy's shortcuts for `array ** scalar`; None where there is none.
 
     NumPy (number.c, fast_scalar_power) takes square, sqrt, reciprocal … for these exponents;

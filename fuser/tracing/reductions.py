@@ -13,11 +13,13 @@ import numpy as np
 from fuser import dims, infer
 from fuser.errors import Unsupported
 from fuser.graph import Node, make_constant
-from fuser.tracer import Tracing
+from fuser.tracing.array_functions import _array
 from fuser.tracing.indices import normal_axis
 from fuser.tracing.layers import layers
 from fuser.tracing.operands import check_target
+from fuser.tracing.registry import HANDLERS
 from fuser.tracing.traced_array import TracedArray
+from fuser.tracing.tracing import Tracing
 
 Ready = Callable[..., Any]
 NO_VALUE = np._NoValue  # NumPy's mark for "not given"
@@ -204,8 +206,6 @@ def _need_elements(
 
 def as_traced(tracing: Tracing, a: Any) -> TracedArray:
     """The operand as a traced array."""
-    from fuser.tracing.array_functions import _array
-
     return _array(tracing, a)
 
 
@@ -404,26 +404,12 @@ def products_summed(tracing: Tracing, x: Any, y: Any, dtype: np.dtype[Any]) -> A
     return tracing.wrap(tracing.cast(total.node, dtype), total.generic)
 
 
-_registered = False
-
-
-def register() -> None:
-    """Add the handlers; called when a trace first meets a NumPy function."""
-    global _registered
-    if _registered:
-        return
-    _registered = True
-    from fuser.tracing import averages
-    from fuser.tracing.array_functions import HANDLERS
-
-    HANDLERS.update(
-        {
-            np.sum: _additive("sum"), np.prod: _additive("prod"), np.max: _extreme("max"),
-            np.min: _extreme("min"), np.amax: _extreme("max"), np.amin: _extreme("min"),
-            np.any: _truth("max"), np.all: _truth("min"), np.argmax: _place("argmax"),
-            np.argmin: _place("argmin"), np.mean: averages.mean, np.var: averages.var,
-            np.std: averages.std,
-            np.count_nonzero: _count_nonzero, np.ptp: _ptp, np.linalg.norm: _norm,
-            np.dot: _dot,
-        }
-    )  # fmt: skip
+HANDLERS.update(
+    {
+        np.sum: _additive("sum"), np.prod: _additive("prod"), np.max: _extreme("max"),
+        np.min: _extreme("min"), np.amax: _extreme("max"), np.amin: _extreme("min"),
+        np.any: _truth("max"), np.all: _truth("min"), np.argmax: _place("argmax"),
+        np.argmin: _place("argmin"), np.count_nonzero: _count_nonzero, np.ptp: _ptp,
+        np.linalg.norm: _norm, np.dot: _dot,
+    }
+)  # fmt: skip

@@ -9,7 +9,7 @@ the part after, so each element of the array is computed and stored once, by one
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fuser import dims, infer
 from fuser.dims import Dim
@@ -17,9 +17,7 @@ from fuser.graph import Graph, Node, intern
 from fuser.ops import op
 from fuser.planning import facts, parts
 from fuser.records import record
-
-if TYPE_CHECKING:
-    from fuser.tracer import Tracing
+from fuser.tracing.tracing import Tracing
 
 #: Places start, start + step, … below stop along each axis.
 Span = tuple[Dim, Dim, int]

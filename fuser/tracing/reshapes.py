@@ -8,20 +8,34 @@ so by the function itself, or an argument that is, which the trace then holds fo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from fuser import infer
 from fuser.dims import Dim
+from fuser.errors import Unsupported
 from fuser.graph import Node
 from fuser.tracing import regions
-
-if TYPE_CHECKING:
-    from fuser.tracer import Tracing
-    from fuser.tracing.trace_result import View
-    from fuser.tracing.traced_memory import Storage
+from fuser.tracing.storage import Storage
+from fuser.tracing.trace_result import View
+from fuser.tracing.tracing import Tracing
 
 #: Views of what is in C order that are, too, but for gaps.
 _VIEWS = ("index", "reshape")
+
+
+def check_writable(tracing: Tracing, storage: Storage) -> None:
+    """Refuse a write that another array may have to see.
+
+    Raises:
+        Unsupported: a function between kernels gave a view of this memory, or this is one; or
+            a reshape of it may be a copy or a view.
+    """
+    if storage.shared:
+        raise Unsupported("write-into-view", "assignment", "memory that a result looks at")
+    if storage.reshapes and not surely_views(tracing, storage):
+        error = Unsupported("write-into-view", "assignment", "a reshape may be a view of it")
+        arrays = [argument.array for argument in tracing.arguments]
+        error.of_order = not all(array.flags.c_contiguous for array in arrays)
+        raise error
 
 
 def surely_views(tracing: Tracing, storage: Storage) -> bool:

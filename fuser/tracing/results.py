@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from fuser.protocols import is_a
 from fuser.tracing.canonical import canonical, written
 from fuser.tracing.reshapes import computed_as
 from fuser.tracing.scalars import HostScalar
+from fuser.tracing.storage import Storage
 from fuser.tracing.trace_result import (
     OutAlias,
     OutNode,
@@ -25,10 +26,7 @@ from fuser.tracing.trace_result import (
     Write,
 )
 from fuser.tracing.traced_array import TracedArray
-from fuser.tracing.traced_memory import Storage
-
-if TYPE_CHECKING:
-    from fuser.tracer import Tracing
+from fuser.tracing.tracing import Tracing
 
 #: What an array shows that is a part of complex numbers.
 PARTS = ((("real", ""),), (("imag", ""),))

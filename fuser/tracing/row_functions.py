@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 from fuser.errors import Unsupported
-from fuser.tracer import Tracing
-from fuser.tracing.array_functions import _array, _handles
+from fuser.tracing.array_functions import _array
 from fuser.tracing.indices import normal_axis
 from fuser.tracing.namespace import plain_function
+from fuser.tracing.registry import handles
+from fuser.tracing.tracing import Tracing
 
 
-@_handles(np.apply_over_axes)
+@handles(np.apply_over_axes)
 def _apply_over_axes(tracing: Tracing, func: Any, a: Any, axes: Any) -> Any:
     """np.apply_over_axes: a function of an array and an axis, axis by axis."""
     value: Any = _array(tracing, a)
@@ -35,7 +36,7 @@ _OF_ROWS = frozenset(
 )  # fmt: skip
 
 
-@_handles(np.apply_along_axis)
+@handles(np.apply_along_axis)
 def _apply_along_axis(
     tracing: Tracing, func1d: Any, axis: Any, arr: Any, *args: Any, **kwargs: Any
 ) -> Any:

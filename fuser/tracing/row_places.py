@@ -14,6 +14,7 @@ from fuser import dims
 from fuser.graph import Node, make_constant
 from fuser.tracing import selections
 from fuser.tracing.counting import counted
+from fuser.tracing.stopping import unless
 from fuser.tracing.traced_array import TracedArray
 
 
@@ -84,8 +85,6 @@ def _is_memory(node: Node) -> bool:
 
 def _hit(x: TracedArray, labels: TracedArray) -> Node:
     """Whether the column is the row's number, which may count from the end."""
-    from fuser.tracing.weighted import unless  # it needs the handlers, which need this module
-
     tracing = x.tracing
     count: Any = x._length(x.dims[1])
     number: Any = labels.astype(np.int64, copy=False)

@@ -6,16 +6,14 @@ import math
 import operator
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from fuser import budget, host_expressions
 from fuser.dims import Dim
 from fuser.errors import Unsupported, user_line
-
-if TYPE_CHECKING:
-    from fuser.tracer import Tracing
+from fuser.tracing.tracing import Tracing
 
 #: Characters of a host expression at most: it is compiled, and evaluated at every call.
 LONGEST = 4096

@@ -6,17 +6,13 @@ write it by the same mask. Where all between is elementwise, that is `where(m, f
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from fuser import dims
 from fuser.graph import Node, walk
 from fuser.tracing import scalars
 from fuser.tracing.traced_array import TracedArray
-
-if TYPE_CHECKING:
-    from fuser.tracer import Tracing
+from fuser.tracing.tracing import Tracing
 
 _SELECTION = "numpy.ndarray.__getitem__(a0, a1)"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,9 +14,7 @@ from fuser.errors import Unsupported
 from fuser.tracing.admitted import is_known
 from fuser.tracing.scalars import HostScalar
 from fuser.tracing.traced_array import TracedArray
-
-if TYPE_CHECKING:
-    from fuser.tracer import Tracing
+from fuser.tracing.tracing import Tracing
 
 #: Sequences of more parts (runs of plain numbers are one) are left to NumPy.
 PARTS_LIMIT = 64
@@ -58,8 +56,10 @@ def put_together(tracing: Tracing, values: Any, dtype: Any = None) -> TracedArra
     wanted = reduce(np.promote_types, kinds) if dtype is None else infer.dtype_of(dtype)
     if not is_known(wanted):
         raise Unsupported("array-conversion", "sequence of arrays", f"dtype {wanted}")
-    made = _joined(tracing, values, wanted)
-    return tracing.wrap(made.node if made.ndim < 2 else tracing.own(made.node, wanted, "C"))
+    joined = _joined(tracing, values, wanted)
+    node = joined.node if joined.ndim < 2 else tracing.own(joined.node, wanted, "C")
+    made: TracedArray = tracing.wrap(node)
+    return made
 
 
 def _dtype_of(leaf: Any) -> np.dtype[Any]:

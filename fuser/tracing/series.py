@@ -10,13 +10,14 @@ import numpy as np
 
 from fuser.errors import Unsupported
 from fuser.graph import Node, constant_value
-from fuser.tracer import Tracing
-from fuser.tracing.array_functions import _array, _handles, _refuse, result_type
+from fuser.tracing.array_functions import _array, _refuse, result_type
 from fuser.tracing.array_parts import ordered_like
 from fuser.tracing.counting import counted
 from fuser.tracing.indices import normal_axis
+from fuser.tracing.registry import handles
+from fuser.tracing.stopping import unless
 from fuser.tracing.traced_array import TracedArray
-from fuser.tracing.weighted import unless
+from fuser.tracing.tracing import Tracing
 
 _Pair = tuple[float, float]
 _UNKNOWN: _Pair = (-math.inf, math.inf)
@@ -31,7 +32,7 @@ TAPS_LIMIT = 6
 # -- choices --------------------------------------------------------------------------------
 
 
-@_handles(np.choose)
+@handles(np.choose)
 def _choose(
     tracing: Tracing, a: Any, choices: Any, out: Any = None, mode: str = "raise"
 ) -> Any:
@@ -123,7 +124,7 @@ _RANGES: dict[str, Any] = {
 # -- lines ----------------------------------------------------------------------------------
 
 
-@_handles(np.linspace)
+@handles(np.linspace)
 def _linspace(
     tracing: Tracing, start: Any, stop: Any, num: Any = 50, endpoint: Any = True,
     retstep: Any = False, dtype: Any = None, axis: Any = 0, *, device: Any = None,
@@ -154,7 +155,7 @@ def _linspace(
 # -- phases ---------------------------------------------------------------------------------
 
 
-@_handles(np.unwrap)
+@handles(np.unwrap)
 def _unwrap(
     tracing: Tracing, p: Any, discont: Any = None, axis: Any = -1, *, period: Any = 2 * np.pi
 ) -> Any:
@@ -197,7 +198,7 @@ def _is_captured(tracing: Tracing, x: TracedArray) -> bool:
     return place is not None and tracing.arguments[place].leaf is None
 
 
-@_handles(np.convolve)
+@handles(np.convolve)
 def _convolve(tracing: Tracing, a: Any, v: Any, mode: Any = "full") -> Any:
     """np.convolve with a short filter: a sum of products of slices."""
     plain = type(v) in (list, tuple) and all(type(each) in (int, float) for each in v)

@@ -112,8 +112,6 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
         if not hasattr(self.__class__, name) or name in _OF_CLASSES:
             raise AttributeError(f"numpy.ndarray has no attribute {name!r}")
         if name in _CALLED:
-            from fuser.tracing.extern_tracing import method
-
             return method(name).__get__(self)
         code = "array-conversion" if name.startswith("_") else "unsupported-function"
         raise Unsupported(code, f"ndarray.{name}", "no fused form")
@@ -159,9 +157,9 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
     @property
     def mT(self) -> TracedArray:  # noqa: N802 - NumPy's name
         """The last two axes exchanged."""
-        from fuser.tracing.array_names import matrix_transpose
-
-        return matrix_transpose(self)
+        if self.ndim < 2:
+            raise ValueError("matrix transpose with ndim < 2 is undefined")
+        return self.swapaxes(-1, -2)
 
     @property
     def real(self) -> TracedArray:
@@ -311,7 +309,7 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
             if not copy and wanted == self.dtype:  # itself where it lies in this order
                 raise Unsupported("unsupported-argument", "astype", f"order={order!r}")
             return self._reordered(wanted, order)
-        return self.tracing.wrap(self.tracing.own(self.node, wanted, "K"), self.generic)
+        return self._copied(wanted, "K")
 
     def copy(self, order: str = "C") -> TracedArray:
         """The same values in memory of their own."""
@@ -319,13 +317,22 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
             return self._reordered(self.dtype, order)
         if order not in ("C", "K"):
             raise Unsupported("unsupported-argument", "copy", f"order={order!r}")
-        return self.tracing.wrap(self.tracing.own(self.node, self.dtype, order), self.generic)
+        return self._copied(self.dtype, order)
+
+    def _copied(self, dtype: np.dtype[Any], order: str) -> TracedArray:
+        """A converted copy in memory order "K" or "C"."""
+        node = self.tracing.own(self.node, dtype, order)
+        made: TracedArray = self.tracing.wrap(node, self.generic)
+        return made
 
     def _reordered(self, dtype: Any, order: str) -> TracedArray:
         """A converted copy in C or Fortran order."""
-        from fuser.tracing.array_names import reordered
-
-        return reordered(self, dtype, order)
+        wanted = infer.dtype_of(dtype)
+        if order == "C" or self.ndim < 2:
+            return self._copied(wanted, "C")
+        turned = self.tracing.own(self.transpose().node, wanted, "C")
+        made: TracedArray = self.tracing.wrap(turned).transpose()
+        return made
 
     __copy__ = copy
 
@@ -362,7 +369,7 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
     @property
     def flat(self) -> Any:
         """All elements in C order."""
-        from fuser.tracing.changes import FlatView  # it needs this module
+        from fuser.tracing.flat_view import FlatView  # few functions use it
 
         return FlatView(self)
 
@@ -403,6 +410,17 @@ class ArrayOfAxes(TracedArray):
         if not self._shape:
             raise TypeError("len() of unsized object")
         return int(self._length(self._shape[0]))
+
+
+def method(name: str) -> Callable[..., Any]:
+    """An array's method as a call between kernels."""
+
+    def run(self: TracedArray, *args: Any, **kwargs: Any) -> Any:
+        return self.tracing.call_named(f"numpy.ndarray.{name}", (self, *args), kwargs)
+
+    run.__name__ = name
+    run.__doc__ = f"As numpy.ndarray.{name}, in NumPy."
+    return run
 
 
 def _in_place(name: str) -> None:

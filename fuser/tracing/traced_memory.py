@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,56 +13,12 @@ from fuser.errors import Unsupported
 from fuser.graph import Node
 from fuser.tracing import regions, reshapes
 from fuser.tracing.scalars import HostScalar
-
-if TYPE_CHECKING:
-
-    from fuser.tracer import Tracing
-    from fuser.tracing.trace_result import View
-
+from fuser.tracing.storage import Storage
+from fuser.tracing.trace_result import View
+from fuser.tracing.tracing import Tracing
 
 #: Views that writes go through: what they show changes first, then what they are of.
 THROUGH = ("reshape", "contiguous", "diagonal", "real", "imag")
-
-
-class Storage:
-    """Memory as the function sees it: arrays and views that share it see each other's writes."""
-
-    __slots__ = ("argument", "first", "looks_at", "node", "reach", "reshapes", "shared", "written")
-
-    def __init__(self, node: Node, argument: int | None = None) -> None:
-        """Start with the value `node`; `argument`: the parameter whose memory this is.
-
-        `looks_at`: parameters whose memory this may be a view of, by NumPy. `reshapes`: views
-        that were reshaped, their shapes, and what into; None where a copy is made if need be.
-        """
-        self.node = node
-        self.first = node
-        self.argument = argument
-        self.looks_at: tuple[int, ...] = () if argument is None else (argument,)
-        self.reshapes: list[tuple[tuple[View, ...], tuple[Dim, ...], tuple[Dim, ...] | None]] = []
-        self.shared = False
-        self.written = False
-        self.reach = 0
-
-    def check_writable(self, tracing: Tracing) -> None:
-        """Refuse a write that another array may have to see.
-
-        Raises:
-            Unsupported: a function between kernels gave a view of this memory, or this is one; or
-                a reshape of it may be a copy or a view.
-        """
-        if self.shared:
-            raise Unsupported("write-into-view", "assignment", "memory that a result looks at")
-        if self.reshapes and not reshapes.surely_views(tracing, self):
-            error = Unsupported("write-into-view", "assignment", "a reshape may be a view of it")
-            arrays = [argument.array for argument in tracing.arguments]
-            error.of_order = not all(array.flags.c_contiguous for array in arrays)
-            raise error
-
-    def replace(self, node: Node) -> None:
-        """Give the memory another value."""
-        self.node = node
-        self.written = True
 
 
 class TracedMemory:
@@ -132,7 +88,7 @@ class TracedMemory:
         if node.shape != self._shape:
             shape = ", ".join(str(tracing.resolve(dim)) for dim in self._shape)
             node = tracing.node("broadcast_to", [node], shape)
-        self.storage.check_writable(tracing)
+        reshapes.check_writable(tracing, self.storage)
         in_place = strict and any(arg is self.storage.node for arg in node.args)
         # Where other operands lie in another order, the result of the same operation would, too.
         in_place = in_place and all(a is self.storage.node or not a.shape for a in node.args)
@@ -150,9 +106,7 @@ class TracedMemory:
             return
         region = regions.locate(tracing, storage.node.shape, self.views, storage.reach)
         if region is None:
-            from fuser.tracing.extern_tracing import update
-
-            update(self, ..., tracing.wrap(node))
+            tracing.update(self, ..., tracing.wrap(node))
             return
         if region.empty:
             return

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from fuser.errors import Unsupported
-from fuser.tracer import Tracing
-from fuser.tracing.reductions import as_traced, register
+from fuser.tracing.reductions import as_traced
+from fuser.tracing.registry import HANDLERS
+from fuser.tracing.tracing import Tracing
 
 _UFUNCS = {
     "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_or": "any",
@@ -24,8 +25,6 @@ def reduce_ufunc(tracing: Tracing, ufunc: np.ufunc, a: Any, options: dict[str, A
     if name is None:
         raise Unsupported("unsupported-function", f"np.{ufunc.__name__}.reduce", "no such row")
     function = {"sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min}.get(name)
-    register()
-    from fuser.tracing.array_functions import HANDLERS
 
     handler = HANDLERS[function or (np.any if name == "any" else np.all)]
     meant = ("axis", "initial", "where")  # of which None is a value

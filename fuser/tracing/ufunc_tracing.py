@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from fuser.errors import Unsupported
 from fuser.graph import Node, make_constant
 from fuser.ops import UFUNC_PAIRS, UFUNC_ROWS
-from fuser.tracing.operands import check_dtype, check_out, fits_dtype, loop_dtypes
+from fuser.tracing.admitted import check_dtype
+from fuser.tracing.operands import check_out, fits_dtype, loop_dtypes
 from fuser.tracing.scalars import HostScalar
 from fuser.tracing.traced_array import TracedArray
-
-if TYPE_CHECKING:
-    from fuser.tracer import Tracing
+from fuser.tracing.tracing import Tracing
 
 COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 LOGIC = ("logical_and", "logical_or", "logical_xor")

@@ -13,29 +13,16 @@ import numpy as np
 
 from fuser import dims
 from fuser.errors import Unsupported
-from fuser.graph import make_constant
-from fuser.tracer import Tracing
-from fuser.tracing.array_functions import HANDLERS, _array, _handles, _options, _refuse, result_type
+from fuser.tracing.array_functions import _array, _options, _refuse, result_type
 from fuser.tracing.indices import normal_axis
 from fuser.tracing.nan_reductions import without_nan
+from fuser.tracing.registry import HANDLERS, handles
+from fuser.tracing.stopping import unless
 from fuser.tracing.traced_array import TracedArray
+from fuser.tracing.tracing import Tracing
 
 
-def unless(value: Any, problem: Any) -> Any:
-    """The same value; where there is a problem for some element, the call is NumPy's.
-
-    Kernels stop so at whole numbers to a negative power, which NumPy refuses, too: here 2 to the
-    power of 0, which is 1, or of -1.
-    """
-    tracing = value.tracing
-    power = tracing.cast(problem.node, np.dtype(np.int64))
-    power = tracing.node("negative", [power])
-    two = make_constant(2, np.dtype(np.int64))
-    one = tracing.cast(tracing.node("power", [two, power]), value.dtype)
-    return tracing.wrap(tracing.node("multiply", [value.node, one]), value.generic)
-
-
-@_handles(np.average)
+@handles(np.average)
 def _average(
     tracing: Tracing, a: Any, axis: Any = None, weights: Any = None, returned: Any = False,
     *, keepdims: Any = None,

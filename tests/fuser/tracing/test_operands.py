@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from fuser.errors import Unsupported
-from fuser.tracing.operands import check_array, convert_scalar, fits_dtype, loop_dtypes
+from fuser.infer import convert_scalar
+from fuser.tracing.admitted import check_array
+from fuser.tracing.operands import fits_dtype, loop_dtypes
 
 
 def test_dtypes_are_numpys() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.tracer import Tracing
+from fuser.tracer import Tracer
 from fuser.tracing import reshapes
 from fuser.tracing.extern_operands import Replay
 from tests.fuser.comparing import assert_same
@@ -177,7 +177,7 @@ def test_a_read_only_array_raises_through_its_reshape() -> None:
 )  # fmt: skip
 def test_what_only_splits(before: Any, after: Any, splits: bool) -> None:
     """By lengths alone."""
-    tracing = Tracing(replay=Replay())
+    tracing = Tracer(replay=Replay())
     assert reshapes.only_splits(tracing, before, after) is splits
 
 

@@ -7,12 +7,12 @@ import pytest
 
 from fuser import dims
 from fuser.errors import ShapeError
-from fuser.tracer import Tracing
+from fuser.tracer import Tracer
 
 
-def tracing(*lengths: int) -> tuple[Tracing, list[Any]]:
+def tracing(*lengths: int) -> tuple[Tracer, list[Any]]:
     """A trace with a symbol for each of these lengths."""
-    found = Tracing()
+    found = Tracer()
     return found, [found.new_length(length) for length in lengths]
 
 

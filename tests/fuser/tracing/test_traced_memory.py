@@ -7,14 +7,14 @@ import pytest
 
 import fuser
 from fuser.errors import Unsupported
-from fuser.tracer import Tracing
+from fuser.tracer import Tracer
 from fuser.tracing.extern_operands import Replay
 from tests.fuser.comparing import assert_same
 
 
 def array(*shape: int) -> Any:
     """A stand-in for an argument of this shape."""
-    return Tracing(replay=Replay()).add_array(np.ones(shape), 0)
+    return Tracer(replay=Replay()).add_array(np.ones(shape), 0)
 
 
 def test_views_share_memory() -> None:
