@@ -28,6 +28,7 @@ from fuser.tracing.builtin_names import BUILTINS, REMEMBERING, without_memory
 from fuser.tracing.captures import STABLE, is_array, names_of, root
 from fuser.tracing.private_copies import LOOKING_CLOSELY, PLAIN, Copies, is_fused
 from fuser.tracing.scalars import HostScalar
+from fuser.tracing.side_effects import watched_partial
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.tracing import Tracing
 
@@ -158,8 +159,6 @@ class Substitution:
             self.left.append(value)
             return without_memory(value)
         if type(value) is partial and type(value.func) is types.BuiltinFunctionType:
-            from fuser.tracing.watching import watched_partial  # it needs this module
-
             return watched_partial(value)
         if (other := other_packages.seen(self.tracing, value)) is not value:
             return other

@@ -9,13 +9,8 @@ warns, logs, waits, or changes files.
 
 from __future__ import annotations
 
-import builtins
 import dis
-import io
-import os
 import sys
-import time
-import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
@@ -39,23 +34,12 @@ from fuser.tracing.builtin_names import REMEMBERING, is_stand_in
 from fuser.tracing.contents import parts_of
 from fuser.tracing.namespace import Names, codes_in, compares_truth
 from fuser.tracing.scalars import HostScalar
+from fuser.tracing.side_effects import EFFECTS, codes_with_effects, has_effect
 
 #: Packages that know stand-ins, or ask nothing that matters.
 _SKIPPED = frozenset("fuser numpy abc collections copy enum functools contextlib re".split())
 #: Python's own import, which keeps what it compiles in files.
 _IMPORTING = frozenset(("importlib", "_frozen_importlib", "_frozen_importlib_external"))
-#: Functions with an effect that a kernel has not.
-_EFFECTS = frozenset(map(id, (
-    print, input, builtins.open, io.open, warnings.warn, warnings.warn_explicit, time.sleep,
-    os.system, os.write, os.mkdir, os.remove, os.unlink, os.rename, os.replace, os.rmdir, os.kill,
-)))  # fmt: skip
-#: Those that are Python code, by the modules that have them, where these are in use.
-_EFFECTS_IN_PYTHON = (
-    ("logging", "Logger._log"), ("logging", "Logger.handle"), ("subprocess", "Popen.__init__"),
-    ("warnings", "warn"), ("warnings", "warn_explicit"), ("os", "makedirs"),
-)  # fmt: skip
-#: What changes a file.
-_WRITING = frozenset("write writelines truncate".split())
 #: Names of what has effects, or of what may.
 _EFFECTS_BY_NAME = frozenset(
     "print input open eval exec builtins warn warn_explicit sleep system write writelines truncate "
@@ -89,7 +73,7 @@ def may_ask(function: Any, leaves: Iterable[Any]) -> bool:
     modules: list[ModuleType] = []
     while waiting:
         value = waiting.pop()
-        if id(value) in _EFFECTS:
+        if id(value) in EFFECTS:
             return True
         if id(value) in seen or is_a(value, _PLAIN):
             continue
@@ -185,11 +169,11 @@ def watched() -> Iterator[None]:
     stopped = before is not None and not callable(before)  # one that is written in C
     if stopped:
         before.disable()
-    effects = _codes_with_effects()
+    effects = codes_with_effects()
 
     def watch(frame: FrameType, event: str, arg: Any) -> None:
         if event == "c_call":
-            if _has_effect(arg) and _is_users(frame) and not _imports(frame):
+            if has_effect(arg) and _is_users(frame) and not _imports(frame):
                 found.append(_effect(arg.__name__, frame))
                 raise found[-1]  # so it is not called
         elif event == "call" or event == "return":
@@ -264,39 +248,6 @@ def _asked(frame: FrameType) -> Unsupported:
     name = frame.f_code.co_name
     found = "it asks for types of values, where a trace has stand-ins"
     return Unsupported("not-traceable", name, found, _place(frame))
-
-
-def _codes_with_effects() -> frozenset[CodeType]:
-    """The code of functions in Python that have effects."""
-    found = []
-    for module, path in _EFFECTS_IN_PYTHON:
-        value: Any = sys.modules.get(module)
-        for name in path.split("."):
-            value = getattr(value, name, None)
-        found.append(getattr(value, "__code__", None))
-    return frozenset(code for code in found if code is not None)
-
-
-def _has_effect(function: Any) -> bool:
-    """Whether a function that is no Python code has an effect beside its result."""
-    if id(function) in _EFFECTS:
-        return True
-    if function.__name__ not in _WRITING:
-        return False
-    written = getattr(function, "__self__", None)
-    inside = is_a(written, (io.StringIO, io.BytesIO))
-    return is_a(written, io.IOBase) and (not inside or written in (sys.stdout, sys.stderr))
-
-
-def watched_partial(function: Any) -> Any:
-    """A `partial` of a built-in function, whose calls no profiler sees."""
-    if not _has_effect(function.func):
-        return function
-
-    def refuse(*args: Any, **kwargs: Any) -> Any:
-        raise Unsupported("side-effect", f"{function.func.__name__}()", "it is called")
-
-    return refuse
 
 
 def _caller(frame: FrameType) -> FrameType:
