@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fuser import budget, executor
 from fuser.backend import Kernel
 from fuser.calling import trees
+from fuser.calling.owner import Owner
 from fuser.errors import ArgumentError, FusionError, Reason, Unsupported
 from fuser.executor import CannotRun
 from fuser.graph import Graph
@@ -28,7 +29,6 @@ from fuser.planning.plans import Plan
 if TYPE_CHECKING:
     import pandas
 
-    from fuser.calling.fused_function import FusedFunction
 
 
 #: Pairs that are not fused, in the text of an explanation; the table has all.
@@ -208,7 +208,7 @@ def _boundary_line(entry: dict[str, Any]) -> str:
     )
 
 
-def _check_arguments(function: FusedFunction, args: Any, kwargs: Any) -> None:
+def _check_arguments(function: Owner, args: Any, kwargs: Any) -> None:
     """Refuse arguments that the function does not take: no call of it could be explained.
 
     Raises:
@@ -228,7 +228,7 @@ def _check_arguments(function: FusedFunction, args: Any, kwargs: Any) -> None:
         raise ArgumentError(f"{function._name}{wanted}: {error}{advice}") from None
 
 
-def explain_call(function: FusedFunction, args: Any, kwargs: Any) -> Explanation:
+def explain_call(function: Owner, args: Any, kwargs: Any) -> Explanation:
     """Explain one call; nothing is run, but missing specialisations are traced."""
     found = Explanation(function._name, function.mode)
     kwargs = {k: v for k, v in kwargs.items() if k != "out" or not function._takes_out}
@@ -337,7 +337,7 @@ def launch_of(call: Any) -> Any:
     return executor.bound(call.specialisation.spec, arrays, call.sizes, name)
 
 
-def kernels_of_call(function: FusedFunction, args: Any, kwargs: Any) -> list[Kernel]:
+def kernels_of_call(function: Owner, args: Any, kwargs: Any) -> list[Kernel]:
     """The compiled kernels of a call.
 
     Raises:

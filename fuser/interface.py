@@ -10,7 +10,7 @@ import numpy as np
 from fuser import budget, executor, fallback, kernel_cache
 from fuser.backend import get_backend
 from fuser.calling import trees
-from fuser.calling.fused_function import MODES, FusedFunction
+from fuser.calling.fused_function import MODES, FusedFunction, looks_inside
 from fuser.calling.launch import contiguous_specs
 from fuser.compiler import compile_upfront, emit_text, served_by
 from fuser.errors import ArgumentError, FuserError, FusionError, Reason, ShapeError
@@ -427,3 +427,20 @@ def fusion_candidates(
     prepared = partition.prepare(graph, "fused")
     described = partition.in_terms_of(prepared, graph)
     return candidates(partition.served_by(described, get_backend(backend)), sizes)
+
+
+def _explained(function: FusedFunction, args: Any, kwargs: Any) -> Any:
+    """What a call of a fused function does, and why."""
+    from fuser.explanation import explain_call  # most programs need none
+
+    return explain_call(function, args, kwargs)
+
+
+def _kernels(function: FusedFunction, args: Any, kwargs: Any) -> Any:
+    """The kernels that a call of a fused function runs."""
+    from fuser.explanation import kernels_of_call  # most programs need none
+
+    return kernels_of_call(function, args, kwargs)
+
+
+looks_inside(_explained, _kernels)

@@ -10,22 +10,20 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from types import MethodType, ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from fuser.calling import trees
 from fuser.calling.call_keys import changed_argument, leaf_names
 from fuser.calling.outputs import copied_into
+from fuser.calling.owner import Owner
 from fuser.errors import Reason, ShapeError, Unsupported
 from fuser.protocols import is_a, namespace_of, type_has
 from fuser.records import record
 from fuser.tracing.captures import ABSENT, names_in, stored_attributes
 from fuser.tracing.scalars import HostScalar
 from fuser.tracing.traced_array import TracedArray
-
-if TYPE_CHECKING:
-    from fuser.calling.fused_function import FusedFunction
 
 #: Sets of objects that one function remembers.
 FRAMES_LIMIT = 64
@@ -117,7 +115,7 @@ class Hidden:
     handed_in: frozenset[tuple[int, str]]
 
 
-def suspected(owner: FusedFunction, leaves: Sequence[Any], reason: Reason) -> list[Attribute]:
+def suspected(owner: Owner, leaves: Sequence[Any], reason: Reason) -> list[Attribute]:
     """Attributes because of which a trace may have failed: assigned, or written into in place.
 
     An array that an attribute holds is NumPy's own while it is no argument: nothing traced can be
@@ -156,7 +154,7 @@ class Frames:
         return None if frame is None or values is None else (frame, values)
 
     def find(
-        self, owner: FusedFunction, structure: Any, leaves: Sequence[Any]
+        self, owner: Owner, structure: Any, leaves: Sequence[Any]
     ) -> tuple[Frame, list[Any]] | None:
         """The frame of a call, and what its function is called with; None: it has none."""
         key = tuple(map(id, _objects(owner, leaves)))
@@ -176,7 +174,7 @@ class Frames:
         return None if values is None else (frame, values)
 
     def note(
-        self, owner: FusedFunction, leaves: Sequence[Any], attributes: Iterable[Attribute]
+        self, owner: Owner, leaves: Sequence[Any], attributes: Iterable[Attribute]
     ) -> bool:
         """Note attributes that a function assigns; whether they can be handed in."""
         objects = _objects(owner, leaves)
@@ -195,7 +193,7 @@ class Frames:
         return True
 
 
-def _objects(owner: FusedFunction, leaves: Sequence[Any]) -> list[Any]:
+def _objects(owner: Owner, leaves: Sequence[Any]) -> list[Any]:
     """The objects among a call's arguments, and the one whose method is called."""
     found = [leaf for leaf in leaves if not _is_value(leaf)]
     method = owner.__wrapped__
@@ -253,7 +251,7 @@ def _floats(function: Callable[..., Any], attributes: Iterable[Attribute]) -> li
 
 
 def _make(
-    owner: FusedFunction,
+    owner: Owner,
     structure: Any,
     leaves: Sequence[Any],
     attributes: Sequence[Attribute],
@@ -274,7 +272,8 @@ def _make(
         *(f"{known[id(thing)]}.{name}" for thing, name in inputs),
         *(names[place] for place in places),
     )
-    fused = type(owner)(
+    kind: Any = type(owner)
+    fused = kind(
         pure, backend=owner.backend, mode=owner.mode, fallback=owner.fallback,
         fastmath=owner.fastmath, errstate=owner.errstate,
     )  # fmt: skip
@@ -361,7 +360,7 @@ def _pure(
 
 
 def frame_for(
-    owner: FusedFunction, error: Exception, structure: Any, leaves: Sequence[Any]
+    owner: Owner, error: Exception, structure: Any, leaves: Sequence[Any]
 ) -> tuple[Frame, list[Any]] | None:
     """What is run instead, where a function cannot be fused because it assigns attributes.
 
@@ -377,11 +376,12 @@ def frame_for(
         attributes = suspected(owner, leaves, error.reason)
     if not attributes or not owner._frames.note(owner, leaves, attributes):
         return None
-    return owner._frames.find(owner, structure, leaves)
+    frames: Frames = owner._frames
+    return frames.find(owner, structure, leaves)
 
 
 def run_frame(
-    owner: FusedFunction, frame: Frame, values: list[Any], args: tuple[Any, ...], kwargs: Any,
+    owner: Owner, frame: Frame, values: list[Any], args: tuple[Any, ...], kwargs: Any,
     out: Any,
 ) -> Any:  # fmt: skip
     """Run the function of attributes' values, and assign what it gave for them.
@@ -394,7 +394,8 @@ def run_frame(
     except MoreAttributesError as error:
         structure, leaves = trees.flatten((args, kwargs))
         if owner._frames.note(owner, leaves, error.attributes):
-            again = owner._frames.find(owner, structure, leaves)
+            frames: Frames = owner._frames
+            again = frames.find(owner, structure, leaves)
     except (NotTracedError, ShapeError, OverflowError):
         pass
     else:

@@ -17,8 +17,8 @@ from fuser.calling import loading, native_call, pickling, running, trees
 from fuser.calling.attributes import Frames, Hidden, frame_for, run_frame
 from fuser.calling.call_keys import parameter_names, signature
 from fuser.calling.outputs import copied_into, given_buffers
+from fuser.calling.prepared import MISSED
 from fuser.calling.ready import (
-    MISSED,
     READY_LIMIT,
     Writes,
     exact_key,
@@ -303,7 +303,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
                 self._ready["out", key] = make_ready_out(call, out)
             self._latest_out = self._ready["out", key]
             return
-        made = make_ready(call)
+        made = make_ready(call, type(self))
         if made is not None:
             self._ready[key] = made
             known = made.knows_its_arguments and not call.specialisation.trace.in_order
@@ -430,10 +430,8 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         Returns:
             An Explanation: printable; `.groups`, `.candidates`, `.fallbacks`, `.ledger`.
         """
-        from fuser.explanation import explain_call
-
         with chosen(self.backend):
-            return explain_call(self, args, kwargs)
+            return _looking["explain"](self, args, kwargs)
 
     def source(self, *args: Any, kind: str = "source", **kwargs: Any) -> dict[str, str]:
         """The generated text of each kernel that these arguments run.
@@ -446,10 +444,8 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         Raises:
             FusionError: the call cannot be fused.
         """
-        from fuser.explanation import kernels_of_call
-
         with chosen(self.backend):
-            kernels = kernels_of_call(self, args, kwargs)
+            kernels = _looking["kernels"](self, args, kwargs)
         return {kernel.name: kernel.text(kind) for kernel in kernels}
 
     def clear(self) -> None:
@@ -460,6 +456,20 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         self._frames = Frames()
         if self._native is not None:
             self._native.detach()
+
+
+pickling.pickles(FusedFunction)
+
+#: What looks inside a call, see `looks_inside`.
+_looking: dict[str, Callable[[FusedFunction, Any, Any], Any]] = {}
+
+
+def looks_inside(
+    explain: Callable[[FusedFunction, Any, Any], Any],
+    kernels: Callable[[FusedFunction, Any, Any], Any],
+) -> None:
+    """Hand in what explains a call of a fused function, and what gives the kernels of one."""
+    _looking.update(explain=explain, kernels=kernels)
 
 
 #: Whether fused functions can be entered natively in this interpreter.

@@ -15,15 +15,21 @@ import importlib
 import sys
 from collections.abc import Callable, Mapping
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from fuser.calling.owner import Owner
 from fuser.errors import FunctionNotFoundError
 
-if TYPE_CHECKING:
-    from fuser.calling.fused_function import FusedFunction
+#: The class of fused functions, which `pickles` hands in.
+_kinds: list[Any] = []
 
 
-def reduced(function: FusedFunction, protocol: int) -> tuple[Any, ...]:
+def pickles(kind: Any) -> None:
+    """Have unpickled functions be of this class."""
+    _kinds.append(kind)
+
+
+def reduced(function: Owner, protocol: int) -> tuple[Any, ...]:
     """What `__reduce_ex__` gives.
 
     Args:
@@ -40,16 +46,14 @@ def reduced(function: FusedFunction, protocol: int) -> tuple[Any, ...]:
     return _find, (module, name)
 
 
-def fused(function: Callable[..., Any], options: Mapping[str, Any]) -> FusedFunction:
+def fused(function: Callable[..., Any], options: Mapping[str, Any]) -> Any:
     """A function, fused.
 
     Args:
         function: the plain one.
         options: as of `fuser.fuse`.
     """
-    from fuser.calling.fused_function import FusedFunction  # it needs this module
-
-    return FusedFunction(function, **options)
+    return _kinds[0](function, **options)
 
 
 def named_copy(function: Any, known: Any, name: str) -> FunctionType:
@@ -73,12 +77,10 @@ def named_copy(function: Any, known: Any, name: str) -> FunctionType:
     return copied
 
 
-def _found_or_fused(copied: Any, name: str, options: Mapping[str, Any]) -> FusedFunction:
+def _found_or_fused(copied: Any, name: str, options: Mapping[str, Any]) -> Any:
     """Unpickle a function of `__main__`: the one that is there, if the copy came by its name."""
-    from fuser.calling.fused_function import FusedFunction  # it needs this module
-
     there = _lookup(copied.__module__, name)
-    if type(there) is FusedFunction and there._by_value is copied:
+    if type(there) in _kinds and there._by_value is copied:
         return there
     copied.__qualname__ = name
     made = fused(copied, options)
@@ -86,14 +88,12 @@ def _found_or_fused(copied: Any, name: str, options: Mapping[str, Any]) -> Fused
     return made
 
 
-def _find(module: str, name: str) -> FusedFunction:
+def _find(module: str, name: str) -> Any:
     """Unpickle by reference.
 
     Raises:
         FunctionNotFoundError: there is no such function here.
     """
-    from fuser.calling.fused_function import FusedFunction  # it needs this module
-
     advice = (
         "It was pickled by its name: have the same version of its module on both sides, or define "
         "it in __main__ and pickle with cloudpickle, which takes the code along"
@@ -104,7 +104,7 @@ def _find(module: str, name: str) -> FusedFunction:
         found = f"{module} cannot be imported here ({error})"
         raise FunctionNotFoundError(f"fused function {module}.{name}: {found}. {advice}") from error
     there = _lookup(module, name)
-    if type(there) is FusedFunction:
+    if type(there) in _kinds:
         return there
     found = f"{module} has no {name}"
     if there is not None:

@@ -2,80 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fuser import config, counters, executor
+from fuser import counters, executor
 from fuser.backend import get_backend
 from fuser.calling.assembly import NotAssembled, assemble
+from fuser.calling.prepared import MISSED, Prepared
+from fuser.calling.specialisation import Call
 from fuser.kernel_spec import KernelSpec
 from fuser.partitioning.program import Program
 from fuser.protocols import module_of
-from fuser.tracing import captures, regions, scalars
+from fuser.tracing import regions
 from fuser.tracing.trace_result import OutNode
 
 if TYPE_CHECKING:
-    from fuser.calling.specialisation import Call
-    from fuser.partitioning.ready_program import ReadyProgram
-
-
-class Prepared(config.Standing):
-    """What is known of calls with exactly these shapes and strides: only values differ.
-
-    Attributes:
-        knows_its_arguments: whether `try_again` may be asked with any arguments.
-    """
-
-    knows_its_arguments = False
-
-    def __init__(self, call: Call, guards: Sequence[tuple[str, Any]]) -> None:
-        """Keep what does not change from call to call.
-
-        Args:
-            call: one that has been served.
-            guards: (host expression, value) pairs; those of lengths alone hold for all such calls.
-        """
-        specialisation = call.specialisation
-        super().__init__(specialisation.names)
-        self._arrays = specialisation.array_leaves
-        self._scalars = specialisation.scalar_leaves
-        self._sizes = dict(call.sizes)
-        fixed = self._sizes.keys()
-        self._guards = [each for each in guards if not scalars.symbols(each[0]) <= fixed]
-        self._count = len(self._arrays) + len(self._scalars)
-
-    def _numbers(self, args: Sequence[Any]) -> dict[str, Any] | None:
-        """Values of lengths and scalars by name, or None where a guard does not hold."""
-        numbers = self._sizes
-        if not self._scalars:
-            return numbers
-        numbers = numbers | {name: args[place] for name, place in self._scalars}
-        for text, value in self._guards:
-            if not captures.same_value(scalars.evaluate(text, numbers), value):
-                return None
-        return numbers
-
-
-    def _one_function(
-        self, call: Call, launch: Any, wanted: Sequence[str], given: Mapping[str, Any]
-    ) -> Any:
-        """All of it as one function of the arguments, where the backend writes that.
-
-        Args:
-            call: one that has been served.
-            launch: what it ran.
-            wanted: names of the results.
-            given: by name, an array to write into: it comes after the arguments.
-        """
-        write = getattr(launch.sequence, "straight", None)
-        if write is None or self._guards:
-            return None
-        arrays = {name: (place, call.arrays[name]) for name, place in self._arrays}
-        numbers = {name: (place, call.numbers[name]) for name, place in self._scalars}
-        targets = {name: (self._count, array) for name, array in given.items()}
-        return write(arrays, numbers, wanted, MISSED, targets)
+    from fuser.calling.ready_program import ReadyProgram
 
 
 class Ready(Prepared):
@@ -196,8 +139,6 @@ class Writes:
         return True
 
 
-MISSED = object()
-
 #: Combinations of shapes and strides that one function remembers exactly.
 READY_LIMIT = 256
 
@@ -261,13 +202,18 @@ def _is_cupy(kind: type[Any]) -> bool:
     return module_of(kind).partition(".")[0] == "cupy" and kind.__name__ == "ndarray"
 
 
-def make_ready(call: Call) -> Ready | ReadyProgram | None:
-    """A short way for calls like this one."""
+def make_ready(call: Call, kind: Any) -> Ready | ReadyProgram | None:
+    """A short way for calls like this one.
+
+    Args:
+        call: one that has been served.
+        kind: makes a fused function, for each stage of a program.
+    """
     spec = call.specialisation.spec
     if isinstance(spec, Program):
-        from fuser.partitioning.ready_program import make_ready_program
+        from fuser.calling.ready_program import make_ready_program  # few functions are programs
 
-        return make_ready_program(call, spec)
+        return make_ready_program(call, spec, kind)
     if not isinstance(spec, KernelSpec) or spec.checked:
         return None
     if call.specialisation.captured:

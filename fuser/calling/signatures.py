@@ -10,6 +10,7 @@ import numpy as np
 
 from fuser import compiler, fallback, forks
 from fuser.calling.constants import stands_for_others
+from fuser.calling.owner import Owner
 from fuser.calling.specialisation import Call, Specialisation, specialise
 from fuser.errors import Reason, ShapeError, Unsupported
 from fuser.executor import CannotRun
@@ -26,7 +27,6 @@ from fuser.tracing.trace_result import OutStatic, Trace
 from fuser.unexpected import internal_errors
 
 if TYPE_CHECKING:
-    from fuser.calling.fused_function import FusedFunction
     from fuser.partitioning.program import Program
 
 #: Kernels may move a quarter more than NumPy's operations, which they make up for with vectors and
@@ -79,7 +79,7 @@ def _of_lengths(error: Unsupported) -> bool:
 
 
 def specialised(
-    function: FusedFunction, entry: Signature, structure: Any, leaves: list[Any]
+    function: Owner, entry: Signature, structure: Any, leaves: list[Any]
 ) -> Call:
     """Trace and prepare a new specialisation, and the call by it.
 
@@ -190,7 +190,7 @@ def _given_back(trace: Trace, leaves: Sequence[Any]) -> tuple[tuple[int, Any], .
 
 
 def _note_seams(
-    function: FusedFunction, entry: Signature, trace: Trace, names: list[captures.NameGuard]
+    function: Owner, entry: Signature, trace: Trace, names: list[captures.NameGuard]
 ) -> None:
     """Say which functions run in NumPy between kernels.
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.calling.ready import MISSED
-from fuser.partitioning.ready_program import ReadyProgram
+from fuser.calling.prepared import MISSED
+from fuser.calling.ready_program import ReadyProgram
 
 LENGTH = 200
 

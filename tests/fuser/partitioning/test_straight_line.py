@@ -9,8 +9,8 @@ import pytest
 
 import fuser
 from fuser import config
-from fuser.calling.ready import MISSED
-from fuser.partitioning.ready_program import ReadyProgram
+from fuser.calling.prepared import MISSED
+from fuser.calling.ready_program import ReadyProgram
 
 X = np.random.default_rng(5).standard_normal((5, 4))
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.partitioning.ready_program import ReadyProgram
+from fuser.calling.ready_program import ReadyProgram
 
 CHANCE = np.random.default_rng(7)
 X = CHANCE.standard_normal((6, 4)).astype(np.float32)

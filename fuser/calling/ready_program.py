@@ -9,21 +9,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from fuser import counters, dims, views
 from fuser.calling import trees
-from fuser.calling.ready import MISSED, Prepared
+from fuser.calling.call_keys import signature
+from fuser.calling.prepared import MISSED, Prepared
+from fuser.calling.signatures import Signature
+from fuser.calling.specialisation import Call, specialise
 from fuser.partitioning import externs, partition
 from fuser.partitioning.program import Program, Seam, Stage
 from fuser.partitioning.straight_line import LEAVES, StraightLine
 from fuser.tracing import regions, scalars
 from fuser.tracing.trace_result import OutAlias, OutNode, OutScalar, OutStatic, Trace
-
-if TYPE_CHECKING:
-    from fuser.calling.specialisation import Call
 
 
 class StageMissed(Exception):  # noqa: N818 - a signal, not a fault
@@ -38,20 +38,14 @@ def _unknown(*_: Any) -> Any:
 class _StageStep:
     """The kernels of one stage as a function of arrays and scalars."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: Stage, kind: Any) -> None:
         """Prepare it; the first call compiles its native entry."""
-        from fuser.calling.fused_function import FusedFunction
-
         self._step = stage
         self._names = tuple(p.name for p in stage.spec.graph.parameters)
-        self._function = FusedFunction(_unknown, mode=stage.spec.mode, fallback="allow")
+        self._function = kind(_unknown, mode=stage.spec.mode, fallback="allow")
 
     def teach(self, args: tuple[Any, ...]) -> None:
         """Have the function know the stage for arguments like these."""
-        from fuser.calling.call_keys import signature
-        from fuser.calling.signatures import Signature
-        from fuser.calling.specialisation import specialise
-
         graph = self._step.spec.graph
         count = len(graph.outputs)
         structure, _ = trees.flatten(0 if count == 1 else tuple(range(count)))
@@ -109,8 +103,8 @@ class ReadyProgram(Prepared):
 
     knows_its_arguments = True
 
-    def __init__(self, call: Call, program: Program) -> None:
-        """Prepare every step."""
+    def __init__(self, call: Call, program: Program, kind: Any) -> None:
+        """Prepare every step; `kind` makes a fused function."""
         specialisation = call.specialisation
         super().__init__(call, specialisation.early_guards)
         told = _early_lengths(program)  # the call has learned others, which may differ in the next
@@ -120,7 +114,7 @@ class ReadyProgram(Prepared):
         self._program = program
         self._specialisation = specialisation
         self._steps = tuple(
-            _SeamStep(step) if isinstance(step, Seam) else _StageStep(step)
+            _SeamStep(step) if isinstance(step, Seam) else _StageStep(step, kind)
             for step in program.steps
         )
         self._counts = partition.seam_counts(program)
@@ -216,7 +210,7 @@ class ReadyProgram(Prepared):
         return line.function(trace.leaves)
 
 
-def make_ready_program(call: Call, program: Program) -> ReadyProgram | None:
+def make_ready_program(call: Call, program: Program, kind: Any) -> ReadyProgram | None:
     """A short way for calls like this one, where every output is an array of its own."""
     trace = call.specialisation.trace
     if trace.hazards or program.checked or not (trace.leaves or trace.writes):
@@ -235,7 +229,7 @@ def make_ready_program(call: Call, program: Program) -> ReadyProgram | None:
         return None
     if not all(map(_self_contained, program.stages)):
         return None
-    return ReadyProgram(call, program)
+    return ReadyProgram(call, program, kind)
 
 
 def _is_plain(leaf: Any) -> bool:
