@@ -12,7 +12,7 @@ from fuser.decompose import decompose
 from fuser.digest import sha256
 from fuser.graph import Graph
 from fuser.kernel_spec import KernelSpec
-from fuser.planning import components, row_results, written
+from fuser.planning import components, row_results, slice_updates, written
 from fuser.planning.in_turn import apart
 from fuser.planning.joins import distribute
 from fuser.planning.plans import Plan
@@ -21,7 +21,6 @@ from fuser.records import changed
 from fuser.rewrite import Applied, rewrite, verify
 from fuser.specs import ArgSpec
 from fuser.timeline import phase
-from fuser.tracing import regions
 
 
 def compile_upfront(
@@ -65,7 +64,7 @@ def _lowered(graph: Graph, mode: str, fastmath: bool) -> tuple[Graph, tuple[Appl
         applied += rewritten
     if config.current().check:
         verify(lowered)
-    lowered = regions.lower(lowered)
+    lowered = slice_updates.lower(lowered)
     if mode != "fused":
         return lowered, applied
     return row_results.reuse(unturned(distribute(lowered))), applied

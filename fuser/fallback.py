@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from fuser import budget, counters, dims, forks, infer, views
+from fuser import budget, counters, dims, forks, infer, regions, views
 from fuser.backend import backend_of, get_backend
 from fuser.errors import FallbackWarning, FusionError, Reason
 from fuser.graph import Graph, Node, constant_value, walk
+from fuser.host_expressions import evaluate_scalar
 from fuser.partitioning import externs
-from fuser.tracing import regions, scalars
 
 #: Reasons that were warned of; after so many, all are forgotten.
 WARNED_LIMIT = 4096
@@ -160,7 +160,7 @@ def _value(
         return constant_value(node)
     if name == "scalar":
         text = node.payload
-        value = numbers[text] if text in numbers else scalars.evaluate(text, numbers)
+        value = numbers[text] if text in numbers else evaluate_scalar(text, numbers)
         return infer.convert_scalar(value, node.dtype)
     if name == "positions":
         return module.arange(dims.evaluate(node.shape[0], numbers), dtype=node.dtype)

@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from fuser import dims, infer
+from fuser import dims, infer, regions
 from fuser.dims import Dim
 from fuser.errors import FuserError, GraphError
 from fuser.graph import Graph, Node, Parameter, intern, make, make_input
 from fuser.host_expressions import SCALAR, names_in, short
 from fuser.ops import Op, op
 from fuser.partitioning import externs
-from fuser.tracing import regions
 
 _NAME = r"[A-Za-z][A-Za-z0-9_]*"
 _WHOLE = r"-?[0-9]+"

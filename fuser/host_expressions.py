@@ -231,3 +231,34 @@ def names_in(text: str, language: Language) -> frozenset[str]:
     known = language.constants | language.functions.keys()
     names = (node.id for node in ast.walk(_checked(text, language)) if isinstance(node, ast.Name))
     return frozenset(names) - known
+
+
+# -- expressions over scalars and lengths ---------------------------------------------------
+
+
+def evaluate_scalar(text: str, names: Mapping[str, Any]) -> Any:
+    """Compute a host expression with Python's own arithmetic.
+
+    Args:
+        text: an expression over scalar names (`s0`) and lengths (`n0`).
+        names: their values.
+    """
+    return evaluate(text, SCALAR, dict(names))
+
+
+_SYMBOL = r"\b[ns]\d+\b"
+
+
+def scalar_symbols(text: str) -> set[str]:
+    """The scalars and lengths in a host expression."""
+    return set(re.findall(_SYMBOL, text))
+
+
+def rename_scalars(text: str, names: Mapping[str, Any]) -> str:
+    """Replace symbols in a host expression."""
+
+    def replace(found: re.Match[str]) -> str:
+        new = names.get(found[0], found[0])
+        return str(new) if isinstance(new, int) or re.fullmatch(_SYMBOL, str(new)) else f"({new})"
+
+    return re.sub(_SYMBOL, replace, text)

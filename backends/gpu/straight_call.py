@@ -14,7 +14,7 @@ import numpy as np
 
 from fuser.backends.gpu.step import Step
 from fuser.calling.launch import FORMATS, pack_scalars
-from fuser.tracing.scalars import symbols
+from fuser.host_expressions import scalar_symbols
 
 #: Python integers up to here are floats without rounding.
 _EXACT = 2**53
@@ -147,7 +147,7 @@ def _packed(
     lines, parts = [], []
     for place, (text, dtype) in enumerate(scalars):
         name = f"scalar_{number}_{place}"
-        if symbols(text) <= sizes.keys():
+        if scalar_symbols(text) <= sizes.keys():
             parts.append(_known(known, name, pack_scalars([(text, dtype)], sizes)))
             continue
         if text not in numbers or dtype.name not in FORMATS:

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from fuser import dims, host_expressions, infer
+from fuser import dims, host_expressions, infer, regions
 from fuser import views as real_views
 from fuser.calling.trees import Leaf
+from fuser.host_expressions import scalar_symbols
 from fuser.records import record
-from fuser.tracing import captures, regions, scalars
+from fuser.tracing import captures
 from fuser.tracing.trace_result import OutAlias, OutNode, OutScalar, OutView, Trace, View
 
 
@@ -142,7 +143,7 @@ class _Text:
 
     def expression(self, text: str) -> str:
         """A host expression, whose names get their values first."""
-        for name in sorted(scalars.symbols(text)):
+        for name in sorted(scalar_symbols(text)):
             if name not in self.known:
                 self.known[name] = self.origin(name)
         return f"({text})"

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fuser import dims, infer
+from fuser import dims, infer, regions
 from fuser.graph import Graph, Node
-from fuser.tracing import regions
 
 #: Rows of the op table whose results are as long as their payloads say.
 _TOLD = frozenset("part update broadcast_to reshape diagonal index positions".split())

@@ -23,11 +23,11 @@ from fuser.calling.section_binding import bind_group, specs_of
 from fuser.codegen import scalar_nodes
 from fuser.compiler import kernel_for
 from fuser.errors import Unsupported
+from fuser.host_expressions import evaluate_scalar
 from fuser.kernel_spec import KernelSpec
 from fuser.planning.sections import Section
 from fuser.records import field, record
 from fuser.specs import ArgSpec, counted_length, is_counted
-from fuser.tracing import scalars
 
 __all__ = ["BoundGroup", "BoundSection", "Fresh", "Launch", "bind", "contiguous_specs"]
 
@@ -161,7 +161,7 @@ def pack_scalars(
     """Convert and pack run-time scalars, 8 bytes each."""
     packed = b""
     for text, dtype in wanted:
-        value = numbers[text] if text in numbers else scalars.evaluate(text, numbers)
+        value = numbers[text] if text in numbers else evaluate_scalar(text, numbers)
         if dtype.kind in "iu" or dtype.itemsize < 8:
             value = infer.convert_scalar(value, dtype)
         elif dtype.kind == "f":

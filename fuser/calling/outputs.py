@@ -12,7 +12,7 @@ from fuser.calling import trees
 from fuser.calling.specialisation import Call
 from fuser.errors import ArgumentError, DtypeError, Unsupported
 from fuser.fallback import module_of
-from fuser.tracing import scalars
+from fuser.host_expressions import evaluate_scalar
 from fuser.tracing.trace_result import OutAlias, OutNode, OutScalar, OutView, Trace
 
 
@@ -127,6 +127,6 @@ def result_of(
             return array
         return views.apply_views(array, leaf.views, call.sizes, module_of(call.arrays))
     if isinstance(leaf, OutScalar):
-        return scalars.evaluate(leaf.text, call.numbers)
+        return evaluate_scalar(leaf.text, call.numbers)
     value = leaf.value
     return value.copy() if type(value) is np.ndarray and leaf.fresh else value

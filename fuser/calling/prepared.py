@@ -7,7 +7,8 @@ from typing import Any
 
 from fuser import config
 from fuser.calling.specialisation import Call
-from fuser.tracing import captures, scalars
+from fuser.host_expressions import evaluate_scalar, scalar_symbols
+from fuser.tracing import captures
 
 #: What a short way gives where the call has to be looked at again.
 MISSED = object()
@@ -35,7 +36,7 @@ class Prepared(config.Standing):
         self._scalars = specialisation.scalar_leaves
         self._sizes = dict(call.sizes)
         fixed = self._sizes.keys()
-        self._guards = [each for each in guards if not scalars.symbols(each[0]) <= fixed]
+        self._guards = [each for each in guards if not scalar_symbols(each[0]) <= fixed]
         self._count = len(self._arrays) + len(self._scalars)
 
     def _numbers(self, args: Sequence[Any]) -> dict[str, Any] | None:
@@ -45,7 +46,7 @@ class Prepared(config.Standing):
             return numbers
         numbers = numbers | {name: args[place] for name, place in self._scalars}
         for text, value in self._guards:
-            if not captures.same_value(scalars.evaluate(text, numbers), value):
+            if not captures.same_value(evaluate_scalar(text, numbers), value):
                 return None
         return numbers
 

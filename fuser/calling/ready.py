@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fuser import counters, executor
+from fuser import counters, executor, regions
 from fuser.backend import get_backend
 from fuser.calling.assembly import NotAssembled, assemble
 from fuser.calling.prepared import MISSED, Prepared
@@ -14,7 +15,6 @@ from fuser.calling.specialisation import Call
 from fuser.kernel_spec import KernelSpec
 from fuser.partitioning.program import Program
 from fuser.protocols import module_of
-from fuser.tracing import regions
 from fuser.tracing.trace_result import OutNode
 
 if TYPE_CHECKING:

@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from fuser import counters, dims, views
+from fuser import counters, dims, regions, views
 from fuser.calling import trees
 from fuser.calling.call_keys import signature
 from fuser.calling.prepared import MISSED, Prepared
 from fuser.calling.signatures import Signature
 from fuser.calling.specialisation import Call, specialise
+from fuser.host_expressions import evaluate_scalar, scalar_symbols
 from fuser.partitioning import externs, partition
 from fuser.partitioning.program import Program, Seam, Stage
 from fuser.partitioning.straight_line import LEAVES, StraightLine
-from fuser.tracing import regions, scalars
 from fuser.tracing.trace_result import OutAlias, OutNode, OutScalar, OutStatic, Trace
 
 
@@ -157,7 +157,7 @@ class ReadyProgram(Prepared):
         scalar_names = {name for name, _ in self._scalars}
         sizes = {name: size for name, size in numbers.items() if name not in scalar_names}
         late = {name for text, _ in self._specialisation.late_guards
-                for name in scalars.symbols(text)}  # fmt: skip
+                for name in scalar_symbols(text)}  # fmt: skip
         if late <= sizes.keys():
             self._line = self._written(args, values, sizes)
         return self._results(args, values, numbers)
@@ -173,7 +173,7 @@ class ReadyProgram(Prepared):
             if isinstance(leaf, OutNode):
                 found.append(outputs[leaf.index][()] if leaf.generic else outputs[leaf.index])
             elif isinstance(leaf, OutScalar):
-                found.append(scalars.evaluate(leaf.text, numbers))
+                found.append(evaluate_scalar(leaf.text, numbers))
             elif isinstance(leaf, OutAlias):
                 found.append(values[trace.graph.parameters[leaf.parameter].name])
             else:
@@ -271,7 +271,7 @@ def _self_contained(stage: Stage) -> bool:
     for parameter in graph.parameters:
         known |= {s for dim in parameter.shape for s in dims.symbols(dim)}
     for node in graph.nodes:
-        if node.op.name == "scalar" and not scalars.symbols(node.payload) <= known:
+        if node.op.name == "scalar" and not scalar_symbols(node.payload) <= known:
             return False
         if any(not set(dims.symbols(dim)) <= known for dim in node.shape):
             return False

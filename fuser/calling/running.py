@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser import executor, fallback
+from fuser import executor, fallback, regions
 from fuser.calling import trees
 from fuser.calling.outputs import check_hazards, check_target, result_of, targets_of
 from fuser.calling.specialisation import Call
@@ -16,7 +16,6 @@ from fuser.executor import CannotRun
 from fuser.fallback import module_of
 from fuser.kernel_spec import KernelSpec
 from fuser.partitioning.externs import CallFailed
-from fuser.tracing import regions
 from fuser.tracing.trace_result import OutView
 
 

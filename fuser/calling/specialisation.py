@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fuser import dims, executor
+from fuser.host_expressions import evaluate_scalar, scalar_symbols
 from fuser.kernel_spec import KernelSpec
 from fuser.partitioning.externs import PatternMiss
 from fuser.records import field, record
-from fuser.tracing import captures, scalars
+from fuser.tracing import captures
 from fuser.tracing.trace_result import Trace
 
 if TYPE_CHECKING:
@@ -46,8 +47,8 @@ class Specialisation:
         for parameter in self.trace.graph.parameters:
             known |= {s for dim in parameter.shape for s in dims.symbols(dim)}
         guards = self.trace.value_guards
-        self.early_guards = tuple(g for g in guards if scalars.symbols(g[0]) <= known)
-        self.late_guards = tuple(g for g in guards if not scalars.symbols(g[0]) <= known)
+        self.early_guards = tuple(g for g in guards if scalar_symbols(g[0]) <= known)
+        self.late_guards = tuple(g for g in guards if not scalar_symbols(g[0]) <= known)
 
     @property
     def by_value(self) -> bool:
@@ -84,7 +85,7 @@ class Specialisation:
         numbers: dict[str, Any] = {name: leaves[place] for name, place in self.scalar_leaves}
         numbers.update(sizes)
         for text, value in self.early_guards:
-            now = scalars.evaluate(text, numbers)
+            now = evaluate_scalar(text, numbers)
             if not captures.same_value(now, value):
                 return None
         return Call(self, arrays, numbers, sizes)
@@ -96,8 +97,8 @@ class Specialisation:
             PatternMiss: something is not as it was while tracing.
         """
         for text, value in self.late_guards:
-            if scalars.symbols(text) <= numbers.keys():
-                if not captures.same_value(scalars.evaluate(text, numbers), value):
+            if scalar_symbols(text) <= numbers.keys():
+                if not captures.same_value(evaluate_scalar(text, numbers), value):
                     raise PatternMiss(f"{text} is not {value!r}")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser.tracing import scalars
+from fuser.host_expressions import rename_scalars
 
 
 def spell(value: Any, operand: Callable[[Any], str | None]) -> str | None:
@@ -68,7 +68,7 @@ def named_dtype(dtype: np.dtype[Any]) -> bool:
 
 def rename(payload: str, names: Mapping[str, Any]) -> str:
     """Replace symbols in a payload's numbers and view lengths."""
-    return re.sub(_HOST, lambda found: f"host({scalars.rename(found[1], names)!r})", payload)
+    return re.sub(_HOST, lambda found: f"host({rename_scalars(found[1], names)!r})", payload)
 
 
 _HOST = r"host\('([^']*)'\)"

@@ -27,11 +27,11 @@ from fuser import dims, host_expressions, infer, views
 from fuser.calling import trees
 from fuser.errors import GraphError, Reason
 from fuser.graph import Graph, Node
-from fuser.host_expressions import short
+from fuser.host_expressions import evaluate_scalar, short
 from fuser.ops import UFUNC_PAIRS, UFUNC_ROWS
 from fuser.partitioning import callables
 from fuser.records import record
-from fuser.tracing import registry, scalars
+from fuser.tracing import registry
 from fuser.tracing.error_states import silent
 
 #: Packages of SciPy's whose functions depend on their arguments alone, and change none of them.
@@ -398,7 +398,7 @@ def filled(value: Any, operands: Sequence[Any], numbers: Mapping[str, Any]) -> A
         array = operands[value.index]
         return array[()] if value.scalar else array
     if kind is Number:
-        return scalars.evaluate(value.text, numbers)
+        return evaluate_scalar(value.text, numbers)
     if kind is Closure:
         held = [filled(part, operands, numbers) for part in value.values]
         return callables.bound(value.name, *held)

@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from fuser import views
+from fuser import regions, views
 from fuser.calling import trees
+from fuser.host_expressions import evaluate_scalar, scalar_symbols
 from fuser.partitioning import callables, externs
 from fuser.partitioning.externs import Closure, Number, Operand
 from fuser.partitioning.program import Program, Seam, Stage
-from fuser.tracing import captures, regions, scalars
+from fuser.tracing import captures
 from fuser.tracing.error_states import silent
 from fuser.tracing.trace_result import OutAlias, OutNode, OutScalar, OutStatic
 
@@ -62,7 +63,7 @@ class StraightLine:
             *((f"({left}) - ({right})", 0) for left, right in program.graph.guards),
             *guards,
         ]
-        self._guards = [g for g in self._guards if scalars.symbols(g[0]) & self._late.keys()]
+        self._guards = [g for g in self._guards if scalar_symbols(g[0]) & self._late.keys()]
         self._names: dict[str, str] = {}
         self._objects: dict[str, Any] = {"MISSED": missed}
         self._lines: list[str] = []
@@ -184,7 +185,7 @@ class StraightLine:
         """Give up where a guard of lengths that are known by now does not hold."""
         told = {name for name, known in self._late.items() if known}
         known = told | self._sizes.keys() - self._late.keys() | set(self._numbers)
-        for guard in [each for each in self._guards if scalars.symbols(each[0]) <= known]:
+        for guard in [each for each in self._guards if scalar_symbols(each[0]) <= known]:
             self._guards.remove(guard)
             same, value = self._object(captures.same_value), self._object(guard[1])
             self._miss([f"not {same}({self._number(guard[0])}, {value})"])
@@ -267,14 +268,14 @@ class StraightLine:
 
     def _number(self, text: str) -> str:
         """A host expression: its value where lengths alone tell it."""
-        symbols = scalars.symbols(text)
+        symbols = scalar_symbols(text)
         if symbols <= self._sizes.keys() - self._late.keys():
-            return self._object(scalars.evaluate(text, self._sizes))
+            return self._object(evaluate_scalar(text, self._sizes))
         sizes = {name: size for name, size in self._sizes.items() if name in symbols}
         pairs = [f"{name!r}: {self._name(name)}" for name in self._numbers if name in symbols]
         pairs += [f"{name!r}: {name}" for name in self._late if name in symbols]
         given = f"{{**{self._object(sizes)}, {', '.join(pairs)}}}"
-        return f"{self._object(scalars.evaluate)}({text!r}, {given})"
+        return f"{self._object(evaluate_scalar)}({text!r}, {given})"
 
     # -- the function -----------------------------------------------------------------------
 

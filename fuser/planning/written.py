@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fuser import dims, infer
+from fuser import dims, infer, regions
 from fuser.graph import Graph
 from fuser.planning import facts
 from fuser.planning.chains import Chain
@@ -21,7 +21,6 @@ from fuser.planning.rows import Group
 from fuser.planning.sections import Section
 from fuser.records import changed
 from fuser.specs import PartitionDesc
-from fuser.tracing import regions
 
 #: (parameter's name, number of the output, region): what is written back into an argument.
 Write = tuple[str, int, str]

@@ -11,7 +11,7 @@ import numpy as np
 from fuser import infer
 from fuser.errors import Unsupported
 from fuser.graph import Node
-from fuser.tracing import regions
+from fuser.tracing import boxes
 from fuser.tracing.array_functions import _array, _refuse, _sequence, result_type
 from fuser.tracing.array_views import expand_dims
 from fuser.tracing.indices import normal_axis
@@ -240,7 +240,7 @@ def _diff(
             parts.insert(position, _beside(tracing, x, given, place))
     if len(parts) > 1:
         x = _concatenate(tracing, parts, place)
-        regions.long_parts(tracing, x.node, int(n))
+        boxes.long_parts(tracing, x.node, int(n))
     lead = (slice(None),) * place
     step: Any = np.not_equal if x.dtype.kind == "b" else np.subtract
     for _ in range(int(n)):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser import dims, infer
+from fuser import dims, infer, regions
 from fuser.dims import Dim
 from fuser.errors import ShapeError, Unsupported
 from fuser.graph import (
@@ -23,10 +23,10 @@ from fuser.graph import (
     walk,
 )
 from fuser.graph import intern as intern_node
+from fuser.host_expressions import rename_scalars
 from fuser.partitioning import extern_text
-from fuser.planning import facts
+from fuser.planning import facts, slice_updates
 from fuser.records import changed
-from fuser.tracing import regions, scalars
 from fuser.tracing.admitted import check_dtype
 from fuser.tracing.trace_result import OutAlias, OutNode, OutScalar, OutView, Trace, View, Write
 from fuser.tracing.tracing import Tracing
@@ -75,10 +75,10 @@ def canonical(
         tuple(parameters), tuple(outputs), tuple(guards), shown, lines, tuple(captured)
     )
     value_guards = tuple(
-        (scalars.rename(text, full), value) for text, value in tracing.value_guards.items()
+        (rename_scalars(text, full), value) for text, value in tracing.value_guards.items()
     )
     leaves = [
-        changed(leaf, text=scalars.rename(leaf.text, full)) if isinstance(leaf, OutScalar) else leaf
+        changed(leaf, text=rename_scalars(leaf.text, full)) if isinstance(leaf, OutScalar) else leaf
         for leaf in leaves
     ]
     leaves = [
@@ -294,7 +294,7 @@ def _renamed(
         shape = tuple(dims.substitute(dim, names) for dim in node.shape)
         return make_input(node.payload, node.dtype, shape)
     if node.op.name == "scalar":
-        return make_scalar(scalars.rename(node.payload, names), node.dtype)
+        return make_scalar(rename_scalars(node.payload, names), node.dtype)
     if node.op.name == "constant":
         return node
     if node.op.name == "extern":
@@ -337,7 +337,7 @@ def _without_contained(
     gone: set[str] = set()
     for place, (region, box) in enumerate(boxes):
         value, later = found[region], boxes[:place]
-        inside = [name for name, inner in later if regions.contains(box, inner, bounds)]
+        inside = [name for name, inner in later if slice_updates.contains(box, inner, bounds)]
         apart = [name for name, other in later if any(map(regions.disjoint, box, other))]
         if inside and {*inside, *apart} == {name for name, _ in later}:
             gone.update(inside)

@@ -9,7 +9,7 @@ import numpy as np
 
 from fuser import infer
 from fuser.errors import Unsupported
-from fuser.tracing import regions
+from fuser.tracing import boxes
 from fuser.tracing.bounds import Cut, in_lengths
 from fuser.tracing.indices import integer, is_fancy, plain_slice
 from fuser.tracing.traced_memory import TracedMemory
@@ -30,7 +30,7 @@ def read(array: Any, index: Any) -> Any:
     if array.storage.written:  # to compare what is read with what was written
         _note_reach(array, parts)
     if array.node.op.name == "concatenate":
-        regions.note_parts(array.tracing, array.node, parts)
+        boxes.note_parts(array.tracing, array.node, parts)
     generic = full and integers and not ellipsis
     return array._view("index", infer.spell_index(parts), generic)
 
@@ -38,7 +38,7 @@ def read(array: Any, index: Any) -> Any:
 def _note_reach(array: Any, parts: Sequence[infer.IndexPart]) -> None:
     """Note how long axes are that an index reaches into."""
     for axis, part in enumerate(part for part in parts if part is not None):
-        regions.note_reach(array.tracing, array._shape[axis], part, array.storage.reach)
+        boxes.note_reach(array.tracing, array._shape[axis], part, array.storage.reach)
 
 
 def _cut(array: Any, cuts: Mapping[int, Cut]) -> Any:

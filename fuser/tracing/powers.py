@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser.tracing import scalars
+from fuser.host_expressions import scalar_symbols
 from fuser.tracing.scalars import HostScalar
 
 #: Whether this NumPy squares truth values for `** 2`, giving int8, where power gives int64.
@@ -48,7 +48,7 @@ def scalar_power(base: Any, exponent: Any) -> Any:
 
 def _counts(number: HostScalar) -> bool:
     """Whether a number depends on lengths, on which no kernel is specialised."""
-    return any(name.startswith("n") for name in scalars.symbols(number.text))
+    return any(name.startswith("n") for name in scalar_symbols(number.text))
 
 
 def _whole_power(base: Any, exponent: Any) -> Any:

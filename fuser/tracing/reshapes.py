@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fuser import infer
+from fuser import infer, regions
 from fuser.dims import Dim
 from fuser.errors import Unsupported
 from fuser.graph import Node
-from fuser.tracing import regions
 from fuser.tracing.storage import Storage
 from fuser.tracing.trace_result import View
 from fuser.tracing.tracing import Tracing
@@ -67,7 +66,7 @@ def put_back(tracing: Tracing, base: Node, view: View, shown: Node) -> Node:
         axis, start, stop, step = infer.parse_part(payload)
         bounds = [(0, dim, 1) for dim in base.shape]
         bounds[axis] = (start, stop, step)  # type: ignore[assignment]
-        return tracing.node("update", [base, shown], regions.spell(bounds))  # type: ignore[arg-type]
+        return tracing.node("update", [base, shown], regions.spell(tuple(bounds)))
     if name == "reshape":
         return tracing.node("reshape", [shown], ", ".join(map(str, base.shape)))
     if name == "contiguous":

@@ -5,46 +5,17 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from fuser import budget, host_expressions
-from fuser.dims import Dim
+from fuser import budget
 from fuser.errors import Unsupported, user_line
 from fuser.tracing.tracing import Tracing
 
 #: Characters of a host expression at most: it is compiled, and evaluated at every call.
 LONGEST = 4096
-
-
-def evaluate(text: str, names: Mapping[str, Any]) -> Any:
-    """Compute a host expression with Python's own arithmetic.
-
-    Args:
-        text: an expression over scalar names (`s0`) and lengths (`n0`).
-        names: their values.
-    """
-    return host_expressions.evaluate(text, host_expressions.SCALAR, dict(names))
-
-
-_SYMBOL = r"\b[ns]\d+\b"
-
-
-def symbols(text: str) -> set[str]:
-    """The scalars and lengths in a host expression."""
-    return set(re.findall(_SYMBOL, text))
-
-
-def rename(text: str, names: Mapping[str, Dim | str]) -> str:
-    """Replace symbols in a host expression."""
-
-    def replace(found: re.Match[str]) -> str:
-        new = names.get(found[0], found[0])
-        return str(new) if isinstance(new, int) or re.fullmatch(_SYMBOL, str(new)) else f"({new})"
-
-    return re.sub(_SYMBOL, replace, text)
 
 
 def _spell(value: Any) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 
 from fuser import dims
 from fuser.graph import Node, walk
-from fuser.tracing import scalars
+from fuser.host_expressions import scalar_symbols
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.tracing import Tracing
 
@@ -117,7 +117,7 @@ def _tells(node: Node, length: set[str]) -> bool:
     """Whether a node may depend on how many elements are selected."""
     if node.op.name == "extern":
         return any(length & set(dims.symbols(dim)) for dim in node.shape)
-    return node.op.name != "input" and bool(scalars.symbols(node.payload) & length)
+    return node.op.name != "input" and bool(scalar_symbols(node.payload) & length)
 
 
 def drop_unneeded(tracing: Tracing, nodes: list[Node]) -> None:
@@ -126,7 +126,7 @@ def drop_unneeded(tracing: Tracing, nodes: list[Node]) -> None:
         return
     needed = {id(node) for node in walk(nodes)}
     texts = [*tracing.value_guards, *(str(dim) for pair in tracing.guards for dim in pair)]
-    told = set().union(*map(scalars.symbols, texts)) if texts else set()
+    told = set().union(*map(scalar_symbols, texts)) if texts else set()
     for key, node in tracing.optional.items():
         if key not in needed and not told & set(dims.symbols(node.shape[0])):
             tracing.externs.pop(key, None)

@@ -11,7 +11,7 @@ from fuser import dims
 from fuser.dims import Dim
 from fuser.errors import Unsupported
 from fuser.graph import Node
-from fuser.tracing import regions, reshapes
+from fuser.tracing import boxes, reshapes
 from fuser.tracing.scalars import HostScalar
 from fuser.tracing.storage import Storage
 from fuser.tracing.trace_result import View
@@ -104,14 +104,14 @@ class TracedMemory:
         tracing, storage = self.tracing, self.storage
         if self._changed_behind(lambda shown: shown._update(node)):
             return
-        region = regions.locate(tracing, storage.node.shape, self.views, storage.reach)
+        region = boxes.locate(tracing, storage.node.shape, self.views, storage.reach)
         if region is None:
             tracing.update(self, ..., tracing.wrap(node))
             return
         if region.empty:
             return
         storage.reach = max(storage.reach, region.reach)
-        value = regions.laid_out(tracing, region, node)
+        value = boxes.laid_out(tracing, region, node)
         tracing.note_write(storage.argument)
         storage.replace(tracing.node("update", [storage.node, value], region.payload))
 

@@ -22,7 +22,7 @@ from fuser.backends.cpu.entries.entry_names import NotServed, describe_names
 from fuser.calling.assembly import NotAssembled, prepare
 from fuser.calling.launch import Fresh, pack_scalars
 from fuser.calling.trees import Leaf
-from fuser.tracing import scalars
+from fuser.host_expressions import evaluate_scalar
 
 #: Integers up to this one are the same in float64.
 EXACT_INTEGER = 1 << 53
@@ -159,7 +159,7 @@ def computed_scalar(draft: Draft, place: int, text: str, dtype: np.dtype[Any]) -
     """
     call = draft.call
     numbers = {name: call.leaves[leaf] for name, leaf in call.specialisation.scalar_leaves}
-    wanted = text, type(scalars.evaluate(text, {**call.sizes, **numbers}))
+    wanted = text, type(evaluate_scalar(text, {**call.sizes, **numbers}))
     if wanted not in draft.computed:
         draft.computed.append(wanted)
     return _scalar(place, dtype, wanted[1], ~draft.computed.index(wanted))

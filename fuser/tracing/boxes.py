@@ -8,20 +8,13 @@ the part after, so each element of the array is computed and stored once, by one
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from fuser import dims, infer
+from fuser import infer, regions
 from fuser.dims import Dim
-from fuser.graph import Graph, Node, intern
-from fuser.ops import op
-from fuser.planning import facts, parts
+from fuser.graph import Node
 from fuser.records import record
 from fuser.tracing.tracing import Tracing
-
-#: Places start, start + step, … below stop along each axis.
-Span = tuple[Dim, Dim, int]
-Bounds = tuple[Span, ...]
 
 #: Larger steps than this are written by NumPy: what lies between are that many loop nests less one.
 STEP_LIMIT = 4
@@ -50,7 +43,7 @@ class Region:
         reach: how far from the ends of axes its bounds are, at most.
     """
 
-    bounds: Bounds
+    bounds: regions.Bounds
     axes: tuple[int | None, ...]
     backwards: tuple[bool, ...]
     empty: bool = False
@@ -59,78 +52,7 @@ class Region:
     @property
     def payload(self) -> str:
         """The region as an update node's payload: `1:n0 - 1; 0:n1`."""
-        return spell(self.bounds)
-
-
-def spell(bounds: Bounds) -> str:
-    """Write bounds: `1:n0 - 1; 0:n1:2`."""
-    return "; ".join(
-        f"{start}:{stop}" + (f":{step}" if step != 1 else "") for start, stop, step in bounds
-    )
-
-
-def parse(payload: str) -> Bounds:
-    """Read bounds back."""
-    spans = [part.split(":") for part in payload.split(";") if part.strip()]
-    return tuple(
-        (dims.parse(start.strip()), dims.parse(stop.strip()), int(step[0]) if step else 1)
-        for start, stop, *step in spans
-    )
-
-
-def rename(payload: str, names: Any) -> str:
-    """Replace symbols."""
-    return spell(
-        tuple(
-            (dims.substitute(start, names), dims.substitute(stop, names), step)
-            for start, stop, step in parse(payload)
-        )
-    )
-
-
-def rename_by(change: Any, payload: str) -> str:
-    """Replace bounds, each by itself."""
-    bounds = parse(payload)
-    return spell(tuple((change(start), change(stop), step) for start, stop, step in bounds))
-
-
-def is_full(payload: str, shape: Sequence[Dim]) -> bool:
-    """Whether a region is all of an array."""
-    return parse(payload) == tuple((0, length, 1) for length in shape)
-
-
-def contains(outer: Bounds, inner: Bounds, known: facts.Bounds) -> bool:
-    """Whether one box surely has all places of another, each of them."""
-    return all(
-        step == 1 and facts.at_most(start, first, known) and facts.at_most(last, stop, known)
-        for (start, stop, step), (first, last, _) in zip(outer, inner, strict=True)
-    )
-
-
-def disjoint(one: Span, two: Span) -> bool:
-    """Whether two spans of an axis surely have no place in common."""
-    gaps = (one[0] - two[1], two[0] - one[1])
-    if any(isinstance(gap, int) and gap >= 0 for gap in gaps):
-        return True
-    step, shift = one[2], one[0] - two[0]
-    return step == two[2] and isinstance(shift, int) and shift % step != 0
-
-
-def symbols(payload: str) -> set[str]:
-    """The lengths that the bounds of a region speak of."""
-    bounds = [bound for start, stop, _ in parse(payload) for bound in (start, stop)]
-    return {name for bound in bounds for name in dims.symbols(bound)}
-
-
-def slices(payload: str, sizes: Any) -> tuple[slice, ...]:
-    """The index of a region in an array of given lengths."""
-    return tuple(
-        slice(dims.evaluate(start, sizes), dims.evaluate(stop, sizes), step)
-        for start, stop, step in parse(payload)
-    )
-
-
-# -- while tracing --------------------------------------------------------------------------
+        return regions.spell(self.bounds)
 
 
 def locate(
@@ -176,7 +98,7 @@ def locate(
             empty = empty or cut[1] or none_of_new
             (after if isinstance(part, slice) else fixed).append(cut[0])
         seen = [*after, *given]
-    bounds: list[Span] = [(0, 0, 1)] * len(shape)
+    bounds: list[regions.Span] = [(0, 0, 1)] * len(shape)
     for entry in (*seen, *fixed):
         if entry.axis is not None:
             bounds[entry.axis] = (entry.start, entry.stop, entry.step)
@@ -310,132 +232,3 @@ def _indexed(tracing: Tracing, value: Node, parts: Sequence[infer.IndexPart]) ->
     while kept and kept[-1] == slice(None):
         kept.pop()
     return tracing.node("index", [value], infer.spell_index(kept))
-
-
-# -- before planning ------------------------------------------------------------------------
-
-
-def lower(graph: Graph) -> Graph:
-    """Replace updates by joins of parts; the same graph where there is nothing to do.
-
-    What only says in which memory order an array is goes, too: it says so in the traced graph.
-    """
-    bounds = facts.lower_bounds(graph.guards)
-    if not bounds and not any(n.op.name == "update" or _only_orders(n) for n in graph.nodes):
-        return graph
-    lines = dict(graph.lines)
-    new: dict[int, Node] = {}
-    for node in graph.nodes:
-        args = tuple(new[id(arg)] for arg in node.args)
-        if node.op.name == "update":
-            made = _joined(node, args[0], args[1], bounds, graph.equal)
-        elif _only_orders(node):
-            made = args[0]
-        else:
-            made = _spelled(node, args, bounds)
-        new[id(node)] = made
-        if line := graph.line_of(node):
-            note_line(lines, made, args, line)
-    return graph.with_outputs([new[id(node)] for node in graph.outputs], lines)
-
-
-def _spelled(node: Node, args: tuple[Node, ...], bounds: facts.Bounds) -> Node:
-    """A node of other operands, with its lengths spelled in one way: `n0 - 1` where n0 >= 1.
-
-    Values of one shape then have one spelling of it, and share loops.
-    """
-    shape = tuple(facts.simplify(dim, bounds) for dim in node.shape)
-    if shape == node.shape or not node.args or node.op.name in ("extern", "reshape"):
-        return intern(node.op, args, node.shape, node.dtype, node.payload)
-    if node.op.name != "broadcast_to":
-        return intern(node.op, args, shape, node.dtype, node.payload)
-    if args[0].shape == shape:
-        return args[0]
-    return intern(node.op, args, shape, node.dtype, ", ".join(map(str, shape)))
-
-
-def _only_orders(node: Node) -> bool:
-    """Whether a node computes nothing and copies nothing."""
-    return node.op.name == "cast" and infer.only_orders(node.payload)
-
-
-def note_line(
-    lines: dict[int, str], made: Node, operands: Sequence[Node], line: str
-) -> None:
-    """Note the line of an operation for all nodes that it became."""
-    known = set(map(id, operands))
-    waiting = [made]
-    while waiting:
-        node = waiting.pop()
-        if id(node) not in known and node.op.name != "input":
-            known.add(id(node))
-            lines.setdefault(id(node), line)
-            waiting.extend(node.args)
-
-
-def _joined(
-    node: Node, base: Node, value: Node, known: facts.Bounds, equal: Mapping[str, Dim]
-) -> Node:
-    """The value between the parts of the base around it, axis by axis from the last.
-
-    What is interleaved has one spelling of its length where guards say that all are equal: then
-    one loop nest computes all.
-    """
-    whole = [facts.simplify(dim, known) for dim in node.shape]
-    region = [
-        (facts.simplify(start, known), facts.simplify(stop, known), step)
-        for start, stop, step in parse(node.payload)
-    ]
-    spelled = [dims.steps(*span) for span in region]
-    spelled = [
-        equal.get(str(dim), dim) if step > 1 else dim
-        for dim, (_, _, step) in zip(spelled, region, strict=True)
-    ]
-    inner = _relabelled(value, spelled)
-    for axis in reversed(range(len(whole))):
-        start, stop, step = region[axis]
-        before, after = region[:axis], [(0, dim, 1) for dim in whole[axis + 1 :]]
-        lead = [dims.steps(*span) for span in before]
-        if step > 1:
-            mine = 0  # which of the interleaved it is
-            if isinstance(start, int) and start < step and stop == whole[axis]:
-                start, mine = 0, start  # nothing before it, where it replaces what was interleaved
-            turns = [
-                inner
-                if place == mine
-                else _box(base, [*before, (start + place, stop, step), *after], known)
-                for place in range(step)
-            ]
-            shape = (*lead, stop - start, *whole[axis + 1 :])
-            inner = intern(op("interleave"), tuple(turns), shape, node.dtype, str(axis))
-        if (start, stop) == (0, whole[axis]):
-            continue
-        pieces = [inner]
-        if start != 0:
-            pieces.insert(0, _box(base, [*before, (0, start, 1), *after], known))
-        if stop != whole[axis]:
-            pieces.append(_box(base, [*before, (stop, whole[axis], 1), *after], known))
-        shape = (*lead, *whole[axis:])
-        inner = intern(op("concatenate"), tuple(pieces), shape, node.dtype, str(axis))
-    if inner.shape == node.shape:
-        return inner
-    if inner.op.joins:  # lengths spelled as the array's are
-        return intern(inner.op, inner.args, node.shape, inner.dtype, inner.payload)
-    return _relabelled(inner, node.shape)
-
-
-def _relabelled(value: Node, lengths: Sequence[Dim]) -> Node:
-    """The value with its lengths spelled as the box's are; equal numbers for every size."""
-    for axis, length in enumerate(lengths):
-        if value.shape[axis] != length:
-            shape = (*value.shape[:axis], length, *value.shape[axis + 1 :])
-            payload = f"{axis}; 0; {length}"
-            value = intern(op("part"), (value,), shape, value.dtype, payload)
-    return value
-
-
-def _box(base: Node, box: Sequence[Span], known: facts.Bounds) -> Node:
-    """A box of an array: a part along each axis that it does not span."""
-    for axis, span in enumerate(box):
-        base = parts.cut(base, axis, span, known, dims.steps(*span))
-    return base
