@@ -22,6 +22,7 @@ from fuser.tracing.admitted import check_array, check_dtype, is_known, traced_fo
 from fuser.tracing.caught import check_refusals
 from fuser.tracing.effects import LARGEST_KEPT
 from fuser.tracing.operands import check_out, check_target
+from fuser.tracing.replaced import plain_function
 from fuser.tracing.results import finish
 from fuser.tracing.scalars import HostScalar
 from fuser.tracing.storage import Storage
@@ -182,7 +183,6 @@ class Tracer(Tracing):
         """Trace a NumPy function that is no ufunc; NumPy runs it where it has no fused form."""
         from fuser.tracing import complex_functions
         from fuser.tracing.extern_tracing import SEAM_CODES, ForeignArray, call_function
-        from fuser.tracing.namespace import plain_function
 
         self.errors.look()
         function = plain_function(function)

@@ -1,9 +1,8 @@
-"""Writes into a part of an array: which box of it a chain of views shows, and joins instead.
+"""Writes into a part of an array: which box of it a chain of views shows.
 
 `out[1:-1] = value` makes a new value of `out`: a node `update{1:n0 - 1}` of the old value and of
-what was written. Before kernels are planned it becomes a join of the part before, the value and
-the part after, so each element of the array is computed and stored once, by one loop nest each.
-`out[::2] = value` (`update{0:n0:2}`) interleaves the value and every second element of the rest.
+what was written (`fuser.regions` has the text). `out[::2] = value` is `update{0:n0:2}`. Before
+kernels are planned updates become joins (`fuser.planning.slice_updates`).
 """
 
 from __future__ import annotations

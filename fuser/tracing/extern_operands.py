@@ -13,6 +13,7 @@ from fuser.graph import Node, make_constant
 from fuser.partitioning import callables, extern_text, externs
 from fuser.protocols import has
 from fuser.records import field, record
+from fuser.tracing.replaced import plain_function
 from fuser.tracing.scalars import HostScalar
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.tracing import Tracing
@@ -86,7 +87,7 @@ def _function_text(value: Any, operand: Callable[[Any], str | None]) -> str | No
 
     One that reaches traced values is `closure('module.name', a2)`, with them after its name.
     """
-    from fuser.tracing.namespace import original, plain_function
+    from fuser.tracing.namespace import original  # which is not loaded with this file
 
     function = plain_function(value)
     if type(function) is not FunctionType or name_of(function) is not None:

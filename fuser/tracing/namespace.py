@@ -27,6 +27,7 @@ from fuser.tracing.brackets import GRIDS, JOINERS, Grid, Joiner
 from fuser.tracing.builtin_names import BUILTINS, REMEMBERING, without_memory
 from fuser.tracing.captures import STABLE, is_array, names_of, root
 from fuser.tracing.private_copies import LOOKING_CLOSELY, PLAIN, Copies, is_fused
+from fuser.tracing.replaced import Replaced, plain_function
 from fuser.tracing.scalars import HostScalar
 from fuser.tracing.side_effects import watched_partial
 from fuser.tracing.traced_array import TracedArray
@@ -394,7 +395,7 @@ class _Module:
 _DISPATCHED = type(np.sum)
 
 
-class TakingLists:
+class TakingLists(Replaced):
     """A NumPy function while it is traced: called with lists, it is traced, too."""
 
     def __init__(self, tracing: Tracing, function: Any) -> None:
@@ -437,11 +438,6 @@ class ReducingLists(TakingLists):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The ufunc."""
         return self.__wrapped__(*args, **kwargs)
-
-
-def plain_function(value: Any) -> Any:
-    """NumPy's own function where a trace has put another in its place."""
-    return value.__wrapped__ if isinstance(value, (TakingLists, other_packages.Called)) else value
 
 
 def original(

@@ -16,6 +16,7 @@ from fuser.calling.trees import flatten
 from fuser.errors import GraphError, Unsupported
 from fuser.partitioning import externs
 from fuser.tracing.builtin_names import is_stand_in
+from fuser.tracing.replaced import Replaced
 from fuser.tracing.sequences import has_traced
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.tracing import Tracing
@@ -61,7 +62,7 @@ class Package:
         return seen(self._tracing, getattr(self._module, name))
 
 
-class Called:
+class Called(Replaced):
     """A function that runs between kernels where it is called with stand-ins."""
 
     def __init__(self, tracing: Tracing, function: Any, name: str) -> None:
