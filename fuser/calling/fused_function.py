@@ -303,7 +303,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
                 self._ready["out", key] = make_ready_out(call, out)
             self._latest_out = self._ready["out", key]
             return
-        made = make_ready(call, type(self))
+        made = make_ready(call, FusedFunction)
         if made is not None:
             self._ready[key] = made
             known = made.knows_its_arguments and not call.specialisation.trace.in_order

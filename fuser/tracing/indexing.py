@@ -101,7 +101,7 @@ def write(array: Any, index: Any, value: Any) -> None:
     if isinstance(value, TracedMemory) and value.storage is array.storage:
         if value.views == target.views and value.storage.written:
             return  # the second half of `x[...] += y`
-    if isinstance(value, (list, tuple)):
+    if type(value) in (list, tuple):
         value = array.tracing.put_together(value, array.dtype)
     _check_number(array, value)
     node = array.tracing.operand_node(array.tracing.operand(value), array.dtype)
