@@ -9,16 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from fuser.backend import Backend, backend_of, chosen_name, get_backend
 from fuser.errors import BackendError, Unsupported
 from fuser.ops import DTYPES, TABLE
 from fuser.protocols import type_has
-
-if TYPE_CHECKING:
-    from fuser.backend import Backend
 
 _KNOWN = frozenset(map(np.dtype, DTYPES))
 _traced_for: ContextVar[Backend | None] = ContextVar("traced_for", default=None)
@@ -71,8 +69,6 @@ def traced_for(leaves: Sequence[Any]) -> Iterator[None]:
 
 def _backend(leaves: Sequence[Any]) -> Backend | None:
     """The backend of the arguments; None where that cannot be told."""
-    from fuser.backend import backend_of, chosen_name, get_backend  # they need what is traced
-
     arrays = [leaf for leaf in leaves if type_has(leaf, "__cuda_array_interface__")]
     name = chosen_name() or ("" if arrays else "cpu")
     try:
