@@ -22,13 +22,12 @@ from fuser.tracing.admitted import check_array, check_dtype, is_known, traced_fo
 from fuser.tracing.caught import check_refusals
 from fuser.tracing.effects import LARGEST_KEPT
 from fuser.tracing.operands import check_out, check_target
-from fuser.tracing.replaced import plain_function
+from fuser.tracing.registry import plain_function
 from fuser.tracing.results import finish
 from fuser.tracing.scalars import HostScalar
-from fuser.tracing.storage import Storage
 from fuser.tracing.trace_result import Trace
 from fuser.tracing.traced_array import TracedArray
-from fuser.tracing.tracing import Argument, Tracing
+from fuser.tracing.tracing import Argument, Storage, Tracing
 from fuser.tracing.ufunc_tracing import fused_ufunc
 
 if TYPE_CHECKING:

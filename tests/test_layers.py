@@ -41,17 +41,17 @@ LAYERS = {
         compiler: compiler planning.written
         runtime: executor fallback calling.binding calling.section_binding calling.row_binding
             calling.refining calling.fitting calling.launch
-        traces: tracing.admitted tracing.storage tracing.trace_result tracing.traced_lengths
+        traces: tracing.admitted tracing.trace_result tracing.traced_lengths
             tracing.tracing tracing.scalars tracing.boxes tracing.reshapes tracing.traced_memory
-            tracing.flat_view tracing.indices tracing.bounds tracing.indexing tracing.caught
+            tracing.indices tracing.bounds tracing.indexing tracing.caught
             tracing.powers tracing.traced_array tracing.operands tracing.sequences tracing.counting
             tracing.makers tracing.selections tracing.canonical tracing.complex_functions
-            tracing.builtin_names tracing.replaced
+            tracing.builtin_names
         NumPy functions: tracing.array_functions tracing.along_axis tracing.array_diagonals
             tracing.array_formulas tracing.array_names tracing.array_parts tracing.array_places
             tracing.array_views tracing.averages tracing.changes tracing.einsum tracing.grids
             tracing.layers tracing.nan_reductions tracing.reductions tracing.row_functions
-            tracing.row_places tracing.series tracing.stopping tracing.ufunc_reductions
+            tracing.row_places tracing.series tracing.ufunc_reductions
             tracing.ufunc_tracing tracing.weighted normalisations
         tracer: tracer tracing.*
         programs: partitioning.*

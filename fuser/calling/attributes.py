@@ -10,20 +10,22 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from types import MethodType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fuser.calling import trees
 from fuser.calling.call_keys import changed_argument, leaf_names
 from fuser.calling.outputs import copied_into
-from fuser.calling.owner import Owner
 from fuser.errors import Reason, ShapeError, Unsupported
 from fuser.protocols import is_a, namespace_of, type_has
 from fuser.records import record
 from fuser.tracing.captures import ABSENT, names_in, stored_attributes
 from fuser.tracing.scalars import HostScalar
 from fuser.tracing.traced_array import TracedArray
+
+if TYPE_CHECKING:
+    from fuser.calling.owner import Owner
 
 #: Sets of objects that one function remembers.
 FRAMES_LIMIT = 64

@@ -15,10 +15,12 @@ import importlib
 import sys
 from collections.abc import Callable, Mapping
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fuser.calling.owner import Owner
 from fuser.errors import FunctionNotFoundError
+
+if TYPE_CHECKING:
+    from fuser.calling.owner import Owner
 
 #: The class of fused functions, which `pickles` hands in.
 _kinds: list[Any] = []

@@ -10,7 +10,6 @@ import numpy as np
 
 from fuser import compiler, fallback, forks
 from fuser.calling.constants import stands_for_others
-from fuser.calling.owner import Owner
 from fuser.calling.specialisation import Call, Specialisation, specialise
 from fuser.errors import Reason, ShapeError, Unsupported
 from fuser.executor import CannotRun
@@ -27,6 +26,7 @@ from fuser.tracing.trace_result import OutStatic, Trace
 from fuser.unexpected import internal_errors
 
 if TYPE_CHECKING:
+    from fuser.calling.owner import Owner
     from fuser.partitioning.program import Program
 
 #: Kernels may move a quarter more than NumPy's operations, which they make up for with vectors and

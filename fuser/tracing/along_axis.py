@@ -13,11 +13,11 @@ import numpy as np
 from fuser import dims
 from fuser.errors import Unsupported
 from fuser.graph import Node, make_constant
+from fuser.tracing.array_functions import unless
 from fuser.tracing.counting import counted
 from fuser.tracing.indices import normal_axis
 from fuser.tracing.registry import handles
 from fuser.tracing.row_places import _is_memory
-from fuser.tracing.stopping import unless
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.tracing import Tracing
 

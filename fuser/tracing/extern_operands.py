@@ -13,7 +13,7 @@ from fuser.graph import Node, make_constant
 from fuser.partitioning import callables, extern_text, externs
 from fuser.protocols import has
 from fuser.records import field, record
-from fuser.tracing.replaced import plain_function
+from fuser.tracing.registry import plain_function
 from fuser.tracing.scalars import HostScalar
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.tracing import Tracing

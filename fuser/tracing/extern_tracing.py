@@ -19,10 +19,9 @@ from fuser.tracing.admitted import is_known
 from fuser.tracing.extern_operands import Operands, Record, name_of
 from fuser.tracing.operands import check_target
 from fuser.tracing.reshapes import check_writable
-from fuser.tracing.storage import Storage
 from fuser.tracing.traced_array import ArrayOfAxes, TracedArray, method
 from fuser.tracing.traced_memory import THROUGH, TracedMemory
-from fuser.tracing.tracing import Tracing
+from fuser.tracing.tracing import Storage, Tracing
 
 #: Reasons for which one call, not the whole function, runs in NumPy.
 SEAM_CODES = ("unsupported-function", "unsupported-argument", "unsupported-dtype")

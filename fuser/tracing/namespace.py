@@ -27,7 +27,7 @@ from fuser.tracing.brackets import GRIDS, JOINERS, Grid, Joiner
 from fuser.tracing.builtin_names import BUILTINS, REMEMBERING, without_memory
 from fuser.tracing.captures import STABLE, is_array, names_of, root
 from fuser.tracing.private_copies import LOOKING_CLOSELY, PLAIN, Copies, is_fused
-from fuser.tracing.replaced import Replaced, plain_function
+from fuser.tracing.registry import Replaced, plain_function
 from fuser.tracing.scalars import HostScalar
 from fuser.tracing.side_effects import watched_partial
 from fuser.tracing.traced_array import TracedArray

@@ -16,7 +16,7 @@ from fuser.calling.trees import flatten
 from fuser.errors import GraphError, Unsupported
 from fuser.partitioning import externs
 from fuser.tracing.builtin_names import is_stand_in
-from fuser.tracing.replaced import Replaced
+from fuser.tracing.registry import Replaced
 from fuser.tracing.sequences import has_traced
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.tracing import Tracing

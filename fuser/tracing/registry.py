@@ -35,3 +35,14 @@ def handlers() -> dict[Any, Callable[..., Any]]:
     for load in _loaders:
         load()
     return HANDLERS
+
+
+class Replaced:
+    """What a traced function has in the place of a function of NumPy's or SciPy's."""
+
+    __wrapped__: Any
+
+
+def plain_function(value: Any) -> Any:
+    """The function itself where a trace has put another in its place."""
+    return value.__wrapped__ if isinstance(value, Replaced) else value

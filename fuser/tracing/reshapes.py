@@ -13,9 +13,8 @@ from fuser import infer, regions
 from fuser.dims import Dim
 from fuser.errors import Unsupported
 from fuser.graph import Node
-from fuser.tracing.storage import Storage
 from fuser.tracing.trace_result import View
-from fuser.tracing.tracing import Tracing
+from fuser.tracing.tracing import Storage, Tracing
 
 #: Views of what is in C order that are, too, but for gaps.
 _VIEWS = ("index", "reshape")

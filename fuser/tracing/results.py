@@ -15,7 +15,6 @@ from fuser.protocols import is_a
 from fuser.tracing.canonical import canonical, written
 from fuser.tracing.reshapes import computed_as
 from fuser.tracing.scalars import HostScalar
-from fuser.tracing.storage import Storage
 from fuser.tracing.trace_result import (
     OutAlias,
     OutNode,
@@ -26,7 +25,7 @@ from fuser.tracing.trace_result import (
     Write,
 )
 from fuser.tracing.traced_array import TracedArray
-from fuser.tracing.tracing import Tracing
+from fuser.tracing.tracing import Storage, Tracing
 
 #: What an array shows that is a part of complex numbers.
 PARTS = ((("real", ""),), (("imag", ""),))

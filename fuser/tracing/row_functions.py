@@ -9,8 +9,7 @@ import numpy as np
 from fuser.errors import Unsupported
 from fuser.tracing.array_functions import _array
 from fuser.tracing.indices import normal_axis
-from fuser.tracing.registry import handles
-from fuser.tracing.replaced import plain_function
+from fuser.tracing.registry import handles, plain_function
 from fuser.tracing.tracing import Tracing
 
 

@@ -13,8 +13,8 @@ import numpy as np
 from fuser import dims
 from fuser.graph import Node, make_constant
 from fuser.tracing import selections
+from fuser.tracing.array_functions import unless
 from fuser.tracing.counting import counted
-from fuser.tracing.stopping import unless
 from fuser.tracing.traced_array import TracedArray
 
 

@@ -10,12 +10,11 @@ import numpy as np
 
 from fuser.errors import Unsupported
 from fuser.graph import Node, constant_value
-from fuser.tracing.array_functions import _array, _refuse, result_type
+from fuser.tracing.array_functions import _array, _refuse, result_type, unless
 from fuser.tracing.array_parts import ordered_like
 from fuser.tracing.counting import counted
 from fuser.tracing.indices import normal_axis
 from fuser.tracing.registry import handles
-from fuser.tracing.stopping import unless
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.tracing import Tracing
 

@@ -369,9 +369,7 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
     @property
     def flat(self) -> Any:
         """All elements in C order."""
-        from fuser.tracing.flat_view import FlatView  # few functions use it
-
-        return FlatView(self)
+        return indexing.FlatView(self)
 
     @flat.setter
     def flat(self, value: Any) -> None:

@@ -13,9 +13,8 @@ from fuser.errors import Unsupported
 from fuser.graph import Node
 from fuser.tracing import boxes, reshapes
 from fuser.tracing.scalars import HostScalar
-from fuser.tracing.storage import Storage
 from fuser.tracing.trace_result import View
-from fuser.tracing.tracing import Tracing
+from fuser.tracing.tracing import Storage, Tracing
 
 #: Views that writes go through: what they show changes first, then what they are of.
 THROUGH = ("reshape", "contiguous", "diagonal", "real", "imag")

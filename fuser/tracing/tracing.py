@@ -1,4 +1,4 @@
-"""The state of one trace, and how it makes nodes.
+"""The state of one trace, with the memory that it sees, and how it makes nodes.
 
 `Tracing` is what stand-ins and the families of NumPy functions are given. How operands become
 stand-ins and how calls are traced is above them: `fuser.tracer` has the class that does it.
@@ -20,8 +20,34 @@ from fuser.ops import TABLE
 from fuser.records import field, record
 from fuser.tracing.admitted import check_dtype, check_row
 from fuser.tracing.error_states import ErrorState
-from fuser.tracing.storage import Storage
+from fuser.tracing.trace_result import View
 from fuser.tracing.traced_lengths import Lengths
+
+
+class Storage:
+    """Memory as the function sees it: arrays and views that share it see each other's writes."""
+
+    __slots__ = ("argument", "first", "looks_at", "node", "reach", "reshapes", "shared", "written")
+
+    def __init__(self, node: Node, argument: int | None = None) -> None:
+        """Start with the value `node`; `argument`: the parameter whose memory this is.
+
+        `looks_at`: parameters whose memory this may be a view of, by NumPy. `reshapes`: views
+        that were reshaped, their shapes, and what into; None where a copy is made if need be.
+        """
+        self.node = node
+        self.first = node
+        self.argument = argument
+        self.looks_at: tuple[int, ...] = () if argument is None else (argument,)
+        self.reshapes: list[tuple[tuple[View, ...], tuple[Dim, ...], tuple[Dim, ...] | None]] = []
+        self.shared = False
+        self.written = False
+        self.reach = 0
+
+    def replace(self, node: Node) -> None:
+        """Give the memory another value."""
+        self.node = node
+        self.written = True
 
 
 def _same(value: Any) -> Any:

@@ -13,11 +13,10 @@ import numpy as np
 
 from fuser import dims
 from fuser.errors import Unsupported
-from fuser.tracing.array_functions import _array, _options, _refuse, result_type
+from fuser.tracing.array_functions import _array, _options, _refuse, result_type, unless
 from fuser.tracing.indices import normal_axis
 from fuser.tracing.nan_reductions import without_nan
 from fuser.tracing.registry import HANDLERS, handles
-from fuser.tracing.stopping import unless
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.tracing import Tracing
 
