@@ -176,14 +176,25 @@ class Substitution:
     def _reached(self, value: Any) -> Any:
         """What stands for a container, a module or an object; itself where no array is in it."""
         if type(value) is types.ModuleType:
-            found = self.copies.named_in(value, self.copies.names)
-            if not any(is_array(each) or self.copies.leads(each) for each in found):
+            if not self._leads(value, set()):
                 return value
             return self.modules.setdefault(id(value), _UserModule(self, value))
         made = self.copies.of(value)
         if not is_a(made, PLAIN):
             self.left.append(made)
         return made
+
+    def _leads(self, module: types.ModuleType, seen: set[int]) -> bool:
+        """Whether code that names it so reaches an array by a module, or by one that it holds."""
+        seen.add(id(module))
+        for value in self.copies.named_in(module, self.copies.names):
+            if type(value) is types.ModuleType:
+                known = id(value) in seen or root(value.__name__) in STABLE
+                if not known and self._leads(value, seen):
+                    return True
+            elif is_array(value) or self.copies.leads(value):
+                return True
+        return False
 
     def _in_copies(self, value: Any) -> Any:
         """What stands for an array or a function that a container or an object holds."""

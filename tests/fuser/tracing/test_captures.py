@@ -358,6 +358,7 @@ def test_modules_that_a_function_imports(
     module = types.ModuleType("tests.weights")
     module.w, module.scale = np.ones(5), 1.0  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(sys.modules["tests"], "weights", module, raising=False)
 
     def write() -> None:
         module.w[:] = 5
