@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -132,12 +133,24 @@ def register_fusion(graph: Graph) -> int:
         ArgumentError: it is no graph.
         FusionError: it cannot be planned within the limits of a first call.
     """
-    from fuser.errors import Unsupported
     from fuser.partitioning import partition
+
+    with _within_limits():
+        return partition.prepare(_graph(graph), "fused").key
+
+
+@contextmanager
+def _within_limits() -> Iterator[None]:
+    """Plan and compile a graph within the limits of a first call.
+
+    Raises:
+        FusionError: it takes more, or cannot be fused.
+    """
+    from fuser.errors import Unsupported
 
     try:
         with budget.limited("graph"):
-            return partition.prepare(_graph(graph), "fused").key
+            yield
     except Unsupported as error:
         raise FusionError(error.reason) from None
 
@@ -176,14 +189,16 @@ def run_fusion(key: int, args: Sequence[Any], mode: str = "fused") -> tuple[Any,
     if mode not in MODES:
         raise ArgumentError(f"mode is {mode!r}; use {', '.join(MODES)}")
     if mode == "unfused":
-        spec = partition.prepare(spec.graph, mode, spec.fastmath)
+        with _within_limits():
+            spec = partition.prepare(spec.graph, mode, spec.fastmath)
     arrays, numbers = executor.check_arguments(spec.graph, args)
     sizes = _sizes(spec.graph, arrays)
     if sizes is None:
         return _run_other_pattern(spec.graph, args, arrays, mode)
     numbers.update(sizes)
     try:
-        return _run_fitting(spec, arrays, numbers, sizes, mode)
+        with budget.limited("graph"):
+            return _run_fitting(spec, arrays, numbers, sizes, mode)
     except (IndexError, ZeroDivisionError, ValueError) as error:  # lengths that the trace excludes
         ours = isinstance(error, FuserError) or spec.graph.has_externs
         if ours or (type(error) is ValueError and "shape" not in str(error)):
@@ -310,7 +325,8 @@ def _launchable(graph: Graph, args: Sequence[Any]) -> tuple[KernelSpec, Any, Any
 
     for reason in partition.seam_reasons(_graph(graph)):
         raise FusionError(reason)
-    spec = compile_upfront(_graph(graph), "fused")
+    with _within_limits():
+        spec = compile_upfront(_graph(graph), "fused")
     arrays, numbers = executor.check_arguments(graph, args)
     sizes = _sizes(graph, arrays)
     if sizes is None:
@@ -358,7 +374,8 @@ def debug_get_fused_kernel_code(graph: Graph, args: Sequence[Any]) -> str:
     spec, arrays, _, sizes = _launchable(graph, args)
     try:
         name = executor.device_of(arrays.values())
-        launch = executor.bound(spec, _plain(arrays), sizes, name)
+        with budget.limited("graph"):
+            launch = executor.bound(spec, _plain(arrays), sizes, name)
     except CannotRun as error:
         raise FusionError(error.reason) from None
     return "\n".join(kernel.text("source") for kernel in launch.kernels)
@@ -384,19 +401,16 @@ def generate_code(graph: Graph, backend: str = "cpu") -> dict[str, str]:
             a kind that is not found.
         BackendError: there is no such backend.
     """
-    from fuser.errors import Unsupported
     from fuser.partitioning import partition
 
-    prepared = partition.prepare(_graph(graph), "fused")
     spelled: dict[str, str] = {}
-    try:
+    with _within_limits():
+        prepared = partition.prepare(_graph(graph), "fused")
         for spec in partition.specs_of(prepared):
             served = served_by(spec, get_backend(backend))
             for number, arg_spec in enumerate(contiguous_specs(served, backend)):
                 name, text, _ = emit_text(served, number, arg_spec, get_backend(backend))
                 spelled[name] = text
-    except Unsupported as error:
-        raise FusionError(error.reason) from None
     return spelled
 
 
@@ -417,6 +431,7 @@ def fusion_candidates(
     Raises:
         ArgumentError: it is no graph, or `sizes` are no lengths by name.
         BackendError: there is no such backend.
+        FusionError: planning takes more than the limits of a first call.
     """
     from fuser.partitioning import partition
     from fuser.partitioning.seams import candidates
@@ -424,9 +439,10 @@ def fusion_candidates(
     graph = _graph(graph)
     if sizes is not None:
         executor.check_sizes(sizes, graph)
-    prepared = partition.prepare(graph, "fused")
-    described = partition.in_terms_of(prepared, graph)
-    return candidates(partition.served_by(described, get_backend(backend)), sizes)
+    with _within_limits():
+        prepared = partition.prepare(graph, "fused")
+        described = partition.in_terms_of(prepared, graph)
+        return candidates(partition.served_by(described, get_backend(backend)), sizes)
 
 
 def _explained(function: FusedFunction, args: Any, kwargs: Any) -> Any:

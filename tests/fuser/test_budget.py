@@ -240,3 +240,30 @@ def test_an_internal_error_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
             fuser.fuse(double, fallback="error")(ones(3))
     finally:
         config.restore(before)
+
+
+def sorts(x: Any) -> Any:
+    """Many functions that NumPy runs between kernels."""
+    for _ in range(800):
+        x = np.sort(x) * 1.5
+    return x
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        fuser.register_fusion,
+        fuser.fusion_candidates,
+        fuser.generate_code,
+        lambda graph: fuser.generate_code(graph, "gpu"),
+    ],
+    ids=["register", "candidates", "code", "gpu"],
+)
+def test_all_that_plans_a_graph_has_the_limits(
+    look: Callable[[Graph], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also what only looks at plans: the reason comes before they are made."""
+    graph = fuser.trace(sorts, np.ones(9))
+    monkeypatch.setattr(budget, "SECONDS", 0.05)
+    with pytest.raises(fuser.errors.FusionError, match="too large"):
+        look(graph)
