@@ -172,12 +172,6 @@ KNOWN: tuple[Known, ...] = (
         r"assignment destination is read-only.* against .*output array is read-only",
     ),
     Known(
-        "writes-before-exceptions",
-        "what a function has written before it raises is not always there",
-        r"[-+*/]?=|out=|copyto",
-        r"^call \d+: (arguments|memory|globals|earlier).* after \w+Error$",
-    ),
-    Known(
         "constant-results",
         "a result that depends on no value is one array for all calls",
         r"return",
