@@ -108,6 +108,11 @@ class _Here(threading.local):
 _here = _Here()
 
 
+def is_open() -> bool:
+    """Whether this thread is within a first call: what calls now came in between, as a signal."""
+    return _here.budget is not None
+
+
 @contextmanager
 def limited(name: str) -> Iterator[Budget]:
     """Have what is done inside, on this thread, draw on one budget; an open one is shared."""

@@ -186,7 +186,7 @@ REASONS: dict[str, tuple[str, str]] = {
         "Pass arrays in C order, for instance through numpy.ascontiguousarray.",
     ),
     "reentered": (
-        "the call came while this thread was tracing or importing, as a signal handler's does",
+        "the call came while this thread was tracing, compiling or importing, as a signal's does",
         "NumPy ran it; the next call is looked at again.",
     ),
     "shape-pattern": (

@@ -189,7 +189,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
             (args, kwargs), leaves = trees.unflatten(structure, taken), taken
         if self._frames and (frame := self._frames.find(self, structure, leaves)) is not None:
             return run_frame(self, *frame, args, kwargs, out)
-        if tracing_here() or forks.imports_here():
+        if budget.is_open() or tracing_here() or forks.imports_here():
             return self._fall_back(self._reentered, args, kwargs, out)
         try:
             with chosen(self.backend), budget.limited(self._name):
