@@ -394,7 +394,7 @@ def test_lengths_beyond_every_limit_are_a_reason() -> None:
 
 def test_a_quotient_is_no_length() -> None:
     """NumPy refuses `np.zeros(len(x) / 2)`."""
-    fused = fuser.fuse(lambda x: np.zeros(len(x) / 2), fallback="allow")
+    fused = fuser.fuse(lambda x: np.zeros(len(x) / 2), fallback="allow")  # type: ignore[call-overload]
     for _ in range(2):
         with pytest.raises(TypeError):
             fused(np.zeros(4))

@@ -347,7 +347,7 @@ def _asks(x: Any) -> Any:
 
 
 class _Named(type):
-    w = property(lambda cls: cls._w)  # type: ignore[attr-defined]
+    w: Any = property(lambda cls: cls._w)
 
 
 @pytest.mark.parametrize("function", [_imports, _imports_from, _asks])
@@ -370,7 +370,8 @@ def test_modules_that_a_function_imports(
         module.scale = -2.0  # type: ignore[attr-defined]
 
     fused = fuser.fuse(function, fallback="allow")
-    for change in (lambda: None, write, replace, scale):
+    changes: tuple[Callable[[], Any], ...] = (lambda: None, write, replace, scale)
+    for change in changes:
         change()
         for _ in range(2):
             np.testing.assert_array_equal(fused(ONES), function(ONES))
@@ -381,9 +382,9 @@ def test_arrays_of_exceptions_and_by_properties_of_metaclasses() -> None:
     error = ValueError(np.ones(5))
     kind = _Named("kind", (), {"_w": np.ones(5)})
     remembered = functools.lru_cache(lambda: np.ones(5))
-    functions = (
+    functions: tuple[Any, ...] = (
         lambda x: x * error.args[0][:3].sum(),
-        lambda x: x * kind.w[:3].sum(),  # type: ignore[attr-defined]
+        lambda x: x * kind.w[:3].sum(),
         lambda x: x * remembered()[:3].sum(),
     )
     for function in functions:
