@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from fuser import compiler, counters, dims, kernel_cache
+from fuser import budget, compiler, counters, dims, kernel_cache
 from fuser.backend import Backend
 from fuser.compiler import compile_upfront
 from fuser.errors import Reason
@@ -107,6 +107,7 @@ class _Splitter:
         self.titles = dict(zip((p.name for p in graph.parameters), graph.names, strict=False))
         self.options = options
         self.calls = externs.calls_of(graph)
+        self.call_of = {externs.read(call[0].payload).number: call for call in self.calls}
         self.steps: list[Stage | Seam] = []
         self.used: list[tuple[str, ...]] = []
         self.names: dict[int, str] = {}
@@ -227,12 +228,12 @@ class _Splitter:
 
     def _call_of(self, node: Node) -> list[Node]:
         """All nodes of one call."""
-        number = externs.read(node.payload).number
-        return next(c for c in self.calls if externs.read(c[0].payload).number == number)
+        return self.call_of[externs.read(node.payload).number]
 
     def _wanted_later(self, done: int) -> list[Node]:
         """Operands of later calls that can be computed now, by the same kernel."""
         found: list[Node] = []
+        budget.spend("steps", len(self.calls))
         for call in self.calls:
             if externs.read(call[0].payload).number <= done:
                 continue

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from fuser.errors import FuserError, GraphError, Reason, ShapeError, Unsupported
-from fuser.graph import walk
 from fuser.protocols import is_a
 from fuser.tracer import trace_call
 from fuser.tracing.captures import NameGuard, arrays_of, look_past
@@ -106,9 +105,15 @@ def trace_purely(
 def _calls_on_captured(trace: Trace) -> bool:
     """Whether NumPy would be called, between kernels, with nothing but captured arrays."""
     captured = {p.name for p in trace.graph.parameters if p.captured}
-    calls = [node for node in trace.graph.nodes if node.op.name == "extern"]
-    read = [{n.payload for n in walk([node]) if n.op.name in ("input", "scalar")} for node in calls]
-    return any(names and names <= captured for names in read)
+    reads: dict[int, frozenset[bool]] = {}  # by `id`: whether what is read is captured
+    for node in trace.graph.nodes:
+        if node.op.name in ("input", "scalar"):
+            reads[id(node)] = frozenset([node.payload in captured])
+        else:
+            reads[id(node)] = frozenset().union(*(reads[id(arg)] for arg in node.args))
+        if node.op.name == "extern" and reads[id(node)] == {True}:
+            return True
+    return False
 
 
 def _trace_named(
