@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fuser import infer
+from fuser import budget, infer
 from fuser.dims import Dim
 from fuser.graph import Graph, Node, intern, make, put_on_line
 from fuser.ops import Op, op
@@ -19,6 +19,8 @@ from fuser.planning import facts, join_reductions, parts
 #: A value is divided into at most this many parts: each is a loop nest. Rolls along three axes in
 #: both directions give 27.
 PARTS_LIMIT = 32
+#: What dividing an operation for one part costs, in steps of the budget: places are compared.
+PART_STEPS = 16
 
 
 def distribute(graph: Graph) -> Graph:
@@ -194,6 +196,7 @@ class _Distribution:
             return self._turn_by_turn(node, args, lead, axis)
         edges = parts.edges(lead, self.bounds)
         pieces = []
+        budget.spend("steps", PART_STEPS * len(lead.args))
         for place, part in enumerate(lead.args):
             start, stop = edges[place], edges[place + 1]
             length = facts.simplify(part.shape[int(lead.payload)], self.bounds)
