@@ -28,7 +28,7 @@ LIMITS: Mapping[str, int] = {
     "numbers": 256,  # Python numbers among the arguments: each is converted at every call
     "writes": 32,  # traced writes into parts of arrays
     "steps": 100_000,  # of planning: values looked at, pairs compared; 5 to 15 µs each
-    "kernels": 64,  # planned, of all stages together
+    "kernels": 128,  # planned, of all stages together
     "instructions": 60_000,  # lines of the kernels' text; the compiler takes 40 µs for each
 }
 #: Seconds of this thread's processor time. A first call of a hundred operations takes 0.03.
