@@ -167,6 +167,16 @@ def test_numbers_by_the_hundred_are_no_arguments_of_kernels() -> None:
     assert "more than 256 Python numbers" in fused.fallbacks[0].found
 
 
+def test_kernels_of_one_operation_each_are_many() -> None:
+    """Unfused, a loop of the suites has 148 of them, where fused it has one."""
+    from fuser.suites.registry import resolve
+
+    workload = resolve("escape_steps")
+    arguments = workload.inputs(1 << 10, "float64", 0)
+    found = fuser.fuse(workload.function, mode="unfused", fallback="error")(*arguments)
+    assert np.allclose(found, workload.function(*arguments))
+
+
 def test_long_rows_of_reductions_store_what_they_share() -> None:
     """Operations grow with the number of normalisations, not with its square."""
     counts = []
