@@ -23,8 +23,6 @@ from fuser.unexpected import internal_errors
 
 #: How many combinations of shapes and strides a spec remembers.
 BOUND_LIMIT = 512
-
-
 #: What binding raises of arguments: NumPy would, too, or the machine is too small.
 PASSING = (CompileError, ArithmeticError, ValueError, IndexError, MemoryError)
 #: Reasons that hold for every layout: the kernels are not made again.

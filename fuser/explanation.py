@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     import pandas
 
 
-
 #: Pairs that are not fused, in the text of an explanation; the table has all.
 SHOWN_PAIRS = 8
 #: Guards on what functions hold, by Python's names.

@@ -148,7 +148,13 @@ def specialised(
         reason = Reason("impure", function._name, "a guard fails right after tracing")
         entry.refuse(reason, names)
         raise CannotRun(reason)
-    if function.mode == "fused" and (loss := _loss(spec, call)):
+    try:
+        with internal_errors(function._name):
+            loss = _loss(spec, call) if function.mode == "fused" else ""
+    except Unsupported as error:
+        entry.refuse(error.reason, names)
+        raise
+    if loss:
         reason = Reason("no-gain", function._name, loss)
         entry.refuse(reason, names)
         raise CannotRun(reason)

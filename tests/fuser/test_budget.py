@@ -8,6 +8,7 @@ import pytest
 
 import fuser
 from fuser import budget, config
+from fuser.calling import signatures
 from fuser.compiler import compile_upfront
 from fuser.errors import REASONS, Unsupported
 from fuser.graph import Graph
@@ -248,6 +249,11 @@ def test_an_internal_error_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
         assert [reason.code for reason in fused.fallbacks] == ["internal-error"]
         with pytest.raises(fuser.FusionError, match="RecursionError: too deep"):
             fuser.fuse(double, fallback="error")(ones(3))
+        monkeypatch.undo()
+        monkeypatch.setattr(signatures, "_loss", fail)
+        fused = fuser.fuse(double, fallback="allow")
+        assert np.array_equal(fused(ones(3)), double(ones(3)))
+        assert [reason.code for reason in fused.fallbacks] == ["internal-error"]
     finally:
         config.restore(before)
 
