@@ -124,8 +124,8 @@ class Threshold:
         return max(int(logger.getEffectiveLevel()), int(logger.manager.disable) + 1)
 
 
-def is_array(value: Any) -> bool:
-    """Whether a value is an array, or a view of one, by its own type: no stand-in is."""
+def has_elements(value: Any) -> bool:
+    """Whether a value is a real array, or a view of one, by its own type: no stand-in has any."""
     kind = type(value)
     if issubclass(kind, (np.ndarray, np.flatiter, memoryview)):
         return True
@@ -134,7 +134,7 @@ def is_array(value: Any) -> bool:
 
 def arrays_of(value: Any) -> Iterator[Any]:
     """Arrays that a name stands for, or that its containers hold."""
-    if is_array(value):
+    if has_elements(value):
         yield value
         return
     parts = value.parts if type(value) is Contents else value

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fuser.errors import Unsupported
-from fuser.tracing.captures import NameGuard, Slots, arrays_of, is_array
+from fuser.tracing.captures import NameGuard, Slots, arrays_of, has_elements
 from fuser.tracing.contents import snapshot
 from fuser.tracing.trace_result import Trace
 
@@ -81,7 +81,7 @@ def further_guards(
             continue
         seen = snapshot(value, name)
         if any(id(array) in read for array in arrays_of(seen)):
-            found[key] = NameGuard(scope, name, seen, not is_array(value))
+            found[key] = NameGuard(scope, name, seen, not has_elements(value))
     return list(found.values())
 
 

@@ -25,7 +25,7 @@ from fuser.protocols import is_a
 from fuser.tracing import error_states, makers, other_packages, sequences
 from fuser.tracing.brackets import GRIDS, JOINERS, Grid, Joiner
 from fuser.tracing.builtin_names import BUILTINS, REMEMBERING, without_memory
-from fuser.tracing.captures import STABLE, is_array, names_of, root
+from fuser.tracing.captures import STABLE, has_elements, names_of, root
 from fuser.tracing.private_copies import LOOKING_CLOSELY, PLAIN, Copies, is_fused
 from fuser.tracing.registry import Replaced, plain_function
 from fuser.tracing.scalars import HostScalar
@@ -154,7 +154,7 @@ class Substitution:
             return getattr(numpy, self.makers[id(value)])
         if type(value) is _DISPATCHED:
             return numpy.taking_lists(value)
-        if self.tracing.named and is_array(value):
+        if self.tracing.named and has_elements(value):
             return self._stand_in(value)
         if type(value) is REMEMBERING:
             self.left.append(value)
@@ -169,7 +169,7 @@ class Substitution:
 
     def named(self, scope: dict[str, Any], name: str, value: Any, numpy: _Module) -> Any:
         """What a name in a namespace stands for."""
-        if self.tracing.named and (is_array(value) or self.copies.leads(value)):
+        if self.tracing.named and (has_elements(value) or self.copies.leads(value)):
             self.copies.holders.append((scope, name, value))
         return self.value(value, numpy)
 
@@ -192,13 +192,13 @@ class Substitution:
                 known = id(value) in seen or root(value.__name__) in STABLE
                 if not known and self._leads(value, seen):
                     return True
-            elif is_array(value) or self.copies.leads(value):
+            elif has_elements(value) or self.copies.leads(value):
                 return True
         return False
 
     def _in_copies(self, value: Any) -> Any:
         """What stands for an array or a function that a container or an object holds."""
-        if is_array(value):
+        if has_elements(value):
             return self._stand_in(value, spare=True)
         return self.callable(value.__wrapped__ if is_fused(value) else value)
 

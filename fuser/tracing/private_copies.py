@@ -25,7 +25,7 @@ import numpy as np
 
 from fuser.protocols import is_a, module_of, type_has
 from fuser.tracing.builtin_names import REMEMBERING
-from fuser.tracing.captures import STABLE, Slots, is_array, names_of, root
+from fuser.tracing.captures import STABLE, Slots, has_elements, names_of, root
 from fuser.tracing.contents import WRAPPING, parts_of, same_parts
 
 #: A value that leads to more things than this is left as it is.
@@ -65,7 +65,7 @@ class Copies:
 
     def of(self, value: Any) -> Any:
         """A value as the trace sees it: a copy where it leads to arrays."""
-        if is_array(value):
+        if has_elements(value):
             return self._replaced(value)
         return self._copy(value) if self.leads(value) else value
 
@@ -87,7 +87,7 @@ class Copies:
             for part in self._parts(thing):
                 if is_a(part, PLAIN):
                     continue
-                if is_array(part):
+                if has_elements(part):
                     marked.append(id(thing))
                 elif (known := self._leads.get(id(part))) is not None:
                     marked += [id(thing)] if known else []
@@ -150,7 +150,7 @@ class Copies:
 
     def held(self, scope: Any, name: str, value: Any) -> Any:
         """What a name of an object stands for, as the trace sees it."""
-        if is_array(value) or self.leads(value):
+        if has_elements(value) or self.leads(value):
             self.holders.append((scope, name, value))
         return self.of(value)
 
@@ -177,7 +177,7 @@ class Copies:
             real = _space(value) or {}
             space.update({name: self.held(real, name, part) for name, part in real.items()})
             for name, part in _of_class(kind).items():
-                if name not in real and (is_array(part) or self.leads(part)):
+                if name not in real and (has_elements(part) or self.leads(part)):
                     method = type(part) is FunctionType
                     space[name] = MethodType(self.of(part), made) if method else self.of(part)
                     self.shadowed.append(kind)
