@@ -11,7 +11,20 @@ if os.path.isdir(f"{_CHECKOUT}/backends") and os.path.isfile(f"{_CHECKOUT}/pypro
 
 from fuser import functional
 from fuser.backend import available_backends, register_backend
-from fuser.calling.fused_function import FusedFunction
+from fuser.base.errors import (
+    ArgumentError,
+    BackendError,
+    ConfigurationError,
+    DtypeError,
+    FallbackWarning,
+    FuserError,
+    FusionError,
+    GraphError,
+    Reason,
+    ShapeError,
+)
+from fuser.base.timeline import profile
+from fuser.calls.fused_function import FusedFunction
 from fuser.control import (
     can_fuse_on_cpu,
     can_fuse_on_gpu,
@@ -24,19 +37,6 @@ from fuser.control import (
     show_config,
     stats,
 )
-from fuser.errors import (
-    ArgumentError,
-    BackendError,
-    ConfigurationError,
-    DtypeError,
-    FallbackWarning,
-    FuserError,
-    FusionError,
-    GraphError,
-    Reason,
-    ShapeError,
-)
-from fuser.graph import Graph
 from fuser.interface import (
     debug_get_fused_kernel_code,
     debug_launch_graph,
@@ -47,12 +47,12 @@ from fuser.interface import (
     run_fusion,
     trace,
 )
-from fuser.timeline import profile
+from fuser.ir.graph import Graph
 
 if TYPE_CHECKING:
-    from fuser.explanation import Explanation
-    from fuser.graph_text import parse
-    from fuser.planning.ledger import Ledger
+    from fuser.explain.explanation import Explanation
+    from fuser.ir.graph_text import parse
+    from fuser.scheduling.ledger import Ledger
 
 __version__ = "0.1.0"
 
@@ -100,11 +100,11 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Names that are not needed to call a fused function are imported when they are asked for."""
     if name in ("Explanation", "Ledger"):
-        from fuser import explanation
+        from fuser.explain import explanation
 
         return getattr(explanation, name)
     if name == "parse":
-        from fuser import graph_text
+        from fuser.ir import graph_text
 
         return graph_text.parse
     raise AttributeError(f"module 'fuser' has no attribute {name!r}")

@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from fuser import config, forks
+from fuser.base import config, forks
+from fuser.base.errors import BackendError
+from fuser.base.protocols import attribute, module_of
+from fuser.base.records import record
 from fuser.codegen import LoopNest
-from fuser.errors import BackendError
-from fuser.ops import Op, admits
-from fuser.planning.rows import ROW_CACHE_BYTES
-from fuser.protocols import attribute, module_of
-from fuser.records import record
+from fuser.ir.ops import Op, admits
+from fuser.scheduling.row_tiles import ROW_CACHE_BYTES
 
 
 class Kernel(ABC):
@@ -116,13 +116,13 @@ class Backend(ABC):
     stores_last: bool = False
     #: whether that holds of each nest of a kernel of several
     nests_beside: bool = False
-    #: whether a nest may reduce its own results once more (`fuser.planning.totals`); else graphs
+    #: whether a nest may reduce its own results once more (`scheduling.epilogues`); else graphs
     #: are planned for it without that
     totals: bool = False
-    #: whether nests may run one after another for some rows at a time (`fuser.planning.rows`)
+    #: whether nests may run one after another for some rows at a time (`scheduling.row_tiles`)
     rows: bool = False
     #: whether kernels have complex values; else their parts are values of their own
-    #: (`fuser.planning.components`)
+    #: (`fuser.passes.complex_parts`)
     complex_values: bool = False
 
     @property

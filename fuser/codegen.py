@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from fuser.ops import TABLE
-from fuser.planning.rows import Group
-from fuser.planning.sections import Section
-from fuser.records import changed, record
-from fuser.specs import CONTIGUOUS, ArgSpec, SectionSpec, TensorDesc
+from fuser.base.records import changed, record
+from fuser.ir.ops import TABLE
+from fuser.ir.specs import CONTIGUOUS, ArgSpec, SectionSpec, TensorDesc
+from fuser.scheduling.loop_nests import Section
+from fuser.scheduling.row_tiles import Group
 
 
 @record
@@ -48,7 +48,7 @@ class LoopNest:
         reduced: how many loops, the last ones, are reduced; more than one only for backends
             that say so.
         totals: how many instructions, the last ones, are totals of all results or follow from
-            them: see `fuser.planning.totals`. Their stores come last.
+            them: see `fuser.scheduling.epilogues`. Their stores come last.
         across: the totals are sums across rows.
     """
 

@@ -5,22 +5,24 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from fuser import budget, config, counters, kernel_cache, schedule
+from fuser import kernel_cache
 from fuser.backend import Backend, Kernel
+from fuser.base import budget, config, counters
+from fuser.base.digest import sha256
+from fuser.base.records import changed
+from fuser.base.timeline import phase
 from fuser.codegen import LoopNest, loop_nests
-from fuser.decompose import decompose
-from fuser.digest import sha256
-from fuser.graph import Graph
+from fuser.ir.graph import Graph
+from fuser.ir.specs import ArgSpec
 from fuser.kernel_spec import KernelSpec
-from fuser.planning import components, row_results, slice_updates, written
-from fuser.planning.in_turn import apart
-from fuser.planning.joins import distribute
-from fuser.planning.plans import Plan
-from fuser.planning.turns import unturned
-from fuser.records import changed
-from fuser.rewrite import Applied, rewrite, verify
-from fuser.specs import ArgSpec
-from fuser.timeline import phase
+from fuser.passes import complex_parts, slice_updates
+from fuser.passes.concatenations import distribute
+from fuser.passes.decompose import decompose
+from fuser.passes.rewrite import Applied, rewrite, verify
+from fuser.passes.transposes import unturned
+from fuser.scheduling import in_place, row_reductions, schedule
+from fuser.scheduling.nest_sequences import apart
+from fuser.scheduling.plans import Plan
 
 
 def compile_upfront(
@@ -68,7 +70,7 @@ def _lowered(graph: Graph, mode: str, fastmath: bool) -> tuple[Graph, tuple[Appl
     lowered = slice_updates.lower(lowered)
     if mode != "fused":
         return lowered, applied
-    return row_results.reuse(unturned(distribute(lowered))), applied
+    return row_reductions.reuse(unturned(distribute(lowered))), applied
 
 
 def served_by(spec: KernelSpec, backend: Backend) -> KernelSpec:
@@ -76,7 +78,7 @@ def served_by(spec: KernelSpec, backend: Backend) -> KernelSpec:
     if not backend.complex_values and spec.has_complex:
         if spec.in_components is None:
             with phase("schedule"):
-                graph = components.lowered(spec.plan.graph)
+                graph = complex_parts.lowered(spec.plan.graph)
                 spec.in_components = spec.planned_as(schedule.plan(graph, spec.mode))
         spec = spec.in_components
     parted = apart(spec.plan)
@@ -98,7 +100,7 @@ def served_by(spec: KernelSpec, backend: Backend) -> KernelSpec:
     return spec.without_totals
 
 
-def writing(spec: KernelSpec, writes: Sequence[written.Write]) -> KernelSpec:
+def writing(spec: KernelSpec, writes: Sequence[in_place.Write]) -> KernelSpec:
     """A spec whose kernels write into arguments.
 
     Where kernels may meet an error, NumPy copies results when all is well.
@@ -111,22 +113,22 @@ def writing(spec: KernelSpec, writes: Sequence[written.Write]) -> KernelSpec:
     return spec.writing[key]
 
 
-def _writing_plan(spec: KernelSpec, writes: Sequence[written.Write]) -> Plan:
+def _writing_plan(spec: KernelSpec, writes: Sequence[in_place.Write]) -> Plan:
     """The plan that moves the fewest bytes, what is copied at last counted.
 
     What has been written may as well be read by what comes after, as in a step of several fields:
     often nothing that is still to be read is written then.
     """
     graph = spec.plan.graph
-    plan = written.aside(spec.plan, writes)
-    again = written.used_again(graph, writes)
+    plan = in_place.aside(spec.plan, writes)
+    again = in_place.used_again(graph, writes)
     if plan is spec.plan or not again:
         return plan
     with phase("schedule"):
         other = schedule.plan(graph, spec.mode, source=spec.graph, stored=again)
-        other = written.aside(other, writes)
+        other = in_place.aside(other, writes)
     try:
-        fewer = written.nominal_traffic(other) < written.nominal_traffic(plan)
+        fewer = in_place.nominal_traffic(other) < in_place.nominal_traffic(plan)
     except ValueError:  # a plan for arrays of fewer elements than the nominal ones, as of none
         return plan
     return other if fewer else plan

@@ -6,10 +6,11 @@ import sys
 
 import numpy as np
 
-from fuser import config, counters, fallback, kernel_cache
+from fuser import fallback, kernel_cache
 from fuser.backend import available, available_backends, get_backend, release_memory
-from fuser.calling.fused_function import clear_all
-from fuser.errors import ArgumentError
+from fuser.base import config, counters
+from fuser.base.errors import ArgumentError
+from fuser.calls.fused_function import clear_all
 
 
 def can_fuse_on_cpu() -> bool:

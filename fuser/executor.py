@@ -7,19 +7,27 @@ from typing import Any
 
 import numpy as np
 
-from fuser import budget, config, counters, dims, views
 from fuser.backend import Backend, CompileError, available, backend_for, get_backend
-from fuser.calling.fitting import outside
-from fuser.calling.launch import Launch, bind
+from fuser.base import budget, config, counters
+from fuser.base.errors import (
+    ArgumentError,
+    BackendError,
+    DtypeError,
+    Reason,
+    ShapeError,
+    Unsupported,
+)
+from fuser.base.timeline import phase
+from fuser.base.unexpected import internal_errors
 from fuser.compiler import served_by
-from fuser.dims import Dim, symbols
-from fuser.errors import ArgumentError, BackendError, DtypeError, Reason, ShapeError, Unsupported
-from fuser.graph import Graph
+from fuser.ir import dims, views
+from fuser.ir.dims import Dim, symbols
+from fuser.ir.graph import Graph
 from fuser.kernel_spec import KernelSpec
-from fuser.planning.sections import Section
-from fuser.planning.written import reads_beside
-from fuser.timeline import phase
-from fuser.unexpected import internal_errors
+from fuser.runtime.launch import Launch, bind
+from fuser.runtime.view_bounds import outside
+from fuser.scheduling.in_place import reads_beside
+from fuser.scheduling.loop_nests import Section
 
 #: How many combinations of shapes and strides a spec remembers.
 BOUND_LIMIT = 512

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from fuser import budget, counters, dims, forks, infer, regions, views
 from fuser.backend import backend_of, get_backend
-from fuser.errors import FallbackWarning, FusionError, Reason
-from fuser.graph import Graph, Node, constant_value, walk
-from fuser.host_expressions import evaluate_scalar
-from fuser.partitioning import externs
+from fuser.base import budget, counters, forks
+from fuser.base.errors import FallbackWarning, FusionError, Reason
+from fuser.base.host_expressions import evaluate_scalar
+from fuser.ir import dims, infer, opaque_calls, regions, views
+from fuser.ir.graph import Graph, Node, constant_value, walk
 
 #: Reasons that were warned of; after so many, all are forgotten.
 WARNED_LIMIT = 4096
@@ -45,7 +45,7 @@ def interpret(
         One array or scalar for each output, as the module gives it.
 
     Raises:
-        CallFailed, PatternMiss: as `externs.run` does.
+        CallFailed, PatternMiss: as `opaque_calls.run` does.
     """
     values: dict[int, Any] = {}
     remaining = _uses(graph)
@@ -53,7 +53,7 @@ def interpret(
     called: dict[int, Any] = {}
     nodes: Sequence[Node] = graph.nodes
     if graph.has_externs:
-        calls = externs.calls_of(graph)
+        calls = opaque_calls.calls_of(graph)
         for call in calls:
             called.update(dict.fromkeys(map(id, call), call))
         # Calls in their order first: other nodes may need lengths that they tell.
@@ -62,7 +62,7 @@ def interpret(
         if node.op.name == "extern":
             if id(node) not in values:
                 _run_call(called[id(node)], values, numbers)
-                externs.check_guards(graph, numbers)
+                opaque_calls.check_guards(graph, numbers)
                 if check is not None:
                     check(numbers)
         else:
@@ -79,7 +79,7 @@ def interpret(
 def _run_call(call: Sequence[Node], values: dict[int, Any], numbers: dict[str, Any]) -> None:
     """Run a function without a fused form, for all of its results."""
     operands = [values[id(arg)] for arg in call[0].args]
-    for node, value in zip(call, externs.run(call, operands, numbers), strict=True):
+    for node, value in zip(call, opaque_calls.run(call, operands, numbers), strict=True):
         values[id(node)] = value
 
 

@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from fuser.infer import dtype_of
-from fuser.normalisations import (
+from fuser.ir.infer import dtype_of
+from fuser.ir.ops import TABLE
+from fuser.numpy_functions.normalisations import (
     batch_norm,
     batch_norm_backward,
     correlation,
@@ -37,10 +38,9 @@ from fuser.normalisations import (
     softmax_backward,
     standardise,
 )
-from fuser.ops import TABLE
 from fuser.random_functions import dropout, rand_like
-from fuser.tracing.scalars import HostScalar
 from fuser.tracing.traced_array import TracedArray
+from fuser.tracing.traced_scalars import HostScalar
 
 __all__ = [
     "addcmul", "batch_norm", "batch_norm_backward", "clamp", "correlation", "cross_entropy",
@@ -76,7 +76,7 @@ def _row(name: str, x: Any) -> Any:
 @cache
 def _fused_row(name: str) -> Any:
     """The row as a fused function: on plain arrays, NumPy would need a Python loop."""
-    from fuser.calling.fused_function import FusedFunction  # it needs backends: not at import
+    from fuser.calls.fused_function import FusedFunction  # it needs backends: not at import
 
     def row(x: Any) -> Any:
         return _row(name, x)

@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from fuser import budget, executor, fallback, kernel_cache
+from fuser import executor, fallback, kernel_cache
 from fuser.backend import get_backend
-from fuser.calling import trees
-from fuser.calling.fused_function import MODES, FusedFunction, looks_inside
-from fuser.calling.launch import contiguous_specs
+from fuser.base import budget, trees
+from fuser.base.errors import ArgumentError, FuserError, FusionError, Reason, ShapeError
+from fuser.calls.fused_function import MODES, FusedFunction, looks_inside
+from fuser.capture.tracer import trace_call
 from fuser.compiler import compile_upfront, emit_text, served_by
-from fuser.errors import ArgumentError, FuserError, FusionError, Reason, ShapeError
 from fuser.executor import CannotRun
-from fuser.graph import Graph
+from fuser.ir import opaque_calls
+from fuser.ir.graph import Graph
 from fuser.kernel_spec import KernelSpec
-from fuser.partitioning import externs
-from fuser.tracer import trace_call
+from fuser.runtime.launch import contiguous_specs
 from fuser.tracing.canonical import whole_graph
 
 if TYPE_CHECKING:
-    from fuser.partitioning.program import Program
+    from fuser.program_spec import Program
 
 
 @overload
@@ -102,8 +102,8 @@ def trace(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Graph:
         FusionError: the function cannot be traced, with the reason.
         Exception: what the function itself raises.
     """
-    from fuser.errors import Unsupported
-    from fuser.partitioning import partition
+    from fuser.base.errors import Unsupported
+    from fuser.programs import partition
 
     plain = function.__wrapped__ if isinstance(function, FusedFunction) else function
     try:
@@ -133,7 +133,7 @@ def register_fusion(graph: Graph) -> int:
         ArgumentError: it is no graph.
         FusionError: it cannot be planned within the limits of a first call.
     """
-    from fuser.partitioning import partition
+    from fuser.programs import partition
 
     with _within_limits():
         return partition.prepare(_graph(graph), "fused").key
@@ -146,7 +146,7 @@ def _within_limits() -> Iterator[None]:
     Raises:
         FusionError: it takes more, or cannot be fused.
     """
-    from fuser.errors import Unsupported
+    from fuser.base.errors import Unsupported
 
     try:
         with budget.limited("graph"):
@@ -183,7 +183,7 @@ def run_fusion(key: int, args: Sequence[Any], mode: str = "fused") -> tuple[Any,
         ArgumentError, DtypeError, ShapeError: the arguments do not fit the graph, or nothing is
             registered under the key.
     """
-    from fuser.partitioning import partition
+    from fuser.programs import partition
 
     spec = kernel_cache.retrieve(key)
     if mode not in MODES:
@@ -231,14 +231,14 @@ def _run_program(
     Raises:
         ShapeError: a function gave a result that the graph was not made for.
     """
-    from fuser.partitioning import partition, program_run
+    from fuser.programs import partition, run
 
     partition.count_seams(program)
     for seam in program.seams:
         fallback.say(seam.reason, "warn")
     try:
-        return _as_arrays(program_run.execute(program, arrays, numbers))
-    except externs.PatternMiss as error:
+        return _as_arrays(run.execute(program, arrays, numbers))
+    except opaque_calls.PatternMiss as error:
         raise ShapeError(f"{error}; trace again with such arguments") from None
 
 
@@ -252,9 +252,9 @@ def _interpreted(
     """
     try:
         return _as_arrays(fallback.interpret(graph, arrays, numbers, _module(arrays)))
-    except externs.CallFailed as error:
+    except opaque_calls.CallFailed as error:
         raise error.cause from None
-    except externs.PatternMiss as error:
+    except opaque_calls.PatternMiss as error:
         raise ShapeError(f"{error}; trace again with such arguments") from None
 
 
@@ -321,7 +321,7 @@ def _launchable(graph: Graph, args: Sequence[Any]) -> tuple[KernelSpec, Any, Any
     Raises:
         FusionError: the shapes break the graph's pattern, or it has a function that NumPy runs.
     """
-    from fuser.partitioning import partition
+    from fuser.programs import partition
 
     for reason in partition.seam_reasons(_graph(graph)):
         raise FusionError(reason)
@@ -401,7 +401,7 @@ def generate_code(graph: Graph, backend: str = "cpu") -> dict[str, str]:
             a kind that is not found.
         BackendError: there is no such backend.
     """
-    from fuser.partitioning import partition
+    from fuser.programs import partition
 
     spelled: dict[str, str] = {}
     with _within_limits():
@@ -426,15 +426,15 @@ def fusion_candidates(
 
     Returns:
         A DataFrame, the best pair first: first, second, kind, score, bytes_saved, fused, reason,
-        verdict, distance and kind_bonus, as `fuser.planning.candidates.COLUMNS` tells of them.
+        verdict, distance and kind_bonus, as `fuser.explain.candidates.COLUMNS` tells of them.
 
     Raises:
         ArgumentError: it is no graph, or `sizes` are no lengths by name.
         BackendError: there is no such backend.
         FusionError: planning takes more than the limits of a first call.
     """
-    from fuser.partitioning import partition
-    from fuser.partitioning.seams import candidates
+    from fuser.explain.graph_breaks import candidates
+    from fuser.programs import partition
 
     graph = _graph(graph)
     if sizes is not None:
@@ -447,14 +447,14 @@ def fusion_candidates(
 
 def _explained(function: FusedFunction, args: Any, kwargs: Any) -> Any:
     """What a call of a fused function does, and why."""
-    from fuser.explanation import explain_call  # most programs need none
+    from fuser.explain.explanation import explain_call  # most programs need none
 
     return explain_call(function, args, kwargs)
 
 
 def _kernels(function: FusedFunction, args: Any, kwargs: Any) -> Any:
     """The kernels that a call of a fused function runs."""
-    from fuser.explanation import kernels_of_call  # most programs need none
+    from fuser.explain.explanation import kernels_of_call  # most programs need none
 
     return kernels_of_call(function, args, kwargs)
 

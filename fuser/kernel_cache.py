@@ -6,11 +6,11 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from fuser import counters, forks
-from fuser.errors import ArgumentError
-from fuser.graph import Graph
+from fuser.base import counters, forks
+from fuser.base.errors import ArgumentError
+from fuser.ir.graph import Graph
 from fuser.kernel_spec import KernelSpec
-from fuser.partitioning.program import Program
+from fuser.program_spec import Program
 
 Options = tuple[str, bool, bool]
 Key = tuple[str, Options]

@@ -6,12 +6,12 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from fuser import forks
-from fuser.errors import Reason
-from fuser.graph import Graph
-from fuser.planning.plans import Plan
-from fuser.records import field, record
-from fuser.specs import ArgSpec
+from fuser.base import forks
+from fuser.base.errors import Reason
+from fuser.base.records import field, record
+from fuser.ir.graph import Graph
+from fuser.ir.specs import ArgSpec
+from fuser.scheduling.plans import Plan
 
 
 @record(frozen=False, slots=False, eq=False)
@@ -27,11 +27,11 @@ class KernelSpec:
         plan: groups, buffers and the rewritten graph.
         applied: the rewrite rules that were used.
         checked: kernels note floating-point exceptions (`errstate=True`).
-        launches: bound launches by layouts, see `fuser.calling.launch`.
+        launches: bound launches by layouts, see `fuser.runtime.launch`.
         without_totals: the same graph for backends that spell no totals, or no rows that nests hand
-            to each other, see `fuser.planning.totals` and `fuser.planning.rows`.
-        in_components: the same graph without complex values, see `fuser.planning.components`.
-        writing: the same graph by what it writes into arguments, see `fuser.planning.written`.
+            to each other, see `fuser.scheduling.epilogues` and `fuser.scheduling.row_tiles`.
+        in_components: the same graph without complex values, see `fuser.passes.complex_parts`.
+        writing: the same graph by what it writes into arguments, see `fuser.scheduling.in_place`.
         refused: why no kernel is made of it in any layout.
     """
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from fuser import dims
 from fuser.fallback import module_of
-from fuser.philox import random_bits
-from fuser.tracing.scalars import HostScalar
+from fuser.ir import dims
+from fuser.ir.philox import random_bits
 from fuser.tracing.traced_array import TracedArray
+from fuser.tracing.traced_scalars import HostScalar
 
 _WORD = np.dtype(np.uint64)
 
@@ -32,7 +32,7 @@ def rand_like(x: Any, *, seed: Any, offset: Any = 0) -> Any:
         offset: the first element's place.
 
     Source:
-        Philox4x32-10, see `fuser.philox`; the upper bits of a word become the fraction.
+        Philox4x32-10, see `fuser.ir.philox`; the upper bits of a word become the fraction.
     """
     if not isinstance(x, TracedArray):
         x = x if hasattr(x, "dtype") and hasattr(x, "ndim") else np.asarray(x)

@@ -3,7 +3,7 @@
 import ast
 
 import fuser
-from fuser.errors import Reason, Unsupported
+from fuser.base.errors import Reason, Unsupported
 from tests.tree import source_files
 
 #: Caches without a bound whose arguments are few by themselves: names of ours, or types.

@@ -17,9 +17,9 @@ import pytest
 import fuser
 from fuser import functional
 from fuser.backend import Backend
+from fuser.base.timeline import Timeline
 from fuser.suites.runners import Runner
 from fuser.suites.workload import Workload
-from fuser.timeline import Timeline
 
 #: What users meet; fields of the contracts of backends and runners have comments beside them.
 CLASSES = (

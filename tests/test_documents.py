@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fuser import config
+from fuser.base import config
 from fuser.reports import side_by_side, throughput
 from tests.tree import ROOT
 
@@ -61,7 +61,7 @@ def test_links_lead_somewhere(document: str) -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_files_that_are_named_exist(document: str) -> None:
-    """A path in back quotes, such as `fuser/ops.py`, is a file or folder of the checkout."""
+    """A path in back quotes, such as `fuser/ir/ops.py`, is a file or folder of the checkout."""
     text = (ROOT / document).read_text(encoding="utf-8")
     named = re.findall(r"`((?:fuser|backends|suites|reports|tests|tools|docs)/[\w./]*)`", text)
     assert not [path for path in named if not (ROOT / path).exists()]

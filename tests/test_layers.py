@@ -17,46 +17,23 @@ CIRCLES: dict[str, int] = {}
 
 # The layers of a package, the lowest first, each a name and its files: a file imports files of its
 # own layer and of those below, in functions and for types too. `room.*` are all files of a folder
-# that are not named elsewhere.
+# that are not named elsewhere. In the core each layer is one folder, the room of that name, with
+# the component of the classic design that stands over it at the top.
 LAYERS = {
     "fuser": """
-        base: records errors config forks counters digest timeline budget protocols unexpected
-            host_expressions calling.trees calling.constants calling.call_keys
-        ir: dims philox ops infer specs graph views memory_order regions
-        opaque calls: tracing.registry tracing.error_states partitioning.callables
-            partitioning.externs partitioning.extern_text
-        graph text: graph_text
-        passes: rules rewrite decompose planning.components planning.facts planning.parts
-            planning.join_places planning.join_reductions planning.joins planning.turns
-            planning.slice_updates
-        scheduling: schedule planning.planner planning.chains planning.collapse planning.products
-            planning.sections planning.inlining planning.totals planning.grouping planning.rows
-            planning.plans planning.in_turn planning.by_rows planning.memory planning.ordering
-            planning.row_results
-        loop nests: codegen planning.passes planning.merging planning.rereads planning.traffic
-            planning.arithmetic planning.verdicts
-        backends: backend
-        kernel specs: kernel_spec partitioning.program kernel_cache
-        planned bytes: planning.labels planning.ledger
-        compiler: compiler planning.written
-        runtime: executor fallback calling.binding calling.section_binding calling.row_binding
-            calling.refining calling.fitting calling.launch
-        traces: tracing.admitted tracing.trace_result tracing.traced_lengths
-            tracing.tracing tracing.scalars tracing.boxes tracing.reshapes tracing.traced_memory
-            tracing.indices tracing.bounds tracing.indexing tracing.caught
-            tracing.powers tracing.traced_array tracing.operands tracing.sequences tracing.counting
-            tracing.makers tracing.selections tracing.canonical tracing.complex_functions
-            tracing.builtin_names
-        NumPy functions: tracing.array_functions tracing.along_axis tracing.array_diagonals
-            tracing.array_formulas tracing.array_names tracing.array_parts tracing.array_places
-            tracing.array_views tracing.averages tracing.changes tracing.einsum tracing.grids
-            tracing.layers tracing.nan_reductions tracing.reductions tracing.row_functions
-            tracing.row_places tracing.series tracing.ufunc_reductions
-            tracing.ufunc_tracing tracing.weighted normalisations
-        tracer: tracer tracing.*
-        programs: partitioning.*
-        calls: calling.*
-        explanation: explanation partitioning.seams planning.*
+        base: base.*
+        ir: ir.*
+        passes: passes.*
+        scheduling: scheduling.* codegen kernel_spec
+        backend contract: backend
+        compiler: program_spec kernel_cache compiler
+        runtime: runtime.* executor fallback
+        tracing: tracing.*
+        NumPy functions: numpy_functions.*
+        capture: capture.*
+        programs: programs.*
+        calls: calls.*
+        explain: explain.*
         interface: interface functional random_functions control
     """,
     "fuser.backends.cpu": """

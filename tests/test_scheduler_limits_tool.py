@@ -2,7 +2,7 @@
 
 import pytest
 
-from fuser.planning import grouping
+from fuser.scheduling import clustering
 from tests.tree import tool
 
 
@@ -12,10 +12,10 @@ def test_every_limit_exists_and_is_put_back() -> None:
     for limit in limits.LIMITS:
         assert all(getattr(module, limit.name) > 0 for module in limit.modules)
         assert getattr(limit.modules[0], limit.name) in limit.values
-    before = grouping.MAX_OPERANDS
+    before = clustering.MAX_OPERANDS
     (limit,) = [entry for entry in limits.LIMITS if entry.name == "MAX_OPERANDS"]
     rows = limits.measure(limit, 1, side=16)
-    assert before == grouping.MAX_OPERANDS
+    assert before == clustering.MAX_OPERANDS
     assert [row[0] for row in rows] == list(limit.values)
     assert rows[0][2] > rows[-1][2]  # loop nests
     assert all(row[-1] > 0 for row in rows)

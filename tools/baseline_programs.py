@@ -75,7 +75,7 @@ class Inside:
     @staticmethod
     def prepared(graph: Any, mode: str, fastmath: bool, checked: bool) -> int:
         """The key of a graph that is compiled upfront."""
-        partition = importlib.import_module("fuser.partitioning.partition")
+        partition = importlib.import_module("fuser.programs.partition")
         return int(partition.prepare(graph, mode, fastmath, checked).key)
 
     @staticmethod
@@ -87,7 +87,7 @@ class Inside:
         names = sorted(set(re.findall(r"\bn\d+\b", spec.graph.text)), key=lambda n: int(n[1:]))
         sizes = dict(zip(names, itertools.cycle(NOMINAL), strict=False))
         try:
-            ledger = importlib.import_module("fuser.planning.ledger").ledger(spec, sizes)
+            ledger = importlib.import_module("fuser.scheduling.ledger").ledger(spec, sizes)
         except Exception:  # noqa: BLE001 - lengths that this graph does not take
             return found
         return {**found, "bytes": ledger.planned_bytes}

@@ -30,7 +30,7 @@ from fuser.backends.gpu.emit import emit  # noqa: E402
 from fuser.backends.gpu.stages import Stages  # noqa: E402
 from fuser.backends.gpu.variants import Variant  # noqa: E402
 from fuser.codegen import LoopNest  # noqa: E402
-from fuser.specs import INVARIANT  # noqa: E402
+from fuser.ir.specs import INVARIANT  # noqa: E402
 from tests.backends.gpu.nvrtc import machine_code  # noqa: E402
 from tests.backends.gpu.units import nests_of  # noqa: E402
 from tests.requirements import find  # noqa: E402

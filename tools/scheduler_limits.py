@@ -21,8 +21,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import fuser
-from fuser.planning import grouping, inlining, ordering, planner
-from fuser.planning.ledger import ledger
+from fuser.scheduling import clustering, inlining, ordering, planner
+from fuser.scheduling.ledger import ledger
 
 SIDE = 1024
 #: Calls of one turn.
@@ -86,11 +86,11 @@ class Limit:
 
 
 LIMITS = (
-    Limit((grouping,), "WINDOW", (1, 4, 8, 32), many_results),
-    Limit((grouping,), "MAX_ROUNDS", (1, 3, 10), many_results),
-    Limit((grouping,), "MAX_OPERANDS", (8, 32, 128), many_results),
-    Limit((grouping,), "MAX_OPERATIONS", (64, 1024, 4096), far_apart),
-    Limit((grouping,), "MAX_DISTANCE", (0, 64, 512, 4096), far_apart),
+    Limit((clustering,), "WINDOW", (1, 4, 8, 32), many_results),
+    Limit((clustering,), "MAX_ROUNDS", (1, 3, 10), many_results),
+    Limit((clustering,), "MAX_OPERANDS", (8, 32, 128), many_results),
+    Limit((clustering,), "MAX_OPERATIONS", (64, 1024, 4096), far_apart),
+    Limit((clustering,), "MAX_DISTANCE", (0, 64, 512, 4096), far_apart),
     Limit((ordering,), "MAX_SECTIONS", (1, 4, 16, 64), many_shapes),
     Limit((inlining,), "RECOMPUTE_FLOOR", (0, 64, 512, 4096), stencils),
     Limit((inlining,), "RECOMPUTE_LIMIT", (1, 6, 1000), stencils),

@@ -24,7 +24,7 @@ from throughput_c_rows import WRITTEN, row_lengths, row_shapes, row_text
 from throughput_c_views import WAYS, Operand, element_step, forms_of, matrix_text, vector_text
 
 import fuser
-from fuser.graph import Graph, Node, constant_value
+from fuser.ir.graph import Graph, Node, constant_value
 from fuser.suites.runners import NotExpressibleError
 from fuser.suites.sampling import now_s
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fuser import forks
 from fuser.backend import Backend, CompileError, ServedCall
 from fuser.backends.cpu.costs import POOLED_BYTES
+from fuser.base import forks
 from fuser.codegen import LoopNest
-from fuser.ops import Op, admits
-from fuser.planning import components
-from fuser.views import ordered_strides
+from fuser.ir.ops import Op, admits
+from fuser.ir.views import ordered_strides
+from fuser.passes import complex_parts
 
 if TYPE_CHECKING:
     from fuser.backends.cpu.body import Features
@@ -62,7 +62,7 @@ class CpuBackend(Backend):
     def admits(self, row: Op, dtype: np.dtype[Any]) -> bool:
         """Rows of complex numbers are those that can be spelled by their parts."""
         if dtype.kind == "c" and not row.structure:
-            return row.name in components.ROWS
+            return row.name in complex_parts.ROWS
         return admits(row, dtype)
 
     def load(self) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fuser.records import field, record
+from fuser.base.records import field, record
 
 BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "half": 16, "float": 32, "double": 64}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fuser.backends.cpu.body import BITS, Body, Value, float_bits, literal
-from fuser.ops import HALF_NEXTAFTER_GIVES_FIRST
+from fuser.ir.ops import HALF_NEXTAFTER_GIVES_FIRST
 
 #: NumPy dtype name -> the scalar LLVM type that a register holds it in.
 REGISTER = {

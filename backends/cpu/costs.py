@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from fuser.codegen import Instruction, LoopNest
-from fuser.ops import TABLE
-from fuser.specs import CONTIGUOUS, INVARIANT, TensorDesc
+from fuser.ir.ops import TABLE
+from fuser.ir.specs import CONTIGUOUS, INVARIANT, TensorDesc
 
 #: Arrays of this size and more come from the output pool. The C library gives memory back to the
 #: system when more than twice the largest block lies unused at its end, so that the page faults of

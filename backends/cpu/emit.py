@@ -17,10 +17,10 @@ from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import Features, Module
 from fuser.backends.cpu.vector_loop import emit_section
 from fuser.backends.cpu.wrappers import Packing, Streaming, beside, packs
+from fuser.base.errors import Unsupported
+from fuser.base.records import changed
 from fuser.codegen import LoopNest
-from fuser.errors import Unsupported
-from fuser.records import changed
-from fuser.specs import CONTIGUOUS
+from fuser.ir.specs import CONTIGUOUS
 
 
 def emit(

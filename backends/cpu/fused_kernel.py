@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fuser import forks
 from fuser.backend import Kernel
 from fuser.backends.cpu import costs
 from fuser.backends.cpu.body import Features
@@ -18,8 +17,9 @@ from fuser.backends.cpu.machine import loader, team_code, workers
 from fuser.backends.cpu.machine.target import stream_bytes
 from fuser.backends.cpu.section import lanes_of
 from fuser.backends.cpu.wrappers import packs
+from fuser.base import forks
 from fuser.codegen import LoopNest
-from fuser.specs import INVARIANT
+from fuser.ir.specs import INVARIANT
 
 #: Of a loop nest's function, see `emit`.
 PROTOTYPE = ctypes.CFUNCTYPE(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fuser import philox
 from fuser.backends.cpu.body import BITS, Body, Value
+from fuser.ir import philox
 
 
 def _safe_divisor(b: Body, dtype: str, x: Value, y: Value) -> tuple[Value, Value]:
@@ -187,7 +187,7 @@ def lcm(b: Body, dtype: str, x: Value, y: Value) -> Value:
 
 
 def random_bits(b: Body, dtype: str, place: Value, seed: Value) -> Value:
-    """32 random bits at a place of a stream: Philox4x32-10, see `fuser.philox`."""
+    """32 random bits at a place of a stream: Philox4x32-10, see `fuser.ir.philox`."""
     place, seed = (x if x.scalar == "i64" else b.cast("zext", x, "i64") for x in (place, seed))
     low_half, half = b.iconst(place, 0xFFFFFFFF), b.iconst(place, 32)
 

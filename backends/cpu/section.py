@@ -12,10 +12,10 @@ from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import Body, Features, Module, Value, vector_type
 from fuser.backends.cpu.spelling import EXACT_IN_HALF, spell
 from fuser.backends.cpu.vector_memory import position, positions
+from fuser.base.records import field, record
 from fuser.codegen import Instruction, LoopNest
-from fuser.ops import TABLE
-from fuser.records import field, record
-from fuser.specs import CONTIGUOUS, INVARIANT, TensorDesc
+from fuser.ir.ops import TABLE
+from fuser.ir.specs import CONTIGUOUS, INVARIANT, TensorDesc
 
 if TYPE_CHECKING:
     from fuser.backends.cpu.division import Divisor

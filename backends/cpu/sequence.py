@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fuser import config, forks
 from fuser.backend import CompileError
 from fuser.backends.cpu.fused_kernel import PROTOTYPE, FusedKernelCPU
 from fuser.backends.cpu.machine import workers
 from fuser.backends.cpu.machine.loader import load_forever
-from fuser.calling import native_call
-from fuser.calling.launch import BoundGroup, Fresh, Launch, pack_scalars
-from fuser.specs import is_counted
+from fuser.base import config, forks
+from fuser.calls import native_call
+from fuser.ir.specs import is_counted
+from fuser.runtime.launch import BoundGroup, Fresh, Launch, pack_scalars
 
 if TYPE_CHECKING:
     from fuser.backends.cpu.reducing.row_chain import RowChain

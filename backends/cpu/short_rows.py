@@ -18,9 +18,9 @@ from fuser.backends.cpu.body import Body, Module
 from fuser.backends.cpu.costs import Extent
 from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.wrappers import Wrapper, packs
+from fuser.base.records import changed
 from fuser.codegen import LoopNest
-from fuser.records import changed
-from fuser.specs import CONTIGUOUS, INVARIANT
+from fuser.ir.specs import CONTIGUOUS, INVARIANT
 
 #: The longest innermost loop that is too short, and the least elements for which it matters.
 SHORT, LEAST = 32, 2048

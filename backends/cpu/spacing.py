@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 from fuser.backends.cpu.body import BITS, Body, Value, vector_type
-from fuser.records import record
-from fuser.specs import TensorDesc
+from fuser.base.records import record
+from fuser.ir.specs import TensorDesc
 
 #: Loads of these dtypes, the parts of complex numbers, may take turns in memory.
 PAIRED = ("float32", "float64")

@@ -21,7 +21,7 @@ from fuser.backends.cpu.integers import (
     random_bits,
     remainder,
 )
-from fuser.errors import Unsupported
+from fuser.base.errors import Unsupported
 
 
 def plain(name: str) -> Spelling:

@@ -18,9 +18,9 @@ from fuser.backends.cpu.costs import Extent
 from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.machine.target import stream_bytes
 from fuser.backends.cpu.wrappers import Block, Wrapper, packs
+from fuser.base.records import changed
 from fuser.codegen import Instruction, LoopNest
-from fuser.records import changed
-from fuser.specs import CONTIGUOUS, TensorDesc
+from fuser.ir.specs import CONTIGUOUS, TensorDesc
 
 #: Columns of one tile, and values that are kept of each, at most.
 TILE, MOST_KEPT = 1024, 4

@@ -11,7 +11,7 @@ from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import Module, iota, mangled, vector_type
 from fuser.backends.cpu.section import Section
 from fuser.codegen import LoopNest
-from fuser.specs import CONTIGUOUS, INVARIANT
+from fuser.ir.specs import CONTIGUOUS, INVARIANT
 
 
 def emit_section(

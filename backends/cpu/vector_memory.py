@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import Body, Value, iota, mangled, vector_type
-from fuser.specs import CONTIGUOUS, INVARIANT, TensorDesc
+from fuser.ir.specs import CONTIGUOUS, INVARIANT, TensorDesc
 
 #: Counted operands have elements of eight bytes.
 POSITION_SHIFT = 3

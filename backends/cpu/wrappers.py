@@ -9,9 +9,9 @@ from __future__ import annotations
 from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import Body, Module
 from fuser.backends.cpu.loops import begin_loop
+from fuser.base.records import changed, record
 from fuser.codegen import LoopNest
-from fuser.records import changed, record
-from fuser.specs import CONTIGUOUS, TensorDesc
+from fuser.ir.specs import CONTIGUOUS, TensorDesc
 
 ARGUMENTS = "ptr %block, i64 %obegin, i64 %oend, i64 %ibegin, i64 %iend"
 #: Rows shorter than this many vectors are not worth aligning.

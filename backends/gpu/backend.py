@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fuser.backend import Backend
+from fuser.base.errors import BackendError
 from fuser.codegen import LoopNest
-from fuser.errors import BackendError
-from fuser.ops import Op
+from fuser.ir.ops import Op
 
 if TYPE_CHECKING:
     from fuser.backends.gpu.device import CudaDevice
@@ -80,7 +80,7 @@ class GpuBackend(Backend):
     def supports(self, op: str, dtype: str) -> bool:
         """Whether the spelling table has a form; reductions are spelled as they combine."""
         from fuser.backends.gpu.spelling import form
-        from fuser.ops import TABLE
+        from fuser.ir.ops import TABLE
 
         if op in TABLE and TABLE[op].reduction:
             return dtype in TABLE[op].dtypes()

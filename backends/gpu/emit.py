@@ -22,7 +22,7 @@ from fuser.backends.gpu.section import Section, defined, from_memory, to_memory
 from fuser.backends.gpu.stages import Stages
 from fuser.backends.gpu.variants import Variant
 from fuser.codegen import Instruction, LoopNest
-from fuser.specs import CONTIGUOUS, INVARIANT
+from fuser.ir.specs import CONTIGUOUS, INVARIANT
 
 _PROLOGUE = """\
 #define INLINE static __device__ __forceinline__

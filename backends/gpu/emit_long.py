@@ -10,7 +10,7 @@ from fuser.backends.gpu.emit_reduction import Reduction
 from fuser.backends.gpu.long_rows import LongRows
 from fuser.backends.gpu.reduction_loops import places, row_head
 from fuser.codegen import LoopNest
-from fuser.planning.merging import Factor, Merging
+from fuser.scheduling.online_reductions import Factor, Merging
 
 
 def long_text(nest: LoopNest, place: int, several: bool, cut: LongRows) -> str:

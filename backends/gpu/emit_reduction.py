@@ -21,7 +21,7 @@ from fuser.backends.gpu.reduction_loops import column_head, places, row_head
 from fuser.backends.gpu.section import Section, defined, from_memory, to_memory
 from fuser.backends.gpu.stages import Stages
 from fuser.codegen import LoopNest
-from fuser.specs import CONTIGUOUS, INVARIANT
+from fuser.ir.specs import CONTIGUOUS, INVARIANT
 
 
 class Reduction(Section):

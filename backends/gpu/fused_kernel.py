@@ -6,7 +6,6 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from fuser import forks
 from fuser.backend import Kernel
 from fuser.backends.gpu import geometry, reduction_plan
 from fuser.backends.gpu.arguments import Arguments, Function, Prepared
@@ -14,8 +13,9 @@ from fuser.backends.gpu.device import CudaDevice
 from fuser.backends.gpu.section import is_flagged
 from fuser.backends.gpu.stages import Stages
 from fuser.backends.gpu.variants import Variant
+from fuser.base import forks
+from fuser.base.errors import BackendError
 from fuser.codegen import LoopNest
-from fuser.errors import BackendError
 
 
 class FusedKernelCUDA(Kernel):

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from fuser.backends.gpu.cxx import itemsize
 from fuser.backends.gpu.variants import Variant
 from fuser.codegen import LoopNest
-from fuser.ops import TABLE
-from fuser.specs import CONTIGUOUS, INVARIANT
+from fuser.ir.ops import TABLE
+from fuser.ir.specs import CONTIGUOUS, INVARIANT
 
 #: Threads of a block.
 BLOCK = 256

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from fuser import philox
 from fuser.backends.gpu import special
 from fuser.backends.gpu.complex_helpers import COMPLEX_HELPERS
 from fuser.backends.gpu.reduction_helpers import REDUCTION_HELPERS
-from fuser.ops import HALF_NEXTAFTER_GIVES_FIRST
+from fuser.ir import philox
+from fuser.ir.ops import HALF_NEXTAFTER_GIVES_FIRST
 
 #: name -> definition; a function is defined after those that it calls.
 HELPERS: dict[str, str] = {}
@@ -262,7 +262,7 @@ template <class U> INLINE U common_multiple(U x, U y) {
 """)
 
 _add("philox_word", f"""
-// 32 random bits at a place of a stream: Philox4x32-10, see fuser/philox.py.
+// 32 random bits at a place of a stream: Philox4x32-10, see fuser/ir/philox.py.
 INLINE unsigned int philox_word(word place, word seed) {{
     unsigned int a = (unsigned int)(place >> 2), b = (unsigned int)(place >> 34), c = 0, d = 0;
     unsigned int low = (unsigned int)seed, high = (unsigned int)(seed >> 32);

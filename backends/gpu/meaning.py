@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser.ops import Op
+from fuser.ir.ops import Op
 
 #: row -> function of cupyx.scipy.special
 _SPECIAL = {"erf": "erf", "erfc": "erfc", "lgamma": "gammaln", "sigmoid": "expit"}

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from fuser.backends.gpu import cxx
 from fuser.backends.gpu.geometry import ACCESS, vector_width
 from fuser.backends.gpu.spelling import EXACT_IN_HALF, spell
+from fuser.base.errors import Unsupported
 from fuser.codegen import Instruction, LoopNest
-from fuser.errors import Unsupported
-from fuser.ops import TABLE
-from fuser.specs import CONTIGUOUS, INVARIANT
+from fuser.ir.ops import TABLE
+from fuser.ir.specs import CONTIGUOUS, INVARIANT
 
 
 def is_flagged(nest: LoopNest) -> bool:

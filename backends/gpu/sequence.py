@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fuser.backends.gpu.step import Step
-from fuser.calling.launch import Launch, pack_scalars
+from fuser.runtime.launch import Launch, pack_scalars
 
 if TYPE_CHECKING:
     from fuser.backends.gpu.straight_call import Line

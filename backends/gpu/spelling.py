@@ -16,8 +16,8 @@ import math
 import numpy as np
 
 from fuser.backends.gpu.cxx import PARTS, REGISTER, itemsize, real, wrapping
-from fuser.errors import Unsupported
-from fuser.ops import TABLE, admits
+from fuser.base.errors import Unsupported
+from fuser.ir.ops import TABLE, admits
 
 
 def _ints(both: str = "", *, i: str = "", u: str = "") -> dict[str, str]:

@@ -13,8 +13,8 @@ from fuser.backends.gpu.accumulators import Accumulator, State
 from fuser.backends.gpu.geometry import BODY_LIMIT, HEAVY_WEIGHT, IN_FLIGHT, vector_width
 from fuser.backends.gpu.section import is_flagged
 from fuser.codegen import LoopNest
-from fuser.ops import TABLE
-from fuser.specs import INVARIANT, TensorDesc
+from fuser.ir.ops import TABLE
+from fuser.ir.specs import INVARIANT, TensorDesc
 
 #: Bytes of running values that one thread holds at most: registers.
 STATE_LIMIT = 128

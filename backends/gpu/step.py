@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fuser.specs import is_counted
+from fuser.ir.specs import is_counted
 
 
 class Step:

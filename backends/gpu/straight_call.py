@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from fuser.backends.gpu.step import Step
-from fuser.calling.launch import FORMATS, pack_scalars
-from fuser.host_expressions import scalar_symbols
+from fuser.base.host_expressions import scalar_symbols
+from fuser.runtime.launch import FORMATS, pack_scalars
 
 #: Python integers up to here are floats without rounding.
 _EXACT = 2**53

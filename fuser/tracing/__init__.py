@@ -1,1 +1,1 @@
-"""A function becomes a graph: stand-ins for arrays, lengths and scalars, and NumPy functions."""
+"""Stand-ins for arrays, lengths and scalars, and the canonical graph that they leave."""

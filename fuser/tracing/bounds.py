@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from fuser.dims import Dim
+from fuser.ir.dims import Dim
 from fuser.tracing.indices import symbolic_length
-from fuser.tracing.scalars import HostScalar
-from fuser.tracing.tracing import Tracing
+from fuser.tracing.trace_state import Tracing
+from fuser.tracing.traced_scalars import HostScalar
 
 #: First and last but one place along an axis of an array.
 Cut = tuple[Dim, Dim]

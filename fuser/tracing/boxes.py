@@ -1,19 +1,19 @@
 """Writes into a part of an array: which box of it a chain of views shows.
 
 `out[1:-1] = value` makes a new value of `out`: a node `update{1:n0 - 1}` of the old value and of
-what was written (`fuser.regions` has the text). `out[::2] = value` is `update{0:n0:2}`. Before
-kernels are planned updates become joins (`fuser.planning.slice_updates`).
+what was written (`fuser.ir.regions` has the text). `out[::2] = value` is `update{0:n0:2}`. Before
+kernels are planned updates become joins (`fuser.passes.slice_updates`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fuser import infer, regions
-from fuser.dims import Dim
-from fuser.graph import Node
-from fuser.records import record
-from fuser.tracing.tracing import Tracing
+from fuser.base.records import record
+from fuser.ir import infer, regions
+from fuser.ir.dims import Dim
+from fuser.ir.graph import Node
+from fuser.tracing.trace_state import Tracing
 
 #: Larger steps than this are written by NumPy: what lies between are that many loop nests less one.
 STEP_LIMIT = 4
@@ -174,7 +174,7 @@ def note_reach(tracing: Tracing, length: Dim, part: slice | int, known: int) -> 
 def note_parts(tracing: Tracing, joined: Node, parts: Sequence[slice | int | None]) -> None:
     """Note that joined arrays are as long as what an index drops from the ends of their join.
 
-    Then the rest is known to be a join of parts of them (`fuser.planning.joins`), and not stored.
+    Then the rest is known to be a join of parts of them (`passes.concatenations`), and not stored.
     """
     axis = int(joined.payload)
     entries = [part for part in parts if part is not None]

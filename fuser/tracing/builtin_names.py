@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from fuser.errors import Unsupported
-from fuser.protocols import is_a
-from fuser.tracing.scalars import HostScalar
+from fuser.base.errors import Unsupported
+from fuser.base.protocols import is_a
 from fuser.tracing.traced_array import TracedArray
+from fuser.tracing.traced_scalars import HostScalar
 
 _STAND_INS = (TracedArray, HostScalar)
 #: Functions that keep what they gave: they must not keep what they gave of stand-ins.

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from fuser import dims, infer, regions
-from fuser.dims import Dim
-from fuser.errors import ShapeError, Unsupported
-from fuser.graph import (
+from fuser.base.errors import ShapeError, Unsupported
+from fuser.base.host_expressions import rename_scalars
+from fuser.base.records import changed
+from fuser.ir import dims, infer, opaque_text, regions
+from fuser.ir.dims import Dim
+from fuser.ir.graph import (
     Graph,
     Node,
     Parameter,
@@ -22,14 +24,11 @@ from fuser.graph import (
     rebuild,
     walk,
 )
-from fuser.graph import intern as intern_node
-from fuser.host_expressions import rename_scalars
-from fuser.partitioning import extern_text
-from fuser.planning import facts, slice_updates
-from fuser.records import changed
-from fuser.tracing.admitted import check_dtype
+from fuser.ir.graph import intern as intern_node
+from fuser.passes import length_facts, slice_updates
+from fuser.tracing.admitted_dtypes import check_dtype
 from fuser.tracing.trace_result import OutAlias, OutNode, OutScalar, OutView, Trace, View, Write
-from fuser.tracing.tracing import Tracing
+from fuser.tracing.trace_state import Tracing
 
 
 def canonical(
@@ -299,7 +298,7 @@ def _renamed(
         return node
     if node.op.name == "extern":
         shape = tuple(dims.substitute(dim, names) for dim in node.shape)
-        payload = extern_text.rename(node.payload, names)
+        payload = opaque_text.rename(node.payload, names)
         return intern_node(node.op, args, shape, node.dtype, payload)
     payload = _renamed_view((node.op.name, node.payload), names)[1]
     return make(node.op.name, *args, payload=payload, equal=equal)
@@ -321,12 +320,12 @@ def written(tracing: Tracing, argument: Any) -> list[tuple[str, Node]]:
             return [("", argument.storage.node)]
     final = argument.storage.node
     if final.op.name == "update":
-        found = _without_contained(found, final, facts.lower_bounds(tracing.guards))
+        found = _without_contained(found, final, length_facts.lower_bounds(tracing.guards))
     return list(found.items())[::-1]
 
 
 def _without_contained(
-    found: dict[str, Node], final: Node, bounds: facts.Bounds
+    found: dict[str, Node], final: Node, bounds: length_facts.Bounds
 ) -> dict[str, Node]:
     """Writes, the last one first; those that lie in one before them are written by that one.
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from fuser import dims, infer
-from fuser.dims import Dim
-from fuser.errors import DtypeError
+from fuser.base.errors import DtypeError
+from fuser.ir import dims, infer
+from fuser.ir.dims import Dim
 from fuser.tracing.indices import symbolic_length
-from fuser.tracing.scalars import HostScalar
+from fuser.tracing.trace_state import Tracing
 from fuser.tracing.traced_array import TracedArray
-from fuser.tracing.tracing import Tracing
+from fuser.tracing.traced_scalars import HostScalar
 
 #: Whole numbers below this one times any length in use are exact in float64.
 _EXACT_STEP = 1 << 20

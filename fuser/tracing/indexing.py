@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from fuser import dims, infer
-from fuser.errors import Unsupported
+from fuser.base.errors import Unsupported
+from fuser.ir import dims, infer
 from fuser.tracing import boxes
 from fuser.tracing.bounds import Cut, in_lengths
 from fuser.tracing.indices import integer, is_fancy, plain_slice
-from fuser.tracing.scalars import HostScalar
 from fuser.tracing.traced_memory import TracedMemory
+from fuser.tracing.traced_scalars import HostScalar
 
 
 def read(array: Any, index: Any) -> Any:

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from fuser import dims
-from fuser.dims import Dim
-from fuser.tracing.scalars import HostScalar
+from fuser.ir import dims
+from fuser.ir.dims import Dim
+from fuser.tracing.traced_scalars import HostScalar
 
 
 def is_fancy(index: Any) -> bool:

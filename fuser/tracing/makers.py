@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from fuser import infer
-from fuser.errors import DtypeError
+from fuser.base.errors import DtypeError
+from fuser.ir import infer
 from fuser.tracing import counting, sequences
-from fuser.tracing.admitted import is_known
+from fuser.tracing.admitted_dtypes import is_known
 from fuser.tracing.indices import length_of
-from fuser.tracing.scalars import HostScalar
+from fuser.tracing.trace_state import Tracing
 from fuser.tracing.traced_array import TracedArray
-from fuser.tracing.tracing import Tracing
+from fuser.tracing.traced_scalars import HostScalar
 
 
 def stand_in(tracing: Tracing, maker: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from fuser import infer
-from fuser.errors import Unsupported
-from fuser.tracing.scalars import HostScalar
+from fuser.base.errors import Unsupported
+from fuser.ir import infer
 from fuser.tracing.traced_array import TracedArray
+from fuser.tracing.traced_scalars import HostScalar
 
 
 def check_out(found: np.dtype[Any], out: np.dtype[Any], casting: Any, name: str) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from fuser.host_expressions import scalar_symbols
-from fuser.tracing.scalars import HostScalar
+from fuser.base.host_expressions import scalar_symbols
+from fuser.tracing.traced_scalars import HostScalar
 
 #: Whether this NumPy squares truth values for `** 2`, giving int8, where power gives int64.
 _SQUARES_BOOL = (np.ones(1, bool) ** 2).dtype == np.int8

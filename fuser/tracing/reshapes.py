@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fuser import infer, regions
-from fuser.dims import Dim
-from fuser.errors import Unsupported
-from fuser.graph import Node
+from fuser.base.errors import Unsupported
+from fuser.ir import infer, regions
+from fuser.ir.dims import Dim
+from fuser.ir.graph import Node
 from fuser.tracing.trace_result import View
-from fuser.tracing.tracing import Storage, Tracing
+from fuser.tracing.trace_state import Storage, Tracing
 
 #: Views of what is in C order that are, too, but for gaps.
 _VIEWS = ("index", "reshape")

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from fuser import dims
-from fuser.graph import Node, walk
-from fuser.host_expressions import scalar_symbols
+from fuser.base.host_expressions import scalar_symbols
+from fuser.ir import dims
+from fuser.ir.graph import Node, walk
+from fuser.tracing.trace_state import Tracing
 from fuser.tracing.traced_array import TracedArray
-from fuser.tracing.tracing import Tracing
 
 _SELECTION = "numpy.ndarray.__getitem__(a0, a1)"
 

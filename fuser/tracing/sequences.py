@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from fuser import infer
-from fuser.errors import Unsupported
-from fuser.tracing.admitted import is_known
-from fuser.tracing.scalars import HostScalar
+from fuser.base.errors import Unsupported
+from fuser.ir import infer
+from fuser.tracing.admitted_dtypes import is_known
+from fuser.tracing.trace_state import Tracing
 from fuser.tracing.traced_array import TracedArray
-from fuser.tracing.tracing import Tracing
+from fuser.tracing.traced_scalars import HostScalar
 
 #: Sequences of more parts (runs of plain numbers are one) are left to NumPy.
 PARTS_LIMIT = 64

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fuser.graph import Graph
-from fuser.records import field, record
+from fuser.base.records import field, record
+from fuser.ir.graph import Graph
 
 View = tuple[str, str]
 #: A parameter, a graph output, and where in the parameter's array it is written back.

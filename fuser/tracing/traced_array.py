@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from fuser import dims, infer
-from fuser.dims import Dim
-from fuser.errors import Unsupported
+from fuser.base.errors import Unsupported
+from fuser.ir import dims, infer
+from fuser.ir.dims import Dim
 from fuser.tracing import indexing
-from fuser.tracing.caught import noting
+from fuser.tracing.caught_errors import noting
 from fuser.tracing.indices import (
     divide_exactly,
     integer,
     length_of,
     normal_axis,
 )
-from fuser.tracing.scalars import HostScalar
 from fuser.tracing.traced_memory import TracedMemory
+from fuser.tracing.traced_scalars import HostScalar
 
 #: An array of more parts is not unpacked into them.
 UNPACKED = 32

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fuser import dims
-from fuser.dims import Dim
-from fuser.errors import ShapeError, user_line
-from fuser.planning import facts
+from fuser.base.errors import ShapeError, user_line
+from fuser.ir import dims
+from fuser.ir.dims import Dim
+from fuser.passes import length_facts
 
 
 class Lengths:
@@ -82,7 +82,7 @@ class Lengths:
         """Note that this trace holds only where a length is at least `bound`."""
         length = self.resolve(length)
         if not isinstance(length, int):
-            pair = facts.at_least(length, bound)
+            pair = length_facts.at_least(length, bound)
             if pair[0] != pair[1] and pair not in self.guards:
                 self.guards.append(pair)
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from fuser import dims
-from fuser.dims import Dim
-from fuser.errors import Unsupported
-from fuser.graph import Node
+from fuser.base.errors import Unsupported
+from fuser.ir import dims
+from fuser.ir.dims import Dim
+from fuser.ir.graph import Node
 from fuser.tracing import boxes, reshapes
-from fuser.tracing.scalars import HostScalar
 from fuser.tracing.trace_result import View
-from fuser.tracing.tracing import Storage, Tracing
+from fuser.tracing.trace_state import Storage, Tracing
+from fuser.tracing.traced_scalars import HostScalar
 
 #: Views that writes go through: what they show changes first, then what they are of.
 THROUGH = ("reshape", "contiguous", "diagonal", "real", "imag")

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import fuser
-from fuser import config
 from fuser.backend import get_backend
-from fuser.errors import BackendError
+from fuser.base import config
+from fuser.base.errors import BackendError
 from fuser.reports.record import Record, RecordError
 from fuser.suites import plan as plans
 from fuser.suites import runners

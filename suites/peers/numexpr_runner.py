@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import fuser
-from fuser.graph import Graph, Node, constant_value
+from fuser.ir.graph import Graph, Node, constant_value
 from fuser.suites.peers import missing
 from fuser.suites.peers.numba_runner import first_line
 from fuser.suites.probes import machine

@@ -133,7 +133,7 @@ class NativeEntries:
             words_at: the words of a launch, for `run_kernel`.
             keep: what has to live as long as the callable does.
         """
-        from fuser.calling import native_call
+        from fuser.calls import native_call
 
         incref = ctypes.cast(ctypes.pythonapi.Py_IncRef, ctypes.c_void_p).value or 0
         table = (ctypes.c_int64 * 3)(incref, new_array, words_at)
@@ -153,7 +153,7 @@ class NativeEntries:
 def supported() -> bool:
     """Whether this interpreter and NumPy have calls served in native code at all."""
     from fuser.backends.cpu.machine.arrays import layout_is_known
-    from fuser.calling import native_call
+    from fuser.calls import native_call
 
     return native_call.supported() and layout_is_known()
 

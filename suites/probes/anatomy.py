@@ -28,14 +28,14 @@ WAITING = "waiting for the device"
 WHOLE, OUTSIDE = "the whole", "outside"
 
 STEPS = (
-    ("fuser.calling.fused_function", "exact_key", "key of the call"),
-    ("fuser.calling.trees", "flatten", "arguments"),
-    ("fuser.calling.fused_function", "FusedFunction._find_call", "lookup and guards"),
-    ("fuser.calling.running", "run_call", "outputs"),
-    ("fuser.calling.fused_function", "FusedFunction._go_native", "asking for native service"),
-    ("fuser.calling.fused_function", "FusedFunction._get_ready", "asking for native service"),
+    ("fuser.calls.fused_function", "exact_key", "key of the call"),
+    ("fuser.base.trees", "flatten", "arguments"),
+    ("fuser.calls.fused_function", "FusedFunction._find_call", "lookup and guards"),
+    ("fuser.calls.running", "run_call", "outputs"),
+    ("fuser.calls.fused_function", "FusedFunction._go_native", "asking for native service"),
+    ("fuser.calls.fused_function", "FusedFunction._get_ready", "asking for native service"),
     ("fuser.executor", "execute", "device and layouts"),
-    ("fuser.calling.trees", "unflatten", "results"),
+    ("fuser.base.trees", "unflatten", "results"),
     ("fuser.fallback", "interpret", "operations"),
 )
 """Module, name and what the part is called. A step that is not there takes no time."""
@@ -63,7 +63,7 @@ def _steps() -> Iterator[tuple[Any, str, Callable[..., Any], str]]:
 
 
 def _stamped(function: Callable[..., Any], part: str) -> Callable[..., Any]:
-    from fuser.timeline import phase
+    from fuser.base.timeline import phase
 
     @wraps(function)
     def stamped(*args: Any, **kwargs: Any) -> Any:
@@ -105,9 +105,9 @@ def stamped_calls(
         calls: how many.
     """
     import fuser
-    from fuser.calling.fused_function import FusedFunction
-    from fuser.config import bump_mode
-    from fuser.timeline import Phase
+    from fuser.base.config import bump_mode
+    from fuser.base.timeline import Phase
+    from fuser.calls.fused_function import FusedFunction
 
     spans: list[tuple[int, int]] = []
     inner_call = FusedFunction.__call__ if wait is None else _waiting(FusedFunction.__call__, wait)
@@ -164,7 +164,7 @@ def _outermost(inner: Callable[..., Any], spans: list[tuple[int, int]]) -> Any:
     A class of its own: another `__call__` of the fuser's would cost every fused function its
     native entry. Two readings of the clock and no `phase`: what is outside of them is short.
     """
-    from fuser.calling.fused_function import FusedFunction
+    from fuser.calls.fused_function import FusedFunction
 
     note, clock = spans.append, time.perf_counter_ns
 

@@ -36,7 +36,7 @@ def polynomials(x: Any) -> Any:
 def measure(threads: int, process: int, samples: int) -> Iterator[dict[str, Any]]:
     """Yield the speeds as fields of the record, on one thread and on all."""
     import fuser
-    from fuser import config
+    from fuser.base import config
 
     before = config.current().num_threads
     for dtype in DTYPES:

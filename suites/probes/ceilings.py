@@ -101,7 +101,7 @@ def fused_passes() -> Sequence[Pass]:
 @contextmanager
 def _fuser_threads(threads: int) -> Iterator[None]:
     """Let the fuser use so many threads, as long as this lasts."""
-    from fuser import config
+    from fuser.base import config
 
     before = config.current().num_threads
     config.change(num_threads=threads)

@@ -23,7 +23,7 @@ ELEMENTS = 1024
 @contextmanager
 def own_cache() -> Iterator[None]:
     """Keep machine code in a new folder as long as this lasts."""
-    from fuser import config
+    from fuser.base import config
 
     before = config.current().disk_cache
     kept = os.environ.get("XDG_CACHE_HOME")

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from fuser.graph import Graph
-from fuser.graph_text import parse
-from fuser.ops import Op, elementwise
+from fuser.ir.graph import Graph
+from fuser.ir.graph_text import parse
+from fuser.ir.ops import Op, elementwise
 from tests.backends.edge_cases import edge_cases
 from tests.backends.references import Array, errors_in_ulp, true_values
 

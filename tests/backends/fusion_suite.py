@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser import backend, config, dims
-from fuser.graph import Graph, Node, Parameter, make, make_constant, make_input, make_scalar
-from fuser.graph_text import parse
-from fuser.ops import DTYPES, FLOATS, TABLE
+from fuser import backend
+from fuser.base import config
+from fuser.ir import dims
+from fuser.ir.graph import Graph, Node, Parameter, make, make_constant, make_input, make_scalar
+from fuser.ir.graph_text import parse
+from fuser.ir.ops import DTYPES, FLOATS, TABLE
 from tests.backends.cases import (
     CASES,
     Case,

@@ -8,7 +8,7 @@ from typing import Any
 import mpmath
 import numpy as np
 
-from fuser.ops import Op
+from fuser.ir.ops import Op
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import fuser
-from fuser.calling import trees
+from fuser.base import trees
 
 Function = Callable[..., Any]
 

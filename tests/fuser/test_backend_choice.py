@@ -10,7 +10,7 @@ import fuser
 from fuser import backend as registry
 from fuser.backend import Kernel
 from fuser.backends.cpu.backend import CpuBackend
-from fuser.errors import BackendError
+from fuser.base.errors import BackendError
 
 X = np.linspace(-1, 1, 8)
 

@@ -303,7 +303,7 @@ def test_the_same_bits_whatever_the_threads() -> None:
 
 def test_every_served_function_is_one_of_numpys() -> None:
     """A wrong name would leave a function to NumPy in silence."""
-    from fuser.tracing.registry import handlers
+    from fuser.ir.function_table import handlers
 
     assert not complex_functions.SERVED - handlers().keys()
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser import dims
-from fuser.calling.launch import contiguous_specs
 from fuser.compiler import compile_upfront
 from fuser.executor import _overlaps_itself, check_arguments, sizes_of
+from fuser.ir import dims
+from fuser.runtime.launch import contiguous_specs
 
 X = np.ones((3, 4), np.float32)
 GRAPH = fuser.trace(lambda x, y, s: (x + y) * s, X, X, 2.0)

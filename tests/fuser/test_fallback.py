@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser import config
 from fuser.backend import CompileError
-from fuser.errors import REASONS
+from fuser.base import config
+from fuser.base.errors import REASONS
 from tests.fuser.comparing import compare
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -199,7 +199,7 @@ def test_failures_of_the_compiler(code: str, monkeypatch: pytest.MonkeyPatch) ->
 def test_a_backend_that_cannot_spell_an_operation(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reason "unsupported-op", named for the operation."""
     from fuser.backends.cpu.backend import CpuBackend
-    from fuser.errors import Unsupported
+    from fuser.base.errors import Unsupported
 
     def refuse(*_: Any) -> str:
         """No form for anything."""

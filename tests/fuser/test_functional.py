@@ -11,7 +11,7 @@ import pytest
 
 import fuser
 from fuser import functional
-from fuser.ops import FLOATS
+from fuser.ir.ops import FLOATS
 from tests.backends.edge_cases import edge_cases, edge_values, ordinary_values
 from tests.backends.references import Array, true_values
 
@@ -19,7 +19,7 @@ Formula = Callable[..., Any]
 
 
 def _erf(x: Array) -> Array:
-    return true_values(fuser.ops.op("erf"), np.asarray(x, np.float64)).astype(np.longdouble)
+    return true_values(fuser.ir.ops.op("erf"), np.asarray(x, np.float64)).astype(np.longdouble)
 
 
 #: What each function of one array means, on long doubles.

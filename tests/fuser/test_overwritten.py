@@ -77,6 +77,6 @@ def test_only_what_is_seen_is_written(
 
 def _length(dim: Any, sizes: dict[str, int]) -> int:
     """A length in numbers."""
-    from fuser import dims
+    from fuser.ir import dims
 
     return dims.evaluate(dim, sizes)

@@ -8,7 +8,7 @@ import pytest
 import fuser
 from fuser import executor
 from fuser.compiler import compile_upfront
-from fuser.planning import ledger
+from fuser.scheduling import ledger
 from fuser.suites.registry import resolve
 
 ELEMENTS = 4096

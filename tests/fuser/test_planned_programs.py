@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fuser
-from tests.fuser.planning.test_join_reductions import book_of
+from tests.fuser.passes.test_concatenated_reductions import book_of
 
 R, D, N, H, W = 40, 33, 6, 8, 9
 

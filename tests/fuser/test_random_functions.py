@@ -9,7 +9,7 @@ import pytest
 
 import fuser
 from fuser import functional
-from fuser.philox import random_bits
+from fuser.ir.philox import random_bits
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32"])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import fuser
 from tests.fuser.comparing import visible_strides
-from tests.fuser.programs import Program, beyond, expected, random_program
+from tests.fuser.random_programs import Program, beyond, expected, random_program
 from tests.fuser.randomly import randomly
 
 RANDOM = randomly(60, HealthCheck.data_too_large)

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from fuser.ops import TABLE
+from fuser.ir.ops import TABLE
 from fuser.suites import coverage
 from fuser.suites.registry import workloads
 from fuser.suites.workload import Workload, normals
 from tests.backends import fusion_suite
 from tests.backends.cases import CASES
-from tests.fuser.tracing import test_reductions
+from tests.fuser.numpy_functions import test_reductions
 
 
 def test_every_operation_has_cells_and_a_proof() -> None:

@@ -29,7 +29,7 @@ from fuser.backends.cpu.elementary.kit import (
     round_scaled,
     scale,
 )
-from fuser.records import record
+from fuser.base.records import record
 
 LOG2_E = 1.4426950408889634
 LN2 = 0.6931471805599453

@@ -26,7 +26,7 @@ from fuser.backends.cpu.elementary.kit import (
     power_of_two,
     round_scaled,
 )
-from fuser.records import record
+from fuser.base.records import record
 
 
 @record

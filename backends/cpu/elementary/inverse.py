@@ -21,7 +21,7 @@ from fuser.backends.cpu.elementary.kit import (
     polynomial,
     quick_two_sum,
 )
-from fuser.records import record
+from fuser.base.records import record
 
 HIGH_BOUND = 2.5
 """From here on the reciprocal is taken."""

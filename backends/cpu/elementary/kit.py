@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 
 from fuser.backends.cpu.body import BITS, Body, Value, float_bits
-from fuser.records import record
+from fuser.base.records import record
 
 Function = Callable[..., Value]
 Coefficients = Sequence[float]

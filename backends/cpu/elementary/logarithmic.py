@@ -23,7 +23,7 @@ from fuser.backends.cpu.elementary.kit import (
     polynomial,
     where_const,
 )
-from fuser.records import record
+from fuser.base.records import record
 
 
 @record

@@ -28,7 +28,7 @@ from fuser.backends.cpu.elementary.kit import (
     scale,
     two_product,
 )
-from fuser.records import record
+from fuser.base.records import record
 
 
 @record

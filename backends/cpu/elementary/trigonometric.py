@@ -27,7 +27,7 @@ from fuser.backends.cpu.elementary.kit import (
     two_product,
     two_sum,
 )
-from fuser.records import record
+from fuser.base.records import record
 
 INVERSE_PI = 0.3183098861837907
 

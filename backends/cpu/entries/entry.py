@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from fuser import config, forks
 from fuser.backend import CompileError, ServedCall
 from fuser.backends.cpu import sequence
 from fuser.backends.cpu.entries import (
@@ -33,8 +32,9 @@ from fuser.backends.cpu.entries import entry_fields as fields
 from fuser.backends.cpu.machine import pool
 from fuser.backends.cpu.machine.arrays import layout_is_known
 from fuser.backends.cpu.machine.loader import load_forever
-from fuser.calling import native_call
-from fuser.calling.constants import Same
+from fuser.base import config, forks
+from fuser.base.constant_keys import Same
+from fuser.calls import native_call
 
 #: Tables of one function; when there are more, all are made anew as they are wanted.
 TABLE_LIMIT = 512

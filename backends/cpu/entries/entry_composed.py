@@ -2,7 +2,7 @@
 
 Outputs that kernels write into arguments themselves are like arrays of `out=`. The dispatcher puts
 outputs, arguments and constants together where a function returns one of them or a tuple of them;
-for all else it calls the function that `fuser.calling.assembly` has written.
+for all else it calls the function that `fuser.calls.result_assembly` has written.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from fuser.backend import ServedCall
 from fuser.backends.cpu.entries import entry_fields as fields
 from fuser.backends.cpu.entries.entry_draft import Draft
 from fuser.backends.cpu.entries.entry_names import NotServed
-from fuser.calling.assembly import NotAssembled, assemble
-from fuser.calling.trees import Leaf
+from fuser.base.trees import Leaf
+from fuser.calls.result_assembly import NotAssembled, assemble
 from fuser.executor import shared_nest
 from fuser.tracing.trace_result import OutAlias, OutNode, OutStatic, Trace
 

@@ -8,8 +8,8 @@ from typing import Any
 from fuser.backend import ServedCall
 from fuser.backends.cpu.entries import entry_fields as fields
 from fuser.backends.cpu.entries.entry_names import NotServed
-from fuser.calling.trees import Leaf
-from fuser.records import record
+from fuser.base.records import record
+from fuser.base.trees import Leaf
 
 
 @record

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from fuser import forks
 from fuser.backend import ServedCall
 from fuser.backends.cpu.entries.entry_containers import Places, places_of
 from fuser.backends.cpu.sequence import Table
+from fuser.base import forks
 
 
 @dataclass

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import re
 
-from fuser.records import record
+from fuser.base.records import record
 
 _HEAD = re.compile(r"define (?P<how>[\w ]*?)(?P<kind>\w+) @(?P<name>\w+)\((?P<given>.*)\) \{")
 _CALL = re.compile(

@@ -11,11 +11,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
-from fuser import infer
 from fuser.backends.cpu.entries.entry_names import NotServed
 from fuser.backends.cpu.entries.entry_tables import SCALAR_NAME
-from fuser.dims import Dim
-from fuser.planning.plans import Plan
+from fuser.ir import infer
+from fuser.ir.dims import Dim
+from fuser.scheduling.plans import Plan
 
 _CHOICE = re.compile(r"\b(?:min|max)\(")
 _NAME, _NUMBER = re.compile(r"\bn\d+\b"), re.compile(r"\b\d+\b")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fuser.backends.cpu.entries import entry_fields as fields
-from fuser.tracing import captures
+from fuser.capture import captures
 
 #: Names that are looked up in every call; beyond, calls are left to Python.
 MOST_GUARDS = 64

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from fuser import dims
 from fuser.backend import ServedCall
 from fuser.backends.cpu import costs
 from fuser.backends.cpu.costs import PARALLEL_NS
@@ -35,9 +34,10 @@ from fuser.backends.cpu.entries.entry_tables import (
 from fuser.backends.cpu.machine import pool
 from fuser.backends.cpu.reducing import beside_rows, few_rows, nest_views, reduction_forms
 from fuser.backends.cpu.sequence import HEAD_WORDS, Table
-from fuser.calling.launch import bind
+from fuser.base.records import changed
 from fuser.compiler import served_by
-from fuser.records import changed
+from fuser.ir import dims
+from fuser.runtime.launch import bind
 
 #: Estimated nanoseconds of several loop nests, or of a reduction that has met many lengths, that
 #: one thread does whatever the lengths.

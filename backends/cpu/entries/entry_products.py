@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 
-from fuser import dims
 from fuser.backend import ServedCall
 from fuser.backends.cpu.entries import entry_fields as fields
 from fuser.backends.cpu.entries.entry_draft import Draft
@@ -34,9 +33,10 @@ from fuser.backends.cpu.entries.entry_tables import arrays_of, product
 from fuser.backends.cpu.reducing import few_rows, laced_rows
 from fuser.backends.cpu.reducing.beside_rows import LONG
 from fuser.backends.cpu.sequence import Table
-from fuser.calling.launch import bind
-from fuser.errors import GraphError
-from fuser.records import record
+from fuser.base.errors import GraphError
+from fuser.base.records import record
+from fuser.ir import dims
+from fuser.runtime.launch import bind
 
 _PRIMES = (
     (37, 41, 43, 47, 53, 59, 101), (61, 67, 71, 73, 79, 83, 103),

@@ -1,8 +1,8 @@
 """Numbers that Python computes from arguments, and guards, as text: before anything else is done.
 
 A table whose kernels take an expression over scalars (`1 - beta`), or that holds for some values
-of them only, has a Python function (`fuser.calling.assembly.prepare`). It gives a tuple of numbers,
-which is kept while the call runs, or None where the table does not hold.
+of them only, has a Python function (`fuser.calls.result_assembly.prepare`). It gives a tuple of
+numbers, which is kept while the call runs, or None where the table does not hold.
 """
 
 from __future__ import annotations

@@ -19,10 +19,10 @@ from fuser.backends.cpu.entries.entry_composed import describe_results
 from fuser.backends.cpu.entries.entry_containers import out_slot
 from fuser.backends.cpu.entries.entry_draft import Draft
 from fuser.backends.cpu.entries.entry_names import NotServed, describe_names
-from fuser.calling.assembly import NotAssembled, prepare
-from fuser.calling.launch import Fresh, pack_scalars
-from fuser.calling.trees import Leaf
-from fuser.host_expressions import evaluate_scalar
+from fuser.base.host_expressions import evaluate_scalar
+from fuser.base.trees import Leaf
+from fuser.calls.result_assembly import NotAssembled, prepare
+from fuser.runtime.launch import Fresh, pack_scalars
 
 #: Integers up to this one are the same in float64.
 EXACT_INTEGER = 1 << 53

@@ -23,9 +23,9 @@ from errno import ENOMEM
 from functools import cache
 from typing import Any
 
-from fuser import forks
 from fuser.backend import CompileError
 from fuser.backends.cpu.machine.object_file import PAGE
+from fuser.base import forks
 
 #: Address space that is reserved at once, where so many times as much is left; else only what is
 #: wanted is.

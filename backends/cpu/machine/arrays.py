@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser.calling import native_call
+from fuser.calls import native_call
 
 
 @cache

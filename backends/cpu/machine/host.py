@@ -16,10 +16,10 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
 
-from fuser import forks
 from fuser.backends.cpu.machine import arena, disk_cache
 from fuser.backends.cpu.machine.object_file import PAGE
-from fuser.digest import sha256
+from fuser.base import forks
+from fuser.base.digest import sha256
 
 PROCESSORS = "/proc/cpuinfo"
 #: What identifies a processor; the rest varies between its cores or by the minute.

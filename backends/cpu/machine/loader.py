@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from fuser import counters, forks
 from fuser.backend import CompileError
 from fuser.backends.cpu import shared_functions
 from fuser.backends.cpu.machine import arena, disk_cache, host, target
 from fuser.backends.cpu.machine.object_file import ObjectFile, UnknownObjectError
-from fuser.timeline import phase
+from fuser.base import counters, forks
+from fuser.base.timeline import phase
 
 #: What the code generator may call without the text saying so (wide copies, missing
 #: instructions on old processors).

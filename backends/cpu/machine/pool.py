@@ -25,10 +25,10 @@ from typing import Any
 
 import numpy as np
 
-from fuser import config, forks
 from fuser.backend import CompileError
 from fuser.backends.cpu.costs import POOLED_BYTES as THRESHOLD
 from fuser.backends.cpu.machine.loader import load_forever
+from fuser.base import config, forks
 
 __all__ = ["THRESHOLD", "OutputPool", "empty", "numpy_api", "pool"]
 

@@ -7,9 +7,9 @@ import threading
 from functools import cache
 from typing import Any
 
-from fuser import forks
 from fuser.backends.cpu.body import Features
 from fuser.backends.cpu.machine.host import host
+from fuser.base import forks
 
 #: Processor names and features for cross-compiling in tests: (cpu, features, Features).
 KNOWN_TARGETS = {

@@ -27,12 +27,12 @@ import sys
 from functools import cache
 from typing import Any
 
-from fuser import config, forks
 from fuser.backend import CompileError
 from fuser.backends.cpu.machine import team_code
 from fuser.backends.cpu.machine.loader import load_forever
 from fuser.backends.cpu.machine.processors import machine_threads
 from fuser.backends.cpu.machine.team_code import BRIEF, MOST_WORKERS, ORDERED, TOGETHER
+from fuser.base import config, forks
 
 #: Elements of one chunk along the innermost loop; a multiple of every number of lanes.
 CHUNK = 1 << 14

@@ -15,7 +15,7 @@ import numpy as np
 from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import BITS, Body, Value, iota
 from fuser.backends.cpu.spelling import spell
-from fuser.records import field, record
+from fuser.base.records import field, record
 
 #: row -> the elementwise row that combines two partial results
 COMBINE = {

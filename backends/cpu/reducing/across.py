@@ -1,4 +1,4 @@
-"""Sums across rows in the nest that reduces the rows: see `fuser.planning.totals`.
+"""Sums across rows in the nest that reduces the rows: see `fuser.scheduling.epilogues`.
 
 The rows are cut into blocks, as with other totals. Each block adds its rows' elements to a row of
 running sums in scratch memory; who finishes last adds those of all blocks in order, with the

@@ -13,7 +13,7 @@ from fuser.backends.cpu.reducing.column_tiles import RESULT
 from fuser.backends.cpu.reducing.emit_reduction import element_bytes
 from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.codegen import LoopNest
-from fuser.planning.merging import Merged
+from fuser.scheduling.online_reductions import Merged
 
 Key = tuple[int, int]
 """A value, and which part of it."""

@@ -33,7 +33,7 @@ from fuser.backends.cpu.reducing.grouped_rows import (
 from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.backends.cpu.reducing.row_reduction import RowReduction, is_short
 from fuser.codegen import LoopNest
-from fuser.specs import INVARIANT
+from fuser.ir.specs import INVARIANT
 
 FORM = "early"
 #: Bytes of two rows of each operand, one of what all rows share, and one of what is stored, at

@@ -25,9 +25,9 @@ from fuser.backends.cpu.reducing.emit_reduction import element_bytes
 from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.backends.cpu.reducing.row_reduction import RowReduction, is_short, joined
 from fuser.backends.cpu.vector_memory import lane_mask, load, store
+from fuser.base.records import changed
 from fuser.codegen import LoopNest
-from fuser.records import changed
-from fuser.specs import INVARIANT, TensorDesc
+from fuser.ir.specs import INVARIANT, TensorDesc
 
 #: Bytes of one value of every row of a group, and of one where twice as many rows are too long.
 #: What follows from a group's results waits for all of them: a short time for so many rows.

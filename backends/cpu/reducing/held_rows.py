@@ -33,8 +33,8 @@ from fuser.backends.cpu.reducing.reduction_stages import Stages, native_lanes
 from fuser.backends.cpu.reducing.row_reduction import RowReduction, joined
 from fuser.backends.cpu.vector_memory import lane_mask
 from fuser.codegen import LoopNest
-from fuser.ops import TABLE
-from fuser.specs import CONTIGUOUS, INVARIANT
+from fuser.ir.ops import TABLE
+from fuser.ir.specs import CONTIGUOUS, INVARIANT
 
 #: The forms' names, after the number of a row's vectors, and `WHOLE` where all are whole ones.
 ONE, GROUP, WHOLE = "held", "group held", "whole "

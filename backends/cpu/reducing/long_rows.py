@@ -1,6 +1,7 @@
 """Rows longer than the cache: each part is read once for all reductions, once more for stores.
 
-Three functions for one nest, see `fuser.planning.merging` for why they give the right results:
+Three functions for one nest; `fuser.scheduling.online_reductions` says why they give the right
+results:
 local: all sums over one part of a row, with the part's own references, from the cache.
 merge: whoever finishes a row's last part gets the row's results from those of the parts, in
 their order; where a result is not finite, it computes the row again as short ones are.
@@ -18,7 +19,7 @@ from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.backends.cpu.reducing.split_totals import MergeTotals
 from fuser.backends.cpu.wrappers import CACHE_LINE
 from fuser.codegen import LoopNest
-from fuser.planning.merging import Merged, merging
+from fuser.scheduling.online_reductions import Merged, merging
 
 
 def find(nest: LoopNest) -> Merged | None:

@@ -1,4 +1,4 @@
-"""Columns of which parts are read once for all reductions: see `fuser.planning.merging`.
+"""Columns of which parts are read once for all reductions, as `online_reductions` allows.
 
 A part is some rows of a tile. A few of its rows, far apart, are summed first: their results are
 the references of the part (for a variance, about its mean). Then all rows are summed once, with
@@ -35,7 +35,7 @@ from fuser.backends.cpu.reducing.merged_sums import MergedSums, doubled, guessed
 from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.backends.cpu.vector_memory import get_register, put_register
 from fuser.codegen import LoopNest
-from fuser.planning.merging import Merged, merging
+from fuser.scheduling.online_reductions import Merged, merging
 
 #: Rows that references are made of: so many times the root of all, and at least so many. If one
 #: that is far off is among k of n, squares of the others' distances add up to n/k^2 of its own.

@@ -1,4 +1,4 @@
-"""Sums over a row or column from those of its parts: what `fuser.planning.merging` finds, written.
+"""Sums over a row or column from those of its parts: what `online_reductions` finds, as text.
 
 All is added as doubles, and where parts may be many with the rounding errors of the additions.
 """
@@ -11,7 +11,7 @@ from fuser.backends.cpu.reducing import accumulators
 from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.emit_reduction import Reduction
 from fuser.backends.cpu.spelling import spell
-from fuser.planning.merging import Factor, Merged, Merging
+from fuser.scheduling.online_reductions import Factor, Merged, Merging
 
 
 class MergedSums(Reduction):

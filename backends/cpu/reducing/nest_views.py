@@ -5,9 +5,9 @@ from __future__ import annotations
 from fuser.backends.cpu import conversion
 from fuser.backends.cpu.reducing import laced_rows, packed_rows, turned_rows
 from fuser.backends.cpu.reducing.reduction_stages import Stages
+from fuser.base.records import changed
 from fuser.codegen import LoopNest
-from fuser.records import changed
-from fuser.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
+from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
 
 
 def can_lie_beside(nest: LoopNest) -> bool:

@@ -25,7 +25,7 @@ from fuser.backends.cpu.spelling import spell
 from fuser.backends.cpu.vector_memory import load, store
 from fuser.backends.cpu.wrappers import CACHE_LINE
 from fuser.codegen import LoopNest
-from fuser.specs import CONTIGUOUS
+from fuser.ir.specs import CONTIGUOUS
 
 #: Rows of fewer elements are short.
 SHORT = 8

@@ -25,8 +25,8 @@ from fuser.backends.cpu.reducing.packed_columns import (
 )
 from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.backends.cpu.wrappers import CACHE_LINE, Wrapper, beside
+from fuser.base.records import changed
 from fuser.codegen import LoopNest
-from fuser.records import changed
 
 #: Bytes of one packed operand, at most: a tile stays in the second cache.
 MOST_BYTES = 1 << 16

@@ -50,8 +50,8 @@ from fuser.backends.cpu.reducing.row_parts import JoinedParts
 from fuser.backends.cpu.reducing.row_places import RowPlaces
 from fuser.backends.cpu.reducing.row_reduction import NEAR_BYTES, is_short, looked_ahead
 from fuser.codegen import LoopNest
-from fuser.planning.rows import ROW_CACHE_BYTES
-from fuser.specs import CONTIGUOUS, INVARIANT
+from fuser.ir.specs import CONTIGUOUS, INVARIANT
+from fuser.scheduling.row_tiles import ROW_CACHE_BYTES
 
 #: Elements of one chunk of work, at least.
 CHUNK = 1 << 14

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from fuser.backends.cpu.body import BITS
 from fuser.backends.cpu.reducing.accumulators import Accumulator
+from fuser.base.records import changed, record
 from fuser.codegen import LoopNest
-from fuser.ops import TABLE
-from fuser.planning.passes import classify
-from fuser.records import changed, record
-from fuser.specs import CONTIGUOUS, INVARIANT, TensorDesc
+from fuser.ir.ops import TABLE
+from fuser.ir.specs import CONTIGUOUS, INVARIANT, TensorDesc
+from fuser.scheduling.reduction_passes import classify
 
 #: Cost of a body in light operations, and the native vectors that it takes at a time.
 ROW_UNROLL = ((6, 4), (24, 2))

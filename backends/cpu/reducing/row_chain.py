@@ -1,4 +1,4 @@
-"""Loop nests that hand rows to each other, as one native function: see `fuser.planning.rows`.
+"""Loop nests that hand rows to each other, as one native function: `fuser.scheduling.row_tiles`.
 
 Each item is one block of rows: all nests of the chain run on it, one after another, and what lies
 between them is in memory of the calling thread's own, which the next block takes again. What is
@@ -22,8 +22,8 @@ from typing import Any
 
 from fuser.backends.cpu import costs
 from fuser.backends.cpu.machine.loader import load_forever
-from fuser.calling.launch import BoundGroup, BoundSection
-from fuser.specs import is_counted
+from fuser.ir.specs import is_counted
+from fuser.runtime.launch import BoundGroup, BoundSection
 
 #: What is kept starts at multiples of this many bytes.
 ALIGNMENT = 64

@@ -19,7 +19,7 @@ from fuser.backends.cpu.spacing import shuffled
 from fuser.backends.cpu.spelling import spell
 from fuser.backends.cpu.vector_memory import lane_mask, load_one
 from fuser.codegen import LoopNest
-from fuser.specs import CONTIGUOUS, INVARIANT
+from fuser.ir.specs import CONTIGUOUS, INVARIANT
 
 #: Vectors of doubles that are added plainly before their sum is added with its rounding error, and
 #: vectors of narrower numbers: they have twice the lanes, so that NumPy's sums are less exact.

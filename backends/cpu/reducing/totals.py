@@ -1,4 +1,4 @@
-"""Totals of a nest's own results, taken as soon as these are there: see `fuser.planning.totals`.
+"""Totals of a nest's own results, taken as soon as these are there: `scheduling.epilogues`.
 
 The loops outside are cut into blocks of rows (or, of columns, of ranges of them). An item is a
 block: its rows one after another, whose results are taken into running totals. Where there is
@@ -29,7 +29,7 @@ from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.backends.cpu.reducing.row_places import RowPlaces
 from fuser.backends.cpu.vector_memory import get_register, lane_mask, load_one, put_register
 from fuser.codegen import LoopNest
-from fuser.ops import TABLE
+from fuser.ir.ops import TABLE
 
 #: Elements of one block, at least, and blocks, at most.
 BLOCK_ELEMENTS, BLOCKS = 1 << 13, 64

@@ -19,8 +19,8 @@ from fuser.backends.cpu.reducing.column_reduction import ColumnReduction
 from fuser.backends.cpu.reducing.packed_rows import MOST_PACKED, PackedRows
 from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.backends.cpu.wrappers import beside
+from fuser.base.records import changed
 from fuser.codegen import LoopNest
-from fuser.records import changed
 
 #: The form's name.
 FORM = "turned packed"

@@ -23,7 +23,7 @@ from fuser.backends.cpu.reducing.emit_reduction import deal, element_bytes
 from fuser.backends.cpu.reducing.merged_columns import MergedColumns
 from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.codegen import LoopNest
-from fuser.specs import CONTIGUOUS
+from fuser.ir.specs import CONTIGUOUS
 
 #: The first word of the form's name.
 FORM = "wide"

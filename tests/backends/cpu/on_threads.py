@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from fuser import config
+from fuser.base import config
 
 
 def same_parts(function: Callable[..., Any], *arguments: Any, calls: int = 2) -> tuple[Any, ...]:

@@ -11,10 +11,10 @@ from fuser.backends.cpu.emit import emit
 from fuser.backends.cpu.machine import loader
 from fuser.codegen import LoopNest, loop_nests
 from fuser.compiler import compile_upfront
-from fuser.graph import Graph
-from fuser.graph_text import parse
-from fuser.ops import DTYPES
-from fuser.specs import CONTIGUOUS, ArgSpec, SectionSpec, TensorDesc
+from fuser.ir.graph import Graph
+from fuser.ir.graph_text import parse
+from fuser.ir.ops import DTYPES
+from fuser.ir.specs import CONTIGUOUS, ArgSpec, SectionSpec, TensorDesc
 from tests.backends.cases import CASES, flat_graph
 
 

@@ -8,9 +8,9 @@ import pytest
 import fuser
 from fuser.backends.cpu import costs
 from fuser.backends.cpu.machine import workers
+from fuser.base.records import changed
 from fuser.codegen import Instruction, LoopNest
-from fuser.records import changed
-from fuser.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
+from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
 
 
 def test_chunks_are_powers_of_two_within_bounds() -> None:
@@ -68,10 +68,10 @@ def test_work_of_many_small_chunks_has_the_same_bits() -> None:
 
     results = []
     for threads in (1, 2, 5):
-        with_threads = fuser.config.change(num_threads=threads)
+        with_threads = fuser.base.config.change(num_threads=threads)
         try:
             results.append(fuser.fuse(function)(x))
         finally:
-            fuser.config.restore(with_threads)
+            fuser.base.config.restore(with_threads)
     assert np.array_equal(results[0], results[1])
     assert np.array_equal(results[0], results[2])

@@ -12,7 +12,7 @@ from fuser.backends.cpu.division import DIVIDENDS, DIVISORS, divide, is_served, 
 from fuser.backends.cpu.emit import emit
 from fuser.backends.cpu.machine.target import KNOWN_TARGETS
 from fuser.codegen import Instruction, LoopNest
-from fuser.specs import CONTIGUOUS, INVARIANT, TensorDesc
+from fuser.ir.specs import CONTIGUOUS, INVARIANT, TensorDesc
 
 GENERATOR = np.random.default_rng(5)
 MANTISSAS = (0, 1, 2, 3, (1 << 52) - 1, (1 << 52) - 2, 1 << 51, (1 << 51) + 1, 0x5555555555555)

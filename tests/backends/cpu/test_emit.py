@@ -16,9 +16,9 @@ from fuser.backends.cpu.body import Features
 from fuser.backends.cpu.emit import emit
 from fuser.backends.cpu.machine.target import KNOWN_TARGETS
 from fuser.backends.cpu.section import lanes_of
-from fuser.errors import Unsupported
-from fuser.graph import Graph
-from fuser.graph_text import parse
+from fuser.base.errors import Unsupported
+from fuser.ir.graph import Graph
+from fuser.ir.graph_text import parse
 from tests.backends.cpu.table_modules import flat_nests
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser import config
 from fuser.backends.cpu import fused_kernel
 from fuser.backends.cpu.machine import workers
-from fuser.calling import fused_function
+from fuser.base import config
+from fuser.calls import fused_function
 
 pytestmark = pytest.mark.skipif(
     workers.workers() is None, reason="sequences need the native workers of Linux"

@@ -67,12 +67,12 @@ def test_results_are_those_of_numpy(name: str, monkeypatch: pytest.MonkeyPatch) 
         expected = plain(*arguments)
     function = fuser.fuse(plain, fallback="error")
     for threads in (1, 3):
-        before = fuser.config.change(num_threads=threads)
+        before = fuser.base.config.change(num_threads=threads)
         try:
             for _ in range(3):  # the slow path, then the native one
                 found = function(*arguments)
         finally:
-            fuser.config.restore(before)
+            fuser.base.config.restore(before)
         pairs = zip(found, expected, strict=True) if name == "two results" else [(found, expected)]
         for mine, theirs in pairs:
             assert mine.dtype == theirs.dtype

@@ -13,9 +13,9 @@ from fuser.backends.cpu import spacing
 from fuser.backends.cpu.emit import emit
 from fuser.backends.cpu.machine import loader
 from fuser.backends.cpu.machine.target import KNOWN_TARGETS, cross_machine
+from fuser.base.records import changed
 from fuser.codegen import LoopNest
-from fuser.records import changed
-from fuser.specs import STRIDED
+from fuser.ir.specs import STRIDED
 from tests.backends.cpu.table_modules import flat_nests
 from tests.backends.cpu.test_emit import fenced_memory, graph_of
 

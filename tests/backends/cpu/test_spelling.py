@@ -13,8 +13,8 @@ from fuser.backends.cpu.backend import CpuBackend
 from fuser.backends.cpu.body import BASELINE, Body, Module, Value
 from fuser.backends.cpu.machine import loader, target
 from fuser.backends.cpu.spelling import SPELLING, spell
-from fuser.errors import Unsupported
-from fuser.ops import DTYPES, elementwise
+from fuser.base.errors import Unsupported
+from fuser.ir.ops import DTYPES, elementwise
 from tests.backends.cases import operand_dtypes
 from tests.backends.cpu.table_modules import table_text, undefined_symbols
 from tests.tree import ROOT

@@ -11,7 +11,7 @@ from fuser.backends.cpu import steady_columns
 from fuser.backends.cpu.body import Features
 from fuser.backends.cpu.emit import emit
 from fuser.codegen import Instruction, LoopNest
-from fuser.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
+from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
 from tests.backends.cpu.chosen_forms import extents_of
 from tests.backends.cpu.on_threads import same_parts
 

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser import backend, config
+from fuser import backend
 from fuser.backend import register_backend
-from fuser.errors import FusionError
+from fuser.base import config
+from fuser.base.errors import FusionError
 from tests.backends.gpu.host import HostGpuBackend
 
 ml_dtypes = pytest.importorskip("ml_dtypes", reason="not installed: pip install ml_dtypes")

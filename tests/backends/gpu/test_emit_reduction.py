@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser import backend, config
+from fuser import backend
 from fuser.backend import register_backend
 from fuser.backends.gpu import reduction_plan
 from fuser.backends.gpu.geometry import Resources
+from fuser.base import config
 from tests.backends.gpu.host import HostDevice, HostGpuBackend
 from tests.backends.gpu.units import program_texts
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fuser.backends.gpu import geometry
 from fuser.codegen import Instruction, LoopNest
-from fuser.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
+from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
 
 H200 = geometry.Occupancy(multiprocessors=132, blocks_each=8)
 

@@ -14,7 +14,7 @@ import pytest
 import fuser
 from fuser import backend
 from fuser.backends.gpu.backend import GpuBackend
-from fuser.errors import BackendError
+from fuser.base.errors import BackendError
 from tests.backends.fusion_suite import FusionSuite
 from tests.backends.gpu.all_programs import ALL, assert_means
 

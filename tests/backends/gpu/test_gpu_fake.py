@@ -13,7 +13,7 @@ import pytest
 
 import fuser
 from fuser import backend
-from fuser.errors import BackendError, FusionError
+from fuser.base.errors import BackendError, FusionError
 from tests.backends.gpu import fake_cupy
 from tests.backends.gpu.test_gpu_device import TestGPUFusion as _OnDevice
 from tests.backends.gpu.test_gpu_device import (

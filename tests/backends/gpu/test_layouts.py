@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser import backend, config
+from fuser import backend
 from fuser.backend import register_backend
 from fuser.backends.gpu import geometry
+from fuser.base import config
 from tests.backends.gpu.all_programs import ALL, assert_means
 from tests.backends.gpu.host import HostGpuBackend
 

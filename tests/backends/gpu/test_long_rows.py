@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser import config
 from fuser.backend import available, register_backend
 from fuser.backends.gpu.emit import emit
 from fuser.backends.gpu.long_rows import LongRows, long_rows
+from fuser.base import config
 from tests.backends.gpu.host import HostGpuBackend
 from tests.backends.gpu.programs import numbers
 from tests.backends.gpu.units import nests_of

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fuser.backends.gpu.meaning import meaning
-from fuser.ops import TABLE
+from fuser.ir.ops import TABLE
 from tests.backends.cases import CASES, Case, legal_operands
 from tests.backends.gpu import fake_cupy
 

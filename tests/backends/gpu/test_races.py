@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser import config
 from fuser.backend import available, get_backend, register_backend
 from fuser.backends.gpu.variants import Variant
+from fuser.base import config
 from tests.backends.gpu.all_programs import ALL
 from tests.backends.gpu.host import RACES, HostDevice, HostGpuBackend
 from tests.backends.gpu.programs import numbers

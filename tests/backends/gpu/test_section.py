@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fuser.backends.gpu.section import Section, is_flagged
-from fuser.records import changed
+from fuser.base.records import changed
 from tests.backends.gpu.units import nests_of
 
 

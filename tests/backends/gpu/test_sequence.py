@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fuser.backends.gpu.sequence import make
-from fuser.calling.launch import BoundGroup, BoundSection, Fresh, Launch
+from fuser.runtime.launch import BoundGroup, BoundSection, Fresh, Launch
 
 
 class _Kernel:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.errors import BackendError
+from fuser.base.errors import BackendError
 from tests.backends.gpu import fake_cupy
 
 X = np.random.default_rng(3).normal(size=(9, 40)).astype(np.float32)

@@ -17,10 +17,10 @@ from fuser.backends.gpu.emit import emit
 from fuser.backends.gpu.helpers import HELPERS
 from fuser.backends.gpu.spelling import COMPLEX, SPELLING, form
 from fuser.backends.gpu.variants import NARROW
+from fuser.base.errors import Unsupported
 from fuser.codegen import Instruction, LoopNest
-from fuser.errors import Unsupported
-from fuser.ops import PARTS, TABLE, elementwise
-from fuser.specs import CONTIGUOUS, TensorDesc
+from fuser.ir.ops import PARTS, TABLE, elementwise
+from fuser.ir.specs import CONTIGUOUS, TensorDesc
 from tests.backends.cases import CASES
 
 PROGRAM = """

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 import fuser
-from fuser import config, infer
 from fuser.backend import get_backend, register_backend
 from fuser.backends.gpu.emit import emit
 from fuser.backends.gpu.variants import Variant
+from fuser.base import config
 from fuser.codegen import Instruction, LoopNest
-from fuser.ops import DTYPES, PARTS, TABLE, admits, elementwise
-from fuser.specs import STRIDED, TensorDesc
+from fuser.ir import infer
+from fuser.ir.ops import DTYPES, PARTS, TABLE, admits, elementwise
+from fuser.ir.specs import STRIDED, TensorDesc
 from tests.backends.cases import CASES, Case
 from tests.backends.gpu.all_programs import ALL
 from tests.backends.gpu.host import HostDevice, HostGpuBackend

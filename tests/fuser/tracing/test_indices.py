@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fuser import dims
+from fuser.ir import dims
 from fuser.tracing.indices import divide_exactly, integer, is_fancy, normal_axis, plain_slice
 
 

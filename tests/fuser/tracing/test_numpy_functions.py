@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.calling import trees
+from fuser.base import trees
 
 FUSED = """
 np.all(x > 0, axis=1)

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from fuser.errors import Unsupported
-from fuser.infer import convert_scalar
-from fuser.tracing.admitted import check_array
+from fuser.base.errors import Unsupported
+from fuser.ir.infer import convert_scalar
+from fuser.tracing.admitted_dtypes import check_array
 from fuser.tracing.operands import fits_dtype, loop_dtypes
 
 

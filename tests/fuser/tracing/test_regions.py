@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fuser
-from fuser import regions
+from fuser.ir import regions
 from tests.fuser.comparing import assert_same, compare
 
 RNG = np.random.default_rng(11)

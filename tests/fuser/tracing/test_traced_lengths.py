@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fuser import dims
-from fuser.errors import ShapeError
-from fuser.tracer import Tracer
+from fuser.base.errors import ShapeError
+from fuser.capture.tracer import Tracer
+from fuser.ir import dims
 
 
 def tracing(*lengths: int) -> tuple[Tracer, list[Any]]:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.errors import Unsupported
-from fuser.tracer import Tracer
-from fuser.tracing.extern_operands import Replay
+from fuser.base.errors import Unsupported
+from fuser.capture.opaque_operands import Replay
+from fuser.capture.tracer import Tracer
 from tests.fuser.comparing import assert_same
 
 

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import fuser
-import fuser.config
+import fuser.base.config
 from fuser.reports.record import Cell, Machine, Record, Run, Samples, load
 from fuser.suites.commands import cli, summary
 from fuser.suites.commands.exit_codes import ExitCode
@@ -230,11 +230,11 @@ def test_a_budget_is_a_number() -> None:
 
 def test_an_unknown_backend_is_a_usage_error() -> None:
     """It is not found out after a minute of measuring."""
-    before = fuser.config.change(backend="nosuch")
+    before = fuser.base.config.change(backend="nosuch")
     try:
         done = command("run", "axpy")
     finally:
-        fuser.config.restore(before)
+        fuser.base.config.restore(before)
     assert done.exit_code == ExitCode.USAGE
     assert "no backend called 'nosuch'; known: cpu" in done.output
 

@@ -5,9 +5,9 @@ import time
 import numpy as np
 import pytest
 
-from fuser.calling import trees
+from fuser.base import trees
+from fuser.base.timeline import Phase
 from fuser.suites.probes import anatomy
-from fuser.timeline import Phase
 
 
 def test_every_path_is_taken_apart_and_the_parts_add_up() -> None:

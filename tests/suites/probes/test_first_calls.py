@@ -2,7 +2,7 @@
 
 import os
 
-from fuser import config
+from fuser.base import config
 from fuser.suites.probes import first_calls
 from fuser.suites.runners import FusedRunner
 

@@ -12,7 +12,7 @@ import pytest
 
 import fuser
 from fuser.backends.cpu.entries import entry
-from fuser.calling import fused_function
+from fuser.calls import fused_function
 from tests.backends.cpu import entry_calls
 
 pytestmark = pytest.mark.skipif(

@@ -10,7 +10,7 @@ import pytest
 
 import fuser
 from fuser.backends.cpu.entries import entry
-from fuser.calling import fused_function
+from fuser.calls import fused_function
 from tests.fuser.result_kinds import KINDS, check, in_place, own_out, silent_out, step
 
 pytestmark = pytest.mark.skipif(

@@ -9,7 +9,7 @@ from fuser.backend import ServedCall
 from fuser.backends.cpu.entries import entry_fields as fields
 from fuser.backends.cpu.entries.entry_containers import out_slot, places_of
 from fuser.backends.cpu.entries.entry_names import NotServed
-from fuser.calling import trees
+from fuser.base import trees
 
 
 def _served(args: tuple[Any, ...], names: tuple[str, ...] = (), out: Any = None, **kw: Any) -> Any:

@@ -7,8 +7,8 @@ import pytest
 
 import fuser
 from fuser.backends.cpu.entries import entry, entry_names
-from fuser.calling import fused_function
-from fuser.tracing import captures
+from fuser.calls import fused_function
+from fuser.capture import captures
 
 pytestmark = pytest.mark.skipif(
     not fused_function._NATIVE, reason="this interpreter has no native entry"

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser import config
 from fuser.backends.cpu.entries import entry
 from fuser.backends.cpu.machine import loader, pool
-from fuser.calling import fused_function
+from fuser.base import config
+from fuser.calls import fused_function
 
 pytestmark = pytest.mark.skipif(
     not fused_function._NATIVE, reason="this interpreter has no native entry"

@@ -7,7 +7,7 @@ import pytest
 
 import fuser
 from fuser.backends.cpu.entries import entry
-from fuser.calling import fused_function
+from fuser.calls import fused_function
 
 pytestmark = pytest.mark.skipif(
     not fused_function._NATIVE, reason="this interpreter has no native entry"

@@ -10,11 +10,11 @@ import sys
 
 import pytest
 
-from fuser import counters
 from fuser.backend import CompileError
 from fuser.backends.cpu.machine import arena, loader, target
 from fuser.backends.cpu.machine.arena import Arena
 from fuser.backends.cpu.machine.object_file import UnknownObjectError
+from fuser.base import counters
 from tests.backends.cpu.machine.test_arena import mappings
 from tests.tree import ROOT
 

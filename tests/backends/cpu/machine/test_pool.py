@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser import config
 from fuser.backends.cpu.machine import pool
+from fuser.base import config
 from tests.tree import ROOT
 
 FOUND = pool.pool()

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser import config
 from fuser.backends.cpu.machine import workers
 from fuser.backends.cpu.machine.processors import machine_threads
+from fuser.base import config
 
 pytestmark = pytest.mark.skipif(
     workers.workers() is None, reason="native workers exist on Linux only"

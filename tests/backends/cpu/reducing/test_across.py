@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser import config
 from fuser.backends.cpu import costs
 from fuser.backends.cpu.reducing import across
+from fuser.base import config
 from fuser.compiler import compile_upfront
-from fuser.planning.ledger import ledger
-from tests.fuser.programs import laid_out
+from fuser.scheduling.ledger import ledger
+from tests.fuser.random_programs import laid_out
 
 GENERATOR = np.random.default_rng(3)
 Function = Callable[..., Any]
@@ -128,12 +128,12 @@ def test_the_same_bits_whatever_the_number_of_threads(monkeypatch: pytest.Monkey
 
 def test_blocks_have_rows_enough() -> None:
     """At least so many rows each, so that running sums are a small part of what is moved."""
-    from fuser.explanation import launch_of
+    from fuser.explain.explanation import launch_of
 
     arrays = _arrays((64, 700), "f4")
     fused = fuser.fuse(gradients, fallback="error")
     fused(*arrays)
-    launch = launch_of(fused._find_call(*fuser.calling.trees.flatten((tuple(arrays), {}))))
+    launch = launch_of(fused._find_call(*fuser.base.trees.flatten((tuple(arrays), {}))))
     nest = launch.groups[0].kernel.nests[0]
     words, extent = across.lay_out(nest, [10_000, 700])
     assert words == [64, 157, 0]

@@ -7,7 +7,7 @@ import numpy as np
 import fuser
 from fuser.backends.cpu.reducing import broad_columns, reduction_forms
 from fuser.codegen import Instruction, LoopNest
-from fuser.specs import CONTIGUOUS, INVARIANT, TensorDesc
+from fuser.ir.specs import CONTIGUOUS, INVARIANT, TensorDesc
 from tests.backends.cpu.on_threads import same_parts
 
 

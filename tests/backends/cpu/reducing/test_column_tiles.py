@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser import config
 from fuser.backends.cpu.reducing import column_tiles, merged_columns, reduction_forms
+from fuser.base import config
 from fuser.codegen import Instruction, LoopNest
-from fuser.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
+from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
 from tests.backends.cpu.on_threads import same_parts
 
 

@@ -10,7 +10,7 @@ import pytest
 import fuser
 from fuser.backends.cpu.reducing import early_rows, held_rows, reduction_forms
 from fuser.codegen import Instruction, LoopNest
-from fuser.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
+from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
 from tests.backends.cpu.chosen_forms import extents_of
 from tests.backends.cpu.on_threads import same_parts
 from tests.backends.cpu.reducing.short_rows import drawn, softmax

@@ -16,7 +16,7 @@ from fuser.backends.cpu.reducing import accumulators
 from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.reduction_forms import emit_reduction
 from fuser.codegen import Instruction, LoopNest
-from fuser.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
+from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
 
 Array = np.ndarray[Any, np.dtype[Any]]
 GENERATOR = np.random.default_rng(41)

@@ -12,7 +12,7 @@ from fuser.backends.cpu.body import Module
 from fuser.backends.cpu.machine.target import host_features
 from fuser.backends.cpu.reducing import grouped_rows, held_rows, reduction_forms
 from fuser.codegen import Instruction, LoopNest
-from fuser.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
+from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
 from tests.backends.cpu.chosen_forms import extents_of
 from tests.backends.cpu.on_threads import same_parts
 from tests.backends.cpu.reducing.short_rows import drawn, normalised

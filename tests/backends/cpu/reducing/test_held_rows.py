@@ -9,7 +9,7 @@ import pytest
 import fuser
 from fuser.backends.cpu.reducing import held_rows, reduction_forms
 from fuser.codegen import Instruction, LoopNest
-from fuser.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
+from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
 from tests.backends.cpu.chosen_forms import extents_of
 from tests.backends.cpu.on_threads import same_parts
 from tests.backends.cpu.reducing.short_rows import cases, check, normalised, numbers, softmax

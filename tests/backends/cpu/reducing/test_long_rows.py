@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser import config, functional
+from fuser import functional
 from fuser.backends.cpu.reducing import reduction_forms
+from fuser.base import config
 from tests.backends.cpu.long_rows import (  # noqa: F401 - a fixture is found by its name
     LENGTH,
     attention,

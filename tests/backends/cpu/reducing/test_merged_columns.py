@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser import config
 from fuser.backends.cpu import costs
 from fuser.backends.cpu.reducing import merged_columns, reduction_forms
+from fuser.base import config
 from fuser.codegen import Instruction, LoopNest
-from fuser.specs import CONTIGUOUS, INVARIANT, TensorDesc
+from fuser.ir.specs import CONTIGUOUS, INVARIANT, TensorDesc
 
 
 def _moments(x: Any) -> Any:

@@ -9,8 +9,8 @@ import fuser
 from fuser.backends.cpu.costs import per_element
 from fuser.backends.cpu.reducing.reduction_stages import ROW_UNROLL, Kept, Stages, unrolled
 from fuser.codegen import Instruction, LoopNest, loop_nest
-from fuser.rewrite import rewrite
-from fuser.specs import CONTIGUOUS, INVARIANT, STRIDED, SectionSpec, TensorDesc
+from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, SectionSpec, TensorDesc
+from fuser.passes.rewrite import rewrite
 
 
 def _softmax_nest(store: str = "float32") -> LoopNest:
@@ -116,7 +116,7 @@ def _stages_of(function: Any) -> Stages:
     """The stages of a function of two matrices and a row."""
     matrix = np.ones((4, 6), np.float32)
     graph, _ = rewrite(fuser.trace(function, matrix, matrix, matrix[0]))
-    ((section,),) = (group.sections for group in fuser.schedule.plan(graph).groups)
+    ((section,),) = (group.sections for group in fuser.scheduling.schedule.plan(graph).groups)
     besides = [INVARIANT if part.views else STRIDED for part in section.loads]
     tensors = [TensorDesc("float32", CONTIGUOUS, beside=beside) for beside in (*besides, STRIDED)]
     return Stages(loop_nest(section, SectionSpec(2, tuple(tensors), "row", 1)))

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser import config
 from fuser.backends.cpu.body import Features, Module
 from fuser.backends.cpu.machine import loader
 from fuser.backends.cpu.machine.target import KNOWN_TARGETS
 from fuser.backends.cpu.reducing.reduction_forms import emit_reduction
 from fuser.backends.cpu.reducing.row_places import BLOCK, MOST_AT_ONCE, VECTORS
+from fuser.base import config
 from fuser.codegen import Instruction, LoopNest
-from fuser.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
+from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
 
 Array = np.ndarray[Any, np.dtype[Any]]
 GENERATOR = np.random.default_rng(23)

@@ -12,7 +12,7 @@ from fuser.backends.cpu.reducing import reduction_forms
 from fuser.backends.cpu.reducing.reduction_forms import emit_reduction, lay_out
 from fuser.backends.cpu.reducing.row_reduction import LINE_BYTES, looked_ahead
 from fuser.codegen import Instruction, LoopNest
-from fuser.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
+from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
 
 GENERATOR = np.random.default_rng(31)
 ROWS = TensorDesc("float64", CONTIGUOUS, False, STRIDED)

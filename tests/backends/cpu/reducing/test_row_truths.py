@@ -9,9 +9,9 @@ import fuser
 from fuser.backends.cpu.body import Module
 from fuser.backends.cpu.machine.target import KNOWN_TARGETS
 from fuser.backends.cpu.reducing.reduction_forms import emit_reduction
+from fuser.base.records import changed
 from fuser.codegen import Instruction, LoopNest
-from fuser.records import changed
-from fuser.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
+from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
 
 GENERATOR = np.random.default_rng(37)
 ROWS = TensorDesc("float64", CONTIGUOUS, False, STRIDED)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser import config
+from fuser.base import config
 from tests.backends.cpu.long_rows import small_cache  # noqa: F401 - a fixture is found by its name
 from tests.backends.cpu.reducing.test_totals import form_of
 

@@ -7,7 +7,7 @@ import pytest
 
 import fuser
 from fuser.backends.cpu.reducing import totals
-from fuser.explanation import launch_of
+from fuser.explain.explanation import launch_of
 
 GENERATOR = np.random.default_rng(5)
 
@@ -20,7 +20,7 @@ def _losses(x: Any) -> Any:
 
 def form_of(fused: Any, *arrays: Any) -> str:
     """The form in which a call of one nest runs."""
-    structure, leaves = fuser.calling.trees.flatten((arrays, {}))
+    structure, leaves = fuser.base.trees.flatten((arrays, {}))
     launch = launch_of(fused._find_call(structure, leaves))
     ((_, section),) = launch.groups[0].sections
     return str(section.extent.form)
@@ -53,7 +53,7 @@ def test_blocks_depend_on_lengths_alone() -> None:
     fused = fuser.fuse(lambda x: x.sum(-1).max(), fallback="error")
     x = np.ones((1000, 64), np.float32)
     fused(x)
-    structure, leaves = fuser.calling.trees.flatten(((x,), {}))
+    structure, leaves = fuser.base.trees.flatten(((x,), {}))
     (group,) = launch_of(fused._find_call(structure, leaves)).groups
     (nest,) = group.kernel.nests
     words, extent = totals.lay_out(nest, [1000, 64], beside=False)

@@ -1,0 +1,1 @@
+"""What every room needs: errors and reasons, switches, counters, the clock, host expressions."""

@@ -1,0 +1,168 @@
+"""What a first call may cost: tracing, planning and compiling draw on one budget.
+
+A first call does work that NumPy does not do. Most functions need a few milliseconds of it; a long
+Python loop may need minutes, and then nothing that is compiled makes up for them. So each first
+call has a budget, in units that do not depend on the machine: operations and writes traced, steps
+of planning, kernels, instructions compiled. A clock of this thread's processor time stands beside
+them, for what the units do not foresee: it can stop a compilation, and selects nothing.
+
+What goes beyond the budget raises `Unsupported`; the call runs in NumPy, and its reason names the
+line to change. Where no budget is open nothing is counted.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from time import thread_time
+
+from fuser.base.errors import Unsupported
+
+#: What one first call may take, all its traces together. Of 27,000 first calls in the tests the
+#: largest take 10,000 operations (a chain of them), 16 writes, 6,300 steps but for that chain,
+#: 37 kernels and 10,200 instructions. `tests/fuser/base/test_budget.py` has programs beyond.
+LIMITS: Mapping[str, int] = {
+    "operations": 20_000,  # traced operations on arrays, and arithmetic of their Python numbers
+    "numbers": 256,  # Python numbers among the arguments: each is converted at every call
+    "writes": 32,  # traced writes into parts of arrays
+    "steps": 100_000,  # of planning: values looked at, pairs compared; 5 to 15 µs each
+    "kernels": 128,  # planned, of all stages together
+    "instructions": 60_000,  # lines of the kernels' text; the compiler takes 40 µs for each
+}
+#: Seconds of this thread's processor time. A first call of a hundred operations takes 0.03.
+SECONDS = 3.0
+#: Steps between two looks at the clock.
+_STRIDE = 256
+#: A line of the user's that made at least so many operations or writes is in a loop.
+REPEATED = 4
+
+
+class Budget:
+    """What is left for one first call.
+
+    Attributes:
+        name: the function's, for the reason.
+        left: units that are left, by the keys of `LIMITS`.
+        lines: how often each line of the user's code made an operation.
+        writes: how often each made a write into a part of an array.
+        look: steps until the clock is looked at.
+    """
+
+    __slots__ = ("_ends_s", "left", "lines", "look", "name", "writes")
+
+    def __init__(self, name: str) -> None:
+        """Open a budget for the function called `name`."""
+        self.name = name
+        self.left = dict(LIMITS)
+        self.lines: Counter[str] = Counter()
+        self.writes: Counter[str] = Counter()
+        self.look = _STRIDE
+        self._ends_s = thread_time() + SECONDS
+
+    def check(self, unit: str) -> None:
+        """Look whether anything is left.
+
+        Args:
+            unit: what was used last.
+
+        Raises:
+            Unsupported: nothing is.
+        """
+        if self.left[unit] < 0:
+            raise self.refusal(f"more than {LIMITS[unit]:,} {_WORDS[unit]}")
+        self.look = _STRIDE
+        if thread_time() > self._ends_s:
+            raise self.refusal(f"more than {SECONDS:g} s of tracing, planning and compiling")
+
+    def give_back(self, elapsed_s: float) -> None:
+        """Have so many seconds more."""
+        self._ends_s += elapsed_s
+
+    def refusal(self, found: str) -> Unsupported:
+        """The reason to run in NumPy: a loop by its line, where one was unrolled."""
+        kind, counted = ("writes", self.writes) if self.writes else ("operations", self.lines)
+        where, times = max(counted.items(), key=lambda entry: entry[1], default=("", 0))
+        if times >= REPEATED:
+            text = f"{times:,} {kind} in a Python loop, {found}"
+            return Unsupported("unrolled-loop", self.name, text, where)
+        return Unsupported("too-large", self.name, found, "")
+
+
+_WORDS = {
+    "operations": "traced operations",
+    "numbers": "Python numbers among the arguments",
+    "writes": "traced writes",
+    "steps": "steps of planning",
+    "kernels": "kernels",
+    "instructions": "instructions in kernels",
+}
+
+class _Here(threading.local):
+    """The budget that is open on a thread."""
+
+    budget: Budget | None = None
+
+
+_here = _Here()
+
+
+def is_open() -> bool:
+    """Whether this thread is within a first call: what calls now came in between, as a signal."""
+    return _here.budget is not None
+
+
+@contextmanager
+def limited(name: str) -> Iterator[Budget]:
+    """Have what is done inside, on this thread, draw on one budget; an open one is shared."""
+    if (opened := _here.budget) is not None:
+        yield opened
+        return
+    budget = _here.budget = Budget(name)
+    try:
+        yield budget
+    finally:
+        _here.budget = None
+
+
+class unclocked:  # noqa: N801  (read as an adverb at its places of use)
+    """Have the clock stand still inside, where NumPy or a kernel does the function's own work.
+
+    A class and not a generator: slow calls pass it, too.
+    """
+
+    __slots__ = ("_budget", "_start_s")
+
+    def __enter__(self) -> None:
+        """Read the clock, if a budget is open."""
+        self._budget = _here.budget
+        self._start_s = 0.0 if self._budget is None else thread_time()
+
+    def __exit__(self, *_: object) -> None:
+        """Give the time back."""
+        if self._budget is not None:
+            self._budget.give_back(thread_time() - self._start_s)
+
+
+def spend(unit: str, amount: int = 1, line: str = "") -> None:
+    """Use up some of the open budget, if there is one.
+
+    Args:
+        unit: a key of `LIMITS`.
+        amount: how much.
+        line: `file:line` in the user's code that it is for.
+
+    Raises:
+        Unsupported: nothing is left.
+    """
+    budget = _here.budget
+    if budget is None:
+        return
+    left = budget.left
+    left[unit] -= amount
+    if line:
+        (budget.writes if unit == "writes" else budget.lines)[line] += 1
+    budget.look -= amount
+    if left[unit] < 0 or budget.look < 0:
+        budget.check(unit)

@@ -1,0 +1,72 @@
+"""Counters of what the fuser did: kernels compiled, cache hits, fallbacks by reason."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Mapping
+
+from fuser.base import forks
+
+#: Held while counters are added to: from other threads. What a signal handler counts meanwhile is
+#: not lost, as adding to an entry is one step of the interpreter.
+_lock = forks.lock()
+_counts: defaultdict[str, int] = defaultdict(int)
+_pending: deque[Mapping[str, int]] = deque()
+_PENDING_LIMIT = 1000
+
+
+def count(name: str, by: int = 1) -> None:
+    """Add to one counter; safe from any thread."""
+    with _lock:
+        _counts[name] += by
+
+
+def add(counts: Mapping[str, int]) -> None:
+    """Add to several counters; safe from any thread."""
+    with _lock:
+        for name, by in counts.items():
+            _counts[name] += by
+
+
+def add_soon(counts: Mapping[str, int]) -> None:
+    """Add to several counters when one is next read: an append; safe from any thread.
+
+    Args:
+        counts: is kept, so must not change.
+    """
+    _pending.append(counts)
+    if len(_pending) > _PENDING_LIMIT:
+        with _lock:
+            _settle()
+
+
+def _settle() -> None:
+    """Add what waits; with the lock held."""
+    while _pending:
+        try:
+            counts = _pending.popleft()
+        except IndexError:  # a signal handler has just added the last
+            return
+        for name, by in counts.items():
+            _counts[name] += by
+
+
+def value(name: str) -> int:
+    """Read one counter."""
+    with _lock:
+        _settle()
+        return _counts[name]
+
+
+def snapshot() -> dict[str, int]:
+    """Return a copy of all counters, sorted by name."""
+    with _lock:
+        _settle()
+        return dict(sorted(_counts.items()))
+
+
+def reset() -> None:
+    """Set all counters to zero; for tests."""
+    with _lock:
+        _settle()
+        _counts.clear()

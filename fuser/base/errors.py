@@ -1,0 +1,264 @@
+"""Every exception that the fuser raises, and the fixed vocabulary of reasons for not fusing."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from fuser.base.records import record
+
+
+class FuserError(Exception):
+    """Base of every error that this package raises on purpose."""
+
+
+class ShapeError(FuserError, ValueError):
+    """Shapes do not fit together."""
+
+
+class DtypeError(FuserError, TypeError):
+    """A dtype that an operation or an argument cannot have."""
+
+
+class ArgumentError(FuserError, TypeError):
+    """Wrong number or kind of arguments."""
+
+
+class GraphError(FuserError, ValueError):
+    """A graph, or its text, that breaks a rule of graphs."""
+
+
+class BackendError(FuserError, RuntimeError):
+    """A backend that is unknown or cannot be used here."""
+
+
+class FunctionNotFoundError(FuserError, AttributeError):
+    """A pickled function whose name leads to nothing in the process that unpickles it."""
+
+
+class ConfigurationError(FuserError, ValueError):
+    """A switch with a name or a value that does not exist."""
+
+
+@record
+class Reason:
+    """Why something was not fused: a row of `REASONS` filled with what was found.
+
+    Attributes:
+        code: the key in `REASONS`; `fuser.stats()` counts by it.
+        operation: the operation or function concerned, in the user's terms.
+        found: what was found.
+        where: `file:line` in the user's code, or an empty string.
+    """
+
+    code: str
+    operation: str
+    found: str
+    where: str = ""
+
+    @property
+    def advice(self) -> str:
+        """What a user can do about it."""
+        return REASONS[self.code][1]
+
+    def __str__(self) -> str:
+        """One readable sentence: what, found, where, what to do."""
+        place = f" ({self.where})" if self.where else ""
+        meaning, advice = REASONS[self.code]
+        return f"{self.operation}{place}: {meaning}: {self.found}. {advice} [{self.code}]"
+
+
+#: code -> (what it means, what to do). The only place where reasons are spelled.
+REASONS: dict[str, tuple[str, str]] = {
+    "unsupported-function": (
+        "this function has no fused form",
+        "Keep it outside the fused function, or write it with elementwise operations.",
+    ),
+    "unsupported-argument": (
+        "this form of the call has no fused form",
+        "Use the plain form of the function.",
+    ),
+    "unsupported-dtype": (
+        "arrays of this dtype are not fused",
+        "Convert to bool, an integer, float16, float32 or float64.",
+    ),
+    "unsupported-array": (
+        "only plain arrays are fused",
+        "Pass numpy.ndarray or cupy.ndarray objects.",
+    ),
+    "byte-order": (
+        "the array is not in native byte order",
+        "Convert it once with .astype(dtype.newbyteorder('=')).",
+    ),
+    "unsupported-op": (
+        "the backend cannot spell this operation for this dtype",
+        "It runs unfused; use another dtype, or another backend.",
+    ),
+    "control-flow": (
+        "Python control flow depends on array values",
+        "Use np.where, or keep the decision outside the fused function.",
+    ),
+    "array-conversion": (
+        "the values were asked for while the function was being traced",
+        "Keep conversions to Python or NumPy objects outside the fused function.",
+    ),
+    "impure": (
+        "two traces of the function differ",
+        "Pass random numbers, clocks and counters in as arguments.",
+    ),
+    "side-effect": (
+        "the function changes something beside its arrays, which a fused call would not",
+        "Return it, or assign arrays and numbers to plain attributes of an argument (self.m = …).",
+    ),
+    "unrolled-loop": (
+        "the loop is too long to compile: a trace sees every pass through it as new code",
+        "Fuse one step and call it in the loop.",
+    ),
+    "too-large": (
+        "the function is too large to compile within the limits of a first call",
+        "Fuse smaller functions, and call them from this one.",
+    ),
+    "no-gain": (
+        "NumPy's own operations would do less work than the kernels",
+        "Fuse the parts that gain; explain() shows what each moves.",
+    ),
+    "internal-error": (
+        "the fuser failed on this function",
+        "Please report it with the function; NumPy has run the call.",
+    ),
+    "value-guards": (
+        "too many different values of arguments that decide structure",
+        "Pass a value that decides structure through few different values.",
+    ),
+    "write-into-view": (
+        "a write that something else has to see, or may have to",
+        "Write before other arrays look at the same memory, or into a copy.",
+    ),
+    "write-into-constant": (
+        "the function writes results into an array that is no argument, and no result of one",
+        "Pass it as an argument, or make it with np.zeros_like or np.full_like of an argument.",
+    ),
+    "where-without-out": (
+        "where= without out= leaves elements unset",
+        "Give out= as well, or use np.where.",
+    ),
+    "scalar-range": (
+        "a Python integer does not fit the dtype it meets",
+        "Convert the array, or the scalar, to a dtype that holds it.",
+    ),
+    "floating-point": (
+        "the function asks for floating-point errors or warnings, of which kernels do not tell",
+        "Use errstate=True, or np.errstate around the fused function; none notices underflow.",
+    ),
+    "not-traceable": (
+        "the function cannot be traced",
+        "Keep to NumPy functions, operators and methods on the arguments.",
+    ),
+    "switched-off": (
+        "fusing is switched off for this device",
+        "Switch it on with override_can_fuse_on_cpu or override_can_fuse_on_gpu.",
+    ),
+    "mixed-devices": (
+        "the arguments are on different devices",
+        "Move all arrays to one device first.",
+    ),
+    "backend-unavailable": (
+        "the backend cannot be used here",
+        "fuser.available_backends() says what is missing.",
+    ),
+    "compile-failed": (
+        "the compiler refused the generated code",
+        "Please report it with FUSER_DUMP=llvm; the result is still right.",
+    ),
+    "missing-symbol": (
+        "the generated code calls a function that this machine lacks",
+        "Install a C library that has it; the result is still right.",
+    ),
+    "runtime-check": (
+        "the kernel met a value that NumPy treats as an error or a warning",
+        "NumPy ran the call again and raised or warned as it does.",
+    ),
+    "unsupported-layout": (
+        "the memory layout has no fused form",
+        "Pass arrays in C order, for instance through numpy.ascontiguousarray.",
+    ),
+    "reentered": (
+        "the call came while this thread was tracing, compiling or importing, as a signal's does",
+        "NumPy ran it; the next call is looked at again.",
+    ),
+    "shape-pattern": (
+        "the shapes do not fit the pattern that the graph was traced with",
+        "Trace again with arguments of this pattern.",
+    ),
+}
+
+
+class FusionError(FuserError, RuntimeError):
+    """Fusing was demanded (`fallback="error"`, `debug_launch_graph`) and is not possible."""
+
+    def __init__(self, reason: Reason) -> None:
+        """Keep the reason for programs; the message is for people."""
+        super().__init__(str(reason))
+        self.reason = reason
+
+
+class Unsupported(FuserError):  # noqa: N818 - it is a signal between components, not a fault
+    """Raised inside while tracing or emitting: becomes a fallback with its reason.
+
+    Attributes:
+        attributes: objects and names of attributes, where a function assigned these and changed
+            nothing else.
+        of_order: with arrays in another memory order it might not have been raised.
+    """
+
+    attributes: tuple[tuple[object, str], ...] = ()
+    of_order: bool = False
+
+    def __init__(self, code: str, operation: str, found: str, where: str | None = None) -> None:
+        """Build the reason; `where` defaults to the user's line on the stack."""
+        self.reason = Reason(code, operation, found, user_line() if where is None else where)
+        super().__init__(str(self.reason))
+        noted = getattr(_refusals, "noted", None)
+        if noted is not None:
+            noted.append(self)
+
+
+_refusals = threading.local()
+
+
+@contextmanager
+def refusals() -> Iterator[list[Unsupported]]:
+    """What is refused inside, on this thread, whether or not anything catches it."""
+    before = getattr(_refusals, "noted", None)
+    found: list[Unsupported] = []
+    _refusals.noted = found
+    try:
+        yield found
+    finally:
+        _refusals.noted = before
+
+
+class FallbackWarning(UserWarning):
+    """A call was run unfused; the text names the reason. Given once for each reason."""
+
+
+_OURS = ("fuser", "numpy", "functools", "contextlib")
+
+
+def short_path(path: str) -> str:
+    """The last two parts of a path: enough to find the file, and no folder of one machine."""
+    return "/".join(path.replace("\\", "/").split("/")[-2:])
+
+
+def user_line() -> str:
+    """Return `file:line` of the innermost frame that is neither ours nor NumPy's."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_globals.get("__name__", "")
+        if name.partition(".")[0] not in _OURS or name.startswith("fuser.suites"):
+            return f"{short_path(frame.f_code.co_filename)}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""

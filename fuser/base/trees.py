@@ -1,0 +1,128 @@
+"""Nested tuples, lists and dicts of arguments or results, flattened and put together again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from fuser.base.constant_keys import Same, constant_key
+from fuser.base.errors import Unsupported
+from fuser.base.protocols import is_a, namespace_of, type_has
+from fuser.base.records import record
+
+#: Containers in each other, at most: as many as an array of NumPy's has axes.
+DEEPEST = 64
+#: Values and containers in one tree, at most: a trace has a stand-in for each.
+MOST = 10_000
+
+
+@record
+class Leaf:
+    """The place of one value in a flattened tree."""
+
+    index: int
+
+
+def flatten(tree: Any) -> tuple[Any, list[Any]]:
+    """Return the structure, with a `Leaf` at each value, and the values in order.
+
+    Tuples (named ones too), lists and dicts nest; everything else is a value. Dicts keep their
+    own order.
+
+    Raises:
+        Unsupported: they nest too deep, one holds itself, or there are too many.
+    """
+    leaves: list[Any] = []
+    left = MOST
+
+    def visit(value: Any, depth: int) -> Any:
+        nonlocal left
+        left -= 1
+        kind = type(value)
+        if kind is tuple or kind is list or kind is dict or _is_named(value):
+            if depth == DEEPEST:
+                found = f"a {kind.__name__} in more than {DEEPEST} others, or one that holds itself"
+                raise Unsupported("unsupported-array", "argument", found, "")
+            if len(value) > left:
+                found = f"more than {MOST:,} values in lists, tuples or dicts"
+                raise Unsupported("unsupported-array", "argument", found, "")
+            if kind is dict:
+                return {key: visit(part, depth + 1) for key, part in value.items()}
+            return _like(value, [visit(part, depth + 1) for part in _parts(value)])
+        leaves.append(value)
+        return Leaf(len(leaves) - 1)
+
+    return visit(tree, 0), leaves
+
+
+def _is_named(value: Any) -> bool:
+    """Whether a value is a named tuple and nothing more."""
+    named = is_a(value, tuple) and type_has(value, "_fields")
+    return named and not namespace_of(value)
+
+
+def _parts(value: Any) -> Any:
+    """What a list or a tuple holds, whatever its class says of that."""
+    return value if type(value) is list else tuple.__iter__(value)
+
+
+def _like(value: Any, parts: list[Any]) -> Any:
+    """A list or a tuple of the class of another one, which is not asked how to make it."""
+    return parts if type(value) is list else tuple.__new__(type(value), parts)
+
+
+def unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
+    """Put values back into their structure."""
+    kind = type(structure)
+    if kind is Leaf:
+        return leaves[structure.index]
+    if kind is dict:
+        return {key: unflatten(part, leaves) for key, part in structure.items()}
+    return _like(structure, [unflatten(part, leaves) for part in _parts(structure)])
+
+
+def spell(structure: Any) -> Any:
+    """A hashable form of a structure, for keys."""
+    kind = type(structure)
+    if kind is Leaf:
+        return structure.index
+    if kind is dict:
+        return (dict, *((constant_key(key), spell(part)) for key, part in structure.items()))
+    return (Same(kind), *(spell(part) for part in _parts(structure)))
+
+
+def changed_part(structure: Any, tree: Any, leaves: Sequence[Any], name: str = "") -> str | None:
+    """Which list or dict no longer holds what `unflatten` put into it; None where all do.
+
+    Args:
+        structure: how the leaves nest.
+        tree: what `unflatten` made, and a function may have changed.
+        leaves: what it was made of.
+        name: of the whole, see `names`.
+    """
+    if type(structure) is Leaf:
+        return None if tree is leaves[structure.index] else name
+    if type(structure) is not type(tree) or len(structure) != len(tree):
+        return name
+    if type(structure) is dict:
+        if list(structure) != list(tree):
+            return name
+        pairs = [(structure[key], tree[key], f"{name}[{key!r}]") for key in structure]
+    else:
+        both = zip(structure, tree, strict=True)
+        pairs = [(one, other, f"{name}[{place}]") for place, (one, other) in enumerate(both)]
+    found = (changed_part(one, other, leaves, part) for one, other, part in pairs)
+    return next((part for part in found if part is not None), None)
+
+
+def names(structure: Any, prefix: str = "") -> Iterator[str]:
+    """A readable name for each leaf, in order: `args[0].weights`."""
+    kind = type(structure)
+    if kind is Leaf:
+        yield prefix
+    elif kind is dict:
+        for key, part in structure.items():
+            yield from names(part, f"{prefix}.{key}" if prefix else str(key))
+    else:
+        for place, part in enumerate(structure):
+            yield from names(part, f"{prefix}[{place}]")

@@ -1,0 +1,1 @@
+"""The fused function: its trace cache, and the fast paths of known calls."""

@@ -1,0 +1,493 @@
+"""The callable that `fuse` makes: finds what a call needs, runs it, or falls back."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from types import MethodType
+from typing import Any
+
+import numpy as np
+
+from fuser import executor, fallback
+from fuser.backend import OWNERS, CompileError, ServedCall, adopted_leaves, chosen
+from fuser.base import budget, counters, forks, timeline, trees
+from fuser.base.call_keys import parameter_names, signature
+from fuser.base.errors import ArgumentError, Reason, ShapeError, Unsupported
+from fuser.base.protocols import is_a
+from fuser.base.unexpected import internal_errors
+from fuser.calls import loading, native_call, pickling, running
+from fuser.calls.attributes import Frames, Hidden, frame_for, run_frame
+from fuser.calls.fast_path import (
+    READY_LIMIT,
+    Writes,
+    exact_key,
+    make_ready,
+    make_ready_out,
+    refusal_key,
+)
+from fuser.calls.outputs import copied_into, given_buffers
+from fuser.calls.prepared import MISSED
+from fuser.calls.specialisation import Call, Specialisation
+from fuser.calls.trace_cache import VALUE_LIMIT, Signature, specialised
+from fuser.capture import captures
+from fuser.capture.effects import tracing_here
+from fuser.capture.known_errors import Unready
+from fuser.executor import CannotRun
+from fuser.ir.opaque_calls import PatternMiss
+from fuser.kernel_spec import KernelSpec
+from fuser.tracing.traced_array import TracedArray
+from fuser.tracing.traced_scalars import HostScalar
+
+MODES = ("fused", "unfused", "fallback")
+POLICIES = ("warn", "allow", "error")
+
+_OUT = {"out"}
+#: Backends that arrays lead to by themselves: later calls need not say which.
+_OWN_ARRAYS = (None, "", *OWNERS)
+#: Different signatures (dtypes, ranks, static values) that one function remembers.
+SIGNATURE_LIMIT = 512
+#: Different reasons for not fusing that one function remembers.
+REASON_LIMIT = 256
+
+
+class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made at run time
+    """A function whose array operations run as fused kernels.
+
+    Called with NumPy arrays it runs on the CPU backend, with CuPy arrays on the GPU backend. It
+    gives what the plain function gives. `out=` takes an array, or a tuple of arrays for several
+    outputs, to write results into.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        backend: str | None = None,
+        mode: str = "fused",
+        fallback: str = "warn",
+        fastmath: bool = False,
+        errstate: bool = False,
+    ) -> None:
+        """See `fuser.fuse`."""
+        if mode not in MODES:
+            raise ArgumentError(f"mode is {mode!r}; use {', '.join(MODES)}")
+        if fallback not in POLICIES:
+            raise ArgumentError(f"fallback is {fallback!r}; use {', '.join(POLICIES)}")
+        for name, flag in (("fastmath", fastmath), ("errstate", errstate)):
+            if type(flag) is not bool:
+                raise ArgumentError(f"{name} is {flag!r}; use True or False")
+        if not callable(function):
+            raise ArgumentError(f"fuse takes a function, found {type(function).__name__}")
+        loading.load(backend)  # an unknown name is an error here
+        functools.update_wrapper(self, function)
+        self.__wrapped__: Callable[..., Any] = function
+        self.backend = backend
+        self.mode = mode
+        self.fallback = fallback
+        self.fastmath = fastmath
+        self.errstate = errstate
+        self.fallbacks: list[Reason] = []
+        self._signatures: dict[Any, Signature] = {}
+        self._native: Any = None
+        self._ready: dict[Any, Any] = {}
+        self._latest: Any = None
+        self._latest_out: Any = None
+        self._takes_out = "out" not in parameter_names(function)
+        self._refused: dict[Any, Unready] = {}
+        self._frames = Frames()
+        self._hidden: Hidden | None = None
+        self._by_value: Any = None
+        _all_functions.add(self)
+
+    def __repr__(self) -> str:
+        """The function's name and the mode."""
+        name = getattr(self.__wrapped__, "__qualname__", repr(self.__wrapped__))
+        return f"<fused function {name}, mode {self.mode}>"
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """Bind as a method does."""
+        return self if instance is None else MethodType(self, instance)
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        """Pickle by reference where other processes find the name, else by the function."""
+        return pickling.reduced(self, protocol)
+
+    def __copy__(self) -> FusedFunction:
+        """A function is its own copy."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> FusedFunction:
+        """A copy of what the function belongs to has its own; a function is its own copy."""
+        copied = copy.deepcopy(self.__wrapped__, memo)
+        return self if copied is self.__wrapped__ else pickling.fused(copied, self.options)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What `fuse` was given beside the function."""
+        names = "backend mode fallback fastmath errstate".split()
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def by_value(self) -> Callable[..., Any]:
+        """A copy of the plain function whose name leads here, see `pickling`."""
+        copied = pickling.named_copy(self.__wrapped__, self._by_value, "by_value")
+        self._by_value = copied
+        return copied
+
+    # -- calls ------------------------------------------------------------------------------
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the function, fused where it can be."""
+        try:
+            if not kwargs:
+                if self._latest is not None:
+                    result = self._latest.try_again(args)
+                    if result is not MISSED:
+                        return result
+                key = exact_key(args)
+                ready = self._ready.get(key) if key is not None else None
+                if ready is not None and ready.holds():
+                    if type(ready) is not Unready:
+                        result = ready.run(args)
+                        if result is not MISSED:
+                            return result
+                    elif ready.refused is not None and self.fallback != "error":
+                        result = self.__wrapped__(*args)
+                        counters.add_soon(ready.counts)
+                        return result
+                    else:
+                        ready.raise_known(args)
+            elif self._latest_out is not None and kwargs.keys() == _OUT:
+                result = self._latest_out.run(args, kwargs["out"])
+                if result is not MISSED:
+                    return result
+        except Unsupported:  # an integer that no kernel's arithmetic has: below it becomes a reason
+            pass
+        if self._frames and not kwargs and (frame := self._frames.latest(args)) is not None:
+            return run_frame(self, *frame, args, kwargs, None)
+        if self._refused and self.fallback != "error":
+            known = self._refused.get(refusal_key(args, kwargs))
+            if known is not None and known.holds():
+                result = self.__wrapped__(*args, **kwargs)
+                counters.add_soon(known.counts)
+                return result
+        names = tuple(kwargs)
+        out = kwargs.pop("out", None) if self._takes_out and "out" in kwargs else None
+        reason: Reason | None = None
+        try:
+            structure, leaves = trees.flatten((args, kwargs))
+        except Unsupported as error:
+            reason = error.reason
+        if reason is not None:
+            self._note(args, None, reason, kwargs if out is None else None)
+            return self._fall_back(reason, args, kwargs, out)
+        if any(issubclass(type(leaf), (TracedArray, HostScalar)) for leaf in leaves):
+            return self.__wrapped__(*args, **kwargs)
+        if (taken := adopted_leaves(leaves)) is not leaves:
+            (args, kwargs), leaves = trees.unflatten(structure, taken), taken
+        if self._frames and (frame := self._frames.find(self, structure, leaves)) is not None:
+            return run_frame(self, *frame, args, kwargs, out)
+        if budget.is_open() or tracing_here() or forks.imports_here():
+            return self._fall_back(self._reentered, args, kwargs, out)
+        try:
+            with chosen(self.backend), budget.limited(self._name):
+                call, result = self._find_and_run(structure, leaves, out)
+                if self.backend in _OWN_ARRAYS and not timeline.listening():
+                    self._shorten(call, structure, leaves, args, names, out)
+            return result
+        except (CannotRun, Unsupported) as error:
+            reason = error.reason
+            frame = frame_for(self, error, structure, leaves)
+            if frame is None and type(error) is CannotRun and error.lasting:
+                self._note(args, None, reason, kwargs if out is None else None)
+        except (ShapeError, OverflowError) as error:
+            if not names:
+                self._note(args, error, None)
+            raise
+        # No exception of ours is handled any more: the plain function must not meet one.
+        if frame is not None:
+            return run_frame(self, *frame, args, kwargs, out)
+        result = self._fall_back(reason, args, kwargs, out)
+        if reason.code == "not-traceable":
+            self._confirm(structure, leaves)
+        return result
+
+    def _confirm(self, structure: Any, leaves: Sequence[Any]) -> None:
+        """Do not trace such calls again: the plain function ran where its trace had raised."""
+        entry = self._signatures.get(signature(structure, leaves))
+        if entry is not None and entry.suspected is not None:
+            entry.refuse(*entry.suspected)
+
+    def seen_as(self, args: tuple[Any, ...], kwargs: Any) -> tuple[FusedFunction, Any, Any]:
+        """The function and arguments that a call is run by: see `attributes.Frame`.
+
+        Args:
+            args: of the call.
+            kwargs: likewise.
+        """
+        structure, leaves = trees.flatten((args, kwargs))
+        frame = self._frames.find(self, structure, leaves) if self._frames else None
+        method = type(self.__wrapped__) is MethodType
+        if frame is None and (method or not all(map(_is_plain_leaf, leaves))):
+            try:
+                self._find_call(structure, leaves)
+            except (CannotRun, Unsupported) as error:
+                frame = frame_for(self, error, structure, leaves)
+        return (self, args, kwargs) if frame is None else (frame[0].fused, tuple(frame[1]), {})
+
+    #: Where native entries send what they do not know.
+    _slow_call = __call__
+
+    def _note(
+        self, args: tuple[Any, ...], error: Exception | None, reason: Reason | None,
+        kwargs: Any = None,
+    ) -> None:  # fmt: skip
+        """Remember what exactly such calls lead to, so that they are not looked at again.
+
+        Args:
+            args: of the call.
+            error: what it raises.
+            reason: why it is refused.
+            kwargs: of a call that is refused; None where only its arguments may be noted.
+        """
+        if timeline.listening():
+            return
+        known: dict[Any, Any] = self._ready
+        key = None if kwargs else exact_key(args)
+        if key is None and reason is not None and kwargs is not None:
+            known, key = self._refused, refusal_key(args, kwargs)
+        if key is None:
+            return
+        found = known.get(key)
+        if found is None or not found.holds():
+            if len(known) >= READY_LIMIT:
+                known.clear()
+            try:
+                objects = () if known is self._ready else (*args, *(kwargs or {}).values())
+                named = [thing for thing in objects if not is_a(thing, (np.ndarray, np.generic))]
+                with internal_errors(self._name):
+                    found = Unready(captures.find_guards(self.__wrapped__, named), reason)
+            except Unsupported:
+                return
+            known[key] = found
+        if error is not None and type(found) is Unready:
+            found.keep(args, error)
+
+    def _shorten(
+        self, call: Call, structure: Any, leaves: Sequence[Any], args: tuple[Any, ...],
+        names: tuple[str, ...], out: Any,
+    ) -> None:  # fmt: skip
+        """Have later calls like this one take a short way; the result of this one is there."""
+        try:
+            with internal_errors("the short way of later calls"):
+                native = self._go_native(call, structure, leaves, names, out)
+                if not native and len(args) == len(leaves):
+                    self._get_ready(call, args, names, out)
+        except (CannotRun, Unsupported, CompileError) as error:  # later calls take the long way
+            code = error.code if isinstance(error, CompileError) else error.reason.code
+            counters.count(f"no-short-way.{code}")
+
+    def _get_ready(
+        self, call: Call, args: tuple[Any, ...], names: tuple[str, ...], out: Any
+    ) -> None:
+        """Remember how calls with exactly these shapes and strides run."""
+        key = exact_key(args if out is None else (*args, out))
+        if key is None or (names and out is None):
+            return
+        if len(self._ready) >= READY_LIMIT:
+            self._ready = {}
+        if out is not None:
+            if ("out", key) not in self._ready:
+                self._ready["out", key] = make_ready_out(call, out)
+            self._latest_out = self._ready["out", key]
+            return
+        made = make_ready(call, FusedFunction)
+        if made is not None:
+            self._ready[key] = made
+            known = made.knows_its_arguments and not call.specialisation.trace.in_order
+            self._latest = made if known else None
+
+    def _go_native(
+        self,
+        call: Call,
+        structure: Any,
+        leaves: Sequence[Any],
+        names: tuple[str, ...],
+        out: Any,
+    ) -> bool:
+        """Have the backend serve calls like this one without Python; whether it will."""
+        if self._native is not None and self._native.stale():
+            self._native.renew()
+        spec = call.specialisation.spec
+        if not _NATIVE or not isinstance(spec, KernelSpec):
+            return False
+        if call.specialisation.trace.in_order:  # native entries do not look at that
+            return False
+        if out is None and "out" in names and self._takes_out:
+            return False
+        given = given_buffers(out)
+        direct: Mapping[int, Any] = {}
+        if call.specialisation.trace.writes:
+            if given:
+                return False
+            direct = Writes(call).targets
+            given = {f"o{place}": target for place, target in direct.items()}
+        launch = executor.known_launch(spec, call.arrays, given)
+        if launch is None:
+            return False
+        arrays = {**call.arrays, **given}
+        served = ServedCall(
+            call.specialisation, launch, arrays, call.sizes, leaves, names, out, structure,
+            frozenset(direct),
+        )  # fmt: skip
+        return launch.backend.install_entry(self, served)
+
+    def _find_and_run(self, structure: Any, leaves: list[Any], out: Any) -> tuple[Call, Any]:
+        """Run the first specialisation that holds; some only know when they run.
+
+        Raises:
+            CannotRun, Unsupported: the function cannot be fused for such arguments.
+        """
+        missed: list[Specialisation] = []
+        while True:
+            call = self._find_call(structure, leaves, missed)
+            try:
+                return call, running.run_call(call, leaves, out)
+            except PatternMiss as error:
+                missed.append(call.specialisation)
+                if len(missed) > VALUE_LIMIT:
+                    raise CannotRun(Reason("value-guards", self._name, str(error))) from None
+
+    def _find_call(
+        self, structure: Any, leaves: list[Any], missed: Sequence[Specialisation] = ()
+    ) -> Call:
+        """A specialisation that holds for the call; traced and compiled when there is none.
+
+        Args:
+            structure: how the arguments nest.
+            leaves: the arguments.
+            missed: specialisations that were found not to hold while they ran.
+
+        Raises:
+            CannotRun, Unsupported: the function cannot be fused for such arguments.
+        """
+        with internal_errors(self._name):
+            key = signature(structure, leaves)
+        entry = self._signatures.get(key)
+        if entry is None:
+            if len(self._signatures) >= SIGNATURE_LIMIT:
+                raise Unsupported("value-guards", self._name, f"{SIGNATURE_LIMIT} signatures", "")
+            entry = self._signatures.setdefault(key, Signature())
+        if (call := entry.match(leaves, missed)) is not None:
+            return call
+        if forks.held_here(entry.lock):
+            raise CannotRun(self._reentered)
+        with entry.lock:  # another thread may have made it meanwhile
+            return entry.match(leaves, missed) or specialised(self, entry, structure, leaves)
+
+    @property
+    def _name(self) -> str:
+        return str(getattr(self.__wrapped__, "__name__", "function"))
+
+    @property
+    def _reentered(self) -> Reason:
+        return Reason("reentered", self._name, "it is at work itself, or something that it needs")
+
+    # -- without kernels ----------------------------------------------------------------------
+
+    def _fall_back(self, reason: Reason, args: Any, kwargs: Any, out: Any) -> Any:
+        """Run the plain function and say why."""
+        plain = reason.code == "not-traceable" and self._hidden is None
+        if plain:  # the function's own error, of wrong arguments for instance, comes first
+            result = self.__wrapped__(*args, **kwargs)
+        passing = reason.code in ("runtime-check", "reentered")
+        if not passing:
+            self.note_reason(reason)
+        if reason.code != "runtime-check" or not self.errstate:
+            fallback.record(reason, "allow" if passing else self.fallback)
+        if not plain:
+            result = self.__wrapped__(*args, **kwargs)
+        return result if out is None else copied_into(out, result)
+
+    def note_reason(self, reason: Reason) -> None:
+        """Keep a reason for `fallbacks`, once, and not without end."""
+        if reason not in self.fallbacks and len(self.fallbacks) < REASON_LIMIT:
+            self.fallbacks.append(reason)
+
+    # -- looking inside ---------------------------------------------------------------------
+
+    def explain(self, *args: Any, **kwargs: Any) -> Any:
+        """What happens when the function is called with these arguments, and why; it is not run.
+
+        Of a method: `Class.method.explain(instance, ...)`.
+
+        Args:
+            args: as for a call.
+            kwargs: likewise.
+
+        Returns:
+            An Explanation: printable; `.groups`, `.candidates`, `.fallbacks`, `.ledger`.
+        """
+        with chosen(self.backend):
+            return _looking["explain"](self, args, kwargs)
+
+    def source(self, *args: Any, kind: str = "source", **kwargs: Any) -> dict[str, str]:
+        """The generated text of each kernel that these arguments run.
+
+        Args:
+            args: as for a call.
+            kind: "source", "optimized", "asm", or "ptx" where the backend has it.
+            kwargs: as for a call.
+
+        Raises:
+            FusionError: the call cannot be fused.
+        """
+        with chosen(self.backend):
+            kernels = _looking["kernels"](self, args, kwargs)
+        return {kernel.name: kernel.text(kind) for kernel in kernels}
+
+    def clear(self) -> None:
+        """Forget every specialisation; running calls keep what they use."""
+        self._signatures = {}
+        self._ready, self._latest, self._latest_out = {}, None, None
+        self._refused = {}
+        self._frames = Frames()
+        if self._native is not None:
+            self._native.detach()
+
+
+pickling.pickles(FusedFunction)
+
+#: What looks inside a call, see `looks_inside`.
+_looking: dict[str, Callable[[FusedFunction, Any, Any], Any]] = {}
+
+
+def looks_inside(
+    explain: Callable[[FusedFunction, Any, Any], Any],
+    kernels: Callable[[FusedFunction, Any, Any], Any],
+) -> None:
+    """Hand in what explains a call of a fused function, and what gives the kernels of one."""
+    _looking.update(explain=explain, kernels=kernels)
+
+
+#: Whether fused functions can be entered natively in this interpreter.
+_NATIVE = native_call.enable_vectorcall(FusedFunction)
+
+_all_functions: weakref.WeakSet[FusedFunction] = weakref.WeakSet()
+
+
+def _is_plain_leaf(leaf: Any) -> bool:
+    """Whether an argument is an array or a number."""
+    kind = type(leaf)
+    plain = kind is np.ndarray or kind is float or kind is int or kind is bool
+    return plain or issubclass(kind, np.generic)
+
+
+def clear_all() -> None:
+    """Forget the specialisations of every fused function."""
+    for function in list(_all_functions):
+        function.clear()
+    counters.count("clears")

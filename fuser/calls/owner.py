@@ -1,0 +1,51 @@
+"""What files below the fused function need of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from fuser.base.errors import Reason
+
+
+class Owner(Protocol):
+    """A fused function, as those see it that its calls lead to."""
+
+    __wrapped__: Callable[..., Any]
+    backend: str | None
+    mode: str
+    fallback: str
+    fastmath: bool
+    errstate: bool
+    fallbacks: list[Reason]
+    _frames: Any
+    _hidden: Any
+    _by_value: Any
+    _takes_out: bool
+
+    @property
+    def _name(self) -> str:
+        """The function's name."""
+        ...
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What `fuse` was given beside the function."""
+        ...
+
+    @property
+    def by_value(self) -> Callable[..., Any]:
+        """A copy of the plain function whose name leads here, see `pickling`."""
+        ...
+
+    def note_reason(self, reason: Reason) -> None:
+        """Keep a reason for `fallbacks`, once, and not without end."""
+        ...
+
+    def seen_as(self, args: tuple[Any, ...], kwargs: Any) -> tuple[Owner, Any, Any]:
+        """The function and arguments that a call is run by."""
+        ...
+
+    def _find_call(self, structure: Any, leaves: list[Any], missed: Sequence[Any] = ()) -> Any:
+        """A specialisation that holds for the call; traced and compiled when there is none."""
+        ...

@@ -1,0 +1,241 @@
+"""What a function returns, put together from kernels' results by a small Python function.
+
+For each trace one such function is written: it copies results into the arguments that the user's
+function writes to, makes the views that it returns, and nests everything as it does. Its text has
+names only; what they stand for is in its globals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fuser.base import host_expressions
+from fuser.base.host_expressions import scalar_symbols
+from fuser.base.records import record
+from fuser.base.trees import Leaf
+from fuser.capture import captures
+from fuser.ir import dims, infer, regions
+from fuser.ir import views as real_views
+from fuser.tracing.trace_result import OutAlias, OutNode, OutScalar, OutView, Trace, View
+
+
+@record
+class Assembly:
+    """A function of some results and some arguments.
+
+    Attributes:
+        function: gives what the user's function returns.
+        results: numbers of the graph outputs that it takes first.
+        leaves: places of the arguments that it takes then.
+    """
+
+    function: Callable[..., Any]
+    results: tuple[int, ...]
+    leaves: tuple[int, ...]
+
+
+class NotAssembled(Exception):  # noqa: N818 - a signal: the long way does it
+    """A result depends on a length that no argument has."""
+
+
+def assemble(
+    trace: Trace, captured: Mapping[str, Any], direct: Collection[int] = ()
+) -> Assembly:
+    """The function that puts a trace's results together.
+
+    Args:
+        trace: what was found.
+        captured: captured arrays by parameter name.
+        direct: graph outputs that kernels write into arguments themselves; others are copied.
+
+    Raises:
+        NotAssembled: a length cannot be told from the arguments.
+    """
+    return _Text(trace, captured).finish(direct)
+
+
+def prepare(
+    trace: Trace, guards: Sequence[tuple[str, Any]], wanted: Sequence[tuple[str, type]]
+) -> Assembly:
+    """A function of arguments that computes numbers; None where a guard does not hold.
+
+    Args:
+        trace: what was found.
+        guards: (host expression, value that it must have) pairs.
+        wanted: (host expression, type that its value must have) pairs; their values are given.
+
+    Raises:
+        NotAssembled: a length cannot be told from the arguments.
+    """
+    text = _Text(trace, {})
+    lines = []
+    for expression, value in guards:
+        now = text.expression(expression)
+        if type(value) is bool:
+            lines.append(f"if {now} is not {value}: return None")
+        else:
+            lines.append(f"if not same_value({now}, {text.constant(value)}): return None")
+    for k, (expression, kind) in enumerate(wanted):
+        lines.append(f"v{k} = {text.expression(expression)}")
+        lines.append(f"if type(v{k}) is not {text.constant(kind)}: return None")
+    lines.append(f"return ({''.join(f'v{k}, ' for k in range(len(wanted)))})")
+    return text.function(lines)
+
+
+class _Text:
+    """The function's text while it is written."""
+
+    def __init__(self, trace: Trace, captured: Mapping[str, Any]) -> None:
+        self.trace = trace
+        self.captured = captured
+        self.scope: dict[str, Any] = {**host_expressions.SCOPE, "broadcast_to": np.broadcast_to}
+        self.scope["contiguous"] = np.ascontiguousarray
+        self.scope["writable_diagonal"] = real_views.writable_diagonal
+        self.scope |= {"same_value": captures.same_value, "type": type}
+        self.results: dict[int, None] = {}
+        self.leaves: dict[int, None] = {}
+        self.known: dict[str, str] = {}
+
+    def finish(self, direct: Collection[int]) -> Assembly:
+        """Write everything, and compile it."""
+        lines = [
+            f"{self.parameter(place)}[{self.region(region)}] = {self.result(output)}"
+            for place, output, region in self.trace.writes
+            if output not in direct
+        ]
+        found = [self.leaf(leaf) for leaf in self.trace.leaves]
+        lines.append(f"return {self.nested(self.trace.structure, found)}")
+        return self.function(lines)
+
+    def function(self, lines: Sequence[str]) -> Assembly:
+        """The function of these lines."""
+        lengths = [f"{name} = {text}" for name, text in self.known.items()]
+        names = [f"r{k}" for k in self.results] + [f"a{k}" for k in self.leaves]
+        body = "".join(f"\n    {line}" for line in (*lengths, *lines))
+        text = f"def assembled({', '.join(names)}):{body}\n"
+        exec(compile(text, "<results>", "exec"), self.scope)
+        return Assembly(self.scope["assembled"], tuple(self.results), tuple(self.leaves))
+
+    def constant(self, value: Any) -> str:
+        """A name for an object."""
+        name = f"k{len(self.scope)}"
+        self.scope[name] = value
+        return name
+
+    def result(self, output: int) -> str:
+        """A graph output."""
+        self.results[output] = None
+        return f"r{output}"
+
+    def parameter(self, place: int) -> str:
+        """An argument, or a captured array."""
+        leaf = self.trace.parameter_leaves[place]
+        if leaf is None:
+            return self.constant(self.captured[self.trace.graph.parameters[place].name])
+        self.leaves[leaf] = None
+        return f"a{leaf}"
+
+    def dim(self, value: dims.Dim) -> str:
+        """A length."""
+        return str(value) if isinstance(value, int) else self.expression(value.text)
+
+    def expression(self, text: str) -> str:
+        """A host expression, whose names get their values first."""
+        for name in sorted(scalar_symbols(text)):
+            if name not in self.known:
+                self.known[name] = self.origin(name)
+        return f"({text})"
+
+    def origin(self, name: str) -> str:
+        """Where the value of a scalar or of a length is."""
+        for place, parameter in enumerate(self.trace.graph.parameters):
+            if parameter.dtype is None and parameter.name == name:
+                return self.parameter(place)
+            if parameter.dtype is None or parameter.captured:
+                continue
+            for axis, dim in enumerate(parameter.shape):
+                if str(dim) == name:
+                    return f"{self.parameter(place)}.shape[{axis}]"
+        raise NotAssembled(name)
+
+    def region(self, payload: str) -> str:
+        """An index of the part of an array that is written."""
+        parts = [
+            f"{self.dim(start)}:{self.dim(stop)}:{step}"
+            for start, stop, step in regions.parse(payload)
+        ]
+        return ", ".join(parts) or "..."
+
+    def views(self, text: str, views: tuple[View, ...]) -> str:
+        """An array seen through views, as `views.apply_views` does it."""
+        for name, payload in views:
+            if name == "index":
+                text += f"[{self.index(infer.parse_index(payload))}]"
+            elif name == "transpose":
+                axes = infer.parse_axes(payload)
+                backwards = axes == tuple(reversed(range(len(axes))))
+                text += ".T" if backwards else f".transpose({self.constant(axes)})"
+            elif name == "part":
+                axis, start, stop, step = infer.parse_part(payload)
+                text += f"[{':, ' * axis}{self.dim(start)}:{self.dim(stop)}:{step}]"
+            elif name == "diagonal":
+                writable = payload == real_views.WRITABLE
+                text = f"writable_diagonal({text})" if writable else f"{text}.diagonal()"
+            elif name in ("real", "imag"):
+                text += f".{name}"
+            elif name == "contiguous":
+                text = f"contiguous({text})"
+            else:
+                shape = infer.parse_shape(payload)
+                if name == "broadcast_to":
+                    text = f"broadcast_to({text}, {self.shape(shape)})"
+                else:
+                    text += f".reshape({self.rest(shape) or self.shape(shape)})"
+        return text
+
+    def index(self, parts: Sequence[infer.IndexPart]) -> str:
+        """An index that gives an array, never a scalar: short where it can be."""
+        if all(isinstance(part, int) for part in parts):
+            return self.constant((*parts, Ellipsis))
+        return self.constant(parts[0] if len(parts) == 1 else tuple(parts))
+
+    def shape(self, shape: tuple[dims.Dim, ...]) -> str:
+        """Lengths."""
+        return "(" + "".join(f"{self.dim(dim)}, " for dim in shape) + ")"
+
+    def rest(self, shape: tuple[dims.Dim, ...]) -> str:
+        """Lengths of which NumPy finds the only one that is not fixed; "" where it cannot."""
+        fixed = [dim if isinstance(dim, int) else -1 for dim in shape]
+        return self.constant(tuple(fixed)) if fixed.count(-1) == 1 and 0 not in fixed else ""
+
+    def leaf(self, leaf: Any) -> str:
+        """One result of the function."""
+        if isinstance(leaf, OutNode):
+            return self.result(leaf.index) + ("[()]" if leaf.generic else "")
+        if isinstance(leaf, OutView):
+            return self.views(self.result(leaf.index), leaf.views)
+        if isinstance(leaf, OutAlias):
+            return self.views(self.parameter(leaf.parameter), leaf.views)
+        if isinstance(leaf, OutScalar):
+            return self.expression(leaf.text)
+        copied = ".copy()" if type(leaf.value) is np.ndarray and leaf.fresh else ""
+        return self.constant(leaf.value) + copied
+
+    def nested(self, structure: Any, leaves: list[str]) -> str:
+        """Results in their structure."""
+        kind = type(structure)
+        if kind is Leaf:
+            return str(leaves[structure.index])
+        if kind is dict:
+            pairs = [
+                f"{self.constant(key)}: {self.nested(part, leaves)}"
+                for key, part in structure.items()
+            ]
+            return "{" + ", ".join(pairs) + "}"
+        parts = "".join(f"{self.nested(part, leaves)}, " for part in structure)
+        if kind is list:
+            return f"[{parts}]"
+        return f"({parts})" if kind is tuple else f"{self.constant(kind)}({parts})"

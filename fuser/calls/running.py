@@ -1,0 +1,99 @@
+"""One call by a specialisation that holds for it: kernels, or operation by operation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fuser import executor, fallback
+from fuser.base import trees
+from fuser.base.errors import Reason
+from fuser.calls.outputs import check_hazards, check_target, result_of, targets_of
+from fuser.calls.specialisation import Call
+from fuser.executor import CannotRun
+from fuser.fallback import module_of
+from fuser.ir import regions
+from fuser.ir.opaque_calls import CallFailed
+from fuser.kernel_spec import KernelSpec
+from fuser.tracing.trace_result import OutView
+
+
+def run_call(call: Call, leaves: Sequence[Any], out: Any) -> Any:
+    """Compute the outputs of one call and put them together.
+
+    Args:
+        call: the call, by the specialisation that holds for it.
+        leaves: its arguments.
+        out: arrays for the results, or None.
+
+    Raises:
+        CannotRun, Unsupported: the plain function has to be run.
+        PatternMiss: the specialisation does not hold after all.
+    """
+    trace, spec = call.specialisation.trace, call.specialisation.spec
+    targets = targets_of(trace, out, call.sizes)
+    check_hazards(call)
+    given: dict[int, Any] = dict(targets)
+    later: list[tuple[Any, str, int]] = []
+    names = [p.name for p in trace.graph.parameters]
+    for parameter, output, region in trace.writes:
+        array = call.arrays[names[parameter]]
+        if executor.is_read_only(array):
+            raise ValueError("output array is read-only")
+        if regions.symbols(region) <= call.sizes.keys():
+            given[output] = array[regions.slices(region, call.sizes)] if region else array
+        else:  # of a length that is told by a function between kernels
+            later.append((array, region, output))
+    if spec is None:
+        results = _interpreted(call, given)
+    elif not isinstance(spec, KernelSpec):
+        from fuser.programs import partition, run
+
+        check = call.specialisation.check_late
+        partition.count_seams(spec)
+        learned: dict[str, Any] = {}
+        results = run.execute(
+            spec, call.arrays, call.numbers, given, check, learned=learned
+        )
+        call.learn(learned)
+    else:
+        results = executor.execute(spec, call.arrays, call.numbers, call.sizes, given)
+    for array, region, output in later:
+        array[regions.slices(region, call.sizes)] = results[output]
+    leaves_out = [
+        result_of(leaf, results, call, names, place, targets)
+        for place, leaf in enumerate(trace.leaves)
+    ]
+    if out is None:
+        return trees.unflatten(trace.structure, leaves_out)
+    wanted = out if isinstance(out, tuple) else (out,)
+    for target, leaf, value in zip(wanted, trace.leaves, leaves_out, strict=True):
+        if isinstance(leaf, OutView):
+            check_target(target, value.shape, value.dtype)
+            np.copyto(target, value, casting="same_kind")
+    return out
+
+
+def _interpreted(call: Call, given: Mapping[int, Any]) -> list[Any]:
+    """Mode "fallback": NumPy or CuPy, operation by operation."""
+    module = module_of(call.arrays)
+    graph = call.specialisation.trace.graph
+    try:
+        check = call.specialisation.check_late
+        learned: dict[str, Any] = {}
+        results = list(
+            fallback.interpret(graph, call.arrays, call.numbers, module, check, learned)
+        )
+        call.learn(learned)
+    except CallFailed as error:
+        raise CannotRun(error.reason) from None
+    except (ValueError, ArithmeticError) as error:  # the plain function raises it, after its writes
+        raise CannotRun(Reason("runtime-check", "call", str(error))) from None
+    for place, target in given.items():
+        executor.check_shape(target, np.shape(results[place]))
+    for place, target in given.items():
+        module.copyto(target, results[place], casting="same_kind")
+        results[place] = target
+    return results

@@ -1,0 +1,141 @@
+"""One way to run a function: its trace, its spec, and the calls that it holds for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from fuser import executor
+from fuser.base.host_expressions import evaluate_scalar, scalar_symbols
+from fuser.base.records import field, record
+from fuser.capture import captures
+from fuser.ir import dims
+from fuser.ir.opaque_calls import PatternMiss
+from fuser.kernel_spec import KernelSpec
+from fuser.tracing.trace_result import Trace
+
+if TYPE_CHECKING:
+    from fuser.program_spec import Program
+
+_LONG_ENOUGH = re.compile(r"\(.*\) (?:>= \d+|!= 0)")
+
+
+@record(frozen=False, slots=False, eq=False)
+class Specialisation:
+    """One way to run the function: its trace, its spec, and when it holds."""
+
+    trace: Trace
+    spec: KernelSpec | Program | None
+    names: list[captures.NameGuard]
+    array_leaves: tuple[tuple[str, int], ...]
+    scalar_leaves: tuple[tuple[str, int], ...]
+    captured: dict[str, Any]
+    constants: dict[str, Any]
+    captured_dtypes: dict[str, Any] = field(default_factory=dict)
+    by_contents: bool = False
+    """Whether it holds for what some arrays hold that are no arguments."""
+    given_back: tuple[tuple[int, Any], ...] = ()
+    """Arguments that are results, with their places: another one that is equal is not the same."""
+    repeated: bool = False
+    """Whether it has run before."""
+    early_guards: tuple[tuple[str, Any], ...] = ()
+    late_guards: tuple[tuple[str, Any], ...] = ()
+
+    def __post_init__(self) -> None:
+        """Sort guards: some speak of lengths that only functions between kernels tell."""
+        known = {p.name for p in self.trace.graph.parameters}
+        for parameter in self.trace.graph.parameters:
+            known |= {s for dim in parameter.shape for s in dims.symbols(dim)}
+        guards = self.trace.value_guards
+        self.early_guards = tuple(g for g in guards if scalar_symbols(g[0]) <= known)
+        self.late_guards = tuple(g for g in guards if not scalar_symbols(g[0]) <= known)
+
+    @property
+    def by_value(self) -> bool:
+        """Whether other values of arguments may need other specialisations, without end.
+
+        That an axis is long enough for an index, or a divisor not 0, is no such thing: where it is
+        not, NumPy raises.
+        """
+        guards = self.trace.value_guards
+        enough = all(value is True and _LONG_ENOUGH.fullmatch(text) for text, value in guards)
+        by_object = self.by_contents or bool(self.given_back)
+        return by_object or bool(self.trace.hints or self.trace.in_order) or not enough
+
+    def match(self, leaves: Sequence[Any]) -> Call | None:
+        """The call's arrays and numbers if this specialisation holds for it."""
+        for guard in self.names:
+            if not guard.holds():
+                return None
+        for place, value in self.given_back:
+            if leaves[place] is not value:
+                return None
+        arrays = {name: leaves[place] for name, place in self.array_leaves}
+        for name, array in self.captured.items():
+            if array.dtype != self.captured_dtypes[name]:
+                return None  # its dtype was changed in place
+            arrays[name] = array
+        if not all(arrays[name].flags.c_contiguous for name in self.trace.in_order):
+            return None
+        sizes = executor.sizes_of(
+            self.trace.graph, {name: array.shape for name, array in arrays.items()}
+        )
+        if sizes is None:
+            return None
+        numbers: dict[str, Any] = {name: leaves[place] for name, place in self.scalar_leaves}
+        numbers.update(sizes)
+        for text, value in self.early_guards:
+            now = evaluate_scalar(text, numbers)
+            if not captures.same_value(now, value):
+                return None
+        return Call(self, arrays, numbers, sizes)
+
+    def check_late(self, numbers: Mapping[str, Any]) -> None:
+        """Check what only functions between kernels tell, as soon as it is known.
+
+        Raises:
+            PatternMiss: something is not as it was while tracing.
+        """
+        for text, value in self.late_guards:
+            if scalar_symbols(text) <= numbers.keys():
+                if not captures.same_value(evaluate_scalar(text, numbers), value):
+                    raise PatternMiss(f"{text} is not {value!r}")
+
+
+@record(frozen=False)
+class Call:
+    """A specialisation and what it runs on."""
+
+    specialisation: Specialisation
+    arrays: dict[str, Any]
+    numbers: dict[str, Any]
+    sizes: dict[str, int]
+
+    def learn(self, numbers: Mapping[str, Any]) -> None:
+        """Know the lengths, too, that functions between kernels have told."""
+        known = {name: n for name, n in numbers.items() if name.startswith("n")}
+        self.numbers, self.sizes = {**self.numbers, **known}, {**self.sizes, **known}
+
+
+def specialise(
+    trace: Trace,
+    spec: KernelSpec | Program | None,
+    names: list[captures.NameGuard],
+    constants: dict[str, Any],
+) -> Specialisation:
+    """Sort a trace's parameters into arrays, scalars and captured arrays."""
+    arrays, numbers, captured = [], [], {}
+    hidden = iter(trace.graph.captured)
+    for parameter, leaf in zip(trace.graph.parameters, trace.parameter_leaves, strict=True):
+        if leaf is None:
+            array = next(hidden)
+            captured[parameter.name] = constants.get(parameter.name, array)
+        elif parameter.dtype is None:
+            numbers.append((parameter.name, leaf))
+        else:
+            arrays.append((parameter.name, leaf))
+    dtypes = {name: array.dtype for name, array in captured.items()}
+    return Specialisation(
+        trace, spec, names, tuple(arrays), tuple(numbers), captured, constants, dtypes
+    )

@@ -1,0 +1,215 @@
+"""What a fused function knows of each kind of call, and how it learns more: by a trace."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fuser import compiler, fallback
+from fuser.base import forks
+from fuser.base.constant_keys import stands_for_others
+from fuser.base.error_states import noted
+from fuser.base.errors import Reason, ShapeError, Unsupported
+from fuser.base.protocols import is_a
+from fuser.base.records import field, record
+from fuser.base.timeline import phase
+from fuser.base.unexpected import internal_errors
+from fuser.calls.specialisation import Call, Specialisation, specialise
+from fuser.capture import captures
+from fuser.capture.effects import Surroundings, alone
+from fuser.capture.known_errors import KnownErrors
+from fuser.capture.purity import trace_purely
+from fuser.executor import CannotRun
+from fuser.kernel_spec import KernelSpec
+from fuser.tracing.trace_result import OutStatic, Trace
+
+if TYPE_CHECKING:
+    from fuser.calls.owner import Owner
+    from fuser.program_spec import Program
+
+#: Kernels may move a quarter more than NumPy's operations, which they make up for with vectors and
+#: threads, and some bytes beyond: those of a fraction of one NumPy call.
+SLACK, SLACK_BYTES = 1.25, 4096
+#: A launch takes less than half of a NumPy call, and a few are no loss.
+FEW_KERNELS = 4
+#: Value guards may make this many specialisations of one signature before it falls back.
+VALUE_LIMIT = 8
+
+
+@record(frozen=False, slots=False, eq=False)
+class Signature:
+    """What is known for one combination of dtypes, ranks and static values."""
+
+    found: list[Specialisation] = field(default_factory=list)
+    refused: Reason | None = None
+    refused_names: list[captures.NameGuard] = field(default_factory=list)
+    refused_orders: set[tuple[bool, ...]] | None = None
+    """Which arrays are in C order in the calls that are refused; None if that says nothing."""
+    suspected: tuple[Reason, list[captures.NameGuard]] | None = None
+    errors: KnownErrors = field(default_factory=KnownErrors)
+    lock: threading.RLock = field(default_factory=forks.lock)
+
+    def refuse(
+        self, reason: Reason, names: list[captures.NameGuard], order: tuple[bool, ...] | None = None
+    ) -> None:
+        """Trace no more such calls; `order`: of those alone with arrays in C order like these."""
+        known = set() if self.refused is None else self.refused_orders
+        self.refused, self.refused_names = reason, names
+        self.refused_orders = None if order is None or known is None else {*known, order}
+
+    def match(self, leaves: Sequence[Any], missed: Sequence[Specialisation]) -> Call | None:
+        """The call by the first specialisation that holds, but those that are known not to."""
+        calls = (known.match(leaves) for known in self.found if known not in missed)
+        return next((call for call in calls if call is not None), None)
+
+
+def _orders(leaves: Sequence[Any]) -> tuple[bool, ...]:
+    """Which arrays are contiguous in C order."""
+    arrays = (leaf for leaf in leaves if is_a(leaf, np.ndarray))
+    return tuple(array.flags.c_contiguous for array in arrays)
+
+
+def _of_lengths(error: Unsupported) -> bool:
+    """Whether a function raised for these lengths alone: it may be traced for others."""
+    cause = error.__cause__
+    negative = isinstance(cause, ValueError) and str(cause).startswith("negative")
+    return negative or isinstance(cause, (ArithmeticError, IndexError))
+
+
+def specialised(
+    function: Owner, entry: Signature, structure: Any, leaves: list[Any]
+) -> Call:
+    """Trace and prepare a new specialisation, and the call by it.
+
+    Args:
+        function: what is called.
+        entry: what is known of such calls; the specialisation is added.
+        structure: how the arguments nest.
+        leaves: the arguments.
+
+    Raises:
+        CannotRun, Unsupported: the function cannot be fused for such arguments.
+    """
+    if entry.refused is not None and all(guard.holds() for guard in entry.refused_names):
+        if entry.refused_orders is None or _orders(leaves) in entry.refused_orders:
+            raise CannotRun(entry.refused, lasting=not entry.found)
+    objects = [leaf for leaf in leaves if not is_a(leaf, (np.ndarray, np.generic))]
+    entry.errors.raise_known(leaves)
+    try:
+        hidden, handed_in = function._hidden, frozenset[tuple[int, str]]()
+        if hidden is not None:
+            objects, handed_in = [*objects, *hidden.things], hidden.handed_in
+        with internal_errors(function._name):
+            names, met = captures.look_around(function.__wrapped__, objects, handed_in)
+    except Unsupported as error:
+        entry.refuse(error.reason, [])
+        raise
+    guarded = sum(known.by_value for known in entry.found)
+    try:
+        if guarded >= VALUE_LIMIT:
+            raise Unsupported("value-guards", function._name, f"{guarded} values so far", "")
+        guarding = internal_errors(function._name, (OverflowError,))
+        with guarding, phase("trace", function._name), alone(), noted(function.errstate):
+            around = Surroundings(names, met, handed_in)
+            trace, constants = trace_purely(
+                function.__wrapped__, structure, leaves, function._name, around
+            )
+    except Unsupported as error:
+        if error.reason.code == "not-traceable" and (not entry.found or _of_lengths(error)):
+            # Unless the plain function raises, too: then nothing is known of other calls.
+            entry.suspected = error.reason, names
+        elif error.reason.code not in ("scalar-range", "runtime-check"):  # of these values only
+            entry.refuse(error.reason, names, _orders(leaves) if error.of_order else None)
+        raise
+    except (ShapeError, OverflowError) as error:
+        entry.errors.keep(leaves, error, names)
+        raise
+    from fuser.programs import partition
+
+    spec = None
+    if function.mode != "fallback":
+        _note_seams(function, entry, trace, names)
+        try:
+            options = function.mode, function.fastmath, function.errstate
+            with internal_errors(function._name):
+                spec = partition.prepare(trace.graph, *options)
+                if trace.writes and isinstance(spec, KernelSpec):
+                    spec = compiler.writing(spec, trace.written)
+        except Unsupported as error:
+            entry.refuse(error.reason, names)
+            raise
+    specialisation = specialise(trace, spec, [*names, *around.further, *around.held], constants)
+    specialisation.by_contents = bool(around.held)
+    specialisation.given_back = _given_back(trace, leaves)
+    call = specialisation.match(leaves)
+    if call is None:
+        reason = Reason("impure", function._name, "a guard fails right after tracing")
+        entry.refuse(reason, names)
+        raise CannotRun(reason)
+    try:
+        with internal_errors(function._name):
+            loss = _loss(spec, call) if function.mode == "fused" else ""
+    except Unsupported as error:
+        entry.refuse(error.reason, names)
+        raise
+    if loss:
+        reason = Reason("no-gain", function._name, loss)
+        entry.refuse(reason, names)
+        raise CannotRun(reason)
+    entry.found = [*entry.found, specialisation]
+    return call
+
+
+def _loss(spec: KernelSpec | Program | None, call: Call) -> str:
+    """What the planned kernels do more of than NumPy's operations, for this call; "" for nothing.
+
+    Parts of arrays that are joined may be computed, or copied, once for each write into an array;
+    without joins a plan reads and writes no more than the operations do.
+    """
+    from fuser.programs import partition
+
+    planned = unfused = kernels = operations = 0
+    for one in [] if spec is None else partition.specs_of(spec):
+        if not any(node.op.joins for node in one.plan.graph.nodes):
+            continue
+        from fuser.scheduling.ledger import ledger  # most first calls need none
+
+        book = ledger(one, {**call.specialisation.trace.hints, **call.sizes})
+        planned, unfused = planned + book.planned_bytes, unfused + book.unfused_bytes
+        kernels, operations = kernels + book.kernels_fused, operations + book.kernels_unfused
+    if planned > SLACK * unfused + SLACK_BYTES:
+        return f"kernels would move {planned:,} bytes, NumPy's operations {unfused:,}"
+    if kernels > 2 * operations + FEW_KERNELS:
+        return f"it would take {kernels:,} kernels for {operations:,} operations"
+    return ""
+
+
+def _given_back(trace: Trace, leaves: Sequence[Any]) -> tuple[tuple[int, Any], ...]:
+    """Arguments that are results, of those objects that stand for all that hold the same."""
+    results = {id(leaf.value) for leaf in trace.leaves if is_a(leaf, OutStatic)}
+    return tuple(
+        (place, leaf) for place, leaf in enumerate(leaves)
+        if id(leaf) in results and stands_for_others(leaf)
+    )  # fmt: skip
+
+
+def _note_seams(
+    function: Owner, entry: Signature, trace: Trace, names: list[captures.NameGuard]
+) -> None:
+    """Say which functions run in NumPy between kernels.
+
+    Raises:
+        CannotRun: the policy is "error", or there is nothing that kernels would do.
+    """
+    from fuser.programs import partition
+
+    whole = partition.nothing_fuses(trace.graph)
+    for reason in partition.seam_reasons(trace.graph):
+        if function.fallback == "error" or whole is not None:
+            entry.refuse(reason, names)
+            raise CannotRun(reason)
+        function.note_reason(reason)
+        fallback.say(reason, function.fallback)

@@ -1,0 +1,532 @@
+"""What a traced function depends on besides its arguments: globals, closures, attributes.
+
+Scalars are guarded by value, arrays and functions by identity: a rebound global is noticed at
+the next call.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import functools
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
+from types import (
+    BuiltinMethodType,
+    CellType,
+    CodeType,
+    FunctionType,
+    MemberDescriptorType,
+    MethodType,
+    MethodWrapperType,
+    ModuleType,
+    SimpleNamespace,
+)
+from typing import Any
+
+import numpy as np
+
+from fuser.base.errors import Unsupported
+from fuser.base.protocols import attribute, is_a, module_of, namespace_of, on_type, type_has
+from fuser.base.records import record
+from fuser.capture.contents import CONTAINERS, Contents, is_other, parts_of, snapshot
+from fuser.capture.random_and_file_states import shared_generators
+
+#: Stands for a name that is not there.
+ABSENT = object()
+_SCALARS = (int, float, complex, bool, str, bytes, type(None), np.generic)
+#: Packages that do not change, or that know what they are asked.
+STABLE = frozenset(
+    "numpy math cmath fuser cupy scipy builtins typing functools itertools operator "
+    "abc bisect collections contextlib copy dataclasses enum heapq inspect numbers re statistics "
+    "string types".split()
+)
+_MAKERS = frozenset(
+    "__init__ __new__ __post_init__ __init_subclass__ __del__ __repr__ __str__ __format__ "
+    "__reduce__ __reduce_ex__ __getstate__ __setstate__ __replace__".split()
+)
+_LIMIT = 1000
+#: Attributes of loggers that tell more than whether one does anything; those that do are watched.
+_OF_LOGGERS = frozenset("handlers level parent manager filters propagate hasHandlers".split())
+_IMPORT_NAME = dis.opmap["IMPORT_NAME"]
+_STORE_GLOBAL = dis.opmap["STORE_GLOBAL"]
+#: Instructions that name globals -> by how much their argument is shifted.
+_GLOBAL_NAMES = {
+    dis.opmap[name]: shift
+    for name, shift in {
+        "LOAD_GLOBAL": 1, "LOAD_NAME": 0, "STORE_GLOBAL": 0, "DELETE_GLOBAL": 0,
+        "LOAD_FROM_DICT_OR_GLOBALS": 0,
+    }.items()
+    if name in dis.opmap
+}  # fmt: skip
+#: Built-in functions that look up names which the code has as text.
+_BY_TEXT = frozenset("globals vars eval exec __builtins__".split())
+
+
+@record
+class NameGuard:
+    """One name that must keep its value (or identity).
+
+    Attributes:
+        scope: a namespace, or a closure's cell.
+        name: the name, for messages too.
+        expected: what was seen while tracing.
+        by_value: compare values; else identity.
+        owner: the class, where the scope is a view of its names.
+    """
+
+    scope: Any
+    name: str
+    expected: Any
+    by_value: bool
+    owner: Any = None
+
+    def holds(self) -> bool:
+        """Whether nothing has changed."""
+        scope = self.scope
+        if type(scope) is CellType:
+            try:
+                now = scope.cell_contents
+            except ValueError:
+                now = ABSENT
+        else:
+            now = scope.get(self.name, ABSENT)
+        return same_value(now, self.expected) if self.by_value else now is self.expected
+
+
+class Slots:
+    """The attributes of an object without a namespace of its own."""
+
+    def __init__(self, thing: Any) -> None:
+        """Look at `thing`."""
+        self.thing = thing
+
+    def get(self, name: str, default: Any) -> Any:
+        """As a namespace's."""
+        return getattr(self.thing, name, default)
+
+
+class Threshold:
+    """A logger: from which level on it does anything."""
+
+    def __init__(self, logger: Any) -> None:
+        """Look at `logger`."""
+        self.logger = logger
+
+    def get(self, name: str, default: Any) -> int:
+        """As a namespace's."""
+        logger = self.logger
+        if logger.disabled:
+            return sys.maxsize
+        return max(int(logger.getEffectiveLevel()), int(logger.manager.disable) + 1)
+
+
+def has_elements(value: Any) -> bool:
+    """Whether a value is a real array, or a view of one, by its own type: no stand-in has any."""
+    kind = type(value)
+    if issubclass(kind, (np.ndarray, np.flatiter, memoryview)):
+        return True
+    return type_has(value, "__cuda_array_interface__")
+
+
+def arrays_of(value: Any) -> Iterator[Any]:
+    """Arrays that a name stands for, or that its containers hold."""
+    if has_elements(value):
+        yield value
+        return
+    parts = value.parts if type(value) is Contents else value
+    if type(parts) in CONTAINERS:
+        for part in parts.values() if type(parts) is dict else parts:
+            yield from arrays_of(part)
+
+
+def is_logger(value: Any) -> bool:
+    """Whether a value is a logger of Python's, or hands over to one."""
+    logging = sys.modules.get("logging")
+    return logging is not None and type(value) in (logging.Logger, logging.RootLogger)
+
+
+def same_value(now: Any, expected: Any) -> bool:
+    """Same type and value; NaN equals NaN, 0.0 is not -0.0. Arrays and objects by identity."""
+    if type(expected) is Contents:
+        if now is not expected.thing:
+            return False
+        now, expected = parts_of(now), expected.parts
+    if type(now) is not type(expected):
+        return False
+    if type(now) in (list, tuple):
+        return len(now) == len(expected) and all(map(same_value, now, expected))
+    if type(now) is dict:
+        return _same_keys(now, expected) and all(map(same_value, now.values(), expected.values()))
+    if now is expected:
+        return True
+    if not is_a(now, _SCALARS) and type(now) not in (set, frozenset):
+        return False
+    if is_a(now, (float, np.floating)):
+        return repr(now) == repr(expected)
+    try:
+        return bool(now == expected)
+    except Exception:  # noqa: BLE001 - a foreign __eq__ may raise anything: then not equal
+        return False
+
+
+def _same_keys(now: dict[Any, Any], expected: dict[Any, Any]) -> bool:
+    """Whether two mappings have the same keys in the same order."""
+    try:
+        return list(now) == list(expected)
+    except Exception:  # noqa: BLE001 - a foreign __eq__ may raise anything: then not equal
+        return False
+
+
+def find_guards(function: Callable[..., Any], objects: Iterable[Any] = ()) -> list[NameGuard]:
+    """Every name that a function, and the Python functions that it uses, may read.
+
+    Args:
+        function: a Python function or method.
+        objects: further objects whose attributes the function may read (`self` …).
+    """
+    return look_around(function, objects)[0]
+
+
+def look_around(
+    function: Callable[..., Any],
+    objects: Iterable[Any] = (),
+    without: Iterable[tuple[int, str]] = (),
+) -> tuple[list[NameGuard], list[Any]]:
+    """What `find_guards` finds, and the objects that were met.
+
+    Args:
+        function: see there.
+        objects: see there.
+        without: names that need no guard, by the identity of their namespace.
+    """
+    collector = _Collector()
+    collector._guarded.update(without)
+    collector.contents(function)
+    for thing in objects:
+        collector.contents(thing)
+    collector.settle()
+    drawn = shared_generators() if "random" in collector.names else ()
+    return collector.guards, [*collector.objects, *collector.functions, *drawn]
+
+
+def look_past(
+    things: Iterable[Any], names: set[str], without: Iterable[tuple[int, str]] = ()
+) -> list[NameGuard]:
+    """What may be reached from things that a trace left as they are.
+
+    Args:
+        things: objects, classes, functions.
+        names: in the code that has them.
+        without: see `look_around`.
+    """
+    collector = _Collector()
+    collector._guarded.update(without)
+    collector.names |= names
+    for thing in things:
+        collector.value(CellType(thing), type(thing).__name__, thing, thing)
+    collector.settle()
+    return collector.guards
+
+
+class _Collector:
+    """Walks functions and the namespaces that they name."""
+
+    def __init__(self) -> None:
+        self.guards: list[NameGuard] = []
+        self.names: set[str] = set()
+        self._seen: set[int] = set()
+        self.objects: list[Any] = []
+        self.functions: list[FunctionType] = []
+        self._guarded: set[tuple[int, str]] = set()
+
+    def _behind(self, holder: Any, value: Any) -> None:
+        """Guard what an object leads to that is always the same."""
+        self.value(CellType(value), type(value).__name__, value, holder)
+
+    def callable(self, thing: Any) -> None:
+        """Guard what a callable reads; other objects are left alone."""
+        if is_a(thing, functools.partial):
+            self.contents(thing.func)
+            for name in ("args", "keywords"):
+                self.value(Slots(thing), name, getattr(thing, name), thing)
+            return
+        if is_a(thing, MethodType):
+            self.callable(thing.__func__)
+            self.contents(thing.__self__)
+            return
+        if is_a(thing, property):
+            for part in (thing.fget, thing.fset, thing.fdel):
+                self.callable(part)
+            return
+        if not is_a(thing, FunctionType):  # classmethod and staticmethod among others
+            space = namespace_of(thing)
+            wrapped = space.get("__wrapped__") if type(space) is dict else None
+            wrapped = attribute(thing, "__wrapped__", wrapped)
+            if wrapped is not None and not is_a(thing, type):
+                self.callable(wrapped)
+            return
+        if id(thing.__code__) in self._seen or hasattr(thing.__globals__, "replaces"):
+            return
+        self._seen.add(id(thing.__code__))
+        if root(thing.__module__) in STABLE and root(thing.__globals__) in STABLE:
+            return
+        self.functions.append(thing)
+        names = names_of(thing.__code__)
+        self.names |= names
+        if _BY_TEXT.isdisjoint(names):
+            names = _global_names(thing.__code__)
+        for name in sorted(names):
+            if name in thing.__globals__ and not hasattr(builtins, name):
+                self.value(thing.__globals__, name, thing.__globals__[name])
+        for name in imported_by(thing.__code__):
+            if name in sys.modules and root(name) not in STABLE:
+                self.value(sys.modules, name, sys.modules[name])
+        for name, cell in zip(thing.__code__.co_freevars, thing.__closure__ or (), strict=False):
+            try:
+                content = cell.cell_contents
+            except ValueError:
+                self._absent(cell, name, cell)
+                continue
+            self.value(cell, name, content)
+        for name in sorted(_stored(thing.__code__) - thing.__globals__.keys()):
+            self._absent(thing.__globals__, name, thing.__globals__)
+        for name in ("__defaults__", "__kwdefaults__"):
+            if getattr(thing, name):
+                self.value(Slots(thing), name, getattr(thing, name), thing)
+
+    def settle(self) -> None:
+        """Look at objects again until the methods found there name nothing new."""
+        before = -1
+        while before != len(self.names) + len(self.objects):
+            before = len(self.names) + len(self.objects)
+            for thing in list(self.objects):
+                self.attributes(thing)
+            for function in list(self.functions):
+                for name in sorted(self.names & vars(function).keys()):
+                    self.value(vars(function), name, vars(function)[name])
+
+    def value(self, scope: Any, name: str, value: Any, owner: Any = None) -> None:
+        """Guard one name; `owner` stands for a scope that is made anew at each look."""
+        key = (id(scope if owner is None else owner), name)
+        if key in self._guarded:
+            return
+        self._guarded.add(key)
+        if is_a(value, ModuleType):
+            if value.__name__.partition(".")[0] not in STABLE:
+                self.objects.append(value)
+            elif value.__name__.startswith("numpy.random"):
+                self.names.add("random")
+            return
+        holder = owner if is_a(owner, type) else None
+        if is_a(value, _SCALARS):
+            self._add(NameGuard(scope, name, value, True, holder))
+        elif is_logger(value) and self.names.isdisjoint(_OF_LOGGERS):
+            self._add(NameGuard(scope, name, value, False, holder))
+            known = Threshold(value)
+            self._add(NameGuard(known, name, known.get("", None), True))
+        elif type(value) in CONTAINERS or is_other(value):
+            self._add(NameGuard(scope, name, snapshot(value, name), True, holder))
+            for part in _leaves(value):
+                self.contents(part)
+            if type(value) not in CONTAINERS:
+                self._object(value)
+        else:
+            self._add(NameGuard(scope, name, value, False, holder))
+            self.contents(value)
+
+    def contents(self, value: Any) -> None:
+        """Guard what an object leads to: a function's names, an object's attributes."""
+        if is_a(value, (*_SCALARS, np.ndarray)) or id(value) in self._seen:
+            return
+        if is_a(value, BaseException):
+            self.value(Slots(value), "args", value.args, value)
+        if is_a(value, type) and type(value) is not type:
+            self.contents(type(value))
+        if is_a(value, (BuiltinMethodType, MethodWrapperType)):
+            if not is_a(value.__self__, (ModuleType, type)):
+                self._behind(value, value.__self__)
+            return
+        if is_a(value, weakref.ref):
+            self._behind(value, value())
+            return
+        if is_other(value):
+            self.value(CellType(value), type(value).__name__, value, value)
+            return
+        self.callable(value)
+        if not is_a(value, FunctionType):
+            self._object(value)
+
+    def _object(self, value: Any) -> None:
+        """Note an object.
+
+        Raises:
+            Unsupported: what it gives depends on more than could be looked at again.
+        """
+        kind = type(value)
+        if is_a(value, (ContextVar, threading.local)):
+            raise Unsupported("impure", kind.__name__, f"it reads a {kind.__name__}", "")
+        taking = on_type(value, "__next__")
+        if taking is not None and not is_a(taking, FunctionType):
+            if not type_has(value, "seek"):  # a file can be put back
+                raise Unsupported("impure", kind.__name__, f"it takes from a {kind.__name__}", "")
+        self._seen.add(id(value))
+        self.objects.append(value)
+
+    def attributes(self, thing: Any) -> None:
+        """Guard the attributes of an object that the code names, and follow its methods."""
+        names = set(self.names)
+        kind = thing if is_a(thing, type) else type(thing)
+        known = kind is ModuleType or kind is SimpleNamespace  # a class may say how it compares
+        if not known and root(module_of(kind)) in STABLE:
+            self._arrays_in(thing)
+            return
+        namespace = namespace_of(thing)
+        own = namespace if is_a(namespace, dict) and kind is not thing else None
+        for name in sorted(names & set(own or ())):
+            self.value(own, name, own[name])  # type: ignore[index] # it is in there
+        if is_a(thing, ModuleType):
+            return
+        names |= {n for cls in kind.__mro__[:-1] for n in vars(cls) if _operator(vars(cls)[n], n)}
+        for name in sorted(names - set(own or ())):
+            holder = next((cls for cls in kind.__mro__ if name in vars(cls)), None)
+            if holder is None or module_of(holder).partition(".")[0] in STABLE:
+                continue
+            if "super" in self.names:
+                for cls in kind.__mro__[kind.__mro__.index(holder) + 1 : -1]:
+                    if name in vars(cls):
+                        self.value(vars(cls), name, vars(cls)[name], cls)
+            found = vars(holder)[name]
+            if is_a(found, MemberDescriptorType) and kind is not thing:
+                self.value(Slots(thing), name, getattr(thing, name, ABSENT), thing)
+                continue
+            self.value(vars(holder), name, found, holder)
+            if own is not None:
+                self._absent(own, name, own)
+            for cls in kind.__mro__[: kind.__mro__.index(holder)]:
+                self._absent(vars(cls), name, cls)
+
+    def _arrays_in(self, thing: Any) -> None:
+        """Guard the attributes of an object of a known package that are arrays."""
+        space = None if is_a(thing, type) else namespace_of(thing)
+        for name, value in (space if type(space) is dict else {}).items():
+            if any(True for _ in arrays_of(value)):
+                self.value(space, name, value)
+
+    def _absent(self, scope: Any, name: str, owner: Any) -> None:
+        """Guard that a name is not there, where it would hide another."""
+        if (id(owner), name) not in self._guarded:
+            self._guarded.add((id(owner), name))
+            holder = owner if is_a(owner, type) else None
+            self._add(NameGuard(scope, name, ABSENT, False, holder))
+
+    def _add(self, guard: NameGuard) -> None:
+        """Add a guard.
+
+        Raises:
+            Unsupported: there are too many; a change would go unnoticed without one of them.
+        """
+        if len(self.guards) >= _LIMIT:
+            raise Unsupported("not-traceable", guard.name, f"more than {_LIMIT} names in use")
+        self.guards.append(guard)
+
+
+def _stored(code: CodeType) -> set[str]:
+    """Global names that a code object and the ones nested in it bind."""
+    found: set[str] = set()
+    if _STORE_GLOBAL in code.co_code[::2]:
+        found |= {i.argval for i in dis.get_instructions(code) if i.opcode == _STORE_GLOBAL}
+    for constant in code.co_consts:
+        if is_a(constant, CodeType):
+            found |= _stored(constant)
+    return found
+
+
+def root(place: Any) -> str:
+    """The package that a module's name, or its namespace, belongs to."""
+    name = place.get("__name__") if is_a(place, dict) else place
+    return str(name).partition(".")[0]
+
+
+def _global_names(code: CodeType) -> set[str]:
+    """Names of globals alone: `x.copy()` reads no global that is called `copy`."""
+    found: set[str] = set()
+    text, above = code.co_code, 0
+    for place in range(0, len(text), 2):
+        operation, argument = text[place], text[place + 1] | above
+        above = argument << 8 if operation == dis.EXTENDED_ARG else 0
+        if (shift := _GLOBAL_NAMES.get(operation)) is not None:
+            found.add(code.co_names[argument >> shift])
+    for constant in code.co_consts:
+        if is_a(constant, CodeType):
+            found |= _global_names(constant)
+    return found
+
+
+@functools.lru_cache(maxsize=1024)
+def imported_by(code: CodeType) -> tuple[str, ...]:
+    """Names of the modules that a code object, and the ones nested in it, import or ask for."""
+    found: dict[str, None] = {}
+    if _IMPORT_NAME in code.co_code[::2] or "__import__" in code.co_names:
+        for step in dis.get_instructions(code):
+            if step.opname == "IMPORT_NAME":
+                parts = step.argval.split(".")
+                found.update((".".join(parts[: n + 1]), None) for n in range(len(parts)))
+            elif "__import__" in code.co_names and type(step.argval) is str:
+                found.update(dict.fromkeys({step.argval} & sys.modules.keys()))
+    for constant in code.co_consts:
+        if is_a(constant, CodeType):
+            found.update(dict.fromkeys(imported_by(constant)))
+    return tuple(found)
+
+
+def names_of(code: CodeType) -> set[str]:
+    """Names that a code object and the ones nested in it look up."""
+    found = set(code.co_names)
+    for constant in code.co_consts:
+        if is_a(constant, str) and constant.isidentifier():
+            found.add(constant)  # getattr(thing, "name")
+        if is_a(constant, CodeType):
+            found |= names_of(constant)
+    return found
+
+
+def names_in(function: Callable[..., Any]) -> set[str]:
+    """Names that a function's own code looks up."""
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    return set() if code is None else names_of(code)
+
+
+def stored_attributes(function: Callable[..., Any]) -> set[str]:
+    """Names of attributes that a function's own code assigns."""
+    found: set[str] = set()
+    waiting = [getattr(getattr(function, "__func__", function), "__code__", None)]
+    while waiting:
+        code = waiting.pop()
+        if code is not None:
+            steps = dis.get_instructions(code)
+            found |= {step.argval for step in steps if step.opname == "STORE_ATTR"}
+            waiting += [part for part in code.co_consts if is_a(part, CodeType)]
+    return found
+
+
+def _operator(member: Any, name: str) -> bool:
+    """Whether a member of a class is a method that operators call."""
+    return name.startswith("__") and name not in _MAKERS and is_a(member, FunctionType)
+
+
+def _leaves(value: Any) -> Iterable[Any]:
+    """What a container holds, in containers in it too."""
+    stack, seen = [value], set()
+    while stack:
+        part = stack.pop()
+        if type(part) not in CONTAINERS and not is_other(part):
+            yield part
+        elif id(part) not in seen:
+            seen.add(id(part))
+            held = parts_of(part)
+            if type(held) is not bytes:
+                stack.extend(held.values() if type(held) is dict else held)

@@ -1,0 +1,225 @@
+"""What a function changes outside of itself while it is traced: noticed, and undone.
+
+A trace runs the function on stand-ins. What it stores in an object, a global name or a list would
+hold stand-ins from then on, and a fused call would not store it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from types import CellType, FunctionType, MappingProxyType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from fuser.base import forks
+from fuser.base.protocols import is_a, module_of, namespace_of
+from fuser.capture.captures import ABSENT, NameGuard, Slots, names_of
+from fuser.capture.contents import CONTAINERS, is_other, parts_of, put_back, same_parts
+from fuser.capture.private_copies import Copies
+from fuser.capture.random_and_file_states import State, state_of
+
+_tracing = forks.lock()
+#: Seconds to wait for other threads' traces; a traced function may itself wait for a thread.
+_LONGEST = 1.0
+forks.wait_for(lambda: _tracing.release if _tracing.acquire(timeout=_LONGEST) else None)
+#: Bytes of an array that is compared after a trace, at most.
+LARGEST_KEPT = 1 << 26
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Keep other threads from looking around while stand-ins may be stored there."""
+    taken = _tracing.acquire(timeout=_LONGEST)
+    try:
+        yield
+    finally:
+        if taken:
+            _tracing.release()
+
+
+def tracing_here() -> bool:
+    """Whether this thread is in the middle of a trace: names may stand for stand-ins."""
+    return forks.held_here(_tracing)
+
+
+class Surroundings:
+    """Namespaces, closures and containers that a function may reach, as they are now."""
+
+    def __init__(
+        self,
+        guards: Iterable[NameGuard],
+        objects: Iterable[Any],
+        allowed: Collection[tuple[int, str]] = (),
+    ) -> None:
+        """Look at what code names.
+
+        Args:
+            guards: the names, see `captures.find_guards`.
+            objects: whose attributes it may read or set.
+            allowed: attributes that may change, by the identity of their namespace; they are put
+                back, too.
+        """
+        self.guards, objects = list(guards), list(objects)
+        codes = [thing.__code__ for thing in objects if type(thing) is FunctionType]
+        self.names = {name for code in codes for name in names_of(code)}
+        """Names in the code of functions among them."""
+        self.handed_in = self._allowed = allowed
+        self.held: list[NameGuard] = []
+        """Guards of what arrays hold that a trace met as they are."""
+        self.further: list[NameGuard] = []
+        """Guards of names that no code spells."""
+        self._owners: dict[int, Any] = {}
+        self.attributes: list[tuple[Any, str]] | None = []
+        self._names: list[tuple[NameGuard, Any]] = []
+        self._containers: list[tuple[Any, Any, str]] = []
+        self._arrays: dict[int, tuple[Any, Any, str]] = {}
+        self._states: list[State] = []
+        self.drawn = ""
+        self._seen: set[int] = set()
+        for guard in self.guards:
+            value = _value(guard.scope, guard.name)
+            self._names.append((guard, value))
+            self._keep(value, guard.name)
+        for thing in objects:
+            if module_of(type(thing)).partition(".")[0] == "fuser":
+                continue  # a fused function, which may be compiled meanwhile
+            if (state := state_of(thing)) is not None:
+                self._states.append(state)
+            space = namespace_of(thing)
+            if type(space) is dict and type(thing) is not ModuleType:
+                self._owners[id(space)] = thing
+                self._keep(space, type(thing).__name__, deep=False)
+            elif type(thing) in CONTAINERS:
+                self._keep(thing, "an argument")
+
+    def _keep(self, value: Any, name: str, deep: bool = True) -> None:
+        """Note what a container holds, and those in it."""
+        waiting = [value]
+        while waiting:
+            each = waiting.pop()
+            if type(each) is np.ndarray:
+                self._keep_array(each, name)
+            if id(each) in self._seen or not (type(each) in CONTAINERS or is_other(each)):
+                continue
+            self._seen.add(id(each))
+            parts = parts_of(each)
+            if not is_a(each, (tuple, MappingProxyType)):
+                self._containers.append((each, parts.copy() if parts is each else parts, name))
+            if type(parts) not in (set, bytes):
+                held = parts.values() if type(parts) is dict else parts
+                waiting += held if deep else [part for part in held if type(part) is np.ndarray]
+
+    def _keep_array(self, array: Any, name: str) -> None:
+        """Note an array's values; those of large ones would take too long."""
+        if array.flags.writeable and array.nbytes <= LARGEST_KEPT and not array.dtype.hasobject:
+            self._arrays[id(array)] = (array, array.copy(), name)
+
+    def undo(self) -> str:
+        """Put everything back; what was changed, or nothing. `drawn`: what was drawn from.
+
+        `attributes` are those that were assigned, None where anything else was changed.
+        """
+        changed = ""
+        self.attributes = []
+        for guard, before in self._names:
+            if _value(guard.scope, guard.name) is not before:
+                changed = changed or guard.name
+                self._note(guard.scope, [guard.name])
+                _restore(guard, before)
+        for container, before, name in self._containers:
+            now = parts_of(container)
+            if not same_parts(now, before):
+                keys = self._changed_keys(container, now, before)
+                if keys != []:
+                    changed = changed or _changed_part(now, before, name)
+                    self._note(container, keys)
+                put_back(container, before)
+        for array, values, name in self._arrays.values():
+            if array.shape == values.shape and array.tobytes() != values.tobytes():
+                changed = changed or name
+                self.attributes = None
+                array[...] = values
+        for state in self._states:
+            if state.undo():
+                self.drawn = state.name
+        return changed
+
+    def changed_in(self, copies: Copies) -> str:
+        """What a trace has changed in its private copies, or nothing; `attributes` as `undo`'s."""
+        changed = ""
+        names = {id(container): name for container, _, name in self._containers}
+        for original, space, before, now in copies.changed():
+            name = names.get(id(original), type(original).__name__)
+            changed = changed or _changed_part(now, before, name)
+            if space is None or self.attributes is None:
+                self.attributes = None
+                continue
+            self.attributes += [(original, key) for key in _changed_keys(now, before)]
+        return changed
+
+    def _note(self, space: Any, keys: list[Any] | None) -> None:
+        """Note attributes that were assigned; anything else that was changed is none."""
+        thing = self._owners.get(id(space))
+        if thing is None or keys is None or not all(type(key) is str for key in keys):
+            self.attributes = None
+        elif self.attributes is not None:
+            self.attributes += [(thing, key) for key in keys]
+
+    def _changed_keys(self, container: Any, now: Any, before: Any) -> list[Any] | None:
+        """Entries of a namespace that may not change and did; None: it is no namespace."""
+        if id(container) not in self._owners or type(now) is not dict:
+            return None
+        keys = _changed_keys(now, before)
+        found = [key for key in keys if (id(container), key) not in self._allowed]
+        return found or ([] if keys else None)
+
+
+def _value(scope: Any, name: str) -> Any:
+    """What a name stands for now."""
+    if type(scope) is not CellType:
+        return scope.get(name, ABSENT)
+    try:
+        return scope.cell_contents
+    except ValueError:
+        return ABSENT
+
+
+def _restore(guard: NameGuard, value: Any) -> None:
+    """Give a name its value again."""
+    scope, name = guard.scope, guard.name
+    if type(scope) is CellType:
+        if value is ABSENT:
+            del scope.cell_contents
+        else:
+            scope.cell_contents = value
+    elif type(scope) is Slots:
+        if value is ABSENT:
+            delattr(scope.thing, name)
+        else:
+            setattr(scope.thing, name, value)
+    elif guard.owner is not None:
+        if value is ABSENT:
+            type.__delattr__(guard.owner, name)
+        else:
+            type.__setattr__(guard.owner, name, value)
+    elif type(scope) is dict:
+        if value is ABSENT:
+            scope.pop(name, None)
+        else:
+            scope[name] = value
+
+
+def _changed_keys(now: dict[Any, Any], before: dict[Any, Any]) -> list[Any]:
+    """Keys of a namespace that stand for other things than before."""
+    every = {**before, **now}
+    return [key for key in every if now.get(key, ABSENT) is not before.get(key, ABSENT)]
+
+
+def _changed_part(now: Any, before: Any, name: str) -> str:
+    """What is told of a change: an attribute, where it is one."""
+    if type(now) is dict:
+        for key in _changed_keys(now, before):
+            return f"{key} of {name}"
+    return name

@@ -1,0 +1,95 @@
+"""Arrays that a function reaches past all stand-ins: a trace holds for what is in them.
+
+NumPy computes with them while the function is traced, and what comes out is a constant; or the
+function decides by them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from fuser.base.errors import Unsupported
+from fuser.capture.captures import NameGuard, Slots, arrays_of, has_elements
+from fuser.capture.contents import snapshot
+from fuser.tracing.trace_result import Trace
+
+#: Bytes of an array that are compared at each call, at most.
+LARGEST = 1 << 16
+
+
+class Held:
+    """What an array holds."""
+
+    def __init__(self, array: Any) -> None:
+        """Look at `array`."""
+        self.array = array
+
+    def get(self, name: str, default: Any) -> bytes:
+        """As a namespace's."""
+        array = self.array
+        return f"{array.dtype!r} {array.shape} ".encode() + bytes(array.tobytes())
+
+
+def guards_of_contents(names: Iterable[NameGuard], function: str) -> list[NameGuard]:
+    """Guards of what arrays hold.
+
+    Args:
+        names: what the function reaches past all stand-ins.
+        function: what it is called, for messages.
+
+    Raises:
+        Unsupported: an array cannot be compared at each call.
+    """
+    found: dict[int, NameGuard] = {}
+    for guard in names:
+        for array in arrays_of(guard.expected):
+            if id(array) in found:
+                continue
+            if type(array) is not np.ndarray:
+                shown = f"{guard.name}, a {type(array).__name__} that is no argument"
+                raise Unsupported("unsupported-array", function, shown, "")
+            if array.dtype.hasobject:
+                shown = f"{guard.name}, an array of objects that is no argument"
+                raise Unsupported("unsupported-dtype", function, shown, "")
+            if array.nbytes > LARGEST:
+                shown = f"{guard.name}, an array of {array.nbytes} bytes that is no argument"
+                raise Unsupported("array-conversion", function, shown, "")
+            held = Held(array)
+            found[id(array)] = NameGuard(held, guard.name, held.get("", None), True)
+    return list(found.values())
+
+
+def further_guards(
+    holders: Iterable[tuple[Any, str, Any]], trace: Trace, known: Iterable[NameGuard]
+) -> list[NameGuard]:
+    """Guards of names under which a trace found its arrays, and which no code spells.
+
+    Args:
+        holders: namespaces, names in them, and what these stand for.
+        trace: of the function.
+        known: guards that there are already.
+    """
+    read = {id(array) for array in trace.graph.captured}
+    guarded = {(id(_place(guard.scope)), guard.name) for guard in known}
+    found: dict[tuple[int, str], NameGuard] = {}
+    for scope, name, value in holders:
+        key = (id(_place(scope)), name)
+        if key in guarded or key in found:
+            continue
+        seen = snapshot(value, name)
+        if any(id(array) in read for array in arrays_of(seen)):
+            found[key] = NameGuard(scope, name, seen, not has_elements(value))
+    return list(found.values())
+
+
+def _place(scope: Any) -> Any:
+    """What a scope is of, where it is made anew at each look."""
+    return scope.thing if type(scope) is Slots else scope
+
+
+def reaches_arrays(names: Iterable[NameGuard]) -> bool:
+    """Whether names stand for arrays, or for containers of them."""
+    return any(True for guard in names for _ in arrays_of(guard.expected))

@@ -1,0 +1,102 @@
+"""Errors that tracing has raised: such a call raises the same again without being traced."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+from fuser.base import config
+from fuser.base.errors import Reason
+from fuser.base.protocols import is_array
+from fuser.capture import captures
+
+#: Combinations of lengths and numbers whose error is remembered, for one signature.
+LIMIT = 64
+
+
+def note_fleeting(error: BaseException) -> None:
+    """Note that an error may be gone at the next call: arrays beside the arguments led to it."""
+    error.__dict__["_fleeting"] = True
+
+
+def is_fleeting(error: BaseException) -> bool:
+    """Whether an error may be gone at the next call."""
+    return "_fleeting" in error.__dict__
+
+
+class KnownErrors:
+    """Errors by what tracing sees of arguments: beside dtypes and ranks, lengths and numbers."""
+
+    def __init__(self) -> None:
+        """Know none."""
+        self._known: dict[Any, tuple[Exception, list[captures.NameGuard]]] = {}
+
+    def keep(
+        self, leaves: Sequence[Any], error: Exception, names: list[captures.NameGuard]
+    ) -> None:
+        """Remember what arguments like these lead to, as long as names mean what they mean now."""
+        if is_fleeting(error):
+            return
+        if len(self._known) >= LIMIT:
+            self._known.clear()
+        self._known[_values(leaves)] = (copy.copy(error), names)
+
+    def raise_known(self, leaves: Sequence[Any]) -> None:
+        """Raise what arguments like these have led to; nothing happens where that is unknown."""
+        found = self._known.get(_values(leaves)) if self._known else None
+        if found is not None and all(guard.holds() for guard in found[1]):
+            raise copy.copy(found[0])
+
+
+class Unready(config.Standing):
+    """What such calls lead to that do not run as kernels: the short way of errors and refusals.
+
+    It stands where a `Ready` stands for other calls with these types, shapes and strides.
+
+    Attributes:
+        refused: why such calls are the plain function's, whatever the values.
+        counts: what such a call adds to the counters.
+    """
+
+    knows_its_arguments = False
+
+    def __init__(self, names: list[captures.NameGuard], refused: Reason | None = None) -> None:
+        """Hold as long as settings, and names that the function reads, are as they are now."""
+        super().__init__(names)
+        self._known: dict[Any, Exception] = {}
+        self.refused = refused
+        self.counts = {} if refused is None else {"fallbacks": 1, f"fallback.{refused.code}": 1}
+
+    def keep(self, args: Sequence[Any], error: Exception) -> None:
+        """Remember what arguments with these numbers lead to."""
+        if is_fleeting(error):
+            return
+        if len(self._known) >= LIMIT:
+            self._known.clear()
+        self._known[_numbers(args)] = copy.copy(error)
+
+    def raise_known(self, args: Sequence[Any]) -> None:
+        """Raise what these numbers have led to; nothing happens where that is unknown."""
+        found = self._known.get(_numbers(args)) if self._known else None
+        if found is not None:
+            raise copy.copy(found)
+
+
+def _numbers(args: Sequence[Any]) -> tuple[str, ...]:
+    """Python numbers, to the last bit."""
+    return tuple(repr(arg) for arg in args if _is_number(arg))
+
+
+def _is_number(leaf: Any) -> bool:
+    """Whether a leaf is a Python number itself."""
+    kind = type(leaf)
+    return kind is float or kind is int or kind is bool
+
+
+def _values(leaves: Sequence[Any]) -> tuple[Any, ...]:
+    """Lengths of arrays, and Python numbers to the last bit."""
+    return tuple(
+        leaf.shape if is_array(leaf) else repr(leaf) if _is_number(leaf) else None
+        for leaf in leaves
+    )

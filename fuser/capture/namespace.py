@@ -1,0 +1,506 @@
+"""NumPy as a traced function sees it: array makers that take traced lengths and arrays.
+
+NumPy's protocols reach a tracer only through functions that take arrays. `np.zeros(x.shape)` or
+`np.asarray(x)` would turn a traced length into a number, or fail. So while it is traced, a function
+runs with other globals: the same ones, but for NumPy's module, in which a few makers are those of
+`makers`.
+The function itself, and what others see, is not changed.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import types
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import lru_cache, partial
+from types import CellType, CodeType, FunctionType, MethodType
+from typing import Any
+
+import numpy as np
+
+from fuser.base import error_states
+from fuser.base.errors import Unsupported
+from fuser.base.protocols import is_a
+from fuser.capture import other_packages
+from fuser.capture.brackets import GRIDS, JOINERS, Grid, Joiner
+from fuser.capture.captures import STABLE, has_elements, names_of, root
+from fuser.capture.private_copies import LOOKING_CLOSELY, PLAIN, Copies, is_fused
+from fuser.capture.side_effects import watched_partial
+from fuser.ir.function_table import Replaced, plain_function
+from fuser.tracing import makers, sequences
+from fuser.tracing.builtin_names import BUILTINS, REMEMBERING, without_memory
+from fuser.tracing.trace_state import Tracing
+from fuser.tracing.traced_array import TracedArray
+from fuser.tracing.traced_scalars import HostScalar
+
+#: Functions of these packages do not see the arguments' shapes before NumPy does.
+_FOREIGN = ("numpy", "fuser", "scipy", "pandas", "cupy")
+
+_IS_OP = dis.opmap["IS_OP"]
+
+
+class Substitution:
+    """One trace's replacements: each function and namespace is replaced once."""
+
+    def __init__(self, tracing: Tracing, kept: Iterable[Any] = ()) -> None:
+        """Replace nothing yet.
+
+        Args:
+            tracing: where the makers put what they make.
+            kept: objects that the trace itself changes, and puts back: they are not copied.
+        """
+        self.tracing = tracing
+        self.copies = Copies(self._in_copies, kept)
+        self.left: list[Any] = list(kept)
+        """What the function meets as it is: arrays may be reached through it."""
+        self.originals: list[FunctionType] = []
+        self.modules: dict[int, Any] = {}
+        self.numpy = _Module(tracing, np)
+        self.plain = _Module(tracing, np, takes_lists=False)
+        self.reducing = _Module(tracing, np, reduces=True)
+        self.functions: dict[int, Any] = {}
+        self.namespaces: dict[tuple[int, int], Names] = {}
+        self.makers = {id(getattr(np, name)): name for name in makers.MAKERS}
+
+    def called(self, function: Any) -> Any:
+        """What is run in place of a function: itself where it cannot be replaced."""
+        plain = type(function) in (FunctionType, MethodType)
+        return self.callable(function) if plain else self.argument(function)
+
+    def argument(self, value: Any) -> Any:
+        """What a function is given in place of an object, or of another function."""
+        return self._reached(value) if self.tracing.named else value
+
+    def identity(self, value: Any, /) -> int:
+        """`id`: that of the original of a copy."""
+        return int(BUILTINS["id"](self.copies.original(value)))
+
+    def ways_past(self) -> list[Any]:
+        """What may lead to arrays that are no stand-ins: what the function met as it is."""
+        found = list(self.left)
+        if not self.copies.names.isdisjoint(LOOKING_CLOSELY):
+            found += self.copies.shadowed
+        for function in self.originals:
+            space = vars(function)
+            found += [space[name] for name in self.copies.names & space.keys()]
+        return found
+
+    def callable(self, function: Any) -> Any:
+        """A function whose globals and closure are seen through this substitution."""
+        if type(function) is MethodType:
+            plain, owner = self.callable(function.__func__), function.__self__
+            if self.tracing.named:
+                owner = self._reached(owner)
+            same = plain is function.__func__ and owner is function.__self__
+            return function if same else MethodType(plain, owner)
+        if type(function) is not FunctionType or not _substitutable(function):
+            self.left.append(function)
+            return function
+        found = self.functions.get(id(function))
+        return self._copy(function) if found is None else found
+
+    def _copy(self, function: FunctionType) -> FunctionType:
+        """The function with other globals and cells."""
+        numpy = self.reducing if _reduces(function.__code__) else self.numpy
+        if _compares_identity(function.__code__):
+            numpy = self.plain
+        key = id(function.__globals__), id(numpy)
+        names = self.namespaces.get(key)
+        if names is None:
+            names = self.namespaces[key] = Names(self, function.__globals__, numpy)
+        if self.tracing.named:
+            self.copies.names |= names_of(function.__code__)
+            self.originals.append(function)
+        cells = function.__closure__
+        closure = None if cells is None else tuple(self._cell(cell, numpy) for cell in cells)
+        copy = FunctionType(
+            function.__code__, names, function.__name__, function.__defaults__, closure
+        )
+        self.functions[id(function)] = copy  # before its cells, which may lead back to it
+        if self.tracing.named:
+            given = function.__defaults__
+            copy.__defaults__ = given and tuple(self.value(each, numpy) for each in given)
+        for cell, new in zip(cells or (), closure or (), strict=True):
+            if new is not cell and _is_empty(new):
+                new.cell_contents = self.callable(cell.cell_contents)
+        copy.__kwdefaults__ = function.__kwdefaults__
+        if self.tracing.named and function.__kwdefaults__:
+            named = function.__kwdefaults__.items()
+            copy.__kwdefaults__ = {name: self.value(each, numpy) for name, each in named}
+        copy.__dict__ = function.__dict__  # what is set on it shows, and is put back
+        copy.__qualname__, copy.__module__ = function.__qualname__, function.__module__
+        return copy
+
+    def _cell(self, cell: CellType, numpy: _Module) -> CellType:
+        """A cell with a replaced value, or the cell itself; one for a function is empty still."""
+        try:
+            value = cell.cell_contents
+        except ValueError:  # not set yet
+            return cell
+        if type(value) is FunctionType and _substitutable(value):
+            return CellType()
+        new = self.value(value, numpy)
+        return cell if new is value else CellType(new)
+
+    def value(self, value: Any, numpy: _Module) -> Any:
+        """What a name stands for while tracing, in code that sees this NumPy."""
+        if value is np:
+            return numpy
+        if value is builtins:
+            return types.SimpleNamespace(**{**vars(builtins), **BUILTINS})
+        if value is np.errstate:
+            return numpy.errstate
+        if id(value) in self.makers:
+            return getattr(numpy, self.makers[id(value)])
+        if type(value) is _DISPATCHED:
+            return numpy.taking_lists(value)
+        if self.tracing.named and has_elements(value):
+            return self._stand_in(value)
+        if type(value) is REMEMBERING:
+            self.left.append(value)
+            return without_memory(value)
+        if type(value) is partial and type(value.func) is types.BuiltinFunctionType:
+            return watched_partial(value)
+        if (other := other_packages.seen(self.tracing, value)) is not value:
+            return other
+        if type(value) is FunctionType or (type(value) is MethodType and self.tracing.named):
+            return self.callable(value)
+        return self._reached(value) if self.tracing.named else value
+
+    def named(self, scope: dict[str, Any], name: str, value: Any, numpy: _Module) -> Any:
+        """What a name in a namespace stands for."""
+        if self.tracing.named and (has_elements(value) or self.copies.leads(value)):
+            self.copies.holders.append((scope, name, value))
+        return self.value(value, numpy)
+
+    def _reached(self, value: Any) -> Any:
+        """What stands for a container, a module or an object; itself where no array is in it."""
+        if type(value) is types.ModuleType:
+            if not self._leads(value, set()):
+                return value
+            return self.modules.setdefault(id(value), _UserModule(self, value))
+        made = self.copies.of(value)
+        if not is_a(made, PLAIN):
+            self.left.append(made)
+        return made
+
+    def _leads(self, module: types.ModuleType, seen: set[int]) -> bool:
+        """Whether code that names it so reaches an array by a module, or by one that it holds."""
+        seen.add(id(module))
+        for value in self.copies.named_in(module, self.copies.names):
+            if type(value) is types.ModuleType:
+                known = id(value) in seen or root(value.__name__) in STABLE
+                if not known and self._leads(value, seen):
+                    return True
+            elif has_elements(value) or self.copies.leads(value):
+                return True
+        return False
+
+    def _in_copies(self, value: Any) -> Any:
+        """What stands for an array or a function that a container or an object holds."""
+        if has_elements(value):
+            return self._stand_in(value, spare=True)
+        return self.callable(value.__wrapped__ if is_fused(value) else value)
+
+    def _stand_in(self, array: Any, spare: bool = False) -> Any:
+        """What stands for an array; itself where kernels do not know its like."""
+        plain = type(array) is np.ndarray or not is_a(array, np.ndarray)
+        dtype = getattr(array, "dtype", None)
+        if plain and isinstance(dtype, np.dtype) and makers.is_plain(dtype):
+            return self.tracing.by_name(array, spare)
+        self.left.append(array)
+        return array
+
+
+def _is_empty(cell: CellType) -> bool:
+    """Whether nothing has been put into a cell."""
+    try:
+        cell.cell_contents  # noqa: B018 - it raises
+    except ValueError:
+        return True
+    return False
+
+
+def _substitutable(function: FunctionType) -> bool:
+    """Whether a copy of a function does what the function does."""
+    module = (function.__module__ or "").partition(".")[0]
+    return module not in _FOREIGN and not _writes_globals(function.__code__)
+
+
+@lru_cache(maxsize=1024)
+def _writes_globals(code: CodeType) -> bool:
+    """Whether a function, or one inside it, assigns to global names or to its closure's."""
+    writes = ("STORE_GLOBAL", "DELETE_GLOBAL")
+    free = set(code.co_freevars)
+    for step in dis.get_instructions(code):
+        if step.opname in writes or (step.opname == "STORE_DEREF" and step.argval in free):
+            return True
+    return any(_writes_globals(part) for part in code.co_consts if isinstance(part, CodeType))
+
+
+@lru_cache(maxsize=1024)
+def _reduces(code: CodeType) -> bool:
+    """Whether a function, or one inside it, speaks of `reduce`, as in `np.maximum.reduce`."""
+    inside = (part for part in code.co_consts if isinstance(part, CodeType))
+    return "reduce" in code.co_names or any(map(_reduces, inside))
+
+
+@lru_cache(maxsize=1024)
+def _compares_identity(code: CodeType) -> bool:
+    """Whether a function may ask for the identity of anything but None, True and False."""
+    before: Any = None
+    for step in dis.get_instructions(code) if _IS_OP in code.co_code[::2] else ():
+        if step.opname == "IS_OP" and not _is_constant(before):
+            return True
+        before = step
+    return any(_compares_identity(part) for part in code.co_consts if isinstance(part, CodeType))
+
+
+@lru_cache(maxsize=1024)
+def compares_truth(code: CodeType) -> bool:
+    """Whether a function asks whether something is True itself, or False itself."""
+    before: Any = None
+    for step in dis.get_instructions(code) if _IS_OP in code.co_code[::2] else ():
+        if step.opname == "IS_OP" and _is_constant(before, (True, False)):
+            return True
+        before = step
+    return any(compares_truth(part) for part in code.co_consts if isinstance(part, CodeType))
+
+
+def decides_by_truth(function: Any, depth: int = 8) -> bool:
+    """Whether a function, or one that it names, asks whether something is True itself."""
+    function = getattr(function, "__func__", function)
+    if type(function) is not FunctionType or depth == 0:
+        return False
+    if not _substitutable(function):
+        return False
+    code = function.__code__
+    if compares_truth(code):
+        return True
+    names = {name for part in codes_in(code) for name in part.co_names}
+    named = [function.__globals__.get(name) for name in names]
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):  # not set yet
+            named.append(cell.cell_contents)
+    return any(decides_by_truth(each, depth - 1) for each in named if each is not function)
+
+
+def codes_in(code: CodeType) -> list[CodeType]:
+    """A function's code, and that of functions inside it."""
+    inner = [part for part in code.co_consts if isinstance(part, CodeType)]
+    return [code, *(each for part in inner for each in codes_in(part))]
+
+
+def _is_constant(step: Any, known: tuple[Any, ...] = (None, True, False)) -> bool:
+    """Whether an instruction puts None, True or False on the stack."""
+    return step.opname == "LOAD_CONST" and any(step.argval is each for each in known)
+
+
+class Names(dict[str, Any]):
+    """A module's globals, looked up when they are needed."""
+
+    def __init__(
+        self, substitution: Substitution, original: dict[str, Any], numpy: _Module
+    ) -> None:
+        found = original.get("__builtins__", builtins)
+        space = vars(found) if type(found) is types.ModuleType else found
+        super().__init__({"__builtins__": {**space, "__import__": self._imported}})
+        if "__name__" in original:  # asked for at every operation, to find the user's line
+            self["__name__"] = original["__name__"]
+        self._substitution = substitution
+        self._original = original
+        self._numpy = numpy
+
+    #: Functions with such globals reach no array but by a stand-in.
+    replaces = True
+
+    def _imported(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        """A module that a function imports: seen as one that it has by name."""
+        found = builtins.__import__(name, *args, **kwargs)
+        if not self._substitution.tracing.named or root(found.__name__) in STABLE:
+            return found
+        return self._substitution.value(found, self._numpy)
+
+    def __missing__(self, key: str) -> Any:
+        """A global of the module, replaced where it is NumPy's."""
+        if key in BUILTINS and key not in self._original:
+            return self._substitution.identity if key == "id" else BUILTINS[key]
+        return self._substitution.named(self._original, key, self._original[key], self._numpy)
+
+    def __contains__(self, key: object) -> bool:
+        """Whether the module has such a global."""
+        return key in self._original
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """A global, or the default."""
+        return self[key] if key in self._original else default
+
+
+class _UserModule:
+    """A module of the user's, with stand-ins for the arrays in it."""
+
+    def __init__(self, substitution: Substitution, module: types.ModuleType) -> None:
+        vars(self).update(_substitution=substitution, _module=module)
+
+    def __getattr__(self, name: str) -> Any:
+        """The module's own, as it is seen."""
+        seen = self._substitution
+        found = getattr(self._module, name)
+        return seen.named(vars(self._module), name, found, seen.numpy)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Refused: others would see it."""
+        raise Unsupported("side-effect", f"{self._module.__name__}.{name}", "it is assigned")
+
+    def __delattr__(self, name: str) -> None:
+        """Refused."""
+        raise Unsupported("side-effect", f"{self._module.__name__}.{name}", "it is deleted")
+
+
+class _Module:
+    """NumPy, or a part of it, with some functions replaced."""
+
+    def __init__(
+        self, tracing: Tracing, module: Any, takes_lists: bool = True, reduces: bool = False
+    ) -> None:
+        self._tracing = tracing
+        self._reduces = reduces
+        self._module = module
+        self._takes_lists = takes_lists
+        self._taking: dict[int, Any] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        """NumPy's own, or a maker of this trace."""
+        if self._module is np:
+            maker = makers.MAKERS.get(name)
+            if maker is not None:
+                bound = partial(maker, self._tracing)
+                owned = partial(makers.stand_in, self._tracing, bound)
+                return owned if self._tracing.arrays else bound
+            if name == "vectorize":
+                return partial(other_packages.vectorize, self._tracing)
+            if name == "errstate":
+                return partial(error_states.errstate, self._tracing.errors)
+            if name in JOINERS:
+                return Joiner(self._tracing, name)
+            if name in GRIDS:
+                return Grid(self._tracing, name)
+            if name == "linalg":
+                return _Module(self._tracing, np.linalg, self._takes_lists)
+        found = getattr(self._module, name)
+        if self._reduces and type(found) is np.ufunc:
+            return ReducingLists(self._tracing, found)
+        return self.taking_lists(found) if type(found) is _DISPATCHED else found
+
+    def taking_lists(self, function: Any) -> Any:
+        """A NumPy function that takes lists with traced values, which no protocol tells of."""
+        if not self._takes_lists:
+            return function
+        made = self._taking.get(id(function))
+        if made is None:
+            made = self._taking[id(function)] = TakingLists(self._tracing, function)
+        return made
+
+
+#: NumPy's functions that hand their arguments over to `__array_function__`.
+_DISPATCHED = type(np.sum)
+
+
+class TakingLists(Replaced):
+    """A NumPy function while it is traced: called with lists, it is traced, too."""
+
+    def __init__(self, tracing: Tracing, function: Any) -> None:
+        """Stand for `function`."""
+        self._tracing = tracing
+        self.__wrapped__ = function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run or trace the function."""
+        if any(sequences.has_traced(value) for value in (*args, *kwargs.values())):
+            return self._tracing.apply_function(self.__wrapped__, args, kwargs)
+        return self.__wrapped__(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything else is the function's own."""
+        return getattr(self.__wrapped__, name)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal to the function."""
+        return plain_function(other) is self.__wrapped__
+
+    def __hash__(self) -> int:
+        """The function's."""
+        return hash(self.__wrapped__)
+
+    def __repr__(self) -> str:
+        """The function's."""
+        return repr(self.__wrapped__)
+
+
+class ReducingLists(TakingLists):
+    """A ufunc while it is traced: `reduce` takes lists with traced arrays, too."""
+
+    def reduce(self, array: Any, *args: Any, **kwargs: Any) -> Any:
+        """Reduce an array, or a list as the array that NumPy makes of it."""
+        if sequences.has_traced(array):
+            array = sequences.put_together(self._tracing, array)
+        return self.__wrapped__.reduce(array, *args, **kwargs)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The ufunc."""
+        return self.__wrapped__(*args, **kwargs)
+
+
+def original(
+    function: FunctionType, traced: list[Any] | None = None, free: Any = None
+) -> FunctionType | None:
+    """A function without what a trace has put into its globals and cells.
+
+    None where it reaches what is known only while tracing, but for arrays and numbers in its own
+    cells, where `traced` is given: they are added to it, and their cells hold `free`.
+    """
+    names, cells = function.__globals__, function.__closure__ or ()
+    try:
+        held = [cell.cell_contents for cell in cells]
+    except ValueError:  # a cell that nothing has been put into
+        return None
+    given = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+    plain = [_untraced(value) for value in held]
+    for place, value in enumerate(held):
+        if traced is not None and isinstance(value, (TracedArray, HostScalar)):
+            traced.append(value)
+            plain[place] = free
+    if any(value is _TRACED for value in (*plain, *map(_untraced, given))):
+        return None
+    same = all(new is old for new, old in zip(plain, held, strict=True))
+    if type(names) is not Names and same:
+        return function
+    known = names._original if type(names) is Names else names
+    closure = tuple(
+        cell if new is old else CellType(new)
+        for cell, old, new in zip(cells, held, plain, strict=True)
+    )
+    made = FunctionType(
+        function.__code__, known, function.__name__, function.__defaults__, closure or None
+    )
+    made.__kwdefaults__ = function.__kwdefaults__
+    made.__qualname__, made.__module__ = function.__qualname__, function.__module__
+    return made
+
+
+_TRACED = object()
+
+
+def _untraced(value: Any) -> Any:
+    """What a name stands for without a trace; `_TRACED` for what is known only in it."""
+    if issubclass(type(value), (TracedArray, HostScalar)) or type(value) in (partial, Joiner, Grid):
+        return _TRACED
+    if type(value) in (_Module, _UserModule, other_packages.Package):
+        return value._module
+    if type(value) in (list, tuple, dict, set):
+        return _TRACED  # what is in it may change
+    if type(value) is FunctionType:
+        return original(value) or _TRACED
+    return plain_function(value)

@@ -1,0 +1,357 @@
+"""Functions without a fused form, while tracing: they run once, and tracing goes on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fuser.base import budget, trees
+from fuser.base.errors import Unsupported, user_line
+from fuser.base.protocols import has
+from fuser.capture.opaque_operands import Operands, Record, name_of
+from fuser.ir import infer, opaque_calls, opaque_text
+from fuser.ir.graph import Node, intern
+from fuser.ir.ops import TABLE
+from fuser.tracing.admitted_dtypes import is_known
+from fuser.tracing.operands import check_target
+from fuser.tracing.reshapes import check_writable
+from fuser.tracing.trace_state import Storage, Tracing
+from fuser.tracing.traced_array import ArrayOfAxes, TracedArray, method
+from fuser.tracing.traced_memory import THROUGH, TracedMemory
+
+#: Reasons for which one call, not the whole function, runs in NumPy.
+SEAM_CODES = ("unsupported-function", "unsupported-argument", "unsupported-dtype")
+
+#: What is found of a function that changes an array of NumPy's own.
+CHANGES = "it changes what it is given"
+#: They change their first argument.
+_CHANGES = frozenset("put place putmask fill_diagonal put_along_axis".split())
+#: They change the world outside of the function, or ask for more than values.
+_EFFECTS = frozenset(
+    "copyto save savez savez_compressed savetxt shares_memory may_share_memory".split()
+)
+
+
+def call_function(tracing: Tracing, function: Any, args: Sequence[Any], kwargs: Any) -> Any:
+    """Trace a NumPy function as a call between kernels.
+
+    Raises:
+        Unsupported: its effect cannot be known from its result.
+    """
+    name = name_of(function)
+    short = f"np.{getattr(function, '__name__', function)}"
+    if name is None:
+        raise Unsupported("unsupported-function", short, "no fused form")
+    if isinstance(kwargs.get("out"), tuple):  # which ufuncs alone take
+        raise Unsupported("write-into-view", short, "out= is a tuple")
+    if name.rpartition(".")[2] in _CHANGES:
+        change(name, args, kwargs)
+        return None
+    if name.rpartition(".")[2] in _EFFECTS:
+        raise Unsupported("write-into-view", short, CHANGES)
+    return call_named(tracing, name, args, kwargs)
+
+
+def call_ufunc(
+    tracing: Tracing, ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: dict[str, Any]
+) -> Any:
+    """Trace a ufunc, or a method of it, as a call between kernels."""
+    name = opaque_calls.ufunc_name(ufunc)
+    if name is None:
+        raise Unsupported("unsupported-function", f"np.{ufunc.__name__}", "no fused form")
+    full = name if method == "__call__" else f"{name}.{method}"
+    if method == "at":
+        change(full, inputs, options)
+        return None
+    return call_named(tracing, full, inputs, options)
+
+
+def call_named(
+    tracing: Tracing,
+    name: str,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    like: Node | None = None,
+) -> Any:
+    """Trace a call between kernels.
+
+    Args:
+        tracing: the trace.
+        name: the function, as `opaque_calls.resolve` finds it.
+        args: positional arguments.
+        kwargs: keyword arguments; `out=` is written after the call.
+        like: the result has this node's shape, whatever the lengths.
+
+    Returns:
+        What the function returns, with stand-ins for arrays.
+
+    Raises:
+        Unsupported: an argument has no text, or a result is no array.
+    """
+    kwargs = {key: value for key, value in kwargs.items() if key != "out" or value is not None}
+    out = kwargs.pop("out", None)
+    operands = Operands(tracing)
+    text = _spelled(name, args, kwargs, operands)
+    if silenced := tracing.errors.ignored():
+        text = f"silent({','.join(silenced)}) {text}"
+    same = (text, *map(id, operands.nodes))
+    calls = re.search(r"(function|closure)\('", text)  # which may give something else each time
+    once = like is not None or calls is not None
+    if once or same not in tracing.repeatable:
+        types = tuple(node.type for node in operands.nodes)
+        record = tracing.replay.take(text, types) or _first_run(tracing, name, text, operands)
+        nodes = _nodes_of(tracing, text, record, operands, like)
+        if not once and not any(record.shares):
+            tracing.repeatable[same] = record, nodes  # which keep their operands, so ids last
+    else:
+        record, nodes = tracing.repeatable[same]
+    results = _wrapped(tracing, text, record, nodes, operands)
+    if out is not None:
+        return _write_out(tracing, name, results, out)
+    return trees.unflatten(record.structure, results)
+
+
+def _spelled(
+    name: str, args: Sequence[Any], kwargs: dict[str, Any], operands: Operands
+) -> str:
+    """The call as text."""
+    parts: list[str] = []
+    for key, value in [*((None, arg) for arg in args), *kwargs.items()]:
+        text = opaque_text.spell(value, operands.text)
+        if text is None:
+            short = name.replace("numpy.", "np.", 1)
+            raise Unsupported("unsupported-argument", short, f"a {type(value).__name__} argument")
+        parts.append(text if key is None else f"{key}={text}")
+    return f"{name}({', '.join(parts)})"
+
+
+def _first_run(tracing: Tracing, name: str, text: str, operands: Operands) -> Record:
+    """Run a call on the values of this call, which it may not change."""
+    call = opaque_calls.read(f"0.0 {text}")
+    values = [_read_only(tracing.evaluate(node)) for node in operands.nodes]
+    try:
+        with np.errstate(all="ignore"), budget.unclocked():
+            arguments = [opaque_calls.filled(part, values, tracing.numbers()) for part in call.args]
+            keywords = opaque_calls.filled(dict(call.kwargs), values, tracing.numbers())
+            result = opaque_calls.resolve(name)(*arguments, **keywords)
+    except opaque_calls.PatternMiss as error:
+        raise Unsupported("write-into-view", call.short_name, str(error)) from None
+    except Unsupported:  # of a function that is called, for each row
+        raise
+    except Exception as error:  # whatever it is, the plain function raises it again
+        if isinstance(error, ValueError) and "read-only" in str(error):
+            raise Unsupported(
+                "write-into-view", call.short_name, "it writes into its argument"
+            ) from None
+        tracing.failed = Unsupported(
+            "runtime-check", call.short_name, f"{type(error).__name__}: {error}"
+        )
+        raise tracing.failed from error
+    structure, found = trees.flatten(result)
+    for value in found:
+        _check_result(call.short_name, value)
+    shares = [opaque_calls.shares_memory(value, values) for value in found]
+    types = tuple(node.type for node in operands.nodes)
+    record = Record(text, types, structure, found, shares)
+    tracing.replay.add(record)
+    return record
+
+
+def _check_result(short: str, value: Any) -> None:
+    """Refuse results that tell Python something about values, or nothing at all."""
+    if value is None:
+        raise Unsupported("write-into-view", short, "it returns nothing, so it changes something")
+    if isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic):
+        raise Unsupported("control-flow", short, f"it gives a Python {type(value).__name__}")
+    if type(value) is not np.ndarray and not isinstance(value, np.generic):
+        if not has(value, "__cuda_array_interface__"):
+            raise Unsupported("array-conversion", short, f"it gives {type(value).__name__}")
+    if not opaque_text.named_dtype(value.dtype):
+        raise Unsupported("unsupported-dtype", short, f"it gives dtype {value.dtype}")
+
+
+def _read_only(value: Any) -> Any:
+    """The same memory, not to be written into."""
+    if type(value) is not np.ndarray:
+        return value
+    seen = value.view()
+    seen.flags.writeable = False
+    return seen
+
+
+def _nodes_of(
+    tracing: Tracing, text: str, record: Record, operands: Operands, like: Node | None
+) -> list[Node]:
+    """Nodes of the results of a call, whose lengths are symbols of their own."""
+    number = tracing.extern_count
+    tracing.extern_count += 1
+    line = user_line()
+    found = []
+    for place, (value, shares) in enumerate(zip(record.values, record.shares, strict=True)):
+        marks = ("view " if shares else "") + ("scalar " if isinstance(value, np.generic) else "")
+        shape = tuple(map(tracing.new_late_length, value.shape)) if like is None else like.shape
+        node = intern(
+            TABLE["extern"],
+            tuple(operands.nodes),
+            shape,
+            infer.dtype_of(value.dtype),
+            f"{number}.{place} {marks}{text}",
+        )
+        tracing.externs[id(node)] = (node, value)
+        tracing.lines.setdefault(id(node), line)
+        found.append(node)
+    return found
+
+
+def _wrapped(
+    tracing: Tracing, text: str, record: Record, nodes: Sequence[Node], operands: Operands
+) -> list[Any]:
+    """Stand-ins for the results of a call."""
+    found = []
+    for node, value, shares in zip(nodes, record.values, record.shares, strict=True):
+        storage = Storage(node)
+        if shares:
+            _link(storage, operands.arrays, text)
+        known = node.dtype.kind in "biuf" or is_known(node.dtype)
+        make = TracedArray.make if known else ForeignArray
+        found.append(make(tracing, storage, (), isinstance(value, np.generic)))
+    return found
+
+
+def _link(storage: Storage, operands: Sequence[Any], text: str) -> None:
+    """A result may look at its operands' memory: none of them can be written into later on.
+
+    Raises:
+        Unsupported: an argument was written into before, so its memory is not up to date.
+    """
+    storage.shared = True
+    for array in operands:
+        if isinstance(array, TracedArray):
+            if array.storage.written and array.storage.argument is not None:
+                raise Unsupported("write-into-view", text.partition("(")[0], "a view of a write")
+            array.storage.shared = True
+            looks_at = (*storage.looks_at, *array.storage.looks_at)
+            storage.looks_at = tuple(dict.fromkeys(looks_at))
+
+
+def _write_out(tracing: Tracing, name: str, results: Sequence[Any], out: Any) -> Any:
+    """Write results into the arrays of `out=`, which have to fit exactly."""
+    targets = out if isinstance(out, tuple) else (out,)
+    short = name.replace("numpy.", "np.", 1)
+    same = len(targets) == len(results)
+    for target, result in zip(targets, results, strict=False):
+        check_target(target, short)
+        same = same and isinstance(target, TracedArray) and target.dtype == result.dtype
+        same = same and tracing.same_lengths(target.dims, result.dims)
+    if not same:
+        raise Unsupported("unsupported-argument", short, "out= of another dtype or shape")
+    for target, result in zip(targets, results, strict=True):
+        tracing.write(target, result.node, True, "same_kind", short)
+    return out if len(targets) > 1 else targets[0]
+
+
+class ForeignArray(ArrayOfAxes):
+    """A result of a dtype that kernels do not know: NumPy does all that is done to it."""
+
+    __slots__ = ()
+
+    @classmethod
+    def make(cls, *parts: Any) -> Any:
+        """Another of its kind."""
+        return cls(*parts)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        """In NumPy."""
+        return call_ufunc(self.tracing, ufunc, method, inputs, options)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """In NumPy."""
+        return self.tracing.apply_function(function, args, kwargs)
+
+    def __getitem__(self, index: Any) -> Any:
+        """In NumPy."""
+        return call_named(self.tracing, "numpy.ndarray.__getitem__", (self, index), {})
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """In NumPy, on a copy."""
+        update(self, index, value)
+
+    def __pow__(self, other: Any) -> Any:
+        """In NumPy."""
+        return np.power(self, other)
+
+    @property
+    def real(self) -> Any:
+        """In NumPy."""
+        return call_named(self.tracing, "numpy.real", (self,), {})
+
+    @real.setter
+    def real(self, value: Any) -> None:
+        """Refused."""
+        self._refuse("unsupported-function", "ndarray.real = ...")
+
+    @property
+    def imag(self) -> Any:
+        """In NumPy."""
+        return call_named(self.tracing, "numpy.imag", (self,), {})
+
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        """Refused."""
+        self._refuse("unsupported-function", "ndarray.imag = ...")
+
+
+for _name in (
+    "transpose swapaxes reshape ravel flatten squeeze astype copy clip round conj conjugate sum "
+    "prod mean var std any all argmax argmin max min dot"
+).split():
+    setattr(ForeignArray, _name, method(_name))
+
+
+def update(target: TracedMemory, index: Any, value: Any) -> None:
+    """`target[index] = value` by NumPy, on a copy of the memory that `target` looks at.
+
+    Raises:
+        Unsupported: the memory cannot be written into.
+    """
+    new_value(target, "fuser.updated", (index, value), {})
+
+
+def new_value(target: TracedMemory, name: str, args: tuple[Any, ...], kwargs: Any) -> None:
+    """Give the memory that `target` looks at the value that a call between kernels makes of it.
+
+    Raises:
+        Unsupported: the memory cannot be written into.
+    """
+    storage, tracing = target.storage, target.tracing
+    if any(view == ("diagonal", "") for view in target.views):
+        raise ValueError("assignment destination is read-only")
+    check_writable(tracing, storage)
+    through = (*THROUGH, "part")
+    if target._changed_behind(lambda shown: new_value(shown, name, args, kwargs), through):
+        return
+    if any(view not in ("index", "transpose") for view, _ in target.views):
+        raise Unsupported("write-into-view", "assignment", "a view of another kind")
+    make: Any = target.make if not target.views else TracedArray.make
+    whole = make(tracing, storage, (), False)
+    made = call_named(tracing, name, (whole, target.views, *args), kwargs, like=storage.node)
+    tracing.note_write(storage.argument)
+    storage.replace(made.storage.node)
+
+
+def change(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    """Have NumPy change a copy of the first argument, and take that for its value.
+
+    Raises:
+        Unsupported: the first argument is no traced array.
+    """
+    short = name.replace("numpy.", "np.", 1)
+    target = args[0] if args else None
+    if not isinstance(target, TracedArray):
+        raise Unsupported("write-into-view", short, CHANGES)
+    if target.generic:
+        raise Unsupported("unsupported-argument", short, "a scalar")
+    new_value(target, "fuser.changed", (name, *args[1:]), kwargs)

@@ -1,0 +1,322 @@
+"""Private copies of containers and objects that lead to arrays, for one trace.
+
+In the copies there are stand-ins where the originals hold arrays, so a traced function meets no
+values. The originals stay as they are, and nobody else sees the copies.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from enum import Enum
+from types import (
+    FunctionType,
+    MappingProxyType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+    SimpleNamespace,
+)
+from typing import Any
+
+import numpy as np
+
+from fuser.base.protocols import is_a, module_of, type_has
+from fuser.capture.captures import STABLE, Slots, has_elements, names_of, root
+from fuser.capture.contents import WRAPPING, parts_of, same_parts
+from fuser.tracing.builtin_names import REMEMBERING
+
+#: A value that leads to more things than this is left as it is.
+LIMIT = 2000
+#: What leads nowhere.
+PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.ufunc, np.dtype)
+#: Containers of other classes that are copied, too.
+_KNOWN = (list, tuple, dict, set, frozenset, deque, MappingProxyType, OrderedDict, defaultdict)
+_FOREIGN = STABLE | {"pandas"}
+#: Modules of the classes of classes that are known.
+_OF_CLASSES = frozenset("builtins abc typing".split())
+
+
+class Copies:
+    """What one trace sees in place of what leads to arrays."""
+
+    def __init__(self, replaced: Callable[[Any], Any], kept: Iterable[Any] = ()) -> None:
+        """Copy nothing yet.
+
+        Args:
+            replaced: gives what stands for an array or a function.
+            kept: objects that are not copied.
+        """
+        self._replaced = replaced
+        self._kept = tuple(kept)
+        self._leads: dict[int, bool] = {id(thing): False for thing in self._kept}
+        self._made: dict[int, Any] = {}
+        self._originals: dict[int, Any] = {}
+        self._alive: list[Any] = []
+        self._before: list[tuple[Any, Any, dict[str, Any] | None, Any]] = []
+        self.holders: list[tuple[Any, str, Any]] = []
+        """Namespaces, names in them, and what these stand for: arrays, or what leads to some."""
+        self.shadowed: list[type] = []
+        """Classes of which copies have what the class has."""
+        self.names: set[str] = set()
+        """Names in the code that runs: what it may look up in modules."""
+
+    def of(self, value: Any) -> Any:
+        """A value as the trace sees it: a copy where it leads to arrays."""
+        if has_elements(value):
+            return self._replaced(value)
+        return self._copy(value) if self.leads(value) else value
+
+    def original(self, value: Any) -> Any:
+        """What a copy is a copy of; any other value itself."""
+        return self._originals.get(id(value), value)
+
+    # -- what leads to arrays ---------------------------------------------------------------
+
+    def leads(self, value: Any) -> bool:
+        """Whether arrays are reached from a value: it is a container, an object, a function …"""
+        if (known := self._leads.get(id(value))) is not None:
+            return known
+        parents: dict[int, list[int]] = {}
+        seen: dict[int, Any] = {id(value): value}
+        waiting, marked = [value], []
+        while waiting and len(seen) <= LIMIT:
+            thing = waiting.pop()
+            for part in self._parts(thing):
+                if is_a(part, PLAIN):
+                    continue
+                if has_elements(part):
+                    marked.append(id(thing))
+                elif (known := self._leads.get(id(part))) is not None:
+                    marked += [id(thing)] if known else []
+                else:
+                    parents.setdefault(id(part), []).append(id(thing))
+                    if id(part) not in seen:
+                        seen[id(part)] = part
+                        waiting.append(part)
+        if waiting:
+            seen, marked = {id(value): value}, []
+        self._alive += seen.values()  # so that no id is given to another
+        self._leads |= dict.fromkeys(seen, False)
+        while marked:
+            place = marked.pop()
+            if not self._leads.get(place, True):
+                self._leads[place] = True
+                marked += parents.get(place, ())
+        return self._leads[id(value)]
+
+    def _parts(self, value: Any) -> Iterator[Any]:
+        """What a value holds, as far as it can be replaced in a copy."""
+        kind = type(value)
+        if _among(kind, _KNOWN) or (is_a(value, tuple) and type_has(value, "_fields")):
+            parts = value if kind is frozenset else parts_of(value)
+            yield from (*parts, *parts.values()) if is_a(parts, dict) else parts
+        elif kind is FunctionType:
+            yield from self._named(value)
+        elif kind is MethodType:
+            yield from (value.__func__, value.__self__)
+        elif kind is functools.partial:
+            yield from (value.func, *value.args, *value.keywords.values())
+        elif is_fused(value):
+            yield value.__wrapped__
+        elif _is_copyable(value):
+            yield from (_space(value) or {}).values()
+            yield from _of_class(kind).values()
+            for place in _slots(kind):
+                with suppress(AttributeError):  # nothing in it
+                    yield place.__get__(value)
+
+    def _named(self, function: FunctionType) -> Iterator[Any]:
+        """What a function reaches by its names."""
+        if root(function.__globals__) in _FOREIGN:
+            return
+        named = names_of(function.__code__)
+        for name in named & function.__globals__.keys():
+            found = function.__globals__[name]
+            yield from self.named_in(found, named) if type(found) is ModuleType else (found,)
+        for cell in function.__closure__ or ():
+            with suppress(ValueError):  # not set yet
+                yield cell.cell_contents
+        yield from function.__defaults__ or ()
+        yield from (function.__kwdefaults__ or {}).values()
+
+    def named_in(self, module: ModuleType, names: set[str]) -> list[Any]:
+        """What code finds in a user's module."""
+        if root(module.__name__) in _FOREIGN:
+            return []
+        return [vars(module)[name] for name in names & vars(module).keys()]
+
+    def held(self, scope: Any, name: str, value: Any) -> Any:
+        """What a name of an object stands for, as the trace sees it."""
+        if has_elements(value) or self.leads(value):
+            self.holders.append((scope, name, value))
+        return self.of(value)
+
+    # -- copies -----------------------------------------------------------------------------
+
+    def _copy(self, value: Any) -> Any:
+        """The one copy of a value."""
+        if id(value) in self._made:
+            return self._made[id(value)]
+        kind = type(value)
+        if kind is FunctionType or is_fused(value):
+            return self._replaced(value)
+        if kind is MethodType:
+            return MethodType(self.of(value.__func__), self.of(value.__self__))
+        if kind is functools.partial:
+            keywords = {name: self.of(part) for name, part in value.keywords.items()}
+            return functools.partial(self.of(value.func), *map(self.of, value.args), **keywords)
+        if _among(kind, _KNOWN) or is_a(value, tuple):
+            return self._container(value)
+        made = SimpleNamespace() if kind is SimpleNamespace else object.__new__(kind)
+        self._note(value, made)
+        space = _space(made)
+        if space is not None:
+            real = _space(value) or {}
+            space.update({name: self.held(real, name, part) for name, part in real.items()})
+            for name, part in _of_class(kind).items():
+                if name not in real and (has_elements(part) or self.leads(part)):
+                    method = type(part) is FunctionType
+                    space[name] = MethodType(self.of(part), made) if method else self.of(part)
+                    self.shadowed.append(kind)
+        for place in _slots(kind):
+            with suppress(AttributeError):  # nothing in it
+                part = place.__get__(value)
+                place.__set__(made, self.held(Slots(value), place.__name__, part))
+        self._before.append((value, made, None if space is None else dict(space), _held(made)))
+        return made
+
+    def _container(self, value: Any) -> Any:
+        """A container of the same kind."""
+        kind = type(value)
+        if is_a(value, tuple):
+            made: Any = tuple.__new__(kind, map(self.of, value))
+            self._note(value, made)
+            return made
+        if _among(kind, (frozenset, MappingProxyType)):
+            plain = self._container(dict(value)) if kind is MappingProxyType else None
+            made = frozenset(map(self.of, value)) if plain is None else MappingProxyType(plain)
+            self._note(value, made)
+            return made
+        made = value.copy()
+        made.clear()
+        self._note(value, made)
+        if is_a(value, dict):
+            for key, part in value.items():
+                made[self.of(key)] = self.of(part)
+        elif kind is set:
+            made.update(map(self.of, value))
+        else:
+            made.extend(map(self.of, value))
+        self._before.append((value, made, None, parts_of(made).copy()))
+        return made
+
+    def _note(self, value: Any, made: Any) -> None:
+        """Keep a copy, before what is in it: that may lead back to it."""
+        self._made[id(value)] = made
+        self._originals[id(made)] = value
+        self._alive += (value, made)
+
+    # -- what a trace has done to them --------------------------------------------------------
+
+    def changed(self) -> Iterator[tuple[Any, dict[str, Any] | None, Any, Any]]:
+        """Originals whose copies hold other things now: with what they held, and hold.
+
+        Second comes an object's namespace as it was; None for containers, and where a slot has
+        changed.
+        """
+        for value, made, space, before in self._before:
+            now = _held(made) if _is_copyable(value) else parts_of(made)
+            if space is not None and not same_parts(_space(made), space):
+                yield value, space, space, _space(made)
+            elif not same_parts(now, before):
+                yield value, None, before, now
+
+
+#: By these, code sees whether an object has something itself or by its class.
+LOOKING_CLOSELY = frozenset("__class__ __dict__ type vars dir getattr_static mro __mro__".split())
+
+
+def _among(kind: type, kinds: Iterable[type]) -> bool:
+    """Whether a class is one of some: a class may say how it compares, so by identity."""
+    return any(kind is other for other in kinds)
+
+
+def is_fused(value: Any) -> bool:
+    """Whether a value is a fused function."""
+    kind = type(value)
+    return module_of(kind) == "fuser.calls.fused_function" and kind.__name__ == "FusedFunction"
+
+
+def _space(value: Any) -> dict[str, Any] | None:
+    """An object's own namespace."""
+    try:
+        found = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return None
+    return found if type(found) is dict else None
+
+
+def _of_class(kind: type) -> dict[str, Any]:
+    """Methods and values that an object may have instead of its class; none where code may tell."""
+    found: dict[str, Any] = {}
+    names: set[str] = set()
+    for each in reversed(kind.__mro__ if _has_space(kind) else ()):
+        for name, value in vars(each).items():
+            code = getattr(value, "__code__", None)
+            names |= names_of(code) if code is not None else set()
+            if is_a(value, (classmethod, property)):
+                names |= LOOKING_CLOSELY
+            found.pop(name, None)
+            if not name.startswith("__") and not hasattr(type(value), "__set__"):
+                if type(value) is FunctionType or not hasattr(type(value), "__get__"):
+                    found[name] = value
+    return found if names.isdisjoint(LOOKING_CLOSELY) else {}
+
+
+def _has_space(kind: type) -> bool:
+    """Whether objects of a user's class have a namespace."""
+    return root(module_of(kind)) not in _FOREIGN and hasattr(kind, "__dict__")
+
+
+def _slots(kind: type) -> list[Any]:
+    """Where objects of a class keep attributes without a namespace."""
+    return [
+        place for each in kind.__mro__ for place in vars(each).values()
+        if type(place) is MemberDescriptorType
+    ]  # fmt: skip
+
+
+def _held(value: Any) -> list[Any]:
+    """What the slots of an object hold, those with anything in them."""
+    found = []
+    for place in _slots(type(value)):
+        with suppress(AttributeError):
+            found += [place, place.__get__(value)]
+    return found
+
+
+def _is_copyable(value: Any) -> bool:
+    """Whether a copy with the same attributes is as good as the object."""
+    kind: Any = type(value)
+    if root(module_of(type(kind))) not in _OF_CLASSES:
+        return False  # a class of a kind of its own may say how classes compare, and are made
+    return kind is SimpleNamespace or _among(kind, WRAPPING) or _has_plain_values(kind)
+
+
+@functools.lru_cache(maxsize=1024)
+def _has_plain_values(kind: Any) -> bool:
+    """Whether objects of a class are no more than their attributes, and identity is no matter."""
+    if issubclass(kind, (type, Enum, BaseException)) or root(module_of(kind)) in _FOREIGN:
+        return False
+    if "__del__" in {name for each in kind.__mro__ for name in vars(each)}:
+        return False
+    if any(type(part) is REMEMBERING for each in kind.__mro__ for part in vars(each).values()):
+        return False  # which keeps what it gave for each object
+    try:
+        object.__new__(kind)
+    except TypeError:  # it holds more, which only its own class knows of
+        return False
+    return True

@@ -1,0 +1,385 @@
+"""Whether two traces of a function would agree: else it depends on more than its arguments.
+
+The code of most functions shows it; others are traced twice.
+"""
+
+from __future__ import annotations
+
+import builtins
+import opcode
+from collections.abc import Callable, Collection, Iterable
+from contextlib import nullcontext
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from fuser.base.errors import FuserError, GraphError, Reason, ShapeError, Unsupported
+from fuser.base.protocols import is_a
+from fuser.capture.captures import NameGuard, arrays_of, look_past
+from fuser.capture.effects import Surroundings
+from fuser.capture.held_arrays import further_guards, guards_of_contents, reaches_arrays
+from fuser.capture.known_errors import note_fleeting
+from fuser.capture.tracer import trace_call
+from fuser.capture.watching import may_ask, watched
+from fuser.tracing.trace_result import OutStatic, Trace
+
+if TYPE_CHECKING:
+    from fuser.capture.namespace import Substitution
+
+#: Functions whose code is looked at; one that needs more is traced twice.
+_FUNCTIONS = 64
+#: Instructions that leave something behind: what is seen next time may differ.
+_STORING = frozenset(
+    opcode.opmap[name]
+    for name in (
+        "STORE_GLOBAL", "DELETE_GLOBAL", "STORE_ATTR", "DELETE_ATTR", "STORE_DEREF",
+        "DELETE_DEREF", "IMPORT_NAME", "IMPORT_FROM",
+    )
+    if name in opcode.opmap
+)  # fmt: skip
+#: Built-in names whose values depend on their arguments alone.
+_BUILTINS = frozenset(
+    "abs all any bool complex dict divmod enumerate float int isinstance len list max min pow "
+    "range reversed round slice str sum tuple zip "
+    "ValueError TypeError AssertionError NotImplementedError RuntimeError".split()
+)
+#: What NumPy has beside universal, dispatched functions and numbers that is always the same.
+_NUMPY = frozenset("linalg fft array asarray zeros ones full arange eye finfo iinfo dtype".split())
+
+
+#: Reasons that say of more than of values that a trace cannot know.
+_CHANGING = frozenset(("side-effect", "impure"))
+
+#: Names by which code finds what no name spells.
+_UNSEEN = frozenset("getattr globals vars locals eval exec __dict__ attrgetter".split())
+
+#: What NumPy says where a stand-in is put into one of its arrays, or is an index of one.
+_MEETINGS = ("setting an array element", "only length-1 arrays", "only 0-dimensional arrays",
+             "only integer scalar arrays", "valid indices")  # fmt: skip
+
+
+def trace_purely(
+    function: Callable[..., Any], structure: Any, leaves: list[Any], name: str,
+    around: Surroundings | None = None,
+) -> tuple[Trace, dict[str, Any]]:  # fmt: skip
+    """Trace, and trace again where the code does not show that the function is pure.
+
+    Args:
+        function: what is traced.
+        structure: how its arguments nest.
+        leaves: the arguments.
+        name: what the function is called, for messages.
+        around: what it may change, which is put back.
+
+    Returns:
+        The first trace, and captured arrays that the function makes anew each time.
+
+    Raises:
+        Unsupported: the function cannot be traced, is impure, or changes more than its arguments.
+    """
+    around = Surroundings((), ()) if around is None else around
+    error: Unsupported | None = None
+    found: tuple[Trace, dict[str, Any]] | None = None
+    try:
+        found = _trace_named(function, structure, leaves, name, around, True)
+        if not _calls_on_captured(found[0]):
+            return found
+    except Unsupported as refused:
+        if not reaches_arrays(around.guards) or refused.reason.code in _CHANGING:
+            raise
+        error = refused
+    known = around.held, around.further
+    try:
+        around.held, around.further = guards_of_contents(around.guards, name), []
+        if around.names.isdisjoint(_UNSEEN):
+            return _trace_named(function, structure, leaves, name, around, False)
+    except Exception:  # noqa: BLE001 - whatever it is, the first trace told more
+        pass
+    around.held, around.further = known
+    if found is None:
+        raise cast(Unsupported, error) from None
+    return found
+
+
+def _calls_on_captured(trace: Trace) -> bool:
+    """Whether NumPy would be called, between kernels, with nothing but captured arrays."""
+    captured = {p.name for p in trace.graph.parameters if p.captured}
+    reads: dict[int, frozenset[bool]] = {}  # by `id`: whether what is read is captured
+    for node in trace.graph.nodes:
+        if node.op.name in ("input", "scalar"):
+            reads[id(node)] = frozenset([node.payload in captured])
+        else:
+            reads[id(node)] = frozenset().union(*(reads[id(arg)] for arg in node.args))
+        if node.op.name == "extern" and reads[id(node)] == {True}:
+            return True
+    return False
+
+
+def _trace_named(
+    function: Callable[..., Any], structure: Any, leaves: list[Any], name: str,
+    around: Surroundings, named: bool,
+) -> tuple[Trace, dict[str, Any]]:  # fmt: skip
+    """Trace twice; and again with stand-ins for arrays that the function makes, where it is needed.
+
+    Args:
+        function: see `trace_purely`.
+        structure: see there.
+        leaves: see there.
+        name: see there.
+        around: see there.
+        named: whether there are stand-ins for arrays that the function reaches by name.
+    """
+    try:
+        return _trace_twice(function, structure, leaves, name, around, False, named)
+    except Unsupported as error:
+        if not _meets_arrays(error.reason):
+            raise
+        try:
+            return _trace_twice(function, structure, leaves, name, around, True, named)
+        except Exception as later:  # noqa: BLE001 - whatever it is, the first trace told more
+            told = isinstance(later, Unsupported) and later.reason.code == "unsupported-argument"
+            raise (later if told else error) from None
+
+
+def _meets_arrays(reason: Reason) -> bool:
+    """Whether a trace ended where an array of NumPy's own met a stand-in."""
+    from fuser.capture.opaque_tracing import CHANGES
+
+    if reason.code == "not-traceable":
+        return any(text in reason.found for text in _MEETINGS)
+    return reason.code in ("write-into-constant", "array-conversion") or (
+        reason.code == "write-into-view" and reason.found == CHANGES
+    )
+
+
+def _trace_twice(
+    function: Callable[..., Any], structure: Any, leaves: list[Any], name: str,
+    around: Surroundings, arrays: bool, named: bool,
+) -> tuple[Trace, dict[str, Any]]:  # fmt: skip
+    """Trace, and trace again.
+
+    Args:
+        function: see `trace_purely`.
+        structure: see there.
+        leaves: see there.
+        name: see there.
+        around: see there.
+        arrays: with stand-ins for arrays that the function makes, too.
+        named: with stand-ins for arrays that it reaches by name.
+    """
+    from fuser.capture.opaque_operands import Replay
+
+    replay = Replay()
+    latest: list[Substitution] = []
+
+    def trace() -> Trace:
+        met: list[Substitution] = []
+        try:
+            found = trace_call(function, structure, leaves, replay, arrays, named, met)
+        except BaseException as raised:  # also Ctrl-C: no object may keep a stand-in
+            changed = around.undo()
+            if met and met[0].tracing.captured:
+                note_fleeting(raised)
+            if isinstance(raised, (ShapeError, OverflowError)):
+                if changed or (met and met[0].tracing.written):  # the plain function leaves that
+                    told = f"{raised}, after it has written"
+                    raise Unsupported("not-traceable", name, told) from raised
+            raise
+        if changed := around.undo() or around.changed_in(met[0].copies):
+            error = Unsupported("side-effect", name, changed, "")
+            error.attributes = tuple(around.attributes or ())
+            raise error
+        if around.drawn:
+            raise Unsupported("impure", name, f"it takes from {around.drawn}", "")
+        latest[:] = met
+        return found
+
+    evident = is_evident(function, leaves)
+    try:
+        with watched() if not evident and may_ask(function, leaves) else nullcontext():
+            first = trace()
+        objects = [leaf for leaf in first.leaves if _is_object(leaf, leaves)]
+        alone = not first.graph.captured and not first.graph.has_externs and not objects
+        done = alone and evident
+        second = first if done else trace()
+        if named:
+            around.held = _held_past(latest[0], around, name)
+            around.further = further_guards(latest[0].copies.holders, second, around.guards)
+        if done:
+            return first, {}
+    except GraphError as error:  # lengths whose expressions are beyond every limit
+        raise Unsupported("too-large", name, str(error)) from error
+    except (FuserError, OverflowError):  # a Python int that does not fit: as at later calls
+        raise
+    except Exception as error:
+        found = f"{type(error).__name__}: {error}"
+        raise Unsupported("not-traceable", name, found) from error
+    fresh = compare(first, second, name)
+    _check_reached(first, second, around, latest[0].tracing.seen, name)
+    for one, other in zip(first.leaves, second.leaves, strict=True):
+        if _is_object(one, leaves) and other.value is not one.value:
+            kind = type(one.value).__name__
+            raise Unsupported("array-conversion", name, f"it returns a {kind}, made anew")
+    return first, fresh
+
+
+def _check_reached(
+    first: Trace, second: Trace, around: Surroundings, known: Collection[int], name: str
+) -> None:
+    """Refuse arrays that are the same in both traces and have no name: another may come later.
+
+    Args:
+        first: the first trace.
+        second: the second.
+        around: with the names that are guarded.
+        known: arrays that were found by names, by identity.
+        name: what the function is called, for messages.
+    """
+    guards = (*around.guards, *around.further)
+    named = {id(array) for guard in guards for array in arrays_of(guard.expected)}
+    pairs = zip(first.graph.captured, second.graph.captured, strict=True)
+    for one, other in pairs:
+        if one is other and id(one) not in named and id(one) not in known:
+            raise Unsupported("array-conversion", name, "an array that no name leads to", "")
+
+
+def _held_past(met: Substitution, around: Surroundings, name: str) -> list[NameGuard]:
+    """Guards of what arrays hold that the function may have met as they are.
+
+    Raises:
+        Unsupported: an array cannot be compared at each call.
+    """
+    if not reaches_arrays(around.guards):
+        return []
+    names = look_past(met.ways_past(), met.copies.names, around.handed_in)
+    return guards_of_contents(names, name)
+
+
+def _is_object(leaf: Any, arguments: Iterable[Any]) -> bool:
+    """Whether an output may hold stand-ins for arrays: an object of which no more is known."""
+    if not isinstance(leaf, OutStatic) or type(leaf.value) is np.ndarray:
+        return False
+    value = leaf.value
+    known = _is_plain(value) or is_a(value, (type, bytes, range, slice, type(Ellipsis)))
+    return not known and not any(value is argument for argument in arguments)
+
+
+def compare(first: Trace, second: Trace, name: str) -> dict[str, Any]:
+    """Check that two traces agree; find captured arrays that are made anew by each run.
+
+    Raises:
+        Unsupported: they differ: the function is impure.
+    """
+    same = first.graph.text == second.graph.text and first.structure == second.structure
+    same = same and first.value_guards == second.value_guards and first.writes == second.writes
+    if not same or len(first.leaves) != len(second.leaves):
+        raise Unsupported("impure", name, "another graph in the second trace", "")
+    fresh: dict[str, Any] = {}
+    hidden = [p.name for p in first.graph.parameters if p.captured]
+    for label, one, other in zip(
+        hidden, first.graph.captured, second.graph.captured, strict=True
+    ):
+        if one is other or _same_memory(one, other):
+            continue
+        if one.tobytes() != other.tobytes():
+            raise Unsupported("impure", name, "an array with other values in the second trace", "")
+        fresh[label] = one.copy()
+    return fresh
+
+
+def _same_memory(one: Any, other: Any) -> bool:
+    """Whether two views made one after another look at the same living memory."""
+    if one.base is None or other.base is None or not one.size:
+        return False
+    return bool(
+        one.__array_interface__["data"] == other.__array_interface__["data"]
+        and one.strides == other.strides
+    )
+
+
+def is_evident(function: Any, leaves: Iterable[Any]) -> bool:
+    """Whether a function's code alone shows that a second trace would be the same.
+
+    Its code, and that of every Python function that it names, reaches nothing but NumPy's own
+    functions, numbers, text and its arguments, and stores nothing outside of itself. False says
+    nothing: arrays, objects and other modules that it names may change.
+
+    Args:
+        function: what is traced.
+        leaves: its arguments.
+    """
+    if not all(_is_plain(leaf) or type(leaf) is np.ndarray for leaf in leaves):
+        return False
+    waiting, seen = [function], set()
+    while waiting:
+        current = waiting.pop()
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        if type(current) is not FunctionType or len(seen) > _FUNCTIONS:
+            return False
+        cells = current.__closure__ or ()
+        try:
+            reached = [cell.cell_contents for cell in cells]
+        except ValueError:  # a cell that nothing has been put into
+            return False
+        reached += [*(current.__defaults__ or ()), *(current.__kwdefaults__ or {}).values()]
+        names: set[str] = set()
+        codes = [current.__code__]
+        while codes:
+            code = codes.pop()
+            if not _STORING.isdisjoint(code.co_code[::2]):
+                return False
+            names.update(code.co_names)
+            codes += [part for part in code.co_consts if type(part) is CodeType]
+        for name in names:
+            if name in current.__globals__:
+                reached.append(current.__globals__[name])
+            elif not _is_known_name(name):
+                return False
+        for value in reached:
+            if type(value) is FunctionType and value.__module__ != "fuser.functional":
+                waiting.append(value)
+            elif not _is_known(value, names):
+                return False
+    return True
+
+
+def _is_plain(value: Any) -> bool:
+    """Numbers, text, and tuples of them."""
+    if type(value) is tuple:
+        return all(map(_is_plain, value))
+    kinds = (bool, int, float, complex, str, np.generic, np.dtype)
+    return value is None or is_a(value, kinds)
+
+
+def _is_known_name(name: str) -> bool:
+    """A built-in function that is always the same, or an attribute that leads nowhere else."""
+    if name in _BUILTINS:
+        return True
+    if hasattr(builtins, name) or name.startswith(("__", "empty", "ctypes", "data")):
+        return False
+    return not hasattr(np, name) or name in _NUMPY or _is_known(getattr(np, name), ())
+
+
+def _is_known(value: Any, names: Collection[str]) -> bool:
+    """Whether a value that code names is always the same.
+
+    Args:
+        value: what a global name or an attribute of NumPy is.
+        names: all names in the code: what it may look up in a module.
+    """
+    if type(value) is ModuleType:
+        if value.__name__ == "fuser":
+            return names & vars(value).keys() <= {"functional"}
+        return value.__name__ in ("numpy", "math", "fuser.functional")
+    if is_a(value, type):
+        return issubclass(value, np.generic) or getattr(builtins, value.__name__, None) is value
+    if is_a(value, np.ufunc) or _is_plain(value):
+        return True
+    if type(value) is FunctionType:
+        return value.__module__ == "fuser.functional"
+    if type(value) is BuiltinFunctionType:
+        return value.__module__ == "math"
+    return type(value) is type(np.sum)

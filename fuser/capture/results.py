@@ -1,0 +1,116 @@
+"""What a traced function returned becomes a canonical graph, and the way to its outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fuser.base.errors import Unsupported
+from fuser.base.protocols import is_a
+from fuser.base.trees import flatten
+from fuser.ir import opaque_calls
+from fuser.ir.graph import Node, walk
+from fuser.tracing.canonical import canonical, written
+from fuser.tracing.reshapes import computed_as
+from fuser.tracing.trace_result import (
+    OutAlias,
+    OutNode,
+    OutScalar,
+    OutStatic,
+    OutView,
+    Trace,
+    Write,
+)
+from fuser.tracing.trace_state import Storage, Tracing
+from fuser.tracing.traced_array import TracedArray
+from fuser.tracing.traced_scalars import HostScalar
+
+#: What an array shows that is a part of complex numbers.
+PARTS = ((("real", ""),), (("imag", ""),))
+
+
+def finish(tracing: Tracing, result: Any) -> Trace:
+    """Turn what the function returned into a canonical graph and the way to its outputs."""
+    structure, found = flatten(result)
+    found = [tracing.original(leaf) for leaf in found]
+    nodes: list[Node] = []
+    whole: dict[int, int] = {}
+    for leaf in found:  # values first, so that views of them can be real views
+        if is_a(leaf, TracedArray) and not leaf.views and not _argument_of(tracing, leaf):
+            if id(leaf.storage) not in whole:
+                whole[id(leaf.storage)] = len(nodes)
+                nodes.append(_computed(leaf)[0])
+    shown = [leaf.storage for leaf in found if is_a(leaf, TracedArray)]
+    alone = [each for each in shown if shown.count(each) == 1 and not each.reshapes]
+    leaves = [_leaf(tracing, leaf, nodes, whole, alone) for leaf in found]
+    writes: list[Write] = []
+    for place, argument in enumerate(tracing.arguments):
+        if argument.storage.node is not argument.initial:
+            if argument.leaf is None:
+                raise Unsupported("side-effect", "captured array", "it is written into", "")
+            for region, node in written(tracing, argument):
+                writes.append((place, len(nodes), region))
+                nodes.append(node)
+    if tracing.optional:
+        from fuser.tracing.selections import drop_unneeded
+
+        drop_unneeded(tracing, nodes)
+    nodes.extend(_unused(tracing, nodes))
+    return canonical(tracing, structure, leaves, nodes, writes)
+
+
+def _unused(tracing: Tracing, nodes: Sequence[Node]) -> list[Node]:
+    """A result of each call that nothing needs: the call may raise, so it runs all the same."""
+    used = {opaque_calls.read(n.payload).number for n in walk(nodes) if n.op.name == "extern"}
+    found: dict[int, Node] = {}
+    for node, _ in reversed(tracing.externs.values()):  # a later one may need an earlier one
+        number = opaque_calls.read(node.payload).number
+        if number not in used:
+            found[number] = node
+            used |= {
+                opaque_calls.read(n.payload).number for n in walk([node]) if n.op.name == "extern"
+            }
+    return list(found.values())
+
+
+def _argument_of(tracing: Tracing, leaf: TracedArray) -> int | None:
+    """1 + the parameter whose memory an output shares, or None."""
+    for place, argument in enumerate(tracing.arguments):
+        if leaf.storage is argument.storage:
+            return place + 1
+    return None
+
+
+def _leaf(
+    tracing: Tracing, leaf: Any, nodes: list[Node], whole: dict[int, int], alone: Sequence[Storage]
+) -> Any:
+    """Describe one output; `alone`: memory that no other output looks at."""
+    from fuser.tracing.builtin_names import plain_builtin
+
+    if is_a(leaf, HostScalar):
+        return OutScalar(leaf.text, leaf.kind.__name__)
+    if not is_a(leaf, TracedArray):
+        leaf = plain_builtin(leaf)
+        known = id(leaf) in tracing.captured
+        return OutStatic(leaf, fresh=is_a(leaf, np.ndarray) and not known)
+    if place := _argument_of(tracing, leaf):
+        if leaf.storage.reshapes:  # which may be a copy from before later writes
+            tracing.note_read((place - 1,))
+        return OutAlias(place - 1, leaf.views)
+    if id(leaf.storage) not in whole:
+        if leaf.views[:1] in PARTS and leaf.storage in alone:  # the rest is not needed
+            nodes.append(leaf.node)
+            return OutNode(len(nodes) - 1, leaf.generic)
+        whole[id(leaf.storage)] = len(nodes)
+        nodes.append(_computed(leaf)[0])
+    place = whole[id(leaf.storage)]
+    views = (*_computed(leaf)[1], *leaf.views)
+    return OutView(place, views) if views else OutNode(place, leaf.generic)
+
+
+def _computed(leaf: TracedArray) -> tuple[Node, tuple[tuple[str, str], ...]]:
+    """The value that an output's memory is computed as, and how it is seen."""
+    node = leaf.storage.node
+    return computed_as(node) if leaf.storage.reshapes else (node, ())

@@ -1,0 +1,305 @@
+"""Tracing: the user's function runs on stand-ins for arrays, and a graph comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fuser.base import budget
+from fuser.base.call_keys import changed_argument, leaf_names
+from fuser.base.errors import Unsupported, refusals
+from fuser.base.protocols import has, is_array
+from fuser.base.trees import flatten, unflatten
+from fuser.capture.effects import LARGEST_KEPT
+from fuser.capture.results import finish
+from fuser.ir import function_table
+from fuser.ir.dims import Dim
+from fuser.ir.function_table import plain_function
+from fuser.ir.graph import Node, make_constant, make_input, make_scalar
+from fuser.ir.infer import convert_scalar
+from fuser.ir.ops import component
+from fuser.numpy_functions.ufuncs import fused_ufunc
+from fuser.tracing.admitted_dtypes import check_array, check_dtype, is_known, traced_for
+from fuser.tracing.caught_errors import check_refusals
+from fuser.tracing.operands import check_out, check_target
+from fuser.tracing.trace_result import Trace
+from fuser.tracing.trace_state import Argument, Storage, Tracing
+from fuser.tracing.traced_array import TracedArray
+from fuser.tracing.traced_scalars import HostScalar
+
+if TYPE_CHECKING:
+    from fuser.capture.namespace import Substitution
+
+
+class Tracer(Tracing):
+    """One trace in progress: what is done to stand-ins becomes nodes, or calls between kernels."""
+
+    def add_array(self, array: Any, leaf: int | None) -> TracedArray:
+        """Stand in for an array argument (`leaf`) or a captured array (None)."""
+        check_array(array, "argument" if leaf is not None else "captured array")
+        shape: list[Dim] = []
+        shape.extend(map(self.new_length, array.shape))
+        node = make_input(f"x{len(self.arguments)}", array.dtype, tuple(shape))
+        storage = Storage(node, len(self.arguments))
+        self.arguments.append(Argument(storage, array, node, leaf))
+        made: TracedArray = TracedArray.make(self, storage, (), isinstance(array, np.generic))
+        return made
+
+    def add_scalar(self, value: Any, leaf: int) -> Any:
+        """Stand in for a Python scalar argument."""
+        budget.spend("numbers")
+        scalar = HostScalar(self, f"s{len(self.scalars)}", value)
+        self.scalars.append((scalar, leaf))
+        return bool(scalar) if self.exact_truth and type(value) is bool else scalar
+
+    def capture(self, array: Any) -> TracedArray:
+        """Stand in for a real array that the function reached: a hidden input by reference."""
+        self.spare.discard(id(array))
+        found = self.captured.get(id(array))
+        if found is None:
+            found = self.captured[id(array)] = self.add_array(array, None)
+            if isinstance(array, np.ndarray) and array.flags.writeable:
+                if array.nbytes <= LARGEST_KEPT:
+                    self.values.append((array, array.tobytes()))
+        return found
+
+    def by_name(self, array: Any, spare: bool) -> TracedArray:
+        """Stand in for an array that the function sees no other way: nothing can write into it.
+
+        Args:
+            array: what it reaches.
+            spare: it is one of many that something holds, and may not be used.
+        """
+        self.seen.add(id(array))
+        found = self.captured.get(id(array))
+        if found is None:
+            found = self.captured[id(array)] = self.add_array(array, None)
+            if spare:
+                self.spare.add(id(array))
+        if not spare:
+            self.spare.discard(id(array))
+        return found
+
+    def operand_node(self, value: Any, dtype: np.dtype[Any]) -> Node:
+        """The node of one operand, converted to the dtype that the operation computes in."""
+        if isinstance(value, TracedArray):
+            return self.cast(value.node, dtype)
+        if isinstance(value, HostScalar):
+            if value.kind is complex:
+                parts = [
+                    make_scalar(f"{part}({value.text})", component(dtype))
+                    for part in ("real", "imag")
+                ]
+                return self.cast(self.node("join_complex", parts), dtype)
+            convert_scalar(value.hint, dtype)
+            plain = component(dtype) if dtype.kind != "V" else np.dtype(np.float32)
+            return self.cast(make_scalar(value.text, plain), dtype)
+        return make_constant(convert_scalar(value, dtype), dtype)
+
+    def mask_node(self, where: Any) -> Node:
+        """The node of a mask that `where=` gives; an array has to be one of truth values."""
+        mask = self.operand(where)
+        if isinstance(mask, TracedArray) and mask.dtype.kind != "b" and not mask.generic:
+            kinds = f"from {mask.dtype!r} to {np.dtype(bool)!r}"
+            raise TypeError(f"Cannot cast array data {kinds} according to the rule 'safe'")
+        return self.operand_node(mask, np.dtype(bool))
+
+    def operand(self, value: Any) -> Any:
+        """Bring an operand into one of: TracedArray, HostScalar, Python scalar, NumPy scalar."""
+        if isinstance(value, (TracedArray, HostScalar, bool, int, float)):
+            if isinstance(value, TracedArray) and value.tracing is not self:
+                raise Unsupported("not-traceable", "nested trace", "a value of another trace")
+            return value
+        if isinstance(value, np.generic):
+            check_dtype(value.dtype, "scalar")
+            return value
+        if type(value) is complex and is_known(np.dtype(complex)):
+            return value
+        if isinstance(value, np.ndarray) or has(value, "__cuda_array_interface__"):
+            return self.capture(value)
+        if isinstance(value, (list, tuple)):
+            from fuser.tracing.sequences import has_traced, put_together
+
+            traced = has_traced(value)
+            return put_together(self, value) if traced else self.capture(np.asarray(value))
+        raise Unsupported("unsupported-array", "operand", f"{type(value).__name__}")
+
+    def evaluate(self, node: Node) -> Any:
+        """The value of a node in this call, computed operation by operation."""
+        from fuser.fallback import evaluate
+
+        arrays = {argument.initial.payload: argument.array for argument in self.arguments}
+        known = {key: value for key, (_, value) in self.externs.items()}
+        with np.errstate(all="ignore"), budget.unclocked():
+            return evaluate(node, known, arrays, self.numbers())
+
+    def apply_ufunc(
+        self, ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: dict[str, Any]
+    ) -> Any:
+        """Trace `ufunc(*inputs, **options)`; NumPy runs it where it has no fused form."""
+        from fuser.capture.opaque_tracing import SEAM_CODES, ForeignArray, call_ufunc
+
+        self.errors.look()
+        if any(type(value) is ForeignArray for value in inputs):
+            return call_ufunc(self, ufunc, method, inputs, options)
+        if method == "__call__" and not options:
+            from fuser.capture.other_packages import scipy_ufunc
+
+            if (made := scipy_ufunc(ufunc, inputs)) is not None:
+                return made
+        try:
+            return fused_ufunc(self, ufunc, method, inputs, dict(options))
+        except Unsupported as error:
+            if error.reason.code not in SEAM_CODES:
+                raise
+        return call_ufunc(self, ufunc, method, inputs, options)
+
+    def wrap(self, node: Node, generic: bool = False) -> TracedArray:
+        """A new array whose value is `node`."""
+        made: TracedArray = TracedArray.make(self, Storage(node), (), generic)
+        return made
+
+    def write(self, target: Any, node: Node, where: Any, casting: str, name: str) -> Any:
+        """Write a result into an existing array, as `out=` does."""
+        check_target(target, f"np.{name}")
+        array = target if isinstance(target, TracedArray) else self.operand(target)
+        if isinstance(target, np.generic) or (isinstance(array, TracedArray) and array.generic):
+            raise TypeError("return arrays must be of ArrayType")
+        if not isinstance(array, TracedArray):
+            raise Unsupported("unsupported-argument", f"np.{name}", "out= is not an array")
+        old = array.node
+        check_out(node.dtype, old.dtype, casting, name)
+        new = self.cast(node, old.dtype)
+        if where is not True:
+            new = self.node("where", [self.mask_node(where), new, old])
+        array.assign(new, strict=name != "copyto")
+        return target
+
+    def apply_function(self, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Trace a NumPy function that is no ufunc; NumPy runs it where it has no fused form."""
+        from fuser.capture.opaque_tracing import SEAM_CODES, ForeignArray, call_function
+        from fuser.tracing import complex_functions
+
+        self.errors.look()
+        function = plain_function(function)
+        handler = function_table.handlers().get(function)
+        leaves = flatten((args, kwargs))[1]
+        if handler is None or any(type(leaf) is ForeignArray for leaf in leaves):
+            return call_function(self, function, args, kwargs)
+        if function not in complex_functions.SERVED and complex_functions.has_complex(leaves):
+            return call_function(self, function, args, kwargs)
+        try:
+            return handler(self, *args, **kwargs)
+        except TypeError as error:
+            if "argument" not in str(error) or handler.__name__ not in str(error):
+                raise
+        except Unsupported as error:
+            if error.reason.code not in SEAM_CODES:
+                raise
+        return call_function(self, function, args, kwargs)
+
+    # -- what stand-ins leave to files above them ----------------------------------------------
+
+    def call_named(self, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Trace a call of a function by its name, which NumPy runs between kernels."""
+        from fuser.capture.opaque_tracing import call_named
+
+        return call_named(self, name, args, kwargs)
+
+    def update(self, target: Any, index: Any, value: Any) -> None:
+        """`target[index] = value` by NumPy, on a copy of the memory that `target` looks at."""
+        from fuser.capture.opaque_tracing import update
+
+        update(target, index, value)
+
+    def take(self, array: Any, index: Any) -> Any:
+        """`array[index]` with arrays, masks or lists in the index."""
+        from fuser.capture.fancy_indexing import take
+
+        return take(array, index)
+
+    def put(self, array: Any, index: Any, value: Any) -> None:
+        """`array[index] = value` with arrays, masks or lists in the index."""
+        from fuser.capture.fancy_indexing import put
+
+        put(array, index, value)
+
+    def put_together(self, value: Any, dtype: np.dtype[Any]) -> Any:
+        """A list with stand-ins in it as one array; any other value itself."""
+        from fuser.tracing.sequences import has_traced, put_together
+
+        return put_together(self, value, dtype) if has_traced(value) else value
+
+
+@cache
+def _load_families() -> None:
+    """Load the families of NumPy functions, which fill the table of handlers."""
+
+
+function_table.loaded_by(_load_families)
+
+
+def trace_call(
+    function: Callable[..., Any], tree: Any, leaves: Sequence[Any], replay: Any = None,
+    arrays: bool = False, named: bool = True, met: list[Substitution] | None = None,
+) -> Trace:  # fmt: skip
+    """Run `function` on stand-ins for its arguments, and for arrays that it reaches by name.
+
+    Args:
+        function: the user's function.
+        tree: structure of `(args, kwargs)` with `Leaf` places.
+        leaves: the arguments in the order of the structure.
+        replay: what functions without a fused form gave in an earlier trace of this call.
+        arrays: have stand-ins for the arrays that the function makes, too.
+        named: have stand-ins for the arrays that it reaches by name.
+        met: a list that takes what the function was run with in place of its names.
+
+    Raises:
+        Unsupported: with the reason why the function cannot be fused.
+        Exception: what the function itself raises.
+    """
+    with traced_for(leaves):
+        return _trace(function, tree, leaves, replay, arrays, named, met)
+
+
+def _trace(
+    function: Callable[..., Any], tree: Any, leaves: Sequence[Any], replay: Any, arrays: bool,
+    named: bool, met: list[Substitution] | None,
+) -> Trace:  # fmt: skip
+    """Run `function` on stand-ins, with the dtypes that are admitted now."""
+    from fuser.capture.namespace import Substitution, decides_by_truth
+    from fuser.capture.opaque_operands import Replay
+
+    tracing = Tracer(
+        replay=Replay() if replay is None else replay, names=leaf_names(function, tree),
+        arrays=arrays, named=named,
+    )  # fmt: skip
+    substitution = Substitution(tracing, getattr(function, "__objects__", ()))
+    tracing.original = substitution.copies.original
+    if met is not None:
+        met.append(substitution)
+    tracing.replay.place = 0
+    tracing.exact_truth = decides_by_truth(function)
+    stand_ins: list[Any] = []
+    for place, leaf in enumerate(leaves):
+        if is_array(leaf):
+            stand_ins.append(tracing.add_array(leaf, place))
+        elif type(leaf) is bool or type(leaf) is int or type(leaf) is float:
+            stand_ins.append(tracing.add_scalar(leaf, place))
+        else:
+            stand_ins.append(substitution.argument(leaf))
+    args, kwargs = unflatten(tree, stand_ins)
+    with refusals() as refused:
+        result = substitution.called(function)(*args, **kwargs)
+    check_refusals(refused)
+    tracing.errors.end()
+    if tracing.failed is not None:  # the function has caught it: control flow by values
+        raise tracing.failed
+    tracing.check_captured()
+    if (changed := changed_argument(function, tree, (args, kwargs), stand_ins)) is not None:
+        name = str(getattr(function, "__name__", "function"))
+        raise Unsupported("side-effect", name, f"what {changed} holds", "")
+    return finish(tracing, result)

@@ -1,0 +1,1 @@
+"""What was planned and why, for people: explanation, candidates, drawings, kernels as text."""

@@ -1,0 +1,1 @@
+"""The graph: symbolic lengths, the operator table, shape and dtype rules, views, canonical text."""

@@ -1,0 +1,231 @@
+"""A graph's canonical text, read back: it may come from anywhere, and reading it calls nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from keyword import iskeyword
+from typing import Any
+
+import numpy as np
+
+from fuser.base.errors import FuserError, GraphError
+from fuser.base.host_expressions import SCALAR, names_in, short
+from fuser.ir import dims, infer, opaque_calls, regions
+from fuser.ir.dims import Dim
+from fuser.ir.graph import Graph, Node, Parameter, intern, make, make_input
+from fuser.ir.ops import Op, op
+
+_NAME = r"[A-Za-z][A-Za-z0-9_]*"
+_WHOLE = r"-?[0-9]+"
+_AXES = r"([0-9]+(, [0-9]+)*)?"
+_LENGTHS = r"[A-Za-z0-9_ +*/(),-]*"
+_ENTRY = rf"(None|{_WHOLE}|({_WHOLE})?:({_WHOLE})?(:{_WHOLE})?)"
+_HEADER = re.compile(r"graph\((.*)\):")
+_LABEL = re.compile(r"%[0-9]+")
+_OPERATION = re.compile(rf"({_NAME})(.*)")
+_OPERANDS = re.compile(rf"( (%[0-9]+|{_NAME}))*")
+#: Rows that no text has: inputs are parameters, and the others only planned graphs have.
+_LOWERED = frozenset("input scalar constant component from_components interleave".split())
+#: What stands in the braces of an operation; numbers, lengths and dtypes are looked at when they
+#: are read. Other rows of the op table have none, those that reduce have axes.
+_PAYLOADS = {
+    "index": rf"({_ENTRY}(, {_ENTRY})*)?",
+    "transpose": _AXES,
+    "cast": r"[a-z0-9]+( [ACFK](\.[0-9]+)*)?",
+    "concatenate": r"[0-9]+",
+    "positions": _LENGTHS,
+    "reshape": _LENGTHS,
+    "broadcast_to": _LENGTHS,
+    "part": r"[A-Za-z0-9_ +*/(),;-]*",
+    "update": r"[A-Za-z0-9_ +*/(),;:-]*",
+}
+
+
+def parse(text: str) -> Graph:
+    """Read a graph's canonical text.
+
+    The text may come from anywhere: it has operations, numbers, lengths, dtypes and names of
+    functions that `fuser.ir.opaque_calls` lists, and reading it calls nothing.
+
+    Args:
+        text: what `str(graph)` gives.
+
+    Raises:
+        GraphError: a line that is not understood, or that says another shape or dtype than the
+            operation gives.
+    """
+    if not isinstance(text, str):
+        raise GraphError(f"a graph's text is a str, found {type(text).__name__}")
+    try:
+        return _parse(text)
+    except FuserError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever a text may hold
+        raise GraphError(f"a graph's text is not understood: {error}") from None
+
+
+def _parse(text: str) -> Graph:
+    """Read a graph line by line."""
+    lines = [line.strip() for line in text.strip().split("\n") if line.strip()]
+    if not lines or not (header := _HEADER.fullmatch(lines[0])):
+        found = f", found {lines[0][:40]!r}" if lines else "; this one is empty"
+        raise GraphError(f"a graph's text starts with 'graph(…):'{found}")
+    parameters = tuple(_parse_parameter(part) for part in _split(header[1]))
+    if len({p.name for p in parameters}) < len(parameters):
+        raise GraphError("two parameters of a graph have one name")
+    values: dict[str, Node] = {
+        p.name: make_input(p.name, p.dtype, p.shape) for p in parameters if p.dtype is not None
+    }
+    guards: list[tuple[Dim, Dim]] = []
+    for line in lines[1:]:
+        if line.startswith("where "):
+            left, _, right = line[6:].partition(" == ")
+            guards.append((dims.parse(left), dims.parse(right)))
+        elif line.startswith("return"):
+            wanted = [name.strip() for name in line[6:].split(",") if name.strip()]
+            if missing := [name for name in wanted if name not in values]:
+                raise GraphError(f"return names {short(missing[0])}, which no line defines")
+            graph = Graph(parameters, tuple(values[name] for name in wanted), tuple(guards))
+            _check_names(graph)
+            return graph
+        else:
+            _parse_row(line, values, dims.representatives(guards))
+    raise GraphError("a graph's text ends with 'return …'")
+
+
+def _check_names(graph: Graph) -> None:
+    """Check that every scalar and length that a graph speaks of is known when it runs.
+
+    Raises:
+        GraphError: one is not.
+    """
+    shapes = [parameter.shape for parameter in graph.parameters]
+    shapes += [node.shape for node in graph.nodes if node.op.name == "extern"]
+    lengths = {str(dim) for shape in shapes for dim in shape}
+    known = lengths | {parameter.name for parameter in graph.parameters}
+    told = [dim for node in graph.nodes for dim in node.shape]
+    told += [dim for shape in shapes for dim in shape]
+    told += [dim for pair in graph.guards for dim in pair]
+    told += [dim for node in graph.nodes for dim in _bounds(node)]
+    for dim in told:
+        if unknown := [name for name in dims.symbols(dim) if name not in lengths]:
+            raise GraphError(f"length {unknown[0]} is that of no array of the graph")
+    for node in graph.nodes:
+        texts = [node.payload] if node.op.name == "scalar" else []
+        if node.op.name == "extern":
+            texts = opaque_calls.numbers_of(node.payload)
+        for text in texts:
+            if unknown := sorted(names_in(text, SCALAR) - known):
+                raise GraphError(f"{short(text)!r} names {unknown[0]}, which is no argument")
+
+
+def _bounds(node: Node) -> list[Dim]:
+    """The lengths that an operation speaks of beside its shape."""
+    if node.op.name == "part":
+        return list(infer.parse_part(node.payload)[1:3])
+    if node.op.name == "update":
+        return [bound for span in regions.parse(node.payload) for bound in span[:2]]
+    return []
+
+
+def _split(text: str) -> list[str]:
+    """Split at commas outside brackets."""
+    parts, depth, start = [], 0, 0
+    for place, letter in enumerate(text):
+        depth += (letter in "[(") - (letter in "])")
+        if letter == "," and depth == 0:
+            parts.append(text[start:place].strip())
+            start = place + 1
+    return [part for part in (*parts, text[start:].strip()) if part]
+
+
+def _parse_parameter(text: str) -> Parameter:
+    """Read `x0: float32[n0]`, perhaps ` captured`, or `s0: float`."""
+    name, _, kind = text.partition(": ")
+    reserved = iskeyword(name) or name in SCALAR.functions or name in SCALAR.constants
+    if reserved or not re.fullmatch(_NAME, name):
+        raise GraphError(f"{short(name)!r} is no name of a parameter")
+    if kind in ("float", "int", "bool"):
+        return Parameter(name, None, (), kind)
+    found = re.fullmatch(r"(\w+)\[(.*)\]( captured)?", kind)
+    if not found:
+        raise GraphError(f"parameter {short(text)!r} is neither an array nor a scalar")
+    dtype = _dtype(found[1])
+    return Parameter(name, dtype, infer.parse_shape(found[2]), "", bool(found[3]))
+
+
+def _dtype(name: str) -> np.dtype[Any]:
+    """Read the name of a dtype of numbers.
+
+    Raises:
+        GraphError: it is none.
+    """
+    try:
+        dtype = np.dtype(name) if re.fullmatch(r"[a-z]+[0-9]*", name) else None
+    except TypeError:
+        dtype = None
+    if dtype is None or dtype.name != name or (dtype.kind not in "biufc" and name != "bfloat16"):
+        raise GraphError(f"{short(name)!r} is not a dtype of graphs")
+    return dtype
+
+
+def _parse_row(line: str, values: dict[str, Node], equal: Mapping[str, Dim]) -> None:
+    """Read one operation, `%2 = name{payload} %0 %1 : dtype[shape]`, into `values`."""
+    written, _, type_text = line.rpartition(" : ")
+    label, _, rest = written.partition(" = ")
+    found = _OPERATION.fullmatch(rest)
+    if not found or not _LABEL.fullmatch(label) or label in values:
+        raise GraphError(f"this line of a graph is not understood: {short(line)!r}")
+    name, rest = found[1], found[2]
+    payload = ""
+    if rest.startswith("{"):
+        payload, closed, rest = rest[1:].rpartition("}")
+        rest = rest if closed else "}"
+    if not _OPERANDS.fullmatch(rest):
+        raise GraphError(f"this line of a graph is not understood: {short(line)!r}")
+    row, operands = op(name), rest.split()
+    if unknown := [operand for operand in operands if operand not in values]:
+        raise GraphError(f"{label} uses {short(unknown[0])}, which no line above defines")
+    args = [values[operand] for operand in operands]
+    dtype, _, shape = type_text.removesuffix("]").partition("[")
+    try:
+        node = _node(row, args, payload, _dtype(dtype), shape, equal)
+    except FuserError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever a text may hold
+        shown = f"{name}{{{short(payload)}}}"
+        raise GraphError(f"{label}: {shown} is not understood: {error}") from None
+    if node.type != type_text:
+        raise GraphError(f"{label} says {short(type_text)}, but {name} gives {node.type}")
+    values[label] = node
+
+
+def _node(
+    row: Op, args: list[Node], payload: str, dtype: np.dtype[Any], shape: str,
+    equal: Mapping[str, Dim],
+) -> Node:  # fmt: skip
+    """The node of an operation that has been read, with its payload looked at.
+
+    Raises:
+        GraphError: it is nothing that the operation may have.
+    """
+    if row.name == "extern":
+        opaque_calls.read(payload)
+        return intern(row, tuple(args), infer.parse_shape(shape), dtype, payload)
+    if row.name in ("scalar", "constant") and not args:
+        digits = rf"0x[0-9a-f]{{{2 * dtype.itemsize}}}"
+        if row.name == "scalar":
+            names_in(payload, SCALAR)
+        elif not re.fullmatch(digits, payload):
+            raise GraphError(f"{short(payload)!r} is no constant of dtype {dtype}")
+        return intern(row, (), (), dtype, payload)
+    pattern = _AXES if row.reduction else _PAYLOADS.get(row.name, "")
+    if row.name in _LOWERED or not re.fullmatch(pattern, payload):
+        raise GraphError(f"{row.name} cannot have {short(payload)!r}")
+    if row.name == "cast":
+        _dtype(payload.partition(" ")[0])
+    if row.name == "update":
+        if len(regions.parse(payload)) != len(args[0].shape):
+            raise GraphError(f"update: {short(payload)!r} is no part of {args[0].type}")
+    return make(row.name, *args, payload=payload, equal=equal)

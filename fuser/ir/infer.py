@@ -1,0 +1,285 @@
+"""Dtype and shape rules: what an operation gives for operands of given shapes and dtypes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from fuser.base.errors import DtypeError, ShapeError
+from fuser.ir import dims
+from fuser.ir.dims import Dim
+from fuser.ir.ops import Op, admits, component
+
+Shape = tuple[Dim, ...]
+IndexPart = int | slice | None
+NOTHING: Mapping[str, Dim] = MappingProxyType({})
+
+
+def dtype_of(name: Any) -> np.dtype[Any]:
+    """The canonical dtype object: `long` and `longlong` of one width become one."""
+    return _canonical(np.dtype(name))
+
+
+@lru_cache(maxsize=256)
+def _canonical(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Cached: a dtype's name costs microseconds."""
+    return np.dtype(dtype.name) if dtype.kind in "biuf" and dtype.isnative else dtype
+
+
+@lru_cache(maxsize=256)
+def dtype_name(dtype: np.dtype[Any]) -> str:
+    """`dtype.name`, cached."""
+    return dtype.name
+
+
+def result_dtype(op: Op, operands: Sequence[np.dtype[Any]], payload: str) -> np.dtype[Any]:
+    """The dtype of an operation's result.
+
+    Raises:
+        DtypeError: the row does not take an operand's dtype, or operands that must share one
+            differ.
+    """
+    for dtype in operands:
+        if op.shared and not admits(op, dtype):
+            raise DtypeError(f"{op.name}: dtype {dtype} is not among {', '.join(op.dtypes())}")
+    if op.shared and len(set(operands)) > 1:
+        found = " and ".join(str(dtype) for dtype in operands)
+        raise DtypeError(f"{op.name}: operands are {found}; cast them to one dtype first")
+    if op.name in ("absolute", "real", "imag"):
+        return component(operands[0])
+    if op.name == "join_complex":
+        return np.dtype(f"complex{16 * operands[0].itemsize}")
+    if op.result == "payload":
+        return np.dtype(payload.partition(" ")[0])
+    if op.result == "first":
+        return operands[0]
+    if op.name == "where":
+        if operands[0] != np.dtype(bool) or operands[1] != operands[2]:
+            raise DtypeError(
+                f"where: operands are {', '.join(map(str, operands))}; "
+                "the condition must be bool and both choices of one dtype"
+            )
+        return operands[1]
+    return operands[-1] if op.result == "same" else np.dtype(op.result)
+
+
+def broadcast(name: str, shapes: Sequence[Shape], equal: Mapping[str, Dim] = NOTHING) -> Shape:
+    """The shape that all shapes broadcast to: equal lengths, or ones.
+
+    Args:
+        name: the operation, for the message.
+        shapes: the operands' shapes.
+        equal: lengths, by text, that a guard makes equal to others.
+
+    Raises:
+        ShapeError: two lengths of an axis are neither equal nor 1.
+    """
+    if len(set(shapes)) == 1:
+        return shapes[0]
+    if equal:
+        shapes = [tuple(equal.get(str(dim), dim) for dim in shape) for shape in shapes]
+    rank = max(map(len, shapes))
+    result: list[Dim] = []
+    for axis in range(-rank, 0):
+        length: Dim = 1
+        for shape in shapes:
+            if len(shape) < -axis or shape[axis] == 1 or shape[axis] == length:
+                continue
+            if length != 1:
+                raise ShapeError(
+                    f"{name}: shapes {' and '.join(map(spell_shape, shapes))} do not broadcast "
+                    f"at axis {axis}: {length} against {shape[axis]}. "
+                    "Make the two lengths equal, or make one of them 1."
+                )
+            length = shape[axis]
+        result.append(length)
+    return tuple(result)
+
+
+def copy_order(payload: str) -> str:
+    """What a cast's payload says beside the dtype.
+
+    Returns:
+        "" for the conversion of an operand, as ufuncs do it in passing; "K" or "C" for an array
+        of its own in that memory order (astype, copy). "K.0.1", "A.0": in the order of what is
+        met by taking these operands one after another, from the cast on: no copy, only an order.
+    """
+    return payload.partition(" ")[2]
+
+
+def only_orders(payload: str) -> bool:
+    """Whether a cast does nothing but to say in whose memory order its operand is."""
+    return "." in copy_order(payload)
+
+
+def spell_shape(shape: Shape) -> str:
+    """`[n0, 3]`."""
+    return f"[{', '.join(map(str, shape))}]"
+
+
+def spell_index(parts: Sequence[IndexPart]) -> str:
+    """Write a basic index: `1:, ::-1, 0, None`."""
+    return ", ".join(_spell_part(part) for part in parts)
+
+
+def _spell_part(part: IndexPart) -> str:
+    """Write one entry of an index."""
+    if not isinstance(part, slice):
+        return str(part)
+    bounds = ["" if bound is None else str(bound) for bound in (part.start, part.stop)]
+    step = "" if part.step in (None, 1) else f":{part.step}"
+    return ":".join(bounds) + step
+
+
+@lru_cache(maxsize=4096)
+def parse_index(text: str) -> tuple[IndexPart, ...]:
+    """Read a basic index back."""
+    parts: list[IndexPart] = []
+    for piece in filter(None, (piece.strip() for piece in text.split(","))):
+        if piece == "None":
+            parts.append(None)
+        elif ":" in piece:
+            parts.append(slice(*(int(b) if b else None for b in piece.split(":"))))
+        else:
+            parts.append(int(piece))
+    return tuple(parts)
+
+
+def index_shape(shape: Shape, parts: Sequence[IndexPart]) -> Shape:
+    """The shape of `array[parts]`.
+
+    Raises:
+        ShapeError: more entries than axes, or an integer outside a known length.
+    """
+    result: list[Dim] = []
+    axis = 0
+    for part in parts:
+        if part is None:
+            result.append(1)
+            continue
+        if axis == len(shape):
+            raise ShapeError(f"too many indices for shape {spell_shape(shape)}: {parts}")
+        length = shape[axis]
+        axis += 1
+        if isinstance(part, slice):
+            result.append(dims.slice_length(length, part))
+        elif isinstance(length, int) and not -length <= part < length:
+            raise ShapeError(f"index {part} is out of bounds for axis {axis - 1} of {length}")
+    return (*result, *shape[axis:])
+
+
+@lru_cache(maxsize=4096)
+def parse_shape(text: str) -> Shape:
+    """Read `n0, max(n1 - 1, 0), 3` back: commas inside parentheses do not separate."""
+    parts, depth, start = [], 0, 0
+    for place, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if letter == "," and depth == 0:
+            parts.append(text[start:place])
+            start = place + 1
+    parts.append(text[start:])
+    return tuple(dims.parse(part.strip()) for part in parts if part.strip())
+
+
+@lru_cache(maxsize=4096)
+def parse_part(payload: str) -> tuple[int, Dim, Dim, int]:
+    """Read `axis; start; stop` or `axis; start; stop; step`."""
+    axis, start, stop, *step = payload.split(";")
+    bounds = dims.parse(start.strip()), dims.parse(stop.strip())
+    return int(axis), *bounds, int(step[0]) if step else 1
+
+
+def parse_axes(payload: str) -> tuple[int, ...]:
+    """Read `0, 2`."""
+    return tuple(int(axis) for axis in payload.split(",") if axis.strip())
+
+
+def reduced_shape(name: str, shape: Shape, axes: Sequence[int]) -> Shape:
+    """A shape without some of its axes.
+
+    Raises:
+        ShapeError: an axis that is not there, or twice.
+    """
+    if len(set(axes)) != len(axes) or any(not 0 <= axis < len(shape) for axis in axes):
+        raise ShapeError(f"{name}: axes {tuple(axes)} of {spell_shape(shape)}")
+    return tuple(dim for axis, dim in enumerate(shape) if axis not in axes)
+
+
+def result_shape(
+    op: Op, shapes: Sequence[Shape], payload: str, equal: Mapping[str, Dim] = NOTHING
+) -> Shape:
+    """The shape of an operation's result.
+
+    Raises:
+        ShapeError: the operands' shapes do not fit the operation.
+    """
+    if op.reduction:
+        return reduced_shape(op.name, shapes[0], parse_axes(payload))
+    if not op.structure:
+        return broadcast(op.name, shapes, equal)
+    if op.name == "positions":
+        return (dims.parse(payload),)
+    if op.name == "index":
+        return index_shape(shapes[0], parse_index(payload))
+    if op.name == "transpose":
+        order = [int(axis) for axis in payload.split(",") if axis.strip()]
+        if sorted(order) != list(range(len(shapes[0]))):
+            raise ShapeError(f"transpose: axes {payload} do not permute {spell_shape(shapes[0])}")
+        return tuple(shapes[0][axis] for axis in order)
+    if op.name == "diagonal":
+        return diagonal_shape(shapes[0])
+    if op.name == "part":
+        axis, start, stop, step = parse_part(payload)
+        return (*shapes[0][:axis], dims.steps(start, stop, step), *shapes[0][axis + 1 :])
+    if op.name == "update":
+        return shapes[0]
+    if op.joins:
+        return _concatenated(shapes, int(payload), equal)
+    return parse_shape(payload)  # reshape, broadcast_to
+
+
+def diagonal_shape(shape: Shape) -> Shape:
+    """The shape of the diagonal of the first two axes, which are of one length.
+
+    Raises:
+        ShapeError: they are not, or there are none.
+    """
+    if len(shape) < 2 or (type(shape[0]) is type(shape[1]) is int and shape[0] != shape[1]):
+        raise ShapeError(f"diagonal: {spell_shape(shape)} has no square of its first two axes")
+    return (*shape[2:], shape[0])
+
+
+def _concatenated(shapes: Sequence[Shape], axis: int, equal: Mapping[str, Dim]) -> Shape:
+    """The shape of arrays joined along `axis`; the other lengths must be equal."""
+    if equal:
+        shapes = [tuple(equal.get(str(dim), dim) for dim in shape) for shape in shapes]
+    first = shapes[0]
+    total: Dim = 0
+    for shape in shapes:
+        rest, expected = list(shape), list(first)
+        if len(rest) != len(expected) or not 0 <= axis < len(first):
+            raise ShapeError(f"concatenate: ranks {len(rest)} and {len(expected)}, axis {axis}")
+        total = total + rest.pop(axis)
+        expected.pop(axis)
+        if rest != expected:
+            raise ShapeError(
+                f"concatenate: {spell_shape(shape)} does not fit {spell_shape(first)} "
+                f"beside axis {axis}"
+            )
+    return (*first[:axis], total, *first[axis + 1 :])
+
+
+def convert_scalar(value: Any, dtype: np.dtype[Any]) -> Any:
+    """Convert a scalar as NumPy does when it meets an array of `dtype`.
+
+    Raises:
+        OverflowError: a Python integer that the dtype cannot hold.
+    """
+    with np.errstate(all="ignore"):
+        if isinstance(value, np.generic):
+            return value.astype(dtype)
+        return dtype.type(value)

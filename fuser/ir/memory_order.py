@@ -1,0 +1,120 @@
+"""The memory order that NumPy would give every value of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fuser.ir import dims, infer, views
+from fuser.ir.graph import Graph, Node
+from fuser.ir.views import Layout
+
+
+def all_c_order(graph: Graph, arrays: Mapping[str, Any]) -> bool:
+    """Whether every result is in C order without looking closer."""
+    if any(node.op.name in ("transpose", "broadcast_to", "diagonal") for node in graph.nodes):
+        return False
+    return all(array.flags.c_contiguous for array in arrays.values())
+
+
+def memory_orders(
+    graph: Graph, arrays: Mapping[str, Any], sizes: Mapping[str, int]
+) -> dict[int, list[int]]:
+    """The axis order, outermost first, that NumPy would give every value of a graph."""
+    layouts: dict[int, Layout] = {}
+    orders: dict[int, list[int]] = {}
+    for node in graph.nodes:
+        shape = tuple(dims.evaluate(dim, sizes) for dim in node.shape)
+        name = node.op.name
+        if name == "input":
+            layouts[id(node)] = views.layout_of(arrays[node.payload], node.shape)
+            continue
+        if name == "positions":
+            layouts[id(node)] = views.contiguous(shape, node)
+            continue
+        if not node.args:
+            layouts[id(node)] = Layout(0, (), (), (), ())
+            continue
+        operands = [layouts[id(arg)] for arg in node.args]
+        if name == "update":  # the array that is written into stays where it is
+            layouts[id(node)] = operands[0]
+            orders[id(node)] = views.sorted_order([(operands[0].shape, operands[0].strides)])
+            continue
+        if node.op.structure and not node.op.joins:
+            seen = layouts[id(node)] = _seen(operands[0], node, sizes, shape)
+            orders[id(node)] = views.sorted_order([(seen.shape, seen.strides)])
+            continue
+        if node.op.reduction:
+            operands = [_without(operands[0], infer.parse_axes(node.payload), node)]
+        given = [(layout.shape, layout.strides) for layout in operands]
+        copied = infer.copy_order(node.payload) if name == "cast" else ""
+        if infer.only_orders(node.payload) and copied:
+            order = _order_like(node, copied, layouts)
+        elif copied == "C" or name in ("argmax", "argmin"):
+            order = list(range(len(shape)))
+        elif copied or node.op.joins:
+            order = views.sorted_order(given)
+        else:
+            order = views.keep_order(len(shape), given)
+        orders[id(node)] = order
+        if name == "cast" and not copied:  # converted in passing: no array of its own
+            layouts[id(node)] = operands[0]
+            continue
+        strides = views.ordered_strides(shape, order, 1)
+        layouts[id(node)] = Layout(0, shape, strides, node.shape, (False,) * len(shape))
+    return orders
+
+
+def _order_like(node: Node, copied: str, layouts: Mapping[int, Layout]) -> list[int]:
+    """The order of another array than the one that a cast converts, as the cast's payload says."""
+    letter, *path = copied.split(".")
+    like = node
+    for place in path:
+        like = like.args[int(place)] if like.args else like
+    layout = layouts[id(like)]
+    if len(layout.shape) != len(node.shape):  # a stage of a program knows no more of it
+        return list(range(len(node.shape)))
+    if letter == "K":
+        return views.sorted_order([(layout.shape, layout.strides)])
+    return _fortran_or_c(layout, like)
+
+
+def _fortran_or_c(layout: Layout, node: Node) -> list[int]:
+    """Fortran order for an array that is contiguous in that order alone, else C order."""
+    source = node
+    while source.op.structure and not source.op.joins and source.args:
+        source = source.args[0]
+    unit = source.dtype.itemsize if source.op.name == "input" else 1
+    axes = list(range(len(layout.shape)))
+    forms = [
+        views.ordered_strides(layout.shape, order, unit) for order in (axes, axes[::-1])
+    ]
+    same = [
+        all(n == 1 or s == wanted for n, s, wanted in zip(layout.shape, layout.strides, form,
+                                                          strict=True))
+        for form in forms
+    ]
+    return axes[::-1] if same == [False, True] and 0 not in layout.shape else axes
+
+
+def _without(layout: Layout, axes: Sequence[int], node: Node) -> Layout:
+    """The layout of an operand without its reduced axes: a result keeps the order of the rest."""
+    kept = [axis for axis in range(len(layout.shape)) if axis not in axes]
+    return Layout(
+        0,
+        tuple(layout.shape[a] for a in kept),
+        tuple(layout.strides[a] for a in kept),
+        node.shape,
+        tuple(layout.repeated[a] for a in kept),
+    )
+
+
+def _seen(
+    layout: Layout, node: Node, sizes: Mapping[str, int], shape: tuple[int, ...]
+) -> Layout:
+    """The layout of a view; a reshape that copies is contiguous."""
+    try:
+        return views.apply_view(layout, (node.op.name, node.payload), sizes)
+    except views.NeedsCopy:
+        strides = views.contiguous_strides(shape, 1)
+        return Layout(0, shape, strides, node.shape, (False,) * len(shape))

@@ -1,0 +1,551 @@
+"""Calls of NumPy functions that have no fused form: how a graph spells them, and how they run.
+
+An extern node's payload is `call.output [view] [scalar] function(arguments)`, for instance
+`0.1 numpy.linalg.svd(a0, full_matrices=False)`: the second result of the first such call. `a0`
+is the call's first operand (`a0[()]` where NumPy has a scalar), `host('s0 * 2')` a number known
+when the function is called, `closure('name', a1)` a function that reaches values of the call.
+`view`: the result shares memory with an operand; `scalar`: it is a NumPy scalar;
+`silent(divide)`: the function had silenced these errors. Nothing but
+literals, these names and functions of a table is read back: `resolve` has it.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from functools import lru_cache
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from fuser.base import host_expressions, trees
+from fuser.base.error_states import silent
+from fuser.base.errors import GraphError, Reason
+from fuser.base.host_expressions import evaluate_scalar, short
+from fuser.base.records import record
+from fuser.ir import callables, dims, function_table, infer, views
+from fuser.ir.graph import Graph, Node
+from fuser.ir.ops import UFUNC_PAIRS, UFUNC_ROWS
+
+#: Packages of SciPy's whose functions depend on their arguments alone, and change none of them.
+PACKAGES = frozenset("special fft ndimage signal".split())
+#: What these packages have beside: it changes settings of the process, or tells of them.
+_SETTINGS = frozenset(
+    "errstate seterr geterr set_backend skip_backend set_global_backend register_backend "
+    "get_workers set_workers".split()
+)
+#: Modules of NumPy's whose functions of arrays, and no others, are called. Which these are NumPy
+#: says: they are universal functions, or dispatched by `__array_function__`.
+_MODULES = ("numpy", "numpy.linalg", "numpy.fft", "numpy.lib.scimath", "numpy.lib.stride_tricks")
+#: Of those, they write files.
+_FILES = frozenset("save savez savez_compressed savetxt".split())
+#: Methods of universal functions.
+_UFUNC_METHODS = frozenset("reduce accumulate reduceat outer at".split())
+#: Methods of arrays: they depend on their arguments alone.
+METHODS = frozenset(
+    "__getitem__ all any argmax argmin argpartition argsort astype byteswap choose clip compress "
+    "conj conjugate copy cumprod cumsum diagonal dot flatten max mean min nonzero partition prod "
+    "ravel repeat reshape round searchsorted sort squeeze std sum swapaxes take trace transpose "
+    "var view".split()
+)
+
+
+class PatternMiss(Exception):  # noqa: N818 - a signal, not a fault
+    """A result has another rank, dtype or length than this graph was made for."""
+
+
+class CallFailed(Exception):  # noqa: N818 - a signal: the plain function is run instead
+    """A function that runs between kernels raised; nothing has been written yet."""
+
+    def __init__(self, operation: str, error: Exception) -> None:
+        """Keep what was raised."""
+        super().__init__(str(error))
+        self.cause = error
+        self.reason = Reason("runtime-check", operation, f"{type(error).__name__}: {error}")
+
+
+@record
+class Operand:
+    """The place of an operand among a call's arguments; `scalar`: NumPy has a scalar there."""
+
+    index: int
+    scalar: bool = False
+
+
+@record
+class Number:
+    """A number computed from scalar arguments and lengths."""
+
+    text: str
+
+
+@record
+class Closure:
+    """A function whose cells hold values of the call: its name in `callables`, and those."""
+
+    name: str
+    values: tuple[Any, ...]
+
+
+@record(slots=False)
+class Call:
+    """What an extern node's payload says.
+
+    Attributes:
+        number: calls run in this order.
+        output: which of the call's results the node is.
+        shares: the result shares memory with an operand.
+        scalar: the result is a NumPy scalar.
+        name: the function, `numpy.linalg.svd`.
+        args: positional arguments: literals, with Operand and Number in them.
+        kwargs: keyword arguments.
+        silenced: kinds of floating-point errors that NumPy does not tell of; "warnings" for all.
+    """
+
+    number: int
+    output: int
+    shares: bool
+    scalar: bool
+    name: str
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    silenced: tuple[str, ...] = ()
+
+    @property
+    def short_name(self) -> str:
+        """The function in the user's terms: `np.linalg.svd`."""
+        special = {
+            "numpy.ndarray.__getitem__": "indexing",
+            "fuser.updated": "assignment",
+            "fuser.vectorized": "np.vectorize",
+        }
+        if self.name == "fuser.changed":
+            return str(self.args[2]).replace("numpy.", "np.", 1)
+        short = self.name.replace("numpy.ndarray.", "ndarray.").replace("numpy.", "np.", 1)
+        return special.get(self.name, short)
+
+
+# -- reading --------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=4096)
+def read(payload: str) -> Call:
+    """Read an extern node's payload.
+
+    Raises:
+        GraphError: it is not understood.
+    """
+    found = re.fullmatch(
+        r"(\d+)\.(\d+) (view )?(scalar )?(?:silent\(([a-z,]*)\) )?(.*)", payload, re.DOTALL
+    )
+    if found is None:
+        raise GraphError(f"this extern call is not understood: {short(payload)!r}")
+    tree = host_expressions.parsed(found[6], "an extern call")
+    if not isinstance(tree, ast.Call):
+        raise GraphError(f"an extern is a call, found {short(found[6])!r}")
+    try:
+        args = tuple(_read(part) for part in tree.args)
+        kwargs = _keywords(tree)
+        name = ast.unparse(tree.func)
+    except RecursionError:
+        raise GraphError(f"an extern call is nested too deeply: {short(payload)!r}") from None
+    resolve(name)
+    if name == "fuser.changed":
+        resolve(args[2] if len(args) > 2 and type(args[2]) is str else "")
+    elif writes := [key for key in kwargs if key == "out" or key.startswith("overwrite")]:
+        raise GraphError(f"an extern call cannot have {writes[0]}=: it may write into an operand")
+    silenced = tuple((found[5] or "").split(",")) if found[5] else ()
+    marks = bool(found[3]), bool(found[4])
+    return Call(int(found[1]), int(found[2]), *marks, name, args, kwargs, silenced)
+
+
+def _keywords(tree: ast.Call) -> dict[str, Any]:
+    """Keyword arguments by name.
+
+    Raises:
+        GraphError: one has no name, `**mapping`, or a name comes twice.
+    """
+    names = {pair.arg for pair in tree.keywords if pair.arg}
+    if len(names) != len(tree.keywords):
+        raise GraphError("an extern call has a keyword twice, or one without a name")
+    return {str(pair.arg): _read(pair.value) for pair in tree.keywords}
+
+
+def numbers_of(payload: str) -> list[str]:
+    """The host expressions among the arguments of a call."""
+    call = read(payload)
+    found, waiting = [], [*call.args, *call.kwargs.values()]
+    while waiting:
+        part = waiting.pop()
+        if type(part) is Number:
+            found.append(part.text)
+        elif type(part) in (tuple, list):
+            waiting += part
+        elif type(part) is dict:
+            waiting += part.values()
+        elif type(part) is slice:
+            waiting += (part.start, part.stop, part.step)
+        elif type(part) is Closure:
+            waiting += part.values
+    return found
+
+
+def _read(node: ast.expr) -> Any:
+    """One argument: a literal, an operand, a number, a slice or a dtype."""
+    if isinstance(node, ast.Constant):
+        long = type(node.value) is int and node.value.bit_length() > host_expressions.MOST_BITS
+        if not long:
+            return node.value
+    if isinstance(node, ast.Tuple):
+        return tuple(_read(part) for part in node.elts)
+    if isinstance(node, ast.List):
+        return [_read(part) for part in node.elts]
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        number = _read(node.operand)
+        if type(number) in (int, float, complex):
+            return -number
+    if isinstance(node, ast.Subscript):
+        operand = _read(node.value)
+        if isinstance(operand, Operand):
+            return Operand(operand.index, True)
+    if isinstance(node, ast.Name):
+        if node.id in ("inf", "nan"):
+            return math.inf if node.id == "inf" else math.nan
+        if re.fullmatch(r"a\d+", node.id):
+            return Operand(int(node.id[1:]))
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        parts = [_read(part) for part in node.args]
+        if node.func.id == "dict" and not parts:
+            return _keywords(node)
+        made = _READ.get(node.func.id)
+        if made is not None and not node.keywords:
+            try:
+                return made(*parts)
+            except (TypeError, ValueError):  # too many of them, or of other kinds
+                pass
+    raise GraphError(f"an extern call cannot have this argument: {short(ast.unparse(node))}")
+
+
+def _number(text: str) -> Number:
+    """A host expression.
+
+    Raises:
+        GraphError: it is none.
+    """
+    host_expressions.names_in(_text(text), host_expressions.SCALAR)
+    return Number(text)
+
+
+def _dtype(name: str) -> np.dtype[Any]:
+    """A dtype by its name.
+
+    Raises:
+        GraphError: it is no name alone.
+    """
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", _text(name)):
+        raise GraphError(f"{short(name)!r} is no name of a dtype")
+    return np.dtype(name)
+
+
+def _text(value: Any) -> str:
+    """An argument that has to be a text."""
+    if type(value) is not str:
+        raise GraphError(f"an extern call has a {type(value).__name__} where a text belongs")
+    return value
+
+
+def _function(name: str) -> Any:
+    """A function among the arguments: NumPy's, or one of `callables`."""
+    _text(name)
+    plain = name.startswith(("numpy.", "math.", "scipy."))
+    return resolve(name) if plain else callables.find(name)
+
+
+def _closure(name: str, *values: Any) -> Closure:
+    """A function that reaches values of the call.
+
+    Raises:
+        GraphError: this process has none of that name.
+    """
+    callables.find(_text(name))
+    return Closure(name, values)
+
+
+_READ: dict[str, Any] = {
+    "slice": slice, "dtype": _dtype, "host": _number, "function": _function, "closure": _closure,
+}  # fmt: skip
+
+
+@lru_cache(maxsize=512)
+def resolve(name: str) -> Callable[..., Any]:
+    """The function that a name stands for: one that changes nothing and reads nothing outside.
+
+    Raises:
+        GraphError: there is none of that name, or it is no such function.
+    """
+    if name in SPECIAL:
+        return SPECIAL[name]
+    module, _, last = name.rpartition(".")
+    if module == "numpy.ndarray" and last in METHODS:
+        return lambda array, *args, **kwargs: getattr(array, last)(*args, **kwargs)
+    found = _member(module, last)
+    if found is None and last in _UFUNC_METHODS:
+        module, _, ufunc = module.rpartition(".")
+        owner = _member(module, ufunc)
+        found = getattr(owner, last) if isinstance(owner, np.ufunc) else None
+    if found is None:
+        raise GraphError(f"extern calls are of NumPy's functions of arrays, found {short(name)!r}")
+    return found
+
+
+def _member(module: str, name: str) -> Callable[..., Any] | None:
+    """A function of a module of NumPy's, of SciPy's or of Python's `math`, if it is in the table.
+
+    Raises:
+        GraphError: this process has no SciPy.
+    """
+    if name.startswith("_"):
+        return None
+    if module in _MODULES and name not in _FILES:
+        owner: Any = np
+        for part in module.split(".")[1:]:
+            owner = getattr(owner, part)
+        found = getattr(owner, name, None) if name in dir(owner) else None
+        return found if isinstance(found, _OF_ARRAYS) else None
+    if module == "math":
+        found = getattr(math, name, None)
+        return found if callable(found) else None
+    root, _, package = module.partition(".")
+    if root != "scipy" or package not in PACKAGES or name in _SETTINGS:
+        return None
+    try:
+        owner = import_module(module)
+    except ImportError:
+        raise GraphError(f"this process has no SciPy for {name!r}") from None
+    found = getattr(owner, name, None) if name in owner.__all__ else None
+    return found if callable(found) and not isinstance(found, type) else None
+
+
+#: Types of NumPy's functions of arrays.
+_OF_ARRAYS = (np.ufunc, type(np.sum))
+
+
+def ufunc_name(ufunc: np.ufunc) -> str | None:
+    """The name by which a ufunc of NumPy's or SciPy's is found again."""
+    modules = (("numpy", np), ("scipy.special", sys.modules.get("scipy.special")))
+    for package, module in modules:
+        if getattr(module, ufunc.__name__, None) is ufunc:
+            return f"{package}.{ufunc.__name__}"
+    return None
+
+
+def vectorized(function: Any, options: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+    """What np.vectorize's objects give."""
+    excluded = set(options["excluded"])
+    return np.vectorize(function, **{**options, "excluded": excluded})(*args, **kwargs)
+
+
+def updated(array: Any, chain: Sequence[tuple[str, str]], index: Any, value: Any) -> Any:
+    """A copy of an array after `array[views][index] = value`."""
+    new, seen = _copied(array, chain)
+    seen[index] = value
+    return new
+
+
+def changed(
+    array: Any, chain: Sequence[tuple[str, str]], name: str, *args: Any, **kwargs: Any
+) -> Any:
+    """A copy of an array after a function has changed what views of it show."""
+    new, seen = _copied(array, chain)
+    resolve(name)(seen, *args, **kwargs)
+    return new
+
+
+def _copied(array: Any, chain: Sequence[tuple[str, str]]) -> tuple[Any, Any]:
+    """A copy of an array, and what views of it show.
+
+    Raises:
+        PatternMiss: a view is a copy.
+    """
+    new = array.copy("K") if views.is_array(array) else array.copy()
+    seen = new
+    for name, payload in chain:
+        seen = views.apply_views(seen, [(name, payload)], {}, np)
+    if chain and not np.may_share_memory(seen, new):
+        raise PatternMiss("a view of this memory is a copy")
+    return new, seen
+
+
+SPECIAL: dict[str, Callable[..., Any]] = {
+    "fuser.updated": updated, "fuser.changed": changed, "fuser.vectorized": vectorized,
+}  # fmt: skip
+
+
+# -- running --------------------------------------------------------------------------------
+
+
+def filled(value: Any, operands: Sequence[Any], numbers: Mapping[str, Any]) -> Any:
+    """An argument with its operands and numbers put in."""
+    kind = type(value)
+    if kind is Operand:
+        array = operands[value.index]
+        return array[()] if value.scalar else array
+    if kind is Number:
+        return evaluate_scalar(value.text, numbers)
+    if kind is Closure:
+        held = [filled(part, operands, numbers) for part in value.values]
+        return callables.bound(value.name, *held)
+    if kind is tuple or kind is list:
+        return kind(filled(part, operands, numbers) for part in value)
+    if kind is dict:
+        return {key: filled(part, operands, numbers) for key, part in value.items()}
+    if kind is slice:
+        bounds = (filled(b, operands, numbers) for b in (value.start, value.stop, value.step))
+        return slice(*bounds)
+    return value
+
+
+def invoke(call: Call, operands: Sequence[Any], numbers: Mapping[str, Any]) -> list[Any]:
+    """Run a call; its results in order, however they nest."""
+    args = [filled(part, operands, numbers) for part in call.args]
+    kwargs = {key: filled(part, operands, numbers) for key, part in call.kwargs.items()}
+    with silent(call.silenced) if call.silenced else nullcontext():
+        return trees.flatten(resolve(call.name)(*args, **kwargs))[1]
+
+
+def run(
+    nodes: Sequence[Node], operands: Sequence[Any], numbers: dict[str, Any]
+) -> list[Any]:
+    """Run one call, check its results and note the lengths that only they tell.
+
+    Args:
+        nodes: the extern nodes of this call, one for each result that is used.
+        operands: arrays in the order of the nodes' operands.
+        numbers: scalars and lengths by name; new lengths are added.
+
+    Returns:
+        The results of `nodes`, in their order.
+
+    Raises:
+        CallFailed: the function raised.
+        PatternMiss: a result is of another kind than the graph says.
+    """
+    call = read(nodes[0].payload)
+    try:
+        results = invoke(call, operands, numbers)
+    except PatternMiss:
+        raise
+    except Exception as error:  # whatever it is: the plain function raises it again
+        raise CallFailed(call.short_name, error) from error
+    found = []
+    for node in nodes:
+        place = read(node.payload)
+        if place.output >= len(results):
+            raise PatternMiss(f"{call.short_name} gave {len(results)} results")
+        value = results[place.output]
+        _check(node, place, value, operands)
+        _bind(node, value.shape, numbers)
+        found.append(value)
+    return found
+
+
+def _check(node: Node, call: Call, value: Any, operands: Sequence[Any]) -> None:
+    """Compare a result with what the graph says of it.
+
+    Raises:
+        PatternMiss: they differ.
+    """
+    if not hasattr(value, "dtype") or not hasattr(value, "shape"):
+        raise PatternMiss(f"{call.short_name} gave {type(value).__name__}")
+    same = infer.dtype_of(value.dtype) == node.dtype and value.dtype.isnative
+    if not same or value.ndim != len(node.shape) or isinstance(value, np.generic) != call.scalar:
+        raise PatternMiss(f"{call.short_name} gave {value.dtype} of rank {value.ndim}")
+    if shares_memory(value, operands) and not call.shares:
+        raise PatternMiss(f"{call.short_name} gave a view of its operand")
+
+
+def shares_memory(value: Any, operands: Sequence[Any]) -> bool:
+    """Whether a result may look at an operand's memory."""
+    if not views.is_array(value):
+        return False
+    return any(views.is_array(array) and np.may_share_memory(value, array) for array in operands)
+
+
+def _bind(node: Node, shape: Sequence[int], numbers: dict[str, Any]) -> None:
+    """Note lengths that are new, and compare those that are known.
+
+    Raises:
+        PatternMiss: a length differs.
+    """
+    for dim, length in zip(node.shape, shape, strict=True):
+        if isinstance(dim, dims.Length) and dim.text.isalnum() and dim.text not in numbers:
+            numbers[dim.text] = length
+    for dim, length in zip(node.shape, shape, strict=True):
+        known = isinstance(dim, int) or all(name in numbers for name in dims.symbols(dim))
+        if known and dims.evaluate(dim, numbers) != length:
+            raise PatternMiss(f"length {length} where the graph has {dim}")
+
+
+def check_guards(graph: Graph, numbers: Mapping[str, Any]) -> None:
+    """Check the graph's guards on lengths, as far as they are known.
+
+    Raises:
+        PatternMiss: two lengths differ that must be equal.
+    """
+    for left, right in graph.guards:
+        if all(name in numbers for dim in (left, right) for name in dims.symbols(dim)):
+            if dims.evaluate(left, numbers) != dims.evaluate(right, numbers):
+                raise PatternMiss(f"{left} is not {right}")
+
+
+# -- calls of a graph -----------------------------------------------------------------------
+
+
+def calls_of(graph: Graph) -> list[list[Node]]:
+    """The extern nodes of a graph, call by call in the order of execution."""
+    found: dict[int, list[Node]] = {}
+    for node in graph.nodes:
+        if node.op.name == "extern":
+            found.setdefault(read(node.payload).number, []).append(node)
+    return [found[number] for number in sorted(found)]
+
+
+def reason_of(node: Node, line: str) -> Reason:
+    """Why a call runs in NumPy, in the fixed vocabulary."""
+    call = read(node.payload)
+    dtypes = [*(arg.dtype for arg in node.args), node.dtype]
+    for dtype in dtypes:
+        if dtype.kind not in "biufc" or (dtype.kind == "c" and _takes_real(call)):
+            return Reason("unsupported-dtype", call.short_name, f"dtype {dtype}", line)
+    if call.name in ("numpy.ndarray.__getitem__", "fuser.updated"):
+        found = "an array as index, or a step"
+        return Reason("unsupported-argument", call.short_name, found, line)
+    name = str(call.args[2]) if call.name == "fuser.changed" else call.name
+    code = "unsupported-argument" if _has_fused_form(name) else "unsupported-function"
+    return Reason(code, call.short_name, "NumPy runs it between kernels", line)
+
+
+def _takes_real(call: Call) -> bool:
+    """Whether the function that is called has a fused form, of real numbers."""
+    return not call.name.startswith("fuser.") and _has_fused_form(call.name)
+
+
+def _has_fused_form(name: str) -> bool:
+    """Whether other calls of the function are fused."""
+    if name.startswith("numpy.ndarray."):
+        return name.rpartition(".")[2] in ("astype", "copy", "reshape", "ravel", "flatten")
+    if name == "numpy.where":
+        return False  # with one operand it is a search, with three it is always fused
+    function = resolve(name)
+    known = isinstance(function, np.ufunc) and (
+        function.__name__ in UFUNC_ROWS or function.__name__ in UFUNC_PAIRS
+    )
+    try:
+        return known or function in function_table.handlers()
+    except TypeError:  # not hashable
+        return False

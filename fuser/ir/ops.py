@@ -1,0 +1,365 @@
+"""The operator table: one row an operation. How it is spelled is each backend's own table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from fuser.base.errors import GraphError
+from fuser.base.records import record
+from fuser.ir.philox import random_bits
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+FLOATS = ("float16", "float32", "float64")
+SIGNED = ("int8", "int16", "int32", "int64")
+UNSIGNED = ("uint8", "uint16", "uint32", "uint64")
+_KIND_DTYPES = {"b": ("bool",), "i": SIGNED, "u": UNSIGNED, "f": FLOATS, "c": ()}
+DTYPES = tuple(name for kind in "biuf" for name in _KIND_DTYPES[kind])
+
+
+@record(eq=False)
+class Op:
+    """What an operation is.
+
+    Attributes:
+        name: the key; NumPy's name where NumPy has the operation.
+        arity: the number of operands; -1 for any number.
+        numpy: its meaning, on arrays of the operands' dtypes.
+        kinds: NumPy kind letters of the operand dtypes it takes.
+        ulp: the largest error allowed, in units in the last place of the result; float16 results
+            are within this of the true value in float32's units, then rounded once.
+        cancels: the result is a sum whose terms may cancel, so that the error's unit is the last
+            place of the largest operand where that is larger; as in NumPy's own functions.
+        result: "same" as the last operand, "first", "payload", or a dtype name.
+        heavy: costs tens of instructions an element: not worth computing twice.
+        structure: moves or names data and computes nothing.
+        raises: NumPy raises for some values, so the kernel must check them.
+        shared: the operands share one dtype (not so for `where`, `ldexp` and shapes).
+        reduction: combines elements along axes; its meaning takes the axes as second argument.
+    """
+
+    name: str
+    arity: int
+    numpy: Callable[..., Any]
+    kinds: str
+    ulp: float = 0
+    cancels: bool = False
+    result: str = "same"
+    heavy: bool = False
+    structure: bool = False
+    raises: bool = False
+    shared: bool = True
+    reduction: bool = False
+
+    def dtypes(self) -> tuple[str, ...]:
+        """Names of the operand dtypes that the row admits."""
+        return tuple(name for kind in self.kinds for name in _KIND_DTYPES[kind])
+
+    @property
+    def joins(self) -> bool:
+        """Whether the result holds its operands' elements, each stored where it belongs."""
+        return self.name in ("concatenate", "interleave", "from_components")
+
+    def __repr__(self) -> str:
+        """The name."""
+        return f"Op({self.name})"
+
+
+#: Rows that take complex numbers too, on backends that have them (`Backend.extra_dtypes`).
+_COMPLEX = frozenset(
+    "add subtract multiply divide negative positive absolute square reciprocal exp log sqrt sin "
+    "cos power equal not_equal isnan isinf isfinite where cast".split()
+)
+#: What float16's nextafter gives of equal numbers, which zeros of two signs are: the first before
+#: NumPy 2.5, and the second from there on, as the other dtypes' and C's always did.
+HALF_NEXTAFTER_GIVES_FIRST = not bool(np.signbit(np.nextafter(np.float16(0.0), np.float16(-0.0))))
+#: Rows that look at the bits of a float, or that bfloat16 has no meaning for.
+_BITS = frozenset(
+    "nextafter spacing ldexp frexp_mantissa frexp_exponent modf_fraction modf_integral".split()
+)
+
+
+def admits(row: Op, dtype: np.dtype[Any]) -> bool:
+    """Whether a row takes operands of a dtype, on some backend."""
+    if not row.kinds or dtype.kind in row.kinds:
+        return True
+    if dtype.kind == "c":
+        return row.structure or row.name in _COMPLEX
+    if dtype.name == "bfloat16":
+        return row.structure or ("f" in row.kinds and row.name not in _BITS)
+    return False
+
+
+def component(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of a complex dtype's real and imaginary parts; any other dtype itself."""
+    return np.dtype(f"float{4 * dtype.itemsize}") if dtype.kind == "c" else dtype
+
+
+def _joined(real: Array, imaginary: Array) -> Array:
+    """Complex numbers from their parts, whatever infinities are in them."""
+    wide = np.complex64 if real.dtype == np.float32 else np.complex128
+    found = np.empty_like(real, dtype=wide, shape=np.shape(real))
+    found.real, found.imag = real, imaginary
+    return found
+
+
+def _each(function: Callable[[float], float]) -> Callable[[Array], Array]:
+    """Apply a scalar function to every element, in the array's dtype."""
+
+    def apply(values: Array) -> Array:
+        out = np.empty(np.shape(values), dtype=np.result_type(values))
+        for place, value in np.ndenumerate(values):
+            out[place] = function(float(value))
+        return out[()] if np.ndim(values) == 0 else out  # a scalar for 0-d, as ufuncs give
+
+    return apply
+
+
+def _lgamma(value: float) -> float:
+    """log |gamma(value)|, infinite at the poles and beyond the largest float, as C's lgamma."""
+    if math.isinf(value) or (value <= 0 and value == math.floor(value)):
+        return math.inf
+    try:
+        return math.lgamma(value)
+    except OverflowError:
+        return math.inf
+
+
+def _quiet(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Run without floating-point warnings."""
+
+    def run(*operands: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return function(*operands)
+
+    return run
+
+
+def _sigmoid(x: Array) -> Array:
+    """1 / (1 + exp(-x)) without overflow, in x's dtype."""
+    e = np.exp(-np.abs(x))
+    one = x.dtype.type(1)
+    return np.where(x >= 0, one / (one + e), e / (one + e))[()]  # type: ignore[no-any-return]
+
+
+def _where(condition: Array, yes: Array, no: Array) -> Array:
+    """np.where; NumPy gives an array even for 0-d operands."""
+    return np.where(condition, yes, no)
+
+
+def _modf_fraction(x: Array) -> Array:
+    return np.modf(x)[0]
+
+
+def _modf_integral(x: Array) -> Array:
+    return np.modf(x)[1]
+
+
+def _frexp_mantissa(x: Array) -> Array:
+    return np.frexp(x)[0]
+
+
+def _frexp_exponent(x: Array) -> Array:
+    return np.frexp(x)[1]
+
+
+def _reduce(ufunc: np.ufunc) -> Callable[..., Any]:
+    """Combine along axes in the operand's own dtype."""
+
+    def run(x: Array, axes: tuple[int, ...]) -> Any:
+        if ufunc in (np.maximum, np.minimum):
+            return ufunc.reduce(x, axis=axes)
+        return ufunc.reduce(x, axis=axes, dtype=x.dtype)
+
+    return run
+
+
+def _arg_reduce(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The place of an extreme along one axis."""
+    return lambda x, axes: function(x, axis=axes[0])
+
+
+def _refuse(*_: Any) -> Any:
+    raise GraphError("a structural node has no elementwise meaning")
+
+
+_ROWS = (
+    # name, arity, meaning, kinds, error …
+    Op("add", 2, np.add, "biuf"),
+    Op("subtract", 2, np.subtract, "iuf"),
+    Op("multiply", 2, np.multiply, "biuf"),
+    Op("divide", 2, np.divide, "f"),
+    Op("floor_divide", 2, np.floor_divide, "iuf"),
+    Op("remainder", 2, np.remainder, "iuf"),
+    Op("fmod", 2, np.fmod, "iuf"),
+    Op("power", 2, np.power, "iuf", ulp=3, heavy=True, raises=True),
+    Op("negative", 1, np.negative, "iuf"),
+    Op("positive", 1, np.positive, "iuf"),
+    Op("absolute", 1, np.absolute, "biuf"),
+    Op("fabs", 1, np.fabs, "f"),
+    Op("sign", 1, np.sign, "iuf"),
+    Op("square", 1, np.square, "iuf"),
+    Op("reciprocal", 1, np.reciprocal, "iuf"),
+    Op("sqrt", 1, np.sqrt, "f"),
+    Op("rsqrt", 1, _quiet(lambda x: x.dtype.type(1) / np.sqrt(x)), "f", ulp=2),
+    Op("cbrt", 1, np.cbrt, "f", ulp=2, heavy=True),
+    # exponential, logarithmic
+    Op("exp", 1, np.exp, "f", ulp=2, heavy=True),
+    Op("exp2", 1, np.exp2, "f", ulp=2, heavy=True),
+    Op("expm1", 1, np.expm1, "f", ulp=2, heavy=True),
+    Op("log", 1, np.log, "f", ulp=2, heavy=True),
+    Op("log2", 1, np.log2, "f", ulp=2, heavy=True),
+    Op("log10", 1, np.log10, "f", ulp=2, heavy=True),
+    Op("log1p", 1, np.log1p, "f", ulp=2, heavy=True),
+    Op("logaddexp", 2, np.logaddexp, "f", ulp=4, cancels=True, heavy=True),
+    Op("logaddexp2", 2, np.logaddexp2, "f", ulp=4, cancels=True, heavy=True),
+    Op("sigmoid", 1, _quiet(_sigmoid), "f", ulp=3, heavy=True),
+    # trigonometric, hyperbolic
+    Op("sin", 1, np.sin, "f", ulp=2, heavy=True),
+    Op("cos", 1, np.cos, "f", ulp=2, heavy=True),
+    Op("tan", 1, np.tan, "f", ulp=3, heavy=True),
+    Op("arcsin", 1, np.arcsin, "f", ulp=2, heavy=True),
+    Op("arccos", 1, np.arccos, "f", ulp=2, heavy=True),
+    Op("arctan", 1, np.arctan, "f", ulp=2, heavy=True),
+    Op("arctan2", 2, np.arctan2, "f", ulp=2, heavy=True),
+    Op("hypot", 2, np.hypot, "f", ulp=2, heavy=True),
+    Op("sinh", 1, np.sinh, "f", ulp=2, heavy=True),
+    Op("cosh", 1, np.cosh, "f", ulp=2, heavy=True),
+    Op("tanh", 1, np.tanh, "f", ulp=2, heavy=True),
+    Op("arcsinh", 1, np.arcsinh, "f", ulp=2, heavy=True),
+    Op("arccosh", 1, np.arccosh, "f", ulp=2, heavy=True),
+    Op("arctanh", 1, np.arctanh, "f", ulp=2, heavy=True),
+    Op("deg2rad", 1, np.deg2rad, "f", ulp=1),
+    Op("rad2deg", 1, np.rad2deg, "f", ulp=1),
+    # special functions, which NumPy has not
+    Op("erf", 1, _each(math.erf), "f", ulp=2, heavy=True),
+    Op("erfc", 1, _each(math.erfc), "f", ulp=3, heavy=True),
+    Op("lgamma", 1, _each(_lgamma), "f", ulp=8, heavy=True),
+    # rounding
+    Op("rint", 1, np.rint, "f"),
+    Op("floor", 1, np.floor, "biuf"),
+    Op("ceil", 1, np.ceil, "biuf"),
+    Op("trunc", 1, np.trunc, "biuf"),
+    # comparison, logic
+    Op("equal", 2, np.equal, "biuf", result="bool"),
+    Op("not_equal", 2, np.not_equal, "biuf", result="bool"),
+    Op("less", 2, np.less, "biuf", result="bool"),
+    Op("less_equal", 2, np.less_equal, "biuf", result="bool"),
+    Op("greater", 2, np.greater, "biuf", result="bool"),
+    Op("greater_equal", 2, np.greater_equal, "biuf", result="bool"),
+    Op("logical_and", 2, np.logical_and, "biuf", result="bool"),
+    Op("logical_or", 2, np.logical_or, "biuf", result="bool"),
+    Op("logical_xor", 2, np.logical_xor, "biuf", result="bool"),
+    Op("logical_not", 1, np.logical_not, "biuf", result="bool"),
+    # bits
+    Op("bitwise_and", 2, np.bitwise_and, "biu"),
+    Op("bitwise_or", 2, np.bitwise_or, "biu"),
+    Op("bitwise_xor", 2, np.bitwise_xor, "biu"),
+    Op("invert", 1, np.invert, "biu"),
+    Op("left_shift", 2, np.left_shift, "iu"),
+    Op("right_shift", 2, np.right_shift, "iu"),
+    Op("bitwise_count", 1, np.bitwise_count, "iu", result="uint8"),
+    Op("gcd", 2, np.gcd, "iu", heavy=True),
+    Op("lcm", 2, np.lcm, "iu", heavy=True),
+    # random numbers: of a place in a stream, and the stream's seed
+    Op("random_bits", 2, random_bits, "u", result="uint32", heavy=True),
+    # smallest and largest
+    Op("maximum", 2, np.maximum, "biuf"),
+    Op("minimum", 2, np.minimum, "biuf"),
+    Op("fmax", 2, np.fmax, "biuf"),
+    Op("fmin", 2, np.fmin, "biuf"),
+    # tests and manipulation of floats
+    Op("isnan", 1, np.isnan, "biuf", result="bool"),
+    Op("isinf", 1, np.isinf, "biuf", result="bool"),
+    Op("isfinite", 1, np.isfinite, "biuf", result="bool"),
+    Op("signbit", 1, np.signbit, "f", result="bool"),
+    Op("copysign", 2, np.copysign, "f"),
+    Op("nextafter", 2, np.nextafter, "f"),
+    Op("spacing", 1, np.spacing, "f"),
+    Op("heaviside", 2, np.heaviside, "f"),
+    Op("ldexp", 2, np.ldexp, "f", result="first", shared=False),
+    Op("frexp_mantissa", 1, _frexp_mantissa, "f"),
+    Op("frexp_exponent", 1, _frexp_exponent, "f", result="int32"),
+    Op("modf_fraction", 1, _modf_fraction, "f"),
+    Op("modf_integral", 1, _modf_integral, "f"),
+    # choice and conversion
+    Op("where", 3, _where, "biuf", shared=False),
+    Op("cast", 1, np.asarray, "biuf", result="payload"),
+    # complex numbers: on backends that have them
+    Op("real", 1, np.real, "c"),
+    Op("imag", 1, np.imag, "c"),
+    Op("conjugate", 1, np.conjugate, "c"),
+    Op("join_complex", 2, _joined, ""),
+    # reductions: along the axes in the payload, without the axes in the result
+    Op("sum", 1, _reduce(np.add), "iuf", reduction=True),
+    Op("prod", 1, _reduce(np.multiply), "iuf", reduction=True),
+    Op("max", 1, _reduce(np.maximum), "biuf", reduction=True),
+    Op("min", 1, _reduce(np.minimum), "biuf", reduction=True),
+    Op("argmax", 1, _arg_reduce(np.argmax), "biuf", result="int64", reduction=True),
+    Op("argmin", 1, _arg_reduce(np.argmin), "biuf", result="int64", reduction=True),
+    # structure: names data or moves it
+    Op("input", 0, _refuse, "", structure=True),
+    Op("scalar", 0, _refuse, "", structure=True),
+    Op("constant", 0, _refuse, "", structure=True),
+    Op("positions", 0, _refuse, "", result="int64", structure=True),  # 0, 1, 2 … of a length
+    Op("index", 1, _refuse, "biuf", structure=True),
+    Op("transpose", 1, np.transpose, "biuf", structure=True),
+    Op("reshape", 1, np.reshape, "biuf", structure=True),
+    Op("broadcast_to", 1, np.broadcast_to, "biuf", structure=True),
+    Op("diagonal", 1, _refuse, "biuf", structure=True),  # of the first two axes: the last one
+    # made for backends without complex numbers: a part of one, some bytes on; both stored as one
+    Op("component", 1, _refuse, "", structure=True),
+    Op("from_components", 2, _refuse, "", structure=True),
+    # made by passes: "axis; start; stop" or "axis; start; stop; step"
+    Op("part", 1, _refuse, "biuf", structure=True),
+    Op("concatenate", -1, np.concatenate, "biuf", structure=True),
+    # made by passes: the operands' elements along an axis in turn
+    Op("interleave", -1, _refuse, "biuf", structure=True),
+    Op("update", 2, _refuse, "biuf", result="first", structure=True),
+    # a NumPy function between kernels: see externs.py
+    Op("extern", -1, _refuse, "", structure=True, shared=False),
+)
+
+TABLE: dict[str, Op] = {row.name: row for row in _ROWS}
+
+#: NumPy ufuncs that are one row each, by the ufunc's own name.
+UFUNC_ROWS: dict[str, str] = {
+    **{row.name: row.name for row in _ROWS if isinstance(row.numpy, np.ufunc)},
+    "degrees": "rad2deg",
+    "radians": "deg2rad",
+    "conjugate": "positive",
+}
+
+#: NumPy ufuncs with two results: one row for each.
+UFUNC_PAIRS: dict[str, tuple[str, str]] = {
+    "divmod": ("floor_divide", "remainder"),
+    "modf": ("modf_fraction", "modf_integral"),
+    "frexp": ("frexp_mantissa", "frexp_exponent"),
+}
+
+
+#: Rows about the parts of complex numbers: for backends that have those.
+PARTS = ("real", "imag", "conjugate", "join_complex")
+
+
+def elementwise() -> Iterator[Op]:
+    """The rows that compute an element from elements, on every backend."""
+    return (
+        row for row in _ROWS if not (row.structure or row.reduction or row.name in PARTS)
+    )
+
+
+def op(name: str) -> Op:
+    """Look a row up.
+
+    Raises:
+        GraphError: there is no such row.
+    """
+    try:
+        return TABLE[name]
+    except KeyError:
+        raise GraphError(f"there is no operation called {name!r} in the op table") from None

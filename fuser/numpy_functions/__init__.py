@@ -1,0 +1,1 @@
+"""NumPy's functions on stand-ins, registered in one table by family."""

@@ -1,0 +1,152 @@
+"""np.mean, np.var and np.std: sums divided by how many elements they are of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fuser.base.errors import Unsupported
+from fuser.ir import dims, infer
+from fuser.ir.function_table import HANDLERS
+from fuser.ir.graph import Node, make_constant
+from fuser.ir.ops import component
+from fuser.numpy_functions.reductions import (
+    NO_VALUE,
+    as_traced,
+    axes_of,
+    given,
+    reduce,
+    squared_size,
+    written,
+)
+from fuser.tracing.trace_state import Tracing
+from fuser.tracing.traced_array import TracedArray
+from fuser.tracing.traced_scalars import HostScalar
+
+
+def _count_of(tracing: Tracing, x: TracedArray, axes: Sequence[int]) -> Any:
+    """How many elements are combined: a number that stays symbolic."""
+    return x._length(dims.product(tuple(x.dims[axis] for axis in axes)))
+
+
+def _mean_dtypes(x: np.dtype[Any], dtype: Any) -> tuple[np.dtype[Any], np.dtype[Any]]:
+    """What a mean is computed in, and what it is given in."""
+    if dtype is not None:
+        wanted = infer.dtype_of(dtype)
+        return wanted, wanted
+    if x.kind in "biu":
+        return np.dtype(np.float64), np.dtype(np.float64)
+    return (np.dtype(np.float32) if x.name in ("float16", "bfloat16") else x), x
+
+
+def mean(
+    tracing: Tracing, a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
+    keepdims: Any = False, *, where: Any = True,
+) -> Any:  # fmt: skip
+    """np.mean: the sum divided by the number of elements."""
+    x = as_traced(tracing, a)
+    inner, outer = _mean_dtypes(x.dtype, dtype)
+    if inner.kind not in "fc" or (inner.kind == "c" and _masked(where)):
+        raise Unsupported("unsupported-argument", "np.mean", f"dtype={inner}")
+    node = _mean_node(tracing, x, axis, inner, keepdims, where)
+    node = tracing.cast(node, outer)
+    if out is not None:
+        return written(tracing, out, node, "mean", same=True)
+    return tracing.wrap(node, not node.shape)
+
+
+def _mean_node(
+    tracing: Tracing, x: TracedArray, axis: Any, dtype: np.dtype[Any], keepdims: Any, where: Any
+) -> Node:
+    """Sum over count."""
+    options = {"keepdims": keepdims, "function": "mean"}
+    total = reduce(tracing, "sum", x, axis, dtype, where=where, **options)
+    if _masked(where):
+        count = tracing.cast(_chosen(tracing, x, axis, keepdims, where), dtype)
+    else:
+        count = tracing.operand_node(_count_of(tracing, x, axes_of(x, axis)), dtype)
+    return tracing.node("divide", [total.node, count])
+
+
+def _masked(where: Any) -> bool:
+    """Whether a mask was given."""
+    return where is not True and where is not NO_VALUE
+
+
+def _chosen(tracing: Tracing, x: TracedArray, axis: Any, keepdims: Any, where: Any) -> Node:
+    """How many elements a mask chooses for each result."""
+    mask = tracing.mask_node(where)
+    if mask.shape != x.node.shape:
+        mask = tracing.node("broadcast_to", [mask], ", ".join(map(str, x.node.shape)))
+    options = {"keepdims": keepdims, "function": "mean"}
+    found = reduce(tracing, "sum", tracing.wrap(mask), axis, np.dtype(np.int64), **options)
+    return tracing.cast(found.node, np.dtype(np.float64))
+
+
+def var(
+    tracing: Tracing, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0,
+    keepdims: Any = False, *, where: Any = True, mean: Any = NO_VALUE,
+    correction: Any = NO_VALUE,
+) -> Any:  # fmt: skip
+    """np.var: the mean of squared distances from the mean, as NumPy computes it."""
+    node = _var_node(tracing, a, axis, dtype, ddof, keepdims, where, mean, correction)
+    if out is not None:
+        return written(tracing, out, node, "var", same=True)
+    return tracing.wrap(node, not node.shape)
+
+
+def _var_node(
+    tracing: Tracing, a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: Any, where: Any,
+    mean: Any, correction: Any,
+) -> Node:  # fmt: skip
+    """The variance's node, in the dtype that NumPy gives."""
+    x = as_traced(tracing, a)
+    if given(mean):
+        raise Unsupported("unsupported-argument", "np.var", "mean=")
+    freedom = correction if given(correction) else ddof
+    inner, outer = _mean_dtypes(x.dtype, dtype)
+    if inner.kind not in "fc" or (inner.kind == "c") != (x.dtype.kind == "c"):
+        raise Unsupported("unsupported-argument", "np.var", f"dtype={inner}")
+    centre = _mean_node(tracing, x, axis, inner, True, where)
+    wide = np.result_type(x.dtype, inner)  # a dtype= may be narrower than the array's
+    away = tracing.node("subtract", [tracing.cast(node, wide) for node in (x.node, centre)])
+    square = squared_size(tracing.wrap(away))
+    inner, outer = component(inner), component(outer)
+    options = {"keepdims": keepdims, "where": where, "function": "var"}
+    total = reduce(tracing, "sum", square, axis, inner, **options)
+    if _masked(where):
+        chosen = _chosen(tracing, x, axis, keepdims, where)
+        less = tracing.node("subtract", [chosen, tracing.operand_node(freedom, chosen.dtype)])
+        none = make_constant(0.0, chosen.dtype)
+        rest = tracing.cast(tracing.node("maximum", [less, none]), inner)
+        return tracing.cast(tracing.node("divide", [total.node, rest]), outer)
+    count = _count_of(tracing, x, axes_of(x, axis))
+    if freedom:
+        count = _at_least_none(tracing, count - freedom)
+    divisor = tracing.operand_node(count, inner)
+    return tracing.cast(tracing.node("divide", [total.node, divisor]), outer)
+
+
+def _at_least_none(tracing: Tracing, count: Any) -> Any:
+    """Degrees of freedom, of which there are never fewer than 0: then NaN or infinity comes out."""
+    if type(count) is not HostScalar:
+        return max(count, 0)
+    return HostScalar(tracing, f"max({count.text}, 0)", max(count.hint, 0))
+
+
+def std(
+    tracing: Tracing, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0,
+    keepdims: Any = False, *, where: Any = True, mean: Any = NO_VALUE,
+    correction: Any = NO_VALUE,
+) -> Any:  # fmt: skip
+    """np.std: the root of the variance."""
+    node = _var_node(tracing, a, axis, dtype, ddof, keepdims, where, mean, correction)
+    node = tracing.node("sqrt", [node])
+    if out is not None:
+        return written(tracing, out, node, "std", same=True)
+    return tracing.wrap(node, not node.shape)
+
+
+HANDLERS.update({np.mean: mean, np.var: var, np.std: std})

@@ -1,0 +1,117 @@
+"""NumPy functions of diagonals: views of memory, sums of them, and matrices that have them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fuser.base.errors import Unsupported
+from fuser.ir.function_table import handles
+from fuser.ir.views import WRITABLE
+from fuser.numpy_functions.array_functions import _array
+from fuser.tracing.counting import counted
+from fuser.tracing.indices import integer, normal_axis
+from fuser.tracing.trace_state import Tracing
+from fuser.tracing.traced_array import TracedArray
+
+
+def diagonal(
+    x: TracedArray, offset: Any = 0, axis1: Any = 0, axis2: Any = 1, writable: bool = False
+) -> TracedArray:
+    """A diagonal of two axes as the last axis: a view, which np.einsum's alone is written into.
+
+    Which of the two axes is the shorter one holds for the trace.
+    """
+    if x.ndim < 2:
+        raise ValueError("diag requires an array of at least two dimensions")
+    first, second = normal_axis(axis1, x.ndim), normal_axis(axis2, x.ndim)
+    if first == second:
+        raise ValueError("axis1 and axis2 cannot be the same")
+    order = [first, second, *(axis for axis in range(x.ndim) if axis not in (first, second))]
+    seen: TracedArray = x.transpose(*order)
+    by = integer(offset)
+    if by:
+        seen = seen[(slice(None), slice(by, None)) if by > 0 else (slice(-by, None),)]
+    made = WRITABLE if writable else ""
+    return _square(seen)._view("diagonal", made)  # type: ignore[no-any-return]
+
+
+def _square(x: TracedArray) -> TracedArray:
+    """An array cut so that its first two axes are of one length."""
+    tracing = x.tracing
+    rows, columns = map(tracing.resolve, x.dims[:2])
+    if rows == columns:
+        return x
+    sizes = tracing.size(rows), tracing.size(columns)
+    if sizes[0] == sizes[1]:
+        tracing._hold(rows, columns)
+        return x
+    axis = int(sizes[0] < sizes[1])  # the longer one
+    short, long = (rows, columns) if axis else (columns, rows)
+    if not (isinstance(short, int) and isinstance(long, int)):
+        tracing.guard_value(f"({short}) < ({long})", True)
+    return x._view("part", f"{axis}; 0; {short}")  # type: ignore[no-any-return]
+
+
+@handles(np.diagonal)
+def _diagonal(
+    tracing: Tracing, a: Any, offset: Any = 0, axis1: Any = 0, axis2: Any = 1
+) -> Any:
+    """np.diagonal."""
+    return diagonal(_array(tracing, a), offset, axis1, axis2)
+
+
+@handles(np.linalg.diagonal)
+def _matrix_diagonal(tracing: Tracing, x: Any, /, *, offset: Any = 0) -> Any:
+    """np.linalg.diagonal: of the last two axes."""
+    return diagonal(_array(tracing, x), offset, -2, -1)
+
+
+@handles(np.trace)
+def _trace(
+    tracing: Tracing, a: Any, offset: Any = 0, axis1: Any = 0, axis2: Any = 1, dtype: Any = None,
+    out: Any = None,
+) -> Any:  # fmt: skip
+    """np.trace: the sum of a diagonal."""
+    seen: Any = diagonal(_array(tracing, a), offset, axis1, axis2)
+    return np.sum(seen, axis=-1, dtype=dtype, out=out)
+
+
+@handles(np.linalg.trace)
+def _matrix_trace(tracing: Tracing, x: Any, /, *, offset: Any = 0, dtype: Any = None) -> Any:
+    """np.linalg.trace: of the last two axes."""
+    return _trace(tracing, x, offset, -2, -1, dtype)
+
+
+@handles(np.diag)
+def _diag(tracing: Tracing, v: Any, k: Any = 0) -> Any:
+    """np.diag: the diagonal of a matrix, or a matrix with this diagonal."""
+    x = _array(tracing, v)
+    if x.ndim == 2:
+        return diagonal(x, k)
+    if x.ndim != 1:
+        raise ValueError("Input must be 1- or 2-d.")
+    return _matrix_of(x, integer(k))
+
+
+@handles(np.diagflat)
+def _diagflat(tracing: Tracing, v: Any, k: Any = 0) -> Any:
+    """np.diagflat: a matrix with these values, flattened, on a diagonal."""
+    return _matrix_of(_array(tracing, v).ravel(), integer(k))
+
+
+def _matrix_of(x: TracedArray, k: int) -> Any:
+    """Zeros but for one diagonal: each row has one value, seen where the column fits."""
+    tracing = x.tracing
+    if x.dtype.kind not in "biuf":
+        raise Unsupported("unsupported-dtype", "np.diag", f"dtype {x.dtype}")
+    values: Any = x
+    if k:
+        beside = tracing.node("broadcast_to", [tracing.operand_node(0, x.dtype)], str(abs(k)))
+        values = np.concatenate([tracing.wrap(beside), x])
+    place: Any = counted(tracing, x.dims[0] + abs(k))
+    zero = tracing.wrap(tracing.operand_node(0, x.dtype))
+    # Columns hold the values where k is not negative, rows where it is.
+    seen = values[None, :] if k >= 0 else values[:, None]
+    return np.where(place[:, None] + k == place[None, :], seen, zero)

@@ -1,0 +1,361 @@
+"""NumPy functions that are formulas over other NumPy functions: traced as those formulas."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fuser.base.errors import Unsupported
+from fuser.ir.function_table import handles
+from fuser.ir.graph import make_constant
+from fuser.numpy_functions.array_functions import _array, _options
+from fuser.numpy_functions.splits_and_joins import ordered_like
+from fuser.tracing import selections
+from fuser.tracing.indices import normal_axis
+from fuser.tracing.trace_state import Tracing
+from fuser.tracing.traced_array import TracedArray
+from fuser.tracing.traced_scalars import HostScalar
+
+#: np.tile and np.repeat write each copy by a loop nest of its own, up to this many.
+COPIES_LIMIT = 16
+
+
+# -- products -------------------------------------------------------------------------------
+
+
+@handles(np.outer)
+def _outer(tracing: Tracing, a: Any, b: Any, out: Any = None) -> Any:
+    """np.outer: both flattened, every product."""
+    left, right = _array(tracing, a).ravel(), _array(tracing, b).ravel()
+    return np.multiply(left[:, None], right[None, :], **_options(out=out))
+
+
+@handles(np.inner)
+def _inner(tracing: Tracing, a: Any, b: Any) -> Any:
+    """np.inner of vectors, which is their dot product."""
+    left, right = _array(tracing, a), _array(tracing, b)
+    if left.ndim != 1 or right.ndim != 1:
+        raise Unsupported("unsupported-function", "np.inner", "a product of matrices")
+    return np.dot(left, right)
+
+
+@handles(np.vdot)
+def _vdot(tracing: Tracing, a: Any, b: Any, /) -> Any:
+    """np.vdot: the dot product of both flattened, the first one conjugated."""
+    return np.dot(_array(tracing, a).ravel().conj(), _array(tracing, b).ravel())
+
+
+@handles(np.cross)
+def _cross(
+    tracing: Tracing, a: Any, b: Any, axisa: Any = -1, axisb: Any = -1, axisc: Any = -1,
+    axis: Any = None,
+) -> Any:  # fmt: skip
+    """np.cross of vectors of three numbers."""
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    vectors: list[Any] = []
+    for value, place in ((a, axisa), (b, axisb)):
+        found: Any = _array(tracing, value)
+        found = np.moveaxis(found, normal_axis(place, found.ndim), -1)
+        length = tracing.resolve(found.dims[-1])
+        if tracing.size(length) != 3 or found.dtype.kind not in "fiu":
+            raise Unsupported("unsupported-argument", "np.cross", "vectors of another form")
+        if not isinstance(length, int):
+            tracing.guard_value(str(length), 3)
+        vectors.append(found)
+    dtype = np.promote_types(vectors[0].dtype, vectors[1].dtype)
+    (a0, a1, a2), (b0, b1, b2) = (
+        [vector[..., place].astype(dtype, copy=False) for place in range(3)] for vector in vectors
+    )
+    joined: Any = np.stack([a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0], axis=-1)
+    whole: Any = tracing.wrap(tracing.own(joined.node, dtype, "C"))
+    last = normal_axis(axisc, whole.ndim) == whole.ndim - 1
+    return whole if last else np.moveaxis(whole, -1, axisc)
+
+
+@handles(np.polyval)
+def _polyval(tracing: Tracing, p: Any, x: Any) -> Any:
+    """np.polyval of a sequence of coefficients, by Horner's rule as NumPy has it."""
+    if isinstance(p, TracedArray):
+        raise Unsupported("unsupported-argument", "np.polyval", "an array of coefficients")
+    value: Any = _array(tracing, x)
+    total = np.zeros_like(value)
+    for coefficient in np.asarray(p):
+        total = total * value + coefficient
+    return total
+
+
+# -- comparisons and choices ----------------------------------------------------------------
+
+
+@handles(np.isclose)
+def _isclose(
+    tracing: Tracing, a: Any, b: Any, rtol: Any = 1.0e-5, atol: Any = 1.0e-8,
+    equal_nan: Any = False,
+) -> Any:  # fmt: skip
+    """np.isclose: |a - b| <= atol + rtol |b| where b is finite, or a == b."""
+    x: Any = a if type(a) in (int, float) else _array(tracing, a)
+    y: Any = b if type(b) in (int, float) else _array(tracing, b)
+    if type(y) is int:
+        y = float(y)
+    elif isinstance(y, TracedArray) and y.dtype.kind not in "fc":
+        y = y.astype(np.float64)
+    near = np.less_equal(abs(x - y), atol + rtol * abs(y)) & np.isfinite(y)
+    result = near | (x == y)
+    if equal_nan:
+        result = result | (np.isnan(x) & np.isnan(y))
+    return result
+
+
+@handles(np.piecewise)
+def _piecewise(
+    tracing: Tracing, x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any
+) -> Any:
+    """np.piecewise of constants, and of functions of what a condition selects."""
+    value: Any = _array(tracing, x)
+    masks: list[Any] = [_array(tracing, condition) for condition in condlist]
+    if not all(selections.is_mask(mask, value) for mask in masks):
+        raise Unsupported("unsupported-argument", "np.piecewise", "conditions of another form")
+    if len(funclist) == len(masks) + 1:
+        masks = [~_any_of(masks), *masks]
+        funclist = [funclist[-1], *funclist[:-1]]
+    elif len(funclist) != len(masks):
+        raise ValueError(
+            f"with {len(masks)} condition(s), either {len(masks)} or {len(masks) + 1} functions "
+            "are expected"
+        )
+    result: Any = np.zeros_like(value)
+    for mask, function in zip(masks, funclist, strict=True):
+        if callable(function):
+            result = _piece(tracing, value, mask, result, function(value[mask], *args, **kw))
+        else:
+            result = np.where(mask, value.dtype.type(function), result)
+    return result
+
+
+def _piece(tracing: Tracing, value: Any, mask: Any, result: Any, piece: Any) -> Any:
+    """A result into which what a function made of a selection is written."""
+    found = _array(tracing, piece)
+    node = selections.whole(tracing, mask.node, found.node)
+    if node is None:
+        raise Unsupported("unsupported-argument", "np.piecewise", "no function of elements")
+    return np.where(mask, tracing.wrap(tracing.cast(node, value.dtype)), result)
+
+
+def _any_of(masks: Sequence[Any]) -> Any:
+    """Where one of them holds."""
+    result = masks[0]
+    for mask in masks[1:]:
+        result = result | mask
+    return result
+
+
+# -- larger and repeated arrays -------------------------------------------------------------
+
+
+@handles(np.tile)
+def _tile(tracing: Tracing, A: Any, reps: Any) -> Any:  # noqa: N803 - NumPy's name
+    """np.tile: the whole array, again along each axis."""
+    x = _array(tracing, A)
+    counts = [int(count) for count in (reps if isinstance(reps, (tuple, list)) else (reps,))]
+    rank = max(x.ndim, len(counts))
+    counts = [1] * (rank - len(counts)) + counts
+    x = x[(None,) * (rank - x.ndim)] if rank > x.ndim else x
+    if min(counts, default=1) < 1:
+        raise Unsupported("unsupported-argument", "np.tile", "no repetitions")
+    if all(count == 1 for count in counts):
+        return tracing.wrap(tracing.own(x.node, x.dtype, "K"))
+    if math.prod(counts) > COPIES_LIMIT:
+        raise Unsupported("unsupported-argument", "np.tile", f"over {COPIES_LIMIT} repetitions")
+    for place, count in enumerate(counts):
+        if count > 1:
+            x = np.concatenate([x] * count, axis=place)  # type: ignore[assignment]
+    return tracing.wrap(tracing.own(x.node, x.dtype, "C"))
+
+
+@handles(np.repeat)
+def _repeat(tracing: Tracing, a: Any, repeats: Any, axis: Any = None) -> Any:
+    """np.repeat of every element, the same small number of times."""
+    if type(repeats) is not int or not 1 <= repeats <= COPIES_LIMIT:
+        raise Unsupported("unsupported-argument", "np.repeat", f"repeats={repeats!r}")
+    x: Any = _array(tracing, a)
+    if axis is None:
+        x, axis = x.ravel(), 0
+    place = normal_axis(axis, x.ndim)
+    lengths = list(x.shape)
+    lengths[place] = lengths[place] * repeats
+    apart = np.stack([x] * repeats, axis=place + 1)
+    joined: Any = apart.reshape(tuple(lengths))
+    return joined if x.ndim < 2 else tracing.wrap(tracing.own(joined.node, x.dtype, "C"))
+
+
+def _pad_widths(pad_width: Any, rank: int) -> list[tuple[int, int]]:
+    """Before and after, for each axis."""
+    if isinstance(pad_width, (dict, TracedArray, HostScalar)):
+        raise Unsupported("unsupported-argument", "np.pad", "this form of pad_width")
+    wide = np.broadcast_to(np.asarray(pad_width), (rank, 2))
+    if wide.dtype.kind != "i" or (wide.size and wide.min() < 0):
+        raise Unsupported("unsupported-argument", "np.pad", f"pad_width={pad_width!r}")
+    return [(int(before), int(after)) for before, after in wide]
+
+
+@handles(np.pad)
+def _pad(tracing: Tracing, array: Any, pad_width: Any, mode: Any = "constant", **kw: Any) -> Any:
+    """np.pad with constants or with the array's own values."""
+    x: Any = _array(tracing, array)
+    fill = kw.pop("constant_values", 0)
+    modes = ("constant", "edge", "reflect", "symmetric", "wrap")
+    if mode not in modes or kw or type(fill) not in (int, float, bool):
+        raise Unsupported("unsupported-argument", "np.pad", f"mode={mode!r} with these options")
+    widths = _pad_widths(pad_width, x.ndim)
+    constant = np.asarray(fill).astype(x.dtype)[()]
+    path: list[str] = []
+    for place, (before, after) in enumerate(widths):
+        if not before and not after:
+            continue
+        if mode != "constant":
+            _need_length(tracing, x, place, mode, max(before, after))
+        _long_enough(tracing, x, place, 2 * max(before, after))
+        parts = [x]
+        for width, first in ((before, True), (after, False)):
+            if width and mode in ("constant", "edge"):
+                edge = constant if mode == "constant" else _edge(x, place, mode, 1, first)
+                parts.insert(0 if first else 2, _filler(tracing, x, place, width, edge))
+            elif width:
+                parts.insert(0 if first else 2, _edge(x, place, mode, width, first))
+        x = np.concatenate(parts, axis=place)
+        path.insert(0, str(int(before > 0)))
+    if not path:
+        return tracing.wrap(tracing.own(x.node, x.dtype, "K"))
+    return ordered_like(tracing, x, ".".join(("A", "0", *path)))
+
+
+def _edge(x: Any, place: int, mode: str, width: int, first: bool) -> Any:
+    """The array's own values that a mode of np.pad puts before it or after it."""
+    lead = (slice(None),) * place
+    skip = int(mode == "reflect")  # it does not repeat the value at the edge
+    if first != (mode == "wrap"):
+        found = x[(*lead, slice(skip, width + skip))]
+    else:
+        found = x[(*lead, slice(-width - skip, -skip or None))]
+    return found if mode in ("edge", "wrap") else np.flip(found, place)
+
+
+def _long_enough(tracing: Tracing, x: TracedArray, place: int, bound: int) -> None:
+    """Note that an axis is long, if it is: then it is known which part a slice lies in."""
+    if tracing.size(x.dims[place]) >= bound:
+        tracing.hold_at_least(x.dims[place], bound)
+
+
+def _need_length(tracing: Tracing, x: TracedArray, place: int, mode: str, width: int) -> None:
+    """Refuse an axis whose values do not suffice: empty, or seen more than once."""
+    length = x.dims[place]
+    if tracing.size(length) == 0:
+        raise ValueError(f"can't extend empty axis {place} using modes other than 'constant'")
+    wanted = 1 if mode == "edge" else width + (mode == "reflect")
+    if tracing.size(length) < wanted:
+        raise Unsupported("unsupported-argument", "np.pad", f"mode={mode!r} wider than the array")
+    if not isinstance(tracing.resolve(length), int):
+        tracing.guard_value(f"({length}) >= {wanted}", True)
+
+
+def _filler(tracing: Tracing, x: TracedArray, place: int, width: int, value: Any) -> Any:
+    """An array like x, but `width` long on one axis, of an array's or a constant's values."""
+    dims = [str(dim) for dim in x.dims]
+    dims[place] = str(width)
+    node = value.node if isinstance(value, TracedArray) else make_constant(value, x.dtype)
+    return tracing.wrap(tracing.node("broadcast_to", [node], ", ".join(dims)))
+
+
+@handles(np.gradient)
+def _gradient(
+    tracing: Tracing, f: Any, *varargs: Any, axis: Any = None, edge_order: Any = 1
+) -> Any:
+    """np.gradient on an even grid, with first-order differences at the edges."""
+    x: Any = _array(tracing, f)
+    if edge_order != 1 or any(type(step) not in (int, float, HostScalar) for step in varargs):
+        raise Unsupported("unsupported-argument", "np.gradient", "uneven steps or edge_order=2")
+    if x.dtype.kind not in "fc":
+        if x.dtype.kind == "b":
+            raise Unsupported("unsupported-argument", "np.gradient", "a bool array")
+        x = x.astype(np.float64)
+    axes = range(x.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    places = [normal_axis(entry, x.ndim) for entry in axes]
+    steps = list(varargs) * (len(places) if len(varargs) == 1 else 1) or [1.0] * len(places)
+    if len(steps) != len(places):
+        raise TypeError("invalid number of arguments")
+    found = [_slope(tracing, x, place, step) for place, step in zip(places, steps, strict=True)]
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def _slope(tracing: Tracing, x: Any, place: int, step: Any) -> Any:
+    """The gradient along one axis."""
+    length = x.dims[place]
+    if tracing.size(length) < 2:
+        raise ValueError(
+            "Shape of array too small to calculate a numerical gradient, "
+            "at least (edge_order + 1) elements are required."
+        )
+    if not isinstance(tracing.resolve(length), int):
+        tracing.guard_value(f"({length}) >= 2", True)
+    lead = (slice(None),) * place
+
+    def part(start: int | None, stop: int | None) -> Any:
+        return x[(*lead, slice(start, stop))]
+
+    inner = (part(2, None) - part(None, -2)) / (2.0 * step)
+    first, last = (part(1, 2) - part(0, 1)) / step, (part(-1, None) - part(-2, -1)) / step
+    joined: Any = np.concatenate([first, inner, last], axis=place)
+    return ordered_like(tracing, joined, "K.0.0.0.0.0")
+
+
+# -- axes -----------------------------------------------------------------------------------
+
+
+@handles(np.append)
+def _append(tracing: Tracing, arr: Any, values: Any, axis: Any = None) -> Any:
+    """np.append."""
+    left, right = _array(tracing, arr), _array(tracing, values)
+    if axis is None:
+        left, right, axis = left.ravel(), right.ravel(), 0
+    return np.concatenate([left, right], axis=axis)
+
+
+@handles(np.rot90)
+def _rot90(tracing: Tracing, m: Any, k: Any = 1, axes: Any = (0, 1)) -> Any:
+    """np.rot90: flips and a transpose, all of them views."""
+    x: Any = _array(tracing, m)
+    first, second = (normal_axis(axis, x.ndim) for axis in axes)
+    if first == second:
+        raise ValueError("Axes must be different.")
+    turns = int(k) % 4
+    if turns == 0:
+        return x[:]
+    if turns == 2:
+        return np.flip(np.flip(x, first), second)
+    order = list(range(x.ndim))
+    order[first], order[second] = second, first
+    if turns == 1:
+        return np.transpose(np.flip(x, second), order)
+    return np.flip(np.transpose(x, order), second)
+
+
+@handles(np.trapezoid)
+def _trapezoid(tracing: Tracing, y: Any, x: Any = None, dx: Any = 1.0, axis: Any = -1) -> Any:
+    """np.trapezoid: the sum of the areas between neighbours."""
+    value: Any = _array(tracing, y)
+    place = normal_axis(axis, value.ndim)
+    if x is None:
+        width: Any = dx
+    else:
+        points: Any = _array(tracing, x)
+        if points.ndim == 1:
+            width = np.diff(points)[(slice(None), *(None,) * (value.ndim - place - 1))]
+        else:
+            width = np.diff(points, axis=place)
+    lead = (slice(None),) * place
+    right, left = value[(*lead, slice(1, None))], value[(*lead, slice(None, -1))]
+    return (width * (right + left) / 2.0).sum(axis=place)

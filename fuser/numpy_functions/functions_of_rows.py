@@ -1,0 +1,51 @@
+"""NumPy functions that call another function, of an array and an axis or of each row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fuser.base.errors import Unsupported
+from fuser.ir.function_table import handles, plain_function
+from fuser.numpy_functions.array_functions import _array
+from fuser.tracing.indices import normal_axis
+from fuser.tracing.trace_state import Tracing
+
+
+@handles(np.apply_over_axes)
+def _apply_over_axes(tracing: Tracing, func: Any, a: Any, axes: Any) -> Any:
+    """np.apply_over_axes: a function of an array and an axis, axis by axis."""
+    value: Any = _array(tracing, a)
+    rank = value.ndim
+    for axis in axes if isinstance(axes, (tuple, list)) else (axes,):
+        place = rank + axis if axis < 0 else axis
+        found: Any = _array(tracing, func(value, place))
+        found = found if found.ndim == value.ndim else np.expand_dims(found, place)
+        if found.ndim != value.ndim:
+            raise ValueError("function is not returning an array of the correct shape")
+        value = found
+    return value
+
+
+#: Functions of a row that give a number, which take an axis: what they give for each row.
+_OF_ROWS = frozenset(
+    [np.sum, np.prod, np.mean, np.std, np.var, np.max, np.min, np.amax, np.amin, np.any, np.all,
+     np.argmax, np.argmin, np.ptp, np.linalg.norm, np.count_nonzero]
+)  # fmt: skip
+
+
+@handles(np.apply_along_axis)
+def _apply_along_axis(
+    tracing: Tracing, func1d: Any, axis: Any, arr: Any, *args: Any, **kwargs: Any
+) -> Any:
+    """np.apply_along_axis of a reduction; any other function is NumPy's to call, row by row."""
+    function = plain_function(func1d)
+    x = _array(tracing, arr)
+    rows = type(function) is type(np.sum) and function in _OF_ROWS and not (args or kwargs)
+    if not rows or x.ndim < 2 or any(tracing.size(dim) == 0 for dim in x.dims):
+        raise Unsupported("unsupported-argument", "np.apply_along_axis", "a function of rows")
+    for dim in x.dims:  # of none at all NumPy refuses to make rows
+        tracing.guard_reach(dim, 1)
+    found: Any = tracing.apply_function(function, (x,), {"axis": normal_axis(axis, x.ndim)})
+    return found if found.ndim < 2 else tracing.wrap(tracing.own(found.node, found.dtype, "C"))

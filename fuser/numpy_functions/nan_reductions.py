@@ -1,0 +1,119 @@
+"""NumPy's reductions that leave NaN out: formulas over plain reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fuser.ir.function_table import HANDLERS, handles
+from fuser.numpy_functions.array_functions import _array, _options, _refuse
+from fuser.tracing.trace_state import Tracing
+
+
+def without_nan(tracing: Tracing, a: Any, value: float) -> tuple[Any, Any]:
+    """The array with `value` for NaN, and where NaN was; None for dtypes that have none."""
+    x: Any = _array(tracing, a)
+    if x.dtype.kind != "f":
+        return x, None
+    mask = np.isnan(x)
+    return np.where(mask, x.dtype.type(value), x), mask
+
+
+def _nan_additive(function: Any, neutral: float) -> Callable[..., Any]:
+    """np.nansum and np.nanprod: NaN counts as the neutral element."""
+
+    def handler(
+        tracing: Tracing, a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
+        keepdims: Any = None, initial: Any = np._NoValue, where: Any = np._NoValue,
+    ) -> Any:  # fmt: skip
+        x, _ = without_nan(tracing, a, neutral)
+        rest = _options(dtype=dtype, out=out, keepdims=keepdims, initial=initial, where=where)
+        return function(x, axis=axis, **rest)
+
+    return handler
+
+
+HANDLERS[np.nansum] = _nan_additive(np.sum, 0)
+HANDLERS[np.nanprod] = _nan_additive(np.prod, 1)
+
+
+def _nan_extreme(function: Any, bottom: float) -> Callable[..., Any]:
+    """np.nanmax and np.nanmin: NaN only where everything is NaN."""
+
+    def handler(
+        tracing: Tracing, a: Any, axis: Any = None, out: Any = None, keepdims: Any = None,
+        initial: Any = np._NoValue, where: Any = np._NoValue,
+    ) -> Any:  # fmt: skip
+        _refuse(function.__name__, out=out, initial=initial, where=where)
+        x, mask = without_nan(tracing, a, bottom)
+        rest = _options(keepdims=keepdims)
+        best = function(x, axis=axis, **rest)
+        if mask is None:
+            return best
+        nothing = np.all(mask, axis=axis, **rest)
+        return _like_reduction(tracing, np.where(nothing, x.dtype.type(np.nan), best), best)
+
+    return handler
+
+
+HANDLERS[np.nanmax] = _nan_extreme(np.max, -np.inf)
+HANDLERS[np.nanmin] = _nan_extreme(np.min, np.inf)
+
+
+def _like_reduction(tracing: Tracing, value: Any, reduced: Any) -> Any:
+    """A scalar where the reduction gave one: np.where always gives an array."""
+    return tracing.wrap(value.node, reduced.generic)
+
+
+def _mean_parts(x: Any, mask: Any, axis: Any, keepdims: Any, where: Any) -> tuple[Any, Any]:
+    """The sum of what is not NaN, divided by how many they are, in the sum's dtype; the count."""
+    rest = _options(keepdims=keepdims, where=where)
+    count = np.sum(~mask, axis=axis, dtype=np.intp, **rest)
+    total = np.sum(x, axis=axis, **rest)
+    return np.true_divide(total, count, dtype=None).astype(total.dtype), count
+
+
+@handles(np.nanmean)
+def _nanmean(
+    tracing: Tracing, a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
+    keepdims: Any = None, where: Any = np._NoValue,
+) -> Any:  # fmt: skip
+    """np.nanmean: the mean of what is not NaN; NaN where nothing is left."""
+    x, mask = without_nan(tracing, a, 0)
+    rest = _options(keepdims=keepdims, where=where)
+    if mask is None:
+        return np.mean(x, axis=axis, **_options(dtype=dtype, out=out), **rest)
+    _refuse("nanmean", dtype=dtype, out=out)
+    return _mean_parts(x, mask, axis, keepdims, where)[0]
+
+
+def _nan_variance(name: str) -> Callable[..., Any]:
+    """np.nanvar and np.nanstd."""
+
+    def handler(
+        tracing: Tracing, a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
+        ddof: Any = 0, keepdims: Any = None, *, where: Any = np._NoValue, mean: Any = None,
+        correction: Any = None,
+    ) -> Any:  # fmt: skip
+        plain = np.var if name == "nanvar" else np.std
+        x, mask = without_nan(tracing, a, 0)
+        _refuse(name, dtype=dtype, out=out, where=where, mean=mean, correction=correction)
+        if mask is None:
+            return plain(x, axis=axis, ddof=ddof, **_options(keepdims=keepdims))
+        mean_value, _ = _mean_parts(x, mask, axis, True, np._NoValue)
+        centred = np.where(mask, x.dtype.type(0), x - mean_value)
+        rest = _options(keepdims=keepdims)
+        free = np.sum(~mask, axis=axis, dtype=np.intp, **rest) - ddof
+        total = np.sum(centred * centred, axis=axis, **rest)
+        variance = np.true_divide(total, free).astype(total.dtype)
+        bad = np.where(free <= 0, total.dtype.type(np.nan), variance)
+        result = _like_reduction(tracing, bad, total)
+        return result if name == "nanvar" else np.sqrt(result)
+
+    return handler
+
+
+HANDLERS[np.nanvar] = _nan_variance("nanvar")
+HANDLERS[np.nanstd] = _nan_variance("nanstd")

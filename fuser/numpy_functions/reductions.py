@@ -1,0 +1,415 @@
+"""NumPy's reductions, spelled with the rows sum, prod, max, min, argmax and argmin.
+
+Means, variances and deviations are in `averages`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from fuser.base.errors import Unsupported
+from fuser.ir import dims, infer
+from fuser.ir.function_table import HANDLERS
+from fuser.ir.graph import Node, make_constant
+from fuser.numpy_functions.array_functions import _array
+from fuser.numpy_functions.stacked_sums import layers
+from fuser.tracing.indices import normal_axis
+from fuser.tracing.operands import check_target
+from fuser.tracing.trace_state import Tracing
+from fuser.tracing.traced_array import TracedArray
+
+Ready = Callable[..., Any]
+NO_VALUE = np._NoValue  # NumPy's mark for "not given"
+
+
+def given(value: Any) -> bool:
+    """Whether an option was given."""
+    return value is not NO_VALUE and value is not None
+
+
+def axes_of(x: TracedArray, axis: Any) -> tuple[int, ...]:
+    """Axes counted from the front, in order.
+
+    Raises:
+        AxisError, TypeError, ValueError: out of range, no integer, or twice, as NumPy says.
+    """
+    if axis is None:
+        return tuple(range(x.ndim))
+    entries = axis if isinstance(axis, tuple) else (axis,)
+    axes = [normal_axis(not_a_truth(entry), x.ndim) for entry in entries]
+    if len(set(axes)) != len(axes):
+        raise ValueError("duplicate value in 'axis'")
+    return tuple(sorted(axes))
+
+
+def not_a_truth(axis: Any) -> Any:
+    """An axis that is no bool, which NumPy's reductions refuse.
+
+    Raises:
+        TypeError: it is one.
+    """
+    if isinstance(axis, (bool, np.bool_)):
+        raise TypeError("an integer is required for the axis")
+    return axis
+
+
+def written(tracing: Tracing, out: Any, node: Node, function: str, same: bool = False) -> Any:
+    """Write a reduction into `out=`, which has to have its shape.
+
+    Args:
+        tracing: the trace.
+        out: the array.
+        node: the reduction.
+        function: NumPy's name, for messages.
+        same: it has to have the dtype as well, in which NumPy computes then.
+
+    Raises:
+        Unsupported: it has not; NumPy knows what to do.
+    """
+    check_target(out, f"np.{function}")
+    fits = isinstance(out, TracedArray) and tracing.same_lengths(out.dims, node.shape)
+    if not fits or (same and out.dtype != node.dtype):
+        raise Unsupported("unsupported-argument", f"np.{function}", "out= of another form")
+    tracing.hold_lengths(out.dims, node.shape)
+    return tracing.write(out, node, True, "same_kind", function)
+
+
+def _keep(tracing: Tracing, node: Node, axes: Sequence[int], rank: int) -> Node:
+    """Put the reduced axes back with length 1."""
+    parts = [None if axis in axes else slice(None) for axis in range(rank)]
+    while parts and parts[-1] == slice(None):
+        parts.pop()
+    return tracing.node("index", [node], infer.spell_index(parts)) if axes else node
+
+
+def _identity(name: str, dtype: np.dtype[Any]) -> Any:
+    """What changes nothing."""
+    if name in ("sum", "prod"):
+        return 0 if name == "sum" else 1
+    if dtype.kind in "fV":
+        return -np.inf if name == "max" else np.inf
+    if dtype.kind == "b":
+        return name == "min"
+    limits = np.iinfo(dtype)
+    return limits.min if name == "max" else limits.max
+
+
+def reduce(
+    tracing: Tracing,
+    name: str,
+    a: Any,
+    axis: Any,
+    dtype: np.dtype[Any],
+    *,
+    keepdims: Any = False,
+    initial: Any = NO_VALUE,
+    where: Any = True,
+    out: Any = None,
+    function: str = "",
+) -> Any:
+    """One reduction with NumPy's options.
+
+    Args:
+        tracing: the trace.
+        name: a reduction row.
+        a: the operand.
+        axis: None, an int or a tuple.
+        dtype: what is computed in.
+        keepdims: NumPy's option.
+        initial: NumPy's option.
+        where: NumPy's option.
+        out: NumPy's option.
+        function: NumPy's name, for messages.
+    """
+    x = as_traced(tracing, a)
+    axes = axes_of(x, axis)
+    node = tracing.cast(x.node, dtype)
+    if initial is None:  # the first element, which has to be there
+        if name in ("sum", "prod"):
+            raise Unsupported("unsupported-argument", f"np.{function}", "initial=None")
+        initial = NO_VALUE
+    if where is not True and where is not NO_VALUE:
+        if name in ("max", "min") and initial is NO_VALUE:
+            raise ValueError(
+                f"reduction operation '{function}' does not have an identity, so to use a where "
+                "mask one has to specify 'initial'"
+            )
+        mask = tracing.mask_node(where)
+        if len(mask.shape) > x.ndim or not tracing.fits_into(x.dims, mask.shape):
+            raise Unsupported("unsupported-argument", f"np.{function}", "where= is too large")
+        rest = make_constant(_identity(name, dtype), dtype)
+        node = tracing.node("where", [mask, node, rest])
+    if not axes:
+        # Nothing to combine; in the memory order of an operation, which differs from a copy's.
+        plain = dtype.kind in "biuf"
+        result = tracing.node("maximum", [node, node]) if plain else tracing.own(node, dtype, "K")
+        if name == "sum" and initial is NO_VALUE:
+            result = _from_zero(tracing, node) or result
+    else:
+        if name in ("max", "min") and initial is NO_VALUE:
+            _need_elements(tracing, node, axes, function)
+        payload = ", ".join(map(str, axes))
+        if name == "sum" and dtype.kind == "c":  # its parts have sums of their own
+            parts = [tracing.node(part, [node]) for part in ("real", "imag")]
+            sums = [tracing.node("sum", [part], payload) for part in parts]
+            result = tracing.node("join_complex", sums)
+        elif (few := layers(tracing, node, axes) if name == "sum" else None) is not None:
+            result = (initial is NO_VALUE and _from_zero(tracing, few[0])) or few[0]
+            for layer in few[1:]:
+                result = tracing.node("add", [result, layer])
+        else:
+            result = tracing.node(name, [node], payload)
+    if initial is not NO_VALUE:
+        start = tracing.operand_node(tracing.operand(initial), dtype)
+        combine = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}[name]
+        result = tracing.node(combine, [start, result])
+    if keepdims and keepdims is not NO_VALUE:
+        result = _keep(tracing, result, axes, len(node.shape))
+    if out is not None:
+        return written(tracing, out, result, function)
+    return tracing.wrap(result, not result.shape)
+
+
+def _from_zero(tracing: Tracing, first: Node) -> Node | None:
+    """The first number of a sum added to 0.0, which NumPy begins with: -0.0 is 0.0 then.
+
+    None where that changes nothing.
+    """
+    squared = first.op.name == "multiply" and first.args[0] is first.args[1]
+    if first.dtype.kind != "f" or squared or first.op.name in ("square", "absolute", "exp"):
+        return None
+    return tracing.node("add", [make_constant(0, first.dtype), first])
+
+
+def _need_elements(
+    tracing: Tracing, node: Node, axes: Sequence[int], function: str
+) -> None:
+    """Refuse to take an extreme of nothing, now and in later calls of other lengths.
+
+    Raises:
+        ValueError: as NumPy's.
+    """
+    count = dims.product(tuple(node.shape[axis] for axis in axes))
+    rest = dims.product(node.shape)
+    if tracing.size(count) == 0 and (tracing.size(rest) == 0):
+        names = {"max": "maximum", "min": "minimum"}
+        raise ValueError(
+            f"zero-size array to reduction operation {names.get(function, function)} "
+            "which has no identity"
+        )
+    if not isinstance(tracing.resolve(count), int):
+        tracing.guard_value(f"({count}) > 0", True)
+
+
+def as_traced(tracing: Tracing, a: Any) -> TracedArray:
+    """The operand as a traced array."""
+    return _array(tracing, a)
+
+
+def _sum_dtype(x: np.dtype[Any], dtype: Any) -> np.dtype[Any]:
+    """NumPy adds small integers in the platform's integer."""
+    if dtype is not None:
+        return infer.dtype_of(dtype)
+    if x.kind in "bi" and x.itemsize < 8:
+        return np.dtype(np.int64)
+    return np.dtype(np.uint64) if x.kind == "u" else x
+
+
+def _check_out(out: Any, wanted: np.dtype[Any], function: str) -> None:
+    """Refuse an `out=` of a dtype that has a say in what NumPy computes.
+
+    It keeps what is reduced so far there. Of sums and products of integers that is the lower bits.
+
+    Raises:
+        Unsupported: it may be seen in the result.
+    """
+    if out is None:
+        return
+    check_target(out, f"np.{function}")
+    found = out.dtype if isinstance(out, TracedArray) else np.dtype(object)
+    lower = found.kind == wanted.kind and found.kind in "iu" and found.itemsize <= wanted.itemsize
+    if found != wanted and not (lower and function in ("sum", "prod")):
+        raise Unsupported("unsupported-argument", f"np.{function}", "out= of another dtype")
+
+
+def _additive(name: str) -> Ready:
+    """np.sum and np.prod."""
+
+    def handler(
+        tracing: Tracing, a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
+        keepdims: Any = False, initial: Any = NO_VALUE, where: Any = True,
+    ) -> Any:  # fmt: skip
+        x = as_traced(tracing, a)
+        wanted = _sum_dtype(x.dtype, dtype)
+        if wanted.kind == "b":  # a sum of truths tells whether any is, a product whether all are
+            if initial is not NO_VALUE:
+                raise Unsupported("unsupported-argument", f"np.{name}", "initial= and dtype=bool")
+            truth = _truth("max" if name == "sum" else "min")
+            if out is not None:
+                raise Unsupported("unsupported-argument", f"np.{name}", "out= and dtype=bool")
+            return truth(tracing, x, axis, out, keepdims, where=where)
+        _check_out(out, wanted, name)
+        return reduce(
+            tracing, name, x, axis, wanted, keepdims=keepdims, initial=initial, where=where,
+            out=out, function=name,
+        )  # fmt: skip
+
+    return handler
+
+
+def _extreme(name: str) -> Ready:
+    """np.max and np.min."""
+
+    def handler(
+        tracing: Tracing, a: Any, axis: Any = None, out: Any = None, keepdims: Any = False,
+        initial: Any = NO_VALUE, where: Any = True,
+    ) -> Any:  # fmt: skip
+        x = as_traced(tracing, a)
+        _check_out(out, x.dtype, name)
+        return reduce(
+            tracing, name, x, axis, x.dtype, keepdims=keepdims, initial=initial, where=where,
+            out=out, function=name,
+        )  # fmt: skip
+
+    return handler
+
+
+def _truth(name: str) -> Ready:
+    """np.any and np.all: the largest and smallest of truths."""
+
+    def handler(
+        tracing: Tracing, a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *,
+        where: Any = True,
+    ) -> Any:  # fmt: skip
+        x = as_traced(tracing, a)
+        initial = name == "min"  # of nothing
+        return reduce(
+            tracing, name, x, axis, np.dtype(bool), keepdims=keepdims, initial=initial,
+            where=where, out=out, function="any" if name == "max" else "all",
+        )  # fmt: skip
+
+    return handler
+
+
+def _place(name: str) -> Ready:
+    """np.argmax and np.argmin."""
+
+    def handler(
+        tracing: Tracing, a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False
+    ) -> Any:
+        x = as_traced(tracing, a)
+        rank = x.ndim
+        flat = axis is None and rank != 1
+        y = x.reshape(-1) if flat else x
+        place = 0 if axis is None else normal_axis(not_a_truth(axis), rank)
+        if tracing.size(y.dims[place]) == 0:
+            raise ValueError(f"attempt to get {name} of an empty sequence")
+        if not isinstance(tracing.resolve(y.dims[place]), int):
+            tracing.guard_value(f"({y.dims[place]}) > 0", True)
+        result = tracing.node(name, [y.node], str(place))
+        if keepdims and keepdims is not NO_VALUE:
+            axes = tuple(range(rank)) if axis is None else (place,)
+            result = _keep(tracing, result, axes, rank)
+        if out is not None:
+            return written(tracing, out, result, name, same=True)
+        return tracing.wrap(result, not result.shape)
+
+    return handler
+
+
+def _count_nonzero(
+    tracing: Tracing, a: Any, axis: Any = None, *, keepdims: Any = False
+) -> Any:
+    """np.count_nonzero: the sum of truths."""
+    x = as_traced(tracing, a)
+    truth = x.astype(bool, copy=False)  # whose memory order decides the result's
+    whole = np.dtype(np.int64)
+    return reduce(tracing, "sum", truth, axis, whole, keepdims=keepdims, function="count_nonzero")
+
+
+def _ptp(
+    tracing: Tracing, a: Any, axis: Any = None, out: Any = None, keepdims: Any = False
+) -> Any:
+    """np.ptp: the largest minus the smallest."""
+    x = as_traced(tracing, a)
+    if out is not None:
+        raise Unsupported("unsupported-argument", "np.ptp", "out=")
+    ends = [
+        reduce(tracing, name, x, axis, x.dtype, keepdims=keepdims, function=name)
+        for name in ("max", "min")
+    ]
+    return tracing.apply_ufunc(np.subtract, "__call__", ends, {})
+
+
+def _norm(
+    tracing: Tracing, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False
+) -> Any:
+    """np.linalg.norm of vectors, of every order, and Frobenius' norm of matrices."""
+    values = as_traced(tracing, x)
+    if values.dtype.kind not in "fc":
+        values = values.astype(np.float64)
+    options = {"axis": axis, "keepdims": keepdims}
+    axes = axes_of(values, axis)
+    if ord is None and axis is None:
+        return np.sqrt(np.sum(squared_size(values), **options))
+    if len(axes) == 2 and (ord is None or ord in ("fro", "f")):
+        return np.sqrt(np.sum(squared_size(values), **options))
+    if len(axes) != 1 or isinstance(ord, str):
+        raise Unsupported("unsupported-argument", "np.linalg.norm", "a matrix norm")
+    if ord is None or ord == 2:
+        return np.sqrt(np.sum(squared_size(values), **options))
+    size = np.abs(values)
+    if ord == 1:
+        return np.sum(size, **options)
+    if ord in (np.inf, -np.inf):
+        return (np.max if ord > 0 else np.min)(size, **options)
+    if ord == 0:
+        return np.sum((values != 0).astype(size.dtype), **options)
+    if not isinstance(ord, (int, float)):
+        raise Unsupported("unsupported-argument", "np.linalg.norm", f"ord={ord!r}")
+    return np.sum(size**ord, **options) ** (1 / ord)
+
+
+def squared_size(values: Any) -> Any:
+    """Squares; of complex numbers those of both parts, added."""
+    if values.dtype.kind == "c":
+        return np.square(values.real) + np.square(values.imag)
+    return np.square(values)
+
+
+def _dot(tracing: Tracing, a: Any, b: Any, out: Any = None) -> Any:
+    """np.dot of vectors."""
+    x, y = as_traced(tracing, a), as_traced(tracing, b)
+    if x.ndim != 1 or y.ndim != 1 or out is not None:
+        raise Unsupported("unsupported-function", "np.dot", "matrices")
+    if tracing.size(x.dims[0]) != tracing.size(y.dims[0]):
+        raise ValueError(
+            f"shapes ({tracing.size(x.dims[0])},) and ({tracing.size(y.dims[0])},) not aligned"
+        )
+    dtype = (x * y).dtype
+    if dtype.kind == "b":
+        raise Unsupported("unsupported-dtype", "np.dot", "bool vectors")
+    return products_summed(tracing, x, y, dtype)
+
+
+def products_summed(tracing: Tracing, x: Any, y: Any, dtype: np.dtype[Any]) -> Any:
+    """Products summed along the last axis; those of float16 as float32, as NumPy does."""
+    inner = np.dtype(np.float32) if dtype.name == "float16" else dtype
+    nodes = [tracing.cast(value.node, inner) for value in (x, y)]
+    product = tracing.wrap(tracing.node("multiply", nodes))
+    total = reduce(tracing, "sum", product, -1, inner, function="dot")
+    return tracing.wrap(tracing.cast(total.node, dtype), total.generic)
+
+
+HANDLERS.update(
+    {
+        np.sum: _additive("sum"), np.prod: _additive("prod"), np.max: _extreme("max"),
+        np.min: _extreme("min"), np.amax: _extreme("max"), np.amin: _extreme("min"),
+        np.any: _truth("max"), np.all: _truth("min"), np.argmax: _place("argmax"),
+        np.argmin: _place("argmin"), np.count_nonzero: _count_nonzero, np.ptp: _ptp,
+        np.linalg.norm: _norm, np.dot: _dot,
+    }
+)  # fmt: skip

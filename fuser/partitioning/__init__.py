@@ -1,1 +1,0 @@
-"""Functions with calls that do not fuse: kernels before, between and after them."""

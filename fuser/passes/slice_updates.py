@@ -1,0 +1,151 @@
+"""Writes into a part of an array become joins: of the part before, what is written, and the rest.
+
+Each element of the array is then computed and stored once, by one loop nest each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from fuser.ir import dims, infer
+from fuser.ir.dims import Dim
+from fuser.ir.graph import Graph, Node, intern
+from fuser.ir.ops import op
+from fuser.ir.regions import Bounds, Span, parse
+from fuser.passes import length_facts, slices
+
+
+def contains(outer: Bounds, inner: Bounds, known: length_facts.Bounds) -> bool:
+    """Whether one box surely has all places of another, each of them."""
+    return all(
+        step == 1
+        and length_facts.at_most(start, first, known)
+        and length_facts.at_most(last, stop, known)
+        for (start, stop, step), (first, last, _) in zip(outer, inner, strict=True)
+    )
+
+
+def lower(graph: Graph) -> Graph:
+    """Replace updates by joins of parts; the same graph where there is nothing to do.
+
+    What only says in which memory order an array is goes, too: it says so in the traced graph.
+    """
+    bounds = length_facts.lower_bounds(graph.guards)
+    if not bounds and not any(n.op.name == "update" or _only_orders(n) for n in graph.nodes):
+        return graph
+    lines = dict(graph.lines)
+    new: dict[int, Node] = {}
+    for node in graph.nodes:
+        args = tuple(new[id(arg)] for arg in node.args)
+        if node.op.name == "update":
+            made = _joined(node, args[0], args[1], bounds, graph.equal)
+        elif _only_orders(node):
+            made = args[0]
+        else:
+            made = _spelled(node, args, bounds)
+        new[id(node)] = made
+        if line := graph.line_of(node):
+            note_line(lines, made, args, line)
+    return graph.with_outputs([new[id(node)] for node in graph.outputs], lines)
+
+
+def _spelled(node: Node, args: tuple[Node, ...], bounds: length_facts.Bounds) -> Node:
+    """A node of other operands, with its lengths spelled in one way: `n0 - 1` where n0 >= 1.
+
+    Values of one shape then have one spelling of it, and share loops.
+    """
+    shape = tuple(length_facts.simplify(dim, bounds) for dim in node.shape)
+    if shape == node.shape or not node.args or node.op.name in ("extern", "reshape"):
+        return intern(node.op, args, node.shape, node.dtype, node.payload)
+    if node.op.name != "broadcast_to":
+        return intern(node.op, args, shape, node.dtype, node.payload)
+    if args[0].shape == shape:
+        return args[0]
+    return intern(node.op, args, shape, node.dtype, ", ".join(map(str, shape)))
+
+
+def _only_orders(node: Node) -> bool:
+    """Whether a node computes nothing and copies nothing."""
+    return node.op.name == "cast" and infer.only_orders(node.payload)
+
+
+def note_line(
+    lines: dict[int, str], made: Node, operands: Sequence[Node], line: str
+) -> None:
+    """Note the line of an operation for all nodes that it became."""
+    known = set(map(id, operands))
+    waiting = [made]
+    while waiting:
+        node = waiting.pop()
+        if id(node) not in known and node.op.name != "input":
+            known.add(id(node))
+            lines.setdefault(id(node), line)
+            waiting.extend(node.args)
+
+
+def _joined(
+    node: Node, base: Node, value: Node, known: length_facts.Bounds, equal: Mapping[str, Dim]
+) -> Node:
+    """The value between the parts of the base around it, axis by axis from the last.
+
+    What is interleaved has one spelling of its length where guards say that all are equal: then
+    one loop nest computes all.
+    """
+    whole = [length_facts.simplify(dim, known) for dim in node.shape]
+    region = [
+        (length_facts.simplify(start, known), length_facts.simplify(stop, known), step)
+        for start, stop, step in parse(node.payload)
+    ]
+    spelled = [dims.steps(*span) for span in region]
+    spelled = [
+        equal.get(str(dim), dim) if step > 1 else dim
+        for dim, (_, _, step) in zip(spelled, region, strict=True)
+    ]
+    inner = _relabelled(value, spelled)
+    for axis in reversed(range(len(whole))):
+        start, stop, step = region[axis]
+        before, after = region[:axis], [(0, dim, 1) for dim in whole[axis + 1 :]]
+        lead = [dims.steps(*span) for span in before]
+        if step > 1:
+            mine = 0  # which of the interleaved it is
+            if isinstance(start, int) and start < step and stop == whole[axis]:
+                start, mine = 0, start  # nothing before it, where it replaces what was interleaved
+            turns = [
+                inner
+                if place == mine
+                else _box(base, [*before, (start + place, stop, step), *after], known)
+                for place in range(step)
+            ]
+            shape = (*lead, stop - start, *whole[axis + 1 :])
+            inner = intern(op("interleave"), tuple(turns), shape, node.dtype, str(axis))
+        if (start, stop) == (0, whole[axis]):
+            continue
+        pieces = [inner]
+        if start != 0:
+            pieces.insert(0, _box(base, [*before, (0, start, 1), *after], known))
+        if stop != whole[axis]:
+            pieces.append(_box(base, [*before, (stop, whole[axis], 1), *after], known))
+        shape = (*lead, *whole[axis:])
+        inner = intern(op("concatenate"), tuple(pieces), shape, node.dtype, str(axis))
+    if inner.shape == node.shape:
+        return inner
+    if inner.op.joins:  # lengths spelled as the array's are
+        return intern(inner.op, inner.args, node.shape, inner.dtype, inner.payload)
+    return _relabelled(inner, node.shape)
+
+
+def _relabelled(value: Node, lengths: Sequence[Dim]) -> Node:
+    """The value with its lengths spelled as the box's are; equal numbers for every size."""
+    for axis, length in enumerate(lengths):
+        if value.shape[axis] != length:
+            shape = (*value.shape[:axis], length, *value.shape[axis + 1 :])
+            payload = f"{axis}; 0; {length}"
+            value = intern(op("part"), (value,), shape, value.dtype, payload)
+    return value
+
+
+def _box(base: Node, box: Sequence[Span], known: length_facts.Bounds) -> Node:
+    """A box of an array: a part along each axis that it does not span."""
+    for axis, span in enumerate(box):
+        base = slices.cut(base, axis, span, known, dims.steps(*span))
+    return base

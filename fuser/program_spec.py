@@ -1,0 +1,79 @@
+"""A graph with functions that do not fuse, prepared: stages of kernels, and seams between them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fuser.base.errors import Reason
+from fuser.base.records import record
+from fuser.ir.graph import Graph, Node
+from fuser.kernel_spec import KernelSpec
+
+
+@record
+class Stage:
+    """Kernels between two calls of functions that have no fused form.
+
+    Attributes:
+        spec: the prepared graph of these kernels; its parameters are named as the values are.
+        stored: the values that its outputs are.
+    """
+
+    spec: KernelSpec
+    stored: tuple[str, ...]
+
+
+@record
+class Seam:
+    """A function that NumPy runs between kernels.
+
+    Attributes:
+        nodes: the extern nodes, one for each result that is used.
+        operands: (value, views) of each operand.
+        stored: the values that `nodes` are.
+        reason: why it is not fused.
+    """
+
+    nodes: tuple[Node, ...]
+    operands: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+    stored: tuple[str, ...]
+    reason: Reason
+
+
+@record(frozen=False, slots=False, eq=False)
+class Program:
+    """A graph with functions that do not fuse: kernels, and those functions between them.
+
+    Attributes:
+        key: as KernelSpec's.
+        text: the whole graph's canonical text.
+        graph: the whole graph.
+        mode: "fused" or "unfused".
+        fastmath: whether rewrites may change results by rounding errors.
+        checked: whether kernels note floating-point exceptions.
+        steps: stages and seams in the order of execution.
+        outputs: the value of each output of the graph.
+        constants: values that are known from the beginning: operands that are one number.
+        dropped: for each step, the values that nothing needs after it.
+    """
+
+    key: int
+    text: str
+    graph: Graph
+    mode: str
+    fastmath: bool
+    checked: bool
+    steps: tuple[Stage | Seam, ...]
+    outputs: tuple[str, ...]
+    constants: dict[str, Any]
+    dropped: tuple[tuple[str, ...], ...]
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The steps that are kernels."""
+        return tuple(step for step in self.steps if isinstance(step, Stage))
+
+    @property
+    def seams(self) -> tuple[Seam, ...]:
+        """The steps that NumPy runs."""
+        return tuple(step for step in self.steps if isinstance(step, Seam))

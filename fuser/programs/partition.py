@@ -1,0 +1,380 @@
+"""Graphs with functions that do not fuse: kernels before, between and after them.
+
+A program is a list of steps: stages, each a graph of its own with its kernels, and seams, each a
+NumPy function that runs on values stored by the stages before it. A stage computes what the next
+functions need; everything else is computed where it is used, so it fuses with its consumers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from fuser import compiler, kernel_cache
+from fuser.backend import Backend
+from fuser.base import budget, counters
+from fuser.base.errors import Reason
+from fuser.base.records import changed
+from fuser.compiler import compile_upfront
+from fuser.ir import dims, opaque_calls
+from fuser.ir.graph import (
+    Graph,
+    Node,
+    Parameter,
+    constant_value,
+    intern,
+    make_input,
+)
+from fuser.ir.labels import labels_of, named_line
+from fuser.kernel_spec import KernelSpec
+from fuser.program_spec import Program, Seam, Stage
+from fuser.scheduling import nest_sequences
+from fuser.tracing.canonical import lengths_of
+
+Chain = tuple[tuple[str, str], ...]
+
+#: Views that an operand is seen through without a copy; anything else is computed as it is seen.
+_SEEN = ("transpose", "broadcast_to", "reshape")
+
+
+def prepare(
+    graph: Graph, mode: str = "fused", fastmath: bool = False, checked: bool = False
+) -> KernelSpec | Program:
+    """Compile a graph upfront: as one spec, or as a program where functions do not fuse.
+
+    Args:
+        graph: as traced or parsed.
+        mode: "fused" or "unfused".
+        fastmath: allow the FAST rules.
+        checked: kernels note floating-point exceptions.
+    """
+    if not graph.has_externs:
+        return compile_upfront(graph, mode, fastmath, checked)
+    options = (mode, fastmath, checked)
+    return kernel_cache.lookup(graph, options, lambda key: _Splitter(graph, options).program(key))
+
+
+def in_terms_of(prepared: KernelSpec | Program, graph: Graph) -> KernelSpec | Program:
+    """What was prepared, with the names and source lines of an equal graph, to describe it by."""
+    if isinstance(prepared, KernelSpec):
+        return compiler.in_terms_of(prepared, graph)  # stages may be those of other functions
+    options = (prepared.mode, prepared.fastmath, prepared.checked)
+    return _Splitter(graph, options, describing=True).program(prepared.key)
+
+
+def served_by(prepared: KernelSpec | Program, backend: Backend) -> KernelSpec | Program:
+    """What was prepared, as a backend runs it: see `compiler.served_by`."""
+    if isinstance(prepared, KernelSpec):
+        return compiler.served_by(prepared, backend)
+    steps = tuple(
+        Stage(compiler.served_by(step.spec, backend), step.stored)
+        if isinstance(step, Stage)
+        else step
+        for step in prepared.steps
+    )
+    return changed(prepared, steps=steps)
+
+
+def settled(prepared: KernelSpec | Program, sizes: Mapping[str, int]) -> KernelSpec | Program:
+    """What was prepared as it is for given lengths: see `nest_sequences.settled`."""
+    if isinstance(prepared, KernelSpec):
+        return prepared.planned_as(nest_sequences.settled(prepared.plan, sizes))
+    steps = tuple(
+        changed(step, spec=step.spec.planned_as(nest_sequences.settled(step.spec.plan, sizes)))
+        if isinstance(step, Stage)
+        else step
+        for step in prepared.steps
+    )
+    return changed(prepared, steps=steps)
+
+
+class _Splitter:
+    """Divides one graph into steps."""
+
+    def __init__(
+        self, graph: Graph, options: tuple[str, bool, bool], describing: bool = False
+    ) -> None:
+        """Prepare.
+
+        Args:
+            graph: what is divided.
+            options: mode, fastmath, and whether kernels note floating-point exceptions.
+            describing: stages are told of in the terms of this very graph, and not run.
+        """
+        self.graph = graph
+        self.describing = describing
+        self.shown = labels_of(graph)
+        self.titles = dict(zip((p.name for p in graph.parameters), graph.names, strict=False))
+        self.options = options
+        self.calls = opaque_calls.calls_of(graph)
+        self.call_of = {opaque_calls.read(call[0].payload).number: call for call in self.calls}
+        self.steps: list[Stage | Seam] = []
+        self.used: list[tuple[str, ...]] = []
+        self.names: dict[int, str] = {}
+        self.alive: list[Node] = []  # so that an id in `names` stays this node's
+        self.constants: dict[str, Any] = {}
+        arrays = [p for p in graph.parameters if p.dtype is not None]
+        self.values: dict[str, Parameter] = {p.name: p for p in arrays}
+        for parameter in arrays:
+            node = make_input(parameter.name, parameter.dtype, parameter.shape)
+            self.alive.append(node)
+            self.names[id(node)] = parameter.name
+        self.next = max((int(p.name[1:]) + 1 for p in arrays), default=0)
+        self.last_call = self._last_calls()
+
+    def _last_calls(self) -> dict[int, int]:
+        """For each node, the last call that it depends on; -1 for none."""
+        found: dict[int, int] = {}
+        told: dict[str, int] = {}  # lengths that only calls tell
+        for call in self.calls:
+            number = opaque_calls.read(call[0].payload).number
+            for symbol in lengths_of(call):
+                told.setdefault(symbol, number)
+        for parameter in self.values.values():
+            for symbol in _plain(parameter):
+                told.pop(symbol, None)
+        for node in self.graph.nodes:
+            last = max((found[id(arg)] for arg in node.args), default=-1)
+            if node.op.name != "extern":
+                last = max([last, *(told.get(s, -1) for s in lengths_of([node]))])
+            if node.op.name == "extern":
+                last = max(last, opaque_calls.read(node.payload).number)
+            found[id(node)] = last
+        return found
+
+    def _name(self, node: Node) -> str:
+        """A name for a value that is stored from now on."""
+        name = f"x{self.next}"
+        self.next += 1
+        self.names[id(node)] = name
+        self.titles[name] = self.shown[id(node)]
+        self.values[name] = Parameter(name, node.dtype, node.shape)
+        return name
+
+    def program(self, key: int) -> Program:
+        """The steps of the whole graph."""
+        done = -1
+        for call in self.calls:
+            sources = [self._source(call[0], arg) for arg in call[0].args]
+            if any(self._is_missing(base) for base, _ in sources):
+                self._stage(self._wanted_later(done))
+            operands = tuple((self._operand(base), chain) for base, chain in sources)
+            stored = tuple(self._name(node) for node in call)
+            reason = opaque_calls.reason_of(call[0], self.graph.line_of(call[0]))
+            self.steps.append(Seam(tuple(call), operands, stored, reason))
+            self.used.append(tuple(name for name, _ in operands))
+            done = opaque_calls.read(call[0].payload).number
+        last = [node for node in self.graph.outputs if not self._is_stored(node)]
+        if last:
+            self._stage(last)
+        outputs = tuple(self.names[id(node)] for node in self.graph.outputs)
+        mode, fastmath, checked = self.options
+        return Program(
+            key, self.graph.text, self.graph, mode, fastmath, checked, tuple(self.steps),
+            outputs, self.constants, self._dropped(outputs),
+        )  # fmt: skip
+
+    def _is_stored(self, node: Node) -> bool:
+        """Whether an output is there already; an argument is no array of its own."""
+        return id(node) in self.names and node.op.name != "input"
+
+    def _dropped(self, outputs: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+        """Which values nothing needs after each step."""
+        last: dict[str, int] = {}
+        for place, names in enumerate(self.used):
+            last.update(dict.fromkeys(names, place))
+        return tuple(
+            tuple(n for n in dict.fromkeys(names) if last[n] == place and n not in outputs)
+            for place, names in enumerate(self.used)
+        )
+
+    # -- operands ---------------------------------------------------------------------------
+
+    def _source(self, call: Node, operand: Node) -> tuple[Node, Chain]:
+        """The value to store for an operand, and the views that the function sees it through."""
+        chain: list[tuple[str, str]] = []
+        node = operand
+        shares = any(opaque_calls.read(n.payload).shares for n in self._call_of(call))
+        while node.op.structure and len(node.args) == 1 and id(node) not in self.names:
+            inner = node.args[0]
+            if node.op.name == "extern":
+                break
+            behind = self._behind(inner)
+            if not shares and id(behind) not in self.names and node.op.name not in _SEEN:
+                break
+            chain.insert(0, (node.op.name, node.payload))
+            node = inner
+        return node, tuple(chain)
+
+    def _is_missing(self, base: Node) -> bool:
+        """Whether kernels have to compute a value before a function can have it."""
+        return id(base) not in self.names and base.op.name != "constant"
+
+    def _operand(self, base: Node) -> str:
+        """The name of an operand's value."""
+        if base.op.name != "constant":
+            return self.names[id(base)]
+        name = f"k{len(self.constants)}"
+        self.constants[name] = constant_value(base)
+        return name
+
+    def _behind(self, node: Node) -> Node:
+        """The value behind views."""
+        while node.op.structure and len(node.args) == 1 and node.op.name != "extern":
+            if id(node) in self.names:
+                break
+            node = node.args[0]
+        return node
+
+    def _call_of(self, node: Node) -> list[Node]:
+        """All nodes of one call."""
+        return self.call_of[opaque_calls.read(node.payload).number]
+
+    def _wanted_later(self, done: int) -> list[Node]:
+        """Operands of later calls that can be computed now, by the same kernel."""
+        found: list[Node] = []
+        budget.spend("steps", len(self.calls))
+        for call in self.calls:
+            if opaque_calls.read(call[0].payload).number <= done:
+                continue
+            for arg in call[0].args:
+                base, _ = self._source(call[0], arg)
+                if self._is_missing(base) and self.last_call[id(base)] <= done:
+                    found.append(base)
+        return found
+
+    # -- stages -----------------------------------------------------------------------------
+
+    def _stage(self, wanted: Iterable[Node]) -> None:
+        """One more stage: these values, and costly ones below them that are needed again."""
+        outputs = list({id(node): node for node in wanted}.values())
+        outputs += self._kept(outputs)
+        taken: dict[int, Node] = {}
+        inside = _walk_to(outputs, self.names, taken)
+        parameters = self._parameters(inside, taken)
+        new: dict[int, Node] = {
+            key: make_input(self.names[key], node.dtype, node.shape) for key, node in taken.items()
+        }
+        lines: dict[int, str] = {}
+        for node in inside:
+            args = tuple(new[id(arg)] for arg in node.args)
+            made = new[id(node)] = intern(node.op, args, node.shape, node.dtype, node.payload)
+            line = self.graph.line_of(node)
+            lines.setdefault(id(made), named_line(line, self.shown[id(node)]))
+        known = {s for p in parameters for dim in p.shape for s in dims.symbols(dim)}
+        guards = tuple(
+            pair
+            for pair in self.graph.guards
+            if all(s in known for dim in pair for s in dims.symbols(dim))
+        )
+        titles = tuple(self.titles.get(p.name, p.name) for p in parameters)
+        graph = Graph(
+            tuple(parameters), tuple(new[id(node)] for node in outputs), guards, titles, lines
+        )
+        spec = compile_upfront(graph, *self.options)
+        if self.describing:
+            spec = compiler.in_terms_of(spec, graph)
+        self.used.append(tuple(p.name for p in parameters if p.dtype is not None))
+        self.steps.append(Stage(spec, tuple(self._name(node) for node in outputs)))
+
+    def _kept(self, outputs: Sequence[Node]) -> list[Node]:
+        """Costly values inside a stage that something outside of it needs as well."""
+        inside = {id(node): node for node in _walk_to(outputs, self.names, {})}
+        costly: dict[int, bool] = {}
+        for key, node in inside.items():
+            below = any(costly.get(id(arg), False) for arg in node.args)
+            costly[key] = below or node.op.heavy or node.op.reduction
+        stored = {id(node) for node in outputs}
+        found: dict[int, Node] = {}
+        for node in self.graph.nodes:
+            if id(node) in inside or node.op.name == "extern":
+                continue
+            for arg in node.args:
+                base = self._behind(arg)
+                if id(base) in inside and costly[id(base)] and id(base) not in stored:
+                    found[id(base)] = base
+            if node.op.reduction and all(id(arg) in inside for arg in node.args):
+                found[id(node)] = node  # its operand passes by here: no second look at it
+        for node in self.graph.outputs:
+            if id(node) in inside and costly[id(node)] and id(node) not in stored:
+                found[id(node)] = node
+        return list(found.values())
+
+    def _parameters(self, inside: Sequence[Node], taken: Mapping[int, Node]) -> list[Parameter]:
+        """Scalars, the arrays that a stage reads, and those that bind its lengths."""
+        names = {self.names[key] for key in taken}
+        bound = {s for name in names for s in _plain(self.values[name])}
+        for symbol in lengths_of((*taken.values(), *inside)):
+            if symbol not in bound:
+                name = next((n for n, p in self.values.items() if symbol in _plain(p)), None)
+                if name is not None:
+                    names.add(name)
+                    bound |= set(_plain(self.values[name]))
+        if not names:  # some array has to say which device it is
+            names |= set(list(self.values)[:1])
+        numbers = [p for p in self.graph.parameters if p.dtype is None]
+        arrays = [
+            Parameter(p.name, p.dtype, p.shape) for n, p in self.values.items() if n in names
+        ]
+        return [*numbers, *arrays]
+
+
+def _plain(parameter: Parameter) -> list[str]:
+    """The symbols that an array's shape binds."""
+    return [str(dim) for dim in parameter.shape if str(dim).isalnum() and dim != 1]
+
+
+def _walk_to(
+    outputs: Sequence[Node], names: Mapping[int, str], taken: dict[int, Node]
+) -> list[Node]:
+    """Nodes that have to be computed for the outputs; `taken` is filled with stored ones."""
+    order: list[Node] = []
+    done: set[int] = set()
+    stack: list[tuple[Node, bool]] = [(node, False) for node in reversed(outputs)]
+    while stack:
+        node, ready = stack.pop()
+        if id(node) in done:
+            continue
+        if id(node) in names:
+            done.add(id(node))
+            taken[id(node)] = node
+        elif ready or not node.args:
+            done.add(id(node))
+            order.append(node)
+        else:
+            stack.append((node, True))
+            stack.extend((arg, False) for arg in reversed(node.args))
+    return order
+
+
+def nothing_fuses(graph: Graph) -> Reason | None:
+    """Why no kernel would run: all that the function does, NumPy does. None where one would."""
+    if not graph.has_externs or any(not node.op.structure for node in graph.nodes):
+        return None
+    return seam_reasons(graph)[0]
+
+
+def seam_reasons(graph: Graph) -> list[Reason]:
+    """Why each function that NumPy runs between kernels is not fused, in order."""
+    if not graph.has_externs:
+        return []
+    return [opaque_calls.reason_of(c[0], graph.line_of(c[0])) for c in opaque_calls.calls_of(graph)]
+
+
+def specs_of(prepared: KernelSpec | Program) -> list[KernelSpec]:
+    """The specs that have kernels, in the order of execution."""
+    if isinstance(prepared, Program):
+        return [stage.spec for stage in prepared.stages]
+    return [prepared]
+
+
+def seam_counts(program: Program) -> dict[str, int]:
+    """What one call adds to the counters: functions run in NumPy, in all and by reason."""
+    counts = Counter(f"fallback.{seam.reason.code}" for seam in program.seams)
+    return {"seams": len(program.seams), **counts}
+
+
+def count_seams(program: Program) -> None:
+    """Count the functions that a call runs in NumPy, by reason."""
+    counters.add(seam_counts(program))

@@ -1,0 +1,155 @@
+"""Runs a program: its kernels, and NumPy's functions between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from fuser import executor
+from fuser.backend import Kernel
+from fuser.base import budget
+from fuser.base.timeline import phase
+from fuser.executor import CannotRun
+from fuser.ir import dims, opaque_calls, views
+from fuser.kernel_spec import KernelSpec
+from fuser.program_spec import Program, Seam, Stage
+
+
+def execute(
+    program: Program,
+    arrays: Mapping[str, Any],
+    numbers: Mapping[str, Any],
+    given: Mapping[int, Any] | None = None,
+    check: Callable[[Mapping[str, Any]], None] | None = None,
+    seen: Callable[[KernelSpec, Mapping[str, Any]], None] | None = None,
+    learned: dict[str, Any] | None = None,
+) -> list[Any]:
+    """Run a program's steps.
+
+    Args:
+        program: the prepared graph.
+        arrays: array arguments by parameter name.
+        numbers: scalar arguments and lengths by name.
+        given: arrays to write outputs into, by output number; written after everything else.
+        check: called with all numbers known so far after each seam.
+        seen: called with each stage's spec and arrays after it ran.
+        learned: takes all numbers that are known at the end.
+
+    Returns:
+        One array, or NumPy scalar, for each output.
+
+    Raises:
+        CannotRun: with the reason; nothing has been written into arguments or given arrays.
+        PatternMiss: a function gave a result that this graph was not made for; nothing has been
+            written.
+    """
+    values: dict[str, Any] = {**program.constants, **arrays}
+    known = dict(numbers)
+    direct, last = _direct(program, given or {}), program.steps[-1]
+    for step, dropped in zip(program.steps, program.dropped, strict=True):
+        if isinstance(step, Seam):
+            _run_seam(step, values, known)
+            opaque_calls.check_guards(program.graph, known)
+            if check is not None:
+                check(known)
+        else:
+            arrays_ = _run_stage(step, values, known, direct if step is last else {})
+            if seen is not None:
+                seen(step.spec, arrays_)
+        for name in dropped:
+            del values[name]
+    if learned is not None:
+        learned.update(known)
+    return _outputs(program, values, given or {})
+
+
+def _direct(program: Program, given: Mapping[int, Any]) -> dict[int, Any]:
+    """Arrays that the last stage may write into itself, by its own output's number."""
+    last = program.steps[-1]
+    if len(given) != 1 or not isinstance(last, Stage):
+        return {}
+    if any(opaque_calls.read(node.payload).shares for seam in program.seams for node in seam.nodes):
+        return {}
+    ((place, target),) = given.items()
+    name = program.outputs[place]
+    if name not in last.stored or program.outputs.count(name) > 1:
+        return {}
+    return {last.stored.index(name): target}
+
+
+def _run_stage(
+    stage: Stage, values: dict[str, Any], numbers: dict[str, Any], given: Mapping[int, Any]
+) -> dict[str, Any]:
+    """Launch the kernels of a stage; what they read."""
+    spec = stage.spec
+    arrays = {p.name: values[p.name] for p in spec.graph.parameters if p.dtype is not None}
+    sizes = {name: size for name, size in numbers.items() if name.startswith("n")}
+    for place, target in given.items():
+        shape = spec.graph.outputs[place].shape
+        executor.check_shape(target, tuple(dims.evaluate(dim, sizes) for dim in shape))
+    results = executor.execute(spec, arrays, numbers, sizes, given)
+    values.update(zip(stage.stored, results, strict=True))
+    return arrays
+
+
+def kernels_of(
+    program: Program, arrays: Mapping[str, Any], numbers: Mapping[str, Any]
+) -> list[Kernel]:
+    """The compiled kernels that these arguments run: the program runs once to know.
+
+    Raises:
+        CannotRun, PatternMiss: as `execute` does.
+    """
+    found: list[Kernel] = []
+
+    def note(spec: KernelSpec, given: Mapping[str, Any]) -> None:
+        launch = executor.known_launch(spec, given, {})
+        found.extend(group.kernel for group in (launch.groups if launch else ()))
+
+    execute(program, arrays, numbers, seen=note)
+    return list({id(kernel): kernel for kernel in found}.values())  # some run in parts
+
+
+def _run_seam(seam: Seam, values: dict[str, Any], numbers: dict[str, Any]) -> None:
+    """Run a function in NumPy.
+
+    Raises:
+        CannotRun: it raised; the plain function will raise the same.
+        PatternMiss: its result is of another kind.
+    """
+    operands = []
+    for name, chain in seam.operands:
+        value = values[name]
+        if chain:
+            sizes = {key: n for key, n in numbers.items() if key.startswith("n")}
+            value = value if views.is_array(value) else np.asarray(value)
+            value = views.apply_views(value, chain, sizes, np)
+        operands.append(value)
+    try:
+        with phase("numpy", seam.reason.operation), budget.unclocked():
+            results = opaque_calls.run(seam.nodes, operands, numbers)
+    except opaque_calls.CallFailed as error:
+        raise CannotRun(error.reason) from None
+    values.update(zip(seam.stored, results, strict=True))
+
+
+def _outputs(
+    program: Program, values: Mapping[str, Any], given: Mapping[int, Any]
+) -> list[Any]:
+    """The outputs, each an array of its own, in the arrays where they are wanted."""
+    for place, target in given.items():
+        executor.check_shape(target, np.shape(values[program.outputs[place]]))
+    results: list[Any] = []
+    taken: set[str] = set()
+    for place, name in enumerate(program.outputs):
+        value = values[name]
+        if place in given and given[place] is not value:
+            np.copyto(given[place], value, casting="same_kind")
+            value = given[place]
+        elif name in taken and views.is_array(value):
+            value = value.copy("K")
+        taken.add(name)
+        results.append(value)
+    return results

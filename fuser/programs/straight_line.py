@@ -1,0 +1,316 @@
+"""The steps of a program as one Python function, for arguments of known shapes.
+
+It begins with a comparison of the arguments with those that it was made for. Between two kernels
+nothing is looked up: each step is a line that calls what it calls with what it reads, and one that
+compares the result with what it was the first time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fuser.base import trees
+from fuser.base.error_states import silent
+from fuser.base.host_expressions import evaluate_scalar, scalar_symbols
+from fuser.capture import captures
+from fuser.ir import callables, opaque_calls, regions, views
+from fuser.ir.opaque_calls import Closure, Number, Operand
+from fuser.program_spec import Program, Seam, Stage
+from fuser.tracing.trace_result import OutAlias, OutNode, OutScalar, OutStatic
+
+METHOD = "numpy.ndarray."
+#: Kinds of results that such functions give.
+LEAVES = (OutNode, OutScalar, OutAlias, OutStatic)
+
+
+def _flat(result: Any) -> Sequence[Any]:
+    """The arrays of a function's result, however they are nested."""
+    if isinstance(result, tuple) and all(type(each) is np.ndarray for each in result):
+        return result
+    return trees.flatten(result)[1]
+
+
+class StraightLine:
+    """The source of such a function, line by line.
+
+    Names in it: `v0`, `v1` … are the program's values, `k0`, `k1` … objects that the lines use,
+    `n2` … lengths that only functions between kernels tell, and that differ from call to call.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        sizes: Mapping[str, int],
+        missed: Any,
+        late: Collection[str] = (),
+        guards: Sequence[tuple[str, Any]] = (),
+    ) -> None:
+        """Begin a function of `args`.
+
+        Args:
+            program: its steps are to be added in their order.
+            sizes: the lengths, which all calls share.
+            missed: what the function gives where an argument or a result is not as it was.
+            late: lengths that may differ, and that functions between kernels tell.
+            guards: (host expression, value) pairs that speak of those.
+        """
+        self._late = dict.fromkeys(late, False)
+        self._guards = [
+            *((f"({left}) - ({right})", 0) for left, right in program.graph.guards),
+            *guards,
+        ]
+        self._guards = [g for g in self._guards if scalar_symbols(g[0]) & self._late.keys()]
+        self._names: dict[str, str] = {}
+        self._objects: dict[str, Any] = {"MISSED": missed}
+        self._lines: list[str] = []
+        self._writes: list[str] = []
+        self._sizes = sizes
+        self._numbers: list[str] = []
+        self._generic: set[str] = set()
+        self._program = program
+        for name, value in program.constants.items():
+            self._names[name] = self._object(value)
+            if not views.is_array(value):
+                self._generic.add(name)
+
+    def argument(self, name: str, place: int, value: Any) -> None:
+        """Take an argument if its kind, and an array's layout, are those of `value`."""
+        variable = self._name(name)
+        self._lines.append(f"{variable} = args[{place}]")
+        if views.is_array(value):
+            self._compare(variable, value, owned=False)
+        else:
+            self._numbers.append(name)
+            self._miss([f"type({variable}) is not {self._object(type(value))}"])
+
+    def captured(self, name: str, array: Any) -> None:
+        """Take an array that is none of the arguments, if its layout was not changed in place."""
+        self._names[name] = self._object(array)
+        self._compare(self._names[name], array, owned=False)
+
+    def condition(self, holds: Callable[[tuple[Any, ...]], bool]) -> None:
+        """Give up where a function of the arguments says so."""
+        self._miss([f"not {self._object(holds)}(args)"])
+
+    def _name(self, value: str) -> str:
+        """The variable of a value."""
+        return self._names.setdefault(value, f"v{len(self._names)}")
+
+    def _object(self, value: Any) -> str:
+        """The name of something that is the same in every call."""
+        name = f"k{len(self._objects)}"
+        self._objects[name] = value
+        return name
+
+    # -- steps ------------------------------------------------------------------------------
+
+    def stage(self, step: Stage, function: Callable[..., Any], names: Sequence[str]) -> None:
+        """Call a stage's kernels with values, scalars and lengths by name."""
+        args = [
+            name if name in self._late
+            else self._object(self._sizes[name]) if name in self._sizes
+            else self._name(name)
+            for name in names
+        ]  # fmt: skip
+        wanted = ", ".join(self._name(name) for name in step.stored)
+        self._lines.append(f"{wanted} = {self._object(function)}({', '.join(args)})")
+
+    def seam(self, step: Seam, found: Sequence[Any]) -> None:
+        """Call a NumPy function, and compare its results with those of the first call.
+
+        Args:
+            step: the call.
+            found: the first call's results, those of `step.nodes`.
+        """
+        call = opaque_calls.read(step.nodes[0].payload)
+        operands = [self._seen(name, chain) for name, chain in step.operands]
+        args = [self._spell(part, operands) for part in call.args]
+        args += [f"{key}={self._spell(part, operands)}" for key, part in call.kwargs.items()]
+        if call.silenced:
+            self._lines.append(f"with {self._object(silent)}({call.silenced!r}):")
+        indent = "    " if call.silenced else ""
+        self._lines.append(f"{indent}r = {self._called(call.name, args)}")
+        places = [opaque_calls.read(node.payload).output for node in step.nodes]
+        flat, kind = self._object(_flat), self._object(type(found[0]))
+        if places == [0]:
+            self._lines.append(f"if type(r) is not {kind}: r = {flat}(r)[0]")
+            results = ["r"]
+        else:
+            self._lines.append(f"r = {flat}(r)")
+            results = [f"r[{place}]" for place in places]
+        shapes = [node.shape for node in step.nodes]
+        for value, result, stored, shape in zip(found, results, step.stored, shapes, strict=True):
+            name = self._name(stored)
+            if not views.is_array(value):
+                self._generic.add(stored)
+            self._lines.append(f"{name} = {result}")
+            if any(str(dim) in self._late for dim in shape):
+                self._learn(name, value, shape)
+            elif views.is_array(value) and self._is_internal(stored):
+                self._miss(self._changed(name, value, "shape"))  # kernels look at all the rest
+            else:
+                self._compare(name, value)
+        self._lines.append("del r")
+        self._check_late()
+
+    def _learn(self, name: str, value: Any, shape: Sequence[Any]) -> None:
+        """Take the lengths of a result that may have others than it had the first time.
+
+        In what order its axes lie is compared where other functions or the caller see it.
+        """
+        dtype = self._object(value.dtype)
+        tests = [
+            f"type({name}) is not {self._object(type(value))}",
+            f"{name}.dtype is not {dtype} and {name}.dtype != {dtype}",
+            f"{name}.ndim != {value.ndim}",
+            f"not {name}.flags.c_contiguous" if value.flags.c_contiguous
+            else f"{name}.strides != {self._object(value.strides)}",
+            f"{name}.base {'is not' if value.base is None else 'is'} None",
+        ]  # fmt: skip
+        self._miss(tests)
+        for axis, (dim, length) in enumerate(zip(shape, value.shape, strict=True)):
+            symbol = str(dim)
+            if self._late.get(symbol) is False:
+                self._lines.append(f"{symbol} = {name}.shape[{axis}]")
+                self._late[symbol] = True
+            else:
+                wanted = symbol if symbol in self._late else self._object(length)
+                self._miss([f"{name}.shape[{axis}] != {wanted}"])
+
+    def _check_late(self) -> None:
+        """Give up where a guard of lengths that are known by now does not hold."""
+        told = {name for name, known in self._late.items() if known}
+        known = told | self._sizes.keys() - self._late.keys() | set(self._numbers)
+        for guard in [each for each in self._guards if scalar_symbols(each[0]) <= known]:
+            self._guards.remove(guard)
+            same, value = self._object(captures.same_value), self._object(guard[1])
+            self._miss([f"not {same}({self._number(guard[0])}, {value})"])
+
+    def _is_internal(self, value: str) -> bool:
+        """Whether only kernels read a value."""
+        read = (name for seam in self._program.seams for name, _ in seam.operands)
+        return value not in self._program.outputs and value not in read
+
+    def _called(self, function: str, args: list[str]) -> str:
+        """A call of a function, or an array's method."""
+        method = function.removeprefix(METHOD)
+        if method == "__getitem__" and len(args) == 2:
+            return f"{args[0]}[{args[1]}]"
+        if method != function and not method.startswith("__"):
+            return f"{args[0]}.{method}({', '.join(args[1:])})"
+        return f"{self._object(opaque_calls.resolve(function))}({', '.join(args)})"
+
+    def _compare(self, name: str, value: Any, owned: bool = True) -> None:
+        """Give up where a value is of another type, dtype, shape or layout than it was."""
+        tests = [f"type({name}) is not {self._object(type(value))}"]
+        dtype = self._object(value.dtype)
+        tests.append(f"({name}.dtype is not {dtype} and {name}.dtype != {dtype})")
+        if views.is_array(value):
+            tests += self._changed(name, value, "shape", "strides")
+            if owned:
+                tests.append(f"{name}.base {'is not' if value.base is None else 'is'} None")
+        self._miss(tests)
+
+    def _changed(self, name: str, value: Any, *attributes: str) -> list[str]:
+        """Tests of an array's attributes."""
+        return [f"{name}.{each} != {self._object(getattr(value, each))}" for each in attributes]
+
+    def _miss(self, tests: Sequence[str]) -> None:
+        """Give up where one of these is true."""
+        self._lines.append(f"if {' or '.join(tests)}: return MISSED")
+
+    def forget(self, values: Sequence[str]) -> None:
+        """Let go of values that nothing needs any more."""
+        if values:
+            self._lines.append(f"del {', '.join(map(self._name, values))}")
+
+    # -- arguments --------------------------------------------------------------------------
+
+    def _seen(self, value: str, chain: Sequence[tuple[str, str]]) -> str:
+        """An operand through its views."""
+        seen = self._name(value)
+        if chain and value in self._generic:
+            seen = f"{self._object(np.asarray)}({seen})"
+        for name, argument in views.calls_of(chain, self._sizes):
+            known = self._object(argument)
+            if name == "[]":
+                seen = f"{seen}[{known}]"
+            elif name == "broadcast_to":
+                seen = f"{self._object(np.broadcast_to)}({seen}, {known})"
+            else:
+                seen = f"{seen}.{name}({known})"
+        return seen
+
+    def _spell(self, part: Any, operands: Sequence[str]) -> str:
+        """An argument as an expression."""
+        kind = type(part)
+        if kind is Operand:
+            return f"{operands[part.index]}{'[()]' if part.scalar else ''}"
+        if kind is Number:
+            return self._number(part.text)
+        if kind is Closure:
+            held = [repr(part.name), *(self._spell(each, operands) for each in part.values)]
+            return f"{self._object(callables.bound)}({', '.join(held)})"
+        if kind is tuple or kind is list:
+            inner = ", ".join(self._spell(each, operands) for each in part)
+            return f"[{inner}]" if kind is list else f"({inner}{',' if len(part) == 1 else ''})"
+        if kind is dict:
+            pairs = (f"{key!r}: {self._spell(each, operands)}" for key, each in part.items())
+            return f"{{{', '.join(pairs)}}}"
+        if kind is slice:
+            bounds = (self._spell(b, operands) for b in (part.start, part.stop, part.step))
+            return f"{self._object(slice)}({', '.join(bounds)})"
+        return self._object(part)
+
+    def _number(self, text: str) -> str:
+        """A host expression: its value where lengths alone tell it."""
+        symbols = scalar_symbols(text)
+        if symbols <= self._sizes.keys() - self._late.keys():
+            return self._object(evaluate_scalar(text, self._sizes))
+        sizes = {name: size for name, size in self._sizes.items() if name in symbols}
+        pairs = [f"{name!r}: {self._name(name)}" for name in self._numbers if name in symbols]
+        pairs += [f"{name!r}: {name}" for name in self._late if name in symbols]
+        given = f"{{**{self._object(sizes)}, {', '.join(pairs)}}}"
+        return f"{self._object(evaluate_scalar)}({text!r}, {given})"
+
+    # -- the function -----------------------------------------------------------------------
+
+    def write(self, array: str, region: str, value: str) -> None:
+        """Write a result into a part of an argument, after everything that may give up."""
+        bounds = [
+            f"{self._number(str(start))}:{self._number(str(stop))}:{step}"
+            for start, stop, step in regions.parse(region)
+        ]
+        self._writes.append(f"{self._name(array)}[{', '.join(bounds) or '...'}] = "
+                            f"{self._name(value)}")  # fmt: skip
+
+    def writable(self, array: str) -> None:
+        """Give up where an argument may not be written into."""
+        self._miss([f"not {self._name(array)}.flags.writeable"])
+
+    def function(self, leaves: Sequence[Any]) -> Callable[[tuple[Any, ...]], Any]:
+        """The finished function of the arguments; it gives a list of results, or MISSED.
+
+        Args:
+            leaves: the trace's results: those that `LEAVES` names.
+        """
+        results = [self._result(leaf) for leaf in leaves]
+        lines = [*self._lines, f"found = [{', '.join(results)}]", *self._writes, "return found"]
+        text = "def straight_line(args):\n" + "".join(f"    {line}\n" for line in lines)
+        namespace = dict(self._objects)
+        exec(compile(text, "<steps of a fused function>", "exec"), namespace)
+        made: Callable[[tuple[Any, ...]], Any] = namespace["straight_line"]
+        return made
+
+    def _result(self, leaf: Any) -> str:
+        """One result of the function."""
+        if isinstance(leaf, OutNode):
+            return self._name(self._program.outputs[leaf.index]) + ("[()]" if leaf.generic else "")
+        if isinstance(leaf, OutScalar):
+            return self._number(leaf.text)
+        if isinstance(leaf, OutAlias):
+            return self._name(self._program.graph.parameters[leaf.parameter].name)
+        return self._object(leaf.value)

@@ -1,0 +1,1 @@
+"""A plan meets one call: layouts, symbolic binding of lengths, argument blocks, launches."""

@@ -1,0 +1,266 @@
+"""The loops of each nest over the memory of one call's arrays, collapsed and classified."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fuser.base.errors import Unsupported
+from fuser.codegen import scalar_nodes
+from fuser.ir.graph import Node
+from fuser.ir.specs import (
+    CONTIGUOUS,
+    STRIDED,
+    SectionSpec,
+    TensorDesc,
+    access_class,
+    desc_of,
+    is_counted,
+)
+from fuser.ir.views import Layout
+from fuser.runtime.binding import Layouts, Place
+from fuser.runtime.refining import finer_axes, is_splittable, refined
+from fuser.runtime.row_tile_binding import narrowed, steps_of
+from fuser.scheduling.collapse import collapse, merge_axes, reduction_order, run_strides, step_over
+from fuser.scheduling.loop_nests import Section
+from fuser.scheduling.row_tiles import Group
+from fuser.scheduling.view_chains import repeats
+
+
+class Loops(NamedTuple):
+    """One section's loops after collapsing: what its BoundSection is made from."""
+
+    operands: tuple[tuple[str, int], ...]
+    scalars: tuple[tuple[str, np.dtype[Any]], ...]
+    lengths: list[int]
+    strides: list[list[int]]
+    steps: tuple[tuple[int, ...], ...] = ()
+
+
+def specs_of(layouts: Layouts, number: int, group: Group) -> tuple[SectionSpec, ...]:
+    """How the operands of each section of a kernel are met."""
+    return tuple(
+        found
+        for k, part in enumerate(group.parts)
+        for found, _ in bind_group(layouts, (number, k), part)
+    )
+
+
+def bind_group(
+    layouts: Layouts, place: Place, group: Group
+) -> list[tuple[SectionSpec, Loops | None]]:
+    """Collapse the loops of each section of a part; of a chain, those over a block."""
+    return [bind_section(section, layouts, place, k) for k, section in enumerate(group.sections)]
+
+
+def bind_section(
+    section: Section, layouts: Layouts, group: Place, place: int
+) -> tuple[SectionSpec, Loops | None]:
+    """Collapse the loops of one section of a group; None for loops that do nothing."""
+    parts = [*section.loads, *(part for _, part in section.stores)]
+    nodes = [*section.load_nodes, *(section.node_of(value) for value, _ in section.stores)]
+    shape = layouts.lengths(section.shape)
+    blocks = layouts.blocks.get(group)
+    if blocks is None and (not section.axes or (layouts.nested and is_splittable(section))):
+        finer = refined(parts, shape, layouts.of, layouts.sizes)
+        if finer is not None:
+            fine, seen = finer
+            if not section.axes:
+                return _collapsed(section, layouts, nodes, seen, fine)
+            axes = finer_axes(section.axes, shape, fine)
+            if axes:
+                return _bind_reduction(section, layouts, nodes, seen, fine, axes)
+    found = [layouts.of(part) for part in parts]
+    if blocks is None:
+        return _collapsed(section, layouts, nodes, found, shape)
+    loops = blocks.loops[place]
+    steps = tuple(
+        steps_of(layout, loops, kept=part.buffer in blocks.kept)
+        for part, (_, layout) in zip(parts, found, strict=True)
+    )
+    found = [(name, narrowed(layout, loops, blocks.shape)) for name, layout in found]
+    rows = dict(zip(loops, blocks.shape, strict=True))
+    shape = tuple(rows.get(axis, length) for axis, length in enumerate(shape))
+    spec, bound = _collapsed(section, layouts, nodes, found, shape)
+    return spec, bound and bound._replace(steps=steps)
+
+
+def _collapsed(
+    section: Section,
+    layouts: Layouts,
+    nodes: Sequence[Node],
+    found: Sequence[tuple[str, Layout]],
+    shape: tuple[int, ...],
+) -> tuple[SectionSpec, Loops | None]:
+    """The loops of one section over a shape; None for loops that do nothing."""
+    itemsizes = [node.dtype.itemsize for node in nodes]
+    if section.axes:
+        return _bind_reduction(section, layouts, nodes, found, shape, section.axes)
+    lengths, strides = collapse(
+        shape, [layout for _, layout in found], itemsizes, len(section.loads)
+    )
+    spec = SectionSpec(
+        len(lengths),
+        tuple(
+            desc_of(node.dtype, s[-1], is_counted(name))
+            for node, s, (name, _) in zip(nodes, strides, found, strict=True)
+        ),
+    )
+    if 0 in shape:
+        return spec, None
+    wanted = tuple(
+        (section.leaves[k].payload, section.leaves[k].dtype) for k in scalar_nodes(section)
+    )
+    operands = tuple((name, layout.offset) for name, layout in found)
+    return spec, Loops(operands, wanted, lengths, strides)
+
+
+def _bind_reduction(
+    section: Section,
+    layouts: Layouts,
+    nodes: Sequence[Node],
+    found: Sequence[tuple[str, Layout]],
+    shape: tuple[int, ...],
+    axes: tuple[int, ...],
+) -> tuple[SectionSpec, Loops | None]:
+    """Collapse the loops of a section that reduces: kept ones first, reduced ones last.
+
+    Args:
+        section: what is computed.
+        layouts: where everything lies.
+        nodes: what loads and stores are of.
+        found: the buffers and layouts of loads and stores.
+        shape: the loops, which may be finer than the section's.
+        axes: those of the loops that are reduced.
+
+    Raises:
+        Unsupported: the backend takes one reduced loop, and memory needs more.
+    """
+    itemsizes = [node.dtype.itemsize for node in nodes]
+    if not layouts.nested:
+        found = _running_on(section, layouts, found, itemsizes, shape)
+    operands = [layout for _, layout in found]
+    strides = [run_strides(o, i, shape) for o, i in zip(operands, itemsizes, strict=True)]
+    _hold_still(section, layouts, strides, shape, axes)
+    order = reduction_order(*_leading(section, found, itemsizes))
+    kept_axes = [axis for axis in range(len(shape)) if axis not in axes]
+    if section.across:  # rows whatever the memory: sums across them lie side by side
+        order = [*kept_axes, *axes]
+    elif kept_axes and all(shape[axis] == 1 for axis in kept_axes):
+        order = [*kept_axes, *(axis for axis in order if axis in axes)]
+        step_over(strides, kept_axes, axes, shape)
+    lengths, rows = merge_axes([a for a in order if a not in axes], shape, strides)
+    reduced, along = merge_axes([a for a in order if a in axes], shape, strides)
+    if len(reduced) > 1 and not layouts.nested:
+        raise Unsupported(
+            "unsupported-layout", "reduction", f"axes {axes} of strided memory", ""
+        )
+    row = order[-1] in axes
+    tensors = tuple(
+        TensorDesc(
+            node.dtype.name,
+            access_class((inner if row else kept)[-1], node.dtype.itemsize),
+            (not row or len(reduced) > 1) and not any(inner),
+            _beside(kept[-1], node.dtype.itemsize, inner if reduced == [1] else ())
+            if row and kept
+            else "",
+            is_counted(name),
+        )
+        for node, kept, inner, (name, _) in zip(nodes, rows, along, found, strict=True)
+    )
+    rank = len(lengths) + len(reduced)
+    spec = SectionSpec(rank, tensors, "row" if row else "column", len(reduced))
+    if 0 in lengths and not section.totals:  # a total of nothing has a value too
+        return spec, None
+    wanted = tuple(
+        (section.leaves[k].payload, section.leaves[k].dtype) for k in scalar_nodes(section)
+    )
+    places = tuple((name, layout.offset) for name, layout in found)
+    all_strides = [[*kept, *inner] for kept, inner in zip(rows, along, strict=True)]
+    return spec, Loops(places, wanted, [*lengths, *reduced], all_strides)
+
+
+def _hold_still(
+    section: Section, layouts: Layouts, strides: list[list[int]], shape: tuple[int, ...],
+    axes: tuple[int, ...],
+) -> None:  # fmt: skip
+    """Have what is the same along all reduced axes take no steps there, not even over one element.
+
+    Else a result of no elements would be a result of each of them, which nobody stores.
+    """
+    parts = [*section.loads, *(part for _, part in section.stores)]
+    for part, steps in zip(parts, strides, strict=True):
+        if repeats(layouts.base[part.buffer].symbolic, part.views, section.axes):
+            for axis in axes:
+                steps[axis] = 0
+    first = len(section.loads)
+    for (value, _), steps in zip(section.stores, strides[first:], strict=True):
+        if not any(steps[axis] for axis in axes):
+            _hold_loads(section, value, strides, shape, axes)
+
+
+def _hold_loads(
+    section: Section, value: int, strides: list[list[int]], shape: tuple[int, ...],
+    axes: tuple[int, ...],
+) -> None:  # fmt: skip
+    """Have what a value needs that takes no steps take none either, where one element is all."""
+    stack, seen, first = [value], {value}, len(section.loads) + len(section.leaves)
+    while stack:
+        current = stack.pop()
+        if current < len(section.loads):
+            for axis in axes:
+                if shape[axis] == 1:
+                    strides[current][axis] = 0
+        elif current >= first and not section.steps[current - first].node.op.reduction:
+            operands = section.steps[current - first].operands
+            stack += [operand for operand in operands if operand not in seen]
+            seen.update(operands)
+
+
+def _beside(stride: int, itemsize: int, single: Sequence[int]) -> str:
+    """The class of an operand's stride from row to row.
+
+    Args:
+        stride: in bytes.
+        itemsize: of the operand.
+        single: its strides along rows of one element. Such rows lie beside each other for this
+            length alone, so that is no class of its own.
+    """
+    found = access_class(stride, itemsize)
+    return STRIDED if found == CONTIGUOUS and any(single) else found
+
+
+def _leading(
+    section: Section, found: Sequence[tuple[str, Layout]], itemsizes: Sequence[int]
+) -> tuple[list[Layout], list[int]]:
+    """The operands whose memory decides the order of a reduction's loops: loads, if any."""
+    loads = [k for k in range(len(section.loads)) if not is_counted(found[k][0])]
+    chosen = loads or range(len(found))
+    return [found[k][1] for k in chosen], [itemsizes[k] for k in chosen]
+
+
+def _running_on(
+    section: Section,
+    layouts: Layouts,
+    found: Sequence[tuple[str, Layout]],
+    itemsizes: Sequence[int],
+    shape: tuple[int, ...],
+) -> list[tuple[str, Layout]]:
+    """The operands, with a contiguous copy of each whose reduced axes do not run on."""
+    replaced = list(found)
+    if len(section.axes) < 2:
+        return replaced
+    for k, part in enumerate(section.loads):
+        name, layout = found[k]
+        strides = run_strides(layout, itemsizes[k], shape)
+        axes = sorted(section.axes, key=lambda axis: (-abs(strides[axis]), axis))
+        ordered = axes == sorted(axes)
+        if ordered and all(
+            strides[a] == strides[b] * shape[b] for a, b in itertools.pairwise(axes)
+        ):
+            continue
+        replaced[k] = layouts.contiguous(part, name, layout, itemsizes[k])
+    return replaced

@@ -1,0 +1,1 @@
+"""From graph to plan: what is stored, which loop nests share a kernel, and what that moves."""

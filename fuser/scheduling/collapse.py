@@ -1,0 +1,139 @@
+"""Loops in the order of memory, and as few of them as strides allow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fuser.ir.views import Layout
+
+
+def collapse(
+    shape: Sequence[int], operands: Sequence[Layout], itemsizes: Sequence[int], first_store: int
+) -> tuple[list[int], list[list[int]]]:
+    """Order the loops by the first destination's memory and merge those that run on.
+
+    Which loops merge depends on strides alone, whatever the lengths: an axis that is 1 for every
+    size is left out, and one that happens to be 1 or 0 in this call has the stride that it has
+    at other lengths.
+
+    Returns:
+        Lengths, outermost first, and for each operand its strides; at least one loop.
+    """
+    lead = operands[first_store]
+    # An axis that is 1 for every size is no loop, wherever its one element lies.
+    real = [a for a in range(len(shape)) if any(layout.symbolic[a] != 1 for layout in operands)]
+    rank = len(real)
+    order = sorted(real, key=lambda a: (-sort_stride(lead, a, itemsizes[first_store]), a))
+    lengths = [shape[axis] for axis in order]
+    strides = []
+    for layout, itemsize in zip(operands, itemsizes, strict=True):
+        row: list[int] = []
+        step = itemsize  # what the next axis outwards must have to run on
+        for axis in reversed(order):
+            if layout.repeated[axis]:
+                stride = 0
+            elif layout.symbolic[axis] == 1:  # of this operand alone
+                stride = step
+            else:
+                stride = layout.strides[axis]
+            row.insert(0, stride)
+            step = stride * max(shape[axis], 1)
+        strides.append(row)
+    merged, kept = [], [[] for _ in strides]  # type: ignore[var-annotated]
+    for place in range(rank):
+        runs_on = place > 0 and all(
+            row[place - 1] == row[place] * max(shape[order[place]], 1) for row in strides
+        )
+        if runs_on:
+            merged[-1] *= lengths[place]
+            for target, row in zip(kept, strides, strict=True):
+                target[-1] = row[place]
+        else:
+            merged.append(lengths[place])
+            for target, row in zip(kept, strides, strict=True):
+                target.append(row[place])
+    if not merged:
+        return [1], [[itemsize] for itemsize in itemsizes]
+    return merged, kept
+
+
+def sort_stride(layout: Layout, axis: int, itemsize: int) -> int:
+    """A stride to sort axes by; an axis of length 1 keeps its place beside its neighbour."""
+    if layout.shape[axis] != 1:
+        return abs(layout.strides[axis])
+    inner = [abs(s) * n for s, n in zip(layout.strides[axis + 1 :], layout.shape[axis + 1 :],
+                                        strict=True) if n != 1]  # fmt: skip
+    return max(inner, default=itemsize)
+
+
+def run_strides(layout: Layout, itemsize: int, shape: Sequence[int]) -> list[int]:
+    """Strides of one operand; an axis of length 1 runs on from the one inside it."""
+    strides: list[int] = []
+    step = itemsize
+    for axis in range(len(shape) - 1, -1, -1):
+        if layout.repeated[axis]:
+            stride = 0
+        else:
+            stride = step if layout.shape[axis] == 1 else layout.strides[axis]
+        strides.insert(0, stride)
+        step = stride * shape[axis]
+    return strides
+
+
+def reduction_order(operands: Sequence[Layout], itemsizes: Sequence[int]) -> list[int]:
+    """Axes of a reduction in the order of memory, the innermost last.
+
+    The first operand that repeats along no axis decides, else the widest steps of all.
+    """
+    rank = len(operands[0].shape)
+    whole = [k for k, layout in enumerate(operands) if not any(layout.repeated)]
+    leads = whole[:1] or range(len(operands))
+
+    def step(axis: int) -> int:
+        return max(
+            (
+                sort_stride(operands[k], axis, itemsizes[k])
+                for k in leads
+                if not operands[k].repeated[axis]
+            ),
+            default=0,
+        )
+
+    return sorted(range(rank), key=lambda axis: (-step(axis), axis))
+
+
+def step_over(
+    strides: list[list[int]], kept: Sequence[int], reduced: Sequence[int], shape: Sequence[int]
+) -> None:
+    """Have kept axes of length 1 step over what is reduced.
+
+    So one column is one row, as it is of an array in Fortran's order, and the sum of a row errs
+    less than that of a column does.
+    """
+    for steps in strides:
+        outermost = max(reduced, key=lambda axis: abs(steps[axis]) * shape[axis], default=None)
+        if outermost is not None and steps[outermost]:
+            for axis in kept:
+                steps[axis] = steps[axis] and steps[outermost] * shape[outermost]
+
+
+def merge_axes(
+    axes: Sequence[int], shape: Sequence[int], strides: Sequence[Sequence[int]]
+) -> tuple[list[int], list[list[int]]]:
+    """Axes as few loops: lengths, and strides of each operand."""
+    lengths: list[int] = []
+    rows: list[list[int]] = [[] for _ in strides]
+    for place, axis in enumerate(axes):
+        before = axes[place - 1] if place else None
+        runs_on = before is not None and all(
+            row[before] == row[axis] * shape[axis] for row in strides
+        )
+        if runs_on:
+            lengths[-1] *= shape[axis]
+            for target, row in zip(rows, strides, strict=True):
+                target[-1] = row[axis]
+        else:
+            lengths.append(shape[axis])
+            for target, row in zip(rows, strides, strict=True):
+                target.append(row[axis])
+    return lengths, rows

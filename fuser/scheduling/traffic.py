@@ -1,0 +1,112 @@
+"""Bytes that kernels read from memory and write to it, buffer by buffer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from fuser.ir import dims, views
+from fuser.ir.graph import Node
+from fuser.ir.specs import is_counted
+from fuser.scheduling import rereads
+from fuser.scheduling.loop_nests import Section
+from fuser.scheduling.plans import Plan
+from fuser.scheduling.row_tiles import Group, kept_buffers, runs_by_rows
+
+
+def elements_of(node: Node, sizes: Mapping[str, int]) -> int:
+    """How many elements a value has."""
+    return dims.evaluate(dims.product(node.shape), sizes)
+
+
+def held_by(plan: Plan) -> dict[str, Node]:
+    """What temporaries and outputs hold, by buffer."""
+    return {buffer.name: buffer.node for buffer in (*plan.temporaries, *plan.outputs)}
+
+
+def group_reads(
+    group: Group, nodes: Mapping[str, Node], sizes: Mapping[str, int]
+) -> list[dict[str, int]]:
+    """Bytes that each run through a kernel's loops reads from memory, by buffer.
+
+    Nests that run by rows, or in turn on small arrays, are one run: what they hand to each other
+    stays in the cache, and what several of them read is read once.
+    """
+    reads = [section_reads(section, sizes) for section in group.sections]
+    if not group.turns and not runs_by_rows(group, nodes, sizes):
+        return reads
+    written = {part.buffer for section in group.sections for _, part in section.stores}
+    total: dict[str, int] = {}
+    for section, read in zip(group.sections, reads, strict=True):
+        held = {
+            part.buffer: elements_of(node, sizes) * node.dtype.itemsize
+            for part, node in zip(section.loads, section.load_nodes, strict=True)
+        }
+        for name, size in read.items():
+            if name not in written:
+                most = max(held[name], size, total.get(name, 0))
+                total[name] = min(total.get(name, 0) + size, most)
+    return [total]
+
+
+def group_writes(
+    group: Group, nodes: Mapping[str, Node], sizes: Mapping[str, int]
+) -> dict[str, int]:
+    """Bytes that a kernel writes to memory, by buffer."""
+    written: dict[str, int] = {}
+    kept = kept_buffers(group, nodes, sizes)
+    for section in group.sections:
+        for name, size in section_writes(section, nodes, sizes).items():
+            if name not in kept:
+                written[name] = written.get(name, 0) + size
+    return written
+
+
+def section_reads(section: Section, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Bytes that one loop nest reads, by buffer: at most the whole buffer in each run through it.
+
+    Rows longer than the cache are run through more than once: see `fuser.scheduling.rereads`.
+    """
+    read: dict[str, int] = {}
+    runs = rereads.runs(section, sizes)
+    most: dict[str, int] = {}
+    known: dict[tuple[str, Any], int] = {}
+    for part, node, times in zip(section.loads, section.load_nodes, runs, strict=True):
+        if is_counted(part.buffer):
+            continue
+        whole = elements_of(node, sizes) * node.dtype.itemsize
+        most[part.buffer] = max(times, most.get(part.buffer, 1))
+        place, size = _seen(part.views, node, sizes)
+        before = known.get((part.buffer, place), 0)  # the same elements in another spelling
+        known[part.buffer, place] = max(before, times)
+        seen = read.get(part.buffer, 0) + max(times - before, 0) * size
+        read[part.buffer] = min(seen, most[part.buffer] * whole)
+    return read
+
+
+def section_writes(
+    section: Section, nodes: Mapping[str, Node], sizes: Mapping[str, int]
+) -> dict[str, int]:
+    """Bytes that one loop nest writes, by buffer."""
+    written: dict[str, int] = {}
+    for _, part in section.stores:
+        _, size = _seen(part.views, nodes[part.buffer], sizes)
+        written[part.buffer] = written.get(part.buffer, 0) + size
+    return written
+
+
+def _seen(chain: Any, node: Node, sizes: Mapping[str, int]) -> tuple[Any, int]:
+    """Which elements of a buffer are seen through views, and their bytes; repeated ones once."""
+    layout = views.contiguous(tuple(dims.evaluate(dim, sizes) for dim in node.shape), node)
+    elements, merged = math.prod(layout.shape), None
+    for view in chain:
+        if view[0] == "reshape":
+            merged = chain
+            break
+        layout = views.apply_view(layout, view, sizes)
+        own = zip(layout.shape, layout.strides, strict=True)
+        elements = min(elements, math.prod(n for n, step in own if step or not n))
+    own = zip(layout.shape, layout.strides, strict=True)
+    place = layout.offset, tuple((n, step) for n, step in own if n != 1), merged
+    return place, elements * node.dtype.itemsize

@@ -1,0 +1,48 @@
+"""Errors that a traced function catches, and so goes its way by what arrays do not raise.
+
+One that depends on lengths means another way with other lengths. What a trace refuses is no error
+of NumPy's at all: a function that catches everything would take it for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Any
+
+from fuser.base.errors import Unsupported
+
+
+def noting(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of a stand-in; after an error of it, a trace that goes on is given up."""
+
+    @wraps(method)
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return method(self, *args, **kwargs)
+        except (ValueError, IndexError) as error:
+            if self.tracing.failed is None:
+                found = f"it catches {type(error).__name__}"
+                self.tracing.failed = Unsupported("control-flow", "except", found)
+            raise
+
+    return run
+
+
+def check_refusals(refused: Iterable[Unsupported]) -> None:
+    """Give a trace up whose function has caught what was refused.
+
+    Args:
+        refused: what was refused while it ran.
+
+    Raises:
+        Unsupported: the first that code outside of this package has caught.
+    """
+    for error in refused:
+        reached = error.__traceback__  # the outermost frame is the one that caught it
+        if reached is None:
+            continue
+        frame = reached.tb_frame
+        ours = str(frame.f_globals.get("__name__", "")).partition(".")[0] == "fuser"
+        if not ours or frame.f_code.co_name.startswith("__"):  # which C code called
+            raise error

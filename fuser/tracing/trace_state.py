@@ -1,0 +1,277 @@
+"""The state of one trace, with the memory that it sees, and how it makes nodes.
+
+`Tracing` is what stand-ins and the families of NumPy functions are given. How operands become
+stand-ins and how calls are traced is above them: `fuser.capture.tracer` has the class that does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fuser.base import budget
+from fuser.base.error_states import ErrorState
+from fuser.base.errors import Unsupported, user_line
+from fuser.base.records import field, record
+from fuser.ir import infer
+from fuser.ir.dims import Dim
+from fuser.ir.graph import Node
+from fuser.ir.graph import intern as intern_node
+from fuser.ir.ops import TABLE
+from fuser.tracing.admitted_dtypes import check_dtype, check_row
+from fuser.tracing.trace_result import View
+from fuser.tracing.traced_lengths import Lengths
+
+
+class Storage:
+    """Memory as the function sees it: arrays and views that share it see each other's writes."""
+
+    __slots__ = ("argument", "first", "looks_at", "node", "reach", "reshapes", "shared", "written")
+
+    def __init__(self, node: Node, argument: int | None = None) -> None:
+        """Start with the value `node`; `argument`: the parameter whose memory this is.
+
+        `looks_at`: parameters whose memory this may be a view of, by NumPy. `reshapes`: views
+        that were reshaped, their shapes, and what into; None where a copy is made if need be.
+        """
+        self.node = node
+        self.first = node
+        self.argument = argument
+        self.looks_at: tuple[int, ...] = () if argument is None else (argument,)
+        self.reshapes: list[tuple[tuple[View, ...], tuple[Dim, ...], tuple[Dim, ...] | None]] = []
+        self.shared = False
+        self.written = False
+        self.reach = 0
+
+    def replace(self, node: Node) -> None:
+        """Give the memory another value."""
+        self.node = node
+        self.written = True
+
+
+def _same(value: Any) -> Any:
+    """The value."""
+    return value
+
+
+@record(frozen=False)
+class Argument:
+    """A parameter while tracing."""
+
+    storage: Storage
+    array: Any
+    initial: Node
+    leaf: int | None
+
+
+@record(frozen=False, slots=False, eq=False)
+class Tracing(Lengths):
+    """One trace in progress."""
+
+    sizes: dict[str, int] = field(default_factory=dict)
+    equal: dict[str, Dim] = field(default_factory=dict)
+    guards: list[tuple[Dim, Dim]] = field(default_factory=list)
+    value_guards: dict[str, Any] = field(default_factory=dict)
+    reaches: dict[str, int] = field(default_factory=dict)
+    """How long axes have to be for the integer indices into them, by length."""
+    arguments: list[Argument] = field(default_factory=list)
+    scalars: list[tuple[Any, int]] = field(default_factory=list)
+    """Stand-ins for Python numbers, and which leaves they are."""
+    lines: dict[int, str] = field(default_factory=dict)
+    captured: dict[int, Any] = field(default_factory=dict)
+    """Stand-ins for arrays that the function reached, by identity of the array."""
+    seen: set[int] = field(default_factory=set)
+    """Those that were found by names, by identity."""
+    spare: set[int] = field(default_factory=set)
+    """Those of them that the function may not use, by identity."""
+    values: list[tuple[Any, bytes]] = field(default_factory=list)
+    """Captured arrays, and what they held then."""
+    written: dict[int, None] = field(default_factory=dict)
+    hazards: dict[tuple[int, int], None] = field(default_factory=dict)
+    replay: Any = None
+    externs: dict[int, tuple[Node, Any]] = field(default_factory=dict)
+    extern_count: int = 0
+    repeatable: dict[tuple[Any, ...], tuple[Any, list[Node]]] = field(default_factory=dict)
+    """Calls between kernels, by text and operands: what they gave, once."""
+    picked: dict[int, tuple[Node, Node, Node]] = field(default_factory=dict)
+    """What was read at one place of each row: the rows, and the places; by `id` of the result."""
+    optional: dict[int, Node] = field(default_factory=dict)
+    """Selections that cannot raise: they need not run where nothing reads them."""
+    failed: Unsupported | None = None
+    kept: list[Node] = field(default_factory=list)
+    """Nodes of which `lines` tells: what is thrown away must not lend its line to another."""
+    names: Sequence[str] = ()
+    """What the user calls each leaf of the arguments."""
+    common: dict[Any, tuple[Dim, ...]] = field(default_factory=dict)
+    """Shapes that were broadcast: what came out, by what was known of lengths."""
+    late: set[str] = field(default_factory=set)
+    arrays: bool = False
+    """Whether arrays that the function makes are stand-ins, too."""
+    named: bool = True
+    """Whether arrays that the function reaches by name are stand-ins, too."""
+    original: Callable[[Any], Any] = _same
+    """Gives what a copy is a copy of, and anything else itself."""
+    in_order: dict[int, None] = field(default_factory=dict)
+    """Arguments that have to be contiguous in C order."""
+    errors: ErrorState = field(default_factory=ErrorState)
+    exact_truth: bool = False
+    """Whether the function asks what is True itself: no stand-in is."""
+
+    # -- what has to hold ----------------------------------------------------------------------
+
+    def guard_value(self, text: str, value: Any) -> None:
+        """Note that this trace holds only while a host expression has this value."""
+        self.value_guards[text] = value
+
+    def guard_reach(self, length: Dim, reach: int) -> None:
+        """Note that this trace holds only while an integer index lies within an axis.
+
+        Kernels read there whatever the length is; and NumPy raises, also where the value is not
+        used.
+        """
+        length = self.resolve(length)
+        known = self.reaches.get(str(length), 0)
+        if not isinstance(length, int) and reach > known:
+            self.value_guards.pop(f"({length}) >= {known}", None)
+            self.guard_value(f"({length}) >= {reach}", True)
+            self.reaches[str(length)] = reach
+
+    def note_read(self, arguments: Sequence[int]) -> None:
+        """Note which arguments must not share memory: these are read after others' writes."""
+        for other in self.written:
+            for argument in arguments:
+                if other != argument:
+                    self.hazards[other, argument] = None
+
+    def note_write(self, argument: int | None) -> None:
+        """Note a write into an argument."""
+        if argument is not None:
+            self.note_read((argument,))
+            self.written[argument] = None
+
+    def check_captured(self) -> None:
+        """Refuse captured arrays that NumPy wrote into after the graph had read them.
+
+        Raises:
+            Unsupported: a kernel would read the new values.
+        """
+        for array, values in self.values:
+            if array.tobytes() != values:
+                raise Unsupported("side-effect", "captured array", "it is written while read", "")
+
+    # -- nodes ------------------------------------------------------------------------------
+
+    def node(self, name: str, args: Sequence[Node], payload: str = "") -> Node:
+        """Build an elementwise or structural node, with this trace's notion of equal lengths."""
+        row = TABLE[name]
+        for arg in args:
+            check_row(name, arg.dtype)
+        dtype = infer.result_dtype(row, [arg.dtype for arg in args], payload)
+        shapes = [arg.shape for arg in args]
+        if row.reduction:
+            shape = infer.result_shape(row, shapes, payload)
+        elif row.structure:
+            equal: Mapping[str, Dim] = infer.NOTHING
+            if name == "concatenate":
+                equal = self.known_equal()
+                shapes = [tuple(map(self.resolve, shape)) for shape in shapes]
+            shape = infer.result_shape(row, shapes, payload, equal)
+            self.hold_not_negative(shape)
+        else:
+            shape = self.broadcast(name, shapes)
+        made = intern_node(row, tuple(args), shape, dtype, payload)
+        line = self.lines.get(id(made))
+        if line is None:
+            line = self.lines[id(made)] = user_line()
+            self.kept.append(made)
+        budget.spend("writes" if name == "update" else "operations", line=line)
+        return made
+
+    def cast(self, node: Node, dtype: Any) -> Node:
+        """Convert a node; nothing where it has the dtype already."""
+        dtype = infer.dtype_of(dtype)
+        check_dtype(dtype, "cast")
+        return node if node.dtype == dtype else self.node("cast", [node], dtype.name)
+
+    def own(self, node: Node, dtype: Any, order: str) -> Node:
+        """A converted copy of a node, in memory order "K" or "C"."""
+        dtype = infer.dtype_of(dtype)
+        check_dtype(dtype, "cast")
+        return self.node("cast", [node], f"{dtype.name} {order}")
+
+    # -- values of this call ----------------------------------------------------------------
+
+    def numbers(self) -> dict[str, Any]:
+        """Scalars and lengths of this call, by name."""
+        return {**self.sizes, **{scalar.text: scalar.hint for scalar, _ in self.scalars}}
+
+    # -- what the tracer does ---------------------------------------------------------------
+
+    def operand(self, value: Any) -> Any:
+        """Bring an operand into one of: TracedArray, HostScalar, Python scalar, NumPy scalar."""
+        raise NotImplementedError
+
+    def operand_node(self, value: Any, dtype: np.dtype[Any]) -> Node:
+        """The node of one operand, converted to the dtype that the operation computes in."""
+        raise NotImplementedError
+
+    def mask_node(self, where: Any) -> Node:
+        """The node of a mask that `where=` gives; an array has to be one of truth values."""
+        raise NotImplementedError
+
+    def capture(self, array: Any) -> Any:
+        """Stand in for a real array that the function reached: a hidden input by reference."""
+        raise NotImplementedError
+
+    def by_name(self, array: Any, spare: bool) -> Any:
+        """Stand in for an array that the function sees no other way: nothing can write into it.
+
+        Args:
+            array: what it reaches.
+            spare: it is one of many that something holds, and may not be used.
+        """
+        raise NotImplementedError
+
+    def wrap(self, node: Node, generic: bool = False) -> Any:
+        """A new array whose value is `node`."""
+        raise NotImplementedError
+
+    def write(self, target: Any, node: Node, where: Any, casting: str, name: str) -> Any:
+        """Write a result into an existing array, as `out=` does."""
+        raise NotImplementedError
+
+    def evaluate(self, node: Node) -> Any:
+        """The value of a node in this call, computed operation by operation."""
+        raise NotImplementedError
+
+    def apply_ufunc(
+        self, ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: dict[str, Any]
+    ) -> Any:
+        """Trace `ufunc(*inputs, **options)`; NumPy runs it where it has no fused form."""
+        raise NotImplementedError
+
+    def apply_function(self, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Trace a NumPy function that is no ufunc; NumPy runs it where it has no fused form."""
+        raise NotImplementedError
+
+    def call_named(self, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Trace a call of a function by its name, which NumPy runs between kernels."""
+        raise NotImplementedError
+
+    def update(self, target: Any, index: Any, value: Any) -> None:
+        """`target[index] = value` by NumPy, on a copy of the memory that `target` looks at."""
+        raise NotImplementedError
+
+    def take(self, array: Any, index: Any) -> Any:
+        """`array[index]` with arrays, masks or lists in the index."""
+        raise NotImplementedError
+
+    def put(self, array: Any, index: Any, value: Any) -> None:
+        """`array[index] = value` with arrays, masks or lists in the index."""
+        raise NotImplementedError
+
+    def put_together(self, value: Any, dtype: np.dtype[Any]) -> Any:
+        """A list with stand-ins in it as one array; any other value itself."""
+        raise NotImplementedError

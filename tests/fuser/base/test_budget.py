@@ -1,0 +1,285 @@
+"""First calls have a limit: beyond it NumPy runs the call, and the reason names the line."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuser
+from fuser.base import budget, config
+from fuser.base.errors import REASONS, Unsupported
+from fuser.calls import trace_cache
+from fuser.compiler import compile_upfront
+from fuser.ir.graph import Graph
+
+
+def heat(u: Any, steps: int = 40) -> Any:
+    """Steps of the heat equation, written into the inner part."""
+    for _ in range(steps):
+        u[1:-1, 1:-1] += 0.1 * (
+            u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2] - 4 * u[1:-1, 1:-1]
+        )
+    return u
+
+
+def recurrence(x: Any) -> Any:
+    """One element after another."""
+    y = np.empty_like(x)
+    y[0] = x.var()
+    for t in range(1, 300):
+        y[t] = 0.1 + 0.2 * x[t - 1] ** 2 + 0.7 * y[t - 1]
+    return y
+
+
+def solve(a: Any) -> Any:
+    """Cholesky's decomposition, in place."""
+    a[0, 0] = np.sqrt(a[0, 0])
+    for i in range(1, a.shape[0]):
+        for j in range(i):
+            a[i, j] -= np.dot(a[i, :j], a[j, :j])
+            a[i, j] /= a[j, j]
+        a[i, i] -= np.dot(a[i, :i], a[i, :i])
+        a[i, i] = np.sqrt(a[i, i])
+    return a
+
+
+def long_chain(x: Any) -> Any:
+    """More operations than are traced."""
+    y = x
+    for _ in range(12_000):
+        y = y * x + 1.0
+    return y
+
+
+def squares(x: Any, s: float) -> Any:
+    """The text of `s` doubles with each step."""
+    for _ in range(60):
+        s = s * s * 0.5 + 1.0 / s
+    return x * s
+
+
+def backwards(a: Any, b: Any, c: Any, d: Any) -> Any:
+    """Thomas' algorithm along the last axis: one kernel with hundreds of operands."""
+    n = a.shape[2]
+    for k in range(1, n):
+        w = a[:, :, k] / b[:, :, k - 1]
+        b[:, :, k] = b[:, :, k] - w * c[:, :, k - 1]
+        d[:, :, k] = d[:, :, k] - w * d[:, :, k - 1]
+    d[:, :, -1] = d[:, :, -1] / b[:, :, -1]
+    for k in range(n - 2, -1, -1):
+        d[:, :, k] = (d[:, :, k] - c[:, :, k] * d[:, :, k + 1]) / b[:, :, k]
+    return d
+
+
+def spread(x: Any, numbers: list[float]) -> Any:
+    """A list of numbers, each an argument of its own."""
+    for number in numbers:
+        x = x + number
+    return x
+
+
+def products(x: Any, count: int = 300) -> Any:
+    """Elements, one by one: each is a view of the argument."""
+    total = 0.0
+    for k in range(count):
+        total = total + x[k] * x[count - 1 - k]
+    return total
+
+
+def ones(*shape: int) -> Any:
+    """Numbers between 1 and 2."""
+    return 1 + np.random.default_rng(sum(shape)).random(shape)
+
+
+def positive(length: int) -> Any:
+    """A matrix that has such a decomposition."""
+    a = ones(length, length)
+    return a @ a.T + length * np.eye(length)
+
+
+REFUSED: list[tuple[Callable[..., Any], Callable[[], tuple[Any, ...]], str]] = [
+    (heat, lambda: (ones(60, 60),), "unrolled-loop"),
+    (recurrence, lambda: (ones(300),), "unrolled-loop"),
+    (solve, lambda: (positive(60),), "unrolled-loop"),
+    (long_chain, lambda: (ones(5) / 2,), "unrolled-loop"),
+    (squares, lambda: (ones(5), 1.5), "too-large"),
+    (backwards, lambda: tuple(ones(9, 8, 8) + k for k in range(4)), "unrolled-loop"),
+]
+
+
+@pytest.mark.parametrize(
+    ("function", "make", "code"), [pytest.param(*row, id=row[0].__name__) for row in REFUSED]
+)
+def test_what_costs_too_much_runs_in_numpy(
+    function: Callable[..., Any], make: Callable[[], tuple[Any, ...]], code: str
+) -> None:
+    """NumPy's values, once written; the reason names the line and what to do; later calls too."""
+    fused = fuser.fuse(function, fallback="allow")
+    for _ in range(3):
+        mine, its = make(), make()
+        got, want = fused(*mine), function(*its)
+        assert np.array_equal(got, want)
+        for one, other in zip(mine, its, strict=True):
+            assert np.array_equal(one, other)
+    (reason,) = fused.fallbacks
+    assert reason.code == code
+    assert "test_budget.py:" in reason.where
+    assert REASONS[code][1] in str(reason)
+    assert str(fused.explain(*make())).count(code) == 1
+    with pytest.raises(fuser.FusionError, match=code):
+        fuser.fuse(function, fallback="error")(*make())
+
+
+def floyd(p: Any, steps: int) -> Any:
+    """Shortest paths: each step sees the one before in three ways."""
+    for k in range(steps):
+        p[:] = np.minimum(p[:], np.add.outer(p[:, k], p[k, :]))
+    return p
+
+
+def normalise(x: Any, steps: int) -> Any:
+    """Normalisations one after another."""
+    for _ in range(steps):
+        x = x - x.mean()
+        x = x / np.sqrt((x * x).sum() + 1e-5)
+    return x
+
+
+@pytest.mark.parametrize(("function", "steps"), [(floyd, 14), (normalise, 12)])
+def test_planning_is_polynomial(function: Callable[..., Any], steps: int) -> None:
+    """What is seen in several ways at each step is planned within the budget, and right."""
+    fused = fuser.fuse(function, fallback="error")
+    x = ones(20, 30)
+    assert np.allclose(fused(x.copy(), steps), function(x.copy(), steps), rtol=1e-12)
+
+
+def test_views_by_the_hundred_are_compared_once() -> None:
+    """Whether the views of an array lie apart is asked once for the array."""
+    x = ones(300)
+    assert np.isclose(fuser.fuse(products, fallback="error")(x), products(x), rtol=1e-12)
+
+
+def test_numbers_by_the_hundred_are_no_arguments_of_kernels() -> None:
+    """Each would be converted at every call."""
+    fused = fuser.fuse(spread, fallback="allow")
+    x, numbers = ones(5), [float(k) for k in range(300)]
+    assert np.array_equal(fused(x, numbers), spread(x, numbers))
+    assert "more than 256 Python numbers" in fused.fallbacks[0].found
+
+
+def test_kernels_of_one_operation_each_are_many() -> None:
+    """Unfused, a loop of the suites has 148 of them, where fused it has one."""
+    from fuser.suites.registry import resolve
+
+    workload = resolve("escape_steps")
+    arguments = workload.inputs(1 << 10, "float64", 0)
+    found = fuser.fuse(workload.function, mode="unfused", fallback="error")(*arguments)
+    assert np.allclose(found, workload.function(*arguments))
+
+
+def test_long_rows_of_reductions_store_what_they_share() -> None:
+    """Operations grow with the number of normalisations, not with its square."""
+    counts = []
+    for steps in (12, 24):
+        graph = fuser.trace(lambda x, steps=steps: normalise(x, steps), ones(60))
+        plan = compile_upfront(graph).plan
+        counts.append(sum(len(s.steps) for group in plan.groups for s in group.sections))
+    assert counts[1] < 2.5 * counts[0]
+
+
+def test_a_plan_that_moves_more_than_numpy_is_not_used() -> None:
+    """Rows and columns that are written in turn are no reason to copy the rest again and again."""
+
+    def crossed(x: Any) -> Any:
+        for k in range(6):
+            x[k + 1] = x[k] * 0.5 + x[k + 2]
+            x[:, k] = x[:, k + 1]
+        return x
+
+    fused = fuser.fuse(crossed, fallback="allow")
+    for size in (40, 300):
+        x = ones(size, size)
+        assert np.array_equal(fused(x.copy()), crossed(x.copy()))
+    assert [reason.code for reason in fused.fallbacks] == ["no-gain"]
+    assert "58,104 bytes, NumPy's operations 16,640" in fused.fallbacks[0].found
+
+
+def test_graphs_have_the_same_limits() -> None:
+    """`trace` and `register_fusion` raise with the reason."""
+    with pytest.raises(fuser.FusionError, match="unrolled-loop"):
+        fuser.trace(long_chain, ones(5))
+    graph: Graph = fuser.trace(lambda x: heat(x.copy(), 12), ones(9, 9))
+    with pytest.raises(fuser.FusionError, match="too-large"):
+        fuser.register_fusion(graph)
+
+
+def test_the_clock_stops_what_the_units_do_not_foresee(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time of a function that NumPy runs between kernels is given back."""
+    now = [0.0]
+    monkeypatch.setattr(budget, "thread_time", lambda: now[0])
+    with budget.limited("f"):
+        with budget.unclocked():
+            now[0] += 100
+        budget.spend("steps", 300)
+        now[0] += budget.SECONDS + 1
+        with pytest.raises(Unsupported, match="too-large"):
+            budget.spend("steps", 300)
+    budget.spend("steps", 10**9)  # no budget is open
+
+
+def test_an_internal_error_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What nobody raised on purpose falls back; whoever works on the package sees it."""
+    from fuser import compiler
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise RecursionError("too deep")
+
+    def double(x: Any) -> Any:
+        return x * 2.5
+
+    monkeypatch.setattr(compiler.schedule, "plan", fail)
+    assert config.current().check
+    with pytest.raises(RecursionError):
+        fuser.fuse(double, fallback="allow")(ones(3))
+    before = config.change(check=False)
+    try:
+        fused = fuser.fuse(double, fallback="allow")
+        assert np.array_equal(fused(ones(3)), double(ones(3)))
+        assert [reason.code for reason in fused.fallbacks] == ["internal-error"]
+        with pytest.raises(fuser.FusionError, match="RecursionError: too deep"):
+            fuser.fuse(double, fallback="error")(ones(3))
+        monkeypatch.undo()
+        monkeypatch.setattr(trace_cache, "_loss", fail)
+        fused = fuser.fuse(double, fallback="allow")
+        assert np.array_equal(fused(ones(3)), double(ones(3)))
+        assert [reason.code for reason in fused.fallbacks] == ["internal-error"]
+    finally:
+        config.restore(before)
+
+
+def sorts(x: Any) -> Any:
+    """Many functions that NumPy runs between kernels."""
+    for _ in range(800):
+        x = np.sort(x) * 1.5
+    return x
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        fuser.register_fusion,
+        fuser.fusion_candidates,
+        fuser.generate_code,
+        lambda graph: fuser.generate_code(graph, "gpu"),
+    ],
+    ids=["register", "candidates", "code", "gpu"],
+)
+def test_all_that_plans_a_graph_has_the_limits(
+    look: Callable[[Graph], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also what only looks at plans: the reason comes before they are made."""
+    graph = fuser.trace(sorts, np.ones(9))
+    monkeypatch.setattr(budget, "SECONDS", 0.05)
+    with pytest.raises(fuser.base.errors.FusionError, match="too large"):
+        look(graph)

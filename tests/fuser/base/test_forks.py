@@ -1,0 +1,205 @@
+"""Forked children: what other threads held or did at that moment does not stop them."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from fuser.base import forks
+from tests.tree import ROOT, source_files
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform has no fork")
+
+#: What a script begins with; a child that hangs is ended by a signal.
+HEAD = """
+import os, signal, sys, threading
+import numpy as np
+import fuser
+from fuser import forks
+
+x = np.linspace(0, 1, 200_000)
+
+def fork_and(work):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        try:
+            work()
+        except BaseException:
+            import traceback
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+
+def new_call():
+    function = fuser.fuse(lambda x: np.sqrt(np.sin(x) * x) - x, fallback="error")
+    assert np.allclose(function(x), np.sqrt(np.sin(x) * x) - x)
+    assert fuser.stats()
+
+def in_a_thread(work):
+    ready, done = threading.Event(), threading.Event()
+    thread = threading.Thread(target=work, args=(ready, done))
+    thread.start()
+    assert ready.wait(60)
+    return thread, done
+"""
+
+HELD = HEAD + """
+fuser.fuse(lambda x: x * x + 1)(x)
+
+def hold(ready, done):
+    locks = [lock for lock in forks._locks if lock is not fuser.capture.effects._tracing]
+    for lock in locks:
+        lock.acquire()
+    ready.set()
+    done.wait()
+    for lock in locks:
+        lock.release()
+
+thread, done = in_a_thread(hold)
+fork_and(new_call)
+done.set()
+thread.join()
+new_call()
+"""
+
+TRACING = HEAD + """
+seen = []
+box = {"array": x}
+
+def slow(y):
+    box["array"] = y
+    seen.append(1)
+    started.set()
+    go.wait(0.2)
+    box["array"] = x
+    return y + 1
+
+started, go = threading.Event(), threading.Event()
+fused = fuser.fuse(slow)
+thread = threading.Thread(target=fused, args=(x,))
+thread.start()
+assert started.wait(60)
+
+def look():
+    assert box["array"] is x, box
+    new_call()
+
+fork_and(look)
+thread.join()
+"""
+
+COMPILER = HEAD + """
+fuser.fuse(lambda x: x * x + 1)(x)
+from llvmlite.binding import ffi
+
+def compile(ready, done):
+    with ffi.lib._lock:
+        ready.set()
+        done.wait(0.2)
+
+thread, done = in_a_thread(compile)
+fork_and(new_call)
+thread.join()
+"""
+
+IMPORTING = HEAD + """
+def first_call(k):
+    fuser.fuse(lambda x: np.tanh(x) * x + k)(x)
+
+for k in range(3):
+    thread = threading.Thread(target=first_call, args=(k,))
+    thread.start()
+    fork_and(new_call)
+    thread.join()
+"""
+
+WORKING = HEAD + """
+fuser.set_num_threads(3)
+stop = threading.Event()
+fused = [fuser.fuse(lambda x: x * x + 1), fuser.fuse(lambda x: (x - x.mean()) / x.std())]
+
+def work():
+    while not stop.is_set():
+        for function in fused:
+            function(x)
+
+threads = [threading.Thread(target=work) for _ in range(6)]
+for thread in threads:
+    thread.start()
+
+def same():
+    for _ in range(3):
+        assert np.array_equal(fused[0](x), x * x + 1)
+    child = threading.Thread(target=fused[1], args=(x,))
+    child.start()
+    child.join()
+
+for _ in range(12):
+    fork_and(same)
+stop.set()
+for thread in threads:
+    thread.join()
+"""
+
+
+@pytest.mark.parametrize("script", [HELD, TRACING, COMPILER, IMPORTING, WORKING], ids=[
+    "locks", "a-trace", "the-compiler", "imports", "kernels",
+])  # fmt: skip
+def test_a_child_goes_on_whatever_other_threads_did(script: str) -> None:
+    """It compiles and calls new functions, and sees no stand-in of another thread's trace."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "FUSER_CACHE": "off"}
+    subprocess.run([sys.executable, "-W", "ignore", "-c", script], env=environment, check=True,
+                   timeout=300)  # fmt: skip
+
+
+def test_all_locks_are_made_by_forks() -> None:
+    """One made by `threading` itself could be held for ever in a child."""
+    for module, path in source_files().items():
+        room = module.split(".")[:2]
+        if module == "fuser.base.forks" or room in (["fuser", "suites"], ["fuser", "reports"]):
+            continue
+        calls = (n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call))
+        for call in calls:
+            made = {ast.unparse(part) for part in (call.func, *(k.value for k in call.keywords))}
+            wrong = made & {"threading.Lock", "threading.RLock", "threading.Condition"}
+            assert not wrong, f"{path}:{call.lineno}: use fuser.base.forks"
+
+
+def test_who_forks_keeps_what_it_holds() -> None:
+    """Its own reentrant lock is still its own, and can be given back."""
+    lock = forks.lock()
+    other = forks.lock()
+    thread = threading.Thread(target=other.acquire)
+    thread.start()
+    thread.join()
+    with lock:
+        child = os.fork()
+        if child == 0:
+            held = lock._is_owned() and other.acquire(blocking=False)  # type: ignore[attr-defined]
+            os._exit(0 if held else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_attributes_are_computed_once_and_without_a_lock() -> None:
+    """What a thread of the parent computes keeps no child from computing it."""
+
+    class Squared:
+        computed = 0
+
+        @forks.cached_property
+        def area(self) -> int:
+            """The area."""
+            self.computed += 1
+            return 9
+
+    one = Squared()
+    assert (one.area, one.area, one.computed) == (9, 9, 1)
+    assert Squared.area.__doc__ == "The area."
+    assert "area" in vars(one)

@@ -1,0 +1,105 @@
+"""Calls that run NumPy functions between kernels: the short way gives what the long way gives."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuser
+from fuser.calls.program_fast_path import ReadyProgram
+
+CHANCE = np.random.default_rng(7)
+X = CHANCE.standard_normal((6, 4)).astype(np.float32)
+W = CHANCE.standard_normal((4, 3)).astype(np.float32)
+B = CHANCE.standard_normal(3).astype(np.float32)
+
+
+def layer(x: Any, w: Any, b: Any) -> Any:
+    """A product of matrices with work around it."""
+    return np.maximum((x * 2) @ w + b, 0)
+
+
+FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "layer": (layer, (X, W, B)),
+    "two layers": (lambda x, w, b: layer(layer(x, w, b), w.T, x[0]), (X, W, B)),
+    "several results": (lambda x: (np.sort(x * 2) + 1, np.exp(x)), (X,)),
+    "results of one call": (lambda x: np.add(*np.linalg.eigh(x.T @ x + 1)), (X,)),
+    "scalar": (lambda x, s: np.cumsum(x * s, axis=1) - s, (X, 2.5)),
+    "scalar argument": (lambda x, k: np.roll(np.sort(x), 1) * k + np.partition(x, 1), (X, 3)),
+    "chain": (lambda x: np.sort(x.T, axis=0)[::2] * 2, (X,)),
+    "scalar result": (lambda x: np.median(x) * 2 + x.sum(), (X,)),
+    "nested": (lambda x: {"a": np.sort(x) * 2, "b": [x + 1]}, (X,)),
+}
+
+
+def flat(value: Any) -> list[Any]:
+    """Results without their nesting."""
+    if isinstance(value, dict):
+        return [part for entry in value.values() for part in flat(entry)]
+    if isinstance(value, (tuple, list)):
+        return [part for entry in value for part in flat(entry)]
+    return [value]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_repeated_calls_are_right(name: str) -> None:
+    """Other values, then other shapes; results are arrays of their own."""
+    function, args = FUNCTIONS[name]
+    fused = fuser.fuse(function, fallback="allow")
+    kept: list[tuple[list[Any], list[Any]]] = []
+    for turn in range(6):
+        new = [a * (turn + 1) if isinstance(a, np.ndarray) else a + turn for a in args]
+        if turn == 5 and name not in ("two layers",):
+            new[0] = np.concatenate([new[0], new[0]])
+        kept.append((flat(fused(*new)), flat(function(*new))))
+    for found, wanted in kept:
+        for left, right in zip(found, wanted, strict=True):
+            assert type(left) is type(right)
+            np.testing.assert_allclose(left, right, rtol=2e-5, atol=1e-4)
+
+
+def test_the_short_way_is_taken_and_counted() -> None:
+    """The second call is ready; each call counts its functions."""
+    fused = fuser.fuse(layer, fallback="allow")
+    for _ in range(3):
+        fused(X, W, B)
+    assert [type(ready) for ready in fused._ready.values()] == [ReadyProgram]
+    before = fuser.stats()
+    fused(X, W, B)
+    after = fuser.stats()
+    assert after["seams"] == before["seams"] + 1
+    code = "fallback.unsupported-function"
+    assert after[code] == before[code] + 1
+
+
+def test_results_of_another_kind_go_the_long_way() -> None:
+    """How many elements are kept depends on values."""
+    fused = fuser.fuse(lambda x: np.unique(x * 2) + 1, fallback="allow")
+    for values in ([1, 2, 3, 4], [1, 1, 2, 2], [1, 2, 3, 5], [7, 7, 7, 7]):
+        x = np.array(values, np.float64)
+        np.testing.assert_array_equal(fused(x), np.unique(x * 2) + 1)
+
+
+def test_errors_of_functions_are_numpys() -> None:
+    """Raised between kernels, in a call that was right before."""
+    fused = fuser.fuse(lambda x: np.linalg.inv(x * 2) + 1, fallback="allow")
+    for _ in range(3):
+        fused(np.eye(3))
+    with pytest.raises(np.linalg.LinAlgError):
+        fused(np.zeros((3, 3)))
+    np.testing.assert_allclose(fused(np.eye(3)), np.linalg.inv(np.eye(3) * 2) + 1)
+
+
+def test_switches_and_clearing_are_noticed() -> None:
+    """A ready call holds only while settings do."""
+    fused = fuser.fuse(layer, fallback="allow")
+    for _ in range(3):
+        fused(X, W, B)
+    fuser.override_can_fuse_on_cpu(False)
+    try:
+        np.testing.assert_allclose(fused(X, W, B), layer(X, W, B), rtol=1e-5)
+        assert fused.fallbacks[-1].code == "switched-off"
+    finally:
+        fuser.override_can_fuse_on_cpu(True)
+    fuser.clear_caches()
+    np.testing.assert_allclose(fused(X, W, B), layer(X, W, B), rtol=1e-5)

@@ -1,0 +1,74 @@
+"""What is learnt of a kind of call: what is refused, for how long, and what holds."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuser
+from fuser.calls.trace_cache import VALUE_LIMIT, Signature
+
+X = np.ones(3)
+
+
+def entry_of(function: fuser.FusedFunction) -> Signature:
+    """What a function knows of the only kind of call that it has seen."""
+    (entry,) = function._signatures.values()
+    assert isinstance(entry, Signature)
+    return entry
+
+
+def test_lengths_and_numbers_add_nothing_and_structure_does() -> None:
+    """One specialisation for every length; one for each value that decides structure."""
+
+    @fuser.fuse(fallback="allow")
+    def work(x: Any, repeats: int) -> Any:
+        """Structure by a number."""
+        for _ in range(repeats):
+            x = x * 2
+        return x
+
+    for size in (3, 4, 5):
+        work(np.ones(size), 1)
+    assert len(entry_of(work).found) == 1
+    for repeats in range(VALUE_LIMIT + 3):
+        assert work(X, repeats).tolist() == (X * 2**repeats).tolist()
+    assert len(entry_of(work).found) == VALUE_LIMIT
+    assert entry_of(work).refused is not None
+
+
+def test_a_refusal_lasts_and_an_error_does_not() -> None:
+    """Control flow by values is refused for good; shapes that do not fit are not."""
+    refused = fuser.fuse(lambda x: x if x[0] > 0 else -x, fallback="allow")
+    refused(X)
+    reason = entry_of(refused).refused
+    assert reason is not None
+    assert reason.code == "control-flow"
+    wrong = fuser.fuse(lambda x: x.reshape(2, 2) + 1, fallback="allow")
+    with pytest.raises(ValueError, match="reshape"):
+        wrong(X)
+    assert entry_of(wrong).refused is None
+    assert wrong(np.ones(4)).shape == (2, 2)
+    assert len(entry_of(wrong).found) == 1
+
+
+@pytest.mark.parametrize("mode", ["fused", "unfused", "fallback"])
+def test_a_call_without_kernels_gives_the_same(mode: str) -> None:
+    """Results, writes into arguments and `out=`, by whichever way a call is run."""
+
+    def work(x: Any, y: Any) -> Any:
+        """Writes, a view and a number."""
+        x += y
+        return x * 2, x[1:], x.shape[0] + 1
+
+    fused = fuser.fuse(work, mode=mode, fallback="error")
+    for _ in range(2):
+        x, plain = np.arange(4.0), np.arange(4.0)
+        found, wanted = fused(x, x * 0 + 2), work(plain, plain * 0 + 2)
+        assert x.tolist() == plain.tolist()
+        assert found[0].tolist() == wanted[0].tolist()
+        assert np.shares_memory(found[1], x)
+        assert found[2] == wanted[2]
+    room = np.empty(4)
+    assert fuser.fuse(lambda x: x * 2, mode=mode, fallback="error")(x, out=room) is room
+    assert room.tolist() == (x * 2).tolist()

@@ -1,0 +1,87 @@
+"""Whether two traces of a function agree."""
+
+import math
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuser
+from fuser.base import trees
+from fuser.base.errors import Unsupported
+from fuser.capture.purity import compare, is_evident
+from fuser.capture.tracer import trace_call
+from fuser.tracing.trace_result import Trace
+
+
+def traced(function: Any) -> Trace:
+    """One trace with a fixed argument."""
+    structure, leaves = trees.flatten(((np.ones(3),), {}))
+    return trace_call(function, structure, leaves)
+
+
+def test_arrays_made_anew_are_constants() -> None:
+    """The same values each time: a copy is kept."""
+    def function(x: Any) -> Any:
+        return x * np.frombuffer(bytes(24))
+
+    found = compare(traced(function), traced(function), "f")
+    assert [array.tolist() for array in found.values()] == [[0, 0, 0]]
+
+
+def test_two_graphs_are_impure() -> None:
+    """Other operations, or other numbers in an array."""
+    with pytest.raises(Unsupported, match="impure"):
+        compare(traced(lambda x: x + 1), traced(lambda x: x + 2), "f")
+    tables = iter([np.zeros(3), np.ones(3)])
+    first, second = (traced(lambda x: x * next(tables)) for _ in range(2))
+    with pytest.raises(Unsupported, match="other values"):
+        compare(first, second, "f")
+
+
+STATE = {"calls": 0}
+TABLE_OF_ONES = np.ones(3)
+FACTOR = 2.5
+
+
+def _helper(x: Any) -> Any:
+    return np.tanh(x) * FACTOR
+
+
+def _counting(x: Any) -> Any:
+    STATE["calls"] += 1
+    return x * STATE["calls"]
+
+
+def _evident(x: Any, axis: int = -1) -> Any:
+    total = sum(_helper(part) for part in [x, x + 1])
+    return fuser.functional.softmax(total.sum(axis) / len(x.shape), axis=axis)
+
+
+def test_code_of_numbers_and_numpy_needs_one_trace() -> None:
+    """NumPy's functions, numbers, and functions that are like that themselves."""
+    assert is_evident(_evident, [np.ones(3)])
+    assert is_evident(lambda x: np.linalg.norm(x) + math.pi, [np.ones(3), 2.0])
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        _counting,
+        lambda x: x * time.time(),
+        lambda x: x + np.random.rand(),  # noqa: NPY002 - people do
+        lambda x: x + np.random.default_rng(0).random(3),
+        lambda x: x * TABLE_OF_ONES,
+        lambda x: x * id(x),
+        lambda x: x * getattr(np, "ran" + "dom").rand(),
+        lambda x: x * float(np.empty_like(np.ones(1))[0]),
+        lambda x, seen=[]: seen.append(1) or x * len(seen),
+        lambda x: next(_counting(part) for part in [x]),
+        lambda x: x * fuser.stats()["launches"],
+    ],
+)
+def test_other_code_is_traced_twice(function: Any) -> None:
+    """Clocks, random numbers, counters, arrays and whatever else may change."""
+    assert not is_evident(function, [np.ones(3)])
+    assert not is_evident(_helper, [object()])

@@ -1,0 +1,49 @@
+"""Lower bounds of lengths from guards, and comparisons that follow from them."""
+
+import pytest
+
+from fuser.ir import dims
+from fuser.passes import length_facts
+from fuser.passes.length_facts import at_least, lower_bounds
+
+N, M = dims.symbol("n0"), dims.symbol("n1")
+
+
+def test_guards_say_how_long_lengths_are() -> None:
+    """Of symbols, of sums with integers, and through max."""
+    assert lower_bounds([at_least(N, 2)]) == {"n0": 2}
+    assert lower_bounds([at_least(N - 2, 3)]) == {"n0": 5}
+    assert lower_bounds([at_least(dims.maximum(N - 2, 0), 3)]) == {"n0": 5}
+    assert lower_bounds([(N, M), at_least(N * M, 2)]) == {}
+    assert lower_bounds([at_least(N, 2), at_least(N, 4)]) == {"n0": 4}
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "answer"),
+    [
+        (1, N - 1, True),
+        (2, N - 1, False),
+        (0, N, True),
+        (N - 1, N, True),
+        (N, N - 1, False),
+        (M, N, False),
+        (N, N + M, True),
+        (N, N * M, False),
+        (3, N + M, False),
+        (0, dims.maximum(M - 1, 0), True),
+        (3, 4, True),
+    ],
+)
+def test_places_are_compared_where_it_is_known(
+    left: dims.Dim, right: dims.Dim, answer: bool
+) -> None:
+    """With n0 at least 2; False stands for unknown too."""
+    assert length_facts.at_most(left, right, {"n0": 2}) is answer
+
+
+def test_decided_limits_are_replaced() -> None:
+    """min and max that the bounds decide."""
+    length = dims.minimum(N, 1) + dims.maximum(N - 1, 0) * 3 + dims.minimum(M, 1)
+    assert length_facts.simplify(length, {"n0": 1}) == 3 * N - 2 + dims.minimum(M, 1)
+    assert length_facts.simplify(length, {}) == length
+    assert length_facts.simplify(7, {"n0": 1}) == 7

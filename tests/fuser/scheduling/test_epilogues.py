@@ -1,0 +1,296 @@
+"""Reductions of reductions in one loop nest, beside NumPy."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuser
+from fuser.compiler import compile_upfront, served_by
+from fuser.ir.graph import Graph
+from fuser.scheduling import schedule
+from fuser.scheduling.ledger import ledger
+from tests.fuser.comparing import visible_strides
+from tests.fuser.random_programs import laid_out
+
+GENERATOR = np.random.default_rng(7)
+Function = Callable[..., Any]
+
+
+def _cross_entropy(x: Any, y: Any) -> Any:
+    z = x - x.max(-1, keepdims=True)
+    return (np.log(np.exp(z).sum(-1)) - (z * y).sum(-1)).mean()
+
+
+def _spread(x: Any) -> Any:
+    return ((x - x.mean(-1, keepdims=True)) ** 2).sum(-1).mean()
+
+
+def _kept_too(x: Any) -> Any:
+    e = np.exp(x - x.max(-1, keepdims=True))
+    p = e / e.sum(-1, keepdims=True)
+    return p, (p * p).sum(), -np.log(p.max(-1)).mean() * 3
+
+
+def _of_elements(x: Any, y: Any) -> Any:
+    return x.sum(-1), x.sum(), (x * y).max(), np.abs(x - x.mean(-1, keepdims=True)).sum()
+
+
+def _with_shape(x: Any) -> Any:
+    rows = x.sum(-1, keepdims=True)
+    return rows.sum(keepdims=True), rows.min(), rows
+
+
+#: name -> (function, operands, bytes of results for rows, columns and an item)
+ONE_KERNEL: dict[str, tuple[Function, int, Callable[[int, int], int]]] = {
+    "cross entropy": (_cross_entropy, 2, lambda r, c: 1),
+    "spread": (_spread, 1, lambda r, c: 1),
+    "largest norm": (lambda x: np.linalg.norm(x, axis=-1).max(), 1, lambda r, c: 1),
+    "sum of sums": (lambda x: x.sum(-1).sum(), 1, lambda r, c: 1),
+    "kept too": (_kept_too, 1, lambda r, c: r * c + 2),
+    "of elements": (_of_elements, 2, lambda r, c: r + 3),
+    "with shape": (_with_shape, 1, lambda r, c: r + 2),
+    "of several": (
+        lambda x: (x.max(-1) - x.min(-1)).mean() / (x.max(-1).max() + 7), 1, lambda r, c: 1
+    ),
+    "divergence": (
+        lambda x, y: (np.exp(x) * (x - y)).sum(-1).mean(), 2, lambda r, c: 1
+    ),
+}  # fmt: skip
+
+
+def _all(found: Any) -> list[Any]:
+    return list(found) if isinstance(found, tuple) else [found]
+
+
+def _check(function: Function, *arrays: Any, rtol: float = 2e-5) -> None:
+    """What NumPy gives, three times: the first calls take other ways than later ones."""
+    with np.errstate(all="ignore"):
+        wanted = _all(function(*arrays))
+    fused = fuser.fuse(function, fallback="error")
+    for _ in range(3):
+        for one, other in zip(wanted, _all(fused(*arrays)), strict=True):
+            assert type(one) is type(other)
+            assert (one.dtype, np.shape(one)) == (other.dtype, np.shape(other))
+            assert visible_strides(one) == visible_strides(other)
+            np.testing.assert_allclose(other, one, rtol=rtol, atol=rtol * 10)
+
+
+@pytest.mark.parametrize("name", ONE_KERNEL)
+def test_one_nest_moves_the_least_bytes(name: str) -> None:
+    """One kernel of one nest; arguments are read once, results written once."""
+    function, count, results = ONE_KERNEL[name]
+    arrays = [np.ones((37, 129), np.float32)] * count
+    graph = fuser.trace(function, *[array.copy() for array in arrays])
+    spec = compile_upfront(graph)
+    (group,) = spec.plan.groups
+    assert len(group.sections) == 1
+    assert group.sections[0].totals
+    sizes = dict(zip(("n0", "n1"), (37, 129), strict=True))
+    book = ledger(spec, {**sizes, **{f"n{2 * k + d}": (37, 129)[d] for k in range(count)
+                                     for d in range(2)}})  # fmt: skip
+    assert book.planned_bytes == book.least_bytes == 4 * (count * 37 * 129 + results(37, 129))
+
+
+SHAPES = [(37, 129), (1, 5), (5, 1), (1000, 3), (300, 70), (3, 7, 33), (40, 2049)]
+
+
+@pytest.mark.parametrize("name", ONE_KERNEL)
+def test_numpys_results(name: str) -> None:
+    """Short and long rows, few and many, of both widths: every form of the nest."""
+    function, count, _ = ONE_KERNEL[name]
+    for place, shape in enumerate(SHAPES):
+        dtype = ("f4", "f8")[place % 2]
+        _check(function, *(GENERATOR.normal(size=shape).astype(dtype) for _ in range(count)))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "i1", "u2", "i4", "i8", "u8", "f2", "f4", "f8"])
+def test_every_dtype(dtype: str) -> None:
+    """Sums, products and extremes of rows, and of these; integers exactly, with wrap-around."""
+
+    def function(x: Any) -> Any:
+        counts = np.count_nonzero(x, axis=-1)
+        return (
+            x.sum(-1).sum(), x.max(-1).min(), x.prod(-1).max(), counts.max(), x.any(-1).all(),
+            (x.max(-1) * 2).mean(),
+        )  # fmt: skip
+
+    x = (GENERATOR.normal(size=(70, 19)) * 3).astype(dtype)
+    _check(function, x, rtol=2e-3 if dtype == "f2" else 2e-5)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_layouts(seed: int) -> None:
+    """Transposed, strided, reversed and repeated memory: rows may lie as columns do."""
+    random = Random(seed)
+    shape = random.choice([(6, 40), (41, 70), (3, 5, 20), (130, 9), (2, 700)])
+    x, y = (laid_out(random, GENERATOR.normal(size=shape)) for _ in range(2))
+    for name in ("cross entropy", "of elements", "kept too"):
+        function, count, _ = ONE_KERNEL[name]
+        _check(function, *(x, y)[:count])
+
+
+def test_nothing_to_reduce() -> None:
+    """No rows, rows of no elements: 0, NaN or the error that NumPy raises."""
+    for shape in ((0, 7), (5, 0), (0, 0)):
+        x = np.ones(shape)
+        _check(lambda x: (x.sum(-1).sum(), np.exp(x).sum(-1).sum() / x.shape[0]), x)
+    fused = fuser.fuse(lambda x: x.sum(-1).max(), fallback="allow")
+    with pytest.raises(ValueError, match="zero-size"):
+        fused(np.ones((0, 7)))
+    assert fused(np.ones((3, 0))) == 0
+
+
+def test_values_that_are_not_numbers() -> None:
+    """NaN and infinities of a row reach the totals as they reach NumPy's."""
+    for value in (np.nan, np.inf, -np.inf, -0.0):
+        for shape in ((70, 33), (400, 4), (3, 300)):
+            x = GENERATOR.normal(size=shape).astype(np.float32)
+            x[1, 2] = value
+            for name in ("cross entropy", "of elements", "largest norm", "with shape"):
+                function, count, _ = ONE_KERNEL[name]
+                _check(function, *[x] * count)
+
+
+def test_errors_no_worse_than_numpys() -> None:
+    """Sums of row sums of float32, over an ensemble."""
+    fused = fuser.fuse(lambda x: x.sum(-1).sum(), fallback="error")
+    ours = numpys = 0.0
+    for seed in range(20):
+        x = np.random.default_rng(seed).uniform(0, 1, (200, 301)).astype(np.float32)
+        exact = x.astype(np.float64).sum()
+        ours += (fused(x) - exact) ** 2
+        numpys += (x.sum(-1).sum() - exact) ** 2
+    assert ours <= numpys
+
+
+def test_the_same_bits_whatever_the_number_of_threads() -> None:
+    """Blocks of rows depend on lengths alone, and are joined in order."""
+    from fuser.base import config
+
+    for shape in ((700, 901), (70_000, 5), (3, 300_000)):
+        x = GENERATOR.normal(size=shape).astype(np.float32)
+        fused = fuser.fuse(_kept_too, fallback="error")
+        found = set()
+        for threads in (1, 2, 3):
+            before = config.change(num_threads=threads)
+            try:
+                found.add(tuple(result.tobytes() for result in fused(x)))
+            finally:
+                config.restore(before)
+        assert len(found) == 1
+
+
+def _nests(function: Function, *arrays: Any) -> int:
+    plan = compile_upfront(fuser.trace(function, *arrays)).plan
+    return sum(len(group.sections) for group in plan.groups)
+
+
+def test_what_needs_a_total_is_computed_after_it() -> None:
+    """Elements and results that a total enters take nests of their own."""
+    x = GENERATOR.normal(size=(37, 41))
+
+    def scaled(x: Any) -> Any:
+        return x / x.sum(-1).max()
+
+    def centred(x: Any) -> Any:
+        rows = x.sum(-1)
+        return rows - rows.mean()
+
+    def deviation(x: Any) -> Any:
+        return x.sum(-1).std()
+
+    for function in (scaled, centred, deviation):
+        assert _nests(function, x) == 2
+        _check(function, x)
+
+
+def test_columns_and_halves_are_reduced_apart() -> None:
+    """Columns are computed by tiles; sums of float16 are rounded once."""
+    assert _nests(lambda x: x.sum(0).max(), np.ones((3, 5))) == 2
+    assert _nests(lambda x: x.max(-1).sum(), np.ones((3, 5), np.float16)) == 2
+    _check(lambda x: x.max(-1).sum(), GENERATOR.normal(size=(30, 50)).astype("f2"), rtol=2e-3)
+
+
+def test_backends_without_totals_get_a_plan_without() -> None:
+    """The GPU backend takes two kernels, made once; the CPU's plan is untouched."""
+    from fuser.backend import get_backend
+
+    spec = compile_upfront(_traced())
+    other = served_by(spec, get_backend("gpu"))
+    assert served_by(spec, get_backend("cpu")) is spec
+    assert served_by(spec, get_backend("gpu")) is other
+    assert len(other.plan.groups) == 2
+    assert not any(s.totals for group in other.plan.groups for s in group.sections)
+    assert len(fuser.generate_code(_traced(), backend="gpu")) == 2
+    assert len(fuser.generate_code(_traced(), backend="cpu")) == 1
+
+
+def test_a_plan_without_totals() -> None:
+    """As before they were known."""
+    lowered = compile_upfront(_traced()).plan.graph
+    assert len(schedule.plan(lowered, with_totals=False, with_rows=False).groups) == 2
+
+
+def _traced() -> Graph:
+    return fuser.trace(_spread, np.ones((3, 5)))
+
+
+def test_random_reductions_of_reductions() -> None:
+    """Prologues, rows' reductions, what is made of them, totals; several at once."""
+    pointwise: list[Function] = [np.abs, np.square, np.tanh, lambda v: v * 0.5 + 1, np.exp]
+    rows: list[str] = ["sum", "max", "min", "mean"]
+    for seed in range(25):
+        random = Random(seed)
+        before, after = random.choice(pointwise), random.choice(pointwise)
+        one, two, three = (random.choice(rows) for _ in range(3))
+        axes = random.choice([(-1,), (-1, -2)])
+        keep, stored, element = (random.random() < 0.5 for _ in range(3))
+
+        def function(
+            x: Any, y: Any, before: Any = before, after: Any = after, one: str = one,
+            two: str = two, three: str = three, axes: Any = axes, keep: bool = keep,
+            stored: bool = stored, element: bool = element,
+        ) -> Any:  # fmt: skip
+            first = getattr(before(x), one)(axis=axes, keepdims=True)
+            second = getattr(x - first, two)(axis=axes, keepdims=keep)
+            found = [getattr(after(second), three)(), (second * 2).sum() / 3]
+            if element:
+                found.append(((x - first) * y).sum())
+            return (*found, second) if stored else tuple(found)
+
+        shape = random.choice([(7, 5, 33), (40, 3, 4), (2, 3, 500)])
+        arrays = [laid_out(random, GENERATOR.uniform(-1, 1, shape)) for _ in range(2)]
+        _check(function, *arrays)
+
+
+def test_sums_across_rows_where_no_row_is_stored() -> None:
+    """Two nests: in the cache they are faster; and totals of both kinds are no one nest."""
+
+    def centred(x: Any) -> Any:
+        return (x - x.mean(-1, keepdims=True)).sum(0)
+
+    def both(x: Any) -> Any:
+        rest = x - x.mean(-1, keepdims=True)
+        return rest, rest.sum(0), np.abs(rest).sum(-1).mean()
+
+    x = GENERATOR.normal(size=(37, 41))
+    assert _nests(centred, x) == _nests(both, x) == 2
+    _check(centred, x)
+    _check(both, x)
+
+
+def test_a_total_beside_rows_of_one_element() -> None:
+    """Of one variance: nothing says whether an operand is a row's element or its result."""
+
+    def program(x: Any) -> Any:
+        one = np.var(x, axis=0, keepdims=True)
+        less = one - np.sum(one, axis=0, keepdims=True)
+        return np.minimum(one, one) + less, (one[:, None] - one[None, :]).sum(1), one
+
+    x = np.arange(40, dtype=np.float32)
+    found = fuser.fuse(program, fallback="error")(x)
+    for wanted, each in zip(program(x), found, strict=True):
+        np.testing.assert_allclose(each, wanted, rtol=1e-6)
