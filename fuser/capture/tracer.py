@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from fuser.ir.function_table import plain_function
 from fuser.ir.graph import Node, make_constant, make_input, make_scalar
 from fuser.ir.infer import convert_scalar
 from fuser.ir.ops import component
+from fuser.numpy_functions import load_families
 from fuser.numpy_functions.ufuncs import fused_ufunc
 from fuser.tracing.admitted_dtypes import check_array, check_dtype, is_known, traced_for
 from fuser.tracing.caught_errors import check_refusals
@@ -234,12 +234,7 @@ class Tracer(Tracing):
         return put_together(self, value, dtype) if has_traced(value) else value
 
 
-@cache
-def _load_families() -> None:
-    """Load the families of NumPy functions, which fill the table of handlers."""
-
-
-function_table.loaded_by(_load_families)
+function_table.loaded_by(load_families)
 
 
 def trace_call(

@@ -1,7 +1,7 @@
 """How NumPy functions that are no ufuncs are traced: one table, which families of them fill.
 
 A family is a file with handlers, which `handles` puts into the table when the file is loaded.
-Which files these are the tracer says: they are loaded with the first such function.
+`fuser.numpy_functions` lists these files; they are loaded with the first such function.
 """
 
 from __future__ import annotations

@@ -1,1 +1,18 @@
 """NumPy's functions on stand-ins, registered in one table by family."""
+
+from functools import cache
+from importlib import import_module
+
+#: The files of this room that register functions in `fuser.ir.function_table`.
+FAMILIES = (
+    "along_axis", "array_functions", "averages", "diagonals", "einsum", "formulas",
+    "functions_of_rows", "grids", "in_place_functions", "nan_reductions", "reductions", "series",
+    "splits_and_joins", "synonyms", "take_and_put", "view_functions", "weighted_averages",
+)  # fmt: skip
+
+
+@cache
+def load_families() -> None:
+    """Import the families, which fill the table of handlers: once, when a first call asks."""
+    for family in FAMILIES:
+        import_module(f"fuser.numpy_functions.{family}")
