@@ -20,7 +20,7 @@ HEAD = """
 import os, signal, sys, threading
 import numpy as np
 import fuser
-from fuser import forks
+from fuser.base import forks
 
 x = np.linspace(0, 1, 200_000)
 

@@ -137,7 +137,7 @@ def test_what_still_falls_back_as_a_whole(name: str) -> None:
     fused = fuser.fuse(function, fallback="allow")
     assert compare(fused, *args, fallback="allow") == ""
     assert [reason.code for reason in fused.fallbacks] == [code]
-    assert "test_extern_tracing.py" in fused.fallbacks[0].where
+    assert "test_opaque_tracing.py" in fused.fallbacks[0].where
     assert fused.explain(*args).groups == []
 
 

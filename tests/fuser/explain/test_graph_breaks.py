@@ -22,7 +22,7 @@ def test_a_seam_is_shown_where_it_runs() -> None:
     text = str(explained)
     assert text.index("kernel 0") < text.index("seam: np.argsort") < text.index("kernel 1")
     (seam,) = explained.seams
-    assert "test_seams.py:" in seam
+    assert "test_graph_breaks.py:" in seam
     assert "[unsupported-function]" in seam
     assert seam.count("400 bytes") == 2
     assert "float64[n0]" in seam

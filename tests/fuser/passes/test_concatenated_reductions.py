@@ -277,7 +277,7 @@ def test_a_layer_is_what_an_index_put_there() -> None:
 def test_explained() -> None:
     """Each part in the user's terms: the operation and its line."""
     told = fuser.fuse(total_variation, fallback="error").explain(numbers((N,)))
-    line = f"(test_join_reductions.py:{total_variation.__code__.co_firstlineno + 2})"
+    line = f"(test_concatenated_reductions.py:{total_variation.__code__.co_firstlineno + 2})"
     names = {*told.candidates["first"], *told.candidates["second"]}
     assert all(line in name for name in names - {"x"})
     assert {f"sum#1 {line}", f"sum#2 {line}"} <= names

@@ -158,5 +158,5 @@ def test_told_in_the_users_terms() -> None:
     told = fuser.fuse(double_centred, fallback="error").explain(np.ones((N, K)))
     table = told.candidates
     assert "same-rows" in set(table["verdict"])
-    assert all("(test_row_results.py:" in name for name in {*table["second"]} - {"x"})
+    assert all("(test_row_reductions.py:" in name for name in {*table["second"]} - {"x"})
     assert "by turns on some rows" in str(told)

@@ -367,7 +367,7 @@ def test_explained() -> None:
     assert "t0 stays in the cache" in str(told)
     line = nearest.__code__.co_firstlineno + 2
     pairs = told.candidates.set_index("second")
-    assert pairs.loc[f"argmin#1 (test_rows.py:{line})", "verdict"] == "same-rows"
+    assert pairs.loc[f"argmin#1 (test_row_tiles.py:{line})", "verdict"] == "same-rows"
     assert told.candidates["fused"].all()
     assert not told.boundaries
     assert told.arrays_made == (0, 1)

@@ -18,7 +18,7 @@ CALLS = """
 import sys, warnings
 import numpy as np
 import fuser
-from fuser import counters
+from fuser.base import counters
 warnings.simplefilter("error")
 f = fuser.fuse(lambda x, y: np.tanh(x * y) + 1, fallback="error")
 g = fuser.fuse(lambda x: (x - x.mean(axis=1, keepdims=True)) ** 2, fallback="error")
