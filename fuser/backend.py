@@ -21,6 +21,7 @@ from fuser.base.protocols import attribute, module_of
 from fuser.base.records import record
 from fuser.codegen import LoopNest
 from fuser.ir.ops import Op, admits
+from fuser.scheduling.capabilities import Capabilities
 from fuser.scheduling.row_tiles import ROW_CACHE_BYTES
 
 
@@ -108,22 +109,8 @@ class Backend(ABC):
     """
 
     name: str
-    #: whether reductions over axes that do not run on in memory come as several reduced loops;
-    #: else operands are copied until one loop does
-    nested_reductions: bool = False
-    #: whether a loop nest of several outputs reads an element of all inputs before it writes any
-    #: output there: then outputs may be inputs
-    stores_last: bool = False
-    #: whether that holds of each nest of a kernel of several
-    nests_beside: bool = False
-    #: whether a nest may reduce its own results once more (`scheduling.epilogues`); else graphs
-    #: are planned for it without that
-    totals: bool = False
-    #: whether nests may run one after another for some rows at a time (`scheduling.row_tiles`)
-    rows: bool = False
-    #: whether kernels have complex values; else their parts are values of their own
-    #: (`fuser.passes.complex_parts`)
-    complex_values: bool = False
+    #: what its kernels can do; plans are made for that
+    capabilities: Capabilities = Capabilities()
 
     @property
     def extra_dtypes(self) -> frozenset[np.dtype[Any]]:

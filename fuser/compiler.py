@@ -21,6 +21,7 @@ from fuser.passes.decompose import decompose
 from fuser.passes.rewrite import Applied, rewrite, verify
 from fuser.passes.transposes import unturned
 from fuser.scheduling import in_place, row_reductions, schedule
+from fuser.scheduling.capabilities import Capabilities
 from fuser.scheduling.nest_sequences import apart
 from fuser.scheduling.plans import Plan
 
@@ -73,44 +74,52 @@ def _lowered(graph: Graph, mode: str, fastmath: bool) -> tuple[Graph, tuple[Appl
     return row_reductions.reuse(unturned(distribute(lowered))), applied
 
 
-def served_by(spec: KernelSpec, backend: Backend) -> KernelSpec:
-    """A spec as a backend runs it: planned anew, once, where it has nests that it cannot spell."""
-    if not backend.complex_values and spec.has_complex:
-        if spec.in_components is None:
+def planned(
+    spec: KernelSpec, backend: Backend, writes: Sequence[in_place.Write] = ()
+) -> KernelSpec:
+    """A spec with the plan that a backend runs: made once, before anything is launched.
+
+    Args:
+        spec: as `compile_upfront` made it, for a backend that can do everything.
+        backend: what its kernels cannot do is planned around.
+        writes: what its kernels write into arguments.
+    """
+    key = backend.capabilities, tuple(writes)
+    if key not in spec.planned:
+        found = spec.planned_as(_plan_with(spec, writes)) if writes else spec
+        if found.has_complex and not backend.capabilities.complex_values:
             with phase("schedule"):
-                graph = complex_parts.lowered(spec.plan.graph)
-                spec.in_components = spec.planned_as(schedule.plan(graph, spec.mode))
-        spec = spec.in_components
-    parted = apart(spec.plan)
-    groups = parted.groups
-    sections = (section for group in groups for section in group.sections)
-    totals = not backend.totals and any(section.totals for section in sections)
-    if not totals and (backend.rows or all(group.rows is None for group in groups)):
-        if backend.rows or len(groups) == len(spec.plan.groups):
-            return spec
-        if spec.without_totals is None:
-            spec.without_totals = spec.planned_as(parted)
-        return spec.without_totals
-    if spec.without_totals is None:
-        with phase("schedule"):
-            plan = schedule.plan(
-                spec.plan.graph, spec.mode, with_totals=False, with_rows=False, source=spec.graph
-            )
-        spec.without_totals = spec.planned_as(plan)
-    return spec.without_totals
+                plan = schedule.plan(complex_parts.lowered(found.plan.graph), spec.mode)
+            found = found.planned_as(plan, in_parts=True)
+        found = found.planned_as(_plan_for(found, backend.capabilities))
+        spec.planned.setdefault(key, None if found is spec else found)
+    return spec.planned[key] or spec
 
 
-def writing(spec: KernelSpec, writes: Sequence[in_place.Write]) -> KernelSpec:
-    """A spec whose kernels write into arguments.
+def _plan_for(spec: KernelSpec, able: Capabilities) -> Plan:
+    """The plan of a spec, or another one for kernels that can do less."""
+    plan = spec.plan
+    parted = apart(plan)
+    sections = (section for group in parted.groups for section in group.sections)
+    if able.epilogues or not any(section.totals for section in sections):
+        if able.row_tiles:
+            return plan
+        if all(group.rows is None for group in parted.groups):
+            return plan if len(parted.groups) == len(plan.groups) else parted
+    with phase("schedule"):
+        return schedule.plan(
+            plan.graph, spec.mode, with_totals=False, with_rows=False, source=spec.graph
+        )
+
+
+def _plan_with(spec: KernelSpec, writes: Sequence[in_place.Write]) -> Plan:
+    """The plan of kernels that write into arguments.
 
     Where kernels may meet an error, NumPy copies results when all is well.
     """
     if spec.mode != "fused" or spec.may_raise or spec.has_complex:
-        return spec
-    key = tuple(writes)
-    if key not in spec.writing:
-        spec.writing[key] = spec.planned_as(_writing_plan(spec, key))
-    return spec.writing[key]
+        return spec.plan
+    return _writing_plan(spec, writes)
 
 
 def _writing_plan(spec: KernelSpec, writes: Sequence[in_place.Write]) -> Plan:
@@ -144,10 +153,13 @@ def in_terms_of(spec: KernelSpec, graph: Graph) -> KernelSpec:
     if graph is spec.graph:
         return spec
     lowered, applied = _lowered(graph, spec.mode, spec.fastmath)
+    if spec.in_parts:
+        lowered = complex_parts.lowered(lowered)
     plan = changed(spec.plan, graph=lowered)
     return KernelSpec(
-        spec.key, spec.text, graph, spec.mode, spec.fastmath, plan, applied, spec.checked
-    )
+        spec.key, spec.text, graph, spec.mode, spec.fastmath, plan, applied, spec.checked,
+        in_parts=spec.in_parts,
+    )  # fmt: skip
 
 
 def describe(spec: KernelSpec) -> str:

@@ -19,7 +19,6 @@ from fuser.base.errors import (
 )
 from fuser.base.timeline import phase
 from fuser.base.unexpected import internal_errors
-from fuser.compiler import served_by
 from fuser.ir import dims, views
 from fuser.ir.dims import Dim, symbols
 from fuser.ir.graph import Graph
@@ -57,7 +56,7 @@ def execute(
     """Compute a spec's outputs with compiled kernels.
 
     Args:
-        spec: the prepared graph.
+        spec: the prepared graph, planned for the backend of the arrays.
         arrays: array arguments by parameter name, checked against the graph.
         numbers: scalar arguments and lengths by name.
         sizes: lengths by symbol.
@@ -118,7 +117,7 @@ def bound(
             raise CannotRun(Reason("shape-pattern", "call", wrong))
         with phase("bind", str(spec.key)), internal_errors("kernel", PASSING):
             backend = get_backend(backend_name)
-            found = bind(served_by(spec, backend), buffers, sizes, backend)
+            found = bind(spec, buffers, sizes, backend)
     except Unsupported as error:
         if error.reason.code in LASTING:
             spec.refused = error.reason
@@ -205,7 +204,6 @@ def direct_targets(
         sizes: lengths by symbol.
         backend: where they live.
     """
-    spec = served_by(spec, backend)
     return {
         place: target
         for place, target in given.items()
@@ -242,8 +240,9 @@ def may_write_directly(
     }
     if not shared:
         return True
+    able = backend.capabilities
     beside = reads_beside(
-        spec.plan, place, stores_last=backend.stores_last, several=backend.nests_beside
+        spec.plan, place, stores_last=able.stores_last, several=able.each_stores_last
     )
     for load, own in beside:
         if load.buffer not in shared:
@@ -292,7 +291,7 @@ def shared_nest(spec: KernelSpec, backend: Backend) -> Section | None:
     if any(name == "transpose" for _, part in section.stores for name, _ in part.views):
         return None
     alike = all(buffer.node.shape == outputs[0].node.shape for buffer in outputs)
-    if len(outputs) != 1 and (section.axes or not alike or not backend.stores_last):
+    if len(outputs) != 1 and (section.axes or not alike or not backend.capabilities.stores_last):
         return None
     return section
 

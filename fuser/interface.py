@@ -14,7 +14,7 @@ from fuser.base import budget, trees
 from fuser.base.errors import ArgumentError, FuserError, FusionError, Reason, ShapeError
 from fuser.calls.fused_function import MODES, FusedFunction, looks_inside
 from fuser.capture.tracer import trace_call
-from fuser.compiler import compile_upfront, emit_text, served_by
+from fuser.compiler import compile_upfront, emit_text, planned
 from fuser.executor import CannotRun
 from fuser.ir import opaque_calls
 from fuser.ir.graph import Graph
@@ -211,9 +211,12 @@ def _run_fitting(
     sizes: dict[str, int], mode: str,
 ) -> tuple[Any, ...]:  # fmt: skip
     """Run a graph on arguments of its pattern."""
+    from fuser.programs import partition
+
     if mode == "fallback":
         return _interpreted(spec.graph, arrays, numbers)
     try:
+        spec = partition.planned(spec, executor.planned_for(arrays.values()))
         if not isinstance(spec, KernelSpec):
             return _run_program(spec, arrays, numbers)
         return tuple(executor.execute(spec, arrays, numbers, sizes))
@@ -325,9 +328,10 @@ def _launchable(graph: Graph, args: Sequence[Any]) -> tuple[KernelSpec, Any, Any
 
     for reason in partition.seam_reasons(_graph(graph)):
         raise FusionError(reason)
-    with _within_limits():
-        spec = compile_upfront(_graph(graph), "fused")
     arrays, numbers = executor.check_arguments(graph, args)
+    with _within_limits():
+        spec = compile_upfront(graph, "fused")
+        spec = planned(spec, executor.planned_for(arrays.values()))
     sizes = _sizes(graph, arrays)
     if sizes is None:
         shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
@@ -407,7 +411,7 @@ def generate_code(graph: Graph, backend: str = "cpu") -> dict[str, str]:
     with _within_limits():
         prepared = partition.prepare(_graph(graph), "fused")
         for spec in partition.specs_of(prepared):
-            served = served_by(spec, get_backend(backend))
+            served = planned(spec, get_backend(backend))
             for number, arg_spec in enumerate(contiguous_specs(served, backend)):
                 name, text, _ = emit_text(served, number, arg_spec, get_backend(backend))
                 spelled[name] = text
@@ -442,7 +446,7 @@ def fusion_candidates(
     with _within_limits():
         prepared = partition.prepare(graph, "fused")
         described = partition.in_terms_of(prepared, graph)
-        return candidates(partition.served_by(described, get_backend(backend)), sizes)
+        return candidates(partition.planned(described, get_backend(backend)), sizes)
 
 
 def _explained(function: FusedFunction, args: Any, kwargs: Any) -> Any:

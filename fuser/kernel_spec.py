@@ -28,10 +28,9 @@ class KernelSpec:
         applied: the rewrite rules that were used.
         checked: kernels note floating-point exceptions (`errstate=True`).
         launches: bound launches by layouts, see `fuser.runtime.launch`.
-        without_totals: the same graph for backends that spell no totals, or no rows that nests hand
-            to each other, see `fuser.scheduling.epilogues` and `fuser.scheduling.row_tiles`.
-        in_components: the same graph without complex values, see `fuser.passes.complex_parts`.
-        writing: the same graph by what it writes into arguments, see `fuser.scheduling.in_place`.
+        in_parts: the plan computes with real and imaginary parts in place of complex values.
+        planned: the same graph, planned for what a backend can do and for what is written into
+            arguments: see `fuser.compiler.planned`. None: its own plan serves.
         refused: why no kernel is made of it in any layout.
     """
 
@@ -44,21 +43,20 @@ class KernelSpec:
     applied: tuple[Any, ...] = ()
     checked: bool = False
     launches: dict[Any, Any] = field(default_factory=dict)
-    without_totals: KernelSpec | None = None
-    in_components: KernelSpec | None = None
-    writing: dict[Any, KernelSpec] = field(default_factory=dict)
+    in_parts: bool = False
+    planned: dict[Any, KernelSpec | None] = field(default_factory=dict)
     refused: Reason | None = None
     _kernels: dict[tuple[int, ArgSpec], Any] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=forks.lock)
     _building: dict[tuple[int, ArgSpec], threading.RLock] = field(default_factory=dict)
 
-    def planned_as(self, plan: Plan) -> KernelSpec:
+    def planned_as(self, plan: Plan, in_parts: bool = False) -> KernelSpec:
         """The same spec with another plan: itself where that is its own."""
         if plan is self.plan:
             return self
         return KernelSpec(
             self.key, self.text, self.graph, self.mode, self.fastmath, plan, self.applied,
-            self.checked,
+            self.checked, in_parts=self.in_parts or in_parts,
         )  # fmt: skip
 
     @forks.cached_property

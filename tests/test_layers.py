@@ -168,7 +168,7 @@ def layers_of(package: str) -> dict[str, tuple[int, str]]:
             assert full not in found | rooms, f"{full} is named twice"
             (rooms if full.endswith(".*") else found)[full] = place
     for room, place in rooms.items():
-        inside = [each for each in SOURCES if each.startswith(room.removesuffix("*"))]
+        inside = [each for each in SOURCES if f"{each}.".startswith(room.removesuffix("*"))]
         assert inside, f"{room} is no folder"
         for each in inside:
             found.setdefault(each, place)

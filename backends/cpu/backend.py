@@ -17,6 +17,7 @@ from fuser.codegen import LoopNest
 from fuser.ir.ops import Op, admits
 from fuser.ir.views import ordered_strides
 from fuser.passes import complex_parts
+from fuser.scheduling.capabilities import Capabilities
 
 if TYPE_CHECKING:
     from fuser.backends.cpu.body import Features
@@ -35,11 +36,10 @@ class CpuBackend(Backend):
     """Runs fused kernels on this processor."""
 
     name = "cpu"
-    stores_last = True
-    nests_beside = True
-    nested_reductions = True
-    totals = True
-    rows = True
+    capabilities = Capabilities(
+        epilogues=True, row_tiles=True, nested_reductions=True, stores_last=True,
+        each_stores_last=True,
+    )  # fmt: skip
 
     def __init__(self, features: Features | None = None) -> None:
         """Emit for given features; for those of this processor by default."""

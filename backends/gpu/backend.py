@@ -13,6 +13,7 @@ from fuser.backend import Backend
 from fuser.base.errors import BackendError
 from fuser.codegen import LoopNest
 from fuser.ir.ops import Op
+from fuser.scheduling.capabilities import Capabilities
 
 if TYPE_CHECKING:
     from fuser.backends.gpu.device import CudaDevice
@@ -28,7 +29,7 @@ class GpuBackend(Backend):
     """Runs fused kernels on the current CUDA device, through CuPy."""
 
     name = "gpu"
-    stores_last = True
+    capabilities = Capabilities(complex_values=True, stores_last=True)
 
     def __init__(self, device: CudaDevice | None = None) -> None:
         """Launch through a given device; through CuPy's current one by default."""
@@ -43,8 +44,6 @@ class GpuBackend(Backend):
 
             self._device = CudaDevice()
         return self._device
-
-    complex_values = True
 
     @property
     def extra_dtypes(self) -> frozenset[np.dtype[Any]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fuser import compiler, fallback
+from fuser import executor, fallback
 from fuser.base import forks
 from fuser.base.constant_keys import stands_for_others
 from fuser.base.error_states import noted
@@ -136,8 +136,6 @@ def specialised(
             options = function.mode, function.fastmath, function.errstate
             with internal_errors(function._name):
                 spec = partition.prepare(trace.graph, *options)
-                if trace.writes and isinstance(spec, KernelSpec):
-                    spec = compiler.writing(spec, trace.written)
         except Unsupported as error:
             entry.refuse(error.reason, names)
             raise
@@ -151,6 +149,9 @@ def specialised(
         raise CannotRun(reason)
     try:
         with internal_errors(function._name):
+            if spec is not None:
+                backend = executor.planned_for(call.arrays.values())
+                specialisation.spec = partition.planned(spec, backend, trace.written)
             loss = _loss(spec, call) if function.mode == "fused" else ""
     except Unsupported as error:
         entry.refuse(error.reason, names)
@@ -163,16 +164,21 @@ def specialised(
     return call
 
 
-def _loss(spec: KernelSpec | Program | None, call: Call) -> str:
+def _loss(prepared: KernelSpec | Program | None, call: Call) -> str:
     """What the planned kernels do more of than NumPy's operations, for this call; "" for nothing.
 
     Parts of arrays that are joined may be computed, or copied, once for each write into an array;
-    without joins a plan reads and writes no more than the operations do.
+    without joins a plan reads and writes no more than the operations do. Complex values count as
+    such, though a backend may compute with their parts.
     """
     from fuser.programs import partition
 
     planned = unfused = kernels = operations = 0
-    for one in [] if spec is None else partition.specs_of(spec):
+    spec = call.specialisation.spec
+    if spec is None or prepared is None:
+        return ""
+    for whole, one in zip(partition.specs_of(prepared), partition.specs_of(spec), strict=True):
+        one = whole if one.in_parts else one
         if not any(node.op.joins for node in one.plan.graph.nodes):
             continue
         from fuser.scheduling.ledger import ledger  # most first calls need none

@@ -251,7 +251,7 @@ def explain_call(function: Owner, args: Any, kwargs: Any) -> Explanation:
         found._sizes = call.sizes
         return found
     backend = executor.planned_for(call.arrays.values())
-    spec = partition.served_by(partition.in_terms_of(spec, trace.graph), backend)
+    spec = partition.in_terms_of(spec, trace.graph)
     spec = _as_run(spec, call, found)
     found._sizes = {**trace.hints, **call.sizes}
     found._spec = spec = partition.settled(spec, found._sizes)

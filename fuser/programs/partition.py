@@ -30,6 +30,7 @@ from fuser.ir.labels import labels_of, named_line
 from fuser.kernel_spec import KernelSpec
 from fuser.program_spec import Program, Seam, Stage
 from fuser.scheduling import nest_sequences
+from fuser.scheduling.in_place import Write
 from fuser.tracing.canonical import lengths_of
 
 Chain = tuple[tuple[str, str], ...]
@@ -63,12 +64,20 @@ def in_terms_of(prepared: KernelSpec | Program, graph: Graph) -> KernelSpec | Pr
     return _Splitter(graph, options, describing=True).program(prepared.key)
 
 
-def served_by(prepared: KernelSpec | Program, backend: Backend) -> KernelSpec | Program:
-    """What was prepared, as a backend runs it: see `compiler.served_by`."""
+def planned(
+    prepared: KernelSpec | Program, backend: Backend, writes: Sequence[Write] = ()
+) -> KernelSpec | Program:
+    """What was prepared, with the plans that a backend runs: see `compiler.planned`.
+
+    Args:
+        prepared: of any backend.
+        backend: which runs it; all stages of a program are planned for it, before the first runs.
+        writes: what kernels write into arguments; stages of programs write into none.
+    """
     if isinstance(prepared, KernelSpec):
-        return compiler.served_by(prepared, backend)
+        return compiler.planned(prepared, backend, writes)
     steps = tuple(
-        Stage(compiler.served_by(step.spec, backend), step.stored)
+        Stage(compiler.planned(step.spec, backend), step.stored)
         if isinstance(step, Stage)
         else step
         for step in prepared.steps

@@ -196,7 +196,8 @@ def bind(
         Unsupported, CompileError: a kernel cannot be made.
         LookupError: these layouts need others than `only`.
     """
-    layouts = Layouts(spec, arrays, sizes, nested=backend.nested_reductions, by_rows=by_rows)
+    nested = backend.capabilities.nested_reductions
+    layouts = Layouts(spec, arrays, sizes, nested=nested, by_rows=by_rows)
     launch = Launch(backend, sizes=sizes, fresh=layouts.fresh)
     launch.temporary_bytes = layouts.temporary_bytes
     launch.by_rows = frozenset(layouts.blocks)
@@ -283,7 +284,7 @@ def _contiguous_specs(spec: KernelSpec, backend_name: str, unit: int) -> list[Ar
         for p in spec.graph.parameters
         if p.dtype is not None
     }
-    nested = get_backend(backend_name).nested_reductions
+    nested = get_backend(backend_name).capabilities.nested_reductions
     layouts = Layouts(spec, arrays, sizes, nested=nested)
     return [
         ArgSpec(backend_name, specs_of(layouts, number, group))

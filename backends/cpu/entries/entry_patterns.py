@@ -35,7 +35,6 @@ from fuser.backends.cpu.machine import pool
 from fuser.backends.cpu.reducing import beside_rows, few_rows, nest_views, reduction_forms
 from fuser.backends.cpu.sequence import HEAD_WORDS, Table
 from fuser.base.records import changed
-from fuser.compiler import served_by
 from fuser.ir import dims
 from fuser.runtime.launch import bind
 
@@ -57,7 +56,7 @@ def pattern_table(call: ServedCall, many: bool = False) -> tuple[Any, Draft]:
         NotServed: the lengths do not enter as products, or arrays are not contiguous.
     """
     spec = call.specialisation.spec
-    if served_by(spec, call.launch.backend) is not spec:  # planned anew, without complex values
+    if spec.in_parts:  # planned anew, without complex values
         raise NotServed
     if any(group.blocks for group in call.launch.groups):
         call = _nest_by_nest(call)

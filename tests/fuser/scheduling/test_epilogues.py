@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.compiler import compile_upfront, served_by
+from fuser.compiler import compile_upfront, planned
 from fuser.ir.graph import Graph
 from fuser.scheduling import schedule
 from fuser.scheduling.ledger import ledger
@@ -219,9 +219,9 @@ def test_backends_without_totals_get_a_plan_without() -> None:
     from fuser.backend import get_backend
 
     spec = compile_upfront(_traced())
-    other = served_by(spec, get_backend("gpu"))
-    assert served_by(spec, get_backend("cpu")) is spec
-    assert served_by(spec, get_backend("gpu")) is other
+    other = planned(spec, get_backend("gpu"))
+    assert planned(spec, get_backend("cpu")) is spec
+    assert planned(spec, get_backend("gpu")) is other
     assert len(other.plan.groups) == 2
     assert not any(s.totals for group in other.plan.groups for s in group.sections)
     assert len(fuser.generate_code(_traced(), backend="gpu")) == 2

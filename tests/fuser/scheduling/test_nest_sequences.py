@@ -7,8 +7,9 @@ import pytest
 
 import fuser
 from fuser.backends.cpu.machine import workers
-from fuser.compiler import compile_upfront, served_by
+from fuser.compiler import compile_upfront, planned
 from fuser.scheduling import ledger, nest_sequences
+from fuser.scheduling.capabilities import Capabilities
 from tests.fuser.passes.test_concatenated_reductions import book_of
 
 
@@ -183,11 +184,11 @@ def test_others_get_the_kernels_apart() -> None:
     class Plain:
         """A backend without rows."""
 
-        totals, rows, complex_values = True, False, True
+        capabilities = Capabilities(epilogues=True, complex_values=True)
 
     graph = fuser.trace(gates, *arguments("gates"))
     spec = compile_upfront(graph)
-    served: Any = served_by(spec, Plain())  # type: ignore[arg-type]
+    served: Any = planned(spec, Plain())  # type: ignore[arg-type]
     assert [len(group.turns) for group in spec.plan.groups] == [2]
     assert [len(group.turns) for group in served.plan.groups] == [0, 0]
     assert ledger.ledger(served, {"n0": 4, "n1": 3}).kernels_fused == 2

@@ -14,10 +14,11 @@ from fuser import executor
 from fuser.backends.cpu.machine import workers
 from fuser.backends.cpu.reducing.row_chain import RowChain
 from fuser.base.records import changed
-from fuser.compiler import compile_upfront, served_by
+from fuser.compiler import compile_upfront, planned
 from fuser.ir import dims
 from fuser.ir.dims import symbol
 from fuser.scheduling import ledger, row_tiles, schedule, traffic, verdicts
+from fuser.scheduling.capabilities import Capabilities
 from fuser.scheduling.row_tiles import loop_of
 from tests.fuser.randomly import randomly
 from tests.fuser.scheduling.plans import plan_of
@@ -327,10 +328,10 @@ def test_others_get_a_plan_without() -> None:
     class Plain:
         """A backend that spells totals alone."""
 
-        totals, rows, complex_values = True, False, True
+        capabilities = Capabilities(epilogues=True, complex_values=True)
 
     spec, _ = plan_of(nearest, *arguments(((50, 3), (9, 3)), "float64"))
-    served: Any = served_by(spec, Plain())  # type: ignore[arg-type]
+    served: Any = planned(spec, Plain())  # type: ignore[arg-type]
     assert len(served.plan.groups) == 2
     assert all(group.rows is None for group in served.plan.groups)
     assert all(group.rows is None for group in

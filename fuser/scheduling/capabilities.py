@@ -1,0 +1,31 @@
+"""What the kernels of a backend can do, as far as plans depend on it: declared, never asked for."""
+
+from __future__ import annotations
+
+from fuser.base.records import record
+
+
+@record
+class Capabilities:
+    """A backend's declaration. What is not declared is planned around, before the first launch.
+
+    Attributes:
+        complex_values: kernels have complex values; else their real and imaginary parts are values
+            of their own (`fuser.passes.complex_parts`).
+        epilogues: a loop nest may reduce its own results once more (`fuser.scheduling.epilogues`);
+            else that is a kernel of its own.
+        row_tiles: loop nests may run one after another for some rows at a time
+            (`fuser.scheduling.row_tiles`); else what lies between them is stored.
+        nested_reductions: reductions over axes that do not run on in memory come as several
+            reduced loops; else operands are copied until one loop does.
+        stores_last: a loop nest of several outputs reads an element of all inputs before it writes
+            any output there: then outputs may be inputs.
+        each_stores_last: that holds of each loop nest of a kernel of several.
+    """
+
+    complex_values: bool = False
+    epilogues: bool = False
+    row_tiles: bool = False
+    nested_reductions: bool = False
+    stores_last: bool = False
+    each_stores_last: bool = False
