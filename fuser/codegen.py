@@ -115,7 +115,7 @@ class LoopNest:
 
 def scalar_nodes(section: Section) -> list[int]:
     """Positions in `section.leaves` of run-time scalars, in the order kernels take them."""
-    return [k for k, leaf in enumerate(section.leaves) if leaf.op.name == "scalar"]
+    return [k for k, leaf in enumerate(section.leaves) if leaf.op.is_scalar]
 
 
 def loop_nest(section: Section, spec: SectionSpec, checked: bool = False) -> LoopNest:

@@ -59,7 +59,7 @@ def interpret(
         # Calls in their order first: other nodes may need lengths that they tell.
         nodes = walk([*(node for call in calls for node in call), *graph.outputs])
     for node in nodes:
-        if node.op.name == "extern":
+        if node.op.is_opaque:
             if id(node) not in values:
                 _run_call(called[id(node)], values, numbers)
                 opaque_calls.check_guards(graph, numbers)
@@ -130,7 +130,7 @@ def _converted(value: Any, dtype: np.dtype[Any], module: Any) -> Any:
 
 def _owned(node: Node, value: Any) -> Any:
     """An output that is an argument, or a view of some value, as an array of its own."""
-    seen = node.op.structure and not node.op.joins and node.op.name != "extern"
+    seen = node.op.structure and not node.op.joins and not node.op.is_opaque
     return value.copy("K") if seen and hasattr(value, "strides") else value
 
 
@@ -153,37 +153,37 @@ def _value(
     module: Any,
 ) -> Any:
     """One node's value."""
-    name = node.op.name
-    if name == "input":
+    row = node.op
+    if row.is_input:
         return arrays[node.payload]
-    if name == "constant":
+    if row.is_constant:
         return constant_value(node)
-    if name == "scalar":
+    if row.is_scalar:
         text = node.payload
         value = numbers[text] if text in numbers else evaluate_scalar(text, numbers)
         return infer.convert_scalar(value, node.dtype)
-    if name == "positions":
+    if row.is_iota:
         return module.arange(dims.evaluate(node.shape[0], numbers), dtype=node.dtype)
     operands = [values[id(arg)] for arg in node.args]
-    if name == "cast":
+    if row.converts:
         order = infer.copy_order(node.payload)
         if not order:
             return _converted(operands[0], node.dtype, module)
         return operands[0].astype(node.dtype, order=order[0])
-    if name == "concatenate":
+    if row.concatenates:
         return module.concatenate(operands, axis=int(node.payload))
-    if name == "update":
+    if row.is_update:
         new = operands[0].copy("K") if views.is_array(operands[0]) else operands[0].copy()
         new[regions.slices(node.payload, numbers)] = operands[1]
         return new
-    if node.op.structure:
+    if row.structure:
         sizes = {key: n for key, n in numbers.items() if key.startswith("n")}
         operand = module.asarray(operands[0])
-        return views.apply_views(operand, [(name, node.payload)], sizes, module)
-    function = node.op.numpy
+        return views.apply_views(operand, [(row.name, node.payload)], sizes, module)
+    function = row.numpy
     if module is not np:
-        function = get_backend(backend_of(arrays.values())).meaning(node.op)
-    if node.op.reduction:
+        function = get_backend(backend_of(arrays.values())).meaning(row)
+    if row.reduction:
         return function(operands[0], infer.parse_axes(node.payload))
     return function(*operands)
 

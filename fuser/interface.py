@@ -308,11 +308,9 @@ def _run_other_pattern(
 
 def _uses_lengths(graph: Graph) -> Any:
     """Whether something in a graph is spelled with lengths, which another pattern changes."""
-    return (
-        node.op.name in ("reshape", "broadcast_to", "positions", "part")
-        or (node.op.name == "scalar" and "n" in node.payload)
-        for node in graph.nodes
-    )
+    for op, payload in ((node.op, node.payload) for node in graph.nodes):
+        yield op.reshapes or op.repeats or op.is_iota or op.slices
+        yield op.is_scalar and "n" in payload
 
 
 # -- debugging ------------------------------------------------------------------------------

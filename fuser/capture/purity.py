@@ -107,11 +107,11 @@ def _calls_on_captured(trace: Trace) -> bool:
     captured = {p.name for p in trace.graph.parameters if p.captured}
     reads: dict[int, frozenset[bool]] = {}  # by `id`: whether what is read is captured
     for node in trace.graph.nodes:
-        if node.op.name in ("input", "scalar"):
+        if node.op.is_input or node.op.is_scalar:
             reads[id(node)] = frozenset([node.payload in captured])
         else:
             reads[id(node)] = frozenset().union(*(reads[id(arg)] for arg in node.args))
-        if node.op.name == "extern" and reads[id(node)] == {True}:
+        if node.op.is_opaque and reads[id(node)] == {True}:
             return True
     return False
 

@@ -71,7 +71,7 @@ def _rows(plan: Plan, sizes: Mapping[str, int]) -> Iterator[tuple[Any, ...]]:
     loaded.update(dict.fromkeys(handed, "same-rows"))
     for node in plan.graph.nodes:
         for arg in {id(a): a for a in node.args}.values():
-            if arg.op.name in ("input", "constant", "scalar", "positions"):
+            if arg.op.arity == 0:
                 continue
             seen.add((id(arg), id(node)))
             view = _is_view(node) or _is_view(arg)
@@ -133,7 +133,7 @@ def _in_turn(plan: Plan) -> _InTurn:
 
 def _is_view(node: Node) -> bool:
     """Whether a node only shows another value: joins and functions of NumPy's make new ones."""
-    return node.op.structure and node.op.name not in ("concatenate", "extern")
+    return node.op.structure and not (node.op.concatenates or node.op.is_opaque)
 
 
 def shown_by(node: Node) -> Node:
@@ -152,7 +152,7 @@ def saved_bytes(first: Node, second: Node, sizes: Mapping[str, int]) -> int:
     if _is_view(second):
         return 0
     source = shown_by(first)
-    if source.op.name in ("input", "constant", "scalar"):
+    if source.op.given:
         return 0
     whole = size_bytes(source, sizes)
     return whole + min(whole, size_bytes(first, sizes))

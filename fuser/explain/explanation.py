@@ -307,7 +307,7 @@ def _lengths(graph: Graph, sizes: Mapping[str, int]) -> list[str]:
                 found.setdefault(text, f"{text} = {title}.shape[{axis}] = {sizes[text]:,}")
     label = labels_of(graph)
     for node in graph.nodes:  # what NumPy gives has lengths of its own
-        for axis, dim in enumerate(node.shape if node.op.name == "extern" else ()):
+        for axis, dim in enumerate(node.shape if node.op.is_opaque else ()):
             text = str(dim)
             if text in sizes:
                 title = label[id(node)].partition(" ")[0]

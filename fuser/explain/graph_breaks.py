@@ -154,8 +154,8 @@ def _rows_of_program(
         if shown_by(node) is not node:  # who reads the view has the pair
             continue
         for source, arg in {id(s): (s, a) for a in node.args for s in [shown_by(a)]}.values():
-            ours = next((n for n in (node, source) if n.op.name == "extern"), None)
-            if ours is None or source.op.name in ("input", "constant", "scalar"):
+            ours = next((n for n in (node, source) if n.op.is_opaque), None)
+            if ours is None or source.op.given:
                 continue
             code = opaque_calls.reason_of(ours, "").code
             distance = place[id(node)] - place[id(source)]

@@ -217,7 +217,7 @@ class Graph:
     @forks.cached_property
     def has_externs(self) -> bool:
         """Whether some function runs in NumPy between kernels."""
-        return any(node.op.name == "extern" for node in self.nodes)
+        return any(node.op.is_opaque for node in self.nodes)
 
     @forks.cached_property
     def equal(self) -> dict[str, Dim]:
@@ -230,7 +230,7 @@ class Graph:
         label: dict[int, str] = {}
         rows: list[str] = []
         for node in self.nodes:
-            if node.op.name == "input":
+            if node.op.is_input:
                 label[id(node)] = node.payload
                 continue
             label[id(node)] = f"%{len(rows)}"

@@ -25,11 +25,11 @@ _HEADER = re.compile(r"graph\((.*)\):")
 _LABEL = re.compile(r"%[0-9]+")
 _OPERATION = re.compile(rf"({_NAME})(.*)")
 _OPERANDS = re.compile(rf"( (%[0-9]+|{_NAME}))*")
-#: Rows that no text has: inputs are parameters, and the others only planned graphs have.
-_LOWERED = frozenset("input scalar constant component from_components interleave".split())
 #: What stands in the braces of an operation; numbers, lengths and dtypes are looked at when they
-#: are read. Other rows of the op table have none, those that reduce have axes.
-_PAYLOADS = {
+#: are read. Other rows of the op table have none, those that reduce have axes. No text has the rows
+#: with None here: inputs are parameters, and the others are in planned graphs only.
+_PAYLOADS: Mapping[str, str | None] = {
+    **dict.fromkeys("input scalar constant component from_components interleave".split()),
     "index": rf"({_ENTRY}(, {_ENTRY})*)?",
     "transpose": _AXES,
     "cast": r"[a-z0-9]+( [ACFK](\.[0-9]+)*)?",
@@ -101,7 +101,7 @@ def _check_names(graph: Graph) -> None:
         GraphError: one is not.
     """
     shapes = [parameter.shape for parameter in graph.parameters]
-    shapes += [node.shape for node in graph.nodes if node.op.name == "extern"]
+    shapes += [node.shape for node in graph.nodes if node.op.is_opaque]
     lengths = {str(dim) for shape in shapes for dim in shape}
     known = lengths | {parameter.name for parameter in graph.parameters}
     told = [dim for node in graph.nodes for dim in node.shape]
@@ -112,8 +112,8 @@ def _check_names(graph: Graph) -> None:
         if unknown := [name for name in dims.symbols(dim) if name not in lengths]:
             raise GraphError(f"length {unknown[0]} is that of no array of the graph")
     for node in graph.nodes:
-        texts = [node.payload] if node.op.name == "scalar" else []
-        if node.op.name == "extern":
+        texts = [node.payload] if node.op.is_scalar else []
+        if node.op.is_opaque:
             texts = opaque_calls.numbers_of(node.payload)
         for text in texts:
             if unknown := sorted(names_in(text, SCALAR) - known):
@@ -122,9 +122,9 @@ def _check_names(graph: Graph) -> None:
 
 def _bounds(node: Node) -> list[Dim]:
     """The lengths that an operation speaks of beside its shape."""
-    if node.op.name == "part":
+    if node.op.slices:
         return list(infer.parse_part(node.payload)[1:3])
-    if node.op.name == "update":
+    if node.op.is_update:
         return [bound for span in regions.parse(node.payload) for bound in span[:2]]
     return []
 
@@ -210,22 +210,22 @@ def _node(
     Raises:
         GraphError: it is nothing that the operation may have.
     """
-    if row.name == "extern":
+    if row.is_opaque:
         opaque_calls.read(payload)
         return intern(row, tuple(args), infer.parse_shape(shape), dtype, payload)
-    if row.name in ("scalar", "constant") and not args:
+    if row.uniform and not args:
         digits = rf"0x[0-9a-f]{{{2 * dtype.itemsize}}}"
-        if row.name == "scalar":
+        if row.is_scalar:
             names_in(payload, SCALAR)
         elif not re.fullmatch(digits, payload):
             raise GraphError(f"{short(payload)!r} is no constant of dtype {dtype}")
         return intern(row, (), (), dtype, payload)
     pattern = _AXES if row.reduction else _PAYLOADS.get(row.name, "")
-    if row.name in _LOWERED or not re.fullmatch(pattern, payload):
+    if pattern is None or not re.fullmatch(pattern, payload):
         raise GraphError(f"{row.name} cannot have {short(payload)!r}")
-    if row.name == "cast":
+    if row.converts:
         _dtype(payload.partition(" ")[0])
-    if row.name == "update":
+    if row.is_update:
         if len(regions.parse(payload)) != len(args[0].shape):
             raise GraphError(f"update: {short(payload)!r} is no part of {args[0].type}")
     return make(row.name, *args, payload=payload, equal=equal)

@@ -32,7 +32,7 @@ def labels_of(graph: Graph) -> dict[int, str]:
     taken = frozenset(known)
     found = {}
     for node in graph.nodes:
-        if node.op.name == "input":
+        if node.op.is_input:
             found[id(node)] = names.get(node.payload, node.payload)
             continue
         title, whole = _title(node), graph.line_of(node)
@@ -61,14 +61,17 @@ def short_line(line: str) -> str:
     return line.rpartition("/")[2]
 
 
+#: What operations are called that stand for parts of complex numbers, by whether some bytes are
+#: left out before.
+_TITLES = {
+    ("component", False): "real", ("component", True): "imag", ("from_components", True): "complex"
+}  # fmt: skip
+
+
 def _title(node: Node) -> str:
     """The operation's name, or the function's that NumPy runs."""
-    if node.op.name == "component":
-        return "imag" if int(node.payload) else "real"
-    if node.op.name == "from_components":
-        return "complex"
-    if node.op.name != "extern":
-        return node.op.name
+    if not node.op.is_opaque:
+        return _TITLES.get((node.op.name, node.payload != "0"), node.op.name)
     from fuser.ir import opaque_calls  # only graphs with such functions need it
 
     return opaque_calls.read(node.payload).short_name

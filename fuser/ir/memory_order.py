@@ -12,7 +12,7 @@ from fuser.ir.views import Layout
 
 def all_c_order(graph: Graph, arrays: Mapping[str, Any]) -> bool:
     """Whether every result is in C order without looking closer."""
-    if any(node.op.name in ("transpose", "broadcast_to", "diagonal") for node in graph.nodes):
+    if any(node.op.reorders for node in graph.nodes):
         return False
     return all(array.flags.c_contiguous for array in arrays.values())
 
@@ -25,18 +25,17 @@ def memory_orders(
     orders: dict[int, list[int]] = {}
     for node in graph.nodes:
         shape = tuple(dims.evaluate(dim, sizes) for dim in node.shape)
-        name = node.op.name
-        if name == "input":
+        if node.op.is_input:
             layouts[id(node)] = views.layout_of(arrays[node.payload], node.shape)
             continue
-        if name == "positions":
+        if node.op.is_iota:
             layouts[id(node)] = views.contiguous(shape, node)
             continue
         if not node.args:
             layouts[id(node)] = Layout(0, (), (), (), ())
             continue
         operands = [layouts[id(arg)] for arg in node.args]
-        if name == "update":  # the array that is written into stays where it is
+        if node.op.is_update:  # the array that is written into stays where it is
             layouts[id(node)] = operands[0]
             orders[id(node)] = views.sorted_order([(operands[0].shape, operands[0].strides)])
             continue
@@ -47,17 +46,17 @@ def memory_orders(
         if node.op.reduction:
             operands = [_without(operands[0], infer.parse_axes(node.payload), node)]
         given = [(layout.shape, layout.strides) for layout in operands]
-        copied = infer.copy_order(node.payload) if name == "cast" else ""
+        copied = infer.copy_order(node.payload) if node.op.converts else ""
         if infer.only_orders(node.payload) and copied:
             order = _order_like(node, copied, layouts)
-        elif copied == "C" or name in ("argmax", "argmin"):
+        elif copied == "C" or node.op.places:
             order = list(range(len(shape)))
         elif copied or node.op.joins:
             order = views.sorted_order(given)
         else:
             order = views.keep_order(len(shape), given)
         orders[id(node)] = order
-        if name == "cast" and not copied:  # converted in passing: no array of its own
+        if node.op.converts and not copied:  # converted in passing: no array of its own
             layouts[id(node)] = operands[0]
             continue
         strides = views.ordered_strides(shape, order, 1)
@@ -84,7 +83,7 @@ def _fortran_or_c(layout: Layout, node: Node) -> list[int]:
     source = node
     while source.op.structure and not source.op.joins and source.args:
         source = source.args[0]
-    unit = source.dtype.itemsize if source.op.name == "input" else 1
+    unit = source.dtype.itemsize if source.op.is_input else 1
     axes = list(range(len(layout.shape)))
     forms = [
         views.ordered_strides(layout.shape, order, unit) for order in (axes, axes[::-1])

@@ -510,7 +510,7 @@ def calls_of(graph: Graph) -> list[list[Node]]:
     """The extern nodes of a graph, call by call in the order of execution."""
     found: dict[int, list[Node]] = {}
     for node in graph.nodes:
-        if node.op.name == "extern":
+        if node.op.is_opaque:
             found.setdefault(read(node.payload).number, []).append(node)
     return [found[number] for number in sorted(found)]
 

@@ -39,7 +39,31 @@ class Op:
         structure: moves or names data and computes nothing.
         raises: NumPy raises for some values, so the kernel must check them.
         shared: the operands share one dtype (not so for `where`, `ldexp` and shapes).
+        converts: gives its operand's elements in another dtype.
         reduction: combines elements along axes; its meaning takes the axes as second argument.
+        combine: of a reduction, the row that makes one of two partial results (`add` of `sum`);
+            of one that gives positions, that of the elements there.
+        selects: of a reduction, the result is one of the elements, or the position of one.
+        greatest: of a reduction that selects, it looks for the greatest and not the least.
+        places: of a reduction, the result is a position along the axis.
+        never_negative_zero: no element of the result is -0.0.
+        multiplies_signs: the result has the product of its operands' signs.
+        is_input: names an array that the graph is given.
+        is_scalar: names a number that each call computes before kernels run.
+        is_constant: holds one element's bits.
+        is_iota: counts 0, 1, 2 … along its one axis.
+        is_opaque: a result of a function that NumPy runs between kernels.
+        is_update: an array with other elements in a region of it.
+        joins: the result holds its operands' elements, each stored where it belongs.
+        pairs: joins the two parts of complex numbers.
+        concatenates: joins operands one after another along an axis.
+        interleaves: joins operands element by element in turn along an axis.
+        indexes: a view with an axis dropped, put in, shortened or reversed, as basic indexing has.
+        permutes: a view with the same axes in another order.
+        reshapes: a view with the same elements in C order and another shape.
+        repeats: a view with stride 0 along an axis: one element is seen many times.
+        slices: a view of a range of one axis; what passes make of an index.
+        reorders: a view whose strides may be sorted otherwise than its operand's.
     """
 
     name: str
@@ -53,16 +77,64 @@ class Op:
     structure: bool = False
     raises: bool = False
     shared: bool = True
+    converts: bool = False
     reduction: bool = False
+    combine: str = ""
+    selects: bool = False
+    greatest: bool = False
+    places: bool = False
+    never_negative_zero: bool = False
+    multiplies_signs: bool = False
+    is_input: bool = False
+    is_scalar: bool = False
+    is_constant: bool = False
+    is_iota: bool = False
+    is_opaque: bool = False
+    is_update: bool = False
+    joins: bool = False
+    pairs: bool = False
+    concatenates: bool = False
+    interleaves: bool = False
+    indexes: bool = False
+    permutes: bool = False
+    reshapes: bool = False
+    repeats: bool = False
+    slices: bool = False
+    reorders: bool = False
 
     def dtypes(self) -> tuple[str, ...]:
         """Names of the operand dtypes that the row admits."""
         return tuple(name for kind in self.kinds for name in _KIND_DTYPES[kind])
 
     @property
-    def joins(self) -> bool:
-        """Whether the result holds its operands' elements, each stored where it belongs."""
-        return self.name in ("concatenate", "interleave", "from_components")
+    def is_view(self) -> bool:
+        """Whether the result is its one operand's elements, seen in another way."""
+        return self.structure and self.arity == 1
+
+    @property
+    def given(self) -> bool:
+        """Whether the value is there before anything runs: an array, a number or a constant."""
+        return self.is_input or self.is_scalar or self.is_constant
+
+    @property
+    def uniform(self) -> bool:
+        """Whether it is a number that is the same for every element."""
+        return self.is_scalar or self.is_constant
+
+    @property
+    def accumulates(self) -> bool:
+        """Whether a reduction computes with its elements, so that each step may round."""
+        return self.reduction and not self.selects
+
+    @property
+    def is_extreme(self) -> bool:
+        """Whether a reduction gives the greatest or the least element."""
+        return self.selects and not self.places
+
+    @property
+    def adds(self) -> bool:
+        """Whether it is the sum of elements."""
+        return self.combine == "add"
 
     def __repr__(self) -> str:
         """The name."""
@@ -187,28 +259,54 @@ def _refuse(*_: Any) -> Any:
     raise GraphError("a structural node has no elementwise meaning")
 
 
+def _reduction(name: str, ufunc: np.ufunc, kinds: str, *, greatest: bool = False) -> Op:
+    """A row that combines elements with a ufunc, whose own row joins two partial results."""
+    selects = ufunc in (np.maximum, np.minimum)
+    return Op(
+        name, 1, _reduce(ufunc), kinds, reduction=True, combine=ufunc.__name__, selects=selects,
+        greatest=greatest,
+    )  # fmt: skip
+
+
+def _place(
+    name: str, function: Callable[..., Any], combine: str, *, greatest: bool = False
+) -> Op:
+    """A row that gives the position of an extreme."""
+    return Op(
+        name, 1, _arg_reduce(function), "biuf", result="int64", reduction=True, combine=combine,
+        selects=True, greatest=greatest, places=True,
+    )  # fmt: skip
+
+
+def _structure(
+    name: str, arity: int, kinds: str = "", numpy: Callable[..., Any] = _refuse, **facts: Any
+) -> Op:
+    """A row that names data or moves it."""
+    return Op(name, arity, numpy, kinds, structure=True, **facts)
+
+
 _ROWS = (
     # name, arity, meaning, kinds, error …
     Op("add", 2, np.add, "biuf"),
     Op("subtract", 2, np.subtract, "iuf"),
-    Op("multiply", 2, np.multiply, "biuf"),
-    Op("divide", 2, np.divide, "f"),
+    Op("multiply", 2, np.multiply, "biuf", multiplies_signs=True),
+    Op("divide", 2, np.divide, "f", multiplies_signs=True),
     Op("floor_divide", 2, np.floor_divide, "iuf"),
     Op("remainder", 2, np.remainder, "iuf"),
     Op("fmod", 2, np.fmod, "iuf"),
     Op("power", 2, np.power, "iuf", ulp=3, heavy=True, raises=True),
     Op("negative", 1, np.negative, "iuf"),
     Op("positive", 1, np.positive, "iuf"),
-    Op("absolute", 1, np.absolute, "biuf"),
+    Op("absolute", 1, np.absolute, "biuf", never_negative_zero=True),
     Op("fabs", 1, np.fabs, "f"),
     Op("sign", 1, np.sign, "iuf"),
-    Op("square", 1, np.square, "iuf"),
+    Op("square", 1, np.square, "iuf", never_negative_zero=True),
     Op("reciprocal", 1, np.reciprocal, "iuf"),
     Op("sqrt", 1, np.sqrt, "f"),
     Op("rsqrt", 1, _quiet(lambda x: x.dtype.type(1) / np.sqrt(x)), "f", ulp=2),
     Op("cbrt", 1, np.cbrt, "f", ulp=2, heavy=True),
     # exponential, logarithmic
-    Op("exp", 1, np.exp, "f", ulp=2, heavy=True),
+    Op("exp", 1, np.exp, "f", ulp=2, heavy=True, never_negative_zero=True),
     Op("exp2", 1, np.exp2, "f", ulp=2, heavy=True),
     Op("expm1", 1, np.expm1, "f", ulp=2, heavy=True),
     Op("log", 1, np.log, "f", ulp=2, heavy=True),
@@ -288,40 +386,40 @@ _ROWS = (
     Op("modf_integral", 1, _modf_integral, "f"),
     # choice and conversion
     Op("where", 3, _where, "biuf", shared=False),
-    Op("cast", 1, np.asarray, "biuf", result="payload"),
+    Op("cast", 1, np.asarray, "biuf", result="payload", converts=True),
     # complex numbers: on backends that have them
     Op("real", 1, np.real, "c"),
     Op("imag", 1, np.imag, "c"),
     Op("conjugate", 1, np.conjugate, "c"),
     Op("join_complex", 2, _joined, ""),
     # reductions: along the axes in the payload, without the axes in the result
-    Op("sum", 1, _reduce(np.add), "iuf", reduction=True),
-    Op("prod", 1, _reduce(np.multiply), "iuf", reduction=True),
-    Op("max", 1, _reduce(np.maximum), "biuf", reduction=True),
-    Op("min", 1, _reduce(np.minimum), "biuf", reduction=True),
-    Op("argmax", 1, _arg_reduce(np.argmax), "biuf", result="int64", reduction=True),
-    Op("argmin", 1, _arg_reduce(np.argmin), "biuf", result="int64", reduction=True),
+    _reduction("sum", np.add, "iuf"),
+    _reduction("prod", np.multiply, "iuf"),
+    _reduction("max", np.maximum, "biuf", greatest=True),
+    _reduction("min", np.minimum, "biuf"),
+    _place("argmax", np.argmax, "maximum", greatest=True),
+    _place("argmin", np.argmin, "minimum"),
     # structure: names data or moves it
-    Op("input", 0, _refuse, "", structure=True),
-    Op("scalar", 0, _refuse, "", structure=True),
-    Op("constant", 0, _refuse, "", structure=True),
-    Op("positions", 0, _refuse, "", result="int64", structure=True),  # 0, 1, 2 … of a length
-    Op("index", 1, _refuse, "biuf", structure=True),
-    Op("transpose", 1, np.transpose, "biuf", structure=True),
-    Op("reshape", 1, np.reshape, "biuf", structure=True),
-    Op("broadcast_to", 1, np.broadcast_to, "biuf", structure=True),
-    Op("diagonal", 1, _refuse, "biuf", structure=True),  # of the first two axes: the last one
+    _structure("input", 0, is_input=True),
+    _structure("scalar", 0, is_scalar=True),
+    _structure("constant", 0, is_constant=True),
+    _structure("positions", 0, result="int64", is_iota=True),  # 0, 1, 2 … of a length
+    _structure("index", 1, "biuf", indexes=True),
+    _structure("transpose", 1, "biuf", np.transpose, permutes=True, reorders=True),
+    _structure("reshape", 1, "biuf", np.reshape, reshapes=True),
+    _structure("broadcast_to", 1, "biuf", np.broadcast_to, repeats=True, reorders=True),
+    _structure("diagonal", 1, "biuf", reorders=True),  # of the first two axes: the last one
     # made for backends without complex numbers: a part of one, some bytes on; both stored as one
-    Op("component", 1, _refuse, "", structure=True),
-    Op("from_components", 2, _refuse, "", structure=True),
+    _structure("component", 1),
+    _structure("from_components", 2, joins=True, pairs=True),
     # made by passes: "axis; start; stop" or "axis; start; stop; step"
-    Op("part", 1, _refuse, "biuf", structure=True),
-    Op("concatenate", -1, np.concatenate, "biuf", structure=True),
+    _structure("part", 1, "biuf", slices=True),
+    _structure("concatenate", -1, "biuf", np.concatenate, joins=True, concatenates=True),
     # made by passes: the operands' elements along an axis in turn
-    Op("interleave", -1, _refuse, "biuf", structure=True),
-    Op("update", 2, _refuse, "biuf", result="first", structure=True),
-    # a NumPy function between kernels: see externs.py
-    Op("extern", -1, _refuse, "", structure=True, shared=False),
+    _structure("interleave", -1, "biuf", joins=True, interleaves=True),
+    _structure("update", 2, "biuf", result="first", is_update=True),
+    # a NumPy function between kernels: see opaque_calls.py
+    _structure("extern", -1, shared=False, is_opaque=True),
 )
 
 TABLE: dict[str, Op] = {row.name: row for row in _ROWS}
@@ -351,6 +449,18 @@ def elementwise() -> Iterator[Op]:
     return (
         row for row in _ROWS if not (row.structure or row.reduction or row.name in PARTS)
     )
+
+
+def identity(row: Op, dtype: str) -> float:
+    """What a reduction of elements of a dtype begins with: combining it changes nothing."""
+    if row.accumulates:
+        return 0 if row.adds else 1
+    if dtype == "bool":
+        return not row.greatest
+    if "float" in dtype:
+        return -math.inf if row.greatest else math.inf
+    limits = np.iinfo(dtype)
+    return int(limits.min if row.greatest else limits.max)
 
 
 def op(name: str) -> Op:

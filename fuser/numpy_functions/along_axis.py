@@ -100,9 +100,9 @@ def _hit(x: TracedArray, indices: TracedArray, place: int) -> Node:
 
 def _is_place(x: TracedArray, node: Node, place: int) -> bool:
     """Whether a number is the place of an extreme along an axis of the same length."""
-    while node.op.name in ("index", "broadcast_to", "cast") and node.args:
+    while node.op.is_view or node.op.converts:
         node = node.args[0]
-    if node.op.name not in ("argmax", "argmin") or node.args[0].shape == ():
+    if not node.op.places or node.args[0].shape == ():
         return False
     rows, axes = node.args[0].shape, [axis.strip() for axis in node.payload.split(",")]
     resolve = x.tracing.resolve

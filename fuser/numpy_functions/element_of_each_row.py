@@ -58,7 +58,7 @@ def _labels(x: TracedArray, index: Any) -> TracedArray | None:
     rows, labels = index
     if not (isinstance(rows, TracedArray) and isinstance(labels, TracedArray)):
         return None
-    whole = rows.node.op.name == "positions" and labels.ndim == 1
+    whole = rows.node.op.is_iota and labels.ndim == 1
     if not whole or labels.dtype.kind not in "iu" or labels.dtype == np.uint64:
         return None
     if x.dtype.kind not in "biuf":
@@ -78,9 +78,9 @@ def _labels(x: TracedArray, index: Any) -> TracedArray | None:
 
 def _is_memory(node: Node) -> bool:
     """Whether a value lies in memory anyway: NumPy then reads but one element of each row."""
-    while node.op.structure and not node.op.joins and node.op.name != "update" and node.args:
+    while node.op.structure and not node.op.joins and not node.op.is_update and node.args:
         node = node.args[0]
-    return node.op.name in ("input", "extern")
+    return node.op.is_input or node.op.is_opaque
 
 
 def _hit(x: TracedArray, labels: TracedArray) -> Node:
@@ -89,7 +89,7 @@ def _hit(x: TracedArray, labels: TracedArray) -> Node:
     count: Any = x._length(x.dims[1])
     number: Any = labels.astype(np.int64, copy=False)
     longer = x.dims[1] - labels.dims[0]
-    if labels.node.op.name == "positions" and tracing.size(longer) >= 0:  # a diagonal
+    if labels.node.op.is_iota and tracing.size(longer) >= 0:  # a diagonal
         tracing.hold_at_least(longer, 0)
     else:
         number = unless(number, np.any((number < -count) | (number >= count)))

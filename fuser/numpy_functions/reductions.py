@@ -14,6 +14,7 @@ from fuser.base.errors import Unsupported
 from fuser.ir import dims, infer
 from fuser.ir.function_table import HANDLERS
 from fuser.ir.graph import Node, make_constant
+from fuser.ir.ops import TABLE, identity
 from fuser.numpy_functions.array_functions import _array
 from fuser.numpy_functions.stacked_sums import layers
 from fuser.tracing.indices import normal_axis
@@ -85,18 +86,6 @@ def _keep(tracing: Tracing, node: Node, axes: Sequence[int], rank: int) -> Node:
     return tracing.node("index", [node], infer.spell_index(parts)) if axes else node
 
 
-def _identity(name: str, dtype: np.dtype[Any]) -> Any:
-    """What changes nothing."""
-    if name in ("sum", "prod"):
-        return 0 if name == "sum" else 1
-    if dtype.kind in "fV":
-        return -np.inf if name == "max" else np.inf
-    if dtype.kind == "b":
-        return name == "min"
-    limits = np.iinfo(dtype)
-    return limits.min if name == "max" else limits.max
-
-
 def reduce(
     tracing: Tracing,
     name: str,
@@ -124,15 +113,15 @@ def reduce(
         out: NumPy's option.
         function: NumPy's name, for messages.
     """
-    x = as_traced(tracing, a)
+    x, row = as_traced(tracing, a), TABLE[name]
     axes = axes_of(x, axis)
     node = tracing.cast(x.node, dtype)
     if initial is None:  # the first element, which has to be there
-        if name in ("sum", "prod"):
+        if row.accumulates:
             raise Unsupported("unsupported-argument", f"np.{function}", "initial=None")
         initial = NO_VALUE
     if where is not True and where is not NO_VALUE:
-        if name in ("max", "min") and initial is NO_VALUE:
+        if row.selects and initial is NO_VALUE:
             raise ValueError(
                 f"reduction operation '{function}' does not have an identity, so to use a where "
                 "mask one has to specify 'initial'"
@@ -140,23 +129,23 @@ def reduce(
         mask = tracing.mask_node(where)
         if len(mask.shape) > x.ndim or not tracing.fits_into(x.dims, mask.shape):
             raise Unsupported("unsupported-argument", f"np.{function}", "where= is too large")
-        rest = make_constant(_identity(name, dtype), dtype)
+        rest = make_constant(identity(row, dtype.name), dtype)
         node = tracing.node("where", [mask, node, rest])
     if not axes:
         # Nothing to combine; in the memory order of an operation, which differs from a copy's.
         plain = dtype.kind in "biuf"
         result = tracing.node("maximum", [node, node]) if plain else tracing.own(node, dtype, "K")
-        if name == "sum" and initial is NO_VALUE:
+        if row.adds and initial is NO_VALUE:
             result = _from_zero(tracing, node) or result
     else:
-        if name in ("max", "min") and initial is NO_VALUE:
+        if row.selects and initial is NO_VALUE:
             _need_elements(tracing, node, axes, function)
         payload = ", ".join(map(str, axes))
-        if name == "sum" and dtype.kind == "c":  # its parts have sums of their own
+        if row.adds and dtype.kind == "c":  # its parts have sums of their own
             parts = [tracing.node(part, [node]) for part in ("real", "imag")]
             sums = [tracing.node("sum", [part], payload) for part in parts]
             result = tracing.node("join_complex", sums)
-        elif (few := layers(tracing, node, axes) if name == "sum" else None) is not None:
+        elif (few := layers(tracing, node, axes) if row.adds else None) is not None:
             result = (initial is NO_VALUE and _from_zero(tracing, few[0])) or few[0]
             for layer in few[1:]:
                 result = tracing.node("add", [result, layer])
@@ -164,8 +153,7 @@ def reduce(
             result = tracing.node(name, [node], payload)
     if initial is not NO_VALUE:
         start = tracing.operand_node(tracing.operand(initial), dtype)
-        combine = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}[name]
-        result = tracing.node(combine, [start, result])
+        result = tracing.node(row.combine, [start, result])
     if keepdims and keepdims is not NO_VALUE:
         result = _keep(tracing, result, axes, len(node.shape))
     if out is not None:
@@ -178,8 +166,8 @@ def _from_zero(tracing: Tracing, first: Node) -> Node | None:
 
     None where that changes nothing.
     """
-    squared = first.op.name == "multiply" and first.args[0] is first.args[1]
-    if first.dtype.kind != "f" or squared or first.op.name in ("square", "absolute", "exp"):
+    squared = first.op.multiplies_signs and first.args[0] is first.args[1]
+    if first.dtype.kind != "f" or squared or first.op.never_negative_zero:
         return None
     return tracing.node("add", [make_constant(0, first.dtype), first])
 
@@ -231,7 +219,7 @@ def _check_out(out: Any, wanted: np.dtype[Any], function: str) -> None:
     check_target(out, f"np.{function}")
     found = out.dtype if isinstance(out, TracedArray) else np.dtype(object)
     lower = found.kind == wanted.kind and found.kind in "iu" and found.itemsize <= wanted.itemsize
-    if found != wanted and not (lower and function in ("sum", "prod")):
+    if found != wanted and not (lower and TABLE[function].accumulates):
         raise Unsupported("unsupported-argument", f"np.{function}", "out= of another dtype")
 
 
@@ -247,7 +235,7 @@ def _additive(name: str) -> Ready:
         if wanted.kind == "b":  # a sum of truths tells whether any is, a product whether all are
             if initial is not NO_VALUE:
                 raise Unsupported("unsupported-argument", f"np.{name}", "initial= and dtype=bool")
-            truth = _truth("max" if name == "sum" else "min")
+            truth = _truth("max" if TABLE[name].adds else "min")
             if out is not None:
                 raise Unsupported("unsupported-argument", f"np.{name}", "out= and dtype=bool")
             return truth(tracing, x, axis, out, keepdims, where=where)
@@ -285,10 +273,10 @@ def _truth(name: str) -> Ready:
         where: Any = True,
     ) -> Any:  # fmt: skip
         x = as_traced(tracing, a)
-        initial = name == "min"  # of nothing
+        initial = not TABLE[name].greatest  # of nothing
         return reduce(
             tracing, name, x, axis, np.dtype(bool), keepdims=keepdims, initial=initial,
-            where=where, out=out, function="any" if name == "max" else "all",
+            where=where, out=out, function="all" if initial else "any",
         )  # fmt: skip
 
     return handler

@@ -84,10 +84,10 @@ def _range(node: Node, known: dict[int, _Pair], depth: int = 0) -> _Pair:
 def _range_of(node: Node, known: dict[int, _Pair], depth: int) -> _Pair:
     """The range of an integer node by those of its operands."""
     name = node.op.name
-    if name == "constant":
+    if node.op.is_constant:
         value = float(constant_value(node))
         return value, value
-    if name in ("index", "reshape", "transpose", "broadcast_to", "part"):
+    if node.op.is_view:
         return _range(node.args[0], known, depth)
     if name not in _RANGES:
         return _UNKNOWN

@@ -31,14 +31,14 @@ def layers(tracing: Tracing, node: Node, axes: Sequence[int]) -> list[Node] | No
     if len(axes) != 1 or len(node.shape) > 2 or node.dtype.name == "float16":
         return None
     axis, chain = axes[0], [node]
-    while chain[-1].op.name != "concatenate":
+    while not chain[-1].op.concatenates:
         above = chain[-1]
         wide = [arg for arg in above.args if arg.shape == node.shape]
         rest = [arg for arg in above.args if arg.shape != node.shape]
         row = above.op
         if not wide or any(arg is not wide[0] for arg in wide) or any(arg.shape for arg in rest):
             return None
-        if row.structure or row.reduction or row.raises or row.name == "extern":
+        if row.structure or row.reduction or row.raises or row.is_opaque:
             return None
         chain.append(wide[0])
     join = chain.pop()
@@ -54,7 +54,7 @@ def _through(tracing: Tracing, layer: Node, join: Node, chain: Sequence[Node]) -
     """What the operations after a join make of one of its layers."""
     below = join
     for node in reversed(chain):
-        if node.op.name == "cast":
+        if node.op.converts:
             layer = tracing.cast(layer, node.dtype)
         else:
             operands = [layer if arg is below else arg for arg in node.args]

@@ -8,6 +8,7 @@ import numpy as np
 
 from fuser.base.errors import Unsupported
 from fuser.ir.function_table import HANDLERS
+from fuser.ir.ops import TABLE
 from fuser.numpy_functions.reductions import as_traced
 from fuser.tracing.trace_state import Tracing
 
@@ -32,7 +33,8 @@ def reduce_ufunc(tracing: Tracing, ufunc: np.ufunc, a: Any, options: dict[str, A
     options.setdefault("axis", 0)
     if isinstance(options.get("out"), tuple):
         options["out"] = options["out"][0]
-    if name in ("max", "min") and (dtype := options.pop("dtype", None)) is not None:
+    whole = name in TABLE and TABLE[name].selects
+    if whole and (dtype := options.pop("dtype", None)) is not None:
         a = as_traced(tracing, a).astype(dtype, copy=False)
     if name in ("any", "all") and np.dtype(options.pop("dtype", bool)) != bool:
         raise Unsupported("unsupported-argument", f"np.{ufunc.__name__}.reduce", "dtype=")

@@ -35,11 +35,6 @@ ROWS = frozenset(
     "isnan isinf isfinite where cast real imag conjugate join_complex".split()
 )
 
-#: Rows of one operand whose result lies on the same axis of the plane.
-KEEPING = frozenset(
-    "negative positive conjugate index transpose broadcast_to reshape part diagonal".split()
-)
-
 
 def lowered(graph: Graph) -> Graph:
     """The graph with real values alone, but for what it takes and gives.
@@ -55,8 +50,9 @@ def lowered(graph: Graph) -> Graph:
         before = graph.line_of(node)
         if node.dtype.kind == "c":
             axis[id(node)] = _axis(node, axis)
-            if node.op.name == "exp" and axis[id(node.args[0])] == "imaginary":
-                pairs[id(node)] = _turned(node.shape, pairs[id(node.args[0])])
+            known = axis[id(node.args[0])] if len(node.args) == 1 else ""
+            if spelled := ON_AXIS.get((node.op.name, known)):
+                pairs[id(node)] = spelled(node.shape, pairs[id(node.args[0])])
             else:
                 pairs[id(node)] = _pair(node, pairs, plain)
         else:
@@ -79,11 +75,10 @@ def _axis(node: Node, known: Mapping[int, str]) -> str:
 
     The other part is zero then, or NaN where this one is infinite or NaN.
     """
-    name = node.op.name
-    if name == "cast":
+    if node.op.converts:
         source = node.args[0]
         return known[id(source)] if source.dtype.kind == "c" else "real"
-    if name == "constant":
+    if node.op.is_constant:
         value = constant_value(node)
         if not np.isfinite(value):
             return ""
@@ -91,53 +86,60 @@ def _axis(node: Node, known: Mapping[int, str]) -> str:
     if any(arg.dtype.kind != "c" for arg in node.args) or not node.args:
         return ""
     axes = [known[id(arg)] for arg in node.args]
-    if name in ("add", "subtract") and axes[0] == axes[1]:
-        return axes[0]
-    if name in KEEPING:
-        return axes[0]
-    if name == "multiply" and "" not in axes:
-        return "real" if axes[0] == axes[1] else "imaginary"
-    return ""
+    return AXES[node.op.name](*axes) if node.op.name in AXES else ""
+
+
+def _product_axis(left: str, right: str) -> str:
+    """The axis of a product."""
+    return "" if "" in (left, right) else "real" if left == right else "imaginary"
 
 
 def _pair(node: Node, pairs: Mapping[int, Pair], plain: Mapping[int, Node]) -> Pair:
     """The parts of a complex value."""
-    name, dtype = node.op.name, component(node.dtype)
-    if name == "input":
+    row, dtype = node.op, component(node.dtype)
+    if row.is_input:
         size = dtype.itemsize
         first, second = (
             intern(op("component"), (node,), node.shape, dtype, str(k * size)) for k in (0, 1)
         )
         return first, second
-    if name == "constant":
+    if row.is_constant:
         value = constant_value(node)
         return make_constant(value.real, dtype), make_constant(value.imag, dtype)
-    if name == "scalar":
+    if row.is_scalar:
         text = f"({node.payload})"
         return make_scalar(f"real({text})", dtype), make_scalar(f"imag({text})", dtype)
-    if name == "join_complex":
-        return _both((plain[id(node.args[0])], plain[id(node.args[1])]), node)
-    if name == "cast":
+    if row.converts:
         return _converted(node, pairs, plain)
-    if name == "where":
-        chosen = plain[id(node.args[0])]
-        left, right = (pairs[id(arg)] for arg in node.args[1:])
-        real, imaginary = (
-            _made("where", node.shape, chosen, *both) for both in zip(left, right, strict=True)
-        )
-        return real, imaginary
+    if row.name in OF_REAL:
+        return OF_REAL[row.name](node, pairs, plain)
     operands = [pairs[id(arg)] for arg in node.args]
-    if node.op.structure:
+    if row.structure:
         whole = [
             _both(parts, arg)
             for arg, parts in zip(node.args, operands, strict=True)
         ]
         real, imaginary = (
-            intern(node.op, parts, node.shape, dtype, node.payload)
+            intern(row, parts, node.shape, dtype, node.payload)
             for parts in zip(*whole, strict=True)
         )
         return real, imaginary
-    return ARITHMETIC[name](node.shape, *operands)
+    return ARITHMETIC[row.name](node.shape, *operands)
+
+
+def _chosen(node: Node, pairs: Mapping[int, Pair], plain: Mapping[int, Node]) -> Pair:
+    """The parts of one value or another."""
+    condition = plain[id(node.args[0])]
+    left, right = (pairs[id(arg)] for arg in node.args[1:])
+    real, imaginary = (
+        _made("where", node.shape, condition, *both) for both in zip(left, right, strict=True)
+    )
+    return real, imaginary
+
+
+def _joined(node: Node, pairs: Mapping[int, Pair], plain: Mapping[int, Node]) -> Pair:
+    """The parts that a value is made of."""
+    return _both((plain[id(node.args[0])], plain[id(node.args[1])]), node)
 
 
 def _converted(node: Node, pairs: Mapping[int, Pair], plain: Mapping[int, Node]) -> Pair:
@@ -176,23 +178,20 @@ def _real(node: Node, pairs: Mapping[int, Pair], plain: Mapping[int, Node]) -> N
         same = all(plain[id(arg)] is arg for arg in node.args)
         args = tuple(plain[id(arg)] for arg in node.args)
         return node if same else intern(node.op, args, node.shape, node.dtype, node.payload)
-    name, operands = node.op.name, [pairs[id(arg)] for arg in node.args]
-    if name in ("real", "imag"):
-        return operands[0][name == "imag"]
-    if name == "absolute":
-        return _made("hypot", node.shape, *operands[0])
-    if name == "cast":  # NumPy drops the imaginary part, but asks it whether it is zero
+    operands = [pairs[id(arg)] for arg in node.args]
+    if node.op.name in PLAIN:
+        return PLAIN[node.op.name](node.shape, *operands[0])
+    if node.op.converts:  # NumPy drops the imaginary part, but asks it whether it is zero
         (real, imaginary), dtype = operands[0], node.dtype
         if dtype.kind != "b":
             return _cast(real, dtype)
         zero = make_constant(0.0, real.dtype)
         parts = [_made("not_equal", node.shape, each, zero) for each in (real, imaginary)]
         return _made("logical_or", node.shape, *parts)
-    joined = "logical_and" if name in ("equal", "isfinite") else "logical_or"
     first, second = (
-        _made(name, node.shape, *parts) for parts in zip(*operands, strict=True)
+        _made(node.op.name, node.shape, *parts) for parts in zip(*operands, strict=True)
     )
-    return _made(joined, node.shape, first, second)
+    return _made(TRUTHS[node.op.name], node.shape, first, second)
 
 
 # -- arithmetic -----------------------------------------------------------------------------
@@ -311,3 +310,39 @@ ARITHMETIC: Mapping[str, Callable[..., Pair]] = {
     "reciprocal": _reciprocal,
     "exp": _exp,
 }
+
+#: Rows of complex operands whose result is complex, that take others too.
+OF_REAL: Mapping[str, Callable[[Node, Mapping[int, Pair], Mapping[int, Node]], Pair]] = {
+    "join_complex": _joined,
+    "where": _chosen,
+}
+
+#: Rows that are simpler where the operand lies on one axis of the plane.
+ON_AXIS: Mapping[tuple[str, str], Callable[..., Pair]] = {("exp", "imaginary"): _turned}
+
+#: On which axis a result lies, by those of the operands; "" is unknown.
+AXES: Mapping[str, Callable[..., str]] = {
+    **{
+        name: lambda axis: axis
+        for name in (
+            "negative", "positive", "conjugate", "index", "transpose", "broadcast_to", "reshape",
+            "part", "diagonal",
+        )
+    },
+    "add": lambda left, right: left if left == right else "",
+    "subtract": lambda left, right: left if left == right else "",
+    "multiply": _product_axis,
+}  # fmt: skip
+
+#: Rows of one complex operand whose result is a number.
+PLAIN: Mapping[str, Callable[[Shape, Node, Node], Node]] = {
+    "real": lambda _, real, imaginary: real,
+    "imag": lambda _, real, imaginary: imaginary,
+    "absolute": lambda shape, real, imaginary: _made("hypot", shape, real, imaginary),
+}
+
+#: Rows whose result is a truth value: how those of both parts are joined.
+TRUTHS: Mapping[str, str] = {
+    "equal": "logical_and", "isfinite": "logical_and",
+    "not_equal": "logical_or", "isnan": "logical_or", "isinf": "logical_or",
+}  # fmt: skip

@@ -81,5 +81,5 @@ def _length(length: Dim, dtype: np.dtype[np.generic]) -> Node:
 
 def are_parts(joined: Node, axes: tuple[int, ...]) -> bool:
     """Whether a value is a concatenation of plain parts along the one axis that is reduced."""
-    plain = joined.op.name == "concatenate" and not any(part.op.joins for part in joined.args)
+    plain = joined.op.concatenates and not any(part.op.joins for part in joined.args)
     return plain and axes == (int(joined.payload),)

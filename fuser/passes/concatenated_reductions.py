@@ -16,8 +16,6 @@ from fuser.ir.ops import op
 from fuser.passes import concatenated_argmax
 
 IsOne = Callable[[Dim], bool]
-#: How the results of two parts become one. Places (argmin) are stored: parts count from their own.
-COMBINED = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
 
 
 def reduced(node: Node, joined: Node, is_one: IsOne) -> Node | None:
@@ -32,18 +30,17 @@ def reduced(node: Node, joined: Node, is_one: IsOne) -> Node | None:
         is_one: whether guards say that a length is 1.
     """
     axes = infer.parse_axes(node.payload)
-    axis, name = int(joined.payload), node.op.name
+    axis, row = int(joined.payload), node.op
     if axes == (axis,) and (layers := _layers(node, joined, is_one)) is not None:
         return layers
     across = any(join in axes for join in _join_axes(joined))
     if not across:
-        return _of(node, joined, axes, node.shape) if name in COMBINED or len(axes) == 1 else None
+        return _of(node, joined, axes, node.shape) if not row.places or len(axes) == 1 else None
     in_rows = len(axes) < len(joined.shape) and max(_kept(joined, axes)) < min(axes)
-    extreme = name in concatenated_argmax.EXTREMES and not in_rows
-    if extreme and concatenated_argmax.are_parts(joined, axes):
+    if row.places and not in_rows and concatenated_argmax.are_parts(joined, axes):
         return concatenated_argmax.of_parts(node, joined)
-    coarse = node.dtype.name == "float16" and name in ("sum", "prod")  # of results rounded twice
-    if name not in COMBINED or in_rows or coarse:
+    coarse = node.dtype.name == "float16" and row.accumulates  # of results rounded twice
+    if row.places or in_rows or coarse:
         return None
     return _of(node, joined, axes, node.shape)
 
@@ -66,7 +63,7 @@ def _of(node: Node, value: Node, axes: tuple[int, ...], shape: Shape) -> Node:
         return intern(node.op, (value,), shape, node.dtype, node.payload)
     axis = int(value.payload)
     if axis in axes:
-        zeros = [node.op.name == "sum" and _is_zero(part) for part in value.args]
+        zeros = [node.op.adds and _is_zero(part) for part in value.args]
         added = [part for part, zero in zip(value.args, zeros, strict=True) if not zero]
         return _combined(
             node, [_of(node, part, axes, shape) for part in added or value.args[:1]], shape
@@ -81,14 +78,14 @@ def _of(node: Node, value: Node, axes: tuple[int, ...], shape: Shape) -> Node:
 
 def _is_zero(part: Node) -> bool:
     """Whether all elements are a constant 0, which no sum needs: those of nothing are 0 too."""
-    while part.op.name in ("broadcast_to", "index") and part.args[0].shape == ():
+    while part.op.is_view and part.args[0].shape == ():
         (part,) = part.args
-    return part.op.name == "constant" and constant_value(part) == 0
+    return part.op.is_constant and constant_value(part) == 0
 
 
 def _combined(node: Node, results: list[Node], shape: Shape) -> Node:
     """The results of parts as one."""
-    row = op(COMBINED[node.op.name])
+    row = op(node.op.combine)
     found = results[0]
     for result in results[1:]:
         found = intern(row, (found, result), shape, node.dtype, "")
@@ -98,8 +95,8 @@ def _combined(node: Node, results: list[Node], shape: Shape) -> Node:
 def _layers(node: Node, joined: Node, is_one: IsOne) -> Node | None:
     """What single layers along the reduced axis are combined to; None where there are others."""
     axis = int(joined.payload)
-    known = node.op.name in COMBINED and node.dtype.name != "float16"
-    if not known and node.op.name not in concatenated_argmax.EXTREMES:
+    known = not node.op.places and node.dtype.name != "float16"
+    if not known and not node.op.places:
         return None
     if not all(is_one(part.shape[axis]) for part in joined.args):
         return None
@@ -107,7 +104,7 @@ def _layers(node: Node, joined: Node, is_one: IsOne) -> Node | None:
     if not known:
         return concatenated_argmax.of_layers(node, layers)
     found = _combined(node, layers, node.shape)
-    if node.op.name != "sum" or node.dtype.kind != "f":
+    if not node.op.adds or node.dtype.kind != "f":
         return found
     zero = make_constant(0.0, node.dtype)  # NumPy's sums start with it: two -0.0 give 0.0
     return intern(op("add"), (found, zero), node.shape, node.dtype, "")
@@ -115,7 +112,7 @@ def _layers(node: Node, joined: Node, is_one: IsOne) -> Node | None:
 
 def is_layer(value: Node, axis: int) -> bool:
     """Whether an index has put an axis of length 1 into a value."""
-    return value.op.name == "index" and _put_there(value, axis) is not None
+    return value.op.indexes and _put_there(value, axis) is not None
 
 
 def _put_there(value: Node, axis: int) -> int | None:
@@ -127,7 +124,7 @@ def _put_there(value: Node, axis: int) -> int | None:
 
 def layer(value: Node, axis: int) -> Node:
     """A value without an axis of length 1; where an index has put it there, what that shows."""
-    if value.op.name == "index" and (place := _put_there(value, axis)) is not None:
+    if value.op.indexes and (place := _put_there(value, axis)) is not None:
         entries = list(infer.parse_index(value.payload))
         del entries[place]
         plain = all(entry == slice(None) for entry in entries)
@@ -142,7 +139,7 @@ def interleaved(node: Node, joined: Node) -> Node | None:
 
     `np.repeat(x, 2)` joins x and x along a new axis, so that they take turns.
     """
-    if node.op.name != "reshape" or joined.op.name != "concatenate":
+    if not node.op.reshapes or not joined.op.concatenates:
         return None
     axis, ways = int(joined.payload), len(joined.args)
     if axis == 0 or any(part.shape[axis] != 1 for part in joined.args):

@@ -90,21 +90,21 @@ class _Distribution:
     def _seen(self, node: Node, joined: Node) -> Node | None:
         """A view of a join as the join of views."""
         axis = int(joined.payload)
-        if node.op.name == "reshape":
+        if node.op.reshapes:
             return concatenated_reductions.interleaved(node, joined)
-        if node.op.name == "transpose":
+        if node.op.permutes:
             order = infer.parse_axes(node.payload)
             turned = [make("transpose", part, payload=node.payload) for part in joined.args]
             return self._join(turned, node, order.index(axis), joined.op)
-        if node.op.name == "broadcast_to":
+        if node.op.repeats:
             return self._widened(node, joined, axis + len(node.shape) - len(joined.shape))
-        if joined.op.name != "concatenate":
+        if not joined.op.concatenates:
             return None
-        if node.op.name == "part":
+        if node.op.slices:
             along, start, stop, step = infer.parse_part(node.payload)
             span = start, stop, step
             return slices.part_of_join(joined, along, span, self.bounds, node.shape[along])
-        if node.op.name != "index":
+        if not node.op.indexes:
             return None
         entries = list(infer.parse_index(node.payload))
         place = _entry_of(entries, axis)
@@ -125,7 +125,7 @@ class _Distribution:
         payload = infer.spell_index(entries)
         plain = all(entry == slice(None) for entry in entries)
         after = place - sum(type(entry) is int for entry in entries[:place])
-        if cut.op.name != "concatenate" or int(cut.payload) != axis:
+        if not cut.op.concatenates or int(cut.payload) != axis:
             return cut if plain else self._index(cut, payload)
         if plain:
             return self._join(cut.args, node, axis)
@@ -138,14 +138,14 @@ class _Distribution:
         at = entries[place]
         assert isinstance(at, int)
         cut = self._window(joined, axis, slice(at, at + 1 or None))
-        if cut is None or (cut.op.name == "concatenate" and int(cut.payload) == axis):
+        if cut is None or (cut.op.concatenates and int(cut.payload) == axis):
             return None
         return self._index(cut, infer.spell_index([*entries[:place], 0, *entries[place + 1 :]]))
 
     def _index(self, value: Node, payload: str) -> Node:
         """An index of a value that may be a join again."""
         plain = make("index", value, payload=payload)
-        found = self._seen(plain, value) if value.op.name == "concatenate" else None
+        found = self._seen(plain, value) if value.op.concatenates else None
         return plain if found is None else found
 
     def _window(self, joined: Node, axis: int, window: slice) -> Node | None:
@@ -189,12 +189,12 @@ class _Distribution:
         leads = [a for a, joined in zip(args, joins, strict=True) if joined]
         if not leads:
             return None
-        lead = next((a for a in leads if a.op.name == "concatenate"), leads[0])
+        lead = next((a for a in leads if a.op.concatenates), leads[0])
         rank = len(node.shape)
         axis = int(lead.payload) + rank - len(lead.shape)
         if self._is_one(lead.shape[int(lead.payload)]) and not self._is_one(node.shape[axis]):
             return None  # its one element is repeated: no part of the result is its part's
-        if lead.op.name == "interleave":
+        if lead.op.interleaves:
             return self._turn_by_turn(node, args, lead, axis)
         edges = slices.edges(lead, self.bounds)
         pieces = []
@@ -292,7 +292,7 @@ def _has_few_parts(node: Node) -> bool:
 
 def _stored_anyway(graph: Graph) -> set[int]:
     """By `id`, values that a view wants as one array."""
-    reshapes = [node for node in graph.nodes if node.op.name == "reshape"]
+    reshapes = [node for node in graph.nodes if node.op.reshapes]
     interleaved = concatenated_reductions.interleaved
     return {id(node.args[0]) for node in reshapes if interleaved(node, node.args[0]) is None}
 

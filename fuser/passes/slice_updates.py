@@ -31,13 +31,13 @@ def lower(graph: Graph) -> Graph:
     What only says in which memory order an array is goes, too: it says so in the traced graph.
     """
     bounds = length_facts.lower_bounds(graph.guards)
-    if not bounds and not any(n.op.name == "update" or _only_orders(n) for n in graph.nodes):
+    if not bounds and not any(n.op.is_update or _only_orders(n) for n in graph.nodes):
         return graph
     lines = dict(graph.lines)
     new: dict[int, Node] = {}
     for node in graph.nodes:
         args = tuple(new[id(arg)] for arg in node.args)
-        if node.op.name == "update":
+        if node.op.is_update:
             made = _joined(node, args[0], args[1], bounds, graph.equal)
         elif _only_orders(node):
             made = args[0]
@@ -55,9 +55,9 @@ def _spelled(node: Node, args: tuple[Node, ...], bounds: length_facts.Bounds) ->
     Values of one shape then have one spelling of it, and share loops.
     """
     shape = tuple(length_facts.simplify(dim, bounds) for dim in node.shape)
-    if shape == node.shape or not node.args or node.op.name in ("extern", "reshape"):
+    if shape == node.shape or not node.args or node.op.is_opaque or node.op.reshapes:
         return intern(node.op, args, node.shape, node.dtype, node.payload)
-    if node.op.name != "broadcast_to":
+    if not node.op.repeats:
         return intern(node.op, args, shape, node.dtype, node.payload)
     if args[0].shape == shape:
         return args[0]
@@ -66,7 +66,7 @@ def _spelled(node: Node, args: tuple[Node, ...], bounds: length_facts.Bounds) ->
 
 def _only_orders(node: Node) -> bool:
     """Whether a node computes nothing and copies nothing."""
-    return node.op.name == "cast" and infer.only_orders(node.payload)
+    return node.op.converts and infer.only_orders(node.payload)
 
 
 def note_line(
@@ -77,7 +77,7 @@ def note_line(
     waiting = [made]
     while waiting:
         node = waiting.pop()
-        if id(node) not in known and node.op.name != "input":
+        if id(node) not in known and not node.op.is_input:
             known.add(id(node))
             lines.setdefault(id(node), line)
             waiting.extend(node.args)

@@ -42,7 +42,7 @@ def part_of_join(
     if int(node.payload) != axis:
         parts = tuple(cut(part, axis, span, known, length) for part in node.args)
         return intern(node.op, parts, _with(node, axis, length), node.dtype, node.payload)
-    if node.op.name == "interleave":
+    if node.op.interleaves:
         return _of_interleaved(node, axis, span, known, length)
     return _of_joined(node, axis, span, known, length)
 

@@ -57,16 +57,16 @@ class _Turning:
                     node if same else intern(node.op, args, node.shape, node.dtype, node.payload)
                 )
             if found is not node and (line := self.graph.line_of(node)) is not None:
-                for made in (found, *found.args[: found.op.name == "transpose"]):
+                for made in (found, *found.args[: found.op.permutes]):
                     self.lines.setdefault(id(made), line)
             self.new[id(node)] = found
         return [self.new[id(node)] for node in self.graph.outputs]
 
     def _turned_back(self, node: Node, args: tuple[Node, ...]) -> Node | None:
         """The node with transposes behind it; None where it stays as it is."""
-        if node.op.name == "transpose":
+        if node.op.permutes:
             return self._turn(args[0], infer.parse_axes(node.payload))
-        if node.op.name == "index" and id(args[0]) in self.reduced:
+        if node.op.indexes and id(args[0]) in self.reduced:
             return self._put_back(node, args[0])
         if node.op.structure or not args:
             return None

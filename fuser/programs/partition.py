@@ -35,9 +35,6 @@ from fuser.tracing.canonical import lengths_of
 
 Chain = tuple[tuple[str, str], ...]
 
-#: Views that an operand is seen through without a copy; anything else is computed as it is seen.
-_SEEN = ("transpose", "broadcast_to", "reshape")
-
 
 def prepare(
     graph: Graph, mode: str = "fused", fastmath: bool = False, checked: bool = False
@@ -145,9 +142,9 @@ class _Splitter:
                 told.pop(symbol, None)
         for node in self.graph.nodes:
             last = max((found[id(arg)] for arg in node.args), default=-1)
-            if node.op.name != "extern":
+            if not node.op.is_opaque:
                 last = max([last, *(told.get(s, -1) for s in lengths_of([node]))])
-            if node.op.name == "extern":
+            if node.op.is_opaque:
                 last = max(last, opaque_calls.read(node.payload).number)
             found[id(node)] = last
         return found
@@ -186,7 +183,7 @@ class _Splitter:
 
     def _is_stored(self, node: Node) -> bool:
         """Whether an output is there already; an argument is no array of its own."""
-        return id(node) in self.names and node.op.name != "input"
+        return id(node) in self.names and not node.op.is_input
 
     def _dropped(self, outputs: Sequence[str]) -> tuple[tuple[str, ...], ...]:
         """Which values nothing needs after each step."""
@@ -207,22 +204,23 @@ class _Splitter:
         shares = any(opaque_calls.read(n.payload).shares for n in self._call_of(call))
         while node.op.structure and len(node.args) == 1 and id(node) not in self.names:
             inner = node.args[0]
-            if node.op.name == "extern":
+            if node.op.is_opaque:
                 break
             behind = self._behind(inner)
-            if not shares and id(behind) not in self.names and node.op.name not in _SEEN:
-                break
+            seen = node.op.permutes or node.op.repeats or node.op.reshapes  # without a copy
+            if not shares and id(behind) not in self.names and not seen:
+                break  # computed as it is seen
             chain.insert(0, (node.op.name, node.payload))
             node = inner
         return node, tuple(chain)
 
     def _is_missing(self, base: Node) -> bool:
         """Whether kernels have to compute a value before a function can have it."""
-        return id(base) not in self.names and base.op.name != "constant"
+        return id(base) not in self.names and not base.op.is_constant
 
     def _operand(self, base: Node) -> str:
         """The name of an operand's value."""
-        if base.op.name != "constant":
+        if not base.op.is_constant:
             return self.names[id(base)]
         name = f"k{len(self.constants)}"
         self.constants[name] = constant_value(base)
@@ -230,7 +228,7 @@ class _Splitter:
 
     def _behind(self, node: Node) -> Node:
         """The value behind views."""
-        while node.op.structure and len(node.args) == 1 and node.op.name != "extern":
+        while node.op.structure and len(node.args) == 1 and not node.op.is_opaque:
             if id(node) in self.names:
                 break
             node = node.args[0]
@@ -297,7 +295,7 @@ class _Splitter:
         stored = {id(node) for node in outputs}
         found: dict[int, Node] = {}
         for node in self.graph.nodes:
-            if id(node) in inside or node.op.name == "extern":
+            if id(node) in inside or node.op.is_opaque:
                 continue
             for arg in node.args:
                 base = self._behind(arg)

@@ -6,13 +6,12 @@ check no bounds: so each combination of lengths is looked at once, before kernel
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from fuser.ir import dims, infer, regions
 from fuser.ir.graph import Graph, Node
 
-#: Rows of the op table whose results are as long as their payloads say.
-_TOLD = frozenset("part update broadcast_to reshape diagonal index positions".split())
+Lengths = tuple[int, ...]
 
 
 def outside(graph: Graph, sizes: Mapping[str, int]) -> str:
@@ -23,7 +22,7 @@ def outside(graph: Graph, sizes: Mapping[str, int]) -> str:
         sizes: lengths by symbol.
     """
     for node in graph.nodes:
-        if node.op.name in _TOLD and not _fits(node, sizes):
+        if not _fits(node, sizes):
             operands = " and ".join(arg.type for arg in node.args)
             return f"{node.op.name}{{{node.payload}}} of {operands} for {dict(sizes)}"
     return ""
@@ -31,35 +30,62 @@ def outside(graph: Graph, sizes: Mapping[str, int]) -> str:
 
 def _fits(node: Node, sizes: Mapping[str, int]) -> bool:
     """Whether the elements of a node are elements of its operands."""
+    check = _CHECKS.get(node.op.name)
+    if check is None:
+        return True
     shape = _lengths(node.shape, sizes)
-    if any(length < 0 for length in shape):
-        return False
     operands = [_lengths(arg.shape, sizes) for arg in node.args]
-    name, payload = node.op.name, node.payload
-    if name == "part":
-        axis, *span = infer.parse_part(payload)
-        return _spans(span, operands[0][axis], sizes, shape[axis])
-    if name == "update":
-        spans = regions.parse(payload)
-        return len(operands[1]) == len(spans) and all(
-            _spans(span, length, sizes, count)
-            for span, length, count in zip(spans, operands[0], operands[1], strict=True)
-        )
-    if name == "index":
-        parts = [part for part in infer.parse_index(payload) if part is not None]
-        pairs = zip(parts, operands[0], strict=False)
-        return all(isinstance(p, slice) or -length <= p < length for p, length in pairs)
-    if name == "broadcast_to":
-        lead = len(shape) - len(operands[0])
-        return lead >= 0 and all(
-            mine in (1, length) for mine, length in zip(operands[0], shape[lead:], strict=True)
-        )
-    if name == "reshape":
-        return dims.product(shape) == dims.product(operands[0])
-    return name == "positions" or operands[0][0] == operands[0][1]
+    return all(length >= 0 for length in shape) and check(node.payload, shape, operands, sizes)
 
 
-def _lengths(shape: Sequence[dims.Dim], sizes: Mapping[str, int]) -> tuple[int, ...]:
+def _part(payload: str, shape: Lengths, operands: list[Lengths], sizes: Mapping[str, int]) -> bool:
+    """A range of one axis."""
+    axis, *span = infer.parse_part(payload)
+    return _spans(span, operands[0][axis], sizes, shape[axis])
+
+
+def _update(
+    payload: str, shape: Lengths, operands: list[Lengths], sizes: Mapping[str, int]
+) -> bool:
+    """A region that is written: as large as what is written into it."""
+    spans = regions.parse(payload)
+    return len(operands[1]) == len(spans) and all(
+        _spans(span, length, sizes, count)
+        for span, length, count in zip(spans, operands[0], operands[1], strict=True)
+    )
+
+
+def _index(payload: str, shape: Lengths, operands: list[Lengths], sizes: Mapping[str, int]) -> bool:
+    """Basic indexing: slices are cut to the axis, integers are not."""
+    parts = [part for part in infer.parse_index(payload) if part is not None]
+    pairs = zip(parts, operands[0], strict=False)
+    return all(isinstance(p, slice) or -length <= p < length for p, length in pairs)
+
+
+def _broadcast(
+    payload: str, shape: Lengths, operands: list[Lengths], sizes: Mapping[str, int]
+) -> bool:
+    """Axes of length 1, repeated, and new ones before."""
+    lead = len(shape) - len(operands[0])
+    return lead >= 0 and all(
+        mine in (1, length) for mine, length in zip(operands[0], shape[lead:], strict=True)
+    )
+
+
+#: By row: whether the elements that its payload speaks of are there. Rows without an entry have
+#: shapes that follow from those of their operands.
+_CHECKS: Mapping[str, Callable[[str, Lengths, list[Lengths], Mapping[str, int]], bool]] = {
+    "part": _part,
+    "update": _update,
+    "index": _index,
+    "broadcast_to": _broadcast,
+    "reshape": lambda _, shape, operands, __: dims.product(shape) == dims.product(operands[0]),
+    "positions": lambda *_: True,
+    "diagonal": lambda _, __, operands, ___: operands[0][0] == operands[0][1],
+}
+
+
+def _lengths(shape: Sequence[dims.Dim], sizes: Mapping[str, int]) -> Lengths:
     """A shape's lengths."""
     return tuple(dims.evaluate(dim, sizes) for dim in shape)
 

@@ -25,7 +25,7 @@ def count(graph: Graph, sizes: Mapping[str, int]) -> tuple[int, int]:
     """
     simple, elementary = 0, 0
     for node in graph.nodes:
-        if node.op.structure or node.op.name in _FREE:
+        if node.op.structure or node.op.converts:
             continue
         source = node.args[0] if node.op.reduction else node
         elements = dims.evaluate(dims.product(source.shape), sizes)

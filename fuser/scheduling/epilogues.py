@@ -19,19 +19,16 @@ from fuser.ir.graph import Node, Shape
 from fuser.scheduling.loop_nests import Nearest, Space, fit, is_leaf
 from fuser.scheduling.view_chains import Chain
 
-#: Reductions whose partial results combine in the same way as elements do.
-COMBINING = ("sum", "prod", "max", "min")
-
 
 def is_total(node: Node) -> bool:
     """Whether a node reduces all axes of its operand, in a way that partial results combine.
 
     Sums of float16 are rounded once, at the end: parts of them would be rounded too.
     """
-    if node.op.name not in COMBINING:
+    if not node.op.reduction or node.op.places:
         return False
     (arg,) = node.args
-    half = node.dtype.name == "float16" and node.op.name in ("sum", "prod")
+    half = node.dtype.name == "float16" and node.op.accumulates
     whole = infer.parse_axes(node.payload) == tuple(range(len(arg.shape)))
     return whole and arg.dtype == node.dtype and not half
 
@@ -138,7 +135,7 @@ def across_chain(node: Node, space: Space) -> Chain | None:
     whole, axes = space
     kept = tuple(axis for axis in range(len(whole)) if axis not in axes)
     (arg,) = node.args
-    ours = node.op.name == "sum" and infer.parse_axes(node.payload) == kept
+    ours = node.op.adds and infer.parse_axes(node.payload) == kept
     plain = arg.shape == whole and arg.dtype == node.dtype and node.dtype.name != "float16"
     return () if ours and plain else None
 

@@ -107,7 +107,7 @@ def is_as_wide(read: Node, value: Node) -> bool:
 
 def _cast_inside(node: Node) -> bool:
     """A conversion of an operand belongs to the operation that wants it, as in NumPy."""
-    return node.op.name == "cast" and not infer.copy_order(node.payload)
+    return node.op.converts and not infer.copy_order(node.payload)
 
 
 def through_views(node: Node) -> Node:
@@ -147,12 +147,12 @@ def _broadcast_heavy(graph: Graph) -> dict[int, str]:
             cost[id(node)] = False
             continue
         below = any(cost[id(arg)] for arg in node.args)
-        cost[id(node)] = (node.op.heavy or below) and node.op.name not in ("input",)
+        cost[id(node)] = (node.op.heavy or below) and not node.op.is_input
         for arg in node.args:
-            repeated = repeats_rows(arg.shape, node.shape) or node.op.name == "broadcast_to"
+            repeated = repeats_rows(arg.shape, node.shape) or node.op.repeats
             if node.op.joins:
                 repeated = False  # each part is computed once
-            elif node.op.structure and node.op.name != "broadcast_to":
+            elif node.op.structure and not node.op.repeats:
                 if id(arg) not in apart:
                     apart[id(arg)] = _apart(users[id(arg)])
                 repeated = not apart[id(arg)]
@@ -168,7 +168,7 @@ def _apart(users: Sequence[Node]) -> bool:
     """Whether no two users of a value need the same element of it."""
     if len(users) == 1:
         return True
-    if any(user.op.name != "index" for user in users):
+    if any(not user.op.indexes for user in users):
         return False
     budget.spend("steps", len(users) ** 2 // 16)
     seen = [[p for p in infer.parse_index(user.payload) if p is not None] for user in users]
@@ -417,7 +417,7 @@ class _Elsewhere:
         stack = [node]
         while stack:
             current = stack.pop()
-            if current.op.name == "input" or (id(current) in self.stored and current is not node):
+            if current.op.is_input or (id(current) in self.stored and current is not node):
                 reads += is_as_wide(current, node)
                 continue
             if current.op.reduction and current is not node:

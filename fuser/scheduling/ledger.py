@@ -71,7 +71,7 @@ def _unfused(graph: Graph, sizes: Mapping[str, int]) -> tuple[int, int]:
     inlined = _operand_casts(graph)
     total, operations = 0, 0
     for node in graph.nodes:
-        if node.op.name == "update":  # what is written is read and written once
+        if node.op.is_update:  # what is written is read and written once
             operations += 1
             total += 2 * elements_of(node.args[1], sizes) * node.dtype.itemsize
             continue
@@ -81,7 +81,7 @@ def _unfused(graph: Graph, sizes: Mapping[str, int]) -> tuple[int, int]:
         total += elements_of(node, sizes) * node.dtype.itemsize
         for arg in {id(a): a for a in node.args}.values():
             source = arg.args[0] if id(arg) in inlined else arg
-            if source.op.name not in ("constant", "scalar", "positions"):
+            if not (source.op.uniform or source.op.is_iota):
                 total += elements_of(source, sizes) * source.dtype.itemsize
     return total, operations
 
@@ -96,7 +96,7 @@ def _operand_casts(graph: Graph) -> set[int]:
     return {
         id(node)
         for node in graph.nodes
-        if node.op.name == "cast"
+        if node.op.converts
         and (
             infer.only_orders(node.payload)
             or (

@@ -82,7 +82,7 @@ class RealiseError(Exception):
 
 def is_leaf(node: Node) -> bool:
     """Scalars and constants are the same for every element."""
-    return node.op.name in ("scalar", "constant")
+    return node.op.uniform
 
 
 def space_of(
@@ -191,7 +191,7 @@ def all_nearest(nodes: Iterable[Node], stored: Mapping[int, Any]) -> dict[int, N
             if more is not reductions:
                 reductions = tuple({id(r): r for r in (*reductions, *more)}.values())
             reshaped |= others
-        if node.op.name == "reshape":
+        if node.op.reshapes:
             reshaped |= {(node.args[0].shape, node.shape)}
         found[id(node)] = reductions, reshaped
     return found
@@ -217,7 +217,7 @@ def nearest_reductions(
         if current.op.reduction:
             found.append(current)
             continue
-        if current.op.name == "reshape":
+        if current.op.reshapes:
             reshaped.add((current.args[0].shape, current.shape))
         stack.extend(reversed(current.args))
     return found, reshaped
@@ -298,9 +298,9 @@ class SectionMaker:
 
     def _stored(self, node: Node) -> str | None:
         """The buffer that holds a node already."""
-        if node.op.name == "input":
+        if node.op.is_input:
             return node.payload
-        if node.op.name == "positions":
+        if node.op.is_iota:
             return counted_name(node.payload)
         return None if id(node) in self.own else self.buffers.get(id(node))
 

@@ -49,7 +49,7 @@ def unfused_peak_bytes(graph: Graph, sizes: Mapping[str, int]) -> int:
     size: dict[str, int] = {}
     steps = []
     for node in graph.nodes:
-        if node.op.name in ("input", "scalar", "constant") or through_views(node) is not node:
+        if node.op.given or through_views(node) is not node:
             continue
         name = str(id(node))
         size[name] = size_bytes(node, sizes)

@@ -121,7 +121,7 @@ class _Planner:
         """Names of stored values, bits of all buffers; what each value reads and computes."""
         temporaries = 0
         for node in self.graph.nodes:
-            if node.op.name == "input":
+            if node.op.is_input:
                 self._add_buffer(node)
                 continue
             reads = covers = 0
@@ -203,7 +203,7 @@ class _Planner:
         owned = self.names.get(id(node)) == name
         for part, views in self._parts(node, owned):
             mine = owned and part is node
-            known = part.op.name == "input" or (id(part) in self.names and not mine)
+            known = part.op.is_input or (id(part) in self.names and not mine)
             space = (part.shape, ()) if known else space_of(part, self.names, self.nearest)[0]
             by_space.setdefault(space, []).append((part, PartitionDesc(name, views)))
         for space, stores in by_space.items():
@@ -238,7 +238,7 @@ class _Planner:
         while stack:
             current, views, mine = stack.pop()
             stored = id(current) in self.names and not mine
-            if current.op.name == "transpose" and not stored and self._reduces(current.args[0]):
+            if current.op.permutes and not stored and self._reduces(current.args[0]):
                 order = infer.parse_axes(current.payload)
                 back = ", ".join(str(order.index(axis)) for axis in range(len(order)))
                 stack.append((current.args[0], (*views, ("transpose", back)), False))
@@ -250,7 +250,7 @@ class _Planner:
                 found.append((current, views))
                 continue
             pieces: list[tuple[Node, Chain, bool]] = []
-            if current.op.name == "from_components":
+            if current.op.pairs:
                 step = current.args[0].dtype.itemsize
                 for place, arg in enumerate(current.args):
                     pieces.append((arg, (*views, ("component", str(place * step))), False))
@@ -261,7 +261,7 @@ class _Planner:
             for place, arg in enumerate(current.args):
                 stop = start + arg.shape[axis]
                 where = f"{axis}; {start}; {stop}"
-                if current.op.name == "interleave":
+                if current.op.interleaves:
                     where = f"{axis}; {place}; {current.shape[axis]}; {len(current.args)}"
                 pieces.append((arg, (*views, ("part", where)), False))
                 start = stop
@@ -359,7 +359,7 @@ class _Planner:
 
 def _put_there(node: Node) -> str:
     """How the operand of an index is seen behind it, that only puts axes there; "" of others."""
-    if node.op.name != "index":
+    if not node.op.indexes:
         return ""
     entries = infer.parse_index(node.payload)
     if any(entry is not None and entry != slice(None) for entry in entries):

@@ -78,8 +78,8 @@ def _only_reduced(graph: Graph) -> set[int]:
 
 def _has_own_elements(node: Node, whole: Collection[int]) -> bool:
     """Whether a value reads something as large as itself, so that its bytes count."""
-    if node.op.name == "input" or node.op.reduction or node.op.joins:
+    if node.op.is_input or node.op.reduction or node.op.joins:
         return True
-    if node.op.structure and node.op.name != "broadcast_to":
+    if node.op.structure and not node.op.repeats:
         return any(id(arg) in whole for arg in node.args)
     return any(id(arg) in whole and arg.shape == node.shape for arg in node.args)

@@ -14,10 +14,9 @@ from collections.abc import Mapping
 
 from fuser.ir import infer
 from fuser.ir.graph import Graph, Node, Shape, intern, rebuild
+from fuser.ir.ops import Op
 from fuser.scheduling.inlining import bits
 from fuser.scheduling.loop_nests import nearest_reductions
-
-REDUCTIONS = ("sum", "max", "min")
 
 
 def reuse(graph: Graph) -> Graph:
@@ -30,7 +29,7 @@ def reuse(graph: Graph) -> Graph:
     behind: dict[int, bool] = {}
     for node in graph.nodes:
         behind[id(node)] = _reduces_elsewhere(node, behind)
-        if node.op.name in REDUCTIONS and behind[id(node.args[0])] and _keeps_first(node):
+        if _is_shared(node.op) and behind[id(node.args[0])] and _keeps_first(node):
             known = rows.get((id(node.args[0]), node.op.name))
             if known is None or len(known.shape) < len(node.shape):
                 rows[id(node.args[0]), node.op.name] = node
@@ -103,9 +102,14 @@ def _rows_of(shape: Shape, needed: int, rows: Mapping[int, Shape], across: int) 
     return kept if shape[: len(kept)] == kept and len(kept) < len(shape) else ()
 
 
+def _is_shared(row: Op) -> bool:
+    """Whether results of rows are made to serve a reduction over more axes."""
+    return row.adds or row.is_extreme
+
+
 def _takes_all(node: Node) -> bool:
     """Whether a reduction is over all of several axes, and may be taken in parts."""
-    if node.op.name not in REDUCTIONS:
+    if not _is_shared(node.op):
         return False
     rank = len(node.args[0].shape)
     return rank > 1 and len(infer.parse_axes(node.payload)) == rank
@@ -120,7 +124,7 @@ def _reduces_elsewhere(node: Node, behind: Mapping[int, bool]) -> bool:
     """Whether an element of a value takes a reduction, in other loops than over its elements."""
     if node.op.reduction:
         return True
-    if node.op.joins or node.op.name == "broadcast_to":
+    if node.op.joins or node.op.repeats:
         return False
     views = node.op.structure
     return any(behind[id(arg)] and (views or arg.shape == node.shape) for arg in node.args)

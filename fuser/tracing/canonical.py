@@ -174,13 +174,13 @@ def _told(graph: Graph, outputs: Sequence[Node]) -> list[Node]:
     known = {s for p in graph.parameters for dim in p.shape for s in dims.symbols(dim)}
     tellers: dict[str, Node] = {}
     for node in graph.nodes:
-        if node.op.name == "extern" and node.dtype.kind in "biuf":
+        if node.op.is_opaque and node.dtype.kind in "biuf":
             for symbol in (s for dim in node.shape for s in dims.symbols(dim)):
                 tellers.setdefault(symbol, node)
     found = list(outputs)
     for place, output in enumerate(outputs):
         needed = walk([output]) if output.dtype.kind in "biuf" else ()
-        told = set(lengths_of([node for node in needed if node.op.name == "extern"]))
+        told = set(lengths_of([node for node in needed if node.op.is_opaque]))
         for symbol in lengths_of(needed):
             if symbol not in known | told and symbol in tellers:
                 call = tellers[symbol]
@@ -200,7 +200,7 @@ def lengths_of(nodes: Iterable[Node]) -> list[str]:
     for node in nodes:
         for dim in node.shape:
             found.update(dict.fromkeys(dims.symbols(dim)))
-        if node.op.name not in ("input", "extern"):
+        if not (node.op.is_input or node.op.is_opaque):
             found.update(dict.fromkeys(re.findall(r"\bn\d+\b", node.payload)))
     return list(found)
 
@@ -212,7 +212,7 @@ def _used(tracing: Tracing, leaves: Sequence[Any], nodes: Sequence[Node]) -> set
     """
     needed = walk(nodes)
     inputs = {id(node) for node in needed}
-    shown = [(node.shape, node.payload) for node in needed if node.op.name != "input"]
+    shown = [(node.shape, node.payload) for node in needed if not node.op.is_input]
     text = repr((leaves, shown, tracing.guards, list(tracing.value_guards)))
     lengths = set(re.findall(r"\bn\d+\b", text))
     for symbol in tracing.sizes:  # one length may be spelled by another's symbol
@@ -289,14 +289,14 @@ def _renamed(
     node: Node, args: tuple[Node, ...], names: dict[str, Dim], equal: dict[str, Dim]
 ) -> Node:
     """One node with its lengths renamed."""
-    if node.op.name == "input":
+    if node.op.is_input:
         shape = tuple(dims.substitute(dim, names) for dim in node.shape)
         return make_input(node.payload, node.dtype, shape)
-    if node.op.name == "scalar":
+    if node.op.is_scalar:
         return make_scalar(rename_scalars(node.payload, names), node.dtype)
-    if node.op.name == "constant":
+    if node.op.is_constant:
         return node
-    if node.op.name == "extern":
+    if node.op.is_opaque:
         shape = tuple(dims.substitute(dim, names) for dim in node.shape)
         payload = opaque_text.rename(node.payload, names)
         return intern_node(node.op, args, shape, node.dtype, payload)
@@ -309,7 +309,7 @@ def written(tracing: Tracing, argument: Any) -> list[tuple[str, Node]]:
     found: dict[str, Node] = {}
     node = argument.storage.node
     full = tuple(tracing.resolve(dim) for dim in node.shape)
-    while node is not argument.initial and node.op.name == "update":
+    while node is not argument.initial and node.op.is_update:
         region = regions.rename_by(tracing.resolve, node.payload)
         found.setdefault(region, node.args[1])
         if regions.is_full(region, full):  # nothing is seen of earlier writes
@@ -319,7 +319,7 @@ def written(tracing: Tracing, argument: Any) -> list[tuple[str, Node]]:
         if node is not argument.initial:
             return [("", argument.storage.node)]
     final = argument.storage.node
-    if final.op.name == "update":
+    if final.op.is_update:
         found = _without_contained(found, final, length_facts.lower_bounds(tracing.guards))
     return list(found.items())[::-1]
 

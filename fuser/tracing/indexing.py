@@ -30,7 +30,7 @@ def read(array: Any, index: Any) -> Any:
     _check_bounds(array, parts)
     if array.storage.written:  # to compare what is read with what was written
         _note_reach(array, parts)
-    if array.node.op.name == "concatenate":
+    if array.node.op.concatenates:
         boxes.note_parts(array.tracing, array.node, parts)
     generic = full and integers and not ellipsis
     return array._view("index", infer.spell_index(parts), generic)

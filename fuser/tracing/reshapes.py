@@ -16,9 +16,6 @@ from fuser.ir.graph import Node
 from fuser.tracing.trace_result import View
 from fuser.tracing.trace_state import Storage, Tracing
 
-#: Views of what is in C order that are, too, but for gaps.
-_VIEWS = ("index", "reshape")
-
 
 def check_writable(tracing: Tracing, storage: Storage) -> None:
     """Refuse a write that another array may have to see.
@@ -97,7 +94,7 @@ def in_order(tracing: Tracing, storage: Storage) -> bool:
 
 def computed_as(node: Node) -> tuple[Node, tuple[View, ...]]:
     """The value that a result is a reshape of, where it is computed in that shape, and the view."""
-    if node.op.name == "reshape" and node.args[0].op.name == "update":
+    if node.op.reshapes and node.args[0].op.is_update:
         return node.args[0], (("reshape", node.payload),)
     return node, ()
 
@@ -163,27 +160,27 @@ def _needed(tracing: Tracing, storage: Storage) -> set[int] | None:
 
 def _in_order(tracing: Tracing, first: Node, needed: set[int]) -> bool:
     """Whether a new array is in C order, given that the arguments are which are added."""
-    if first.op.name in ("transpose", "broadcast_to", "extern", "input", *_VIEWS):
+    if first.op.is_view or first.op.is_opaque or first.op.is_input:
         return False  # a view's memory is another one's
     inputs = {id(a.initial): place for place, a in enumerate(tracing.arguments)}
     waiting, seen = [first], set()
     while waiting:
         node = waiting.pop()
-        name, rank = node.op.name, len(node.shape)
-        if id(node) in seen or rank < 2:
+        row = node.op
+        if id(node) in seen or len(node.shape) < 2:
             continue
         seen.add(id(node))
-        if name == "cast" and infer.copy_order(node.payload) == "C":
+        if row.converts and infer.copy_order(node.payload) == "C":
             continue
-        if name in ("positions", "argmax", "argmin"):
+        if row.is_iota or row.places:
             continue
-        if name == "input":
+        if row.is_input:
             needed.add(inputs[id(node)])
             continue
-        known = not node.op.structure or node.op.joins or name in (*_VIEWS, "update")
-        if name == "cast" and infer.copy_order(node.payload) not in ("", "K"):
+        known = not row.structure or row.joins or row.indexes or row.reshapes or row.is_update
+        if row.converts and infer.copy_order(node.payload) not in ("", "K"):
             known = False
-        if not known or name == "extern":
+        if not known:
             return False
-        waiting.extend(node.args[:1] if name == "update" else node.args)
+        waiting.extend(node.args[:1] if row.is_update else node.args)
     return True

@@ -76,7 +76,7 @@ def _elementwise(node: Node) -> bool:
 
 def _source(tracing: Tracing, mask: Node, node: Node) -> Node | None:
     """The array of which a node is a selection by `mask`."""
-    if node.op.name != "extern" or not node.payload.endswith(f" {_SELECTION}"):
+    if not node.op.is_opaque or not node.payload.endswith(f" {_SELECTION}"):
         return None
     if len(node.args) != 2 or node.args[1] is not mask:
         return None
@@ -115,9 +115,9 @@ def _between(value: Node, known: dict[int, Node]) -> list[Node]:
 
 def _tells(node: Node, length: set[str]) -> bool:
     """Whether a node may depend on how many elements are selected."""
-    if node.op.name == "extern":
+    if node.op.is_opaque:
         return any(length & set(dims.symbols(dim)) for dim in node.shape)
-    return node.op.name != "input" and bool(scalar_symbols(node.payload) & length)
+    return not node.op.is_input and bool(scalar_symbols(node.payload) & length)
 
 
 def drop_unneeded(tracing: Tracing, nodes: list[Node]) -> None:

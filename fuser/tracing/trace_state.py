@@ -174,7 +174,7 @@ class Tracing(Lengths):
             shape = infer.result_shape(row, shapes, payload)
         elif row.structure:
             equal: Mapping[str, Dim] = infer.NOTHING
-            if name == "concatenate":
+            if row.concatenates:
                 equal = self.known_equal()
                 shapes = [tuple(map(self.resolve, shape)) for shape in shapes]
             shape = infer.result_shape(row, shapes, payload, equal)
@@ -186,7 +186,7 @@ class Tracing(Lengths):
         if line is None:
             line = self.lines[id(made)] = user_line()
             self.kept.append(made)
-        budget.spend("writes" if name == "update" else "operations", line=line)
+        budget.spend("writes" if row.is_update else "operations", line=line)
         return made
 
     def cast(self, node: Node, dtype: Any) -> Node:

@@ -92,7 +92,7 @@ class TracedMemory:
         # Where other operands lie in another order, the result of the same operation would, too.
         in_place = in_place and all(a is self.storage.node or not a.shape for a in node.args)
         order_matters = len(self._shape) > 1 and not in_place
-        if self.views or order_matters or node.op.name == "extern":
+        if self.views or order_matters or node.op.is_opaque:
             self._update(node)
             return
         tracing.note_write(self.storage.argument)
