@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fuser.base.records import changed, record
-from fuser.ir.ops import TABLE
+from fuser.ir.ops import TABLE, Op
 from fuser.ir.specs import CONTIGUOUS, ArgSpec, SectionSpec, TensorDesc
 from fuser.scheduling.loop_nests import Section
 from fuser.scheduling.row_tiles import Group
@@ -26,6 +26,11 @@ class Instruction:
     operands: tuple[int, ...]
     dtype: str
     operand_dtype: str
+
+    @property
+    def row(self) -> Op:
+        """The row of the op table."""
+        return TABLE[self.op]
 
 
 @record
@@ -84,7 +89,7 @@ class LoopNest:
             stores += tuple(
                 (i.operands[0], TensorDesc(i.operand_dtype, CONTIGUOUS))
                 for i in self.body[-self.totals :]
-                if TABLE[i.op].reduction
+                if i.row.reduction
             )
         return changed(self, body=body, stores=stores, totals=0, across=False)
 

@@ -69,24 +69,24 @@ def verified() -> Iterator[tuple[Key, str]]:
     from fuser.ir.ops import TABLE, elementwise
 
     for op in elementwise():
-        layouts = ("contiguous",) if op.name == "cast" else TABLE_LAYOUTS
-        test = CAST_TEST if op.name == "cast" else TABLE_TEST
+        layouts = ("contiguous",) if op.converts else TABLE_LAYOUTS
+        test = CAST_TEST if op.converts else TABLE_TEST
         for dtype in op.dtypes():
             for layout in layouts:
                 yield (op.name, dtype, layout), test
     for op in TABLE.values():
         if op.reduction:
-            for dtype in reduced_dtypes(op.name):
+            for dtype in reduced_dtypes(op):
                 for layout in REDUCTION_LAYOUTS:
                     yield (op.name, dtype, layout), REDUCTION_TEST
 
 
-def reduced_dtypes(name: str) -> list[str]:
+def reduced_dtypes(row: Any) -> list[str]:
     """Return the dtypes that a reduction is tested at; NumPy sums small integers as wide ones."""
-    if name not in ("sum", "prod"):
+    if not row.accumulates:
         return list(REDUCED_DTYPES)
     found = ["int64", "uint64", "float32", "float64"]
-    return found if name == "prod" else [*found, "float16"]
+    return [*found, "float16"] if row.adds else found
 
 
 def uses(workload: Workload, dtype: str) -> set[Key]:
@@ -134,15 +134,15 @@ def _operand_layout(node: Any, layouts: Mapping[str, str]) -> str:
     """Follow views down to what they look at; the last to disturb the order names the layout."""
     seen = ""
     while node.op.structure and node.args:
-        if node.op.name == "broadcast_to":
+        if node.op.repeats:
             seen = seen or "broadcast"
-        elif node.op.name == "transpose":
+        elif node.op.permutes:
             seen = seen or "transposed"
-        elif node.op.name == "index":
+        elif node.op.indexes:
             seen = seen or "strided"
         node = node.args[0]
-    if node.op.name in ("scalar", "constant"):
+    if node.op.uniform:
         return "scalar"
-    if node.op.name != "input":
+    if not node.op.is_input:
         return "inside"
     return seen or layouts.get(node.payload, "contiguous")

@@ -19,7 +19,6 @@ from typing import NamedTuple
 import numpy as np
 
 from fuser.codegen import Instruction, LoopNest
-from fuser.ir.ops import TABLE
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, TensorDesc
 
 #: Arrays of this size and more come from the output pool. The C library gives memory back to the
@@ -115,11 +114,11 @@ def operation_ns(instruction: Instruction, reduces: bool = False) -> float:
     """Estimated nanoseconds of one operation on one element."""
     width = np.dtype(instruction.operand_dtype).itemsize / 4
     floating = "float" in instruction.operand_dtype
-    if TABLE[instruction.op].heavy:
+    if instruction.row.heavy:
         return HEAVY_NS * width
     if floating and instruction.op in _ROOTS:
         return ROOT_NS * width * width  # half as many at once, and each takes twice as long
-    if not floating and ("div" in instruction.op or instruction.op in ("remainder", "fmod")):
+    if not floating and instruction.row.divides:
         return DIVISION_NS
     return (REDUCED_NS if reduces and floating else LIGHT_NS) * width
 

@@ -55,7 +55,7 @@ def is_served(features: Features) -> bool:
 def is_shared(instruction: Instruction, levels: dict[int, int] | list[int]) -> bool:
     """Whether an instruction divides elements (level 2) by what stays the same in their loop."""
     return (
-        instruction.op == "divide"
+        instruction.row.is_quotient
         and instruction.operand_dtype == "float64"
         and levels[instruction.operands[0]] == 2
         and levels[instruction.operands[1]] < 2

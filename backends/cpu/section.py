@@ -14,7 +14,6 @@ from fuser.backends.cpu.spelling import EXACT_IN_HALF, spell
 from fuser.backends.cpu.vector_memory import position, positions
 from fuser.base.records import field, record
 from fuser.codegen import Instruction, LoopNest
-from fuser.ir.ops import TABLE
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, TensorDesc
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ def lanes_of(nest: LoopNest, features: Features) -> int:
     strided = any(t.picked for t in nest.loads)
     if strided or any(t.access != CONTIGUOUS for _, t in nest.stores):
         return min(native, 16)
-    heavy = sum(4 if TABLE[i.op].heavy else 1 for i in nest.body)
+    heavy = sum(4 if i.row.heavy else 1 for i in nest.body)
     return native * 2 if heavy <= UNROLL_LIMIT else native
 
 
@@ -252,7 +251,7 @@ class Section:
         level = self.levels[number]
         b = self.bodies[level]
         operands = [self._operand(k, level) for k in instruction.operands]
-        if instruction.op == "cast":
+        if instruction.row.converts:
             source = instruction.operand_dtype
             result = conversion.convert(b, operands[0], source, instruction.dtype)
         elif (quotient := self._shared_quotient(b, instruction, operands)) is not None:
@@ -269,7 +268,7 @@ class Section:
         self, b: Body, instruction: Instruction, operands: list[Value]
     ) -> Value | None:
         """A quotient by what stays the same in the loop over vectors; None of all else."""
-        if instruction.op != "divide":
+        if not instruction.row.is_quotient:
             return None
         from fuser.backends.cpu.division import divide, is_served, is_shared, prepare
 
@@ -288,6 +287,6 @@ class Section:
         if "float" in instruction.dtype:
             size = b.intrinsic("llvm.fabs", result)
             b.raise_flag(b.compare("fcmp ueq", size, b.fconst(size, float("inf"))))
-        elif instruction.op in ("floor_divide", "remainder", "fmod"):
+        elif instruction.row.divides:
             divisor = operands[1]
             b.raise_flag(b.compare("icmp eq", divisor, b.iconst(divisor, 0)))

@@ -8,17 +8,14 @@ elements, nor with how threads share them.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from fuser.backends.gpu import cxx
 from fuser.backends.gpu.spelling import spell
+from fuser.ir.ops import TABLE, Op, identity
 
 #: row -> the elementwise row that combines two partial results
-COMBINE = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +35,24 @@ class Accumulator:
     operand: int
 
     @property
+    def row(self) -> Op:
+        """The row of the op table."""
+        return TABLE[self.op]
+
+    @property
     def compensated(self) -> bool:
         """Whether it keeps what additions lose."""
-        return self.op == "sum" and "float" in self.dtype
+        return self.row.adds and "float" in self.dtype
 
     @property
     def is_place(self) -> bool:
         """Whether it looks for the place of an extreme."""
-        return self.op.startswith("arg")
+        return self.row.places
 
     @property
     def ordered(self) -> bool:
         """Whether merging depends on which came first: by the sign of zeros."""
-        return self.op in ("max", "min") and "float" in self.dtype
+        return self.row.is_extreme and "float" in self.dtype
 
     @property
     def register(self) -> str:
@@ -69,19 +71,11 @@ class Accumulator:
 
     def identity(self) -> str:
         """What changes nothing."""
-        name = {"argmax": "max", "argmin": "min"}.get(self.op, self.op)
+        value = identity(self.row, self.dtype)
         if "float" in self.dtype:
-            value = {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}[name]
-            return cxx.real(value, self.register)
-        if name in ("sum", "prod"):
-            bits = int(name == "prod")
-        elif self.dtype == "bool":
-            bits = int(name == "min")
-        else:
-            limits = np.iinfo(self.dtype)
-            least = int(limits.min if name == "max" else limits.max)
-            bits = least & ((1 << limits.bits) - 1)
-        return cxx.literal(self.dtype, bits)
+            return cxx.real(float(value), self.register)
+        size = 8 * cxx.itemsize(self.dtype)
+        return cxx.literal(self.dtype, int(value) & ((1 << size) - 1))
 
     def start(self) -> list[str]:
         """Statements that begin it."""
@@ -117,14 +111,14 @@ class Accumulator:
         a = f"{state}.a{self.number}"
         if self.compensated:
             a = f"corrected({a}, {state}.l{self.number})"
-        rounded = self.dtype in cxx.ROUNDED and self.op in ("sum", "prod")
+        rounded = self.dtype in cxx.ROUNDED and self.row.accumulates
         return f"{cxx.ROUNDED[self.dtype]}({a})" if rounded else a
 
     def _greatest(self) -> str:
-        return "true" if self.op == "argmax" else "false"
+        return "true" if self.row.greatest else "false"
 
     def _combined(self, x: str, y: str) -> str:
-        return spell(COMBINE[self.op], self.dtype, self.dtype, [x, y])
+        return spell(self.row.combine, self.dtype, self.dtype, [x, y])
 
 
 @dataclass(frozen=True, slots=True)

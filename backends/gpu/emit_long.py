@@ -12,6 +12,11 @@ from fuser.backends.gpu.reduction_loops import places, row_head
 from fuser.codegen import LoopNest
 from fuser.scheduling.online_reductions import Factor, Merging
 
+#: The operations that stand outside of a sum, of its value and a number of the row.
+_SCALES = {
+    "negative": "-({0})", "multiply": "({0}) * (double)v{1}", "divide": "({0}) / (double)v{1}"
+}  # fmt: skip
+
 
 def long_text(nest: LoopNest, place: int, several: bool, cut: LongRows) -> str:
     """The functions of the three launches, and the one that chooses."""
@@ -87,7 +92,7 @@ class _Parts(Held):
         if dtype not in ("float32", "float64"):
             return result
         register = cxx.REGISTER[dtype]
-        if self.nest.body[number - self.first].op == "sum":
+        if self.nest.body[number - self.first].row.adds:
             share = f"(double)length / (double)((end - begin) * {self.width})"
             return f"({register})((double)({result}) * ({share}))"
         return f"finite_or_zero({result})"
@@ -265,10 +270,7 @@ class _Merge(_Later):
             return super()._finished(number, stage)
         value = f"corrected(u{stage}.a{number}, u{stage}.l{number})"
         for op, factor in self.cut.merged.mergings[number].scales:
-            if op == "negative":
-                value = f"-({value})"
-            else:
-                value = f"({value}) {'*' if op == 'multiply' else '/'} (double)v{factor}"
+            value = _SCALES[op].format(value, factor)
         return f"({cxx.REGISTER[self.nest.dtype_of(number)]})({value})"
 
     def _anew(self, stage: int) -> list[str]:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from fuser.backends.gpu.cxx import itemsize
 from fuser.backends.gpu.variants import Variant
 from fuser.codegen import LoopNest
-from fuser.ir.ops import TABLE
 from fuser.ir.specs import CONTIGUOUS, INVARIANT
 
 #: Threads of a block.
@@ -93,7 +92,7 @@ def vector_width(nest: LoopNest) -> int:
     if not sizes:
         return 1
     width = max(ACCESS // max(sizes), min(4, ACCESS // min(sizes)))
-    weight = sum(HEAVY_WEIGHT if TABLE[step.op].heavy else 1 for step in nest.body)
+    weight = sum(HEAVY_WEIGHT if step.row.heavy else 1 for step in nest.body)
     while width > 1 and weight * width > BODY_LIMIT:
         width //= 2
     return width
@@ -101,7 +100,7 @@ def vector_width(nest: LoopNest) -> int:
 
 def unroll(nest: LoopNest) -> int:
     """How many vectors a thread loads before it computes."""
-    if any(TABLE[instruction.op].heavy for instruction in nest.body) or len(nest.body) > 32:
+    if any(instruction.row.heavy for instruction in nest.body) or len(nest.body) > 32:
         return 1
     moving = [d for d in nest.loads if d.access != INVARIANT and not d.counted]
     loaded = vector_width(nest) * sum(itemsize(d.dtype) for d in moving)

@@ -27,7 +27,7 @@ _FORMULAS = frozenset(
 def meaning(op: Op, cupy: Any) -> Callable[..., Any]:
     """A function of CuPy arrays; of an array and axes, for a reduction."""
     if op.reduction:
-        return _reduction(op.name, cupy)
+        return _reduction(op, cupy)
     if op.name in _SPECIAL:
         found = _special(_SPECIAL[op.name])
         return found if found is not None else _on_host(op, cupy)
@@ -36,12 +36,12 @@ def meaning(op: Op, cupy: Any) -> Callable[..., Any]:
     return _on_host(op, cupy)
 
 
-def _reduction(name: str, cupy: Any) -> Callable[..., Any]:
+def _reduction(row: Op, cupy: Any) -> Callable[..., Any]:
     """Combine along axes, in the operand's own dtype."""
-    function = getattr(cupy, name)
-    if name.startswith("arg"):
+    function = getattr(cupy, row.name)
+    if row.places:
         return lambda x, axes: function(x, axis=axes[0])
-    if name in ("max", "min"):
+    if row.selects:
         return lambda x, axes: function(x, axis=axes)
     return lambda x, axes: function(x, axis=axes, dtype=x.dtype)
 

@@ -9,14 +9,13 @@ from fuser.backends.gpu.geometry import ACCESS, vector_width
 from fuser.backends.gpu.spelling import EXACT_IN_HALF, spell
 from fuser.base.errors import Unsupported
 from fuser.codegen import Instruction, LoopNest
-from fuser.ir.ops import TABLE
 from fuser.ir.specs import CONTIGUOUS, INVARIANT
 
 
 def is_flagged(nest: LoopNest) -> bool:
     """Whether the kernel may note a value for which NumPy raises or warns."""
     return any(
-        (i.op == "power" and i.operand_dtype.startswith("int")) or (nest.checked and _warns(i))
+        (i.row.raises and i.operand_dtype.startswith("int")) or (nest.checked and _warns(i))
         for i in nest.body
     )
 
@@ -25,7 +24,7 @@ def _warns(instruction: Instruction) -> bool:
     """Whether a checked nest looks at this operation."""
     if instruction.dtype in cxx.PARTS:
         raise Unsupported("unsupported-dtype", instruction.op, "complex, with errstate=True", "")
-    division = instruction.op in ("floor_divide", "remainder", "fmod")
+    division = instruction.row.divides
     return "float" in instruction.dtype or division
 
 
@@ -127,7 +126,7 @@ class Section:
     def expression(self, instruction: Instruction, names: list[str]) -> str:
         """One operation on named operands."""
         source, result = instruction.operand_dtype, instruction.dtype
-        if instruction.op == "cast":
+        if instruction.row.converts:
             return cxx.convert(names[0], source, result)
         expression = spell(instruction.op, source, result, names)
         if result in cxx.ROUNDED and instruction.op not in EXACT_IN_HALF:
@@ -137,7 +136,7 @@ class Section:
     def checks(self, instruction: Instruction, result: str, names: list[str]) -> list[str]:
         """Note what NumPy would warn of: a result that is not finite, a zero divisor."""
         lines = []
-        if instruction.op == "power" and instruction.operand_dtype.startswith("int"):
+        if instruction.row.raises and instruction.operand_dtype.startswith("int"):
             lines.append(f"bad |= {names[1]} < 0;")
         if self.nest.checked and _warns(instruction):
             if "float" in instruction.dtype:
@@ -149,7 +148,7 @@ class Section:
 
     def is_reduction(self, number: int) -> bool:
         """Whether a numbered value is a reduction's result."""
-        return number >= self.first and TABLE[self.nest.body[number - self.first].op].reduction
+        return number >= self.first and self.nest.body[number - self.first].row.reduction
 
 
 def defined(number: int, dtype: str, expression: str) -> str:

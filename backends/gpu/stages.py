@@ -47,7 +47,7 @@ class Stages:
             self.levels[k], self.stages[k] = 0, 0
         for number, instruction in enumerate(nest.body, self.first):
             stage = max((self.stages[k] for k in instruction.operands), default=0)
-            if TABLE[instruction.op].reduction:
+            if instruction.row.reduction:
                 self.levels[number], self.stages[number] = 1, stage + 1
             else:
                 levels = [self.levels[k] for k in instruction.operands]
@@ -68,7 +68,7 @@ class Stages:
         passes = [self.stages[number] for place, (number, _) in enumerate(self.nest.stores)
                   if self.store_level(place) == 2]  # fmt: skip
         for number, instruction in enumerate(self.nest.body, self.first):
-            if TABLE[instruction.op].reduction:
+            if instruction.row.reduction:
                 passes.append(self.stages[number] - 1)
         return max(passes, default=0)
 
@@ -77,7 +77,7 @@ class Stages:
         parts = [
             Accumulator(number, step.op, step.operand_dtype, step.operands[0])
             for number, step in enumerate(self.nest.body, self.first)
-            if TABLE[step.op].reduction and self.stages[number] == stage + 1
+            if step.row.reduction and self.stages[number] == stage + 1
         ]
         return State(f"State{self.place}_{stage}", parts)
 

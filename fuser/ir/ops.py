@@ -47,7 +47,9 @@ class Op:
         greatest: of a reduction that selects, it looks for the greatest and not the least.
         places: of a reduction, the result is a position along the axis.
         never_negative_zero: no element of the result is -0.0.
-        multiplies_signs: the result has the product of its operands' signs.
+        divides: its second operand is a divisor, of which NumPy tells where it is 0.
+        is_quotient: the quotient of two floats, rounded once.
+        multiplies: the product of its operands, or of its operand with itself.
         is_input: names an array that the graph is given.
         is_scalar: names a number that each call computes before kernels run.
         is_constant: holds one element's bits.
@@ -84,7 +86,9 @@ class Op:
     greatest: bool = False
     places: bool = False
     never_negative_zero: bool = False
-    multiplies_signs: bool = False
+    divides: bool = False
+    is_quotient: bool = False
+    multiplies: bool = False
     is_input: bool = False
     is_scalar: bool = False
     is_constant: bool = False
@@ -289,18 +293,18 @@ _ROWS = (
     # name, arity, meaning, kinds, error …
     Op("add", 2, np.add, "biuf"),
     Op("subtract", 2, np.subtract, "iuf"),
-    Op("multiply", 2, np.multiply, "biuf", multiplies_signs=True),
-    Op("divide", 2, np.divide, "f", multiplies_signs=True),
-    Op("floor_divide", 2, np.floor_divide, "iuf"),
-    Op("remainder", 2, np.remainder, "iuf"),
-    Op("fmod", 2, np.fmod, "iuf"),
+    Op("multiply", 2, np.multiply, "biuf", multiplies=True),
+    Op("divide", 2, np.divide, "f", is_quotient=True, divides=True),
+    Op("floor_divide", 2, np.floor_divide, "iuf", divides=True),
+    Op("remainder", 2, np.remainder, "iuf", divides=True),
+    Op("fmod", 2, np.fmod, "iuf", divides=True),
     Op("power", 2, np.power, "iuf", ulp=3, heavy=True, raises=True),
     Op("negative", 1, np.negative, "iuf"),
     Op("positive", 1, np.positive, "iuf"),
     Op("absolute", 1, np.absolute, "biuf", never_negative_zero=True),
     Op("fabs", 1, np.fabs, "f"),
     Op("sign", 1, np.sign, "iuf"),
-    Op("square", 1, np.square, "iuf", never_negative_zero=True),
+    Op("square", 1, np.square, "iuf", multiplies=True),
     Op("reciprocal", 1, np.reciprocal, "iuf"),
     Op("sqrt", 1, np.sqrt, "f"),
     Op("rsqrt", 1, _quiet(lambda x: x.dtype.type(1) / np.sqrt(x)), "f", ulp=2),

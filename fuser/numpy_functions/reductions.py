@@ -166,7 +166,7 @@ def _from_zero(tracing: Tracing, first: Node) -> Node | None:
 
     None where that changes nothing.
     """
-    squared = first.op.multiplies_signs and first.args[0] is first.args[1]
+    squared = first.op.multiplies and len(set(map(id, first.args))) == 1
     if first.dtype.kind != "f" or squared or first.op.never_negative_zero:
         return None
     return tracing.node("add", [make_constant(0, first.dtype), first])

@@ -145,7 +145,7 @@ class _Turning:
             return None
         base, order = self.turned[id(arg)]
         axes = infer.parse_axes(node.payload)
-        if len(axes) > 1 and node.op.name.startswith("arg"):
+        if len(axes) > 1 and node.op.places:
             return None  # a place is counted in the order of the axes
         own = sorted(order[axis] for axis in axes)
         kept = [order[axis] for axis in range(len(order)) if axis not in axes]

@@ -16,12 +16,12 @@ summed with its own reference r in the place of e:
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from fuser.base.records import changed
 from fuser.codegen import Instruction, LoopNest
-from fuser.ir.ops import TABLE
 from fuser.scheduling.reduction_passes import classify
 
 FLOATS = ("float32", "float64")
@@ -143,7 +143,7 @@ class _Finder:
         later: list[tuple[int, Instruction]] = []
         for place, instruction in enumerate(self.nest.body):
             number = self.first + place
-            reduces = TABLE[instruction.op].reduction
+            reduces = instruction.row.reduction
             stage = self.stages[number] - int(reduces)
             if stage == 0 or (self.levels[number] < 2 and stage == 1 and not reduces):
                 operands = tuple(self.copies[k] for k in instruction.operands)
@@ -176,7 +176,7 @@ class _Finder:
         """How one sum is had from its parts."""
         (operand,) = instruction.operands
         form = self._operand(operand)
-        if instruction.op != "sum" or instruction.dtype not in FLOATS or form is None:
+        if not instruction.row.adds or instruction.dtype not in FLOATS or form is None:
             return None
         if instruction.operand_dtype != instruction.dtype:
             return None
@@ -212,37 +212,44 @@ class _Finder:
         """The form of an element's value that depends on results of the row."""
         if instruction.dtype not in FLOATS or instruction.operand_dtype != instruction.dtype:
             return None
-        op, operands = instruction.op, instruction.operands
-        if op in ("add", "subtract"):
-            return self._added(instruction)
-        if op in ("multiply", "divide"):
-            left, right = operands
-            if op == "multiply" and self.levels[left] < 2:
-                left, right = right, left
-            if self.levels[right] < 2:
-                return self._scaled(self._operand(left), op, right)
-            one, other = self._operand(left), self._operand(right)
-            return self._product(instruction, one, other) if op == "multiply" else None
-        if op not in ("square", "negative", "exp"):
-            return None
-        form = self._operand(operands[0])
-        if op == "square":
-            return self._product(instruction, form, form)
-        if op == "negative":
-            return self._scaled(form, "negative", -1)
-        return self._exponential(instruction, form)
+        rule = _RULES.get(instruction.op)
+        return None if rule is None else rule(self, instruction)
 
     def _scaled(self, form: _Form | None, op: str, number: int) -> _Form | None:
         """A form times or through a number of the row."""
         return None if form is None else changed(form, scales=(*form.scales, (op, number)))
 
-    def _added(self, instruction: Instruction) -> _Form | None:
-        """A sum or difference of values that only move."""
+    def _negated(self, instruction: Instruction) -> _Form | None:
+        """A form with the other sign."""
+        return self._scaled(self._operand(instruction.operands[0]), instruction.op, -1)
+
+    def _multiplied(self, instruction: Instruction) -> _Form | None:
+        """A product of two forms, or of one and a number of the row."""
+        left, right = instruction.operands
+        if self.levels[left] < 2:
+            left, right = right, left
+        if self.levels[right] < 2:
+            return self._scaled(self._operand(left), instruction.op, right)
+        return self._product(instruction, self._operand(left), self._operand(right))
+
+    def _divided(self, instruction: Instruction) -> _Form | None:
+        """A form through a number of the row."""
+        left, right = instruction.operands
+        if self.levels[right] < 2:
+            return self._scaled(self._operand(left), instruction.op, right)
+        return None
+
+    def _squared(self, instruction: Instruction) -> _Form | None:
+        """A form times itself."""
+        form = self._operand(instruction.operands[0])
+        return self._product(instruction, form, form)
+
+    def _added(self, instruction: Instruction, sign: int = 1) -> _Form | None:
+        """A sum, or with sign -1 a difference, of values that only move."""
         forms = [self._operand(k) for k in instruction.operands]
         if any(form is None or not form.affine for form in forms):
             return None
         left, right = (form.factors[0] for form in forms if form is not None)
-        sign = 1 if instruction.op == "add" else -1
         turned = (changed(s, sign=s.sign * sign) for s in right.shifts)
         local: int | None
         if right.local is None:
@@ -264,7 +271,7 @@ class _Finder:
         if one is None or other is None or one.local is None or other.local is None:
             return None
         scales = (*one.scales, *other.scales)
-        operands = (one.local,) if instruction.op == "square" else (one.local, other.local)
+        operands = (one.local, other.local)[: len(instruction.operands)]
         local = self._add(changed(instruction, operands=operands))
         if one.exponential or other.exponential:
             moving, still = (one, other) if one.exponential else (other, one)
@@ -280,15 +287,31 @@ class _Finder:
             return None
         return _Form(factors, local, False, scales)
 
-    def _exponential(self, instruction: Instruction, form: _Form | None) -> _Form | None:
+    def _exponential(self, instruction: Instruction) -> _Form | None:
         """exp of x - max(x): what is larger than a part's maximum is not in the part."""
+        form = self._operand(instruction.operands[0])
         if form is None or not form.affine or form.local is None or form.still:
             return None
         for shift in form.factors[0].shifts:
             place = shift.result - self.first
-            if shift.sign != -1 or place < 0 or self.nest.body[place].op != "max":
+            if shift.sign != -1 or place < 0:
+                return None
+            row = self.nest.body[place].row
+            if not (row.is_extreme and row.greatest):
                 return None
             if shift.reference is None:
                 return None
         local = self._add(changed(instruction, operands=(form.local,)))
         return _Form(form.factors, local, True)
+
+
+#: By operation: the form of its result, by those of its operands.
+_RULES: Mapping[str, Callable[[_Finder, Instruction], _Form | None]] = {
+    "add": _Finder._added,
+    "subtract": partial(_Finder._added, sign=-1),
+    "multiply": _Finder._multiplied,
+    "divide": _Finder._divided,
+    "square": _Finder._squared,
+    "negative": _Finder._negated,
+    "exp": _Finder._exponential,
+}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from fuser.codegen import LoopNest
-from fuser.ir.ops import TABLE
 
 
 def classify(nest: LoopNest, steady: Collection[int]) -> tuple[list[int], list[int]]:
@@ -25,7 +24,7 @@ def classify(nest: LoopNest, steady: Collection[int]) -> tuple[list[int], list[i
     stages = [0] * first
     for instruction in nest.body:
         stage = max((stages[k] for k in instruction.operands), default=0)
-        if TABLE[instruction.op].reduction:
+        if instruction.row.reduction:
             levels.append(1)
             stages.append(stage + 1)
         else:

@@ -15,7 +15,6 @@ from functools import lru_cache
 
 from fuser.codegen import LoopNest, loop_nest
 from fuser.ir import dims
-from fuser.ir.ops import TABLE
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, SectionSpec, TensorDesc
 from fuser.scheduling import view_chains
 from fuser.scheduling.loop_nests import Section
@@ -88,7 +87,7 @@ def _long_row(nest: LoopNest, steady: tuple[int, ...]) -> tuple[int, ...]:
     first = nest.value_count - len(nest.body)
     reduced: dict[int, set[int]] = {}
     for place, instruction in enumerate(nest.body):
-        if TABLE[instruction.op].reduction:
+        if instruction.row.reduction:
             operands = reduced.setdefault(stages[first + place] - 1, set())
             operands.update(_loads(nest, levels, instruction.operands[0]))
     stored: dict[int, set[int]] = {}

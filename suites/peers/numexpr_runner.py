@@ -27,6 +27,7 @@ SPELLING: Mapping[str, str] = MappingProxyType({
     "invert": "(~{})", "left_shift": "({} << {})", "right_shift": "({} >> {})",
     "where": "where({}, {}, {})", "cast": "{}",
     "fmod": "({} % {})",
+    "maximum": "where({0} > {1}, {0}, {1})", "minimum": "where({0} < {1}, {0}, {1})",
 } | {
     name: f"{name}({{}})"
     for name in (
@@ -62,7 +63,7 @@ class NumexprRunner(Runner):
         text, constants = expression(graph)
         names = [each.name for each in graph.parameters]
         scalars = {
-            node.payload: node.dtype.type for node in graph.nodes if node.op.name == "scalar"
+            node.payload: node.dtype.type for node in graph.nodes if node.op.is_scalar
         }
         casts = [scalars.get(name) for name in names]
 
@@ -115,11 +116,11 @@ def expression(graph: Graph) -> tuple[str, dict[str, Any]]:
 
 def _spelled(node: Node, operands: list[str], constants: dict[str, Any]) -> str:
     name = node.op.name
-    if name in ("input", "scalar"):
+    if node.op.is_input or node.op.is_scalar:
         if not node.payload.isidentifier():
             raise NotExpressibleError(f"a number computed from the arguments: {node.payload}")
         return node.payload
-    if name == "constant":
+    if node.op.is_constant:
         value = constant_value(node)
         whole = not np.signbit(value) if node.dtype.kind == "f" else True
         if np.isfinite(value) and value == int(value) and 0 <= value < 1 << 30 and whole:
@@ -127,11 +128,8 @@ def _spelled(node: Node, operands: list[str], constants: dict[str, Any]) -> str:
         label = f"c{len(constants)}"
         constants[label] = value
         return label
-    if name in ("maximum", "minimum"):
-        sign = ">" if name == "maximum" else "<"
-        return f"where({operands[0]} {sign} {operands[1]}, {operands[0]}, {operands[1]})"
     if name not in SPELLING:
         raise NotExpressibleError(f"numexpr has no form of {name}")
-    if name == "fmod" and node.dtype.kind != "f":
+    if node.op.divides and node.dtype.kind != "f":
         raise NotExpressibleError("numexpr's % of integers")
     return SPELLING[name].format(*operands)

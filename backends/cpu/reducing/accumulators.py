@@ -10,18 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
 
-import numpy as np
-
 from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import BITS, Body, Value, iota
 from fuser.backends.cpu.spelling import spell
 from fuser.base.records import field, record
+from fuser.ir.ops import TABLE, Op, identity
 
-#: row -> the elementwise row that combines two partial results
-COMBINE = {
-    "sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum", "argmax": "maximum",
-    "argmin": "minimum",
-}  # fmt: skip
 #: Lanes of doubles in which float sums and their errors meet.
 WIDE_LANES = 8
 
@@ -43,14 +37,19 @@ class Accumulator:
     """After a row: the lanes in which there was no NaN, if these are noted beside."""
 
     @property
+    def row(self) -> Op:
+        """The row of the op table."""
+        return TABLE[self.op]
+
+    @property
     def places(self) -> bool:
         """Whether the result is a place."""
-        return self.op.startswith("arg")
+        return self.row.places
 
     @property
     def exact(self) -> bool:
         """Whether rounding errors are worth keeping."""
-        return self.op == "sum" and "float" in self.dtype
+        return self.row.adds and "float" in self.dtype
 
     @property
     def register(self) -> str:
@@ -78,17 +77,13 @@ def start(b: Body, accumulator: Accumulator, lanes: int) -> list[Value]:
     The first place of a lane is right from the start: its value is at least the worst one.
     """
     scalar, like = accumulator.register, Value("", accumulator.register, lanes)
-    name = accumulator.op.removeprefix("arg")
+    number = identity(accumulator.row, accumulator.dtype)
     if scalar in ("float", "double"):
-        number = {"sum": 0.0, "prod": 1.0, "max": -np.inf, "min": np.inf}[name]
-        value = b.fconst(like, number)
+        value = b.fconst(like, float(number))
     elif scalar == "i1":
-        value = b.constant_bits(scalar, lanes, int(name == "min"))
-    elif name in ("sum", "prod"):
-        value = b.iconst(like, int(name == "prod"))
+        value = b.constant_bits(scalar, lanes, int(number))
     else:
-        limits = np.iinfo(accumulator.dtype)
-        value = b.iconst(like, limits.min if name == "max" else limits.max)
+        value = b.iconst(like, int(number))
     if accumulator.places:
         return [value, b.constant_bits(accumulator.index, lanes, 0)]
     return [value]
@@ -155,12 +150,12 @@ def count(b: Body, accumulator: Accumulator, truths: Value, mask: Value | None) 
 
 def _pair(b: Body, accumulator: Accumulator, old: Value, new: Value) -> Value:
     """Two partial results as one."""
-    return spell(b, COMBINE[accumulator.op], accumulator.dtype, [old, new])
+    return spell(b, accumulator.row.combine, accumulator.dtype, [old, new])
 
 
 def _better(b: Body, accumulator: Accumulator, new: Value, old: Value) -> Value:
     """Whether a later value is more extreme than an earlier one; the first NaN wins for good."""
-    sign = "gt" if accumulator.op == "argmax" else "lt"
+    sign = "gt" if accumulator.row.greatest else "lt"
     if new.scalar in ("float", "double"):
         more = b.compare(f"fcmp u{sign}", new, old)
         return b.op("and", more, b.compare("fcmp ord", old, old))
@@ -188,7 +183,7 @@ def unwatch(b: Body, accumulator: Accumulator) -> None:
 def _place_taken(b: Body, accumulator: Accumulator, new: Value, index: Value) -> list[Value]:
     """The value, NaN left out, the place and where a NaN was met, after one more vector."""
     old, place, seen = accumulator.parts
-    more = b.compare(f"fcmp o{'gt' if accumulator.op == 'argmax' else 'lt'}", new, old)
+    more = b.compare(f"fcmp o{'gt' if accumulator.row.greatest else 'lt'}", new, old)
     nan = b.compare("fcmp uno", new, new)
     fresh = b.op("xor", seen, b.constant_bits("i1", seen.lanes, 1))
     better = b.op("and", b.op("or", more, nan), fresh)
@@ -207,7 +202,7 @@ def noters(running: Sequence[Accumulator]) -> list[int | None]:
     first: dict[int, int] = {}
     found: list[int | None] = []
     for place, accumulator in enumerate(running):
-        served = accumulator.op in ("max", "min") and accumulator.dtype in ("float32", "float64")
+        served = accumulator.row.is_extreme and accumulator.dtype in ("float32", "float64")
         found.append(first.setdefault(accumulator.operand, place) if served else None)
     return found
 
@@ -244,7 +239,7 @@ def settle(b: Body, running: Sequence[Accumulator], native: int) -> None:
 
 def more_extreme(b: Body, accumulator: Accumulator, old: Value, new: Value) -> Value:
     """The more extreme value, the new one where they are equal; any where one is NaN."""
-    sign = "gt" if accumulator.op == "max" else "lt"
+    sign = "gt" if accumulator.row.greatest else "lt"
     return b.select(b.compare(f"fcmp o{sign}", old, new), old, new)
 
 
@@ -380,7 +375,7 @@ def finish(b: Body, accumulator: Accumulator, parts: list[Value]) -> Value:
     value = parts[0]
     if len(parts) == 2:
         value = with_error(b, value, parts[1])
-    if accumulator.dtype == "float16" and accumulator.op in ("sum", "prod"):
+    if accumulator.dtype == "float16" and accumulator.row.accumulates:
         return conversion.round_half(b, value)
     return value
 

@@ -181,7 +181,7 @@ class Reduction(Frame):
         wide = level == 2 or (level == 1 and self.column)
         lanes = self.lanes if wide else 1
         operands = [self._operand(k, lanes) for k in instruction.operands]
-        if instruction.op == "cast":
+        if instruction.row.converts:
             source = instruction.operand_dtype
             result = conversion.convert(b, operands[0], source, instruction.dtype)
         elif instruction.operands[-1] in self.divisors and is_shared(
@@ -272,7 +272,7 @@ class Reduction(Frame):
             return None
         instruction = self.nest.body[place]
         factors = set(instruction.operands)
-        square = instruction.op in ("multiply", "square") and len(factors) == 1
+        square = instruction.row.multiplies and len(factors) == 1
         return factors.pop() if square and accumulator.operand not in self.stages.kept else None
 
     def _store_vector(

@@ -140,7 +140,7 @@ def _is_heavy(nest: LoopNest) -> bool:
     """Whether elements take heavy functions."""
     stages = Stages(nest)
     body = enumerate(nest.body, stages.first)
-    return any(TABLE[i.op].heavy and stages.levels[number] == 2 for number, i in body)
+    return any(i.row.heavy and stages.levels[number] == 2 for number, i in body)
 
 
 def _waits(nest: LoopNest) -> bool:
@@ -173,7 +173,7 @@ def _divides(nest: LoopNest) -> bool:
     """Whether results are heavy, or doubles are divided by one, which is looked at before."""
     stages = Stages(nest)
     return any(
-        (stages.levels[number] == 1 and TABLE[i.op].heavy)
+        (stages.levels[number] == 1 and i.row.heavy)
         or (i.operand_dtype == "float64" and is_shared(i, stages.levels))
         for number, i in enumerate(nest.body, stages.first)
     )

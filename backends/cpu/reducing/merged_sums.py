@@ -94,14 +94,15 @@ class MergedSums(Reduction):
         """A result in its own dtype, with the factors that stand outside of the sum."""
         b = self.b
         for op, number in merging_.scales:
-            if op == "negative":
-                value = b.op("fneg", value)
-                continue
-            factor = doubled(b, self._operand(number, self.merged_lanes))
-            value = b.op({"multiply": "fmul", "divide": "fdiv"}[op], value, factor)
+            factors = [self._operand(k, self.merged_lanes) for k in (number,) if k >= 0]
+            value = b.op(_SCALES[op], value, *(doubled(b, factor) for factor in factors))
         if self.nest.dtype_of(merging_.number) == "float32":
             return b.cast("fptrunc", value, "float")
         return value
+
+
+#: The instruction of each operation that stands outside of a sum.
+_SCALES = {"negative": "fneg", "multiply": "fmul", "divide": "fdiv"}
 
 
 def guessed(b: Body, accumulator: Accumulator, value: Value, ratio: Value) -> Value:
@@ -117,7 +118,7 @@ def guessed(b: Body, accumulator: Accumulator, value: Value, ratio: Value) -> Va
     """
     if value.scalar not in ("float", "double"):
         return value
-    if accumulator.op == "sum":
+    if accumulator.row.adds:
         guess = b.op("fmul", doubled(b, value), b.splat(ratio, value.lanes))
         return guess if value.scalar == "double" else b.cast("fptrunc", guess, "float")
     size = b.intrinsic("llvm.fabs", value)

@@ -435,7 +435,7 @@ def _parts(
     Tiles have as many columns as `tiled` says, if it does.
     """
     jobs = rows * -(-inner // (tiled or COLUMNS))
-    places = any(i.op.startswith("arg") for i in nest.body)
+    places = any(i.row.places for i in nest.body)
     least = -(-length // LONGEST_PLACES) if places else 1
     if jobs >= JOBS or not rows or not inner:
         wanted = least

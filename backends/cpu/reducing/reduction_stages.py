@@ -89,7 +89,7 @@ class Stages:
         found = [
             self._stages[self.first + place] - 1
             for place, instruction in enumerate(self.nest.body)
-            if TABLE[instruction.op].reduction
+            if instruction.row.reduction
         ]
         found += [
             self._stages[number]
@@ -103,7 +103,7 @@ class Stages:
         found = []
         for place, instruction in enumerate(self.nest.body):
             number = self.first + place
-            if TABLE[instruction.op].reduction and self._stages[number] == stage + 1:
+            if instruction.row.reduction and self._stages[number] == stage + 1:
                 operand = instruction.operands[0]
                 found.append(
                     Accumulator(number, instruction.op, instruction.operand_dtype, operand)
@@ -172,7 +172,7 @@ class Stages:
         ]
 
     def _cost(self, number: int) -> int:
-        return HEAVY_COST if TABLE[self.nest.body[number - self.first].op].heavy else 1
+        return HEAVY_COST if self.nest.body[number - self.first].row.heavy else 1
 
     @property
     def stores_elements(self) -> bool:
@@ -243,7 +243,7 @@ class Stages:
                 continue
             seen.add(current)
             instruction = self.nest.body[current - self.first]
-            if TABLE[instruction.op].heavy:
+            if instruction.row.heavy:
                 return True
             stack.extend(instruction.operands)
         return False

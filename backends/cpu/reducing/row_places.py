@@ -189,7 +189,7 @@ class RowPlaces(RowReduction):
         place = b.op("add", b.op("mul", vector, b.iconst(vector, lanes)), lane)
         found = b.value(f"icmp ne {met.typed}, 0", "i1", 1)
         place = b.select(found, place, zero)
-        if accumulator.op == "argmin":
+        if not accumulator.row.greatest:
             found = b.op("xor", found, b.constant_bits("i1", 1, 1))
         return [found, b.op("add", place, Value(self.begin, "i64", 1))]
 
@@ -200,7 +200,7 @@ class RowPlaces(RowReduction):
         b, lanes = self.b, self.lanes
         done = self.number(f"mul i64 {vector}, {lanes}")
         (value,) = self._operands_of(stage, [accumulator], self.tops, done, mask)
-        if accumulator.op == "argmin":
+        if not accumulator.row.greatest:
             value = b.op("xor", value, b.constant_bits("i1", lanes, 1))
         if mask is not None:
             value = b.op("and", value, mask)
@@ -228,7 +228,7 @@ class RowPlaces(RowReduction):
 
     def _better(self, accumulator: Accumulator, new: Value, old: Value) -> Value:
         """Whether a value is more extreme; a NaN is not."""
-        sign = "gt" if accumulator.op == "argmax" else "lt"
+        sign = "gt" if accumulator.row.greatest else "lt"
         kind = {"f": "fcmp o", "i": "icmp s", "u": "icmp u"}[accumulator.dtype[0]]
         return self.b.compare(f"{kind}{sign}", new, old)
 

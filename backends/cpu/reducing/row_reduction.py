@@ -449,5 +449,5 @@ class RowReduction(RowTruths):
 
 def joined(b: Body, accumulator: Accumulator, old: Value, new: Value) -> Value:
     """Two partial results as one, rounded."""
-    name = accumulators.COMBINE[accumulator.op]
+    name = accumulator.row.combine
     return spell(b, name, accumulator.dtype, [old, new])

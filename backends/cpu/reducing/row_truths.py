@@ -24,10 +24,10 @@ class RowTruths(Reduction):
     def _counted(self, accumulator: Accumulator) -> int | None:
         """The truth that a sum of integers counts, in one number: not in a lane for each."""
         place = accumulator.operand - self.first
-        if not self.counts_truths or accumulator.op != "sum" or place < 0 or self.short:
+        if not self.counts_truths or not accumulator.row.adds or place < 0 or self.short:
             return None
         instruction, sums = self.nest.body[place], accumulator.register in ("i32", "i64")
-        is_truth = instruction.op == "cast" and instruction.operand_dtype == "bool"
+        is_truth = instruction.row.converts and instruction.operand_dtype == "bool"
         moves = self.stages.levels[instruction.operands[0]] == 2
         return instruction.operands[0] if sums and is_truth and moves else None
 
@@ -43,7 +43,7 @@ class RowTruths(Reduction):
         b, found = self.b, []
         for accumulator in running:
             met = accumulator.parts[0]
-            if accumulator.op in ("min", "argmin"):
+            if not accumulator.row.greatest:
                 met = b.op("xor", met, b.constant_bits("i1", met.lanes, 1))
             found.append(b.any(met))
         return reduce(partial(b.op, "and"), found)

@@ -29,7 +29,6 @@ from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.backends.cpu.reducing.row_places import RowPlaces
 from fuser.backends.cpu.vector_memory import get_register, lane_mask, load_one, put_register
 from fuser.codegen import LoopNest
-from fuser.ir.ops import TABLE
 
 #: Elements of one block, at least, and blocks, at most.
 BLOCK_ELEMENTS, BLOCKS = 1 << 13, 64
@@ -47,7 +46,7 @@ def totals_of(nest: LoopNest) -> list[Accumulator]:
     return [
         Accumulator(number, i.op, i.operand_dtype, i.operands[0])
         for number, i in enumerate(nest.body[-nest.totals :], first)
-        if TABLE[i.op].reduction
+        if i.row.reduction
     ]
 
 
@@ -272,7 +271,7 @@ def _needed_in_rows(stages: Stages) -> frozenset[int]:
     body, first = stages.nest.body, stages.first
     stack = [number for number, _ in stages.nest.stores]
     for number, instruction in enumerate(body, first):
-        reduces = TABLE[instruction.op].reduction
+        reduces = instruction.row.reduction
         if reduces:
             stack.append(number)
         if reduces or stages.levels[number] == 2:

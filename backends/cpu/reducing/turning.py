@@ -85,7 +85,7 @@ def _joined(
     if accumulator.noted:
         return [accumulators.more_extreme(b, accumulator, old[0], new[0])]
     if not accumulator.exact or width > EXACT_LANES:
-        name = accumulators.COMBINE[accumulator.op]
+        name = accumulator.row.combine
         return [spell(b, name, accumulator.dtype, [old[0], new[0]])]
     total, error = accumulators.two_sum(b, old[0], new[0])
     for rest in zip(old[1:], new[1:], strict=True):

@@ -81,7 +81,7 @@ def _is_of_extremes(nest: LoopNest) -> bool:
     """Whether a nest does nothing but find several extremes of floats."""
     stages = Stages(nest)
     running = stages.reductions_of(0)
-    extremes = all(a.op in ("max", "min") and "float" in a.dtype for a in running)
+    extremes = all(a.row.is_extreme and "float" in a.dtype for a in running)
     return len(stages.loops) == 1 and len(running) > 1 and extremes
 
 
