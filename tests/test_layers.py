@@ -40,7 +40,7 @@ LAYERS = {
         text: body conversion floats integers division loops spelling spacing lacing vector_memory
             shared_functions packing section vector_loop wrappers elementary.*
         accuracy: accuracy accuracy_samples accuracy_table
-        costs: costs reducing.reduction_stages reducing.accumulators
+        costs: schedule costs reducing.reduction_stages reducing.accumulators
         machine: machine.*
         loop nests: emit short_rows steady_columns reducing.*
         kernels: fused_kernel sequence

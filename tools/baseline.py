@@ -8,8 +8,8 @@ A folder, `reports/recorded/baseline` by default, holds the programs: every grap
 the baseline have compiled, as its text, with the layouts of arrays that it was called with. They
 are run again by whichever checkout is looked at, whatever has become of its tests. So is every
 workload of the suites, at its dtypes, sizes and further axes, fused and unfused. The record has,
-for each, the digest of the plan, kernels and bytes planned, the digests of the texts of all kernels
-with their forms, of the text for a GPU, and of the results' bits.
+for each, the digest of the plan, kernels and bytes planned, the digests of the texts of all
+kernels, of the text for a GPU, and of the results' bits.
 
 Texts are those for one stated processor (`--target`), whatever the machine has, so any machine may
 compare them. Names of kernels are left out of texts. Results are compared where NumPy and the C
@@ -196,10 +196,8 @@ def changes(old: Entry, new: Entry) -> Iterator[str]:
         if before != now:
             more = before is None or (now is not None and now > before)
             yield f"more {title}" if more else f"fewer {title}"
-    if old.get("texts") != new.get("texts"):
+    if _digests(old) != _digests(new):
         yield "texts changed"
-        same = _digests(old) == _digests(new)
-        yield "of these: only names of forms" if same else "of these: texts themselves"
     if old.get("gpu") != new.get("gpu"):
         yield "GPU texts changed"
     if old.get("results") != new.get("results"):
@@ -207,7 +205,7 @@ def changes(old: Entry, new: Entry) -> Iterator[str]:
 
 
 def _digests(entry: Entry) -> set[str]:
-    """The digests of an entry's texts, without forms."""
+    """The digests of an entry's texts, without the names that older records have before them."""
     return {text.rpartition(" ")[2] for text in entry.get("texts", ())}
 
 

@@ -56,18 +56,14 @@ class Inside:
         return {"target": target, "features": str(features), "last_cache": LAST_CACHE_BYTES}
 
     @staticmethod
-    def texts(found: list[tuple[str, str]]) -> None:
-        """Have every text of a CPU kernel appended to a list: its form, and its digest."""
+    def texts(found: list[str]) -> None:
+        """Have the digest of every text of a CPU kernel appended to a list."""
         module = importlib.import_module("fuser.backends.cpu.emit")
         emit = module.emit
 
-        def noted(
-            nests: Any, name: str, features: Any, stream: bool = False, form: str = "plain",
-            only: int | None = None,
-        ) -> str:  # fmt: skip
-            text: str = emit(nests, name, features, stream, form, only)
-            label = f"{form}{' stream' if stream else ''}"
-            found.append((label, digest(text.replace(name, "kernel"))))
+        def noted(nests: Any, name: str, *given: Any, **more: Any) -> str:
+            text: str = emit(nests, name, *given, **more)
+            found.append(digest(text.replace(name, "kernel")))
             return text
 
         _replace(emit, noted)
@@ -232,7 +228,7 @@ class Again:
         """Pin the target and watch texts."""
         self.fuser: Any = importlib.import_module("fuser")
         self.pinned = Inside.pin(target)
-        self.emitted: list[tuple[str, str]] = []
+        self.emitted: list[str] = []
         Inside.texts(self.emitted)
         if (missing := self.fuser.available_backends()["cpu"]) is not None:
             raise SystemExit(missing)
@@ -248,7 +244,7 @@ class Again:
                 yield
         except Exception as error:  # noqa: BLE001 - it is what comes of this program
             found["error"] = type(error).__name__
-        found["texts"] = sorted(" ".join(each) for each in set(self.emitted))
+        found["texts"] = sorted(set(self.emitted))
 
     def program(self, program: Program) -> Found:
         """What comes of a graph."""

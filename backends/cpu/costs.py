@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fuser.backends.cpu.schedule import DEFAULT, Schedule
 from fuser.codegen import Instruction, LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, TensorDesc
 
@@ -58,14 +59,9 @@ class Extent(NamedTuple):
         elements: elements that are computed.
         ochunk: outer iterations of one chunk.
         ichunk: inner elements of one chunk.
-        form: "plain", "split", "beside", "packed", "short packed", "brief packed", these also with
-            a number, "turned packed", "grouped", "small grouped", "far", "early", these four also
-            with "short", "held" and "group held" after a number, "along", "along split", "joined
-            split", "along joined split", "long split", "along long split", "merged", "merged
-            split", "merged joined split" or "merged broad joined split"; "wide", alone or before
-            the three without "broad" or "split"; with totals also "plain blocks" and "beside
-            blocks". "beside" and "turned packed" also with "long".
+        schedule: how its text was emitted.
         room_bytes: memory that it wants for one call, at the last address in the block.
+        counts_parts: whether it counts its finished parts in its block of arguments.
     """
 
     outer: int
@@ -73,19 +69,24 @@ class Extent(NamedTuple):
     elements: int
     ochunk: int
     ichunk: int
-    form: str = "plain"
+    schedule: Schedule = DEFAULT
     room_bytes: int = 0
+    counts_parts: bool = False
+
+
+def schedule_of(extent: object) -> Schedule:
+    """The schedule of a loop nest; one whose extent says no more than its lengths has the usual."""
+    return extent.schedule if isinstance(extent, Extent) else DEFAULT
 
 
 def counts_parts(extent: object) -> bool:
     """Whether a loop nest counts its finished parts in its block of arguments."""
-    return getattr(extent, "form", "").endswith(("split", "blocks"))
+    return isinstance(extent, Extent) and (extent.counts_parts or extent.schedule.split != "none")
 
 
 def in_order(extent: object) -> bool:
     """Whether later chunks of a loop nest wait for earlier ones."""
-    form = getattr(extent, "form", "")
-    return form.endswith("split") and not form.endswith("joined split")
+    return schedule_of(extent).split == "await"
 
 
 def cost_ns(nest: LoopNest) -> float:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import Features, Module
+from fuser.backends.cpu.schedule import DEFAULT, IllegalScheduleError, Schedule
 from fuser.backends.cpu.vector_loop import emit_section
 from fuser.backends.cpu.wrappers import Packing, Streaming, beside, packs
 from fuser.base.errors import Unsupported
@@ -27,8 +28,7 @@ def emit(
     nests: Sequence[LoopNest],
     name: str,
     features: Features,
-    stream: bool = False,
-    form: str = "plain",
+    schedule: Schedule = DEFAULT,
     only: int | None = None,
 ) -> str:
     """Spell loop nests as one module.
@@ -37,46 +37,56 @@ def emit(
         nests: what to spell.
         name: the stem of the functions' names.
         features: what the processor can do.
-        stream: write results past the caches where they are aligned.
-        form: of nests that reduce, see `reduction_forms`; "short" and "deep short" of maps, see
-            `short_rows`; or as `steady_columns` names them.
+        schedule: how the nests are run.
         only: the one loop nest that is spelled; None: all.
 
     Raises:
         Unsupported: an operation has no spelling.
+        IllegalScheduleError: the schedule does not compute such a nest.
     """
     wanted = [(k, nest) for k, nest in enumerate(nests) if only in (None, k)]
     for _, nest in wanted:
         _check_dtypes(nest)
-    module, short = Module(features), form.endswith("short")
-    mapped = form.endswith(("short", "steady"))
+    module = Module(features)
     for place, nest in wanted:
         if nest.strategy != "map":
             from fuser.backends.cpu.reducing.reduction_forms import (
                 emit_reduction,  # many kernels need none
             )
 
-            emit_reduction(module, nest, f"{name}.{place}", "plain" if mapped else form)
-        elif short and nest.rank > (2 if form == "deep short" else 1) and streams(nest):
-            from fuser.backends.cpu.short_rows import emit_short, flat
-
-            inner = emit_short(module, nest, f"{name}.{place}", deep=form != "short")
-            _emit_contiguous(module, flat(nest), inner, stream, "internal ")
-        elif form.endswith("steady"):
-            _emit_steady(module, nest, f"{name}.{place}", form)
+            emit_reduction(module, nest, f"{name}.{place}", schedule)
         else:
-            _emit_map(module, nest, f"{name}.{place}", stream and streams(nest))
+            _emit_map_by(module, nest, f"{name}.{place}", schedule)
     return module.text()
 
 
-def _emit_steady(module: Module, nest: LoopNest, name: str, form: str) -> None:
-    """Append a map nest's function in a form whose rows share what is computed of some loads."""
+def _emit_map_by(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
+    """Append the function of a map nest, by its schedule."""
+    loops, shared = schedule.flattened, schedule.invariant_loads
+    if schedule == DEFAULT:
+        _emit_map(module, nest, name, stream=False)
+    elif schedule == Schedule(store="streaming") and streams(nest):
+        _emit_map(module, nest, name, stream=True)
+    elif schedule == Schedule(flattened=loops) and nest.rank > loops and streams(nest):
+        from fuser.backends.cpu.short_rows import emit_short, flat
+
+        inner = emit_short(module, nest, name, deep=loops > 1)
+        _emit_contiguous(module, flat(nest), inner, False, "internal ")
+    elif schedule == Schedule(invariant_loads=shared):
+        _emit_steady(module, nest, name, shared)
+    else:
+        raise IllegalScheduleError(f"no loop nest of elements runs so: {schedule}")
+
+
+def _emit_steady(
+    module: Module, nest: LoopNest, name: str, shared: Sequence[int]
+) -> None:
+    """Append a map nest's function whose rows share what is computed of some loads."""
     from fuser.backends.cpu import steady_columns  # many kernels need none
 
-    parts = steady_columns.split(nest, steady_columns.mask_of(form))
-    if parts is None:  # another nest's form
-        _emit_map(module, nest, name, stream=False)
-        return
+    parts = steady_columns.split(nest, shared)
+    if parts is None:
+        raise IllegalScheduleError(f"rows share nothing costly of the loads {shared}")
     names = steady_columns.emit_steady(module, nest, name, parts)
     for inner, part in zip(names, (parts.head, parts.rest), strict=True):
         _emit_contiguous(module, part, inner, False, "internal ")

@@ -15,6 +15,7 @@ from fuser.backends.cpu.body import Features
 from fuser.backends.cpu.emit import emit, streams
 from fuser.backends.cpu.machine import loader, team_code, workers
 from fuser.backends.cpu.machine.target import stream_bytes
+from fuser.backends.cpu.schedule import DEFAULT, Schedule
 from fuser.backends.cpu.section import lanes_of
 from fuser.backends.cpu.wrappers import packs
 from fuser.base import forks
@@ -31,8 +32,10 @@ PROTOTYPE = ctypes.CFUNCTYPE(
     ctypes.c_int64,
 )
 
+STREAMING = Schedule(store="streaming")
 
-class _Form(NamedTuple):
+
+class _Variant(NamedTuple):
     """Linked machine code of some loop nests: what keeps it alive, addresses, callables."""
 
     library: Any
@@ -69,36 +72,31 @@ class FusedKernelCPU(Kernel):
         self._features = features
         self._tiled = [packs(nest) for nest in nests]
         self._costs = [costs.cost_ns(nest) for nest in nests]
-        self._plain = self._load(code, imports, range(len(nests)))
-        self.addresses = self._plain.addresses
-        self._forms: dict[tuple[str, int], _Form] = {}
+        self._default = self._load(code, imports, range(len(nests)))
+        self.addresses = self._default.addresses
+        self._variants: dict[tuple[Schedule, int], _Variant] = {}
         self._lock = forks.lock()
 
-    def _load(self, code: bytes, imports: Sequence[str], sections: Sequence[int]) -> _Form:
+    def _load(self, code: bytes, imports: Sequence[str], sections: Sequence[int]) -> _Variant:
         """Link an object file with the functions of some loop nests."""
         exports = [f"{self.name}.{k}" for k in sections]
         library, addresses = loader.load(code, exports, imports)
-        return _Form(library, addresses, [PROTOTYPE(address) for address in addresses])
+        return _Variant(library, addresses, [PROTOTYPE(address) for address in addresses])
 
-    def _form(self, name: str, section: int) -> tuple[int, Any]:
-        """Address and callable of one loop nest by some strategy, compiled when first wanted.
+    def _variant(self, schedule: Schedule, section: int) -> tuple[int, Any]:
+        """Address and callable of one loop nest by some schedule, compiled when first wanted.
 
         It is the same kernel, and is not counted again.
         """
-        name = name.removesuffix("blocks").strip() or "plain"  # of the same text
-        if name == "plain":
-            return self._plain.addresses[section], self._plain.functions[section]
+        if schedule == DEFAULT:
+            return self._default.addresses[section], self._default.functions[section]
         with self._lock:
-            if (name, section) not in self._forms:
-                past = name == "stream"
-                form = "plain" if past else name
-                text = emit(
-                    self.nests, self.name, self._features, stream=past, form=form, only=section
-                )
+            if (schedule, section) not in self._variants:
+                text = emit(self.nests, self.name, self._features, schedule, only=section)
                 code = loader.to_object(text)
                 made = self._load(code, loader.imports_of(text), [section])
-                self._forms.setdefault((name, section), made)
-            made = self._forms[name, section]
+                self._variants.setdefault((schedule, section), made)
+            made = self._variants[schedule, section]
             return made.addresses[0], made.functions[0]
 
     def work_ns(self, section: int, extent: Any) -> float:
@@ -138,7 +136,7 @@ class FusedKernelCPU(Kernel):
     def _lay_reduction_out(
         self, section: int, lengths: Sequence[int], strides: Sequence[Sequence[int]], turns: int
     ) -> tuple[bytes, Any]:
-        """Words and form of a nest that reduces."""
+        """Words and schedule of a nest that reduces."""
         from fuser.backends.cpu.reducing import reduction_forms  # many kernels need none
 
         extra, extent = reduction_forms.lay_out(
@@ -159,8 +157,7 @@ class FusedKernelCPU(Kernel):
         address, (outer, inner) = self.addresses[section], extent[:2]
         if isinstance(extent, costs.Extent):
             ochunk, ichunk = extent.ochunk, extent.ichunk
-            if extent.form != "plain":
-                address = self._form(extent.form, section)[0]
+            address = self._variant(extent.schedule, section)[0]
         else:
             chunk = costs.chunk_elements(outer * inner, self._costs[section])
             ochunk, ichunk = workers.chunking(outer, inner, self._tiled[section], chunk)
@@ -177,7 +174,7 @@ class FusedKernelCPU(Kernel):
         return [address, outer, inner, ochunk, ichunk, iparts, total, helpers]
 
     def streaming_address(self, section: int, extent: Any) -> int:
-        """The form that writes past the caches, where results would not stay in the last one.
+        """The variant that writes past the caches, where results would not stay in the last one.
 
         In one loop, that is where all that is touched is larger than it: no operand is repeated;
         nor mostly where some are transposed.
@@ -188,11 +185,11 @@ class FusedKernelCPU(Kernel):
             read = [desc for desc in nest.loads if not desc.counted]
             moved += [desc for desc in read if desc.access != INVARIANT]
         element_bytes = sum(np.dtype(desc.dtype).itemsize for desc in moved)
-        if not streams(nest) or getattr(extent, "form", "").endswith(("short", "steady")):
+        if not streams(nest) or costs.schedule_of(extent) != DEFAULT:
             return 0
         if extent[0] * extent[1] * element_bytes < stream_bytes():
             return 0
-        return self._form("stream", section)[0]
+        return self._variant(STREAMING, section)[0]
 
     def launch(self, section: int, block: Any, extent: Any) -> int:
         """Run one loop nest over its whole extent; the GIL is released meanwhile."""
@@ -200,7 +197,7 @@ class FusedKernelCPU(Kernel):
         threads = workers.thread_count() if team is not None else 1
         address, outer, inner, ochunk, ichunk, *_, helpers = self.share(section, extent, threads)
         if team is None or not helpers:
-            _, function = self._form(getattr(extent, "form", "plain"), section)
+            _, function = self._variant(costs.schedule_of(extent), section)
             return int(function(block, 0, outer, 0, inner))
         return team.run(
             address, block, outer, inner, helpers % team_code.ORDERED + 1, (ochunk, ichunk),

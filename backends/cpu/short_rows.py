@@ -5,7 +5,7 @@ another are met as they are; each other one (a row for all, a number a row, reve
 elements) is copied into scratch memory by a table of offsets, which is made once a call, some rows
 at a time; what is the same as in the tile before is not copied again. The body then runs on one
 long row. Where the two innermost loops are short together (groups of channels, a matrix for each
-point), both are a row: "deep short".
+point), both are a row.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import Body, Module
 from fuser.backends.cpu.costs import Extent
 from fuser.backends.cpu.loops import begin_loop
+from fuser.backends.cpu.schedule import Schedule
 from fuser.backends.cpu.wrappers import Wrapper, packs
 from fuser.base.records import changed
 from fuser.codegen import LoopNest
@@ -61,8 +62,8 @@ def extent_of(
             return None
     deep = _is_deep(nest, lengths, strides)
     inner = math.prod(lengths[-2:]) if deep else lengths[-1]
-    form, outer = "deep short" if deep else "short", elements // inner
-    return Extent(outer, inner, elements, max(1, chunk // inner), inner, form)
+    outer, schedule = elements // inner, Schedule(flattened=2 if deep else 1)
+    return Extent(outer, inner, elements, max(1, chunk // inner), inner, schedule)
 
 
 def _is_deep(

@@ -3,7 +3,7 @@
 `x * (gain / np.sqrt(variance + eps)) + bias` divides and takes roots for each element, and each
 row's are those of the row before. A tile of columns of such values is computed into scratch memory
 first; the rows of a chunk then load them. Which operands rows share is a matter of strides, so each
-set of them is a form of its own.
+set of them has a schedule of its own.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from fuser.backends.cpu.body import Module
 from fuser.backends.cpu.costs import Extent
 from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.machine.target import stream_bytes
+from fuser.backends.cpu.schedule import Schedule
 from fuser.backends.cpu.wrappers import Block, Wrapper, packs
 from fuser.base.records import changed
 from fuser.codegen import Instruction, LoopNest
@@ -28,7 +29,6 @@ TILE, MOST_KEPT = 1024, 4
 LEAST_COLUMNS, LEAST_ROWS = 64, 16
 #: Elements in all, at least: smaller calls are served for all lengths at once (`entry_patterns`).
 LEAST = 1 << 17
-FORM = "steady"
 
 
 def extent_of(
@@ -50,18 +50,13 @@ def extent_of(
                if any(s[:-1])]  # fmt: skip
     if elements * sum(conversion.bytes_of(desc.dtype) for desc in touched) >= stream_bytes():
         return None
-    steady = [k for k in range(len(nest.loads)) if not any(strides[k][:-1])]
-    mask = sum(1 << k for k in steady)
-    if split(nest, mask) is None:
+    shared = tuple(k for k in range(len(nest.loads)) if not any(strides[k][:-1]))
+    if split(nest, shared) is None:
         return None
     columns = min(inner, TILE)
     rows = max(LEAST_ROWS, chunk // columns)
-    return Extent(outer, inner, elements, min(outer, rows), columns, f"{mask} {FORM}")
-
-
-def mask_of(form: str) -> int:
-    """Which loads rows share: a bit for each; 0 for other forms."""
-    return int(form.split()[0]) if form.endswith(FORM) else 0
+    schedule = Schedule(invariant_loads=shared)
+    return Extent(outer, inner, elements, min(outer, rows), columns, schedule)
 
 
 class Parts(NamedTuple):
@@ -78,8 +73,12 @@ class Parts(NamedTuple):
     after: list[int]
 
 
-def split(nest: LoopNest, mask: int) -> Parts | None:
+def split(nest: LoopNest, shared_loads: Sequence[int]) -> Parts | None:
     """What is computed of shared operands, and of that and all others.
+
+    Args:
+        nest: a map nest.
+        shared_loads: loads that are the same for all rows.
 
     Returns:
         Two nests; None where nothing costly is saved.
@@ -88,9 +87,7 @@ def split(nest: LoopNest, mask: int) -> Parts | None:
     stored = all(desc.access == CONTIGUOUS for _, desc in nest.stores)
     if not plain or not stored or any(desc.counted for desc in nest.loads):
         return None
-    loads = [
-        k for k, desc in enumerate(nest.loads) if mask >> k & 1 and desc.access == CONTIGUOUS
-    ]
+    loads = [k for k in shared_loads if nest.loads[k].access == CONTIGUOUS]
     first = nest.value_count - len(nest.body)
     shared = set(loads)
     known = shared | set(range(len(nest.loads), first))

@@ -170,7 +170,7 @@ class Context:
         The first time for all lengths, if that can be; where such a call comes again, for its
         own lengths and strides.
         """
-        from fuser.backends.cpu.entries.entry_products import forms
+        from fuser.backends.cpu.entries.entry_products import schedules
 
         kinds = tuple(
             (type(array), array.flags.c_contiguous, array.ndim)
@@ -179,7 +179,7 @@ class Context:
         )  # fmt: skip
         kinds_given = (Same(type(leaf)) for leaf in call.leaves)
         way = (id(call.specialisation), call.names, call.direct, *kinds_given)
-        general = (way, kinds, forms(call), *call.launch.arg_specs)
+        general = (way, kinds, schedules(call.launch), *call.launch.arg_specs)
         layouts = ((np.shape(a), getattr(a, "strides", ())) for a in call.arrays.values())
         if forks.held_here(self._lock):  # a signal handler, or a finaliser
             return False

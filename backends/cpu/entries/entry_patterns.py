@@ -19,7 +19,7 @@ from fuser.backends.cpu.entries.entry_composed import pairs_apart
 from fuser.backends.cpu.entries.entry_draft import Draft
 from fuser.backends.cpu.entries.entry_lengths import settled_from, shortest
 from fuser.backends.cpu.entries.entry_names import NotServed
-from fuser.backends.cpu.entries.entry_products import Pattern, length_of
+from fuser.backends.cpu.entries.entry_products import Pattern
 from fuser.backends.cpu.entries.entry_tables import (
     PATIENCE_NS,
     SCALAR_NAME,
@@ -228,7 +228,7 @@ def _work(pattern: Pattern) -> list[list[int]]:
 
 
 def _ranges(pattern: Pattern) -> list[list[int]]:
-    """Lengths for which reductions stay in their forms: see `reduction_forms`."""
+    """Lengths for which reductions keep their schedules: see `reduction_forms`."""
     draft = pattern.draft
     spec = draft.call.specialisation.spec
     rows = [[1, number, 0, 0, 0, length, length] for number, length in pattern.settled.items()]
@@ -243,7 +243,7 @@ def _ranges(pattern: Pattern) -> list[list[int]]:
         elements = pattern.solve([extent.elements for extent in extents])
         kernel, number, _ = pair[0]
         nest = kernel.nests[number]
-        written = length_of(extents[0].form) > 0
+        written = extents[0].schedule.unroll > 0
         least = few_rows.LEAST if written else 0
         rows.append([*elements[:5], least, reduction_forms.longest_whole(nest)])
         if written:
@@ -258,10 +258,10 @@ def _ranges(pattern: Pattern) -> list[list[int]]:
         ]
         short = reduction_forms.short_rows(nest)
         low, high = short + 1, 1 << 40
-        if extents[0].form == beside_rows.LONG:
+        if extents[0].schedule == beside_rows.PAIRWISE:
             low, high = beside_rows.BLOCK, short
-        elif extents[0].form == "beside":
-            alike = beside_rows.form_of(nest, short) == "beside"
+        elif extents[0].schedule == beside_rows.GATHERED:
+            alike = beside_rows.schedule_of(nest, short) == beside_rows.GATHERED
             low, high = 0, short if alike else beside_rows.BLOCK - 1
         rows.append([*pattern.solve(lengths)[:5], low, high])
     return rows

@@ -3,7 +3,7 @@
 Extents, strides and offsets are such products wherever arrays are C-contiguous. Which products, is
 found by binding the same spec to stand-ins whose lengths are different prime numbers, and factoring
 each word of two such tables. That they are these products for all lengths is then proved: from the
-length on that `settled_from` gives, and in the forms that are admitted here, each word is a
+length on that `settled_from` gives, and for the schedules that are admitted here, each word is a
 polynomial in the lengths, whose degrees are bounded by those of the shapes in the plan
 (`entry_lengths.degree`). A polynomial with exponents from a set that has, with each exponent, all
 smaller ones is determined by its values on the grid of that form (one length for each exponent);
@@ -19,31 +19,32 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from fuser.backend import ServedCall
+from fuser.backends.cpu.costs import counts_parts, schedule_of
 from fuser.backends.cpu.entries import entry_fields as fields
 from fuser.backends.cpu.entries.entry_draft import Draft
 from fuser.backends.cpu.entries.entry_lengths import degree
 from fuser.backends.cpu.entries.entry_names import NotServed
 from fuser.backends.cpu.entries.entry_tables import arrays_of, product
-from fuser.backends.cpu.reducing import few_rows, laced_rows
-from fuser.backends.cpu.reducing.beside_rows import LONG
+from fuser.backends.cpu.reducing import laced_rows
+from fuser.backends.cpu.reducing.beside_rows import GATHERED, PAIRWISE
+from fuser.backends.cpu.schedule import DEFAULT, Schedule
 from fuser.backends.cpu.sequence import Table
 from fuser.base.errors import GraphError
-from fuser.base.records import record
+from fuser.base.records import changed, record
 from fuser.ir import dims
-from fuser.runtime.launch import bind
+from fuser.runtime.launch import Launch, bind
 
 _PRIMES = (
     (37, 41, 43, 47, 53, 59, 101), (61, 67, 71, 73, 79, 83, 103),
     (89, 97, 107, 109, 113, 127, 131),
 )  # fmt: skip
-#: Where a kernel is in a form for short rows, whose lengths have the first ones; the same where
-#: rows have blocks of elements.
+#: Where a kernel is for short rows, whose lengths have the first ones; the same where rows have
+#: blocks of elements.
 _SMALL_PRIMES = ((3, 5, 7, 11, 13), (5, 7, 11, 13, 3), (7, 11, 13, 3, 5))
 _BLOCK_PRIMES = ((11, 13, 3, 5, 7), (13, 11, 5, 7, 3), (10, 9, 7, 3, 5))
 #: Where some lengths are those of the call, and one or several others must be long enough.
@@ -55,6 +56,14 @@ _LARGER_PRIMES = (
 MOST_BYTES = 1 << 28
 #: Points of a grid, at most: each is one more binding.
 MOST_POINTS = 32
+
+
+#: Schedules that serve all lengths for which they are chosen, but for a length that is unrolled.
+_FOR_MANY = frozenset((
+    DEFAULT, GATHERED, PAIRWISE, Schedule(vector_axis="strided", layout="gather"),
+    Schedule(passes="online"), changed(laced_rows.schedule_of(2), unroll=0),
+    changed(laced_rows.schedule_of(8), unroll=0),
+))  # fmt: skip
 
 
 @record
@@ -97,24 +106,24 @@ class Pattern:
             raise NotServed
         for name, array in self.arrays.items():
             self._describe(name, array)
-        wanted = forms(draft.call)
+        wanted = schedules(draft.call.launch)
         self.settled = self._find_settled(wanted)
         self.beside = self._find_beside(wanted)
-        primes: Sequence[Sequence[int]] = _SMALL_PRIMES if "beside" in wanted else _PRIMES
-        if LONG in wanted:
+        primes: Sequence[Sequence[int]] = _SMALL_PRIMES if GATHERED in wanted else _PRIMES
+        if PAIRWISE in wanted:
             primes = _BLOCK_PRIMES
         if self.settled:
             few = len(self.symbols) - len(self.settled) < 2
             primes = _ONE_PRIME if few else _LARGER_PRIMES
-        others = ("split", "blocks", "short", "packed", "grouped", "held", "far", "early", "steady")
-        exact = any(form.endswith(others) or form.startswith("wide") for form in wanted)
+        exact = not all(changed(each, unroll=0) in _FOR_MANY for each in wanted)
+        exact = exact or any(map(counts_parts, _extents(draft.call.launch)))
         free = len(self.symbols) + len(self.strided) - len(self.settled)
         if free > len(primes[0]) or exact:
             raise NotServed
         self.probes = [self._probe(point, primes) for point in self._grid(len(primes))]
 
-    def _find_settled(self, wanted: Sequence[str]) -> dict[int, int]:
-        """Lengths for which forms are written, by symbol number: they stay the call's.
+    def _find_settled(self, wanted: Sequence[Schedule]) -> dict[int, int]:
+        """Lengths for which code is written out, by symbol number: they stay the call's.
 
         Raises:
             NotServed: such a length is no symbol.
@@ -122,25 +131,25 @@ class Pattern:
         call = self.draft.call
         sections = [s for g in call.specialisation.spec.plan.groups for s in g.sections]
         found: dict[int, int] = {}
-        if not any(length_of(form) for form in wanted):
+        if not any(each.unroll for each in wanted):
             return found
         if len(sections) != len(wanted):
             raise NotServed
-        for form, section in zip(wanted, sections, strict=True):
-            for axis in section.axes if length_of(form) else ():
+        for schedule, section in zip(wanted, sections, strict=True):
+            for axis in section.axes if schedule.unroll else ():
                 name = str(section.shape[axis])
                 if name not in self.symbols:
                     raise NotServed
                 found[self.symbols[name]] = call.sizes[name]
         return found
 
-    def _find_beside(self, wanted: Sequence[str]) -> set[int]:
+    def _find_beside(self, wanted: Sequence[Schedule]) -> set[int]:
         """Symbol numbers of lengths of rows that are side by side, of those with blocks if any."""
-        name = LONG if LONG in wanted else "beside"
+        name = PAIRWISE if PAIRWISE in wanted else GATHERED
         call, found = self.draft.call, set()
         sections = [s for g in call.specialisation.spec.plan.groups for s in g.sections]
-        for form, section in zip(wanted, sections, strict=False):
-            if form == name:
+        for schedule, section in zip(wanted, sections, strict=False):
+            if schedule == name:
                 found |= {self.symbols.get(str(section.shape[axis]), 0) for axis in section.axes}
         return found
 
@@ -250,7 +259,8 @@ class Pattern:
             )
         except (LookupError, ValueError):  # other kernels, or no such lengths
             raise NotServed from None
-        if any(group.copies for group in launch.groups) or _forms(launch) != forms(call):
+        copied = any(group.copies for group in launch.groups)
+        if copied or schedules(launch) != schedules(call.launch):
             raise NotServed
         return Probe(prime_of, units, sizes, Table(launch))
 
@@ -330,19 +340,10 @@ class Pattern:
         return result
 
 
-def forms(call: ServedCall) -> tuple[str, ...]:
-    """The forms of a call's loop nests: some are for certain lengths only."""
-    return _forms(call.launch)
+def schedules(launch: Launch) -> tuple[Schedule, ...]:
+    """The schedules of a call's loop nests: some are for certain lengths only."""
+    return tuple(map(schedule_of, _extents(launch)))
 
 
-def length_of(form: str) -> int:
-    """The length for which a form is written; 0 where it is for many."""
-    return few_rows.length_of(form) or few_rows.length_of(form, laced_rows.FORM)
-
-
-def _forms(launch: Any) -> tuple[str, ...]:
-    return tuple(
-        getattr(section.extent, "form", "plain")
-        for group in launch.groups
-        for _, section in group.sections
-    )
+def _extents(launch: Launch) -> Iterator[Any]:
+    return (section.extent for group in launch.groups for _, section in group.sections)

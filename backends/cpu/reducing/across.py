@@ -21,6 +21,7 @@ from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.emit_reduction import element_bytes
 from fuser.backends.cpu.reducing.row_places import RowPlaces
 from fuser.backends.cpu.reducing.totals import BLOCK_ELEMENTS, BLOCKS, totals_of
+from fuser.backends.cpu.schedule import DEFAULT
 from fuser.backends.cpu.spelling import spell
 from fuser.backends.cpu.vector_memory import lane_mask, load, store
 from fuser.codegen import LoopNest
@@ -43,7 +44,7 @@ def lay_out(nest: LoopNest, lengths: Sequence[int]) -> tuple[list[int], Extent]:
     blocks = max(1, min(BLOCKS, elements // BLOCK_ELEMENTS, rows // LEAST_ROWS))
     count = -(-rows // blocks)
     blocks = -(-rows // count) if rows else 1
-    extent = Extent(blocks, 1, elements, 1, 1, "plain blocks", each * blocks)
+    extent = Extent(blocks, 1, elements, 1, 1, DEFAULT, each * blocks, counts_parts=True)
     return [blocks, count, 0], extent
 
 

@@ -5,7 +5,8 @@ and these in pairs, to two running sums, which has errors of the same size, and 
 one after another, as NumPy does: rows of less than sixteen elements have its bits. Bodies whose
 code is not worth repeating so often are added to four sums in turn.
 
-All forms of such rows add in this order, so that their results do not depend on how many there are.
+All schedules of such rows add in this order, so that their results do not depend on how many there
+are.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.column_reduction import ColumnReduction
 from fuser.backends.cpu.reducing.emit_reduction import deal
 from fuser.backends.cpu.reducing.reduction_stages import Stages
+from fuser.backends.cpu.schedule import Schedule
+from fuser.base.records import changed
 from fuser.codegen import LoopNest
 
-#: The form's name; shorter rows are columns as any others are.
-LONG = "long beside"
 #: Elements of a block, whose halves are added in pairs, and the cost of a body, at most, that is
 #: repeated for them.
 BLOCK, REPEATED_COST = 8, 8
@@ -33,11 +34,15 @@ CHAINS = 4
 SINGLE_LANES = 8
 
 
-def form_of(nest: LoopNest, length: int) -> str:
-    """The form of rows of a length that lie side by side: others than sums have one for all."""
+GATHERED = Schedule(vector_axis="strided", layout="gather", accumulate="plain")
+PAIRWISE = changed(GATHERED, accumulate="pairwise")
+
+
+def schedule_of(nest: LoopNest, length: int) -> Schedule:
+    """How rows of a length lie side by side: others than sums have one order for all."""
     stages = Stages(nest)
     exact = any(a.exact for stage in stages.loops for a in stages.reductions_of(stage))
-    return LONG if exact and length >= BLOCK else "beside"
+    return PAIRWISE if exact and length >= BLOCK else GATHERED
 
 
 class BesideRows(ColumnReduction):

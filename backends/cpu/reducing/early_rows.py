@@ -32,10 +32,10 @@ from fuser.backends.cpu.reducing.grouped_rows import (
 )
 from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.backends.cpu.reducing.row_reduction import RowReduction, is_short
+from fuser.backends.cpu.schedule import Schedule
 from fuser.codegen import LoopNest
 from fuser.ir.specs import INVARIANT
 
-FORM = "early"
 #: Bytes of two rows of each operand, one of what all rows share, and one of what is stored, at
 #: most: they are to stay in the first cache.
 MOST_BYTES = 28 << 10
@@ -83,7 +83,8 @@ def extent_of(nest: LoopNest, lengths: Sequence[int], turns: int = 1) -> Extent 
         return None
     chunk = max(1, row_chunk(elements, CHUNK) // reduced)
     short = is_short(nest, reduced, by_stage=EarlyRows.by_stage)
-    return Extent(rows, 1, elements, chunk, 1, f"short {FORM}" if short else FORM)
+    schedule = Schedule(pipeline_depth=2, accumulate="plain" if short else "blocked")
+    return Extent(rows, 1, elements, chunk, 1, schedule)
 
 
 class _Row(NamedTuple):

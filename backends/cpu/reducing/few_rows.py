@@ -15,10 +15,9 @@ from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.column_reduction import ColumnReduction
 from fuser.backends.cpu.reducing.known_elements import KnownElements
 from fuser.backends.cpu.reducing.reduction_stages import Stages
+from fuser.backends.cpu.schedule import Schedule
 from fuser.codegen import LoopNest
 
-#: The form's name, after the length of its columns.
-FORM = "written"
 #: Lengths of columns; the work of one in light operations, at most: all of it is written out, and
 #: takes its time to compile.
 LENGTHS, MOST_COST = range(2, 9), 120
@@ -47,13 +46,7 @@ def extent_of(nest: LoopNest, lengths: Sequence[int], turns: int = 1) -> Extent 
         return None
     wide = max(LEAST_COLUMNS, CHUNK // length // LEAST_COLUMNS * LEAST_COLUMNS)
     rows = max(1, wide // columns)
-    return Extent(outer, columns, elements, rows, wide, f"{length} {FORM}")
-
-
-def length_of(form: str, name: str = FORM) -> int:
-    """The length for which a form of some name is written; 0 where it is another one."""
-    length, _, rest = form.partition(" ")
-    return int(length) if rest == name else 0
+    return Extent(outer, columns, elements, rows, wide, Schedule(unroll=length))
 
 
 def can_be_written(nest: LoopNest, length: int) -> bool:

@@ -24,6 +24,7 @@ from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.emit_reduction import element_bytes
 from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.backends.cpu.reducing.row_reduction import RowReduction, is_short, joined
+from fuser.backends.cpu.schedule import Schedule
 from fuser.backends.cpu.vector_memory import lane_mask, load, store
 from fuser.base.records import changed
 from fuser.codegen import LoopNest
@@ -93,8 +94,8 @@ def extent_of(nest: LoopNest, lengths: Sequence[int], turns: int = 1) -> Extent 
         most = MOST_FAR_BYTES if far else MOST_BYTES
         if far and reduced > MOST_FAR_LENGTH:
             return None
-    for form in ("grouped", "small grouped"):
-        group = group_of(nest, small=form != "grouped")
+    for small in (False, True):
+        group = group_of(nest, small=small)
         many = rows >= group and elements // reduced * turns >= JOBS * group
         if many and group * reduced * sum(loads) <= most:
             break
@@ -102,9 +103,11 @@ def extent_of(nest: LoopNest, lengths: Sequence[int], turns: int = 1) -> Extent 
         return None
     fair = max(1, row_chunk(elements, CHUNK) // (reduced * group)) * group
     fair = min(fair, max(1, rows // JOBS // group) * group) if len(outside) == 0 else fair
-    if is_short(nest, reduced, by_stage=GroupedRows.by_stage):
-        form = f"short {form}"
-    return Extent(math.prod(outside), rows, elements, 1, fair, form)
+    short = is_short(nest, reduced, by_stage=GroupedRows.by_stage)
+    schedule = Schedule(
+        combine="lane_transpose", tile=group, accumulate="plain" if short else "blocked"
+    )
+    return Extent(math.prod(outside), rows, elements, 1, fair, schedule)
 
 
 class GroupedRows(RowReduction):
@@ -118,16 +121,16 @@ class GroupedRows(RowReduction):
         nest: LoopNest,
         name: str,
         *,
-        small: bool = False,
+        group: int,
         short: bool = False,
     ) -> None:
-        """Reserve memory for lanes of partial results, and for results."""
+        """Reserve memory for lanes of partial results, and for results, of so many rows."""
         super().__init__(module, nest, name, split=False, short=short)
         self.column = True  # what belongs to a result has a lane for each row
         self.across = nest.rank - 2
         """The loop over rows."""
         self.row_lanes = self.lanes
-        self.group = group_of(nest, small=small)
+        self.group = group
         stages = self.stages
         counts = {stage: len(stages.reductions_of(stage)) for stage in stages.loops}
         running = [a for stage in stages.loops for a in stages.reductions_of(stage)]

@@ -31,13 +31,13 @@ from fuser.backends.cpu.reducing.grouped_rows import GroupedRows, group_of, movi
 from fuser.backends.cpu.reducing.known_elements import KnownElements
 from fuser.backends.cpu.reducing.reduction_stages import Stages, native_lanes
 from fuser.backends.cpu.reducing.row_reduction import RowReduction, joined
+from fuser.backends.cpu.schedule import Schedule
 from fuser.backends.cpu.vector_memory import lane_mask
+from fuser.base.records import changed
 from fuser.codegen import LoopNest
 from fuser.ir.ops import TABLE
 from fuser.ir.specs import CONTIGUOUS, INVARIANT
 
-#: The forms' names, after the number of a row's vectors, and `WHOLE` where all are whole ones.
-ONE, GROUP, WHOLE = "held", "group held", "whole "
 #: Bytes of a vector, whatever the processor has: lengths alone choose forms.
 VECTOR_BYTES = 64
 #: Vectors of a row at most, and of one with heavy functions; the work of one row in light
@@ -86,23 +86,20 @@ def extent_of(nest: LoopNest, lengths: Sequence[int], turns: int = 1) -> Extent 
     fair, group = max(1, row_chunk(elements, CHUNK) // reduced), group_of(nest)
     waits, few = _waits(nest), vectors * len(moving_of(nest)) <= GROUPED
     grouped = waits and rows >= group and (few or _divides(nest))
-    name = f"{vectors} {WHOLE if reduced == vectors * lanes else ''}"
+    schedule = Schedule(
+        unroll=vectors, tail="none" if reduced == vectors * lanes else "masked", accumulate="plain"
+    )
     if waits and not grouped and len(moving_of(nest)) == 1 and elements * turns >= EARLY:
         return None
     if not _is_near(nest, elements * turns, reduced):
         return None
     if grouped:
         fair = max(1, fair // group) * group
-        return Extent(outer, rows, elements, 1, fair, name + GROUP)
+        grouped_schedule = changed(schedule, combine="lane_transpose", tile=group)
+        return Extent(outer, rows, elements, 1, fair, grouped_schedule)
     if reduced <= TURNED and lanes <= DOUBLES and _is_heavy(nest):
         return None
-    return Extent(outer * rows, 1, elements, fair, 1, name + ONE)
-
-
-def vectors_of(form: str) -> int:
-    """How many vectors a row has in a form; 0 where it is another one."""
-    count, _, rest = form.partition(" ")
-    return int(count) if rest.removeprefix(WHOLE) in (ONE, GROUP) else 0
+    return Extent(outer * rows, 1, elements, fair, 1, schedule)
 
 
 def can_be_held(nest: LoopNest, vectors: int) -> bool:
@@ -185,11 +182,11 @@ class Held(KnownElements, RowReduction):
     vector_bytes = VECTOR_BYTES
     vectors_held, whole_rows = 1, False
 
-    def _hold(self, form: str) -> None:
+    def _hold(self, schedule: Schedule) -> None:
         """Take one vector at a time, and leave nothing in memory."""
         self.lanes = self.native
         self.stages.kept, self.known = {}, {}
-        self.vectors_held, self.whole_rows = vectors_of(form), WHOLE in form
+        self.vectors_held, self.whole_rows = schedule.unroll, schedule.tail == "none"
 
     def _count_vectors(self) -> None:
         """Which lanes of the last vector are in the row."""
@@ -224,10 +221,10 @@ class HeldRows(Held):
 
     by_stage = looks_ahead = False
 
-    def __init__(self, module: Module, nest: LoopNest, name: str, form: str) -> None:
+    def __init__(self, module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
         """Note how many vectors a row has."""
         super().__init__(module, nest, name, split=False, short=True)
-        self._hold(form)
+        self._hold(schedule)
 
     def _header(self) -> None:
         super()._header()
@@ -253,10 +250,10 @@ class HeldRows(Held):
 class HeldGroups(Held, GroupedRows):
     """The same by groups of rows, whose results are computed together."""
 
-    def __init__(self, module: Module, nest: LoopNest, name: str, form: str) -> None:
+    def __init__(self, module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
         """Note how many vectors a row has."""
-        GroupedRows.__init__(self, module, nest, name, short=True)
-        self._hold(form)
+        GroupedRows.__init__(self, module, nest, name, group=schedule.tile, short=True)
+        self._hold(schedule)
         self.row_lanes = self.lanes
 
     def _take_row(self, stage: int, running: list[Accumulator]) -> None:
@@ -264,7 +261,7 @@ class HeldGroups(Held, GroupedRows):
         super()._take_row(stage, running)
 
 
-def emit_held(module: Module, nest: LoopNest, name: str, form: str) -> None:
+def emit_held(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
     """Append the function of a nest of such rows."""
-    kind = HeldGroups if form.endswith(GROUP) else HeldRows
-    kind(module, nest, name, form).emit()
+    kind = HeldGroups if schedule.combine == "lane_transpose" else HeldRows
+    kind(module, nest, name, schedule).emit()

@@ -8,6 +8,7 @@ stored for each element is sorted back. The loops over a row's elements are writ
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import Module, Value, mangled, vector_type
@@ -24,11 +25,10 @@ from fuser.backends.cpu.reducing.few_rows import (
     can_be_written,
 )
 from fuser.backends.cpu.reducing.reduction_stages import Stages
+from fuser.backends.cpu.schedule import Schedule
 from fuser.backends.cpu.vector_memory import lane_mask
 from fuser.codegen import LoopNest
 
-#: The form's name, after the length of its rows.
-FORM = "laced"
 #: Operands with an element for each place of a row, at most.
 MOST_LACED = 4
 
@@ -56,7 +56,15 @@ def extent_of(
         size = conversion.bytes_of(operands[k].dtype)
         if tuple(strides[k]) != (length * size, size):
             return None
-    return Extent(1, rows, rows * length, 1, CHUNK // length // 64 * 64, f"{length} {FORM}")
+    return Extent(1, rows, rows * length, 1, CHUNK // length // 64 * 64, schedule_of(length))
+
+
+def schedule_of(length: int) -> Schedule:
+    """The schedule of rows of so many elements."""
+    accumulate: Literal["pairwise", "plain"] = "pairwise" if length >= BLOCK else "plain"
+    return Schedule(
+        vector_axis="strided", layout="deinterleave", unroll=length, accumulate=accumulate
+    )
 
 
 def can_be_laced(nest: LoopNest, length: int) -> bool:

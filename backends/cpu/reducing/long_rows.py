@@ -23,7 +23,7 @@ from fuser.scheduling.online_reductions import Merged, merging
 
 
 def find(nest: LoopNest) -> Merged | None:
-    """How a nest's rows are merged from parts; None where another form does as well or must.
+    """How a nest's rows are merged from parts; None where another way does as well or must.
 
     Elements are stored when all is reduced, so that a row is read twice in all.
     """

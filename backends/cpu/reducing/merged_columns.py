@@ -33,6 +33,7 @@ from fuser.backends.cpu.reducing.column_tiles import (
 from fuser.backends.cpu.reducing.emit_reduction import AWAIT, element_bytes
 from fuser.backends.cpu.reducing.merged_sums import MergedSums, doubled, guessed, wide
 from fuser.backends.cpu.reducing.reduction_stages import Stages
+from fuser.backends.cpu.schedule import WHOLE_ROW, Schedule
 from fuser.backends.cpu.vector_memory import get_register, put_register
 from fuser.codegen import LoopNest
 from fuser.scheduling.online_reductions import Merged, merging
@@ -42,8 +43,6 @@ from fuser.scheduling.online_reductions import Merged, merging
 SAMPLE, LEAST_SAMPLE = 1.5, 8
 #: Columns with fewer rows have NumPy's order of operations; fewer elements are in the first caches.
 LEAST_ROWS, LEAST_ELEMENTS = 64, 1 << 17
-BROAD = "merged broad joined split"
-"""The form."""
 #: Tiles begin at multiples of so many columns; counters of one tile.
 CHUNK, COUNTERS = 256, 2
 #: Bytes of one number, at most.
@@ -52,7 +51,7 @@ MOST_SCALAR_BYTES = 8
 
 @lru_cache(maxsize=256)
 def find(nest: LoopNest) -> Merged | None:
-    """How a nest's columns are merged from parts; None where another form does as well or must."""
+    """How a nest's columns are merged from parts; None where another way does as well or must."""
     if nest.totals or nest.checked or not can_be_tiled(nest):
         return None
     stages = Stages(nest)
@@ -80,7 +79,7 @@ def tile_columns(nest: LoopNest) -> int:
 
 def lay_out(
     nest: LoopNest, rows: int, columns: int, parts: int, length: int, *, broad: bool = False
-) -> tuple[list[int], int, int, str]:
+) -> tuple[list[int], int, int, Schedule]:
     """How columns that are cut into parts are run.
 
     Args:
@@ -92,7 +91,7 @@ def lay_out(
         broad: one tile has all columns, and what is written down is in the call's memory.
 
     Returns:
-        Words after the strides, items, bytes of memory, and the form.
+        Words after the strides, items, bytes of memory, and the schedule.
     """
     merged = find(nest)
     assert merged is not None
@@ -101,8 +100,10 @@ def lay_out(
     words = [parts, length, counters, *[0] * counters]
     room_bytes = ColumnRoom(nest, merged).size_bytes(rows, parts, columns)
     items = rows * parts * (2 if stores else 1)
-    form = "merged split" if stores else BROAD if broad else "merged joined split"
-    return words, items, room_bytes, form
+    schedule = Schedule(
+        passes="online", split="await" if stores else "last_joins", tile=WHOLE_ROW if broad else 0
+    )
+    return words, items, room_bytes, schedule
 
 
 def is_worth_it(nest: LoopNest, rows: int, elements: int, parts: int) -> bool:

@@ -11,7 +11,7 @@ again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import Module, Value
@@ -21,6 +21,7 @@ from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.column_reduction import ColumnReduction
 from fuser.backends.cpu.reducing.emit_reduction import deal
 from fuser.backends.cpu.reducing.reduction_stages import RUNNING_REGISTERS, Stages
+from fuser.backends.cpu.schedule import Schedule
 from fuser.backends.cpu.spelling import spell
 from fuser.backends.cpu.vector_memory import load, store
 from fuser.backends.cpu.wrappers import CACHE_LINE
@@ -44,34 +45,13 @@ GROUPS = ((4, 2), (2, 2), (4, 1), (2, 1), (1, 4), (1, 2), (1, 1))
 WIDE_BYTES = 64
 
 
-class Kind(NamedTuple):
-    """Which rows and columns a form is for.
-
-    short: rows have less than `SHORT` elements. columns: that there are at least, a power of two.
-    brief: rows have less than `BRIEF` elements, and are not short.
-    """
-
-    short: bool
-    columns: int
-    brief: bool = False
-
-    def __str__(self) -> str:
-        """The name of the form."""
-        few = f"{self.columns} " if self.columns < MANY else ""
-        return f"{'short ' if self.short else 'brief ' if self.brief else ''}{few}packed"
-
-    @classmethod
-    def of_form(cls, form: str) -> Kind:
-        """What a form's name says."""
-        *before, _ = form.split()
-        few = [int(word) for word in before if word.isdigit()]
-        return cls("short" in before, few[0] if few else MANY, "brief" in before)
-
-    @classmethod
-    def of_lengths(cls, columns: int, reduced: int) -> Kind:
-        """The form for so many columns, and for rows of so many elements."""
-        few = min(MANY, 1 << columns.bit_length() >> 1)
-        return cls(reduced < SHORT, few, SHORT <= reduced < BRIEF)
+def schedule_of(columns: int, reduced: int) -> Schedule:
+    """How rows are computed: there are at least so many columns, a power of two."""
+    accumulate: Literal["plain", "chained", "blocked"] = "chained" if reduced < BRIEF else "blocked"
+    return Schedule(
+        vector_axis="strided", layout="pack", tile=min(MANY, 1 << columns.bit_length() >> 1),
+        accumulate="plain" if reduced < SHORT else accumulate,
+    )  # fmt: skip
 
 
 class Turn(NamedTuple):
@@ -136,7 +116,7 @@ class PackedColumns(ColumnReduction):
         nest: LoopNest,
         name: str,
         packed: list[int],
-        kind: Kind,
+        schedule: Schedule,
         along: Mapping[int, int],
     ) -> None:
         """Choose how much is computed at a time.
@@ -145,11 +125,11 @@ class PackedColumns(ColumnReduction):
         """
         super().__init__(module, nest, name, split=False, narrow=True)
         width = module.features.vector_bytes
-        self.native = min(self.native, kind.columns)
-        most = kind.columns // self.native
-        self.count, vectors, self.chains = shape_of(nest, width, most, short=kind.short)
-        self.short = kind.short
-        self.brief = kind.brief and self.chains > 1
+        self.native = min(self.native, schedule.tile)
+        self.short = schedule.accumulate == "plain"
+        most = schedule.tile // self.native
+        self.count, vectors, self.chains = shape_of(nest, width, most, short=self.short)
+        self.brief = schedule.accumulate == "chained" and self.chains > 1
         self.along = along
         self.lanes = self.native * vectors
         self.shared = self._shared(packed)

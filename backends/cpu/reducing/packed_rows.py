@@ -19,11 +19,12 @@ from fuser.backends.cpu.machine.target import stream_bytes
 from fuser.backends.cpu.reducing.packed_columns import (
     GROUPS,
     MANY,
-    Kind,
     PackedColumns,
     fills_lines,
+    schedule_of,
 )
 from fuser.backends.cpu.reducing.reduction_stages import Stages
+from fuser.backends.cpu.schedule import Schedule
 from fuser.backends.cpu.wrappers import CACHE_LINE, Wrapper, beside
 from fuser.base.records import changed
 from fuser.codegen import LoopNest
@@ -85,7 +86,7 @@ def extent_of(
     if outer < LEAST_OUTER and not staged:
         return None
     ochunk, ichunk = _chunks(nest, outer, inner, reduced)
-    return Extent(outer, inner, elements, ochunk, ichunk, str(Kind.of_lengths(inner, reduced)))
+    return Extent(outer, inner, elements, ochunk, ichunk, schedule_of(inner, reduced))
 
 
 def _chunks(nest: LoopNest, outer: int, inner: int, reduced: int) -> tuple[int, int]:
@@ -117,7 +118,7 @@ def can_be_packed(nest: LoopNest) -> bool:
 
 
 def emit_packed(
-    module: Module, nest: LoopNest, name: str, form: str, along: Mapping[int, int]
+    module: Module, nest: LoopNest, name: str, schedule: Schedule, along: Mapping[int, int]
 ) -> None:
     """Append the function of a nest of turned rows, and the one that it calls.
 
@@ -127,7 +128,7 @@ def emit_packed(
     packed = [k for k, desc in enumerate(nest.loads) if desc.picked]
     turned = changed(nest, loads=loads)
     along = {k: step for k, step in along.items() if k not in packed}  # these are turned round
-    inner = PackedColumns(module, turned, f"{name}.packed", packed, Kind.of_form(form), along)
+    inner = PackedColumns(module, turned, f"{name}.packed", packed, schedule, along)
     inner.emit()
     module.functions.append(PackedRows(module, nest, name, "").emit(inner.name, inner.lanes))
 

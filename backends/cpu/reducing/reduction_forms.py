@@ -1,9 +1,10 @@
-"""Forms of one reducing nest, chosen by lengths: which one, and how its work is cut."""
+"""Schedules of one reducing nest, chosen by lengths: which one, and how its work is cut."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -49,6 +50,8 @@ from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.backends.cpu.reducing.row_parts import JoinedParts
 from fuser.backends.cpu.reducing.row_places import RowPlaces
 from fuser.backends.cpu.reducing.row_reduction import NEAR_BYTES, is_short, looked_ahead
+from fuser.backends.cpu.schedule import DEFAULT, WHOLE_ROW, IllegalScheduleError, Schedule
+from fuser.base.records import changed
 from fuser.codegen import LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT
 from fuser.scheduling.row_tiles import ROW_CACHE_BYTES
@@ -85,92 +88,235 @@ NEAR = 1 << 9
 NARROW = 4
 
 
-def emit_reduction(module: Module, nest: LoopNest, name: str, form: str = "plain") -> None:
+class _Kind(NamedTuple):
+    """What of a schedule, and of a nest, says which function emits it."""
+
+    strategy: str
+    vector_axis: str = "contiguous"
+    layout: str = "direct"
+    flattened: int = 0
+    unrolled: bool = False
+    combine: str = "tree"
+    passes: str = "staged"
+    pipeline_depth: int = 1
+
+
+def _kind_of(nest: LoopNest, schedule: Schedule) -> _Kind:
+    """The kind of a schedule of a nest."""
+    strategy = nest.strategy + (" across" if nest.across else " totals" if nest.totals else "")
+    return _Kind(
+        strategy, schedule.vector_axis, schedule.layout, schedule.flattened,
+        schedule.unroll > 0, schedule.combine, schedule.passes, schedule.pipeline_depth,
+    )  # fmt: skip
+
+
+def emit_reduction(
+    module: Module, nest: LoopNest, name: str, schedule: Schedule = DEFAULT
+) -> None:
     """Append the function of one reducing nest to a module.
 
     Args:
         module: where.
         nest: what.
         name: the function's.
-        form: "plain", "split", "beside": rows as columns, where they are short; "long beside":
-            where they are not that short; "packed", "short packed", "brief packed": these from
-            scratch memory, "4 packed" and so on where there are few columns; "turned packed", "long
-            turned packed": rows that are stored, too; "3 laced" and so on: rows of so few elements;
-            "3 written": columns of so few; "3 held", "3 group held": rows of so many vectors;
-            "grouped", "small grouped": some rows at a time; "early": rows, the first stage in the
-            last loop of the row before; "far": rows from memory; these with "short": a row is one
-            block; "joined split": parts that nobody waits for; "long split": rows that are longer
-            than the cache; with "merged": columns whose parts are read once, also "broad": in one
-            tile; with
-            "along": columns as rows, where there are few beside each other; with "wide": these in
-            groups of rows.
+        schedule: how it is run.
+
+    Raises:
+        IllegalScheduleError: the schedule does not compute such a nest.
     """
-    if nest.totals:
-        _emit_totals(module, nest, name, form)
-        return
-    if (length := few_rows.length_of(form)) and nest.strategy == "column" and nest.reduced == 1:
-        if few_rows.can_be_written(nest, length):
-            few_rows.FewRows(module, nest, name, length).emit()
-            return
-    if form.startswith(wide_columns.FORM) and wide_columns.can_be_wide(nest):
-        wide_columns.emit_wide(module, nest, name, form)
-        return
-    split = form.endswith("split")
-    if form.startswith("along") and can_run_along(nest):
-        nest = lengthwise(nest)
-    if form in ("long split", "along long split") and long_rows.find(nest) is not None:
-        long_rows.LongRow(module, nest, name).emit()
-    elif (length := few_rows.length_of(form, laced_rows.FORM)) and laces(nest, length):
-        laced_rows.LacedRows(module, turned(nest), name, length).emit()
-    elif (vectors := held_rows.vectors_of(form)) and held_rows.can_be_held(nest, vectors):
-        held_rows.emit_held(module, nest, name, form)
-    elif form.endswith(turned_rows.FORM) and turns(nest):
-        turned_rows.emit_turned(module, turned(nest), name, form)
-    elif form.endswith("packed") and packs(nest):
-        packed_rows.emit_packed(module, turned(nest), name, form, along(nest))
-    elif form.endswith("grouped") and grouped_rows.can_be_grouped(nest):
-        small, short = "small" in form, form.startswith("short")
-        grouped_rows.GroupedRows(module, nest, name, small=small, short=short).emit()
-    elif form == "beside" and can_lie_beside(nest):
-        ColumnReduction(module, turned(nest), name, split=False, narrow=True).emit()
-    elif form == beside_rows.LONG and can_lie_beside(nest):
-        rows = beside_rows.BesideRows(module, turned(nest), name, split=False, narrow=True)
-        rows.along = along(nest)
-        rows.emit()
-    elif form.startswith("merged") and merged_columns.find(nest) is not None:
-        broad = form == merged_columns.BROAD and broad_columns.most_columns(nest) > 0
-        merged_columns.MergedColumns(module, nest, name, split=split, broad=broad).emit()
-    elif form.endswith("joined split") and can_be_joined(nest):
+    template = _TEMPLATES.get(_kind_of(nest, schedule))
+    if template is None or not template.legal(nest, schedule):
+        raise IllegalScheduleError(f"no loop nest that reduces {nest.strategy}s so: {schedule}")
+    template.emit(module, nest, name, schedule)
+
+
+class _Template(NamedTuple):
+    """A way to run nests of one kind: which schedules it has, and what emits them."""
+
+    legal: Callable[[LoopNest, Schedule], bool]
+    emit: Callable[[Module, LoopNest, str, Schedule], None]
+
+
+def _is(schedule: Schedule, *names: str) -> bool:
+    """Whether a schedule is the usual one but for the fields that say its kind, and for some."""
+    return changed(DEFAULT, **{k: getattr(schedule, k) for k in (*_KIND, *names)}) == schedule
+
+
+_KIND = ("vector_axis", "layout", "flattened", "combine", "passes", "pipeline_depth")
+
+
+def _rows_legal(nest: LoopNest, schedule: Schedule) -> bool:
+    joined = schedule.split == "last_joins"
+    if joined and not can_be_joined(nest):
+        return False
+    return _is(schedule, "split", "accumulate", "prefetch")
+
+
+def _rows(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
+    if schedule.split == "last_joins":
         JoinedParts(module, nest, name, split=True).emit()
-    elif form.endswith(early_rows.FORM) and early_rows.can_be_early(nest):
-        early_rows.EarlyRows(module, nest, name, short=form.startswith("short")).emit()
-    elif nest.strategy == "row":
-        far, short = form.endswith("far"), form == "short far"
-        RowPlaces(module, nest, name, split=split, far=far, short=short).emit()
-    elif can_be_tiled(nest):
-        TiledColumns(module, nest, name, split=split).emit()
-    else:
-        ColumnReduction(module, nest, name, split=split).emit()
+        return
+    RowPlaces(
+        module, nest, name, split=schedule.split != "none", far=schedule.prefetch == "runs",
+        short=schedule.accumulate == "plain",
+    ).emit()  # fmt: skip
 
 
-def _emit_totals(module: Module, nest: LoopNest, name: str, form: str) -> None:
-    """Append the function of a nest with totals."""
-    if nest.across:
-        across.RowsAcross(module, nest, name).emit()
-    elif form == "beside" and can_lie_beside(nest):
-        totals.ColumnTotals(module, turned(nest), name).emit()
-    elif form == beside_rows.LONG and can_lie_beside(nest):
-        rows = totals.BesideTotals(module, turned(nest), name)
-        rows.along = along(nest)
-        rows.emit()
-    elif form == "long split" and long_rows.find(nest) is not None:
-        long_rows.LongRow(module, nest, name).emit()
-    elif form == "split" and nest.strategy == "row":
+def _long_rows(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
+    long_rows.LongRow(module, nest, name).emit()
+
+
+def _beside_rows(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
+    if schedule.accumulate == "plain":
+        ColumnReduction(module, turned(nest), name, split=False, narrow=True).emit()
+        return
+    rows = beside_rows.BesideRows(module, turned(nest), name, split=False, narrow=True)
+    rows.along = along(nest)
+    rows.emit()
+
+
+def _columns(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
+    kind = TiledColumns if can_be_tiled(nest) else ColumnReduction
+    kind(module, nest, name, split=schedule.split != "none").emit()
+
+
+def _online_columns(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
+    split, broad = schedule.split != "none", schedule.tile == WHOLE_ROW
+    merged_columns.MergedColumns(module, nest, name, split=split, broad=broad).emit()
+
+
+def _online_legal(nest: LoopNest, schedule: Schedule) -> bool:
+    if merged_columns.find(nest) is None:
+        return False
+    if schedule.tile == WHOLE_ROW and not broad_columns.most_columns(nest):
+        return False
+    joins = "await" if Stages(nest).ends_with_stores else "last_joins"
+    return schedule.split in ("none", joins) and _is(schedule, "split", "tile")
+
+
+def _along_legal(nest: LoopNest, schedule: Schedule) -> bool:
+    if not can_run_along(nest):
+        return False
+    row = changed(schedule, vector_axis="contiguous", layout="direct")
+    template = _TEMPLATES[_kind_of(lengthwise(nest), row)]
+    return _is(schedule, "split") and template.legal(lengthwise(nest), row)
+
+
+def _along(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
+    row = changed(schedule, vector_axis="contiguous", layout="direct")
+    emit_reduction(module, lengthwise(nest), name, row)
+
+
+def _held_legal(nest: LoopNest, schedule: Schedule) -> bool:
+    grouped = schedule.combine == "lane_transpose"
+    wanted = Schedule(
+        unroll=schedule.unroll, tail=schedule.tail, accumulate="plain", combine=schedule.combine,
+        tile=grouped_rows.group_of(nest) if grouped else 0,
+    )  # fmt: skip
+    return schedule == wanted and held_rows.can_be_held(nest, schedule.unroll)
+
+
+def _grouped_legal(nest: LoopNest, schedule: Schedule) -> bool:
+    groups = [grouped_rows.group_of(nest, small=small) for small in (False, True)]
+    plain = schedule.tile in groups and _is(schedule, "tile", "accumulate")
+    return plain and grouped_rows.can_be_grouped(nest)
+
+
+def _grouped(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
+    short = schedule.accumulate == "plain"
+    grouped_rows.GroupedRows(module, nest, name, group=schedule.tile, short=short).emit()
+
+
+def _totals_of_rows(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
+    if schedule.split == "await":
         split_totals.SplitTotals(module, nest, name, split=True).emit()
-    elif nest.strategy == "row":
-        totals.RowTotals(module, nest, name).emit()
     else:
-        totals.ColumnTotals(module, nest, name).emit()
+        totals.RowTotals(module, nest, name).emit()
+
+
+def _totals_beside(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
+    if schedule.accumulate == "plain":
+        totals.ColumnTotals(module, turned(nest), name).emit()
+        return
+    rows = totals.BesideTotals(module, turned(nest), name)
+    rows.along = along(nest)
+    rows.emit()
+
+
+def _online_rows(nest: LoopNest, schedule: Schedule) -> bool:
+    await_parts = schedule.split == "await" and _is(schedule, "split")
+    return await_parts and long_rows.find(nest) is not None
+
+
+def _can_lie_so(nest: LoopNest, schedule: Schedule) -> bool:
+    return schedule.accumulate != "blocked" and _is(schedule, "accumulate") and can_lie_beside(nest)
+
+
+_STRIDED = "strided"
+_TEMPLATES: dict[_Kind, _Template] = {
+    _Kind("row"): _Template(_rows_legal, _rows),
+    _Kind("row", passes="online"): _Template(_online_rows, _long_rows),
+    _Kind("row", pipeline_depth=2): _Template(
+        lambda nest, s: _is(s, "accumulate") and early_rows.can_be_early(nest),
+        lambda module, nest, name, s: early_rows.EarlyRows(
+            module, nest, name, short=s.accumulate == "plain"
+        ).emit(),
+    ),
+    _Kind("row", unrolled=True): _Template(_held_legal, held_rows.emit_held),
+    _Kind("row", unrolled=True, combine="lane_transpose"): _Template(
+        _held_legal, held_rows.emit_held
+    ),
+    _Kind("row", combine="lane_transpose"): _Template(_grouped_legal, _grouped),
+    _Kind("row", _STRIDED, "gather"): _Template(_can_lie_so, _beside_rows),
+    _Kind("row", _STRIDED, "deinterleave", unrolled=True): _Template(
+        lambda nest, s: s == laced_rows.schedule_of(s.unroll) and laces(nest, s.unroll),
+        lambda module, nest, name, s: laced_rows.LacedRows(
+            module, turned(nest), name, s.unroll
+        ).emit(),
+    ),
+    _Kind("row", _STRIDED, "transpose"): _Template(
+        lambda nest, s: s in (turned_rows.TRANSPOSED, turned_rows.PAIRWISE) and turns(nest),
+        lambda module, nest, name, s: turned_rows.emit_turned(module, turned(nest), name, s),
+    ),
+    _Kind("row", _STRIDED, "pack"): _Template(
+        lambda nest, s: _is(s, "accumulate", "tile") and packs(nest),
+        lambda module, nest, name, s: packed_rows.emit_packed(
+            module, turned(nest), name, s, along(nest)
+        ),
+    ),
+    _Kind("column"): _Template(
+        lambda nest, s: s.split != "last_joins" and _is(s, "split"), _columns
+    ),
+    _Kind("column", passes="online"): _Template(_online_legal, _online_columns),
+    _Kind("column", unrolled=True): _Template(
+        lambda nest, s: _is(s, "unroll") and few_rows.can_be_written(nest, s.unroll),
+        lambda module, nest, name, s: few_rows.FewRows(module, nest, name, s.unroll).emit(),
+    ),
+    _Kind("column", flattened=1): _Template(
+        lambda nest, s: s.split != "last_joins" and _is(s, "split")
+        and wide_columns.can_be_wide(nest),
+        wide_columns.emit_wide,
+    ),
+    _Kind("column", flattened=1, passes="online"): _Template(
+        lambda nest, s: wide_columns.can_be_wide(nest) and _online_legal(nest, s),
+        wide_columns.emit_wide,
+    ),
+    _Kind("column", _STRIDED, "gather"): _Template(_along_legal, _along),
+    _Kind("column", _STRIDED, "gather", passes="online"): _Template(_along_legal, _along),
+    _Kind("row totals"): _Template(
+        lambda nest, s: s.split != "last_joins" and _is(s, "split"), _totals_of_rows
+    ),
+    _Kind("row totals", passes="online"): _Template(_online_rows, _long_rows),
+    _Kind("row totals", _STRIDED, "gather"): _Template(_can_lie_so, _totals_beside),
+    _Kind("column totals"): _Template(
+        lambda nest, s: s == DEFAULT,
+        lambda module, nest, name, s: totals.ColumnTotals(module, nest, name).emit(),
+    ),
+    _Kind("row across"): _Template(
+        lambda nest, s: s == DEFAULT,
+        lambda module, nest, name, s: across.RowsAcross(module, nest, name).emit(),
+    ),
+}  # fmt: skip
 
 
 def lay_out(
@@ -181,7 +327,7 @@ def lay_out(
     waited: bool = False,
     turns: int = 0,
 ) -> tuple[list[int], Extent]:
-    """Choose a form for these lengths.
+    """Choose a schedule for these lengths.
 
     Args:
         nest: what is computed.
@@ -225,9 +371,9 @@ def lay_out(
             return _lay_wide_out(nest, rows, inner, reduced, group)
     if can_run_along(nest) and 0 < inner <= NARROW and total >= 2 * PART:
         words, extent = lay_out(lengthwise(nest), lengths, turns=turns)
-        if extent.form == "plain" or extent.form.endswith("split"):  # others are not emitted along
-            form = f"along {extent.form}".removesuffix(" plain")
-            return words, extent._replace(form=form)
+        schedule = changed(extent.schedule, vector_axis="strided", layout="gather")
+        if _along_legal(nest, schedule):
+            return words, extent._replace(schedule=schedule)
     fair = max(1, (CHUNK if column else row_chunk(elements, CHUNK)) // max(reduced, 1))
     grouped = grouped_rows.extent_of(nest, lengths, max(turns, 1))
     longest = LONGEST_BESIDE if grouped is not None else SHORT_ONCE
@@ -250,7 +396,7 @@ def lay_out(
     else:
         parts, length = _parts(nest, rows, inner, length, elements, wide if tiled else 0)
     if (cut := _long(nest, rows, reduced)) is not None:
-        return cut[0], Extent(cut[1], 1, elements, 1, 1, "long split")
+        return cut[0], Extent(cut[1], 1, elements, 1, 1, Schedule(passes="online", split="await"))
     few = _few_parts(nest, rows, inner, elements) if column and not tiled else 1
     if few > 1:
         whole = lengths[nest.rank - nest.reduced]
@@ -258,41 +404,43 @@ def lay_out(
         parts, ichunk = -(-whole // length), inner
     merged = merged_columns.is_worth_it(nest, reduced, elements, parts)
     if parts < 2:
-        form = "merged" if merged else _row_form(nest, reduced, elements)
+        schedule = _row_schedule(nest, reduced, elements)
+        if merged:
+            schedule = Schedule(passes="online")
         if column and not tiled and _stays_near(nest, inner, elements):
             ichunk = max(ichunk, inner)
-        return [], Extent(rows, inner, elements, ochunk, ichunk, form)
+        return [], Extent(rows, inner, elements, ochunk, ichunk, schedule)
     if merged:
-        words, items, room, form = merged_columns.lay_out(
+        words, items, room, schedule = merged_columns.lay_out(
             nest, rows, inner, parts, length, broad=broad is not None
         )
-        return words, Extent(items, inner, elements, 1, ichunk, form, room)
+        return words, Extent(items, inner, elements, 1, ichunk, schedule, room)
     words = _words_of_parts(nest, rows, inner, parts, length)
     if not waited and can_be_joined(nest):
-        return words, Extent(rows * parts, inner, elements, 1, ichunk, "joined split")
+        return words, Extent(rows * parts, inner, elements, 1, ichunk, Schedule(split="last_joins"))
     items = rows * (parts * len(Stages(nest).loops) + int(_waits(nest)))
-    return words, Extent(items, inner, elements, 1, ichunk, "split")
+    return words, Extent(items, inner, elements, 1, ichunk, Schedule(split="await"))
 
 
 def _lay_wide_out(
     nest: LoopNest, rows: int, inner: int, reduced: int, group: int
 ) -> tuple[list[int], Extent]:
-    """Words and form of few columns, of which some rows are one wide one."""
+    """Words and schedule of few columns, of which some rows are one wide one."""
     elements = rows * inner * reduced
     parts, length = _parts(nest, rows, inner, reduced, elements, 0)
     length = -(-length // group) * group
     parts = -(-reduced // length)
     merged = merged_columns.is_worth_it(nest, reduced, elements, parts)
     if parts < 2:
-        form = f"{wide_columns.FORM} merged" if merged else wide_columns.FORM
-        return [], Extent(rows, inner, elements, 1, inner, form)
+        schedule = Schedule(flattened=1, passes="online" if merged else "staged")
+        return [], Extent(rows, inner, elements, 1, inner, schedule)
     if merged:
-        words, items, room, form = merged_columns.lay_out(nest, rows, inner, parts, length)
-        form = f"{wide_columns.FORM} {form}"
-        return words, Extent(items, inner, elements, 1, inner, form, room)
+        words, items, room, schedule = merged_columns.lay_out(nest, rows, inner, parts, length)
+        schedule = changed(schedule, flattened=1)
+        return words, Extent(items, inner, elements, 1, inner, schedule, room)
     words = _words_of_parts(nest, rows, inner, parts, length)
     items = rows * (parts * len(Stages(nest).loops) + int(_waits(nest)))
-    return words, Extent(items, inner, elements, 1, inner, f"{wide_columns.FORM} split")
+    return words, Extent(items, inner, elements, 1, inner, Schedule(flattened=1, split="await"))
 
 
 def _words_of_parts(
@@ -312,13 +460,13 @@ def _waits(nest: LoopNest) -> bool:
 
 
 def _lay_totals_out(nest: LoopNest, lengths: Sequence[int]) -> tuple[list[int], Extent]:
-    """Choose a form for a nest with totals: few, long rows are computed in parts."""
+    """Choose a schedule for a nest with totals: few, long rows are computed in parts."""
     rows = math.prod(lengths[: nest.rank - nest.reduced])
     if nest.across:
         return across.lay_out(nest, lengths)
     if nest.strategy == "row":
         words, extent = lay_out(nest.without_totals, lengths, waited=True)
-        if extent.form in ("split", "long split"):
+        if extent.schedule.split == "await":
             notes = split_totals.note_words(nest, rows)
             words[2] += notes
             return [*words, *[0] * notes], extent
@@ -353,12 +501,13 @@ def _long(nest: LoopNest, rows: int, reduced: int) -> tuple[list[int], int] | No
     return [count, part, scratch, int(past), *[0] * (scratch - 1)], items
 
 
-def _row_form(nest: LoopNest, length: int, elements: int) -> str:
+def _row_schedule(nest: LoopNest, length: int, elements: int) -> Schedule:
     """Whether rows that are read more than once come from memory, and are short."""
     sizes = [np.dtype(nest.loads[k].dtype).itemsize for k in looked_ahead(nest)]
     if elements * sum(sizes) < NEAR_BYTES:
-        return "plain"
-    return "short far" if is_short(nest, length, by_stage=RowPlaces.by_stage) else "far"
+        return DEFAULT
+    short = is_short(nest, length, by_stage=RowPlaces.by_stage)
+    return Schedule(prefetch="runs", accumulate="plain" if short else "blocked")
 
 
 def longest_whole(nest: LoopNest) -> int:
@@ -377,8 +526,8 @@ def _beside(nest: LoopNest, kept: list[int], reduced: int, elements: int) -> Ext
     fair = max(1, row_chunk(elements, CHUNK) // max(reduced, 1))
     ichunk = max(COLUMNS, fair // COLUMNS * COLUMNS)
     ochunk = 1 if inner > ichunk else max(1, fair // max(inner, 1))
-    form = beside_rows.form_of(nest, reduced)
-    return Extent(outer, inner, elements, ochunk, ichunk, form)
+    schedule = beside_rows.schedule_of(nest, reduced)
+    return Extent(outer, inner, elements, ochunk, ichunk, schedule)
 
 
 def _width(nest: LoopNest, inner: int) -> int:

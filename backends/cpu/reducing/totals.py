@@ -22,11 +22,12 @@ from fuser.backends.cpu.costs import Extent
 from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.reducing import accumulators
 from fuser.backends.cpu.reducing.accumulators import Accumulator
-from fuser.backends.cpu.reducing.beside_rows import BesideRows, form_of
+from fuser.backends.cpu.reducing.beside_rows import BesideRows, schedule_of
 from fuser.backends.cpu.reducing.column_reduction import ColumnReduction
 from fuser.backends.cpu.reducing.emit_reduction import Reduction, element_bytes
 from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.backends.cpu.reducing.row_places import RowPlaces
+from fuser.backends.cpu.schedule import DEFAULT
 from fuser.backends.cpu.vector_memory import get_register, lane_mask, load_one, put_register
 from fuser.codegen import LoopNest
 
@@ -76,9 +77,8 @@ def lay_out(nest: LoopNest, lengths: Sequence[int], *, beside: bool) -> tuple[li
         slots = sum(len(a.saved(column=False)) for a in totals_of(nest))
         words[2] = 1 + slots * blocks
         words += [0] * words[2]
-    form = form_of(nest, lengths[-1]) if beside else "plain"
-    form += " blocks" if blocks > 1 else ""
-    return words, Extent(blocks, 1, elements, 1, 1, form)
+    schedule = schedule_of(nest, lengths[-1]) if beside else DEFAULT
+    return words, Extent(blocks, 1, elements, 1, 1, schedule, counts_parts=blocks > 1)
 
 
 class Totals(Reduction):

@@ -18,12 +18,11 @@ from fuser.backends.cpu.reducing.beside_rows import BLOCK, BesideRows
 from fuser.backends.cpu.reducing.column_reduction import ColumnReduction
 from fuser.backends.cpu.reducing.packed_rows import MOST_PACKED, PackedRows
 from fuser.backends.cpu.reducing.reduction_stages import Stages
+from fuser.backends.cpu.schedule import Schedule
 from fuser.backends.cpu.wrappers import beside
 from fuser.base.records import changed
 from fuser.codegen import LoopNest
 
-#: The form's name.
-FORM = "turned packed"
 #: Lengths of rows: longer ones fill vectors by themselves, in groups; of shorter ones too little is
 #: turned at a time.
 LENGTHS = range(6, 17)
@@ -34,6 +33,9 @@ WIDE_BYTES = 8
 TILE, ROWS, BETWEEN = 1 << 12, 256, 16
 #: Rows and elements in all, at least, and elements of one chunk of work.
 LEAST_ROWS, LEAST, CHUNK = 64, 1 << 14, 1 << 13
+
+TRANSPOSED = Schedule(vector_axis="strided", layout="transpose", accumulate="plain")
+PAIRWISE = changed(TRANSPOSED, accumulate="pairwise")
 
 
 def extent_of(
@@ -60,8 +62,7 @@ def extent_of(
         if desc.picked and (steps[-1] != size or far):
             return None
     chunk = -(-CHUNK // (reduced * ROWS)) * ROWS
-    form = FORM if reduced < BLOCK else f"long {FORM}"
-    return Extent(1, rows, rows * reduced, 1, chunk, form)
+    return Extent(1, rows, rows * reduced, 1, chunk, PAIRWISE if reduced >= BLOCK else TRANSPOSED)
 
 
 def can_be_turned(nest: LoopNest) -> bool:
@@ -76,12 +77,12 @@ def _moved(nest: LoopNest) -> list[int]:
     return [k for k, desc in enumerate(nest.operands) if desc.picked]
 
 
-def emit_turned(module: Module, nest: LoopNest, name: str, form: str) -> None:
+def emit_turned(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
     """Append the function of a nest of turned rows, and the one that it calls."""
     loads = tuple(map(beside, nest.loads))
     stores = tuple((number, beside(desc)) for number, desc in nest.stores)
     columns = changed(nest, loads=loads, stores=stores)
-    kind = _Columns if form == FORM else _LongColumns
+    kind = _LongColumns if schedule == PAIRWISE else _Columns
     inner = kind(module, columns, f"{name}.turned", split=False, narrow=True)
     inner.emit()
     module.functions.append(TurnedRows(module, nest, name, "").emit(inner.name, inner.lanes))

@@ -15,18 +15,17 @@ from contextlib import contextmanager
 from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import Module, Value
 from fuser.backends.cpu.loops import begin_loop
-from fuser.backends.cpu.reducing import accumulators, merged_columns
+from fuser.backends.cpu.reducing import accumulators
 from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.column_reduction import PADDING
 from fuser.backends.cpu.reducing.column_tiles import RESULT, TiledColumns, can_be_tiled
 from fuser.backends.cpu.reducing.emit_reduction import deal, element_bytes
 from fuser.backends.cpu.reducing.merged_columns import MergedColumns
 from fuser.backends.cpu.reducing.reduction_stages import Stages
+from fuser.backends.cpu.schedule import Schedule
 from fuser.codegen import LoopNest
 from fuser.ir.specs import CONTIGUOUS
 
-#: The first word of the form's name.
-FORM = "wide"
 #: Columns at most, with how many rows beside each other: groups are whole vectors, a tile at most.
 GROUPS = ((16, 64), (63, 16))
 #: As many columns are met as fast by themselves; so few are as rows where two extremes are wanted,
@@ -233,10 +232,7 @@ class WideMerged(_Wide, MergedColumns):
     """Emits one nest whose parts are read once."""
 
 
-def emit_wide(module: Module, nest: LoopNest, name: str, form: str) -> None:
-    """Append the function of a nest in a form that begins with "wide"."""
-    split = form.endswith("split")
-    if "merged" in form and merged_columns.find(nest) is not None:
-        WideMerged(module, nest, name, split=split).emit()
-    else:
-        WideColumns(module, nest, name, split=split).emit()
+def emit_wide(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
+    """Append the function of a nest whose rows are taken by groups."""
+    kind = WideMerged if schedule.passes == "online" else WideColumns
+    kind(module, nest, name, split=schedule.split != "none").emit()

@@ -10,6 +10,7 @@ import fuser
 from fuser.backends.cpu import steady_columns
 from fuser.backends.cpu.body import Features
 from fuser.backends.cpu.emit import emit
+from fuser.backends.cpu.schedule import Schedule
 from fuser.codegen import Instruction, LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
 from tests.backends.cpu.chosen_forms import extents_of
@@ -68,7 +69,7 @@ def test_results_are_those_of_plain_loops(name: str, monkeypatch: pytest.MonkeyP
     extents = extents_of(steady_columns, monkeypatch)
     function = fuser.fuse(plain, fallback="error")
     found = same_parts(function, *arguments, calls=3)
-    assert any(extent is not None and extent.form.endswith("steady") for extent in extents)
+    assert any(extent is not None and extent.schedule.invariant_loads for extent in extents)
     monkeypatch.setattr(steady_columns, "extent_of", lambda *_: None)
     fuser.clear_caches()
     expected = fuser.fuse(plain, fallback="error")(*arguments)
@@ -125,28 +126,28 @@ def _nest(access: str) -> LoopNest:
 def test_only_what_rows_share_is_computed_before() -> None:
     """The division stands in the first part alone; nothing is split where nothing is saved."""
     nest, features = _nest(CONTIGUOUS), Features(32, fma=True)
-    parts = steady_columns.split(nest, 0b10)
+    parts = steady_columns.split(nest, (1,))
     assert parts is not None
     assert [i.op for i in parts.head.body] == ["divide"]
     assert [i.op for i in parts.rest.body] == ["multiply"]
     assert (parts.before, parts.after) == ([1], [0])
-    rows = emit([nest], "k", features, form="2 steady").split("@k.0.rest(")[1]
+    rows = emit([nest], "k", features, Schedule(invariant_loads=(1,))).split("@k.0.rest(")[1]
     assert "fdiv" not in rows.split("\n}")[0]
-    assert steady_columns.split(nest, 0b01) is None
-    assert steady_columns.split(_nest(INVARIANT), 0b10) is None
-    assert steady_columns.split(_nest(STRIDED), 0b10) is None
+    assert steady_columns.split(nest, (0,)) is None
+    assert steady_columns.split(_nest(INVARIANT), (1,)) is None
+    assert steady_columns.split(_nest(STRIDED), (1,)) is None
 
 
 def test_small_calls_and_few_rows_stay_as_they_are() -> None:
     """They are served for all lengths at once, and streams of memory hide what is computed."""
     nest = _nest(CONTIGUOUS)
 
-    def form(rows: int, columns: int, step: int = 0) -> str:
+    def shared(rows: int, columns: int, step: int = 0) -> tuple[int, ...]:
         strides = [[4 * columns, 4], [step, 4], [4 * columns, 4]]
         extent = steady_columns.extent_of(nest, [rows, columns], strides, 1 << 13)
-        return extent.form if extent else "plain"
+        return extent.schedule.invariant_loads if extent else ()
 
-    assert form(4096, 257) == "2 steady"
-    assert [form(100, 100), form(15, 1 << 15), form(1 << 14, 60)] == ["plain"] * 3
-    assert form(4096, 257, step=4) == "plain"
-    assert form(1 << 22, 1024) == "plain"
+    assert shared(4096, 257) == (1,)
+    assert not any((shared(100, 100), shared(15, 1 << 15), shared(1 << 14, 60)))
+    assert not shared(4096, 257, step=4)
+    assert not shared(1 << 22, 1024)

@@ -12,6 +12,7 @@ from fuser.backends.cpu import fused_kernel
 from fuser.backends.cpu.body import Features
 from fuser.backends.cpu.emit import emit
 from fuser.backends.cpu.machine import loader, workers
+from fuser.backends.cpu.schedule import Schedule
 from tests.backends.cpu.table_modules import flat_nests
 from tests.backends.cpu.test_emit import graph_of
 
@@ -82,28 +83,31 @@ def test_transposed_operands_count_where_results_are_streamed(
 ) -> None:
     """All that is touched would not stay in the cache; a broadcast row is less than it looks."""
     monkeypatch.setattr(fused_kernel, "stream_bytes", lambda: 1 << 20)
-    forms: list[str] = []
-    form = fused_kernel.FusedKernelCPU._form
+    schedules: list[Schedule] = []
+    variant = fused_kernel.FusedKernelCPU._variant
 
-    def noted(kernel: fused_kernel.FusedKernelCPU, name: str, section: int) -> object:
-        forms.append(name)
-        return form(kernel, name, section)
+    def noted(
+        kernel: fused_kernel.FusedKernelCPU, schedule: Schedule, section: int
+    ) -> object:
+        schedules.append(schedule)
+        return variant(kernel, schedule, section)
 
-    monkeypatch.setattr(fused_kernel.FusedKernelCPU, "_form", noted)
+    monkeypatch.setattr(fused_kernel.FusedKernelCPU, "_variant", noted)
     a = np.random.default_rng(6).normal(size=(401, 400)).astype(np.float32)
     b = np.random.default_rng(7).normal(size=(400, 401)).astype(np.float32)
     turned = fuser.fuse(lambda a, b: a - b.T * 3, fallback="error")
     biased = fuser.fuse(lambda a, b: a - b * 3, fallback="error")
     for _ in range(3):
         np.testing.assert_array_equal(biased(a, b.ravel()[:400]), a - b.ravel()[:400] * 3)
-    assert "stream" not in forms
+    assert fused_kernel.STREAMING not in schedules
     for _ in range(3):
         np.testing.assert_array_equal(turned(a, b), a - b.T * 3)
-    assert "stream" in forms
+    assert fused_kernel.STREAMING in schedules
 
 
 def test_streaming_stores_are_in_the_code() -> None:
     """Whole vectors go past the caches; heads and tails do not."""
-    text = emit(flat_nests(graph_of("add", "float32")), "k", Features(vector_bytes=32), stream=True)
+    nests = flat_nests(graph_of("add", "float32"))
+    text = emit(nests, "k", Features(32), Schedule(store="streaming"))
     assert "!nontemporal" in text
     assert "movnt" in loader.assembly(text)

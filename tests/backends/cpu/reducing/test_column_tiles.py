@@ -7,10 +7,12 @@ import pytest
 
 import fuser
 from fuser.backends.cpu.reducing import column_tiles, merged_columns, reduction_forms
+from fuser.backends.cpu.schedule import DEFAULT
 from fuser.base import config
 from fuser.codegen import Instruction, LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
 from tests.backends.cpu.on_threads import same_parts
+from tests.backends.cpu.schedules import ONLINE_JOINED
 
 
 def _several(x: Any, y: Any) -> Any:
@@ -193,10 +195,10 @@ def test_rows_of_middling_arrays_are_not_divided() -> None:
     nest = LoopNest(2, (load,), (), (), (total,), ((1, store),), False, "column", 1)
     for columns in (257, 1023, 1024):
         words, extent = reduction_forms.lay_out(nest, (columns, (1 << 20) // columns))
-        assert (extent.form, extent.ichunk) == ("merged joined split", columns)
+        assert (extent.schedule, extent.ichunk) == (ONLINE_JOINED, columns)
         assert words[0] >= 4
         assert len(words) <= reduction_forms.FEW_WORDS + 16
-    assert reduction_forms.lay_out(nest, (1023, 64))[1].form == "plain"
+    assert reduction_forms.lay_out(nest, (1023, 64))[1].schedule == DEFAULT
 
 
 def test_much_that_is_kept_for_a_column_is_not_kept_by_tiles() -> None:
@@ -207,7 +209,7 @@ def test_much_that_is_kept_for_a_column_is_not_kept_by_tiles() -> None:
     few = LoopNest(2, (load,), (), (), (total,), ((1, store),), False, "column", 1)
     assert column_tiles.can_be_tiled(few)
     words, extent = reduction_forms.lay_out(few, (1 << 12, 1 << 14))
-    assert (extent.form, extent.ichunk) == ("merged joined split", 1 << 12)
+    assert (extent.schedule, extent.ichunk) == (ONLINE_JOINED, 1 << 12)
     assert len(words) <= (1 << 26) // reduction_forms.WORD_ELEMENTS + 16
     more = tuple(Instruction("negative", (k,), "float32", "float32") for k in range(1, 200))
     many = LoopNest(2, (load,), (), (), (total, *more), ((200, store),), False, "column", 1)

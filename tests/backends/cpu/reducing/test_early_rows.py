@@ -9,11 +9,13 @@ import pytest
 
 import fuser
 from fuser.backends.cpu.reducing import early_rows, held_rows, reduction_forms
+from fuser.backends.cpu.schedule import DEFAULT
 from fuser.codegen import Instruction, LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
 from tests.backends.cpu.chosen_forms import extents_of
 from tests.backends.cpu.on_threads import same_parts
 from tests.backends.cpu.reducing.short_rows import drawn, softmax
+from tests.backends.cpu.schedules import PIPELINED, batch, of_one_block
 
 GENERATOR = np.random.default_rng(31)
 Function = Callable[..., Any]
@@ -186,12 +188,14 @@ def _nest(rank: int = 2, dtype: str = "float32") -> LoopNest:
 def test_which_rows_take_this_form() -> None:
     """Two rows stay in the first cache, all of them near; very short ones go by groups."""
     nest = _nest()
-    for rows, length, form in (
-        (8192, 64, "short grouped"), (2048, 255, "short grouped"), (2048, 256, "short early"),
-        (1024, 1023, "short early"), (1024, 1024, "early"), (600, 2048, "early"),
-        (500, 3000, "plain"), (5000, 1023, "plain"), (100, 1023, "plain"), (16, 1023, "plain"),
+    for rows, length, schedule in (
+        (8192, 64, of_one_block(batch(32))), (2048, 255, of_one_block(batch(32))),
+        (2048, 256, of_one_block(PIPELINED)), (1024, 1023, of_one_block(PIPELINED)),
+        (1024, 1024, PIPELINED), (600, 2048, PIPELINED), (500, 3000, DEFAULT),
+        (5000, 1023, DEFAULT), (100, 1023, DEFAULT), (16, 1023, DEFAULT),
     ):  # fmt: skip
-        assert reduction_forms.lay_out(nest, (rows, length))[1].form == form, (rows, length)
+        extent = reduction_forms.lay_out(nest, (rows, length))[1]
+        assert extent.schedule == schedule, (rows, length)
     assert early_rows.can_be_early(nest)
     sums = ((1, TensorDesc("float32", INVARIANT)),)
     stored = LoopNest(2, nest.loads, (), (), nest.body[:1], sums, False, "row", 1)

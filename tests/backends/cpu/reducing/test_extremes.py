@@ -15,12 +15,20 @@ from fuser.backends.cpu.machine.target import KNOWN_TARGETS
 from fuser.backends.cpu.reducing import accumulators
 from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.reduction_forms import emit_reduction
+from fuser.backends.cpu.schedule import Schedule
 from fuser.codegen import Instruction, LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
+from tests.backends.cpu.schedules import batch, of_one_block
 
 Array = np.ndarray[Any, np.dtype[Any]]
 GENERATOR = np.random.default_rng(41)
-FORMS = ("plain", "grouped", "small grouped", "short grouped", "short far")
+SCHEDULES = {
+    "one by one": lambda size: Schedule(),
+    "batches": lambda size: batch(128 // size),
+    "small batches": lambda size: batch(64 // size),
+    "batches of one block": lambda size: of_one_block(batch(128 // size)),
+    "from memory": lambda size: of_one_block(Schedule(prefetch="runs")),
+}
 
 
 def _nest(dtype: str) -> LoopNest:
@@ -32,9 +40,9 @@ def _nest(dtype: str) -> LoopNest:
     return LoopNest(2, (load,), (), (), body, stores, False, "row", 1)
 
 
-def _text(dtype: str, features: Features, form: str) -> tuple[str, Module]:
+def _text(dtype: str, features: Features, name: str) -> tuple[str, Module]:
     module = Module(features)
-    emit_reduction(module, _nest(dtype), "k", form)
+    emit_reduction(module, _nest(dtype), "k", SCHEDULES[name](np.dtype(dtype).itemsize))
     return module.text(), module
 
 
@@ -51,12 +59,12 @@ def _rows(length: int, dtype: str) -> Array:
     return np.array([*rows, mixed]).astype(dtype)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", SCHEDULES)
 @pytest.mark.parametrize("target", KNOWN_TARGETS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_a_nan_at_any_place(dtype: str, target: str, form: str) -> None:
+def test_a_nan_at_any_place(dtype: str, target: str, name: str) -> None:
     """The kernel for each kind of processor, as this one runs it."""
-    text, module = _text(dtype, KNOWN_TARGETS[target][2], form)
+    text, module = _text(dtype, KNOWN_TARGETS[target][2], name)
     library, (address,) = loader.load(loader.compile_object(text), ["k"], module.imports)
     function = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, *[ctypes.c_int64] * 4)(address)
     assert library is not None
@@ -66,7 +74,7 @@ def test_a_nan_at_any_place(dtype: str, target: str, form: str) -> None:
         steps = [x.strides[0], x.itemsize, *[x.itemsize, 0] * 3]
         addresses = [x.ctypes.data, *(each.ctypes.data for each in found)]
         block = np.array([*addresses, *x.shape, *steps], np.int64)
-        ends = (0, 1, 0, len(x)) if form.endswith("grouped") else (0, len(x), 0, 1)
+        ends = (0, 1, 0, len(x)) if "batches" in name else (0, len(x), 0, 1)
         assert function(block.ctypes.data, *ends) == 0
         np.testing.assert_array_equal(found[0], x.min(-1))
         np.testing.assert_array_equal(found[2], x.max(-1))
@@ -76,7 +84,7 @@ def test_a_nan_at_any_place(dtype: str, target: str, form: str) -> None:
 
 def test_what_a_vector_costs() -> None:
     """One comparison tells of a NaN in two vectors for both extremes; none with itself is left."""
-    text, _ = _text("float32", KNOWN_TARGETS["avx512"][2], "plain")
+    text, _ = _text("float32", KNOWN_TARGETS["avx512"][2], "one by one")
     notes = [line for line in text.splitlines() if "fcmp ord <16 x float>" in line]
     assert len(notes) == 2 * 4 // 2  # of a turn and of what is left over: four vectors each
     assert "fcmp uno" not in text

@@ -11,11 +11,13 @@ import fuser
 from fuser.backends.cpu.body import Module
 from fuser.backends.cpu.machine.target import host_features
 from fuser.backends.cpu.reducing import grouped_rows, held_rows, reduction_forms
+from fuser.backends.cpu.schedule import DEFAULT
 from fuser.codegen import Instruction, LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
 from tests.backends.cpu.chosen_forms import extents_of
 from tests.backends.cpu.on_threads import same_parts
 from tests.backends.cpu.reducing.short_rows import drawn, normalised
+from tests.backends.cpu.schedules import GATHERED, IN_RUNS, PAIRWISE, batch, of_one_block
 
 GENERATOR = np.random.default_rng(29)
 Function = Callable[..., Any]
@@ -55,7 +57,7 @@ def _check(plain: Function, few: list[Any], *arguments: Any, tolerance: float = 
     for mine, theirs, like in zip(parts, expected, types, strict=True):
         assert mine.dtype == like.dtype
         np.testing.assert_allclose(mine, theirs, rtol=tolerance, atol=tolerance * 20)
-    assert any(extent is not None and extent.form.endswith("grouped") for extent in few)
+    assert any(extent is not None and extent.schedule.tile for extent in few)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -116,7 +118,7 @@ def test_quotients_by_what_is_one_for_a_row(few: list[Any]) -> None:
             np.testing.assert_array_equal(found, expected)
             numbers = ~np.isnan(expected)
             assert np.array_equal(np.signbit(found)[numbers], np.signbit(expected)[numbers])
-    assert {extent.form for extent in few if extent} == {"grouped", "small grouped"}
+    assert {extent.schedule for extent in few if extent} == {batch(16), batch(8)}
 
 
 def test_what_a_group_leaves_for_the_next(few: list[Any]) -> None:
@@ -160,9 +162,9 @@ def test_rows_of_one_block_keep_no_errors(
     total = Instruction("sum", (0,), "float32", "float32")
     nest = LoopNest(2, (load,), (), (), (total,), ((1, store),), False, "row", 1)
     texts = []
-    for form in ("grouped", "short grouped"):
+    for schedule in (batch(32), of_one_block(batch(32))):
         module = Module(host_features())
-        reduction_forms.emit_reduction(module, nest, "k", form)
+        reduction_forms.emit_reduction(module, nest, "k", schedule)
         texts.append(module.text())
     assert texts[1].count("\n") < texts[0].count("\n")
     x = _numbers(4096, 300, bad=True)
@@ -170,7 +172,8 @@ def test_rows_of_one_block_keep_no_errors(
     short = sums(x)
     monkeypatch.setattr(grouped_rows, "is_short", lambda *_, **__: False)
     assert sums(x[1:]).tobytes() == short[1:].tobytes()
-    assert [each.form for each in few if each] == ["short grouped", "grouped"]
+    wanted = [of_one_block(batch(32)), batch(32)]
+    assert [each.schedule for each in few if each] == wanted
 
 
 def test_which_nests_and_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,13 +189,14 @@ def test_which_nests_and_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
     total = nest("sum")
     assert grouped_rows.can_be_grouped(total)
     assert not grouped_rows.can_be_grouped(nest("argmax", "int64"))
-    for lengths, form in (
-        ((4096, 64), "short grouped"), ((5462, 24), "short grouped"), ((5700, 23), "long beside"),
-        ((4096, 1023), "short grouped"), ((4096, 1024), "grouped"),
-        ((1000, 64), "plain"), ((100, 4096), "plain"), ((4096, 1 << 14), "plain"),
-        ((0, 64), "plain"), ((4096, 0), "beside"),
+    short = of_one_block(batch(32))
+    for lengths, schedule in (
+        ((4096, 64), short), ((5462, 24), short), ((5700, 23), PAIRWISE),
+        ((4096, 1023), short), ((4096, 1024), batch(32)),
+        ((1000, 64), DEFAULT), ((100, 4096), DEFAULT), ((4096, 1 << 14), DEFAULT),
+        ((0, 64), DEFAULT), ((4096, 0), GATHERED),
     ):  # fmt: skip
-        assert reduction_forms.lay_out(total, lengths)[1].form == form, lengths
+        assert reduction_forms.lay_out(total, lengths)[1].schedule == schedule, lengths
 
 
 def test_rows_from_memory_that_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,12 +210,13 @@ def test_rows_from_memory_that_are_read_again(monkeypatch: pytest.MonkeyPatch) -
     )
     nest = LoopNest(2, (load,), (), (), body, ((3, store),), False, "row", 1)
     monkeypatch.setattr(held_rows, "LEAST", 1 << 60)
-    for rows, length, form in (
-        (8192, 257, "short small grouped"), (8192, 255, "short grouped"),
-            (32_768, 64, "short grouped"),
-        (32_768, 257, "short far"), (65_536, 129, "short far"), (16_384, 1025, "far"),
+    for rows, length, schedule in (
+        (8192, 257, of_one_block(batch(16))), (8192, 255, of_one_block(batch(32))),
+        (32_768, 64, of_one_block(batch(32))), (32_768, 257, of_one_block(IN_RUNS)),
+        (65_536, 129, of_one_block(IN_RUNS)), (16_384, 1025, IN_RUNS),
     ):  # fmt: skip
-        assert reduction_forms.lay_out(nest, (rows, length))[1].form == form, (rows, length)
+        extent = reduction_forms.lay_out(nest, (rows, length))[1]
+        assert extent.schedule == schedule, (rows, length)
 
 
 def test_what_is_left_over_may_be_one_vector(few: list[Any]) -> None:
@@ -223,4 +228,4 @@ def test_what_is_left_over_may_be_one_vector(few: list[Any]) -> None:
             _check(
                 lambda x, y, z: (np.sum(x * y, -1), np.max(z, -1)), few, *arrays, tolerance=1e-4
             )
-    assert "short grouped" in {each.form for each in few if each}
+    assert any(each.schedule.accumulate == "plain" for each in few if each)

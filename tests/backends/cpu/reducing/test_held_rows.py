@@ -8,11 +8,13 @@ import pytest
 
 import fuser
 from fuser.backends.cpu.reducing import held_rows, reduction_forms
+from fuser.backends.cpu.schedule import DEFAULT
 from fuser.codegen import Instruction, LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
 from tests.backends.cpu.chosen_forms import extents_of
 from tests.backends.cpu.on_threads import same_parts
 from tests.backends.cpu.reducing.short_rows import cases, check, normalised, numbers, softmax
+from tests.backends.cpu.schedules import PAIRWISE, batch, of_one_block, unrolled
 from tests.backends.test_op_table import BaselineBackend
 
 LENGTHS = (9, 13, 16, 17, 33, 64, 100, 129, 256, 257)
@@ -66,8 +68,8 @@ def test_lengths_around_whole_vectors(name: str, dtype: str, forms: list[Any]) -
     """NaN, infinities and signed zeros in some rows; the same bits on one thread and on three."""
     for length in LENGTHS:
         check(FUNCTIONS[name][0], _arguments(name, length, dtype))
-    kinds = {extent.form.split(" ", 1)[1] for extent in forms if extent}
-    waiting = {held_rows.GROUP} if name in ("norm", "log softmax", "spread", "angle") else set()
+    kinds = {extent.schedule.combine for extent in forms if extent}
+    waiting = {"lane_transpose"} if name in ("norm", "log softmax", "spread", "angle") else set()
     assert kinds
     assert waiting <= kinds
 
@@ -161,13 +163,14 @@ def test_which_nests_and_lengths() -> None:
     assert held_rows.can_be_held(total, 4)
     for other in (nest("argmax"), nest("sum", "int32"), nest("sum", access=STRIDED)):
         assert not held_rows.can_be_held(other, 4)
-    for lengths, form in (
-        ((4096, 13), "1 held"), ((4096, 64), "4 whole held"), ((4096, 65), "5 held"),
-        ((4096, 256), "16 whole held"), ((4096, 257), "short grouped"), ((4096, 12), "long beside"),
-        ((200, 64), "plain"), ((0, 64), "plain"),
+    for lengths, schedule in (
+        ((4096, 13), unrolled(1)), ((4096, 64), unrolled(4, whole=True)),
+        ((4096, 65), unrolled(5)), ((4096, 256), unrolled(16, whole=True)),
+        ((4096, 257), of_one_block(batch(32))), ((4096, 12), PAIRWISE),
+        ((200, 64), DEFAULT), ((0, 64), DEFAULT),
     ):  # fmt: skip
-        assert reduction_forms.lay_out(total, lengths)[1].form == form, lengths
-    assert reduction_forms.lay_out(nest("sum", "float64"), (4096, 65))[1].form == "9 held"
+        assert reduction_forms.lay_out(total, lengths)[1].schedule == schedule, lengths
+    assert reduction_forms.lay_out(nest("sum", "float64"), (4096, 65))[1].schedule == unrolled(9)
 
 
 def test_rows_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,5 +180,6 @@ def test_rows_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     body = (Instruction("sum", (0,), "float64", "float64"),)
     nest = LoopNest(2, (load,), (), (), body, ((1, store),), False, "row", 1)
     monkeypatch.setattr(held_rows, "stream_bytes", lambda: 1 << 20)
-    for length, form in ((40, "5 whole held"), (41, "short grouped"), (64, "short grouped")):
-        assert reduction_forms.lay_out(nest, (4096, length))[1].form == form
+    batches = of_one_block(batch(16))
+    for length, schedule in ((40, unrolled(5, whole=True)), (41, batches), (64, batches)):
+        assert reduction_forms.lay_out(nest, (4096, length))[1].schedule == schedule

@@ -8,9 +8,11 @@ import pytest
 import fuser
 from fuser.backends.cpu import costs
 from fuser.backends.cpu.reducing import merged_columns, reduction_forms
+from fuser.backends.cpu.schedule import DEFAULT
 from fuser.base import config
 from fuser.codegen import Instruction, LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, TensorDesc
+from tests.backends.cpu.schedules import ONLINE, ONLINE_AWAITED, ONLINE_JOINED
 
 
 def _moments(x: Any) -> Any:
@@ -168,25 +170,25 @@ def _variance(stores: bool = False) -> LoopNest:
     return LoopNest(2, (load,), (), (), body if stores else body[:-1], (kept,), False, "column", 1)
 
 
-def test_forms_follow_from_lengths() -> None:
+def test_schedules_follow_from_lengths() -> None:
     """Short columns and few elements have NumPy's order; nobody waits where nothing is stored."""
     for stores in (False, True):
         nest = _variance(stores)
         assert merged_columns.find(nest) is not None
-        for lengths, form in (
-            ((64, 1000), "plain"), ((1 << 14, 60), "plain"), ((1 << 16, 256), "merged"),
-            ((257, 1 << 16), "merged split" if stores else "merged joined split"),
+        for lengths, schedule in (
+            ((64, 1000), DEFAULT), ((1 << 14, 60), DEFAULT), ((1 << 16, 256), ONLINE),
+            ((257, 1 << 16), ONLINE_AWAITED if stores else ONLINE_JOINED),
         ):  # fmt: skip
             words, extent = reduction_forms.lay_out(nest, lengths)
-            assert extent.form == form, lengths
-            assert bool(words) == bool(extent.room_bytes) == form.endswith("split")
-            assert costs.in_order(extent) == (form == "merged split")
-    assert reduction_forms.lay_out(_variance(), (257, 1 << 16), turns=9)[1].form == "plain"
+            assert extent.schedule == schedule, lengths
+            assert bool(words) == bool(extent.room_bytes) == (schedule.split != "none")
+            assert costs.in_order(extent) == (schedule == ONLINE_AWAITED)
+    assert reduction_forms.lay_out(_variance(), (257, 1 << 16), turns=9)[1].schedule == DEFAULT
     load, store = _variance().loads[0], _variance().stores[0][1]
     total = (Instruction("sum", (0,), "float32", "float32"),)
     once = LoopNest(2, (load,), (), (), total, ((1, store),), False, "column", 1)
-    assert reduction_forms.lay_out(once, (1 << 16, 256))[1].form == "plain"
-    assert reduction_forms.lay_out(once, (257, 1 << 16))[1].form == "merged joined split"
+    assert reduction_forms.lay_out(once, (1 << 16, 256))[1].schedule == DEFAULT
+    assert reduction_forms.lay_out(once, (257, 1 << 16))[1].schedule == ONLINE_JOINED
     softmax = fuser.fuse(lambda x: np.exp(x - x.max(0)) / np.exp(x - x.max(0)).sum(0))
     x = np.random.default_rng(1).normal(size=(3000, 64))
     np.testing.assert_allclose(softmax(x).sum(0), 1.0, rtol=1e-12)

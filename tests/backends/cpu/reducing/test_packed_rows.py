@@ -8,12 +8,15 @@ import pytest
 
 import fuser
 from fuser.backends.cpu.reducing import held_rows, packed_rows
-from fuser.backends.cpu.reducing.packed_columns import Kind
+from fuser.backends.cpu.reducing.packed_columns import schedule_of
+from fuser.backends.cpu.schedule import DEFAULT, Schedule
 from tests.backends.cpu.chosen_forms import extents_of
 from tests.backends.cpu.on_threads import same_parts
+from tests.backends.cpu.schedules import packed
 
 GENERATOR = np.random.default_rng(23)
 Function = Callable[..., Any]
+PLAIN, CHAINED = Schedule(accumulate="plain"), Schedule(accumulate="chained")
 
 
 def _numbers(*shape: int, dtype: str = "float32", bad: bool = True) -> np.ndarray:
@@ -91,11 +94,11 @@ CASES: dict[str, tuple[Function, tuple[np.ndarray, ...]]] = {
     "long rows": (_products, (_numbers(17, 256, bad=False), _numbers(65, 256, bad=False))),
 }  # fmt: skip
 
-FORMS = {
-    "short rows": "short packed", "few columns": "brief 8 packed",
-    "few short doubles": "short 4 packed", "few truths": "4 packed", "half as many": "32 packed",
-    "brief doubles, backwards": "brief packed", "brief and heavy": "brief packed",
-    "brief, two results": "brief packed",
+SCHEDULES = {
+    "short rows": packed(64, PLAIN), "few columns": packed(8, CHAINED),
+    "few short doubles": packed(4, PLAIN), "few truths": packed(4, DEFAULT),
+    "half as many": packed(32, DEFAULT), "brief doubles, backwards": packed(64, CHAINED),
+    "brief and heavy": packed(64, CHAINED), "brief, two results": packed(64, CHAINED),
 }  # fmt: skip
 
 
@@ -119,8 +122,8 @@ def test_results_are_those_of_numpy(name: str, monkeypatch: pytest.MonkeyPatch) 
         assert mine.dtype == like.dtype
         tolerance = 2e-3 if mine.dtype == np.float16 else 2e-6
         np.testing.assert_allclose(mine, theirs, rtol=tolerance, atol=2e-3)
-    wanted = FORMS.get(name, "packed")
-    assert any(extent is not None and extent.form == wanted for extent in extents)
+    wanted = SCHEDULES.get(name, packed(64, DEFAULT))
+    assert any(extent is not None and extent.schedule == wanted for extent in extents)
 
 
 def test_sums_are_as_exact_as_those_of_whole_rows() -> None:
@@ -207,15 +210,13 @@ def test_nearest_centres_by_turns(centres: int) -> None:
         np.testing.assert_array_equal(mine, numpys)
 
 
-def test_forms_have_names_that_say_what_they_are_for() -> None:
-    """There and back."""
-    for columns, reduced, name in [
-        (5, 3, "short 4 packed"), (63, 9, "brief 32 packed"), (64, 15, "brief packed"),
-        (64, 16, "packed"), (99, 7, "short packed"),
+def test_schedules_follow_from_lengths() -> None:
+    """Vectors of as many columns as there are; the order of sums is one for rows of a length."""
+    for columns, reduced, schedule in [
+        (5, 3, packed(4, PLAIN)), (63, 9, packed(32, CHAINED)), (64, 15, packed(64, CHAINED)),
+        (64, 16, packed(64, DEFAULT)), (99, 7, packed(64, PLAIN)),
     ]:  # fmt: skip
-        kind = Kind.of_lengths(columns, reduced)
-        assert str(kind) == name
-        assert Kind.of_form(name) == kind
+        assert schedule_of(columns, reduced) == schedule
 
 
 def _clipped(x: Any, y: Any) -> Any:

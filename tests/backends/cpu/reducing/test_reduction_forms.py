@@ -7,9 +7,21 @@ import pytest
 
 import fuser
 from fuser.backends.cpu.reducing import reduction_forms
+from fuser.backends.cpu.schedule import DEFAULT
 from fuser.base import config
 from fuser.codegen import Instruction, LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
+from tests.backends.cpu.schedules import (
+    AS_JOINED_ROWS,
+    AS_ROWS,
+    GATHERED,
+    JOINED,
+    ONLINE_JOINED,
+    PAIRWISE,
+    batch,
+    of_one_block,
+    unrolled,
+)
 
 GENERATOR = np.random.default_rng(17)
 
@@ -22,26 +34,26 @@ def _nest(strategy: str, rank: int, reduced: int = 1) -> LoopNest:
     return LoopNest(rank, (load,), (), (), body, ((1, store),), False, strategy, reduced)
 
 
-def test_forms_follow_from_lengths() -> None:
+def test_schedules_follow_from_lengths() -> None:
     """Short rows lie side by side, more by groups; few long rows and columns are cut."""
     row, column = _nest("row", 2), _nest("column", 2)
     cases = [
-        (row, (1000, 3), "beside"), (row, (500, 32), "long beside"), (row, (400, 33), "plain"),
-        (row, (1000, 32), "2 whole held"), (row, (1000, 33), "3 held"),
-        (row, (1000, 700), "short small grouped"), (row, (1000, 7000), "plain"),
-        (row, (2, 1 << 20), "joined split"),
-        (_nest("row", 1), (1 << 20,), "joined split"), (_nest("row", 1), (3,), "plain"),
-        (column, (64, 1 << 16), "merged joined split"), (column, (1 << 16, 64), "plain"),
-        (column, (3, 1 << 18), "along joined split"), (column, (3, 1 << 16), "along"),
-        (column, (3, 1000), "plain"),
+        (row, (1000, 3), GATHERED), (row, (500, 32), PAIRWISE), (row, (400, 33), DEFAULT),
+        (row, (1000, 32), unrolled(2, whole=True)), (row, (1000, 33), unrolled(3)),
+        (row, (1000, 700), of_one_block(batch(16))), (row, (1000, 7000), DEFAULT),
+        (row, (2, 1 << 20), JOINED),
+        (_nest("row", 1), (1 << 20,), JOINED), (_nest("row", 1), (3,), DEFAULT),
+        (column, (64, 1 << 16), ONLINE_JOINED), (column, (1 << 16, 64), DEFAULT),
+        (column, (3, 1 << 18), AS_JOINED_ROWS), (column, (3, 1 << 16), AS_ROWS),
+        (column, (3, 1000), DEFAULT),
     ]  # fmt: skip
-    for nest, lengths, form in cases:
+    for nest, lengths, schedule in cases:
         words, extent = reduction_forms.lay_out(nest, lengths)
-        assert extent.form == form, lengths
+        assert extent.schedule == schedule, lengths
         assert extent.elements == np.prod(lengths)
         room = extent.elements // reduction_forms.WORD_ELEMENTS
         assert len(words) <= max(reduction_forms.SCRATCH_WORDS, room) + 16
-        assert bool(words) == form.endswith("split")
+        assert bool(words) == (schedule.split != "none")
 
 
 def test_one_thread_has_few_columns_that_are_stored() -> None:
@@ -57,7 +69,7 @@ def test_one_thread_has_few_columns_that_are_stored() -> None:
         (_nest("column", 2), (512, 200), 2),
     ):  # fmt: skip
         extent = reduction_forms.lay_out(nest, lengths)[1]
-        assert extent.form == "plain"
+        assert extent.schedule == DEFAULT
         assert -(-lengths[0] // extent.ichunk) == chunks, lengths
 
 

@@ -8,9 +8,11 @@ import pytest
 import fuser
 from fuser.backends.cpu import costs
 from fuser.backends.cpu.reducing import nest_views, reduction_forms
+from fuser.backends.cpu.schedule import DEFAULT
 from fuser.base import config
 from fuser.codegen import Instruction, LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, TensorDesc
+from tests.backends.cpu.schedules import AWAITED, JOINED
 
 GENERATOR = np.random.default_rng(31)
 CASES: dict[str, Any] = {
@@ -65,9 +67,9 @@ def test_which_nests() -> None:
     nest = LoopNest(1, (load,), (), (), body, ((1, store),), False, "row", 1)
     assert nest_views.can_be_joined(nest)
     words, extent = reduction_forms.lay_out(nest, (1 << 17,))
-    assert extent.form == "joined split"
+    assert extent.schedule == JOINED
     assert extent.outer == words[0]
     assert costs.counts_parts(extent)
     assert not costs.in_order(extent)
-    assert costs.in_order(extent._replace(form="split"))
-    assert not costs.in_order(extent._replace(form="plain"))
+    assert costs.in_order(extent._replace(schedule=AWAITED))
+    assert not costs.in_order(extent._replace(schedule=DEFAULT))

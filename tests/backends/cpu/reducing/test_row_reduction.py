@@ -11,8 +11,10 @@ from fuser.backends.cpu.machine.target import KNOWN_TARGETS
 from fuser.backends.cpu.reducing import reduction_forms
 from fuser.backends.cpu.reducing.reduction_forms import emit_reduction, lay_out
 from fuser.backends.cpu.reducing.row_reduction import LINE_BYTES, looked_ahead
+from fuser.backends.cpu.schedule import DEFAULT, Schedule
 from fuser.codegen import Instruction, LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
+from tests.backends.cpu.schedules import AWAITED, IN_RUNS, batch, of_one_block, unrolled
 
 GENERATOR = np.random.default_rng(31)
 ROWS = TensorDesc("float64", CONTIGUOUS, False, STRIDED)
@@ -38,10 +40,10 @@ def _between(*loads: TensorDesc) -> LoopNest:
     return LoopNest(2, loads, (), (), body, ((5, RESULT),), False, "row", 1)
 
 
-def _asked(nest: LoopNest, form: str = "plain") -> int:
+def _asked(nest: LoopNest, schedule: Schedule = DEFAULT) -> int:
     """Calls that ask for memory."""
     module = Module(KNOWN_TARGETS["avx512"][2])
-    emit_reduction(module, nest, "k", form)
+    emit_reduction(module, nest, "k", schedule)
     return sum("call void @llvm.prefetch" in line for line in module.text().splitlines())
 
 
@@ -49,8 +51,8 @@ def test_a_last_stage_that_only_reduces_asks_for_the_next_row() -> None:
     """Each line of its turn once, of what has a row for each; no other stage, form or nest."""
     spread = (("sum", (0,)), ("subtract", (0, 2)), ("multiply", (3, 1)), ("sum", (4,)))
     assert _asked(_nest(*spread)) == 4 * 64 // LINE_BYTES
-    assert not _asked(_nest(*spread), "split")
-    assert not _asked(_nest(*spread), "grouped")
+    assert not _asked(_nest(*spread), AWAITED)
+    assert not _asked(_nest(*spread), batch(16))
     assert not _asked(_nest(("multiply", (0, 1)), ("sum", (2,))))
     assert not _asked(_nest(*spread[:3], store=ROWS))
 
@@ -58,22 +60,22 @@ def test_a_last_stage_that_only_reduces_asks_for_the_next_row() -> None:
 def test_rows_of_two_arrays_come_from_memory_in_runs() -> None:
     """Whole turns and what is left over ask for every line; one array comes by itself."""
     turn = 4 * 64 // LINE_BYTES
-    assert _asked(_between(ROWS, ROWS), "far") == 2 * 2 * turn
-    assert not _asked(_between(ROWS, WEIGHT), "far")
+    assert _asked(_between(ROWS, ROWS), IN_RUNS) == 2 * 2 * turn
+    assert not _asked(_between(ROWS, WEIGHT), IN_RUNS)
     single = TensorDesc("float32", CONTIGUOUS, False, STRIDED)
-    assert not _asked(_between(ROWS, single), "far")
+    assert not _asked(_between(ROWS, single), IN_RUNS)
 
 
 def test_which_rows_come_from_memory() -> None:
     """Arrays beyond a size, where a row is read more than once."""
-    for rows, length, form in (
-        (32_768, 257, "short far"), (256, 4096, "plain"), (1024, 4096, "far"),
-        (32_768, 64, "8 whole held"),
+    for rows, length, schedule in (
+        (32_768, 257, of_one_block(IN_RUNS)), (256, 4096, DEFAULT), (1024, 4096, IN_RUNS),
+        (32_768, 64, unrolled(8, whole=True)),
     ):  # fmt: skip
         nest = _between(ROWS, WEIGHT)
-        assert lay_out(nest, (rows, length))[1].form == form, (rows, length)
+        assert lay_out(nest, (rows, length))[1].schedule == schedule, (rows, length)
     once = _nest(("multiply", (0, 1)), ("sum", (2,)))
-    assert lay_out(once, (1024, 1 << 14))[1].form == "plain"
+    assert lay_out(once, (1024, 1 << 14))[1].schedule == DEFAULT
 
 
 @pytest.mark.parametrize("length", [65, 257, 1023, 2500])
@@ -88,21 +90,21 @@ def test_rows_from_memory(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
     arrays = [GENERATOR.normal(size=(2, 300, length)) for _ in range(2)]
     arrays[0][1, 5, 3] = np.nan
     near = fuser.fuse(correlation, fallback="error")(*arrays)
-    real, found = reduction_forms._row_form, []
+    real, found = reduction_forms._row_schedule, []
 
-    def far(nest: LoopNest, own: int, elements: int) -> str:
-        form = real(nest, own, 1 << 24)
+    def far(nest: LoopNest, own: int, elements: int) -> Schedule:
+        schedule = real(nest, own, 1 << 24)
         if own == length and looked_ahead(nest, far=True):
-            found.append(form)
-        return form
+            found.append(schedule)
+        return schedule
 
-    monkeypatch.setattr(reduction_forms, "_row_form", far)
+    monkeypatch.setattr(reduction_forms, "_row_schedule", far)
     monkeypatch.setattr(reduction_forms.grouped_rows, "extent_of", lambda *_: None)
     for given in (arrays, [a[:, ::-1] for a in arrays]):
         there = near if given is arrays else near[:, ::-1]
         again = fuser.fuse(lambda x, y: correlation(x, y), fallback="error")(*given)
         np.testing.assert_array_equal(again, there)
-    assert set(found) == {"short far" if length < 300 else "far"}
+    assert set(found) == {of_one_block(IN_RUNS) if length < 300 else IN_RUNS}
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -8,7 +8,8 @@ import pytest
 import fuser
 from fuser.base import config
 from tests.backends.cpu.long_rows import small_cache  # noqa: F401 - a fixture is found by its name
-from tests.backends.cpu.reducing.test_totals import form_of
+from tests.backends.cpu.reducing.test_totals import extent_of
+from tests.backends.cpu.schedules import ONLINE_AWAITED
 
 GENERATOR = np.random.default_rng(6)
 
@@ -37,4 +38,4 @@ def test_rows_longer_than_the_cache(rows: int) -> None:
         for one, other in zip(wanted, results, strict=True):
             np.testing.assert_allclose(other, one, rtol=1e-4, atol=1e-5)
     assert len(found) == 1
-    assert form_of(fused, x, y) == "long split"
+    assert extent_of(fused, x, y).schedule == ONLINE_AWAITED

@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 import fuser
+from fuser.backends.cpu import costs
 from fuser.backends.cpu.reducing import totals
+from fuser.backends.cpu.schedule import DEFAULT, Schedule
 from fuser.explain.explanation import launch_of
+from tests.backends.cpu.schedules import AWAITED, GATHERED
 
 GENERATOR = np.random.default_rng(5)
 
@@ -18,25 +21,28 @@ def _losses(x: Any) -> Any:
     return rows.mean(), rows.max(), (z * z).sum(), rows
 
 
-def form_of(fused: Any, *arrays: Any) -> str:
-    """The form in which a call of one nest runs."""
+def extent_of(fused: Any, *arrays: Any) -> costs.Extent:
+    """How a call of one nest runs."""
     structure, leaves = fuser.base.trees.flatten((arrays, {}))
     launch = launch_of(fused._find_call(structure, leaves))
     ((_, section),) = launch.groups[0].sections
-    return str(section.extent.form)
+    extent: costs.Extent = section.extent
+    return extent
 
 
 @pytest.mark.parametrize(
-    ("shape", "form"),
+    ("shape", "schedule", "counted"),
     [
-        ((30, 40), "plain"), ((1000, 40), "plain blocks"), ((30, 7), "beside"),
-        ((20_000, 7), "beside blocks"), ((2, 200_000), "split"), ((1, 140_000), "split"),
-        ((70, 3000), "plain blocks"),
+        ((30, 40), DEFAULT, False), ((1000, 40), DEFAULT, True), ((30, 7), GATHERED, False),
+        ((20_000, 7), GATHERED, True), ((2, 200_000), AWAITED, True), ((1, 140_000), AWAITED, True),
+        ((70, 3000), DEFAULT, True),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
-def test_forms(shape: tuple[int, ...], form: str, dtype: str) -> None:
-    """Lengths choose the form; results are NumPy's, and the same bits in each call."""
+def test_schedules(
+    shape: tuple[int, ...], schedule: Schedule, counted: bool, dtype: str
+) -> None:
+    """Lengths choose the schedule; results are NumPy's, and the same bits in each call."""
     fused = fuser.fuse(_losses, fallback="error")
     for _ in range(4):  # other values each time: nothing of an earlier call is left
         x = GENERATOR.normal(size=shape).astype(dtype)
@@ -45,7 +51,8 @@ def test_forms(shape: tuple[int, ...], form: str, dtype: str) -> None:
         assert all(a.tobytes() == b.tobytes() for a, b in zip(found, fused(x), strict=True))
         for one, other in zip(wanted, found, strict=True):
             np.testing.assert_allclose(other, one, rtol=1e-5)
-    assert form_of(fused, x) == form
+    extent = extent_of(fused, x)
+    assert (extent.schedule, costs.counts_parts(extent)) == (schedule, counted)
 
 
 def test_blocks_depend_on_lengths_alone() -> None:
@@ -58,9 +65,11 @@ def test_blocks_depend_on_lengths_alone() -> None:
     (nest,) = group.kernel.nests
     words, extent = totals.lay_out(nest, [1000, 64], beside=False)
     assert words[:5] == [7, 143, 1 + 7, 1, 1]
-    assert (extent.outer, extent.ochunk, extent.form) == (7, 1, "plain blocks")
+    assert (extent.outer, extent.ochunk, extent.schedule) == (7, 1, DEFAULT)
+    assert extent.counts_parts
     words, extent = totals.lay_out(nest, [0, 64], beside=False)
     assert words == [1, 0, 0, 1, 1]
     assert extent.outer == 1
     words, extent = totals.lay_out(nest, [100_000, 5], beside=True)
-    assert (words[3] * words[4] >= 100_000, extent.form) == (True, "beside blocks")
+    assert (words[3] * words[4] >= 100_000, extent.schedule) == (True, GATHERED)
+    assert extent.counts_parts
