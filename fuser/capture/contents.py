@@ -50,7 +50,8 @@ def parts_of(value: Any) -> Any:
     if is_a(value, (bytearray, array)):
         return bytes(value)
     if is_a(value, dict):
-        return value if type(value) is dict else dict(dict.items(value))
+        items = OrderedDict.items if is_a(value, OrderedDict) else dict.items
+        return value if type(value) is dict else dict(items(value))
     if is_a(value, MappingProxyType):
         return dict(value)
     if is_a(value, set):

@@ -106,7 +106,7 @@ class Surroundings:
             self._seen.add(id(each))
             parts = parts_of(each)
             if not is_a(each, (tuple, MappingProxyType)):
-                self._containers.append((each, parts.copy() if parts is each else parts, name))
+                self._containers.append((each, type(parts)(parts), name))
             if type(parts) not in (set, bytes):
                 held = parts.values() if type(parts) is dict else parts
                 waiting += held if deep else [part for part in held if type(part) is np.ndarray]

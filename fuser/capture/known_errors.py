@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import dis
+import signal
 from collections.abc import Sequence
+from types import TracebackType
 from typing import Any
 
 from fuser.base import config
@@ -23,6 +26,29 @@ def note_fleeting(error: BaseException) -> None:
 def is_fleeting(error: BaseException) -> bool:
     """Whether an error may be gone at the next call."""
     return "_fleeting" in error.__dict__
+
+
+def is_own(error: BaseException) -> bool:
+    """Whether a function raised an error itself, at a place of its own where it would again.
+
+    What a signal's handler raises comes at any moment, as Ctrl-C does: no other run would meet it.
+    """
+    if isinstance(error, Exception):
+        return True
+    handlers = [signal.getsignal(number) for number in signal.valid_signals()]
+    codes = [code for handler in handlers if (code := getattr(handler, "__code__", None))]
+    step: TracebackType | None = error.__traceback__
+    last = step
+    while step is not None:
+        if any(step.tb_frame.f_code is code for code in codes):
+            return False
+        last, step = step, step.tb_next
+    if not isinstance(error, KeyboardInterrupt) or last is None:
+        return True
+    return last.tb_frame.f_code.co_code[last.tb_lasti] in _RAISING
+
+
+_RAISING = (dis.opmap["RAISE_VARARGS"], dis.opmap["RERAISE"])
 
 
 class KnownErrors:

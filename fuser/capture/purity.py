@@ -19,7 +19,7 @@ from fuser.base.protocols import is_a
 from fuser.capture.captures import NameGuard, arrays_of, look_past
 from fuser.capture.effects import Surroundings
 from fuser.capture.held_arrays import further_guards, guards_of_contents, reaches_arrays
-from fuser.capture.known_errors import note_fleeting
+from fuser.capture.known_errors import is_own, note_fleeting
 from fuser.capture.tracer import trace_call
 from fuser.capture.watching import may_ask, watched
 from fuser.tracing.trace_result import OutStatic, Trace
@@ -185,6 +185,8 @@ def _trace_twice(
                 if changed or (met and met[0].tracing.written):  # the plain function leaves that
                     told = f"{raised}, after it has written"
                     raise Unsupported("not-traceable", name, told) from raised
+            if not isinstance(raised, Exception) and is_own(raised):  # so the plain function, too
+                raise Unsupported("not-traceable", name, type(raised).__name__) from raised
             raise
         if changed := around.undo() or around.changed_in(met[0].copies):
             error = Unsupported("side-effect", name, changed, "")
