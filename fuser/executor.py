@@ -22,6 +22,7 @@ from fuser.base.unexpected import internal_errors
 from fuser.ir import dims, views
 from fuser.ir.dims import Dim, symbols
 from fuser.ir.graph import Graph
+from fuser.ir.views import Broadcast, Index, Part, Transpose
 from fuser.kernel_spec import KernelSpec
 from fuser.runtime.launch import Launch, bind
 from fuser.runtime.view_bounds import outside
@@ -249,7 +250,7 @@ def may_write_directly(
             continue
         array = buffers[load.buffer]
         whole = array.shape == target.shape
-        if not all(name in ("index", "part", "broadcast_to") for name, _ in load.views):
+        if not all(isinstance(view, (Index, Part, Broadcast)) for view in load.views):
             return False
         seen = views.apply_views(array, load.views, sizes, module)
         if not whole and not may_share_memory(seen, target):
@@ -288,7 +289,7 @@ def shared_nest(spec: KernelSpec, backend: Backend) -> Section | None:
     if len(groups) != 1 or len(groups[0].sections) != 1:
         return None
     section = groups[0].sections[0]
-    if any(name == "transpose" for _, part in section.stores for name, _ in part.views):
+    if any(isinstance(view, Transpose) for _, part in section.stores for view in part.views):
         return None
     alike = all(buffer.node.shape == outputs[0].node.shape for buffer in outputs)
     if len(outputs) != 1 and (section.axes or not alike or not backend.capabilities.stores_last):

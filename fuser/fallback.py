@@ -14,7 +14,7 @@ from fuser.backend import backend_of, get_backend
 from fuser.base import budget, counters, forks
 from fuser.base.errors import FallbackWarning, FusionError, Reason
 from fuser.base.host_expressions import evaluate_scalar
-from fuser.ir import dims, infer, opaque_calls, regions, views
+from fuser.ir import dims, infer, layouts, opaque_calls, regions
 from fuser.ir.graph import Graph, Node, constant_value, walk
 
 #: Reasons that were warned of; after so many, all are forgotten.
@@ -173,13 +173,13 @@ def _value(
     if row.concatenates:
         return module.concatenate(operands, axis=int(node.payload))
     if row.is_update:
-        new = operands[0].copy("K") if views.is_array(operands[0]) else operands[0].copy()
+        new = operands[0].copy("K") if layouts.is_array(operands[0]) else operands[0].copy()
         new[regions.slices(node.payload, numbers)] = operands[1]
         return new
     if row.structure:
         sizes = {key: n for key, n in numbers.items() if key.startswith("n")}
         operand = module.asarray(operands[0])
-        return views.apply_views(operand, [(row.name, node.payload)], sizes, module)
+        return node.payload.of(operand, sizes, module)
     function = row.numpy
     if module is not np:
         function = get_backend(backend_of(arrays.values())).meaning(row)

@@ -7,6 +7,7 @@ from typing import Any
 from fuser.base.errors import Reason
 from fuser.base.records import record
 from fuser.ir.graph import Graph, Node
+from fuser.ir.views import Chain
 from fuser.kernel_spec import KernelSpec
 
 
@@ -35,7 +36,7 @@ class Seam:
     """
 
     nodes: tuple[Node, ...]
-    operands: tuple[tuple[str, tuple[tuple[str, str], ...]], ...]
+    operands: tuple[tuple[str, Chain], ...]
     stored: tuple[str, ...]
     reason: Reason
 

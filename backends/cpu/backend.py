@@ -14,8 +14,8 @@ from fuser.backend import Backend, CompileError, ServedCall
 from fuser.backends.cpu.costs import POOLED_BYTES
 from fuser.base import forks
 from fuser.codegen import LoopNest
+from fuser.ir.layouts import ordered_strides
 from fuser.ir.ops import Op, admits
-from fuser.ir.views import ordered_strides
 from fuser.passes import complex_parts
 from fuser.scheduling.capabilities import Capabilities
 

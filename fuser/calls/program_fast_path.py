@@ -7,7 +7,6 @@ steps are one Python function, which compares them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -19,7 +18,7 @@ from fuser.base.host_expressions import evaluate_scalar, scalar_symbols
 from fuser.calls.prepared import MISSED, Prepared
 from fuser.calls.specialisation import Call, specialise
 from fuser.calls.trace_cache import Signature
-from fuser.ir import dims, opaque_calls, regions, views
+from fuser.ir import dims, layouts, opaque_calls, regions, views
 from fuser.program_spec import Program, Seam, Stage
 from fuser.programs import partition
 from fuser.programs.straight_line import LEAVES, StraightLine
@@ -70,7 +69,7 @@ class _StageStep:
 
 def _array(value: Any) -> Any:
     """An array for a scalar."""
-    return value if views.is_array(value) else np.asarray(value)
+    return value if layouts.is_array(value) else np.asarray(value)
 
 
 class _SeamStep:
@@ -223,7 +222,7 @@ def make_ready_program(call: Call, program: Program, kind: Any) -> ReadyProgram 
     made = [name for step in program.steps for name in step.stored]
     if len(set(program.outputs)) < len(program.outputs) or not set(program.outputs) <= set(made):
         return None
-    if not all(map(views.is_array, call.arrays.values())):
+    if not all(map(layouts.is_array, call.arrays.values())):
         return None
     if trace.writes and any(_shares(node) for seam in program.seams for node in seam.nodes):
         return None
@@ -254,8 +253,8 @@ def _late_lengths(program: Program) -> set[str]:
         str(dim) for seam in program.seams for node in seam.nodes for dim in node.shape
         if not isinstance(dim, int) and dims.symbols(dim) == (str(dim),)
     }  # fmt: skip
-    seen = [view[1] for seam in program.seams for _, chain in seam.operands for view in chain]
-    used = {name for payload in seen for name in re.findall(r"\bn\d+\b", payload)}
+    seen = [view for seam in program.seams for _, chain in seam.operands for view in chain]
+    used = {name for view in seen for dim in view.lengths for name in dims.symbols(dim)}
     return set() if used - known else found - known
 
 

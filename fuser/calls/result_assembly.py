@@ -17,9 +17,9 @@ from fuser.base.host_expressions import scalar_symbols
 from fuser.base.records import record
 from fuser.base.trees import Leaf
 from fuser.capture import captures
-from fuser.ir import dims, infer, regions
-from fuser.ir import views as real_views
-from fuser.tracing.trace_result import OutAlias, OutNode, OutScalar, OutView, Trace, View
+from fuser.ir import dims, regions
+from fuser.ir.views import Chain
+from fuser.tracing.trace_result import OutAlias, OutNode, OutScalar, OutView, Trace
 
 
 @record
@@ -91,9 +91,7 @@ class _Text:
     def __init__(self, trace: Trace, captured: Mapping[str, Any]) -> None:
         self.trace = trace
         self.captured = captured
-        self.scope: dict[str, Any] = {**host_expressions.SCOPE, "broadcast_to": np.broadcast_to}
-        self.scope["contiguous"] = np.ascontiguousarray
-        self.scope["writable_diagonal"] = real_views.writable_diagonal
+        self.scope: dict[str, Any] = dict(host_expressions.SCOPE)
         self.scope |= {"same_value": captures.same_value, "type": type}
         self.results: dict[int, None] = {}
         self.leaves: dict[int, None] = {}
@@ -169,47 +167,11 @@ class _Text:
         ]
         return ", ".join(parts) or "..."
 
-    def views(self, text: str, views: tuple[View, ...]) -> str:
+    def views(self, text: str, views: Chain) -> str:
         """An array seen through views, as `views.apply_views` does it."""
-        for name, payload in views:
-            if name == "index":
-                text += f"[{self.index(infer.parse_index(payload))}]"
-            elif name == "transpose":
-                axes = infer.parse_axes(payload)
-                backwards = axes == tuple(reversed(range(len(axes))))
-                text += ".T" if backwards else f".transpose({self.constant(axes)})"
-            elif name == "part":
-                axis, start, stop, step = infer.parse_part(payload)
-                text += f"[{':, ' * axis}{self.dim(start)}:{self.dim(stop)}:{step}]"
-            elif name == "diagonal":
-                writable = payload == real_views.WRITABLE
-                text = f"writable_diagonal({text})" if writable else f"{text}.diagonal()"
-            elif name in ("real", "imag"):
-                text += f".{name}"
-            elif name == "contiguous":
-                text = f"contiguous({text})"
-            else:
-                shape = infer.parse_shape(payload)
-                if name == "broadcast_to":
-                    text = f"broadcast_to({text}, {self.shape(shape)})"
-                else:
-                    text += f".reshape({self.rest(shape) or self.shape(shape)})"
+        for view in views:
+            text = view.python(text, self.constant, self.dim)
         return text
-
-    def index(self, parts: Sequence[infer.IndexPart]) -> str:
-        """An index that gives an array, never a scalar: short where it can be."""
-        if all(isinstance(part, int) for part in parts):
-            return self.constant((*parts, Ellipsis))
-        return self.constant(parts[0] if len(parts) == 1 else tuple(parts))
-
-    def shape(self, shape: tuple[dims.Dim, ...]) -> str:
-        """Lengths."""
-        return "(" + "".join(f"{self.dim(dim)}, " for dim in shape) + ")"
-
-    def rest(self, shape: tuple[dims.Dim, ...]) -> str:
-        """Lengths of which NumPy finds the only one that is not fixed; "" where it cannot."""
-        fixed = [dim if isinstance(dim, int) else -1 for dim in shape]
-        return self.constant(tuple(fixed)) if fixed.count(-1) == 1 and 0 not in fixed else ""
 
     def leaf(self, leaf: Any) -> str:
         """One result of the function."""

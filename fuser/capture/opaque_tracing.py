@@ -15,6 +15,7 @@ from fuser.capture.opaque_operands import Operands, Record, name_of
 from fuser.ir import infer, opaque_calls, opaque_text
 from fuser.ir.graph import Node, intern
 from fuser.ir.ops import TABLE
+from fuser.ir.views import Diagonal, Index, Part, Transpose
 from fuser.tracing.admitted_dtypes import is_known
 from fuser.tracing.operands import check_target
 from fuser.tracing.reshapes import check_writable
@@ -327,17 +328,18 @@ def new_value(target: TracedMemory, name: str, args: tuple[Any, ...], kwargs: An
         Unsupported: the memory cannot be written into.
     """
     storage, tracing = target.storage, target.tracing
-    if any(view == ("diagonal", "") for view in target.views):
+    if Diagonal() in target.views:
         raise ValueError("assignment destination is read-only")
     check_writable(tracing, storage)
-    through = (*THROUGH, "part")
+    through = (*THROUGH, Part)
     if target._changed_behind(lambda shown: new_value(shown, name, args, kwargs), through):
         return
-    if any(view not in ("index", "transpose") for view, _ in target.views):
+    if not all(isinstance(view, (Index, Transpose)) for view in target.views):
         raise Unsupported("write-into-view", "assignment", "a view of another kind")
     make: Any = target.make if not target.views else TracedArray.make
     whole = make(tracing, storage, (), False)
-    made = call_named(tracing, name, (whole, target.views, *args), kwargs, like=storage.node)
+    chain = tuple((view.op, view.text) for view in target.views)
+    made = call_named(tracing, name, (whole, chain, *args), kwargs, like=storage.node)
     tracing.note_write(storage.argument)
     storage.replace(made.storage.node)
 

@@ -12,6 +12,7 @@ from fuser.base.protocols import is_a
 from fuser.base.trees import flatten
 from fuser.ir import opaque_calls
 from fuser.ir.graph import Node, walk
+from fuser.ir.views import Chain, ComplexPart
 from fuser.tracing.canonical import canonical, written
 from fuser.tracing.reshapes import computed_as
 from fuser.tracing.trace_result import (
@@ -28,7 +29,7 @@ from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_scalars import HostScalar
 
 #: What an array shows that is a part of complex numbers.
-PARTS = ((("real", ""),), (("imag", ""),))
+PARTS = ((ComplexPart("real"),), (ComplexPart("imag"),))
 
 
 def finish(tracing: Tracing, result: Any) -> Trace:
@@ -110,7 +111,7 @@ def _leaf(
     return OutView(place, views) if views else OutNode(place, leaf.generic)
 
 
-def _computed(leaf: TracedArray) -> tuple[Node, tuple[tuple[str, str], ...]]:
+def _computed(leaf: TracedArray) -> tuple[Node, Chain]:
     """The value that an output's memory is computed as, and how it is seen."""
     node = leaf.storage.node
     return computed_as(node) if leaf.storage.reshapes else (node, ())

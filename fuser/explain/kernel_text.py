@@ -7,11 +7,13 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
-from fuser.ir import dims, infer, views
+from fuser.ir import dims, layouts
 from fuser.ir.dims import Dim
 from fuser.ir.graph import Node
 from fuser.ir.labels import argument_names, labels_of, short_line
+from fuser.ir.layouts import Layout
 from fuser.ir.specs import PartitionDesc
+from fuser.ir.views import Broadcast, Index, Part, Transpose, View
 from fuser.scheduling import verdicts
 from fuser.scheduling.loop_nests import Section
 from fuser.scheduling.plans import Plan
@@ -173,7 +175,7 @@ def folded(items: Sequence[str], least: int = 3) -> list[tuple[tuple[str, ...], 
 
 
 def spell_views(
-    chain: Iterable[tuple[str, str]], node: Node, loops: Sequence[Dim], sizes: Mapping[str, int]
+    chain: Iterable[View], node: Node, loops: Sequence[Dim], sizes: Mapping[str, int]
 ) -> str:
     """Views as NumPy spells them: `[1:, :-1]`; repeating along the loops goes without saying.
 
@@ -184,56 +186,49 @@ def spell_views(
         sizes: lengths by symbol.
     """
     given = list(chain)
-    if given and given[-1] == ("broadcast_to", ", ".join(map(str, loops))):
+    if given and given[-1] == Broadcast(tuple(loops)):
         given.pop()
-    if given and given[-1][0] == "index" and _only_inserts(given[-1][1]):
+    if given and isinstance(given[-1], Index) and given[-1].only_inserts:
         given.pop()
     text, spans = "", dict[int, Span]()
-    layout = views.contiguous(tuple(dims.evaluate(dim, sizes) for dim in node.shape), node)
+    lengths = tuple(dims.evaluate(dim, sizes) for dim in node.shape)
+    layout = layouts.contiguous(lengths, node.shape, node.dtype.itemsize)
     shape = node.shape
     for view in given:
         before, layout = layout, _seen(layout, view, sizes)
-        name, payload = view
-        if name == "broadcast_to" and layout.shape == before.shape:
+        if isinstance(view, Broadcast) and layout.shape == before.shape:
             continue
-        if name == "part" and payload.count(";") == 2:
-            axis, start, stop = _part(payload)
-            first = spans[axis][0] if axis in spans else 0
-            spans[axis] = (first + start, first + stop)
+        if isinstance(view, Part) and view.step == 1:
+            first = spans[view.axis][0] if view.axis in spans else 0
+            spans[view.axis] = (first + view.start, first + view.stop)
             continue
         text += _sliced(spans, shape)
         spans, shape = {}, layout.symbolic
-        text += _spell_view(name, payload)
+        text += _spell_view(view)
     return text + _sliced(spans, shape)
 
 
-def _seen(layout: views.Layout, view: tuple[str, str], sizes: Mapping[str, int]) -> views.Layout:
+def _seen(layout: Layout, view: View, sizes: Mapping[str, int]) -> Layout:
     """A layout through one more view; of a copy, where a reshape is no view."""
     try:
-        return views.apply_view(layout, view, sizes)
-    except views.NeedsCopy:
-        symbolic = infer.parse_shape(view[1])
-        shape = tuple(dims.evaluate(dim, sizes) for dim in symbolic)
-        strides, plain = views.contiguous_strides(shape, 1), (False,) * len(shape)
-        return views.Layout(0, shape, strides, symbolic, plain)
+        return view.layout(layout, sizes)
+    except layouts.NeedsCopy:
+        shape = tuple(dims.evaluate(dim, sizes) for dim in view.lengths)
+        return layouts.contiguous(shape, view.lengths, 1)
 
 
-def seen_behind(node: Node, chain: Sequence[tuple[str, str]]) -> Node:
+def _spell_view(view: View) -> str:
+    """A view as NumPy spells it."""
+    if isinstance(view, (Transpose, Part)):
+        return view.python("", lambda order: f"({', '.join(map(str, order))})", str)
+    return str(view)
+
+
+def seen_behind(node: Node, chain: Sequence[View]) -> Node:
     """The value that is seen through views as a node."""
     for _ in chain:
         node = node.args[0]
     return node
-
-
-def _only_inserts(payload: str) -> bool:
-    """Whether an index keeps all elements and only inserts axes."""
-    return all(part is None or part == slice(None) for part in infer.parse_index(payload))
-
-
-def _part(payload: str) -> tuple[int, Dim, Dim]:
-    """The axis, start and stop of a part."""
-    axis, start, stop = payload.split(";")
-    return int(axis), dims.parse(start.strip()), dims.parse(stop.strip())
 
 
 def _sliced(spans: Mapping[int, Span], shape: Sequence[Dim]) -> str:
@@ -246,21 +241,6 @@ def _sliced(spans: Mapping[int, Span], shape: Sequence[Dim]) -> str:
         last = "" if axis < len(shape) and stop == shape[axis] else str(stop)
         parts[axis] = f"{first}:{last}"
     return f"[{', '.join(parts)}]"
-
-
-def _spell_view(name: str, payload: str) -> str:
-    """One view."""
-    if name == "index":
-        return f"[{payload}]"
-    if name == "transpose":
-        order = [int(axis) for axis in payload.split(",")]
-        return ".T" if order == list(range(len(order)))[::-1] else f".transpose({payload})"
-    if name == "part":
-        axis, start, stop, step = (part.strip() for part in payload.split(";"))
-        return f"[{':, ' * int(axis)}{start}:{stop}:{step}]"
-    if name == "component":
-        return ".imag" if int(payload) else ".real"
-    return f".{name}({payload})"
 
 
 # -- guards ---------------------------------------------------------------------------------

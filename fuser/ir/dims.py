@@ -18,6 +18,7 @@ from fuser.base.errors import GraphError
 from fuser.base.host_expressions import LENGTH
 
 Dim = Union[int, "Length"]
+Shape = tuple[Dim, ...]
 Monomial = tuple[str, ...]
 
 #: Products of terms that one multiplication makes at most: a text may ask for any number.
@@ -272,6 +273,24 @@ def parse(text: str) -> Dim:
         GraphError: the text is not an expression over names, integers, + - * // min and max.
     """
     return substitute(text, _Names())
+
+
+@lru_cache(maxsize=4096)
+def parse_shape(text: str) -> Shape:
+    """Read `n0, max(n1 - 1, 0), 3` back: commas inside parentheses do not separate."""
+    parts, depth, start = [], 0, 0
+    for place, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if letter == "," and depth == 0:
+            parts.append(text[start:place])
+            start = place + 1
+    parts.append(text[start:])
+    return tuple(parse(part.strip()) for part in parts if part.strip())
+
+
+def spell_shape(shape: Shape) -> str:
+    """`[n0, 3]`."""
+    return f"[{', '.join(map(str, shape))}]"
 
 
 def substitute(value: Dim | str, names: Mapping[str, Dim]) -> Dim:

@@ -13,10 +13,8 @@ from fuser.base import budget, forks
 from fuser.base.errors import GraphError
 from fuser.base.records import field, record
 from fuser.ir import dims, infer
-from fuser.ir.dims import Dim
+from fuser.ir.dims import Dim, Shape
 from fuser.ir.ops import Op, op
-
-Shape = tuple[Dim, ...]
 
 
 @record(eq=False, weakref_slot=True)
@@ -36,16 +34,21 @@ class Node:
     args: tuple[Node, ...]
     shape: Shape
     dtype: np.dtype[Any]
-    payload: str = ""
+    payload: Any = ""
 
     def __repr__(self) -> str:
         """Operation and type; operands are not followed (graphs may be deep)."""
-        return f"Node({self.op.name}{' ' + self.payload if self.payload else ''}: {self.type})"
+        return f"Node({self.op.name}{' ' + self.text if self.text else ''}: {self.type})"
+
+    @property
+    def text(self) -> str:
+        """What stands in the braces of a graph's text."""
+        return self.payload if type(self.payload) is str else self.payload.text
 
     @property
     def type(self) -> str:
         """`float32[n0, 3]`."""
-        return f"{infer.dtype_name(self.dtype)}{infer.spell_shape(self.shape)}"
+        return f"{infer.dtype_name(self.dtype)}{dims.spell_shape(self.shape)}"
 
 
 _Key = tuple[Any, ...]
@@ -63,11 +66,12 @@ def size_bytes(node: Node, sizes: Mapping[str, int]) -> int:
 
 
 def intern(
-    op: Op, args: tuple[Node, ...], shape: Shape, dtype: np.dtype[Any], payload: str
+    op: Op, args: tuple[Node, ...], shape: Shape, dtype: np.dtype[Any], payload: Any
 ) -> Node:
     """Return the one node with these fields. No checks: use `make` outside of passes."""
     budget.spend("steps")
-    key = (op.name, tuple(map(id, args)), shape, dtype, payload)
+    text = payload if type(payload) is str else payload.text
+    key = (op.name, tuple(map(id, args)), shape, dtype, text)
     known = _nodes.get(key)
     made: Node | None = None
     while known is None or (found := known()) is None:
@@ -81,7 +85,7 @@ def intern(
 
 
 def make(
-    name: str, *args: Node, payload: str = "", equal: Mapping[str, Dim] = infer.NOTHING
+    name: str, *args: Node, payload: Any = "", equal: Mapping[str, Dim] = infer.NOTHING
 ) -> Node:
     """Build the node `name(args)` with its inferred shape and dtype.
 
@@ -186,7 +190,7 @@ class Parameter:
         if self.dtype is None:
             return f"{self.name}: {self.kind}"
         mark = " captured" if self.captured else ""
-        return f"{self.name}: {self.dtype.name}{infer.spell_shape(self.shape)}{mark}"
+        return f"{self.name}: {self.dtype.name}{dims.spell_shape(self.shape)}{mark}"
 
 
 @record(slots=False, eq=False)
@@ -234,8 +238,8 @@ class Graph:
                 label[id(node)] = node.payload
                 continue
             label[id(node)] = f"%{len(rows)}"
-            payload = f"{{{node.payload}}}" if node.payload else ""
-            listed = " ".join([f"{node.op.name}{payload}", *(label[id(a)] for a in node.args)])
+            braces = f"{{{node.text}}}" if node.text else ""
+            listed = " ".join([f"{node.op.name}{braces}", *(label[id(a)] for a in node.args)])
             rows.append(f"  %{len(rows)} = {listed} : {node.type}")
         header = ", ".join(map(str, self.parameters))
         where = [f"  where {left} == {right}" for left, right in self.guards]

@@ -11,7 +11,7 @@ import numpy as np
 
 from fuser.base.errors import FuserError, GraphError
 from fuser.base.host_expressions import SCALAR, names_in, short
-from fuser.ir import dims, infer, opaque_calls, regions
+from fuser.ir import dims, opaque_calls, regions, views
 from fuser.ir.dims import Dim
 from fuser.ir.graph import Graph, Node, Parameter, intern, make, make_input
 from fuser.ir.ops import Op, op
@@ -123,7 +123,7 @@ def _check_names(graph: Graph) -> None:
 def _bounds(node: Node) -> list[Dim]:
     """The lengths that an operation speaks of beside its shape."""
     if node.op.slices:
-        return list(infer.parse_part(node.payload)[1:3])
+        return list(node.payload.lengths)
     if node.op.is_update:
         return [bound for span in regions.parse(node.payload) for bound in span[:2]]
     return []
@@ -152,7 +152,7 @@ def _parse_parameter(text: str) -> Parameter:
     if not found:
         raise GraphError(f"parameter {short(text)!r} is neither an array nor a scalar")
     dtype = _dtype(found[1])
-    return Parameter(name, dtype, infer.parse_shape(found[2]), "", bool(found[3]))
+    return Parameter(name, dtype, dims.parse_shape(found[2]), "", bool(found[3]))
 
 
 def _dtype(name: str) -> np.dtype[Any]:
@@ -212,7 +212,7 @@ def _node(
     """
     if row.is_opaque:
         opaque_calls.read(payload)
-        return intern(row, tuple(args), infer.parse_shape(shape), dtype, payload)
+        return intern(row, tuple(args), dims.parse_shape(shape), dtype, payload)
     if row.uniform and not args:
         digits = rf"0x[0-9a-f]{{{2 * dtype.itemsize}}}"
         if row.is_scalar:
@@ -228,4 +228,5 @@ def _node(
     if row.is_update:
         if len(regions.parse(payload)) != len(args[0].shape):
             raise GraphError(f"update: {short(payload)!r} is no part of {args[0].type}")
-    return make(row.name, *args, payload=payload, equal=equal)
+    attribute = views.read(row.name, payload) if row.name in views.NAMES else payload
+    return make(row.name, *args, payload=attribute, equal=equal)

@@ -11,11 +11,10 @@ import numpy as np
 
 from fuser.base.errors import DtypeError, ShapeError
 from fuser.ir import dims
-from fuser.ir.dims import Dim
+from fuser.ir.dims import Dim, Shape
 from fuser.ir.ops import Op, admits, component
+from fuser.ir.views import View
 
-Shape = tuple[Dim, ...]
-IndexPart = int | slice | None
 NOTHING: Mapping[str, Dim] = MappingProxyType({})
 
 
@@ -36,7 +35,7 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
     return dtype.name
 
 
-def result_dtype(op: Op, operands: Sequence[np.dtype[Any]], payload: str) -> np.dtype[Any]:
+def result_dtype(op: Op, operands: Sequence[np.dtype[Any]], payload: Any) -> np.dtype[Any]:
     """The dtype of an operation's result.
 
     Raises:
@@ -54,7 +53,7 @@ def result_dtype(op: Op, operands: Sequence[np.dtype[Any]], payload: str) -> np.
     if op.name == "join_complex":
         return np.dtype(f"complex{16 * operands[0].itemsize}")
     if op.result == "payload":
-        return np.dtype(payload.partition(" ")[0])
+        return np.dtype(str(payload).partition(" ")[0])
     if op.result == "first":
         return operands[0]
     if op.name == "where":
@@ -91,8 +90,8 @@ def broadcast(name: str, shapes: Sequence[Shape], equal: Mapping[str, Dim] = NOT
                 continue
             if length != 1:
                 raise ShapeError(
-                    f"{name}: shapes {' and '.join(map(spell_shape, shapes))} do not broadcast "
-                    f"at axis {axis}: {length} against {shape[axis]}. "
+                    f"{name}: shapes {' and '.join(map(dims.spell_shape, shapes))} do not "
+                    f"broadcast at axis {axis}: {length} against {shape[axis]}. "
                     "Make the two lengths equal, or make one of them 1."
                 )
             length = shape[axis]
@@ -116,83 +115,6 @@ def only_orders(payload: str) -> bool:
     return "." in copy_order(payload)
 
 
-def spell_shape(shape: Shape) -> str:
-    """`[n0, 3]`."""
-    return f"[{', '.join(map(str, shape))}]"
-
-
-def spell_index(parts: Sequence[IndexPart]) -> str:
-    """Write a basic index: `1:, ::-1, 0, None`."""
-    return ", ".join(_spell_part(part) for part in parts)
-
-
-def _spell_part(part: IndexPart) -> str:
-    """Write one entry of an index."""
-    if not isinstance(part, slice):
-        return str(part)
-    bounds = ["" if bound is None else str(bound) for bound in (part.start, part.stop)]
-    step = "" if part.step in (None, 1) else f":{part.step}"
-    return ":".join(bounds) + step
-
-
-@lru_cache(maxsize=4096)
-def parse_index(text: str) -> tuple[IndexPart, ...]:
-    """Read a basic index back."""
-    parts: list[IndexPart] = []
-    for piece in filter(None, (piece.strip() for piece in text.split(","))):
-        if piece == "None":
-            parts.append(None)
-        elif ":" in piece:
-            parts.append(slice(*(int(b) if b else None for b in piece.split(":"))))
-        else:
-            parts.append(int(piece))
-    return tuple(parts)
-
-
-def index_shape(shape: Shape, parts: Sequence[IndexPart]) -> Shape:
-    """The shape of `array[parts]`.
-
-    Raises:
-        ShapeError: more entries than axes, or an integer outside a known length.
-    """
-    result: list[Dim] = []
-    axis = 0
-    for part in parts:
-        if part is None:
-            result.append(1)
-            continue
-        if axis == len(shape):
-            raise ShapeError(f"too many indices for shape {spell_shape(shape)}: {parts}")
-        length = shape[axis]
-        axis += 1
-        if isinstance(part, slice):
-            result.append(dims.slice_length(length, part))
-        elif isinstance(length, int) and not -length <= part < length:
-            raise ShapeError(f"index {part} is out of bounds for axis {axis - 1} of {length}")
-    return (*result, *shape[axis:])
-
-
-@lru_cache(maxsize=4096)
-def parse_shape(text: str) -> Shape:
-    """Read `n0, max(n1 - 1, 0), 3` back: commas inside parentheses do not separate."""
-    parts, depth, start = [], 0, 0
-    for place, letter in enumerate(text):
-        depth += (letter == "(") - (letter == ")")
-        if letter == "," and depth == 0:
-            parts.append(text[start:place])
-            start = place + 1
-    parts.append(text[start:])
-    return tuple(dims.parse(part.strip()) for part in parts if part.strip())
-
-
-@lru_cache(maxsize=4096)
-def parse_part(payload: str) -> tuple[int, Dim, Dim, int]:
-    """Read `axis; start; stop` or `axis; start; stop; step`."""
-    axis, start, stop, *step = payload.split(";")
-    bounds = dims.parse(start.strip()), dims.parse(stop.strip())
-    return int(axis), *bounds, int(step[0]) if step else 1
-
-
 def parse_axes(payload: str) -> tuple[int, ...]:
     """Read `0, 2`."""
     return tuple(int(axis) for axis in payload.split(",") if axis.strip())
@@ -205,12 +127,12 @@ def reduced_shape(name: str, shape: Shape, axes: Sequence[int]) -> Shape:
         ShapeError: an axis that is not there, or twice.
     """
     if len(set(axes)) != len(axes) or any(not 0 <= axis < len(shape) for axis in axes):
-        raise ShapeError(f"{name}: axes {tuple(axes)} of {spell_shape(shape)}")
+        raise ShapeError(f"{name}: axes {tuple(axes)} of {dims.spell_shape(shape)}")
     return tuple(dim for axis, dim in enumerate(shape) if axis not in axes)
 
 
 def result_shape(
-    op: Op, shapes: Sequence[Shape], payload: str, equal: Mapping[str, Dim] = NOTHING
+    op: Op, shapes: Sequence[Shape], payload: Any, equal: Mapping[str, Dim] = NOTHING
 ) -> Shape:
     """The shape of an operation's result.
 
@@ -223,34 +145,12 @@ def result_shape(
         return broadcast(op.name, shapes, equal)
     if op.name == "positions":
         return (dims.parse(payload),)
-    if op.name == "index":
-        return index_shape(shapes[0], parse_index(payload))
-    if op.name == "transpose":
-        order = [int(axis) for axis in payload.split(",") if axis.strip()]
-        if sorted(order) != list(range(len(shapes[0]))):
-            raise ShapeError(f"transpose: axes {payload} do not permute {spell_shape(shapes[0])}")
-        return tuple(shapes[0][axis] for axis in order)
-    if op.name == "diagonal":
-        return diagonal_shape(shapes[0])
-    if op.name == "part":
-        axis, start, stop, step = parse_part(payload)
-        return (*shapes[0][:axis], dims.steps(start, stop, step), *shapes[0][axis + 1 :])
+    if isinstance(payload, View):
+        return payload.shape(shapes[0])
     if op.name == "update":
         return shapes[0]
-    if op.joins:
-        return _concatenated(shapes, int(payload), equal)
-    return parse_shape(payload)  # reshape, broadcast_to
-
-
-def diagonal_shape(shape: Shape) -> Shape:
-    """The shape of the diagonal of the first two axes, which are of one length.
-
-    Raises:
-        ShapeError: they are not, or there are none.
-    """
-    if len(shape) < 2 or (type(shape[0]) is type(shape[1]) is int and shape[0] != shape[1]):
-        raise ShapeError(f"diagonal: {spell_shape(shape)} has no square of its first two axes")
-    return (*shape[2:], shape[0])
+    assert op.joins
+    return _concatenated(shapes, int(payload), equal)
 
 
 def _concatenated(shapes: Sequence[Shape], axis: int, equal: Mapping[str, Dim]) -> Shape:
@@ -267,7 +167,7 @@ def _concatenated(shapes: Sequence[Shape], axis: int, equal: Mapping[str, Dim]) 
         expected.pop(axis)
         if rest != expected:
             raise ShapeError(
-                f"concatenate: {spell_shape(shape)} does not fit {spell_shape(first)} "
+                f"concatenate: {dims.spell_shape(shape)} does not fit {dims.spell_shape(first)} "
                 f"beside axis {axis}"
             )
     return (*first[:axis], total, *first[axis + 1 :])

@@ -71,7 +71,7 @@ _TITLES = {
 def _title(node: Node) -> str:
     """The operation's name, or the function's that NumPy runs."""
     if not node.op.is_opaque:
-        return _TITLES.get((node.op.name, node.payload != "0"), node.op.name)
+        return _TITLES.get((node.op.name, node.text != "0"), node.op.name)
     from fuser.ir import opaque_calls  # only graphs with such functions need it
 
     return opaque_calls.read(node.payload).short_name

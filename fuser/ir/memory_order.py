@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fuser.ir import dims, infer, views
+from fuser.ir import dims, infer, layouts
 from fuser.ir.graph import Graph, Node
-from fuser.ir.views import Layout
+from fuser.ir.layouts import Layout
 
 
 def all_c_order(graph: Graph, arrays: Mapping[str, Any]) -> bool:
@@ -21,60 +21,60 @@ def memory_orders(
     graph: Graph, arrays: Mapping[str, Any], sizes: Mapping[str, int]
 ) -> dict[int, list[int]]:
     """The axis order, outermost first, that NumPy would give every value of a graph."""
-    layouts: dict[int, Layout] = {}
+    found: dict[int, Layout] = {}
     orders: dict[int, list[int]] = {}
     for node in graph.nodes:
         shape = tuple(dims.evaluate(dim, sizes) for dim in node.shape)
         if node.op.is_input:
-            layouts[id(node)] = views.layout_of(arrays[node.payload], node.shape)
+            found[id(node)] = layouts.layout_of(arrays[node.payload], node.shape)
             continue
         if node.op.is_iota:
-            layouts[id(node)] = views.contiguous(shape, node)
+            found[id(node)] = layouts.contiguous(shape, node.shape, node.dtype.itemsize)
             continue
         if not node.args:
-            layouts[id(node)] = Layout(0, (), (), (), ())
+            found[id(node)] = Layout(0, (), (), (), ())
             continue
-        operands = [layouts[id(arg)] for arg in node.args]
+        operands = [found[id(arg)] for arg in node.args]
         if node.op.is_update:  # the array that is written into stays where it is
-            layouts[id(node)] = operands[0]
-            orders[id(node)] = views.sorted_order([(operands[0].shape, operands[0].strides)])
+            found[id(node)] = operands[0]
+            orders[id(node)] = layouts.sorted_order([(operands[0].shape, operands[0].strides)])
             continue
         if node.op.structure and not node.op.joins:
-            seen = layouts[id(node)] = _seen(operands[0], node, sizes, shape)
-            orders[id(node)] = views.sorted_order([(seen.shape, seen.strides)])
+            seen = found[id(node)] = _seen(operands[0], node, sizes, shape)
+            orders[id(node)] = layouts.sorted_order([(seen.shape, seen.strides)])
             continue
         if node.op.reduction:
             operands = [_without(operands[0], infer.parse_axes(node.payload), node)]
         given = [(layout.shape, layout.strides) for layout in operands]
         copied = infer.copy_order(node.payload) if node.op.converts else ""
-        if infer.only_orders(node.payload) and copied:
-            order = _order_like(node, copied, layouts)
+        if copied and infer.only_orders(node.payload):
+            order = _order_like(node, copied, found)
         elif copied == "C" or node.op.places:
             order = list(range(len(shape)))
         elif copied or node.op.joins:
-            order = views.sorted_order(given)
+            order = layouts.sorted_order(given)
         else:
-            order = views.keep_order(len(shape), given)
+            order = layouts.keep_order(len(shape), given)
         orders[id(node)] = order
         if node.op.converts and not copied:  # converted in passing: no array of its own
-            layouts[id(node)] = operands[0]
+            found[id(node)] = operands[0]
             continue
-        strides = views.ordered_strides(shape, order, 1)
-        layouts[id(node)] = Layout(0, shape, strides, node.shape, (False,) * len(shape))
+        strides = layouts.ordered_strides(shape, order, 1)
+        found[id(node)] = Layout(0, shape, strides, node.shape, (False,) * len(shape))
     return orders
 
 
-def _order_like(node: Node, copied: str, layouts: Mapping[int, Layout]) -> list[int]:
+def _order_like(node: Node, copied: str, found: Mapping[int, Layout]) -> list[int]:
     """The order of another array than the one that a cast converts, as the cast's payload says."""
     letter, *path = copied.split(".")
     like = node
     for place in path:
         like = like.args[int(place)] if like.args else like
-    layout = layouts[id(like)]
+    layout = found[id(like)]
     if len(layout.shape) != len(node.shape):  # a stage of a program knows no more of it
         return list(range(len(node.shape)))
     if letter == "K":
-        return views.sorted_order([(layout.shape, layout.strides)])
+        return layouts.sorted_order([(layout.shape, layout.strides)])
     return _fortran_or_c(layout, like)
 
 
@@ -86,7 +86,7 @@ def _fortran_or_c(layout: Layout, node: Node) -> list[int]:
     unit = source.dtype.itemsize if source.op.is_input else 1
     axes = list(range(len(layout.shape)))
     forms = [
-        views.ordered_strides(layout.shape, order, unit) for order in (axes, axes[::-1])
+        layouts.ordered_strides(layout.shape, order, unit) for order in (axes, axes[::-1])
     ]
     same = [
         all(n == 1 or s == wanted for n, s, wanted in zip(layout.shape, layout.strides, form,
@@ -113,7 +113,7 @@ def _seen(
 ) -> Layout:
     """The layout of a view; a reshape that copies is contiguous."""
     try:
-        return views.apply_view(layout, (node.op.name, node.payload), sizes)
-    except views.NeedsCopy:
-        strides = views.contiguous_strides(shape, 1)
+        return node.payload.layout(layout, sizes)  # type: ignore[no-any-return]
+    except layouts.NeedsCopy:
+        strides = layouts.contiguous_strides(shape, 1)
         return Layout(0, shape, strides, node.shape, (False,) * len(shape))

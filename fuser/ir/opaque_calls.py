@@ -28,7 +28,7 @@ from fuser.base.error_states import silent
 from fuser.base.errors import GraphError, Reason
 from fuser.base.host_expressions import evaluate_scalar, short
 from fuser.base.records import record
-from fuser.ir import callables, dims, function_table, infer, views
+from fuser.ir import callables, dims, function_table, infer, layouts, views
 from fuser.ir.graph import Graph, Node
 from fuser.ir.ops import UFUNC_PAIRS, UFUNC_ROWS
 
@@ -372,10 +372,8 @@ def _copied(array: Any, chain: Sequence[tuple[str, str]]) -> tuple[Any, Any]:
     Raises:
         PatternMiss: a view is a copy.
     """
-    new = array.copy("K") if views.is_array(array) else array.copy()
-    seen = new
-    for name, payload in chain:
-        seen = views.apply_views(seen, [(name, payload)], {}, np)
+    new = array.copy("K") if layouts.is_array(array) else array.copy()
+    seen = views.apply_views(new, [views.read(*view) for view in chain], {}, np)
     if chain and not np.may_share_memory(seen, new):
         raise PatternMiss("a view of this memory is a copy")
     return new, seen
@@ -471,9 +469,9 @@ def _check(node: Node, call: Call, value: Any, operands: Sequence[Any]) -> None:
 
 def shares_memory(value: Any, operands: Sequence[Any]) -> bool:
     """Whether a result may look at an operand's memory."""
-    if not views.is_array(value):
+    if not layouts.is_array(value):
         return False
-    return any(views.is_array(array) and np.may_share_memory(value, array) for array in operands)
+    return any(layouts.is_array(array) and np.may_share_memory(value, array) for array in operands)
 
 
 def _bind(node: Node, shape: Sequence[int], numbers: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from fuser.base.records import record
+from fuser.ir.views import Chain
 
 CONTIGUOUS, STRIDED, INVARIANT = "contiguous", "strided", "invariant"
 
@@ -77,21 +78,15 @@ class PartitionDesc:
 
     Attributes:
         buffer: `x0` (argument), `t0` (temporary) or `o0` (output).
-        views: (operation, payload) pairs: index, transpose, reshape, broadcast_to.
+        views: of it.
     """
 
     buffer: str
-    views: tuple[tuple[str, str], ...] = ()
+    views: Chain = ()
 
     def __str__(self) -> str:
         """`x0[1:].transpose(1, 0)`."""
-        text = self.buffer
-        for name, payload in self.views:
-            if name == "component":
-                text += ".imag" if int(payload) else ".real"
-            else:
-                text += f"[{payload}]" if name == "index" else f".{name}({payload})"
-        return text
+        return self.buffer + "".join(map(str, self.views))
 
 
 def access_class(stride: int, itemsize: int) -> str:

@@ -1,254 +1,640 @@
-"""Stride arithmetic: what views do to an array's offset, lengths and strides, without the array."""
+"""Views: other ways to see an array's elements, and their algebra.
+
+A view is an attribute of the operation that it is named after. It says which shape is seen, where
+in memory the elements lie, which view undoes it, which one view two of them are, which axes of the
+array are seen, whether it stays within an array, and how Python spells it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from itertools import dropwhile
 from typing import Any
 
 import numpy as np
 
+from fuser.base.errors import ShapeError
 from fuser.base.records import changed, record
-from fuser.ir import dims, infer
-from fuser.ir.dims import Dim
-from fuser.ir.graph import Node
+from fuser.ir import dims
+from fuser.ir.attributes import Attribute, Span
+from fuser.ir.dims import Dim, Shape, spell_shape
+from fuser.ir.layouts import Layout, reshaped
 
-View = tuple[str, str]
-#: What a view's payload says of a diagonal that np.einsum gives; a node's says nothing.
-WRITABLE = "writable"
+Chain = tuple["View", ...]
+IndexPart = int | slice | None
+FULL = slice(None)
+_BACKWARDS = slice(None, None, -1)
 
 
 @record
-class Layout:
-    """Where the elements of a view lie.
+class Seen:
+    """What an array looks like through views, as far as these keep its axes apart.
 
     Attributes:
-        offset: bytes from the base array's first element.
-        shape: lengths.
-        strides: bytes.
-        symbolic: the symbolic lengths, which say what is 1 for every size.
-        repeated: axes along which broadcasting repeats elements, whatever the length.
+        axes: the array's axis behind each axis that is seen; None for one that only repeats.
+        ends: whether each is seen from end to end.
+        lengths: how long each is; -1 where that is not followed.
+        whole: nothing is left out: axes are only moved, added and repeated.
+        box: the places that are seen along each axis of the array; None where these are no box,
+            or its axes are moved.
     """
 
-    offset: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    symbolic: tuple[Dim, ...]
-    repeated: tuple[bool, ...]
+    axes: tuple[int | None, ...]
+    ends: tuple[bool, ...]
+    lengths: Shape
+    whole: bool
+    box: tuple[Span, ...] | None
 
 
-class NeedsCopy(Exception):  # noqa: N818 - a signal: the views are no index arithmetic here
-    """A reshape of this memory is not a view."""
+class View(Attribute):
+    """One more way to see an array."""
+
+    __slots__ = ()
+    #: The operation, as graphs call it.
+    op = ""
+
+    def __str__(self) -> str:
+        """What it adds to an array's name: `.transpose(1, 0)`."""
+        return f".{self.op}({self.text})"
+
+    @property
+    def attribute(self) -> Any:
+        """What a node of it has besides the operation."""
+        return self
+
+    def shape(self, shape: Shape) -> Shape:
+        """The shape that is seen of an array of a shape.
+
+        Raises:
+            ShapeError: no such array can be seen so.
+        """
+        raise NotImplementedError
+
+    def layout(self, layout: Layout, sizes: Mapping[str, int]) -> Layout:
+        """Where the elements that are seen lie.
+
+        Args:
+            layout: of the array.
+            sizes: values of symbols.
+
+        Raises:
+            NeedsCopy: this memory cannot be seen so.
+            IndexError: an integer index out of bounds.
+        """
+        raise NotImplementedError
+
+    def of(self, array: Any, sizes: Mapping[str, int], module: Any) -> Any:
+        """A real array, seen so by its own module's functions; a reshape may copy."""
+        raise NotImplementedError
+
+    def python(self, array: str, constant: Callable[[Any], str], dim: Callable[[Dim], str]) -> str:
+        """The expression that `of` is.
+
+        Args:
+            array: an expression.
+            constant: gives an expression of an object.
+            dim: gives one of a length.
+        """
+        raise NotImplementedError
+
+    def seen(self, seen: Seen) -> Seen | None:
+        """Which axes are seen; None where axes are merged or split."""
+        return None
+
+    def fits(self, lengths: Shape, shape: Shape, sizes: Mapping[str, int]) -> bool:
+        """Whether what is seen of an array of some lengths lies within it.
+
+        Args:
+            lengths: integers.
+            shape: the lengths that are to be seen.
+            sizes: values of symbols.
+        """
+        return True
+
+    def inverse(self, shape: Shape) -> View | None:
+        """The view that shows an array of a shape again through this one of it, where one does."""
+        return None
+
+    def then(self, view: View) -> Chain | None:
+        """This view and another one behind it in fewer or simpler ones; None where not."""
+        return None
 
 
-def layout_of(array: Any, symbolic: tuple[Dim, ...]) -> Layout:
-    """The layout of an array itself.
+@record(eq=False)
+class Index(View):
+    """Basic indexing: integers, slices and None for new axes."""
 
-    NumPy lets axes of length 1 and empty arrays have any stride. Where the array is contiguous
-    they get the strides that longer axes would have, so that they need no kernels of their own.
-    """
-    strides = array.strides
-    if array.flags.c_contiguous:
-        strides = contiguous_strides(array.shape, array.itemsize)
-    elif array.flags.f_contiguous:
-        strides = contiguous_strides(array.shape[::-1], array.itemsize)[::-1]
-    return Layout(0, array.shape, strides, symbolic, (False,) * array.ndim)
+    op = "index"
+    parts: tuple[IndexPart, ...]
+
+    @staticmethod
+    def of_parts(parts: Sequence[IndexPart]) -> Index:
+        """Without entries at the end that change nothing."""
+        kept = list(parts)
+        while kept and kept[-1] == FULL:
+            kept.pop()
+        return Index(tuple(kept))
+
+    def _spelled(self) -> str:
+        return ", ".join(map(_spell_part, self.parts))
+
+    def __str__(self) -> str:
+        """`[1:, None]`."""
+        return f"[{self.text}]"
+
+    @property
+    def entries(self) -> list[int | slice]:
+        """The entries that axes of the array have."""
+        return [part for part in self.parts if part is not None]
+
+    @property
+    def only_inserts(self) -> bool:
+        """Whether it keeps all elements, and only puts axes between."""
+        return all(part is None or part == FULL for part in self.parts)
+
+    def shape(self, shape: Shape) -> Shape:
+        """Integers take axes away, None puts one there."""
+        result: list[Dim] = []
+        axis = 0
+        for part in self.parts:
+            if part is None:
+                result.append(1)
+                continue
+            if axis == len(shape):
+                raise ShapeError(f"too many indices for shape {spell_shape(shape)}: {self.parts}")
+            length = shape[axis]
+            axis += 1
+            if isinstance(part, slice):
+                result.append(dims.slice_length(length, part))
+            elif isinstance(length, int) and not -length <= part < length:
+                raise ShapeError(f"index {part} is out of bounds for axis {axis - 1} of {length}")
+        return (*result, *shape[axis:])
+
+    def layout(self, layout: Layout, sizes: Mapping[str, int]) -> Layout:
+        """Places are moved along, strides multiplied."""
+        offset, axis = layout.offset, 0
+        kept: list[tuple[int, int, bool]] = []
+        for part in self.parts:
+            if part is None:
+                kept.append((1, 0, False))
+                continue
+            length, stride, again = layout.shape[axis], layout.strides[axis], layout.repeated[axis]
+            if isinstance(part, slice):
+                start, stop, step = part.indices(length)
+                count = len(range(start, stop, step))
+                offset += start * stride if count else 0
+                kept.append((count, stride * step, again))
+            else:
+                if not -length <= part < length:
+                    raise IndexError(
+                        f"index {part} is out of bounds for axis {axis} with size {length}"
+                    )
+                offset += (part % length) * stride
+            axis += 1
+        kept.extend(
+            zip(layout.shape[axis:], layout.strides[axis:], layout.repeated[axis:], strict=True)
+        )
+        shape, strides, repeated = zip(*kept, strict=True) if kept else ((), (), ())
+        return Layout(offset, shape, strides, self.shape(layout.symbolic), repeated)
+
+    def of(self, array: Any, sizes: Mapping[str, int], module: Any) -> Any:
+        """A 0-d array where nothing is left, never a scalar."""
+        return array[(*self.parts, Ellipsis)]
+
+    def python(self, array: str, constant: Callable[[Any], str], dim: Callable[[Dim], str]) -> str:
+        """An index: short where it can be."""
+        if all(isinstance(part, int) for part in self.parts):
+            return f"{array}[{constant((*self.parts, Ellipsis))}]"
+        return f"{array}[{constant(self.parts[0] if len(self.parts) == 1 else self.parts)}]"
+
+    def seen(self, seen: Seen) -> Seen | None:
+        """Axes are narrowed, dropped and inserted."""
+        axes, ends, lengths = list(seen.axes), list(seen.ends), list(seen.lengths)
+        whole = seen.whole
+        box = None if seen.box is None else list(seen.box)
+        place = 0
+        for part in self.parts:
+            if part is None:
+                axes.insert(place, None)
+                ends.insert(place, True)
+                lengths.insert(place, 1)
+                place += 1
+                continue
+            axis = axes[place]
+            if box is not None and axis is not None and part != FULL:
+                span = _narrowed(box[axis], part)
+                box = None if span is None else [*box[:axis], span, *box[axis + 1 :]]
+            if isinstance(part, slice):
+                if part != FULL:
+                    ends[place], lengths[place], whole = False, -1, False
+                place += 1
+            else:
+                whole = whole and axis is None
+                del axes[place], ends[place], lengths[place]
+        kept = None if box is None else tuple(box)
+        return Seen(tuple(axes), tuple(ends), tuple(lengths), whole, kept)
+
+    def fits(self, lengths: Shape, shape: Shape, sizes: Mapping[str, int]) -> bool:
+        """Integers lie within their axes."""
+        return all(
+            isinstance(part, slice) or -length <= part < length  # type: ignore[operator]
+            for part, length in zip(self.entries, lengths, strict=False)
+        )
+
+    def inverse(self, shape: Shape) -> View | None:
+        """Of axes that are inserted or turned round, and of single places of axes of length 1."""
+        parts: list[IndexPart] = []
+        axis = 0
+        for part in self.parts:
+            if part is None:
+                parts.append(0)
+                continue
+            undone = shape[axis] == 1 if isinstance(part, int) else part in (FULL, _BACKWARDS)
+            if not undone:
+                return None
+            parts.append(None if isinstance(part, int) else part)
+            axis += 1
+        return Index(tuple(parts))
+
+    def then(self, view: View) -> Chain | None:
+        """`x[1:][:-1]` is `x[1:-1]`: slices that drop elements from the ends are merged."""
+        if isinstance(view, Broadcast):
+            return self._broadcast(view)
+        if not isinstance(view, Index):
+            return None
+        size = max(len(self.parts), len(view.parts))
+        parts: list[IndexPart] = []
+        for k in range(size):
+            first = self.parts[k] if k < len(self.parts) else FULL
+            then = view.parts[k] if k < len(view.parts) else FULL
+            if not isinstance(first, slice) or not isinstance(then, slice):
+                return None
+            part = _merged(first, then)
+            if part is None:
+                return None
+            parts.append(part)
+        merged = Index.of_parts(parts)
+        return (merged,) if merged.parts else ()
+
+    def _broadcast(self, view: Broadcast) -> Chain | None:
+        """`x[None, :, None]` through a broadcast is `x[:, None]`: that puts axes in front.
+
+        Not so of single numbers: a total that others need too is rather had in a kernel before
+        them.
+        """
+        if len(self.parts) == len(view.lengths) and all(part is None for part in self.parts):
+            return None
+        rest = list(dropwhile(lambda part: part is None, self.parts))
+        if len(rest) == len(self.parts):
+            return None
+        kept = Index.of_parts(rest)
+        return (kept, view) if kept.parts else (view,)
 
 
-def contiguous(shape: tuple[int, ...], node: Node) -> Layout:
-    """The layout of a C-contiguous array that holds a node's value."""
-    strides = contiguous_strides(shape, node.dtype.itemsize)
-    return Layout(0, shape, strides, node.shape, (False,) * len(shape))
+def _spell_part(part: IndexPart) -> str:
+    """Write one entry of an index."""
+    if not isinstance(part, slice):
+        return str(part)
+    bounds = ["" if bound is None else str(bound) for bound in (part.start, part.stop)]
+    step = "" if part.step in (None, 1) else f":{part.step}"
+    return ":".join(bounds) + step
 
 
-def contiguous_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
-    """Strides of a C-contiguous array."""
-    strides: list[int] = []
-    step = itemsize
-    for length in reversed(shape):
-        strides.insert(0, step)
-        step *= max(length, 1)
-    return tuple(strides)
+def _narrowed(span: Span, part: int | slice) -> Span | None:
+    """The places of a span that an entry of an index leaves; None where they are no span."""
+    start, stop, step = span
+    if step != 1:
+        return None
+    if isinstance(part, int):
+        at = start + part if part >= 0 else stop + part
+        return at, at + 1, 1
+    first, last = part.start or 0, part.stop
+    if first < 0 or (part.step or 1) < 1 or (last is not None and last >= 0):
+        return None
+    return start + first, stop if last is None else stop + last, part.step or 1
 
 
-def apply_view(layout: Layout, view: View, sizes: Mapping[str, int]) -> Layout:
-    """See a layout through one more view.
+def _merged(first: slice, then: slice) -> slice | None:
+    """Merge slices that only drop elements from the ends."""
+    if then == FULL:
+        return first
+    if first == FULL:
+        return then
+    for part in (first, then):
+        drops = (part.start or 0) >= 0 and (part.stop is None or part.stop < 0)
+        if part.step is not None or not drops:
+            return None
+    start = (first.start or 0) + (then.start or 0)
+    stop = (first.stop or 0) + (then.stop or 0)
+    return slice(start or None, stop or None)
 
-    Args:
-        layout: before.
-        view: operation and payload, as in graphs; "part" is `axis; start; stop[; step]`,
-            "component" how many bytes a part of complex numbers lies behind their first ones.
-        sizes: values of symbols.
 
-    Raises:
-        NeedsCopy: a reshape that is not a view of this memory.
-        IndexError: an integer index out of bounds.
-    """
-    name, payload = view
-    if name == "index":
-        return _index(layout, infer.parse_index(payload))
-    if name == "transpose":
-        order = [int(axis) for axis in payload.split(",") if axis.strip()]
+@record(eq=False)
+class Transpose(View):
+    """Axes in another order."""
+
+    op = "transpose"
+    order: tuple[int, ...]
+
+    def _spelled(self) -> str:
+        return ", ".join(map(str, self.order))
+
+    def shape(self, shape: Shape) -> Shape:
+        """The lengths in that order."""
+        if sorted(self.order) != list(range(len(shape))):
+            raise ShapeError(f"transpose: axes {self.text} do not permute {spell_shape(shape)}")
+        return tuple(shape[axis] for axis in self.order)
+
+    def layout(self, layout: Layout, sizes: Mapping[str, int]) -> Layout:
+        """The strides in that order."""
         return Layout(
             layout.offset,
-            tuple(layout.shape[a] for a in order),
-            tuple(layout.strides[a] for a in order),
-            tuple(layout.symbolic[a] for a in order),
-            tuple(layout.repeated[a] for a in order),
+            tuple(layout.shape[axis] for axis in self.order),
+            tuple(layout.strides[axis] for axis in self.order),
+            tuple(layout.symbolic[axis] for axis in self.order),
+            tuple(layout.repeated[axis] for axis in self.order),
         )
-    if name == "part":
-        return _part(layout, *infer.parse_part(payload), sizes)
-    if name == "diagonal":
-        return _diagonal(layout)
-    if name == "component":
-        return changed(layout, offset=layout.offset + int(payload))
-    symbolic = infer.parse_shape(payload)
-    shape = tuple(dims.evaluate(dim, sizes) for dim in symbolic)
-    if name == "broadcast_to":
-        return _broadcast(layout, shape, symbolic)
-    return _reshape(layout, shape, symbolic)
 
+    def of(self, array: Any, sizes: Mapping[str, int], module: Any) -> Any:
+        """The method."""
+        return array.transpose(self.order)
 
-def _index(layout: Layout, parts: Sequence[infer.IndexPart]) -> Layout:
-    """Basic indexing."""
-    offset, axis = layout.offset, 0
-    kept: list[tuple[int, int, bool]] = []
-    for part in parts:
-        if part is None:
-            kept.append((1, 0, False))
-            continue
-        length, stride, repeated = layout.shape[axis], layout.strides[axis], layout.repeated[axis]
-        if isinstance(part, slice):
-            start, stop, step = part.indices(length)
-            count = len(range(start, stop, step))
-            offset += start * stride if count else 0
-            kept.append((count, stride * step, repeated))
-        else:
-            if not -length <= part < length:
-                raise IndexError(
-                    f"index {part} is out of bounds for axis {axis} with size {length}"
-                )
-            offset += (part % length) * stride
-        axis += 1
-    rest = (layout.shape[axis:], layout.strides[axis:], layout.repeated[axis:])
-    kept.extend(zip(*rest, strict=True))
-    symbolic = infer.index_shape(layout.symbolic, parts)
-    return Layout(
-        offset,
-        tuple(entry[0] for entry in kept),
-        tuple(entry[1] for entry in kept),
-        symbolic,
-        tuple(entry[2] for entry in kept),
-    )
+    def python(self, array: str, constant: Callable[[Any], str], dim: Callable[[Dim], str]) -> str:
+        """The property where it will do."""
+        return f"{array}.T" if self.reverses else f"{array}.transpose({constant(self.order)})"
 
+    @property
+    def reverses(self) -> bool:
+        """Whether all axes are turned round."""
+        return self.order == tuple(reversed(range(len(self.order))))
 
-def _part(
-    layout: Layout, axis: int, start: Dim, stop: Dim, step: int, sizes: Mapping[str, int]
-) -> Layout:
-    """The elements at start, start + step, … below stop along one axis."""
-    rest = axis + 1
-    first, length = dims.evaluate(start, sizes), dims.steps(start, stop, step)
-    shape = (*layout.shape[:axis], dims.evaluate(length, sizes), *layout.shape[rest:])
-    symbolic = (*layout.symbolic[:axis], length, *layout.symbolic[rest:])
-    stride = layout.strides[axis]
-    strides = (*layout.strides[:axis], stride * step, *layout.strides[rest:])
-    offset = layout.offset + first * stride
-    return Layout(offset, shape, strides, symbolic, layout.repeated)
-
-
-def _diagonal(layout: Layout) -> Layout:
-    """The diagonal of the first two axes, as the last one."""
-    (first, second, *strides), repeated = layout.strides, layout.repeated
-    return Layout(
-        layout.offset,
-        (*layout.shape[2:], min(layout.shape[:2])),
-        (*strides, first + second),
-        infer.diagonal_shape(layout.symbolic),
-        (*repeated[2:], repeated[0] and repeated[1]),
-    )
-
-
-def _broadcast(layout: Layout, shape: tuple[int, ...], symbolic: tuple[Dim, ...]) -> Layout:
-    """Repeat along axes that are missing, or 1 where the target is not."""
-    missing = len(shape) - len(layout.shape)
-    strides: list[int] = [0] * missing
-    repeated: list[bool] = [True] * missing
-    for axis, length in enumerate(layout.shape):
-        wanted = symbolic[missing + axis]
-        again = (layout.symbolic[axis] == 1 and wanted != 1) or (
-            length == 1 and shape[missing + axis] != 1
+    def seen(self, seen: Seen) -> Seen | None:
+        """Axes are moved."""
+        return Seen(
+            tuple(seen.axes[axis] for axis in self.order),
+            tuple(seen.ends[axis] for axis in self.order),
+            tuple(seen.lengths[axis] for axis in self.order),
+            seen.whole,
+            None,
         )
-        strides.append(0 if again else layout.strides[axis])
-        repeated.append(again or layout.repeated[axis])
-    return Layout(layout.offset, shape, tuple(strides), symbolic, tuple(repeated))
+
+    def inverse(self, shape: Shape) -> View | None:
+        """Back again."""
+        return Transpose(tuple(map(self.order.index, range(len(self.order)))))
+
+    def then(self, view: View) -> Chain | None:
+        """Two are one, or none."""
+        if not isinstance(view, Transpose):
+            return None
+        merged = Transpose(tuple(self.order[axis] for axis in view.order))
+        return () if merged.order == tuple(sorted(merged.order)) else (merged,)
 
 
-def _reshape(layout: Layout, shape: tuple[int, ...], symbolic: tuple[Dim, ...]) -> Layout:
-    """Another shape over the same memory in C order, where strides allow it.
+class _OfLengths(View):
+    """A view that says which lengths are seen."""
 
-    The axes of both shapes are walked together and matched in blocks of equal products; inside a
-    block the old axes must be contiguous with each other (NumPy: _attempt_nocopy_reshape).
-    """
-    old = [(n, s) for n, s in zip(layout.shape, layout.strides, strict=True) if n != 1]
-    if 0 in layout.shape:
-        strides = contiguous_strides(shape, 1)
-        return Layout(layout.offset, shape, strides, symbolic, (False,) * len(shape))
-    result = [0] * len(shape)
-    i = j = 0
-    while i < len(old):
-        block, total = i + 1, old[i][0]
-        start, target = j, 1
-        while target != total:
-            if target < total:
-                target *= shape[j]
-                j += 1
-            else:
-                total *= old[block][0]
-                block += 1
-        for k in range(i, block - 1):
-            if old[k][1] != old[k + 1][1] * old[k + 1][0]:
-                raise NeedsCopy
-        step = old[block - 1][1]
-        for k in range(j - 1, start - 1, -1):
-            result[k] = step
-            step *= shape[k]
-        i = block
-    tail = result[j - 1] if 0 < j <= len(shape) else 1
-    for k in range(j, len(shape)):
-        result[k] = tail
-    repeated = tuple(n != 1 and s == 0 for n, s in zip(shape, result, strict=True))
-    return Layout(layout.offset, shape, tuple(result), symbolic, repeated)
+    __slots__ = ()
+    dims: Shape
+
+    def _spelled(self) -> str:
+        return ", ".join(map(str, self.dims))
+
+    @property
+    def lengths(self) -> Shape:
+        """What is seen."""
+        return self.dims
+
+    def renamed(self, change: Callable[[Dim], Dim]) -> Any:
+        """With other lengths."""
+        return type(self)(tuple(map(change, self.dims)))  # type: ignore[call-arg]
+
+    def shape(self, shape: Shape) -> Shape:
+        """What it says."""
+        return self.dims
+
+    def _sizes(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
+        """The numbers that they are."""
+        return tuple(dims.evaluate(dim, sizes) for dim in self.dims)
+
+    def then(self, view: View) -> Chain | None:
+        """The last of several decides."""
+        return (view,) if type(view) is type(self) else None
 
 
-def is_array(value: Any) -> bool:
-    """Whether a value is an array, NumPy's or CuPy's, and no scalar."""
-    return hasattr(value, "strides") and not isinstance(value, np.generic)
+@record(eq=False)
+class Reshape(_OfLengths):
+    """Another shape over the elements in C order."""
+
+    op = "reshape"
+    dims: Shape
+
+    def layout(self, layout: Layout, sizes: Mapping[str, int]) -> Layout:
+        """Where the strides allow it."""
+        return reshaped(layout, self._sizes(sizes), self.dims)
+
+    def of(self, array: Any, sizes: Mapping[str, int], module: Any) -> Any:
+        """A view, or a copy."""
+        return array.reshape(self._sizes(sizes))
+
+    def python(self, array: str, constant: Callable[[Any], str], dim: Callable[[Dim], str]) -> str:
+        """NumPy finds the only length that is not fixed."""
+        fixed = tuple(dim if isinstance(dim, int) else -1 for dim in self.dims)
+        if fixed.count(-1) == 1 and 0 not in fixed:
+            return f"{array}.reshape({constant(fixed)})"
+        return f"{array}.reshape(({''.join(f'{dim(each)}, ' for each in self.dims)}))"
+
+    def fits(self, lengths: Shape, shape: Shape, sizes: Mapping[str, int]) -> bool:
+        """As many elements are seen as there are."""
+        return dims.product(lengths) == dims.product(shape)
+
+    def inverse(self, shape: Shape) -> View | None:
+        """The shape from before."""
+        return Reshape(shape)
 
 
-def calls_of(views: Sequence[View], sizes: Mapping[str, int]) -> Iterator[tuple[str, Any]]:
-    """What to do with a real array, view by view: a method's name and argument, or "[]" and index.
+@record(eq=False)
+class Broadcast(_OfLengths):
+    """Elements repeated along new axes in front, and along axes of length 1."""
 
-    Parts are basic slices, so every step but "reshape" and "contiguous" gives a view.
-    """
-    for name, payload in views:
-        if name == "index":
-            yield "[]", (*infer.parse_index(payload), Ellipsis)  # a 0-d array, never a scalar
-        elif name == "transpose":
-            yield "transpose", tuple(int(a) for a in payload.split(",") if a.strip())
-        elif name == "part":
-            axis, start, stop, step = infer.parse_part(payload)
-            places = slice(dims.evaluate(start, sizes), dims.evaluate(stop, sizes), step)
-            yield "[]", (slice(None),) * axis + (places,)
-        elif name == "diagonal":
-            yield ("[diagonal]" if payload == WRITABLE else name), 0
-        elif name == "component":
-            yield ("imag" if int(payload) else "real"), None
-        elif name in ("real", "imag"):
-            yield name, None
-        elif name == "contiguous":
-            yield name, None
+    op = "broadcast_to"
+    dims: Shape
+
+    def layout(self, layout: Layout, sizes: Mapping[str, int]) -> Layout:
+        """A stride of 0 along axes that are missing, or 1 where the target is not."""
+        shape = self._sizes(sizes)
+        missing = len(shape) - len(layout.shape)
+        strides: list[int] = [0] * missing
+        repeated: list[bool] = [True] * missing
+        for axis, length in enumerate(layout.shape):
+            wanted = self.dims[missing + axis]
+            again = (layout.symbolic[axis] == 1 and wanted != 1) or (
+                length == 1 and shape[missing + axis] != 1
+            )
+            strides.append(0 if again else layout.strides[axis])
+            repeated.append(again or layout.repeated[axis])
+        return Layout(layout.offset, shape, tuple(strides), self.dims, tuple(repeated))
+
+    def of(self, array: Any, sizes: Mapping[str, int], module: Any) -> Any:
+        """Never writeable."""
+        return module.broadcast_to(array, self._sizes(sizes))
+
+    def python(self, array: str, constant: Callable[[Any], str], dim: Callable[[Dim], str]) -> str:
+        """NumPy's function."""
+        shape = "".join(f"{dim(each)}, " for each in self.dims)
+        return f"{constant(np.broadcast_to)}({array}, ({shape}))"
+
+    def seen(self, seen: Seen) -> Seen | None:
+        """Axes are added in front; those of length 1 only repeat."""
+        lead = len(self.dims) - len(seen.lengths)
+        axes = tuple(
+            None if length == 1 and wanted != 1 else axis
+            for axis, length, wanted in zip(
+                seen.axes, seen.lengths, self.dims[lead:], strict=True
+            )
+        )
+        ends, box = (*[True] * lead, *seen.ends), None if lead else seen.box
+        return Seen((*[None] * lead, *axes), ends, self.dims, seen.whole, box)
+
+    def fits(self, lengths: Shape, shape: Shape, sizes: Mapping[str, int]) -> bool:
+        """Each length is the same, or 1."""
+        lead = len(shape) - len(lengths)
+        return lead >= 0 and all(
+            mine in (1, length) for mine, length in zip(lengths, shape[lead:], strict=True)
+        )
+
+
+@record(eq=False)
+class Part(View):
+    """The elements at start, start + step, … below stop along one axis: symbolic lengths."""
+
+    op = "part"
+    axis: int
+    start: Dim
+    stop: Dim
+    step: int = 1
+
+    def _spelled(self) -> str:
+        return f"{self.axis}; {self.start}; {self.stop}; {self.step}"
+
+    def __str__(self) -> str:
+        """`.part(0; 1; n0)`."""
+        return f".part({self.text if self.step != 1 else self.text[:-3]})"
+
+    @property
+    def span(self) -> Span:
+        """Start, stop and step."""
+        return self.start, self.stop, self.step
+
+    @property
+    def lengths(self) -> Shape:
+        """Both ends."""
+        return self.start, self.stop
+
+    def renamed(self, change: Callable[[Dim], Dim]) -> Any:
+        """With other ends."""
+        return Part(self.axis, change(self.start), change(self.stop), self.step)
+
+    def shape(self, shape: Shape) -> Shape:
+        """One length changes."""
+        return (*shape[: self.axis], dims.steps(*self.span), *shape[self.axis + 1 :])
+
+    def layout(self, layout: Layout, sizes: Mapping[str, int]) -> Layout:
+        """One offset, one stride and one length change."""
+        axis, stride = self.axis, layout.strides[self.axis]
+        length = dims.evaluate(dims.steps(*self.span), sizes)
+        return changed(
+            layout,
+            offset=layout.offset + dims.evaluate(self.start, sizes) * stride,
+            shape=(*layout.shape[:axis], length, *layout.shape[axis + 1 :]),
+            strides=(*layout.strides[:axis], stride * self.step, *layout.strides[axis + 1 :]),
+            symbolic=self.shape(layout.symbolic),
+        )
+
+    def of(self, array: Any, sizes: Mapping[str, int], module: Any) -> Any:
+        """A basic slice."""
+        start, stop = (dims.evaluate(bound, sizes) for bound in (self.start, self.stop))
+        return array[(FULL,) * self.axis + (slice(start, stop, self.step),)]
+
+    def python(self, array: str, constant: Callable[[Any], str], dim: Callable[[Dim], str]) -> str:
+        """A basic slice."""
+        bounds = f"{dim(self.start)}:{dim(self.stop)}:{self.step}"
+        return f"{array}[{':, ' * self.axis}{bounds}]"
+
+    def seen(self, seen: Seen) -> Seen | None:
+        """One axis is narrowed."""
+        place, axis, box = self.axis, seen.axes[self.axis], seen.box
+        if box is not None and axis is not None and box[axis][2] == 1:
+            first = box[axis][0]
+            span = first + self.start, first + self.stop, self.step
+            box = (*box[:axis], span, *box[axis + 1 :])
         else:
-            shape = tuple(dims.evaluate(d, sizes) for d in infer.parse_shape(payload))
-            yield ("broadcast_to" if name == "broadcast_to" else "reshape"), shape
+            box = None
+        ends = (*seen.ends[:place], False, *seen.ends[place + 1 :])
+        lengths = (*seen.lengths[:place], -1, *seen.lengths[place + 1 :])
+        return Seen(seen.axes, ends, lengths, False, box)
+
+    def fits(self, lengths: Shape, shape: Shape, sizes: Mapping[str, int]) -> bool:
+        """The last place is one of the axis."""
+        return places_fit(self.span, lengths[self.axis], shape[self.axis], sizes)
+
+
+def places_fit(span: Span, length: Dim, count: Dim, sizes: Mapping[str, int]) -> bool:
+    """Whether start, start + step, … below stop are `count` places of an axis of some length."""
+    start, stop = (dims.evaluate(bound, sizes) for bound in span[:2])
+    places = range(start, stop, span[2]) if span[2] > 0 else ()
+    within = not places or places[-1] < length  # type: ignore[operator]
+    return start >= 0 and span[2] > 0 and count == len(places) and within
+
+
+@record(eq=False)
+class Diagonal(View):
+    """The diagonal of the first two axes, as the last one; `writable` where it may be written."""
+
+    op = "diagonal"
+    writable: bool = False
+
+    def _spelled(self) -> str:
+        return "writable" if self.writable else ""
+
+    @property
+    def attribute(self) -> Any:
+        """What may be written into does not show in a value."""
+        return Diagonal()
+
+    def shape(self, shape: Shape) -> Shape:
+        """Both axes are of one length."""
+        square = len(shape) > 1 and not (
+            type(shape[0]) is type(shape[1]) is int and shape[0] != shape[1]
+        )
+        if not square:
+            raise ShapeError(f"diagonal: {spell_shape(shape)} has no square of its first two axes")
+        return (*shape[2:], shape[0])
+
+    def layout(self, layout: Layout, sizes: Mapping[str, int]) -> Layout:
+        """Both strides at once."""
+        (first, second, *strides), repeated = layout.strides, layout.repeated
+        return Layout(
+            layout.offset,
+            (*layout.shape[2:], min(layout.shape[:2])),
+            (*strides, first + second),
+            self.shape(layout.symbolic),
+            (*repeated[2:], repeated[0] and repeated[1]),
+        )
+
+    def of(self, array: Any, sizes: Mapping[str, int], module: Any) -> Any:
+        """The method."""
+        return writable_diagonal(array) if self.writable else array.diagonal()
+
+    def python(self, array: str, constant: Callable[[Any], str], dim: Callable[[Dim], str]) -> str:
+        """The method."""
+        if self.writable:
+            return f"{constant(writable_diagonal)}({array})"
+        return f"{array}.diagonal()"
+
+    def fits(self, lengths: Shape, shape: Shape, sizes: Mapping[str, int]) -> bool:
+        """Both axes are of one length."""
+        return lengths[0] == lengths[1]
 
 
 def writable_diagonal(array: Any) -> Any:
@@ -259,106 +645,200 @@ def writable_diagonal(array: Any) -> Any:
     return seen
 
 
-def apply_views(array: Any, views: Sequence[View], sizes: Mapping[str, int], module: Any) -> Any:
-    """Apply views to a real array with its own module's functions; reshapes may copy.
+@record(eq=False)
+class Component(View):
+    """One part of complex numbers, some bytes behind their first one."""
 
-    A broadcast view is made writeable never.
+    op = "component"
+    offset: int
+
+    def _spelled(self) -> str:
+        return str(self.offset)
+
+    def __str__(self) -> str:
+        """`.imag`."""
+        return ".imag" if self.offset else ".real"
+
+    def shape(self, shape: Shape) -> Shape:
+        """The same."""
+        return shape
+
+    def layout(self, layout: Layout, sizes: Mapping[str, int]) -> Layout:
+        """The offset moves."""
+        return changed(layout, offset=layout.offset + self.offset)
+
+    def of(self, array: Any, sizes: Mapping[str, int], module: Any) -> Any:
+        """The property."""
+        return array.imag if self.offset else array.real
+
+    def python(self, array: str, constant: Callable[[Any], str], dim: Callable[[Dim], str]) -> str:
+        """The property."""
+        return f"{array}{self}"
+
+    def seen(self, seen: Seen) -> Seen | None:
+        """All axes."""
+        return changed(seen, box=None)
+
+
+# -- views of a trace -----------------------------------------------------------------------
+
+
+@record(eq=False)
+class ComplexPart(View):
+    """The real or the imaginary parts of a traced array: an operation, which memory is seen by."""
+
+    name: str
+
+    @property
+    def op(self) -> str:  # type: ignore[override] # one class for both
+        """`real` or `imag`."""
+        return self.name
+
+    def _spelled(self) -> str:
+        return ""
+
+    @property
+    def attribute(self) -> Any:
+        """Nothing: the operation says it."""
+        return ""
+
+    def __eq__(self, other: object) -> bool:
+        """The same part."""
+        return isinstance(other, ComplexPart) and other.name == self.name
+
+    def __hash__(self) -> int:
+        """Hash of the name."""
+        return hash(self.name)
+
+    def of(self, array: Any, sizes: Mapping[str, int], module: Any) -> Any:
+        """The property."""
+        return getattr(array, self.name)
+
+    def python(self, array: str, constant: Callable[[Any], str], dim: Callable[[Dim], str]) -> str:
+        """The property."""
+        return f"{array}.{self.name}"
+
+
+@record(eq=False)
+class Contiguous(View):
+    """The array itself where its memory is contiguous, else a copy in C order, if it shows."""
+
+    op = "contiguous"
+    order: str
+
+    def _spelled(self) -> str:
+        return self.order
+
+    def of(self, array: Any, sizes: Mapping[str, int], module: Any) -> Any:
+        """The function."""
+        return module.ascontiguousarray(array)
+
+    def python(self, array: str, constant: Callable[[Any], str], dim: Callable[[Dim], str]) -> str:
+        """The function."""
+        return f"{constant(np.ascontiguousarray)}({array})"
+
+
+# -- text -----------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=4096)
+def read(op: str, text: str) -> View:
+    """A view by the name of its operation and its text.
+
+    Raises:
+        ValueError, GraphError: the text is not understood.
     """
-    for name, value in calls_of(views, sizes):
-        if name == "[]":
-            array = array[value]
-        elif name == "broadcast_to":
-            array = module.broadcast_to(array, value)
-        elif name == "contiguous":
-            array = module.ascontiguousarray(array)
-        elif name in ("real", "imag"):
-            array = getattr(array, name)
-        elif name == "[diagonal]":
-            array = writable_diagonal(array)
+    return _READ[op](text)
+
+
+def _read_index(text: str) -> Index:
+    """`1:, ::-1, 0, None`."""
+    parts: list[IndexPart] = []
+    for piece in filter(None, (piece.strip() for piece in text.split(","))):
+        if piece == "None":
+            parts.append(None)
+        elif ":" in piece:
+            parts.append(slice(*(int(bound) if bound else None for bound in piece.split(":"))))
         else:
-            array = getattr(array, name)(value)
+            parts.append(int(piece))
+    return Index(tuple(parts))
+
+
+def _read_part(text: str) -> Part:
+    """`axis; start; stop` or `axis; start; stop; step`."""
+    axis, start, stop, *step = text.split(";")
+    return Part(int(axis), dims.parse(start.strip()), dims.parse(stop.strip()), *map(int, step))
+
+
+_READ: Mapping[str, Callable[[str], View]] = {
+    "index": _read_index,
+    "transpose": lambda text: Transpose(tuple(map(int, text.split(","))) if text else ()),
+    "reshape": lambda text: Reshape(dims.parse_shape(text)),
+    "broadcast_to": lambda text: Broadcast(dims.parse_shape(text)),
+    "part": _read_part,
+    "diagonal": lambda text: Diagonal(),
+}
+#: Operations whose attribute is a view.
+NAMES = frozenset(_READ)
+
+
+# -- chains ---------------------------------------------------------------------------------
+
+
+def apply_views(array: Any, views: Sequence[View], sizes: Mapping[str, int], module: Any) -> Any:
+    """A real array through views, by its own module's functions; reshapes may copy."""
+    for view in views:
+        array = view.of(array, sizes, module)
     return array
 
 
-# -- memory order ---------------------------------------------------------------------------
+def compose(first: Chain, then: Chain) -> Chain:
+    """Views one after another, merged where two are one."""
+    chain = list(first)
+    for view in then:
+        if chain and (merged := _then(chain[-1], view)) is not None:
+            chain[-1:] = merged
+        else:
+            chain.append(view)
+    return tuple(chain)
 
 
-def keep_order(rank: int, operands: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[int]:
-    """The axis order, outermost first, of a result that keeps its operands' memory order.
-
-    NumPy sorts axes by stride, operand by operand, and keeps C order where operands disagree or
-    say nothing (nditer_constr.c, npyiter_find_best_axis_ordering).
-
-    Args:
-        rank: of the result.
-        operands: (shape, strides) pairs, aligned at the last axis.
-    """
-    steps: list[list[int]] = []
-    for shape, strides in operands:
-        lead = rank - len(shape)
-        steps.append(
-            [0] * lead + [abs(s) if n != 1 else 0 for n, s in zip(shape, strides, strict=True)]
-        )
-    order = list(range(rank - 1, -1, -1))  # innermost first, as NumPy holds them
-    for i in range(1, rank):
-        axis = order[i]
-        place = i
-        for j in range(i - 1, -1, -1):
-            other = order[j]
-            ambiguous, swap = True, False
-            for step in steps:
-                if step[axis] and step[other]:
-                    if step[other] <= step[axis]:
-                        swap = False
-                    elif ambiguous:
-                        swap = True
-                    ambiguous = False
-            if not ambiguous:
-                if swap:
-                    place = j
-                else:
-                    break
-        order.insert(place, order.pop(i))
-    return order[::-1]
+@lru_cache(maxsize=16384)
+def _then(first: View, view: View) -> Chain | None:
+    """Kept: plans compose the same views again and again."""
+    return first.then(view)
 
 
-def sorted_order(arrays: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[int]:
-    """The axis order, outermost first, of a copy of one array, or of several joined.
-
-    Longer strides lie outside; C order where arrays disagree. Unlike in `keep_order` a stride of
-    0 is the shortest (shape.c, PyArray_CreateMultiSortedStridePerm).
-
-    Args:
-        arrays: (shape, strides) pairs of one rank.
-    """
-    order = list(range(len(arrays[0][0])))
-    for i in range(1, len(order)):
-        axis = order[i]
-        place = i
-        for j in range(i - 1, -1, -1):
-            other = order[j]
-            ambiguous, swap = True, False
-            for shape, strides in arrays:
-                if shape[axis] != 1 and shape[other] != 1:
-                    if abs(strides[axis]) <= abs(strides[other]):
-                        swap = False
-                    elif ambiguous:
-                        swap = True
-                    ambiguous = False
-            if not ambiguous:
-                if swap:
-                    place = j
-                else:
-                    break
-        order.insert(place, order.pop(i))
-    return order
+def insert_axes(rank: int, axes: Sequence[int]) -> Index:
+    """The view that puts reduced axes back with length 1."""
+    return Index.of_parts([None if axis in axes else FULL for axis in range(rank)])
 
 
-def ordered_strides(shape: Sequence[int], order: Sequence[int], itemsize: int) -> tuple[int, ...]:
-    """Strides of a new array whose axes lie in memory in `order`, outermost first."""
-    strides = [0] * len(shape)
-    step = itemsize
-    for axis in reversed(order):
-        strides[axis] = step
-        step *= max(shape[axis], 1)
-    return tuple(strides)
+@lru_cache(maxsize=4096)
+def seen_through(shape: Shape, views: Chain) -> Seen | None:
+    """An array of `shape` through views; None where axes of it are merged or split."""
+    return seen_of_box(tuple((0, length, 1) for length in shape), views, shape)
+
+
+def seen_of_box(box: Sequence[Span], views: Chain, shape: Shape | None = None) -> Seen | None:
+    """A box of an array through views; None where axes of it are merged or split."""
+    lengths = tuple(dims.steps(*span) for span in box) if shape is None else shape
+    ends = (True,) * len(lengths)
+    seen: Seen | None = Seen(tuple(range(len(lengths))), ends, lengths, True, tuple(box))
+    for view in views:
+        seen = seen and view.seen(seen)
+    return seen
+
+
+def spans(shape: Shape, views: Chain, target: Shape, axes: tuple[int, ...]) -> bool:
+    """Whether views repeat a result of `shape` along the reduced axes and do nothing else."""
+    kept = iter(range(len(shape)))
+    wanted = tuple(None if axis in axes else next(kept, -1) for axis in range(len(target)))
+    seen = seen_through(shape, views)
+    return seen is not None and seen.whole and seen.axes == wanted
+
+
+def repeats(shape: Shape, views: Chain, axes: tuple[int, ...]) -> bool:
+    """Whether an array of `shape`, seen through views, is surely the same along some axes."""
+    seen = seen_through(shape, views)
+    return seen is not None and all(seen.axes[axis] is None for axis in axes)

@@ -12,6 +12,7 @@ from fuser.base.errors import Unsupported
 from fuser.ir import infer
 from fuser.ir.function_table import handles
 from fuser.ir.graph import make_constant
+from fuser.ir.views import Broadcast
 from fuser.tracing.indices import normal_axis
 from fuser.tracing.operands import fits_dtype, loop_dtypes
 from fuser.tracing.trace_state import Tracing
@@ -273,7 +274,7 @@ def _filled(tracing: Tracing, a: Any, value: Any, dtype: Any, options: dict[str,
     like = _array(tracing, a)
     wanted = like.dtype if dtype is None else infer.dtype_of(dtype)
     node = tracing.operand_node(tracing.operand(value), wanted)
-    shape = ", ".join(map(str, like.dims))
+    shape = Broadcast(like.dims)
     # Its memory order follows the prototype's: the value depends on it in name only.
     keep = tracing.node(
         "where", [make_constant(True, bool), node, tracing.own(like.node, wanted, "K")]

@@ -12,6 +12,7 @@ from fuser.ir import dims, infer
 from fuser.ir.function_table import HANDLERS
 from fuser.ir.graph import Node, make_constant
 from fuser.ir.ops import component
+from fuser.ir.views import Broadcast
 from fuser.numpy_functions.reductions import (
     NO_VALUE,
     as_traced,
@@ -79,7 +80,7 @@ def _chosen(tracing: Tracing, x: TracedArray, axis: Any, keepdims: Any, where: A
     """How many elements a mask chooses for each result."""
     mask = tracing.mask_node(where)
     if mask.shape != x.node.shape:
-        mask = tracing.node("broadcast_to", [mask], ", ".join(map(str, x.node.shape)))
+        mask = tracing.node("broadcast_to", [mask], Broadcast(x.node.shape))
     options = {"keepdims": keepdims, "function": "mean"}
     found = reduce(tracing, "sum", tracing.wrap(mask), axis, np.dtype(np.int64), **options)
     return tracing.cast(found.node, np.dtype(np.float64))

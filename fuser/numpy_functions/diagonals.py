@@ -8,7 +8,7 @@ import numpy as np
 
 from fuser.base.errors import Unsupported
 from fuser.ir.function_table import handles
-from fuser.ir.views import WRITABLE
+from fuser.ir.views import Broadcast, Diagonal, Part
 from fuser.numpy_functions.array_functions import _array
 from fuser.tracing.counting import counted
 from fuser.tracing.indices import integer, normal_axis
@@ -33,8 +33,7 @@ def diagonal(
     by = integer(offset)
     if by:
         seen = seen[(slice(None), slice(by, None)) if by > 0 else (slice(-by, None),)]
-    made = WRITABLE if writable else ""
-    return _square(seen)._view("diagonal", made)  # type: ignore[no-any-return]
+    return _square(seen)._view(Diagonal(writable))  # type: ignore[no-any-return]
 
 
 def _square(x: TracedArray) -> TracedArray:
@@ -51,7 +50,7 @@ def _square(x: TracedArray) -> TracedArray:
     short, long = (rows, columns) if axis else (columns, rows)
     if not (isinstance(short, int) and isinstance(long, int)):
         tracing.guard_value(f"({short}) < ({long})", True)
-    return x._view("part", f"{axis}; 0; {short}")  # type: ignore[no-any-return]
+    return x._view(Part(axis, 0, short))  # type: ignore[no-any-return]
 
 
 @handles(np.diagonal)
@@ -108,7 +107,8 @@ def _matrix_of(x: TracedArray, k: int) -> Any:
         raise Unsupported("unsupported-dtype", "np.diag", f"dtype {x.dtype}")
     values: Any = x
     if k:
-        beside = tracing.node("broadcast_to", [tracing.operand_node(0, x.dtype)], str(abs(k)))
+        zeros = Broadcast((abs(k),))
+        beside = tracing.node("broadcast_to", [tracing.operand_node(0, x.dtype)], zeros)
         values = np.concatenate([tracing.wrap(beside), x])
     place: Any = counted(tracing, x.dims[0] + abs(k))
     zero = tracing.wrap(tracing.operand_node(0, x.dtype))

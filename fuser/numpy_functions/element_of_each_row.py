@@ -12,6 +12,7 @@ import numpy as np
 
 from fuser.ir import dims
 from fuser.ir.graph import Node, make_constant
+from fuser.ir.views import Index
 from fuser.numpy_functions.array_functions import unless
 from fuser.tracing import selections
 from fuser.tracing.counting import counted
@@ -113,7 +114,7 @@ def _along_rows(x: TracedArray, labels: Node, value: Node) -> Node:
         elif not node.shape:
             new[id(node)] = node
         elif not _reads(tracing, x, labels, node):
-            new[id(node)] = tracing.node("index", [node], ":, None")
+            new[id(node)] = tracing.node("index", [node], Index((slice(None), None)))
         elif ready:
             operands = [new[id(arg)] for arg in node.args]
             new[id(node)] = tracing.node(node.op.name, operands, node.payload)

@@ -11,6 +11,7 @@ import numpy as np
 from fuser.base.errors import Unsupported
 from fuser.ir.function_table import handles
 from fuser.ir.graph import make_constant
+from fuser.ir.views import Broadcast
 from fuser.numpy_functions.array_functions import _array, _options
 from fuser.numpy_functions.splits_and_joins import ordered_like
 from fuser.tracing import selections
@@ -264,10 +265,9 @@ def _need_length(tracing: Tracing, x: TracedArray, place: int, mode: str, width:
 
 def _filler(tracing: Tracing, x: TracedArray, place: int, width: int, value: Any) -> Any:
     """An array like x, but `width` long on one axis, of an array's or a constant's values."""
-    dims = [str(dim) for dim in x.dims]
-    dims[place] = str(width)
+    shape = (*x.dims[:place], width, *x.dims[place + 1 :])
     node = value.node if isinstance(value, TracedArray) else make_constant(value, x.dtype)
-    return tracing.wrap(tracing.node("broadcast_to", [node], ", ".join(dims)))
+    return tracing.wrap(tracing.node("broadcast_to", [node], Broadcast(shape)))
 
 
 @handles(np.gradient)

@@ -15,6 +15,7 @@ from fuser.ir import dims, infer
 from fuser.ir.function_table import HANDLERS
 from fuser.ir.graph import Node, make_constant
 from fuser.ir.ops import TABLE, identity
+from fuser.ir.views import insert_axes
 from fuser.numpy_functions.array_functions import _array
 from fuser.numpy_functions.stacked_sums import layers
 from fuser.tracing.indices import normal_axis
@@ -80,10 +81,7 @@ def written(tracing: Tracing, out: Any, node: Node, function: str, same: bool = 
 
 def _keep(tracing: Tracing, node: Node, axes: Sequence[int], rank: int) -> Node:
     """Put the reduced axes back with length 1."""
-    parts = [None if axis in axes else slice(None) for axis in range(rank)]
-    while parts and parts[-1] == slice(None):
-        parts.pop()
-    return tracing.node("index", [node], infer.spell_index(parts)) if axes else node
+    return tracing.node("index", [node], insert_axes(rank, axes)) if axes else node
 
 
 def reduce(

@@ -12,6 +12,7 @@ from fuser.base.errors import Unsupported
 from fuser.ir import infer
 from fuser.ir.function_table import HANDLERS, handles
 from fuser.ir.graph import Node
+from fuser.ir.views import Broadcast, Reshape
 from fuser.numpy_functions.array_functions import _array, _refuse, _sequence, result_type
 from fuser.numpy_functions.view_functions import expand_dims
 from fuser.tracing import boxes
@@ -37,8 +38,8 @@ def _parts(tracing: Tracing, ary: Any, sections: Any, axis: Any) -> list[TracedA
     if not isinstance(length, int):
         tracing.guard_value(f"({length}) % {number}", 0)
     # [n] -> [number, n/number] along the axis, then each row of the new axis.
-    shape = [*x.dims[:place], number, length // number, *x.dims[place + 1 :]]
-    split = x._view("reshape", ", ".join(map(str, shape)))
+    shape = (*x.dims[:place], number, length // number, *x.dims[place + 1 :])
+    split = x._view(Reshape(shape))
     return [split[(*lead, part)] for part in range(number)]
 
 
@@ -253,9 +254,6 @@ def _beside(tracing: Tracing, x: TracedArray, given: Any, place: int) -> TracedA
     value = _array(tracing, given if isinstance(given, TracedArray) else np.asarray(given)[()])
     if value.dims:
         return value
-    shape = [str(dim) for dim in x.dims]
-    shape[place] = "1"
-    made: TracedArray = tracing.wrap(
-        tracing.node("broadcast_to", [value.node], ", ".join(shape))
-    )
+    shape = (*x.dims[:place], 1, *x.dims[place + 1 :])
+    made: TracedArray = tracing.wrap(tracing.node("broadcast_to", [value.node], Broadcast(shape)))
     return made

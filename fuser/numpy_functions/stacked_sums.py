@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fuser.ir import infer
 from fuser.ir.graph import Node
+from fuser.ir.views import Index
 from fuser.tracing.trace_state import Tracing
 
 #: NumPy adds up to seven elements one after another, more of them in several sums side by side.
@@ -45,7 +45,7 @@ def layers(tracing: Tracing, node: Node, axes: Sequence[int]) -> list[Node] | No
     whole = int(join.payload) == axis and 1 < len(join.args) <= _LAYERS
     if not whole or any(tracing.resolve(part.shape[axis]) != 1 for part in join.args):
         return None
-    index = infer.spell_index([slice(None)] * axis + [0])
+    index = Index((*[slice(None)] * axis, 0))
     return [_through(tracing, tracing.node("index", [part], index), join, chain)
             for part in join.args]  # fmt: skip
 

@@ -15,6 +15,7 @@ import numpy as np
 from fuser.base.errors import Unsupported
 from fuser.ir import dims
 from fuser.ir.function_table import handles
+from fuser.ir.views import Broadcast, Reshape
 from fuser.numpy_functions.array_functions import _array
 from fuser.numpy_functions.splits_and_joins import ordered_like
 from fuser.tracing.indices import normal_axis
@@ -225,12 +226,12 @@ def _insert(tracing: Tracing, arr: Any, obj: Any, values: Any, axis: Any = None)
         raise Unsupported("unsupported-argument", "np.insert", "values of the array's rank")
     lead = (slice(None),) * place
     new: Any = tracing.wrap(tracing.operand_node(given, x.dtype))
-    shape = [dims.parse("1") if k == place else dim for k, dim in enumerate(x.dims)]
+    shape = (*x.dims[:place], 1, *x.dims[place + 1 :])
     if new.ndim:
         new = np.moveaxis(new[(*(None,) * (x.ndim - new.ndim), ...)], 0, place)
     if not tracing.fits_into(shape, new.dims):
         raise ValueError("could not broadcast values to the place where they are inserted")
-    wide = new._view("broadcast_to", ", ".join(map(str, shape)))
+    wide = new._view(Broadcast(shape))
     parts: list[Any] = [x[(*lead, slice(None, obj))], wide, x[(*lead, slice(obj, None))]]
     whole: Any = np.concatenate(parts, axis=place)
     return ordered_like(tracing, whole, "A.0.0.0")
@@ -294,9 +295,9 @@ def _kron(tracing: Tracing, a: Any, b: Any) -> Any:
         one += [slice(None), None]
         other += [None, slice(None)]
     product: Any = np.multiply(left[tuple(one)], right[tuple(other)])
-    shape = [first * second for first, second in zip(left.dims, right.dims, strict=True)]
+    shape = tuple(first * second for first, second in zip(left.dims, right.dims, strict=True))
     node = tracing.own(product.node, product.dtype, "C")
-    return tracing.wrap(tracing.node("reshape", [node], ", ".join(map(str, shape))))
+    return tracing.wrap(tracing.node("reshape", [node], Reshape(shape)))
 
 
 @handles(np.vander)

@@ -9,6 +9,7 @@ import numpy as np
 
 from fuser.ir import dims
 from fuser.ir.function_table import HANDLERS, handles
+from fuser.ir.views import Broadcast
 from fuser.numpy_functions.array_functions import _array, _sequence
 from fuser.tracing.indices import normal_axis
 from fuser.tracing.trace_state import Tracing
@@ -104,7 +105,7 @@ def _broadcast_to(tracing: Tracing, array: Any, shape: Any, subok: bool = False)
             wanted.append(int(entry))
     if not tracing.fits_into(wanted, x.dims):
         raise ValueError("input operand has more dimensions than allowed by the axis remapping")
-    return x._view("broadcast_to", ", ".join(map(str, wanted)))
+    return x._view(Broadcast(tuple(wanted)))
 
 
 @handles(np.broadcast_arrays)
@@ -112,8 +113,7 @@ def _broadcast_arrays(tracing: Tracing, *args: Any, subok: bool = False) -> Any:
     """np.broadcast_arrays."""
     arrays = [_array(tracing, a) for a in args]
     shape = tracing.broadcast("broadcast_arrays", [a.dims for a in arrays])
-    payload = ", ".join(map(str, shape))
-    return tuple(a if a.dims == shape else a._view("broadcast_to", payload) for a in arrays)
+    return tuple(a if a.dims == shape else a._view(Broadcast(shape)) for a in arrays)
 
 
 def _at_least(rank: int) -> Callable[..., Any]:

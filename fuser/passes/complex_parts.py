@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from fuser.ir.dims import Shape
 from fuser.ir.graph import (
     Graph,
     Node,
-    Shape,
     constant_value,
     intern,
     make_constant,
@@ -25,6 +25,7 @@ from fuser.ir.graph import (
     put_on_line,
 )
 from fuser.ir.ops import component, op
+from fuser.ir.views import Broadcast, Component
 
 #: The real and the imaginary part of a value.
 Pair = tuple[Node, Node]
@@ -100,7 +101,7 @@ def _pair(node: Node, pairs: Mapping[int, Pair], plain: Mapping[int, Node]) -> P
     if row.is_input:
         size = dtype.itemsize
         first, second = (
-            intern(op("component"), (node,), node.shape, dtype, str(k * size)) for k in (0, 1)
+            intern(op("component"), (node,), node.shape, dtype, Component(k * size)) for k in (0, 1)
         )
         return first, second
     if row.is_constant:
@@ -168,8 +169,7 @@ def _widened(node: Node, whole: Node) -> Node:
     """A part with the shape of what it is part of."""
     if node.shape == whole.shape:
         return node
-    payload = ", ".join(map(str, whole.shape))
-    return intern(op("broadcast_to"), (node,), whole.shape, node.dtype, payload)
+    return intern(op("broadcast_to"), (node,), whole.shape, node.dtype, Broadcast(whole.shape))
 
 
 def _real(node: Node, pairs: Mapping[int, Pair], plain: Mapping[int, Node]) -> Node:

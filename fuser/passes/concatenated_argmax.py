@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fuser.ir.dims import Dim
-from fuser.ir.graph import Node, Shape, intern, make, make_constant, make_scalar
+from fuser.ir.dims import Dim, Shape
+from fuser.ir.graph import Node, intern, make, make_constant, make_scalar
 from fuser.ir.ops import op
 
 #: The reduction that gives the element at a place, and the two operations that compare them.

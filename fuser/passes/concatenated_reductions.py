@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from fuser.ir import infer
-from fuser.ir.dims import Dim
-from fuser.ir.graph import Node, Shape, constant_value, intern, make, make_constant
+from fuser.ir.dims import Dim, Shape
+from fuser.ir.graph import Node, constant_value, intern, make, make_constant
 from fuser.ir.ops import op
+from fuser.ir.views import Index
 from fuser.passes import concatenated_argmax
 
 IsOne = Callable[[Dim], bool]
@@ -117,7 +118,7 @@ def is_layer(value: Node, axis: int) -> bool:
 
 def _put_there(value: Node, axis: int) -> int | None:
     """Which entry of an index has put an axis there; None where it is the value's own."""
-    entries = infer.parse_index(value.payload)
+    entries = value.payload.parts
     seen = [k for k, entry in enumerate(entries) if type(entry) is not int]
     return seen[axis] if axis < len(seen) and entries[seen[axis]] is None else None
 
@@ -125,13 +126,12 @@ def _put_there(value: Node, axis: int) -> int | None:
 def layer(value: Node, axis: int) -> Node:
     """A value without an axis of length 1; where an index has put it there, what that shows."""
     if value.op.indexes and (place := _put_there(value, axis)) is not None:
-        entries = list(infer.parse_index(value.payload))
+        entries = list(value.payload.parts)
         del entries[place]
         plain = all(entry == slice(None) for entry in entries)
         (source,) = value.args
-        return source if plain else make("index", source, payload=infer.spell_index(entries))
-    index = infer.spell_index([*[slice(None)] * axis, 0])
-    return make("index", value, payload=index)
+        return source if plain else make("index", source, payload=Index(tuple(entries)))
+    return make("index", value, payload=Index((*[slice(None)] * axis, 0)))
 
 
 def interleaved(node: Node, joined: Node) -> Node | None:

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fuser.base import budget
-from fuser.ir import infer
 from fuser.ir.dims import Dim
 from fuser.ir.graph import Graph, Node, intern, make, put_on_line
 from fuser.ir.ops import Op, op
+from fuser.ir.views import Broadcast, Index, IndexPart
 from fuser.passes import concatenated_reductions, length_facts, slices
 
 #: A value is divided into at most this many parts: each is a loop nest. Rolls along three axes in
@@ -93,20 +93,18 @@ class _Distribution:
         if node.op.reshapes:
             return concatenated_reductions.interleaved(node, joined)
         if node.op.permutes:
-            order = infer.parse_axes(node.payload)
             turned = [make("transpose", part, payload=node.payload) for part in joined.args]
-            return self._join(turned, node, order.index(axis), joined.op)
+            return self._join(turned, node, node.payload.order.index(axis), joined.op)
         if node.op.repeats:
             return self._widened(node, joined, axis + len(node.shape) - len(joined.shape))
         if not joined.op.concatenates:
             return None
         if node.op.slices:
-            along, start, stop, step = infer.parse_part(node.payload)
-            span = start, stop, step
+            along, span = node.payload.axis, node.payload.span
             return slices.part_of_join(joined, along, span, self.bounds, node.shape[along])
         if not node.op.indexes:
             return None
-        entries = list(infer.parse_index(node.payload))
+        entries: list[IndexPart] = list(node.payload.parts)
         place = _entry_of(entries, axis)
         if place is None:  # the index ends before it: the whole axis
             place = len(entries)
@@ -122,7 +120,7 @@ class _Distribution:
         if cut is None:
             return None
         entries[place] = slice(None)
-        payload = infer.spell_index(entries)
+        payload = Index(tuple(entries))
         plain = all(entry == slice(None) for entry in entries)
         after = place - sum(type(entry) is int for entry in entries[:place])
         if not cut.op.concatenates or int(cut.payload) != axis:
@@ -132,7 +130,7 @@ class _Distribution:
         return self._join([self._index(part, payload) for part in cut.args], node, after)
 
     def _element(
-        self, joined: Node, axis: int, entries: list[infer.IndexPart], place: int
+        self, joined: Node, axis: int, entries: list[IndexPart], place: int
     ) -> Node | None:
         """A join at one place of its axis: that place of one part."""
         at = entries[place]
@@ -140,9 +138,9 @@ class _Distribution:
         cut = self._window(joined, axis, slice(at, at + 1 or None))
         if cut is None or (cut.op.concatenates and int(cut.payload) == axis):
             return None
-        return self._index(cut, infer.spell_index([*entries[:place], 0, *entries[place + 1 :]]))
+        return self._index(cut, Index((*entries[:place], 0, *entries[place + 1 :])))
 
-    def _index(self, value: Node, payload: str) -> Node:
+    def _index(self, value: Node, payload: Index) -> Node:
         """An index of a value that may be a join again."""
         plain = make("index", value, payload=payload)
         found = self._seen(plain, value) if value.op.concatenates else None
@@ -170,8 +168,7 @@ class _Distribution:
         for part in joined.args:
             length = part.shape[int(joined.payload)]
             shape = (*node.shape[:axis], length, *node.shape[axis + 1 :])
-            payload = ", ".join(map(str, shape))
-            pieces.append(intern(node.op, (part,), shape, node.dtype, payload))
+            pieces.append(intern(node.op, (part,), shape, node.dtype, Broadcast(shape)))
         return self._join(pieces, node, axis, joined.op)
 
     def _join(
@@ -235,8 +232,7 @@ class _Distribution:
             flat.append(arg if own < 0 else concatenated_reductions.layer(arg, own))
         kept = (*shape[:axis], *shape[axis + 1 :])
         value = intern(node.op, tuple(flat), kept, node.dtype, node.payload)
-        index = infer.spell_index([*[slice(None)] * axis, None])
-        return make("index", value, payload=index)
+        return make("index", value, payload=Index((*[slice(None)] * axis, None)))
 
     def _turn_by_turn(
         self, node: Node, args: Sequence[Node], lead: Node, axis: int
@@ -297,7 +293,7 @@ def _stored_anyway(graph: Graph) -> set[int]:
     return {id(node.args[0]) for node in reshapes if interleaved(node, node.args[0]) is None}
 
 
-def _entry_of(entries: Sequence[infer.IndexPart], axis: int) -> int | None:
+def _entry_of(entries: Sequence[IndexPart], axis: int) -> int | None:
     """Where an index speaks of an axis; None where it ends before."""
     seen = -1
     for place, entry in enumerate(entries):

@@ -8,9 +8,9 @@ import numpy as np
 
 from fuser.base.errors import FuserError
 from fuser.base.records import field, record
-from fuser.ir import infer
 from fuser.ir.dims import Dim
 from fuser.ir.graph import Node, constant_value, make, make_constant
+from fuser.ir.views import Broadcast, Index, IndexPart
 
 Equal = Mapping[str, Dim]
 Apply = Callable[[Node, Equal], Node | None]
@@ -162,13 +162,13 @@ def drop_decided_choice(node: Node, equal: Equal) -> Node | None:
     chosen = yes if value else no
     if chosen.shape == node.shape:
         return chosen
-    return make("broadcast_to", chosen, payload=", ".join(map(str, node.shape)))
+    return make("broadcast_to", chosen, payload=Broadcast(node.shape))
 
 
 @EXACT.rule("x[:] -> x", "index")
 def drop_full_index(node: Node, equal: Equal) -> Node | None:
     """Exact."""
-    return node.args[0] if not node.payload else None
+    return node.args[0] if not node.payload.parts else None
 
 
 @EXACT.rule("x[i][j] -> x[k]", "index")
@@ -178,18 +178,17 @@ def join_indices(node: Node, equal: Equal) -> Node | None:
     if inner.op.name != "index":
         return None
     (x,) = inner.args
-    parts = _joined_index(inner, infer.parse_index(node.payload))
+    parts = _joined_index(inner, node.payload.parts)
     if parts is None:
         return None
-    while parts and parts[-1] == slice(None):
-        parts.pop()
-    made = make("index", x, payload=infer.spell_index(parts)) if parts else x
+    index = Index.of_parts(parts)
+    made = make("index", x, payload=index) if index.parts else x
     return made if made.shape == node.shape else None
 
 
-def _joined_index(inner: Node, outer: Sequence[infer.IndexPart]) -> list[infer.IndexPart] | None:
+def _joined_index(inner: Node, outer: Sequence[IndexPart]) -> list[IndexPart] | None:
     """One index that does what two do, if there is one."""
-    parts = list(infer.parse_index(inner.payload))
+    parts = list[IndexPart](inner.payload.parts)
     parts += [slice(None)] * (len(inner.args[0].shape) - sum(p is not None for p in parts))
     place = 0
     for part in outer:
@@ -220,7 +219,7 @@ def index_ones(node: Node, equal: Equal) -> Node | None:
     longer = [[dim for dim in shape if dim != 1] for shape in (x.shape, node.shape)]
     if longer[0] != longer[1] or x.shape == node.shape:
         return None
-    parts: list[infer.IndexPart] = []
+    parts: list[IndexPart] = []
     wanted = list(node.shape)
     for dim in x.shape:
         while dim != 1 and wanted[0] == 1:
@@ -229,10 +228,7 @@ def index_ones(node: Node, equal: Equal) -> Node | None:
         parts.append(0 if dim == 1 else slice(None))
         if dim != 1:
             wanted.pop(0)
-    parts += [None] * len(wanted)
-    while parts and parts[-1] == slice(None):
-        parts.pop()
-    made = make("index", x, payload=infer.spell_index(parts))
+    made = make("index", x, payload=Index.of_parts([*parts, *[None] * len(wanted)]))
     return made if made.shape == node.shape else None
 
 
@@ -245,8 +241,8 @@ def drop_same_shape(node: Node, equal: Equal) -> Node | None:
 @EXACT.rule("transpose by nothing -> x", "transpose")
 def drop_transpose(node: Node, equal: Equal) -> Node | None:
     """Exact."""
-    axes = [int(axis) for axis in node.payload.split(",") if axis.strip()]
-    return node.args[0] if axes == sorted(axes) else None
+    order = node.payload.order
+    return node.args[0] if order == tuple(sorted(order)) else None
 
 
 @EXACT.rule("x + (-y) -> x - y; x - (-y) -> x + y", "add", "subtract")

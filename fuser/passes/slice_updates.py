@@ -12,6 +12,7 @@ from fuser.ir.dims import Dim
 from fuser.ir.graph import Graph, Node, intern
 from fuser.ir.ops import op
 from fuser.ir.regions import Bounds, Span, parse
+from fuser.ir.views import Broadcast, Part
 from fuser.passes import length_facts, slices
 
 
@@ -61,7 +62,7 @@ def _spelled(node: Node, args: tuple[Node, ...], bounds: length_facts.Bounds) ->
         return intern(node.op, args, shape, node.dtype, node.payload)
     if args[0].shape == shape:
         return args[0]
-    return intern(node.op, args, shape, node.dtype, ", ".join(map(str, shape)))
+    return intern(node.op, args, shape, node.dtype, Broadcast(shape))
 
 
 def _only_orders(node: Node) -> bool:
@@ -139,8 +140,7 @@ def _relabelled(value: Node, lengths: Sequence[Dim]) -> Node:
     for axis, length in enumerate(lengths):
         if value.shape[axis] != length:
             shape = (*value.shape[:axis], length, *value.shape[axis + 1 :])
-            payload = f"{axis}; 0; {length}"
-            value = intern(op("part"), (value,), shape, value.dtype, payload)
+            value = intern(op("part"), (value,), shape, value.dtype, Part(axis, 0, length))
     return value
 
 

@@ -10,6 +10,7 @@ from fuser.ir import dims
 from fuser.ir.dims import Dim
 from fuser.ir.graph import Node, intern
 from fuser.ir.ops import op
+from fuser.ir.views import Part
 from fuser.passes import length_facts
 
 
@@ -31,8 +32,7 @@ def cut(
     found = part_of_join(node, axis, span, known, length) if node.op.joins else None
     if found is not None:
         return found
-    payload = f"{axis}; {start}; {stop}" + (f"; {step}" if step != 1 else "")
-    return intern(op("part"), (node,), _with(node, axis, length), node.dtype, payload)
+    return intern(op("part"), (node,), _with(node, axis, length), node.dtype, Part(axis, *span))
 
 
 def part_of_join(

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from fuser.ir import infer
 from fuser.ir.graph import Graph, Node, intern, make
+from fuser.ir.views import Index, Transpose
 
 Order = tuple[int, ...]
 
@@ -65,7 +66,7 @@ class _Turning:
     def _turned_back(self, node: Node, args: tuple[Node, ...]) -> Node | None:
         """The node with transposes behind it; None where it stays as it is."""
         if node.op.permutes:
-            return self._turn(args[0], infer.parse_axes(node.payload))
+            return self._turn(args[0], node.payload.order)
         if node.op.indexes and id(args[0]) in self.reduced:
             return self._put_back(node, args[0])
         if node.op.structure or not args:
@@ -80,22 +81,20 @@ class _Turning:
         merged = tuple(inner[axis] for axis in order)
         if merged == tuple(range(len(merged))):
             return base
-        made = make("transpose", base, payload=", ".join(map(str, merged)))
+        made = make("transpose", base, payload=Transpose(merged))
         self.turned[id(made)] = base, merged
         return made
 
     def _put_back(self, node: Node, arg: Node) -> Node | None:
         """Axes put back where they were reduced, in the order of the array itself, turned."""
         order, axes = self.reduced[id(arg)]
-        parts = [*infer.parse_index(node.payload)]
+        parts = [*node.payload.parts]
         parts += [slice(None)] * (len(node.shape) - len(parts))
         back = [None if axis in axes else slice(None) for axis in range(len(order))]
         if parts != back:
             return None
         own = [back[order.index(axis)] for axis in range(len(order))]
-        while own and own[-1] is not None:
-            own.pop()
-        made = self._turn(make("index", arg, payload=infer.spell_index(own)), order)
+        made = self._turn(make("index", arg, payload=Index.of_parts(own)), order)
         self.kept.add(id(made))
         return made
 
@@ -135,9 +134,8 @@ class _Turning:
         if places != sorted(places):
             return None
         parts = [slice(None) if axis in places else None for axis in range(len(order))]
-        while parts and parts[-1] is not None:
-            parts.pop()
-        return make("index", arg, payload=infer.spell_index(parts)) if parts else arg
+        index = Index.of_parts(parts)
+        return make("index", arg, payload=index) if index.parts else arg
 
     def _reduced(self, node: Node, arg: Node) -> Node | None:
         """A reduction of a turned array along the same axes of the array itself."""

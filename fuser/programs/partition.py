@@ -27,13 +27,12 @@ from fuser.ir.graph import (
     make_input,
 )
 from fuser.ir.labels import labels_of, named_line
+from fuser.ir.views import Chain, View
 from fuser.kernel_spec import KernelSpec
 from fuser.program_spec import Program, Seam, Stage
 from fuser.scheduling import nest_sequences
 from fuser.scheduling.in_place import Write
 from fuser.tracing.canonical import lengths_of
-
-Chain = tuple[tuple[str, str], ...]
 
 
 def prepare(
@@ -199,7 +198,7 @@ class _Splitter:
 
     def _source(self, call: Node, operand: Node) -> tuple[Node, Chain]:
         """The value to store for an operand, and the views that the function sees it through."""
-        chain: list[tuple[str, str]] = []
+        chain: list[View] = []
         node = operand
         shares = any(opaque_calls.read(n.payload).shares for n in self._call_of(call))
         while node.op.structure and len(node.args) == 1 and id(node) not in self.names:
@@ -210,7 +209,7 @@ class _Splitter:
             seen = node.op.permutes or node.op.repeats or node.op.reshapes  # without a copy
             if not shares and id(behind) not in self.names and not seen:
                 break  # computed as it is seen
-            chain.insert(0, (node.op.name, node.payload))
+            chain.insert(0, node.payload)
             node = inner
         return node, tuple(chain)
 

@@ -12,7 +12,7 @@ from fuser.backend import Kernel
 from fuser.base import budget
 from fuser.base.timeline import phase
 from fuser.executor import CannotRun
-from fuser.ir import dims, opaque_calls, views
+from fuser.ir import dims, layouts, opaque_calls, views
 from fuser.kernel_spec import KernelSpec
 from fuser.program_spec import Program, Seam, Stage
 
@@ -124,7 +124,7 @@ def _run_seam(seam: Seam, values: dict[str, Any], numbers: dict[str, Any]) -> No
         value = values[name]
         if chain:
             sizes = {key: n for key, n in numbers.items() if key.startswith("n")}
-            value = value if views.is_array(value) else np.asarray(value)
+            value = value if layouts.is_array(value) else np.asarray(value)
             value = views.apply_views(value, chain, sizes, np)
         operands.append(value)
     try:
@@ -148,7 +148,7 @@ def _outputs(
         if place in given and given[place] is not value:
             np.copyto(given[place], value, casting="same_kind")
             value = given[place]
-        elif name in taken and views.is_array(value):
+        elif name in taken and layouts.is_array(value):
             value = value.copy("K")
         taken.add(name)
         results.append(value)

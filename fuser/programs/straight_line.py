@@ -16,8 +16,9 @@ from fuser.base import trees
 from fuser.base.error_states import silent
 from fuser.base.host_expressions import evaluate_scalar, scalar_symbols
 from fuser.capture import captures
-from fuser.ir import callables, opaque_calls, regions, views
+from fuser.ir import callables, dims, layouts, opaque_calls, regions
 from fuser.ir.opaque_calls import Closure, Number, Operand
+from fuser.ir.views import Chain
 from fuser.program_spec import Program, Seam, Stage
 from fuser.tracing.trace_result import OutAlias, OutNode, OutScalar, OutStatic
 
@@ -73,14 +74,14 @@ class StraightLine:
         self._program = program
         for name, value in program.constants.items():
             self._names[name] = self._object(value)
-            if not views.is_array(value):
+            if not layouts.is_array(value):
                 self._generic.add(name)
 
     def argument(self, name: str, place: int, value: Any) -> None:
         """Take an argument if its kind, and an array's layout, are those of `value`."""
         variable = self._name(name)
         self._lines.append(f"{variable} = args[{place}]")
-        if views.is_array(value):
+        if layouts.is_array(value):
             self._compare(variable, value, owned=False)
         else:
             self._numbers.append(name)
@@ -144,12 +145,12 @@ class StraightLine:
         shapes = [node.shape for node in step.nodes]
         for value, result, stored, shape in zip(found, results, step.stored, shapes, strict=True):
             name = self._name(stored)
-            if not views.is_array(value):
+            if not layouts.is_array(value):
                 self._generic.add(stored)
             self._lines.append(f"{name} = {result}")
             if any(str(dim) in self._late for dim in shape):
                 self._learn(name, value, shape)
-            elif views.is_array(value) and self._is_internal(stored):
+            elif layouts.is_array(value) and self._is_internal(stored):
                 self._miss(self._changed(name, value, "shape"))  # kernels look at all the rest
             else:
                 self._compare(name, value)
@@ -208,7 +209,7 @@ class StraightLine:
         tests = [f"type({name}) is not {self._object(type(value))}"]
         dtype = self._object(value.dtype)
         tests.append(f"({name}.dtype is not {dtype} and {name}.dtype != {dtype})")
-        if views.is_array(value):
+        if layouts.is_array(value):
             tests += self._changed(name, value, "shape", "strides")
             if owned:
                 tests.append(f"{name}.base {'is not' if value.base is None else 'is'} None")
@@ -229,19 +230,13 @@ class StraightLine:
 
     # -- arguments --------------------------------------------------------------------------
 
-    def _seen(self, value: str, chain: Sequence[tuple[str, str]]) -> str:
+    def _seen(self, value: str, chain: Chain) -> str:
         """An operand through its views."""
         seen = self._name(value)
         if chain and value in self._generic:
             seen = f"{self._object(np.asarray)}({seen})"
-        for name, argument in views.calls_of(chain, self._sizes):
-            known = self._object(argument)
-            if name == "[]":
-                seen = f"{seen}[{known}]"
-            elif name == "broadcast_to":
-                seen = f"{self._object(np.broadcast_to)}({seen}, {known})"
-            else:
-                seen = f"{seen}.{name}({known})"
+        for view in chain:
+            seen = view.python(seen, self._object, lambda dim: str(dims.evaluate(dim, self._sizes)))
         return seen
 
     def _spell(self, part: Any, operands: Sequence[str]) -> str:

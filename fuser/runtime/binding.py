@@ -9,12 +9,13 @@ import numpy as np
 
 from fuser.backend import Backend
 from fuser.base.records import record
-from fuser.ir import dims, views
+from fuser.ir import dims, layouts
 from fuser.ir.dims import Dim
 from fuser.ir.graph import Node
+from fuser.ir.layouts import Layout
 from fuser.ir.memory_order import all_c_order, memory_orders
 from fuser.ir.specs import PartitionDesc, counted_length, is_counted
-from fuser.ir.views import Layout
+from fuser.ir.views import Chain, Component, View
 from fuser.kernel_spec import KernelSpec
 from fuser.runtime.row_tile_binding import Blocks, blocks_of, row_order
 from fuser.scheduling.plans import Buffer
@@ -38,7 +39,7 @@ class Fresh:
     def strides(self) -> tuple[int, ...]:
         """Steps along its axes in bytes."""
         axes = self.order or range(len(self.shape))
-        return views.ordered_strides(self.shape, axes, self.dtype.itemsize)
+        return layouts.ordered_strides(self.shape, axes, self.dtype.itemsize)
 
     def make(self, backend: Backend) -> Any:
         """Allocate it."""
@@ -73,15 +74,15 @@ class Layouts:
         self.nested = nested
         self.fresh: list[Fresh] = []
         self.temporary_bytes = 0
-        self.copies: dict[tuple[str, tuple[tuple[str, str], ...]], str] = {}
-        self._new_copies: list[tuple[str, str, tuple[tuple[str, str], ...]]] = []
+        self.copies: dict[tuple[str, Chain], str] = {}
+        self._new_copies: list[tuple[str, str, Chain]] = []
         self.base: dict[str, Layout] = {}
         self.itemsize: dict[str, int] = {}
         self.known: dict[PartitionDesc, tuple[str, Layout]] = {}
         for parameter in spec.graph.parameters:
             if parameter.dtype is not None and parameter.name in arrays:
                 array = arrays[parameter.name]
-                self.base[parameter.name] = views.layout_of(array, parameter.shape)
+                self.base[parameter.name] = layouts.layout_of(array, parameter.shape)
                 self.itemsize[parameter.name] = parameter.dtype.itemsize
         plain = all_c_order(spec.graph, arrays)
         orders = {} if plain else memory_orders(spec.plan.graph, arrays, sizes)
@@ -101,7 +102,7 @@ class Layouts:
         for buffer, original in originals:
             if buffer.name in arrays:
                 array = arrays[buffer.name]
-                self.base[buffer.name] = views.layout_of(array, buffer.node.shape)
+                self.base[buffer.name] = layouts.layout_of(array, buffer.node.shape)
                 self.itemsize[buffer.name] = buffer.node.dtype.itemsize
                 continue
             self._fresh(buffer.name, buffer.node, outputs.get(id(original)))
@@ -161,7 +162,7 @@ class Layouts:
         )
         self.fresh.append(Fresh(name, short, node.dtype, order))
         self.temporary_bytes += int(np.prod(short, dtype=np.int64)) * node.dtype.itemsize
-        strides = views.ordered_strides(shape, order, node.dtype.itemsize)
+        strides = layouts.ordered_strides(shape, order, node.dtype.itemsize)
         self.base[name] = Layout(0, shape, strides, node.shape, (False,) * len(shape))
         self.itemsize[name] = node.dtype.itemsize
 
@@ -171,7 +172,7 @@ class Layouts:
         axes = None if order is None or order == sorted(order) else tuple(order)
         entry = Fresh(name, shape, node.dtype, axes)
         self.fresh.append(entry)
-        strides = views.ordered_strides(shape, axes or range(len(shape)), node.dtype.itemsize)
+        strides = layouts.ordered_strides(shape, axes or range(len(shape)), node.dtype.itemsize)
         self.base[name] = Layout(0, shape, strides, node.shape, (False,) * len(shape))
         self.itemsize[name] = node.dtype.itemsize
 
@@ -191,25 +192,24 @@ class Layouts:
         name, layout = part.buffer, self.base[part.buffer]
         for place, view in enumerate(part.views):
             try:
-                layout = views.apply_view(layout, view, self.sizes)
-            except views.NeedsCopy:
+                layout = view.layout(layout, self.sizes)
+            except layouts.NeedsCopy:
                 prefix = part.views[: place + 1]
                 name, layout = self._copy(part.buffer, prefix, layout, view)
         self.known[part] = (name, layout)
         return name, layout
 
     def _copy(
-        self, source: str, prefix: tuple[tuple[str, str], ...], layout: Layout, view: Any
+        self, source: str, prefix: Chain, layout: Layout, view: View
     ) -> tuple[str, Layout]:
         """A reshape that has to copy: the result is contiguous."""
         key = (source, prefix)
         if key not in self.copies:
             self.copies[key] = f"c{len(self.copies)}"
             self._new_copies.append((self.copies[key], source, prefix))
-        size = self.itemsize[source] // (2 if prefix[0][0] == "component" else 1)
-        strides = views.contiguous_strides(layout.shape, size)
-        whole = Layout(0, layout.shape, strides, layout.symbolic, (False,) * len(strides))
-        return self.copies[key], views.apply_view(whole, view, self.sizes)
+        size = self.itemsize[source] // (2 if isinstance(prefix[0], Component) else 1)
+        whole = layouts.contiguous(layout.shape, layout.symbolic, size)
+        return self.copies[key], view.layout(whole, self.sizes)
 
     def contiguous(
         self, part: PartitionDesc, name: str, layout: Layout, itemsize: int
@@ -219,11 +219,9 @@ class Layouts:
         if key not in self.copies or self.copies[key] == name:
             self.copies[key] = f"c{len(self.copies)}"
             self._new_copies.append((self.copies[key], part.buffer, part.views))
-        strides = views.contiguous_strides(layout.shape, itemsize)
-        plain = (False,) * len(strides)
-        return self.copies[key], Layout(0, layout.shape, strides, layout.symbolic, plain)
+        return self.copies[key], layouts.contiguous(layout.shape, layout.symbolic, itemsize)
 
-    def take_copies(self) -> tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...]:
+    def take_copies(self) -> tuple[tuple[str, str, Chain], ...]:
         """The copies that the group bound last needs before it."""
         taken, self._new_copies = tuple(self._new_copies), []
         return taken

@@ -21,8 +21,9 @@ from fuser.base.host_expressions import evaluate_scalar
 from fuser.base.records import field, record
 from fuser.codegen import scalar_nodes
 from fuser.compiler import kernel_for
-from fuser.ir import dims, infer, views
+from fuser.ir import dims, infer, layouts, views
 from fuser.ir.specs import ArgSpec, counted_length, is_counted
+from fuser.ir.views import Chain
 from fuser.kernel_spec import KernelSpec
 from fuser.runtime.binding import Fresh, Layouts
 from fuser.runtime.nest_binding import bind_group, specs_of
@@ -64,7 +65,7 @@ class BoundGroup:
 
     kernel: Kernel
     sections: tuple[tuple[int, BoundSection], ...]
-    copies: tuple[tuple[str, str, tuple[tuple[str, str], ...]], ...]
+    copies: tuple[tuple[str, str, Chain], ...]
     """(name, source buffer, views): reshapes that are no views of their memory."""
     blocks: Blocks | None = None
     """Its nests run one after another for some rows at a time."""
@@ -294,5 +295,5 @@ def _contiguous_specs(spec: KernelSpec, backend_name: str, unit: int) -> list[Ar
 
 def _stand_in(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """An array with the shape and strides of a contiguous one, and no memory: never read."""
-    strides = views.contiguous_strides(shape, dtype.itemsize)
+    strides = layouts.contiguous_strides(shape, dtype.itemsize)
     return np.lib.stride_tricks.as_strided(np.empty(1, dtype), shape, strides)

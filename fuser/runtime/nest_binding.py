@@ -11,6 +11,7 @@ import numpy as np
 from fuser.base.errors import Unsupported
 from fuser.codegen import scalar_nodes
 from fuser.ir.graph import Node
+from fuser.ir.layouts import Layout
 from fuser.ir.specs import (
     CONTIGUOUS,
     STRIDED,
@@ -20,14 +21,13 @@ from fuser.ir.specs import (
     desc_of,
     is_counted,
 )
-from fuser.ir.views import Layout
+from fuser.ir.views import repeats
 from fuser.runtime.binding import Layouts, Place
 from fuser.runtime.refining import finer_axes, is_splittable, refined
 from fuser.runtime.row_tile_binding import narrowed, steps_of
 from fuser.scheduling.collapse import collapse, merge_axes, reduction_order, run_strides, step_over
 from fuser.scheduling.loop_nests import Section
 from fuser.scheduling.row_tiles import Group
-from fuser.scheduling.view_chains import repeats
 
 
 class Loops(NamedTuple):

@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, pairwise
 from operator import mul
 
-from fuser.ir import views
+from fuser.ir import layouts
 from fuser.ir.dims import Dim
+from fuser.ir.layouts import Layout
 from fuser.ir.specs import PartitionDesc
-from fuser.ir.views import Layout
+from fuser.ir.views import Reshape
 from fuser.scheduling.loop_nests import Section
 
 Found = tuple[str, Layout]
@@ -85,12 +86,12 @@ def _unmerged(
     part: PartitionDesc, of: Callable[[PartitionDesc], Found], sizes: Mapping[str, int]
 ) -> Found | None:
     """An operand as it is before a last reshape that would copy what is repeated; else None."""
-    if not part.views or part.views[-1][0] != "reshape" or len(part.views) < 2:
+    if len(part.views) < 2 or not isinstance(part.views[-1], Reshape):
         return None
     name, layout = of(PartitionDesc(part.buffer, part.views[:-1]))
     try:
-        views.apply_view(layout, part.views[-1], dict(sizes))
-    except views.NeedsCopy:
+        part.views[-1].layout(layout, sizes)
+    except layouts.NeedsCopy:
         return (name, layout) if any(layout.repeated) else None
     return None
 

@@ -6,11 +6,11 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from fuser.base.records import changed, record
-from fuser.ir import dims, views
+from fuser.ir import dims, layouts
 from fuser.ir.dims import Dim
 from fuser.ir.graph import Node
+from fuser.ir.layouts import Layout
 from fuser.ir.specs import PartitionDesc, is_counted
-from fuser.ir.views import Layout
 from fuser.scheduling.row_tiles import Group, block_shape
 
 
@@ -91,8 +91,8 @@ def _lies_in_rows(
         return False
     try:
         for view in part.views:
-            layout = views.apply_view(layout, view, sizes)
-    except views.NeedsCopy:
+            layout = view.layout(layout, sizes)
+    except layouts.NeedsCopy:
         return False
     step = abs(layout.strides[loops[-1]])
     others = [

@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from fuser.base import budget
 from fuser.base.records import field, record
 from fuser.ir import dims
-from fuser.ir.graph import Node, Shape
+from fuser.ir.dims import Shape
+from fuser.ir.graph import Node
 from fuser.ir.specs import PartitionDesc
 from fuser.scheduling import epilogues
 from fuser.scheduling.inlining import bits

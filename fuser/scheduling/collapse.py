@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fuser.ir.views import Layout
+from fuser.ir.layouts import Layout
 
 
 def collapse(

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fuser.ir import infer
-from fuser.ir.dims import Dim
-from fuser.ir.graph import Node, Shape
+from fuser.ir.dims import Dim, Shape
+from fuser.ir.graph import Node
+from fuser.ir.views import Broadcast, Chain
 from fuser.scheduling.loop_nests import Nearest, Space, fit, is_leaf
-from fuser.scheduling.view_chains import Chain
 
 
 def is_total(node: Node) -> bool:
@@ -40,7 +40,7 @@ def operand_chain(node: Node, space: Space) -> Chain | None:
 
 def widen(shape: Shape) -> Chain:
     """The views that repeat a single value in loops of a shape."""
-    return (("broadcast_to", ", ".join(map(str, shape))),)
+    return (Broadcast(shape),)
 
 
 def are_totals(

@@ -11,16 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from fuser.base.records import changed
-from fuser.ir import dims, infer, regions
+from fuser.ir import dims, regions
 from fuser.ir.graph import Graph
 from fuser.ir.specs import PartitionDesc
+from fuser.ir.views import Chain, Transpose, seen_of_box
 from fuser.passes import length_facts
 from fuser.scheduling.clustering import NOMINAL_LENGTH
 from fuser.scheduling.loop_nests import Section
 from fuser.scheduling.nest_sequences import joined
 from fuser.scheduling.plans import Buffer, Plan
 from fuser.scheduling.row_tiles import Group
-from fuser.scheduling.view_chains import Chain
 
 #: (parameter's name, number of the output, region): what is written back into an argument.
 Write = tuple[str, int, str]
@@ -56,7 +56,7 @@ def reads_beside(
 def _own_stores(section: Section, name: str, stores_last: bool) -> Sequence[PartitionDesc]:
     """The stores of a nest into a buffer, where they come after all that they need is read."""
     found = [desc for _, desc in section.stores if desc.buffer == name]
-    if any(view == "transpose" for desc in found for view, _ in desc.views):
+    if any(isinstance(view, Transpose) for desc in found for view in desc.views):
         return ()
     if section.axes and any(desc.views for desc in found):
         return ()  # a result: when it is stored others may still be computed from it
@@ -132,55 +132,13 @@ def _box(views: Chain, box: regions.Bounds, known: length_facts.Bounds) -> regio
 
     An axis of one element that is repeated is seen as it is: the call's memory tells it apart.
     """
-    spans, axes = list(box), list[int | None](range(len(box)))
-    for name, payload in views:
-        if name == "broadcast_to" and len(infer.parse_shape(payload)) == len(axes):
-            continue
-        if name == "part":
-            along, start, stop, step = infer.parse_part(payload)
-            axis = axes[along]
-            if axis is None or spans[axis][2] != 1:
-                return None
-            first = spans[axis][0]
-            spans[axis] = first + start, first + stop, step
-        elif name != "index" or not _indexed(infer.parse_index(payload), spans, axes):
-            return None
+    seen = seen_of_box(box, views)
+    if seen is None or seen.box is None:
+        return None
     return tuple(
         (length_facts.simplify(start, known), length_facts.simplify(stop, known), step)
-        for start, stop, step in spans
+        for start, stop, step in seen.box
     )
-
-
-def _indexed(
-    index: Sequence[infer.IndexPart], spans: list[regions.Span], axes: list[int | None]
-) -> bool:
-    """Narrow spans by an index that leaves boxes; whether it does."""
-    place = 0
-    for entry in index:
-        if entry is None:
-            axes.insert(place, None)
-            place += 1
-            continue
-        axis = axes[place]
-        if entry == slice(None) or axis is None:
-            if not isinstance(entry, slice):
-                del axes[place]
-            place += isinstance(entry, slice)
-            continue
-        start, stop, step = spans[axis]
-        if step != 1:
-            return False
-        if isinstance(entry, slice):
-            first, last = entry.start or 0, entry.stop
-            if first < 0 or (entry.step or 1) < 1 or (last is not None and last >= 0):
-                return False
-            spans[axis] = start + first, stop if last is None else stop + last, entry.step or 1
-            place += 1
-        else:
-            at = start + entry if entry >= 0 else stop + entry
-            spans[axis] = at, at + 1, 1
-            del axes[place]
-    return True
 
 
 def used_again(graph: Graph, writes: Sequence[Write]) -> dict[int, str]:

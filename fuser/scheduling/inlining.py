@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from fuser.base import budget
 from fuser.ir import infer
 from fuser.ir.graph import Graph, Node
+from fuser.ir.views import Chain
 from fuser.scheduling.loop_nests import RealiseError, Space, fit, is_leaf, operands_through
 from fuser.scheduling.products import costly_sides, repeats_rows
-from fuser.scheduling.view_chains import Chain
 
 #: The limits are choices, measured by `tools/scheduler_limits.py` on 2 cores (AMD EPYC, 32 MB of
 #: last cache), on float32.
@@ -171,7 +171,7 @@ def _apart(users: Sequence[Node]) -> bool:
     if any(not user.op.indexes for user in users):
         return False
     budget.spend("steps", len(users) ** 2 // 16)
-    seen = [[p for p in infer.parse_index(user.payload) if p is not None] for user in users]
+    seen = [user.payload.entries for user in users]
     return all(_disjoint(one, two) for k, one in enumerate(seen) for two in seen[:k])
 
 

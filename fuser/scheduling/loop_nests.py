@@ -9,10 +9,11 @@ from fuser.base import budget
 from fuser.base.errors import Unsupported
 from fuser.base.records import record
 from fuser.ir import infer
-from fuser.ir.graph import Node, Shape, intern
+from fuser.ir.dims import Shape
+from fuser.ir.graph import Node, intern
 from fuser.ir.ops import component, op
 from fuser.ir.specs import PartitionDesc, counted_name
-from fuser.scheduling.view_chains import Chain, compose, insert_axes, spans
+from fuser.ir.views import Broadcast, Chain, Component, Reshape, compose, insert_axes, spans
 
 #: Loops: their shape, and the axes of it that are reduced.
 Space = tuple[Shape, tuple[int, ...]]
@@ -112,7 +113,7 @@ def space_of(
             return space, widen
     for space in spaces:
         if (space[0], node.shape) in reshaped and splits_one_axis(node.shape, space[0]):
-            return space, (("reshape", ", ".join(map(str, space[0]))),)
+            return space, (Reshape(space[0]),)
     if nearest:
         raise RealiseError(nearest[0], "reduction-elsewhere")
     return (node.shape, ()), ()
@@ -128,9 +129,8 @@ def fit(shape: Shape, space: Space) -> Chain | None:
         return ()
     if not axes:
         return None
-    widen = ("broadcast_to", ", ".join(map(str, whole)))
     if shape == tuple(1 if axis in axes else dim for axis, dim in enumerate(whole)):
-        return (widen,)
+        return (Broadcast(whole),)
     if shape == tuple(dim for axis, dim in enumerate(whole) if axis not in axes):
         return _put_back(whole, axes)
     return None
@@ -153,8 +153,7 @@ def _put_back(whole: Shape, axes: tuple[int, ...]) -> Chain:
     They are spelled as a use of the result spells them (`mean[:, None]`), so that both are seen to
     meet the same element.
     """
-    widen = ("broadcast_to", ", ".join(map(str, whole)))
-    return compose((insert_axes(len(whole), axes),), (widen,))
+    return compose((insert_axes(len(whole), axes),), (Broadcast(whole),))
 
 
 def splits_one_axis(shape: Shape, target: Shape) -> bool:
@@ -299,7 +298,7 @@ class SectionMaker:
     def _stored(self, node: Node) -> str | None:
         """The buffer that holds a node already."""
         if node.op.is_input:
-            return node.payload
+            return str(node.payload)
         if node.op.is_iota:
             return counted_name(node.payload)
         return None if id(node) in self.own else self.buffers.get(id(node))
@@ -400,7 +399,7 @@ class SectionMaker:
         found: dict[PartitionDesc, None] = {}
         for part in self.loads:
             found[part] = None
-            if part.views and part.views[0][0] == "component":
+            if part.views and isinstance(part.views[0], Component):
                 for other in self.loads:
                     if other.buffer == part.buffer and other.views[1:] == part.views[1:]:
                         found[other] = None
@@ -418,10 +417,9 @@ class SectionMaker:
 
 def _element(node: Node, views: Chain) -> Node:
     """What is read of a stored value: it, or a part of its complex numbers."""
-    if not views or views[0][0] != "component":
+    if not views or not isinstance(views[0], Component):
         return node
-    dtype = component(node.dtype)
-    return intern(op("component"), (node,), node.shape, dtype, views[0][1])
+    return intern(op("component"), (node,), node.shape, component(node.dtype), views[0])
 
 
 def operands_through(node: Node, views: Chain) -> Sequence[tuple[Node, Chain]]:
@@ -438,8 +436,8 @@ def operands_through(node: Node, views: Chain) -> Sequence[tuple[Node, Chain]]:
         if node.op.joins:
             raise Unsupported("unsupported-argument", f"np.{node.op.name}", "inside a view")
         (arg,) = node.args
-        chain = compose(((node.op.name, node.payload),), views)
-        if chain == (("reshape", ", ".join(map(str, arg.shape))),):
+        chain = compose((node.payload,), views)
+        if chain == (Reshape(arg.shape),):
             chain = ()  # there and back again
         return [(arg, chain)]
     found: list[tuple[Node, Chain]] = []
@@ -449,6 +447,5 @@ def operands_through(node: Node, views: Chain) -> Sequence[tuple[Node, Chain]]:
         elif arg.shape == node.shape:
             found.append((arg, views))
         else:
-            widen = ("broadcast_to", ", ".join(map(str, node.shape)))
-            found.append((arg, compose((widen,), views)))
+            found.append((arg, compose((Broadcast(node.shape),), views)))
     return found

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from fuser.base.errors import Unsupported
-from fuser.ir import infer
 from fuser.ir.dims import Dim
 from fuser.ir.graph import Graph, Node
 from fuser.ir.specs import PartitionDesc
+from fuser.ir.views import Chain, Component, Index, Part, Reshape, Transpose, View
 from fuser.scheduling import epilogues
 from fuser.scheduling.clustering import Grouping, Pair, Store, Unit, nominal_bytes
 from fuser.scheduling.inlining import (
@@ -34,7 +34,6 @@ from fuser.scheduling.loop_nests import (
 from fuser.scheduling.ordering import Ordering
 from fuser.scheduling.plans import Buffer, Plan
 from fuser.scheduling.row_tiles import Group
-from fuser.scheduling.view_chains import Chain
 
 #: Plans made anew because a costly value turned out to be computed by several kernels.
 COSTLY_ROUNDS = 4
@@ -238,13 +237,8 @@ class _Planner:
         while stack:
             current, views, mine = stack.pop()
             stored = id(current) in self.names and not mine
-            if current.op.permutes and not stored and self._reduces(current.args[0]):
-                order = infer.parse_axes(current.payload)
-                back = ", ".join(str(order.index(axis)) for axis in range(len(order)))
-                stack.append((current.args[0], (*views, ("transpose", back)), False))
-                continue
-            if views and not stored and (seen := _put_there(current)):
-                stack.append((current.args[0], (*views, ("index", seen)), False))
+            if not stored and (back := self._undone(current, views)) is not None:
+                stack.append((current.args[0], (*views, back), False))
                 continue
             if not current.op.joins or stored:
                 found.append((current, views))
@@ -253,20 +247,31 @@ class _Planner:
             if current.op.pairs:
                 step = current.args[0].dtype.itemsize
                 for place, arg in enumerate(current.args):
-                    pieces.append((arg, (*views, ("component", str(place * step))), False))
+                    pieces.append((arg, (*views, Component(place * step)), False))
                 stack.extend(reversed(pieces))
                 continue
             axis = int(current.payload)
             start: Dim = 0
             for place, arg in enumerate(current.args):
                 stop = start + arg.shape[axis]
-                where = f"{axis}; {start}; {stop}"
+                where = Part(axis, start, stop)
                 if current.op.interleaves:
-                    where = f"{axis}; {place}; {current.shape[axis]}; {len(current.args)}"
-                pieces.append((arg, (*views, ("part", where)), False))
+                    where = Part(axis, place, current.shape[axis], len(current.args))
+                pieces.append((arg, (*views, where), False))
                 start = stop
             stack.extend(reversed(pieces))
         return found
+
+    def _undone(self, node: Node, views: Chain) -> View | None:
+        """How what a view shows is stored through it; None where the view itself is computed.
+
+        What reduces is stored as its loops have it, and axes that are only inserted are no loops.
+        """
+        view = node.payload
+        if isinstance(view, Transpose) and self._reduces(node.args[0]):
+            return view.inverse(node.args[0].shape)
+        inserts = bool(views) and isinstance(view, Index) and view.only_inserts and view.parts
+        return view.inverse(node.args[0].shape) if inserts else None
 
     def _reduces(self, node: Node) -> bool:
         """Whether a value that is not stored is computed in the loops of reductions."""
@@ -357,16 +362,6 @@ class _Planner:
             yield Group(sections)
 
 
-def _put_there(node: Node) -> str:
-    """How the operand of an index is seen behind it, that only puts axes there; "" of others."""
-    if not node.op.indexes:
-        return ""
-    entries = infer.parse_index(node.payload)
-    if any(entry is not None and entry != slice(None) for entry in entries):
-        return ""
-    return infer.spell_index([0 if entry is None else entry for entry in entries])
-
-
 def _widen_store(node: Node, unit: Unit) -> Chain:
     """The views that widen a stored value to its nest's shape."""
     if id(node) not in unit.totals:
@@ -379,4 +374,4 @@ def _widen_store(node: Node, unit: Unit) -> Chain:
 def _widen(node: Node, space: Space) -> Chain:
     """The views that widen a value to its nest's shape."""
     widen = fit_node(node, space)
-    return (("reshape", ", ".join(map(str, space[0]))),) if widen is None else widen
+    return (Reshape(space[0]),) if widen is None else widen

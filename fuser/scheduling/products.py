@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from fuser.ir.graph import Graph, Node, Shape
+from fuser.ir.dims import Shape
+from fuser.ir.graph import Graph, Node
 
 #: Operations that take as long as ten others, beside those that the op table calls heavy. Cosine
 #: distances of 1024 x 1025 rows of 16 take 1.3 ms with two quotients for each pair, 0.4 without.

@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fuser.ir import infer
-from fuser.ir.graph import Graph, Node, Shape, intern, rebuild
+from fuser.ir.dims import Shape
+from fuser.ir.graph import Graph, Node, intern, rebuild
 from fuser.ir.ops import Op
 from fuser.scheduling.inlining import bits
 from fuser.scheduling.loop_nests import nearest_reductions

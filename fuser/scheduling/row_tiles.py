@@ -16,10 +16,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from fuser.base.records import changed, record
 from fuser.ir import dims
-from fuser.ir.graph import Node, Shape
+from fuser.ir.dims import Shape
+from fuser.ir.graph import Node
 from fuser.ir.specs import is_counted
+from fuser.ir.views import Chain, seen_through
 from fuser.scheduling.loop_nests import Section
-from fuser.scheduling.view_chains import Chain, seen_through
 
 #: Nests of one chain, at most: a bound for what is compiled as one.
 MAX_LINKS = 8

@@ -6,9 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from fuser.ir import dims, views
+from fuser.ir import dims, layouts
 from fuser.ir.graph import Node
 from fuser.ir.specs import is_counted
+from fuser.ir.views import Chain, Reshape
 from fuser.scheduling import rereads
 from fuser.scheduling.loop_nests import Section
 from fuser.scheduling.plans import Plan
@@ -96,15 +97,16 @@ def section_writes(
     return written
 
 
-def _seen(chain: Any, node: Node, sizes: Mapping[str, int]) -> tuple[Any, int]:
+def _seen(chain: Chain, node: Node, sizes: Mapping[str, int]) -> tuple[Any, int]:
     """Which elements of a buffer are seen through views, and their bytes; repeated ones once."""
-    layout = views.contiguous(tuple(dims.evaluate(dim, sizes) for dim in node.shape), node)
+    shape = tuple(dims.evaluate(dim, sizes) for dim in node.shape)
+    layout = layouts.contiguous(shape, node.shape, node.dtype.itemsize)
     elements, merged = math.prod(layout.shape), None
     for view in chain:
-        if view[0] == "reshape":
+        if isinstance(view, Reshape):
             merged = chain
             break
-        layout = views.apply_view(layout, view, sizes)
+        layout = view.layout(layout, sizes)
         own = zip(layout.shape, layout.strides, strict=True)
         elements = min(elements, math.prod(n for n, step in own if step or not n))
     own = zip(layout.shape, layout.strides, strict=True)

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fuser.base.records import record
-from fuser.ir import infer, regions
+from fuser.ir import regions
 from fuser.ir.dims import Dim
 from fuser.ir.graph import Node
+from fuser.ir.views import Index, Part, Transpose, View
 from fuser.tracing.trace_state import Tracing
 
 #: Larger steps than this are written by NumPy: what lies between are that many loop nests less one.
@@ -55,7 +56,7 @@ class Region:
 
 
 def locate(
-    tracing: Tracing, shape: Sequence[Dim], views: Sequence[tuple[str, str]], known: int = 0
+    tracing: Tracing, shape: Sequence[Dim], views: Sequence[View], known: int = 0
 ) -> Region | None:
     """The box that views show; None where they step over many elements or show no box.
 
@@ -70,19 +71,18 @@ def locate(
     seen = [_Axis(axis, 0, tracing.resolve(dim)) for axis, dim in enumerate(shape)]
     fixed: list[_Axis] = []
     empty, reach = False, 0
-    for name, payload in views:
-        if name == "transpose":
-            seen = [seen[axis] for axis in infer.parse_axes(payload)]
+    for view in views:
+        if isinstance(view, Transpose):
+            seen = [seen[axis] for axis in view.order]
             continue
-        if name == "part" and (within := _within(seen, payload)):
+        if isinstance(view, Part) and (within := _within(seen, view)):
             seen = within
             continue
-        if name != "index":
+        if not isinstance(view, Index):
             return None
-        parts = infer.parse_index(payload)
         given = iter(seen)
         after: list[_Axis] = []
-        for part in parts:
+        for part in view.parts:
             if part is None:
                 after.append(_Axis(None, 0, 1))
                 continue
@@ -106,11 +106,11 @@ def locate(
     return Region(tuple(bounds), axes, backwards, empty, reach)
 
 
-def _within(seen: Sequence[_Axis], payload: str) -> list[_Axis] | None:
+def _within(seen: Sequence[_Axis], part: Part) -> list[_Axis] | None:
     """Axes after one has been cut between two places; None where it has steps."""
-    axis, start, stop, step = infer.parse_part(payload)
+    axis, start, stop = part.axis, part.start, part.stop
     entry = seen[axis]
-    if entry.step != 1 or step != 1:
+    if entry.step != 1 or part.step != 1:
         return None
     if entry.backwards:
         length = entry.stop - entry.start
@@ -206,7 +206,7 @@ def laid_out(tracing: Tracing, region: Region, value: Node) -> Node:
     """A value of the view's shape as it lies in the array: axes in order, from the front."""
     drop = [0 if axis is None else slice(None) for axis in region.axes]
     if 0 in drop:
-        value = _indexed(tracing, value, drop)
+        value = tracing.node("index", [value], Index.of_parts(drop))
     kept = [
         (axis, back)
         for axis, back in zip(region.axes, region.backwards, strict=True)
@@ -214,20 +214,12 @@ def laid_out(tracing: Tracing, region: Region, value: Node) -> Node:
     ]
     if any(back for _, back in kept):
         flips = [slice(None, None, -1) if back else slice(None) for _, back in kept]
-        value = _indexed(tracing, value, flips)
+        value = tracing.node("index", [value], Index.of_parts(flips))
     order = sorted(range(len(kept)), key=lambda place: kept[place][0])
     if order != sorted(order):
-        value = tracing.node("transpose", [value], ", ".join(map(str, order)))
+        value = tracing.node("transpose", [value], Transpose(tuple(order)))
     present = {axis for axis, _ in kept}
     if len(present) < len(region.bounds):
         parts = [slice(None) if a in present else None for a in range(len(region.bounds))]
-        value = _indexed(tracing, value, parts)
+        value = tracing.node("index", [value], Index.of_parts(parts))
     return value
-
-
-def _indexed(tracing: Tracing, value: Node, parts: Sequence[infer.IndexPart]) -> Node:
-    """An index without entries at the end that change nothing."""
-    kept = list(parts)
-    while kept and kept[-1] == slice(None):
-        kept.pop()
-    return tracing.node("index", [value], infer.spell_index(kept))

@@ -25,9 +25,10 @@ from fuser.ir.graph import (
     walk,
 )
 from fuser.ir.graph import intern as intern_node
+from fuser.ir.views import Broadcast, Contiguous, Part, View
 from fuser.passes import length_facts, slice_updates
 from fuser.tracing.admitted_dtypes import check_dtype
-from fuser.tracing.trace_result import OutAlias, OutNode, OutScalar, OutView, Trace, View, Write
+from fuser.tracing.trace_result import OutAlias, OutNode, OutScalar, OutView, Trace, Write
 from fuser.tracing.trace_state import Tracing
 
 
@@ -58,6 +59,9 @@ def canonical(
     equal = dims.representatives(guards)
     lines: dict[int, str] = {}
 
+    def rename(dim: Dim) -> Dim:
+        return dims.substitute(dim, full)
+
     def change(node: Node, args: tuple[Node, ...]) -> Node:
         try:
             new = _renamed(node, args, full, equal)
@@ -81,7 +85,7 @@ def canonical(
         for leaf in leaves
     ]
     leaves = [
-        changed(leaf, views=tuple(_renamed_view(v, full) for v in leaf.views))
+        changed(leaf, views=tuple(view.renamed(rename) for view in leaf.views))
         if isinstance(leaf, (OutAlias, OutView))
         else leaf
         for leaf in leaves
@@ -145,11 +149,11 @@ def whole_graph(trace: Trace) -> Graph:
                 if isinstance(leaf, OutView)
                 else inputs[graph.parameters[leaf.parameter].name]
             )
-            for name, payload in leaf.views:
-                if name == "contiguous":
-                    name, payload = "cast", f"{node.dtype.name} C"
-                payload = "" if name == "diagonal" else payload
-                node = make(name, node, payload=payload, equal=graph.equal)
+            for view in leaf.views:
+                if isinstance(view, Contiguous):
+                    node = make("cast", node, payload=f"{node.dtype.name} C")
+                else:
+                    node = make(view.op, node, payload=view.attribute, equal=graph.equal)
             outputs.append(node)
         elif isinstance(leaf.value, (bool, int, float, np.generic)):
             dtype = infer.dtype_of(np.asarray(leaf.value).dtype)
@@ -187,7 +191,7 @@ def _told(graph: Graph, outputs: Sequence[Node]) -> list[Node]:
                 axes = ", ".join(map(str, range(len(call.shape))))
                 old = make("sum", make("cast", call, payload="int64"), payload=axes)
                 old = make("cast", old, payload=output.dtype.name)
-                old = make("broadcast_to", old, payload=", ".join(map(str, output.shape)))
+                old = make("broadcast_to", old, payload=Broadcast(output.shape))
                 whole = regions.spell(tuple((0, dim, 1) for dim in output.shape))
                 found[place] = make("update", old, found[place], payload=whole)
                 told.update(lengths_of([call]))
@@ -201,7 +205,7 @@ def lengths_of(nodes: Iterable[Node]) -> list[str]:
         for dim in node.shape:
             found.update(dict.fromkeys(dims.symbols(dim)))
         if not (node.op.is_input or node.op.is_opaque):
-            found.update(dict.fromkeys(re.findall(r"\bn\d+\b", node.payload)))
+            found.update(dict.fromkeys(re.findall(r"\bn\d+\b", node.text)))
     return list(found)
 
 
@@ -212,7 +216,7 @@ def _used(tracing: Tracing, leaves: Sequence[Any], nodes: Sequence[Node]) -> set
     """
     needed = walk(nodes)
     inputs = {id(node) for node in needed}
-    shown = [(node.shape, node.payload) for node in needed if not node.op.is_input]
+    shown = [(node.shape, node.text) for node in needed if not node.op.is_input]
     text = repr((leaves, shown, tracing.guards, list(tracing.value_guards)))
     lengths = set(re.findall(r"\bn\d+\b", text))
     for symbol in tracing.sizes:  # one length may be spelled by another's symbol
@@ -272,19 +276,6 @@ def _parameters(
     return parameters, leaves, captured
 
 
-def _renamed_view(view: View, names: dict[str, Dim]) -> View:
-    """Rename lengths in a view's payload."""
-    name, payload = view
-    if name in ("reshape", "broadcast_to", "positions"):
-        shape = (dims.substitute(dim, names) for dim in infer.parse_shape(payload))
-        return name, ", ".join(map(str, shape))
-    if name == "part":
-        axis, start, stop, step = infer.parse_part(payload)
-        ends = (dims.substitute(dim, names) for dim in (start, stop))
-        return name, "; ".join(map(str, (axis, *ends, step)))
-    return (name, regions.rename(payload, names)) if name == "update" else view
-
-
 def _renamed(
     node: Node, args: tuple[Node, ...], names: dict[str, Dim], equal: dict[str, Dim]
 ) -> Node:
@@ -300,7 +291,13 @@ def _renamed(
         shape = tuple(dims.substitute(dim, names) for dim in node.shape)
         payload = opaque_text.rename(node.payload, names)
         return intern_node(node.op, args, shape, node.dtype, payload)
-    payload = _renamed_view((node.op.name, node.payload), names)[1]
+    payload = node.payload
+    if isinstance(payload, View):
+        payload = payload.renamed(lambda dim: dims.substitute(dim, names))
+    elif node.op.name == "positions":
+        payload = str(dims.substitute(payload, names))
+    elif node.op.name == "update":
+        payload = regions.rename(payload, names)
     return make(node.op.name, *args, payload=payload, equal=equal)
 
 
@@ -343,6 +340,6 @@ def _without_contained(
             value = final
             for axis, (start, stop, _) in enumerate(box):
                 if (start, stop) != (0, final.shape[axis]):
-                    value = make("part", value, payload=f"{axis}; {start}; {stop}")
+                    value = make("part", value, payload=Part(axis, start, stop))
         kept[region] = value
     return {region: value for region, value in kept.items() if region not in gone}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from fuser.base.errors import Unsupported
-from fuser.ir import dims, infer
+from fuser.ir import dims
+from fuser.ir.views import Index, IndexPart, Part, Reshape
 from fuser.tracing import boxes
 from fuser.tracing.bounds import Cut, in_lengths
 from fuser.tracing.indices import integer, is_fancy, plain_slice
@@ -33,10 +34,10 @@ def read(array: Any, index: Any) -> Any:
     if array.node.op.concatenates:
         boxes.note_parts(array.tracing, array.node, parts)
     generic = full and integers and not ellipsis
-    return array._view("index", infer.spell_index(parts), generic)
+    return array._view(Index(parts), generic)
 
 
-def _note_reach(array: Any, parts: Sequence[infer.IndexPart]) -> None:
+def _note_reach(array: Any, parts: tuple[IndexPart, ...]) -> None:
     """Note how long axes are that an index reaches into."""
     for axis, part in enumerate(part for part in parts if part is not None):
         boxes.note_reach(array.tracing, array._shape[axis], part, array.storage.reach)
@@ -46,13 +47,13 @@ def _cut(array: Any, cuts: Mapping[int, Cut]) -> Any:
     """What lies between two places along some axes."""
     seen: Any = array
     for axis, (start, stop) in cuts.items():
-        seen = seen._view("part", f"{axis}; {start}; {stop}")
+        seen = seen._view(Part(axis, start, stop))
     return seen
 
 
 def _basic_index(
     array: Any, index: Any
-) -> tuple[tuple[infer.IndexPart, ...], dict[int, Cut]]:
+) -> tuple[tuple[IndexPart, ...], dict[int, Cut]]:
     """An index as integers, slices and None, and what is cut out of axes before."""
     given = index if isinstance(index, tuple) else (index,)
     used = sum(part is not None and part is not Ellipsis for part in given)
@@ -63,7 +64,7 @@ def _basic_index(
         )
     if sum(part is Ellipsis for part in given) > 1:
         raise IndexError("an index can only have a single ellipsis ('...')")
-    parts: list[infer.IndexPart] = []
+    parts: list[IndexPart] = []
     cuts: dict[int, Cut] = {}
     axis = 0
     for entry in given:
@@ -110,7 +111,7 @@ def write(array: Any, index: Any, value: Any) -> None:
 
 
 def _check_element(
-    array: Any, index: Any, parts: Sequence[infer.IndexPart], value: Any
+    array: Any, index: Any, parts: tuple[IndexPart, ...], value: Any
 ) -> None:
     """Leave to NumPy what it may not take: arrays for one element, and lists that are too deep.
 
@@ -150,14 +151,14 @@ def _check_number(array: Any, value: Any) -> None:
         raise Unsupported("unsupported-argument", "assignment", text)
 
 
-def _part(array: Any, parts: Sequence[infer.IndexPart]) -> Any:
+def _part(array: Any, parts: tuple[IndexPart, ...]) -> Any:
     """The part of the memory that a basic index shows, also where NumPy has a scalar."""
     _check_bounds(array, parts)
-    views = (*array.views, ("index", infer.spell_index(parts)))
+    views = (*array.views, Index(parts))
     return type(array)(array.tracing, array.storage, views, False)
 
 
-def _check_bounds(array: Any, parts: Sequence[infer.IndexPart]) -> None:
+def _check_bounds(array: Any, parts: tuple[IndexPart, ...]) -> None:
     """NumPy's error for an integer beyond an axis."""
     for axis, part in enumerate(part for part in parts if part is not None):
         length = array.tracing.size(array._shape[axis])
@@ -185,7 +186,7 @@ class FlatView:
         """The elements, as an array of its own."""
         array = self._array
         whole = dims.product(array.dims)
-        return array.tracing.wrap(array.tracing.node("reshape", [array.node], str(whole)))
+        return array.tracing.wrap(array.tracing.node("reshape", [array.node], Reshape((whole,))))
 
     def __len__(self) -> int:
         """How many elements there are, as a guard."""
@@ -209,8 +210,7 @@ class FlatView:
             return
         values = self._values()
         values[index] = given
-        shape = ", ".join(map(str, array.dims))
-        array.assign(tracing.node("reshape", [values.node], shape))
+        array.assign(tracing.node("reshape", [values.node], Reshape(array.dims)))
 
     def __getattr__(self, name: str) -> Any:
         """Nothing else."""

@@ -13,6 +13,8 @@ import numpy as np
 
 from fuser.base.errors import DtypeError
 from fuser.ir import infer
+from fuser.ir.dims import Dim
+from fuser.ir.views import Broadcast
 from fuser.tracing import counting, sequences
 from fuser.tracing.admitted_dtypes import is_known
 from fuser.tracing.indices import length_of
@@ -35,15 +37,15 @@ def is_plain(dtype: np.dtype[Any]) -> bool:
     return is_known(dtype) and dtype.isnative
 
 
-def _shape_dims(shape: Any, always: bool = False) -> tuple[str, ...] | None:
-    """Lengths as text where one of them is traced; or `always`."""
+def _shape_dims(shape: Any, always: bool = False) -> tuple[Dim, ...] | None:
+    """Lengths, where one of them is traced; or `always`."""
     entries = shape if isinstance(shape, (tuple, list)) else (shape,)
     if not always and not any(type(entry) is HostScalar for entry in entries):
         return None
     whole = all((e.kind if type(e) is HostScalar else type(e)) is int for e in entries)
     if not whole or any(_size_now(e) < 0 for e in entries):
         return None
-    return tuple(str(length_of(e)) if type(e) is HostScalar else str(e) for e in entries)
+    return tuple(length_of(e) if type(e) is HostScalar else int(e) for e in entries)
 
 
 def _size_now(entry: Any) -> int:
@@ -67,7 +69,7 @@ def _filled(
             return np.full(*given, **options)
         return getattr(np, name)(*given, dtype=dtype, **options)
     node = tracing.operand_node(tracing.operand(value), wanted)
-    wide = tracing.node("broadcast_to", [node], ", ".join(dims))
+    wide = tracing.node("broadcast_to", [node], Broadcast(dims))
     return tracing.wrap(tracing.own(wide, wanted, "C"))
 
 

@@ -13,7 +13,7 @@ from fuser.base.errors import Unsupported
 from fuser.ir import infer, regions
 from fuser.ir.dims import Dim
 from fuser.ir.graph import Node
-from fuser.tracing.trace_result import View
+from fuser.ir.views import ComplexPart, Contiguous, Index, Part, Reshape, Transpose, View
 from fuser.tracing.trace_state import Storage, Tracing
 
 
@@ -57,27 +57,26 @@ def put_back(tracing: Tracing, base: Node, view: View, shown: Node) -> Node:
         view: a reshape, a diagonal, a part, or parts of complex numbers.
         shown: what it has to show.
     """
-    name, payload = view
-    if name == "part":
-        axis, start, stop, step = infer.parse_part(payload)
-        bounds = [(0, dim, 1) for dim in base.shape]
-        bounds[axis] = (start, stop, step)  # type: ignore[assignment]
+    if isinstance(view, Part):
+        bounds: list[regions.Span] = [(0, dim, 1) for dim in base.shape]
+        bounds[view.axis] = view.span
         return tracing.node("update", [base, shown], regions.spell(tuple(bounds)))
-    if name == "reshape":
-        return tracing.node("reshape", [shown], ", ".join(map(str, base.shape)))
-    if name == "contiguous":
+    if isinstance(view, Reshape):
+        return tracing.node("reshape", [shown], view.inverse(base.shape))
+    if isinstance(view, Contiguous):
         return shown
-    if name in ("real", "imag"):
-        other = tracing.node("imag" if name == "real" else "real", [base])
-        return tracing.node("join_complex", [shown, other] if name == "real" else [other, shown])
+    if isinstance(view, ComplexPart):
+        is_real = view.name == "real"
+        other = tracing.node("imag" if is_real else "real", [base])
+        return tracing.node("join_complex", [shown, other] if is_real else [other, shown])
     rank = len(base.shape)  # the diagonal of the first two axes is the last one
-    order = ", ".join(map(str, (rank - 2, *range(rank - 2))))
+    order = Transpose((rank - 2, *range(rank - 2)))
     turned = tracing.node("transpose", [shown], order) if rank > 2 else shown
-    rows = tracing.node("index", [turned], infer.spell_index([slice(None), None]))
+    rows = tracing.node("index", [turned], Index((slice(None), None)))
     places = [tracing.node("positions", (), str(dim)) for dim in base.shape[:2]]
     around = [None] * (rank - 2)
     sides = [
-        tracing.node("index", [place], infer.spell_index([*lead, *around]))
+        tracing.node("index", [place], Index((*lead, *around)))
         for place, lead in zip(places, ([slice(None), None], [None, slice(None)]), strict=True)
     ]
     on_it = tracing.node("equal", sides)
@@ -95,7 +94,7 @@ def in_order(tracing: Tracing, storage: Storage) -> bool:
 def computed_as(node: Node) -> tuple[Node, tuple[View, ...]]:
     """The value that a result is a reshape of, where it is computed in that shape, and the view."""
     if node.op.reshapes and node.args[0].op.is_update:
-        return node.args[0], (("reshape", node.payload),)
+        return node.args[0], (node.payload,)
     return node, ()
 
 
@@ -123,17 +122,13 @@ def _first_split(old: Sequence[Dim], new: Sequence[Dim], backwards: bool) -> int
 
 def _runs_on(views: Sequence[View]) -> bool:
     """Whether what views of contiguous memory show is contiguous, too."""
-    for name, payload in views:
-        if name in ("reshape", "contiguous"):
+    for view in views:
+        if isinstance(view, (Reshape, Contiguous)) or (isinstance(view, Part) and view.axis == 0):
             continue
-        if name == "part" and infer.parse_part(payload)[0] == 0:
-            continue
-        if name != "index":
+        if not isinstance(view, Index):
             return False
         whole = True  # only places along axes so far
-        for part in infer.parse_index(payload):
-            if part is None:
-                continue
+        for part in view.entries:
             if not whole and part != slice(None):
                 return False
             if isinstance(part, slice):

@@ -117,7 +117,7 @@ def _tells(node: Node, length: set[str]) -> bool:
     """Whether a node may depend on how many elements are selected."""
     if node.op.is_opaque:
         return any(length & set(dims.symbols(dim)) for dim in node.shape)
-    return not node.op.is_input and bool(scalar_symbols(node.payload) & length)
+    return not node.op.is_input and bool(scalar_symbols(node.text) & length)
 
 
 def drop_unneeded(tracing: Tracing, nodes: list[Node]) -> None:

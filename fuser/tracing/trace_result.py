@@ -7,8 +7,8 @@ from typing import Any
 
 from fuser.base.records import field, record
 from fuser.ir.graph import Graph
+from fuser.ir.views import View
 
-View = tuple[str, str]
 #: A parameter, a graph output, and where in the parameter's array it is written back.
 Write = tuple[int, int, str]
 

@@ -20,8 +20,8 @@ from fuser.ir.dims import Dim
 from fuser.ir.graph import Node
 from fuser.ir.graph import intern as intern_node
 from fuser.ir.ops import TABLE
+from fuser.ir.views import View
 from fuser.tracing.admitted_dtypes import check_dtype, check_row
-from fuser.tracing.trace_result import View
 from fuser.tracing.traced_lengths import Lengths
 
 
@@ -163,7 +163,7 @@ class Tracing(Lengths):
 
     # -- nodes ------------------------------------------------------------------------------
 
-    def node(self, name: str, args: Sequence[Node], payload: str = "") -> Node:
+    def node(self, name: str, args: Sequence[Node], payload: Any = "") -> Node:
         """Build an elementwise or structural node, with this trace's notion of equal lengths."""
         row = TABLE[name]
         for arg in args:

@@ -11,6 +11,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from fuser.base.errors import Unsupported
 from fuser.ir import dims, infer
 from fuser.ir.dims import Dim
+from fuser.ir.views import ComplexPart, Contiguous, Index, Reshape, Transpose
 from fuser.tracing import indexing
 from fuser.tracing.caught_errors import noting
 from fuser.tracing.indices import (
@@ -185,7 +186,7 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
 
     def _component(self, name: str) -> TracedArray:
         """One of the parts of complex numbers."""
-        seen: TracedArray = self._view(name, "", self.generic)
+        seen: TracedArray = self._view(ComplexPart(name), self.generic)
         return seen
 
     def transpose(self, *axes: Any) -> TracedArray:
@@ -196,7 +197,7 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
         order = [axis + self.ndim if axis < 0 else axis for axis in order]
         if sorted(order) != list(range(self.ndim)):
             raise ValueError("axes don't match array")
-        seen: TracedArray = self._view("transpose", ", ".join(map(str, order)), self.generic)
+        seen: TracedArray = self._view(Transpose(tuple(order)), self.generic)
         return seen
 
     def swapaxes(self, axis1: Any, axis2: Any) -> TracedArray:
@@ -213,8 +214,7 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
         wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
         if order == "F" and (self.ndim > 1 or len(wanted) > 1):
             return self.transpose().reshape(tuple(wanted)[::-1]).transpose()
-        payload = ", ".join(map(str, self._new_shape(tuple(wanted))))
-        seen: TracedArray = self._view("reshape", payload)
+        seen: TracedArray = self._view(Reshape(self._new_shape(tuple(wanted))))
         return seen
 
     def _new_shape(self, wanted: Sequence[Any]) -> tuple[Dim, ...]:
@@ -257,7 +257,7 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
         Args:
             order: "C" if the order shows in the array that it is read from; "" if that is one axis.
         """
-        seen: TracedArray = self._view("contiguous", order)
+        seen: TracedArray = self._view(Contiguous(order))
         return seen
 
     def flatten(self, order: str = "C") -> TracedArray:
@@ -284,7 +284,7 @@ class TracedArray(TracedMemory, NDArrayOperatorsMixin):
                 if not isinstance(self.tracing.resolve(self._shape[place]), int):
                     self.tracing.guard_value(f"({self._shape[place]}) == 1", True)
         parts = [0 if place in axes else slice(None) for place in range(self.ndim)]
-        return self._view("index", infer.spell_index(parts)) if axes else self
+        return self._view(Index(tuple(parts))) if axes else self
 
     def astype(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,13 @@ from fuser.base.errors import Unsupported
 from fuser.ir import dims
 from fuser.ir.dims import Dim
 from fuser.ir.graph import Node
+from fuser.ir.views import Broadcast, ComplexPart, Contiguous, Diagonal, Index, Reshape, View
 from fuser.tracing import boxes, reshapes
-from fuser.tracing.trace_result import View
 from fuser.tracing.trace_state import Storage, Tracing
 from fuser.tracing.traced_scalars import HostScalar
 
 #: Views that writes go through: what they show changes first, then what they are of.
-THROUGH = ("reshape", "contiguous", "diagonal", "real", "imag")
+THROUGH: tuple[type[View], ...] = (Reshape, Contiguous, Diagonal, ComplexPart)
 
 
 class TracedMemory:
@@ -53,11 +53,11 @@ class TracedMemory:
         """The value now."""
         self.tracing.note_read(self.storage.looks_at)
         node = self.storage.node
-        for name, payload in self.views:
-            if name != "contiguous":
-                node = self.tracing.node(name, [node], "" if name == "diagonal" else payload)
-            elif payload:
-                node = self.tracing.own(node, node.dtype, payload)
+        for view in self.views:
+            if not isinstance(view, Contiguous):
+                node = self.tracing.node(view.op, [node], view.attribute)
+            elif view.order:
+                node = self.tracing.own(node, node.dtype, view.order)
         return node
 
     def assign(self, node: Node, strict: bool = False) -> None:
@@ -72,21 +72,21 @@ class TracedMemory:
             Unsupported: it is not known what else looks at the memory.
         """
         tracing = self.tracing
-        if any(view == ("diagonal", "") for view in self.views):
+        if Diagonal() in self.views:
             raise ValueError("assignment destination is read-only")  # so are NumPy's diagonals
         given = node.shape
         extra = len(given) - len(self._shape)
         if extra > 0 and not strict and all(tracing.size(dim) == 1 for dim in given[:extra]):
             tracing.fits_into((1,) * extra, given[:extra])  # in later calls, too
-            node = tracing.node("index", [node], ", ".join(["0"] * extra))
+            node = tracing.node("index", [node], Index((0,) * extra))
         if not tracing.fits_into(self._shape, node.shape):
             raise ValueError(
                 f"could not broadcast shape {tuple(map(tracing.size, given))} "
                 f"into an array of shape {tuple(map(tracing.size, self._shape))}"
             )
         if node.shape != self._shape:
-            shape = ", ".join(str(tracing.resolve(dim)) for dim in self._shape)
-            node = tracing.node("broadcast_to", [node], shape)
+            shape = tuple(map(tracing.resolve, self._shape))
+            node = tracing.node("broadcast_to", [node], Broadcast(shape))
         reshapes.check_writable(tracing, self.storage)
         in_place = strict and any(arg is self.storage.node for arg in node.args)
         # Where other operands lie in another order, the result of the same operation would, too.
@@ -115,7 +115,7 @@ class TracedMemory:
         storage.replace(tracing.node("update", [storage.node, value], region.payload))
 
     def _changed_behind(
-        self, change: Callable[[Any], None], through: Sequence[str] = THROUGH
+        self, change: Callable[[Any], None], through: tuple[type[View], ...] = THROUGH
     ) -> bool:
         """Change what the last reshape or diagonal on the way shows, and then what it is of.
 
@@ -127,7 +127,7 @@ class TracedMemory:
             False where this is not seen through any: nothing is done.
         """
         tracing, storage = self.tracing, self.storage
-        places = [k for k, (name, _) in enumerate(self.views) if name in through]
+        places = [k for k, view in enumerate(self.views) if isinstance(view, through)]
         if not places:
             return False
         before, view = self.views[: places[-1]], self.views[places[-1]]
@@ -137,22 +137,23 @@ class TracedMemory:
         change(self.make(tracing, shown, self.views[places[-1] + 1 :], False))
         storage.reach = max(storage.reach, shown.reach)
         value = reshapes.put_back(tracing, base.node, view, shown.node)
-        if not before and view[0] == "reshape" and reshapes.in_order(tracing, storage):
+        if not before and isinstance(view, Reshape) and reshapes.in_order(tracing, storage):
             storage.replace(value)  # memory of one order, in whatever shape it is computed
         else:
             base._update(value)
         return True
 
-    def _view(self, name: str, payload: str, generic: bool = False) -> Any:
+    def _view(self, view: View, generic: bool = False) -> Any:
         """Another way to see the same memory; a scalar has none, it is copied."""
-        if self.generic and name == "broadcast_to":
-            return self.make(self.tracing, Storage(self.node), ((name, payload),), False)
+        if self.generic and isinstance(view, Broadcast):
+            return self.make(self.tracing, Storage(self.node), (view,), False)
         if self.generic:
-            node = self.tracing.node(name, [self.node], payload)
-            return self.tracing.wrap(node, generic or (name != "index" and not node.shape))
-        seen = self.make(self.tracing, self.storage, (*self.views, (name, payload)), generic)
-        if name in ("reshape", "contiguous"):  # of some memory it is a copy
-            after = seen._shape if name == "reshape" else None
+            node = self.tracing.node(view.op, [self.node], view.attribute)
+            is_index = isinstance(view, Index)
+            return self.tracing.wrap(node, generic or (not is_index and not node.shape))
+        seen = self.make(self.tracing, self.storage, (*self.views, view), generic)
+        if isinstance(view, (Reshape, Contiguous)):  # of some memory it is a copy
+            after = seen._shape if isinstance(view, Reshape) else None
             self.storage.reshapes.append((self.views, self._shape, after))
         return self.tracing.wrap(seen.node, True) if generic else seen  # a scalar is a copy
 

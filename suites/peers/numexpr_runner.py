@@ -119,7 +119,7 @@ def _spelled(node: Node, operands: list[str], constants: dict[str, Any]) -> str:
     if node.op.is_input or node.op.is_scalar:
         if not node.payload.isidentifier():
             raise NotExpressibleError(f"a number computed from the arguments: {node.payload}")
-        return node.payload
+        return str(node.payload)
     if node.op.is_constant:
         value = constant_value(node)
         whole = not np.signbit(value) if node.dtype.kind == "f" else True

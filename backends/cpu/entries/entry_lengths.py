@@ -13,8 +13,8 @@ from typing import Any
 
 from fuser.backends.cpu.entries.entry_names import NotServed
 from fuser.backends.cpu.entries.entry_tables import SCALAR_NAME
-from fuser.ir import infer
 from fuser.ir.dims import Dim
+from fuser.ir.views import Broadcast, Part, Reshape, View
 from fuser.scheduling.plans import Plan
 
 _CHOICE = re.compile(r"\b(?:min|max)\(")
@@ -74,9 +74,9 @@ def degree(plan: Plan, shapes: Iterable[Sequence[Dim]], names: Collection[str]) 
     most, first = 0, 0
     for lengths in (*shapes, *_shapes(plan)):
         most = max(most, sum(_degree(str(length), names) for length in lengths))
-    for view, payload in _views(plan):
-        if view == "part":
-            first = max(first, _degree(str(infer.parse_part(payload)[1]), names))
+    for view in _views(plan):
+        if isinstance(view, Part):
+            first = max(first, _degree(str(view.start), names))
     return most + first
 
 
@@ -102,12 +102,12 @@ def _shapes(plan: Plan) -> Iterator[Sequence[Dim]]:
             yield section.shape
             for node in chain(section.load_nodes, (step.node for step in section.steps)):
                 yield node.shape
-    for view, payload in _views(plan):
-        if view in ("reshape", "broadcast_to"):
-            yield infer.parse_shape(payload)
+    for view in _views(plan):
+        if isinstance(view, (Reshape, Broadcast)):
+            yield view.lengths
 
 
-def _views(plan: Plan) -> Iterator[tuple[str, str]]:
+def _views(plan: Plan) -> Iterator[View]:
     """The views through which loop nests read and write."""
     for group in plan.groups:
         for section in group.sections:
@@ -119,7 +119,8 @@ def _lengths(plan: Plan) -> Iterator[str]:
     """Texts in which all lengths of loop nests and of what they read and write are spelled."""
     for shape in _shapes(plan):
         yield from map(str, shape)
-    yield from (payload for view, payload in _views(plan) if view != "index")
+    for view in _views(plan):
+        yield from map(str, view.lengths)
 
 
 def _choices(text: str) -> Iterator[str]:

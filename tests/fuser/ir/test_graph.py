@@ -9,6 +9,7 @@ import pytest
 import fuser
 from fuser.base.errors import DtypeError, FuserError, GraphError, ShapeError
 from fuser.ir.graph import constant_value, make, make_constant, make_input, walk
+from fuser.ir.views import read
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 
@@ -40,8 +41,8 @@ def test_constants_keep_their_bits(value: float, dtype: str) -> None:
         (lambda x, y: make("add", x, y), DtypeError),
         (lambda x, y: make("exp", y), DtypeError),
         (lambda x, y: make("add", x, make_input("z", "float32", (4,))), ShapeError),
-        (lambda x, y: make("transpose", x, payload="0, 1"), ShapeError),
-        (lambda x, y: make("index", x, payload="7"), ShapeError),
+        (lambda x, y: make("transpose", x, payload=read("transpose", "0, 1")), ShapeError),
+        (lambda x, y: make("index", x, payload=read("index", "7")), ShapeError),
         (lambda x, y: make("where", x, x, x), DtypeError),
         (lambda x, y: make("concatenate", x, x, payload="1"), ShapeError),
     ],

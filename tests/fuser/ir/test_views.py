@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fuser.ir import dims, views
-from fuser.ir.infer import spell_index
+from fuser.ir import dims, layouts, views
 from tests.fuser.comparing import assert_same, visible_strides
 from tests.fuser.random_programs import laid_out
 
@@ -127,14 +126,14 @@ def test_views_are_those_of_numpy(chance: random.Random) -> None:
     """Offset, shape and strides after random views; a reshape copies exactly where NumPy's does."""
     shape = tuple(chance.choice((1, 2, 3, 4)) for _ in range(chance.randint(1, 3)))
     array = laid_out(chance, np.arange(np.prod(shape)).reshape(shape))
-    layout = views.Layout(0, array.shape, array.strides, array.shape, (False,) * array.ndim)
+    layout = layouts.Layout(0, array.shape, array.strides, array.shape, (False,) * array.ndim)
     seen = array
     for _ in range(chance.randint(1, 4)):
         view = random_view(chance, seen)
         try:
-            layout = views.apply_view(layout, view, {})
-        except views.NeedsCopy:
-            assert view[0] == "reshape"
+            layout = view.layout(layout, {})
+        except layouts.NeedsCopy:
+            assert isinstance(view, views.Reshape)
             assert not np.shares_memory(views.apply_views(seen, [view], {}, np), seen)
             return
         seen = views.apply_views(seen, [view], {}, np)
@@ -148,8 +147,8 @@ def test_views_are_those_of_numpy(chance: random.Random) -> None:
         assert tuple(strides) == visible_strides(seen)
 
 
-def random_view(chance: random.Random, array: Any) -> tuple[str, str]:
-    """One view of an array, as graphs spell it."""
+def random_view(chance: random.Random, array: Any) -> views.View:
+    """One view of an array."""
     kind = chance.choice(("index", "index", "transpose", "reshape", "broadcast_to"))
     if kind == "index":
         bounds = (None, 0, 1, -1, 2)
@@ -162,16 +161,16 @@ def random_view(chance: random.Random, array: Any) -> tuple[str, str]:
             else:
                 step = chance.choice((None, 2, -1))
                 parts.append(slice(chance.choice(bounds), chance.choice(bounds), step))
-        return kind, spell_index(parts)
+        return views.Index(tuple(parts))
     if kind == "transpose":
-        return kind, ", ".join(map(str, chance.sample(range(array.ndim), array.ndim)))
+        return views.Transpose(tuple(chance.sample(range(array.ndim), array.ndim)))
     if kind == "broadcast_to":
-        return kind, ", ".join(map(str, (2, *array.shape)))
+        return views.Broadcast((2, *array.shape))
     factors = [p for n in array.shape for p in ((2, 2) if n == 4 else (n,))]
     chance.shuffle(factors)
     if len(factors) > 1 and chance.random() < 0.5:
         factors[:2] = [factors[0] * factors[1]]
-    return kind, ", ".join(map(str, factors or [array.size]))
+    return views.Reshape(tuple(factors or [array.size]))
 
 
 @given(chance=st.randoms(use_true_random=False))
@@ -182,18 +181,178 @@ def test_memory_order_is_that_of_numpy(chance: random.Random) -> None:
     arrays = [laid_out(chance, np.zeros(shape)) for _ in range(chance.randint(1, 3))]
     pairs = [(a.shape, a.strides) for a in arrays]
     for order, wanted in (
-        (views.keep_order(len(shape), pairs), np.nditer([*arrays, None], flags=["external_loop"],
+        (layouts.keep_order(len(shape), pairs), np.nditer([*arrays, None], flags=["external_loop"],
          op_flags=[["readonly"]] * len(arrays) + [["writeonly", "allocate"]]).operands[-1]),
-        (views.sorted_order(pairs[:1]), arrays[0].astype(np.float32)),
-        (views.sorted_order(pairs), np.concatenate(arrays, axis=0)),
+        (layouts.sorted_order(pairs[:1]), arrays[0].astype(np.float32)),
+        (layouts.sorted_order(pairs), np.concatenate(arrays, axis=0)),
     ):  # fmt: skip
-        strides = views.ordered_strides(wanted.shape, order, wanted.itemsize)
+        strides = layouts.ordered_strides(wanted.shape, order, wanted.itemsize)
         found = [s for n, s in zip(wanted.shape, strides, strict=True) if n > 1]
         assert tuple(found) == visible_strides(wanted)
 
 
 def test_lengths_in_views_are_symbols() -> None:
     """A part of a buffer, as joins write it."""
-    layout = views.Layout(0, (9,), (4,), (dims.symbol("n0"),), (False,))
-    part = views.apply_view(layout, ("part", "0; n0 - 6; n0 - 2"), {"n0": 9})
+    layout = layouts.Layout(0, (9,), (4,), (dims.symbol("n0"),), (False,))
+    part = views.read("part", "0; n0 - 6; n0 - 2").layout(layout, {"n0": 9})
     assert (part.offset, part.shape) == (12, (4,))
+
+
+# -- algebra --------------------------------------------------------------------------------
+
+SIZES = {"n0": 3, "n1": 2, "n2": 0, "n3": 1}
+RANDOMS = st.randoms(use_true_random=False)
+
+
+def symbolic_array(chance: random.Random) -> tuple[Any, tuple[Any, ...]]:
+    """An array of numbers that differ, and its shape: symbols, ones and numbers."""
+    shape = tuple(
+        dims.parse(chance.choice(("n0", "n1", "n0 + 2", "n3", "1", "4", "n2")))
+        for _ in range(chance.randint(0, 3))
+    )
+    lengths = [dims.evaluate(dim, SIZES) for dim in shape]
+    return np.arange(np.prod(lengths, dtype=int)).reshape(lengths), shape
+
+
+def any_view(chance: random.Random, array: Any, shape: tuple[Any, ...]) -> views.View:
+    """One view of an array of a symbolic shape."""
+    rank = len(shape)
+    kind = chance.randrange(7)
+    if kind == 0:
+        return views.Transpose(tuple(chance.sample(range(rank), rank)))
+    if kind == 1:
+        wide = [dim if dim != 1 else chance.choice((1, dims.symbol("n0"))) for dim in shape]
+        return views.Broadcast((*[dims.symbol("n1")] * chance.randint(0, 1), *wide))
+    if kind == 2:
+        return views.Reshape((dims.product(shape), *[1] * chance.randint(0, 1)))
+    if kind == 3 and rank:
+        axis = chance.randrange(rank)
+        length = dims.evaluate(shape[axis], SIZES)
+        start = chance.randint(0, length)
+        stop = shape[axis] if chance.random() < 0.5 else chance.randint(start, length)
+        return views.Part(axis, start, stop, chance.choice((1, 1, 2)))
+    if kind == 4 and rank > 1 and shape[0] == shape[1]:
+        return views.Diagonal()
+    parts: list[Any] = []
+    for length in array.shape[: chance.randint(0, rank)]:
+        if chance.random() < 0.3:
+            parts.append(None)
+        if length and chance.random() < 0.2:
+            parts.append(chance.randrange(-length, length))
+        else:
+            bounds = (None, None, 0, 1, 2, -1, -2)
+            step = chance.choice((None, None, 1, 2, -1, -2))
+            parts.append(slice(chance.choice(bounds), chance.choice(bounds), step))
+    return views.Index(tuple(parts))
+
+
+def see(array: Any, chain: Any) -> Any:
+    """An array through views."""
+    return views.apply_views(array, chain, SIZES, np)
+
+
+@given(chance=RANDOMS)
+@settings(max_examples=300, deadline=None)
+def test_two_views_are_what_they_are_composed_to(chance: random.Random) -> None:
+    """Whatever is merged, the same elements are seen, in an array of the same shape."""
+    array, shape = symbolic_array(chance)
+    chain: tuple[views.View, ...] = ()
+    seen = array
+    for _ in range(chance.randint(1, 4)):
+        view = any_view(chance, seen, shape)
+        chain, seen, shape = views.compose(chain, (view,)), see(seen, [view]), view.shape(shape)
+    np.testing.assert_array_equal(see(array, chain), seen)
+    assert see(array, chain).shape == seen.shape
+
+
+@given(chance=RANDOMS)
+@settings(max_examples=300, deadline=None)
+def test_an_inverse_shows_the_array_again(chance: random.Random) -> None:
+    """Transposes, reshapes, new axes and reversed ones have an inverse; what drops has none."""
+    array, shape = symbolic_array(chance)
+    view = any_view(chance, array, shape)
+    seen, back = see(array, [view]), view.inverse(shape)
+    if back is None:
+        assert not isinstance(view, (views.Transpose, views.Reshape))
+        return
+    again = see(seen, [back])
+    np.testing.assert_array_equal(again, array)
+    assert again.shape == array.shape
+
+
+@given(chance=RANDOMS)
+@settings(max_examples=300, deadline=None)
+def test_shape_text_and_bounds(chance: random.Random) -> None:
+    """The symbolic shape is the real one; the text is read back; what NumPy takes fits."""
+    array, shape = symbolic_array(chance)
+    view = any_view(chance, array, shape)
+    seen = see(array, [view])
+    lengths = tuple(dims.evaluate(dim, SIZES) for dim in view.shape(shape))
+    assert lengths == seen.shape
+    assert view.fits(array.shape, lengths, SIZES)
+    again = views.read(view.op, view.text)
+    assert again == view
+    assert hash(again) == hash(view)
+    assert view.renamed(lambda dim: dim) == view
+    spelled = view.python("array", repr, str)
+    if not isinstance(view, views.Broadcast):
+        np.testing.assert_array_equal(eval(spelled, {"array": array, **SIZES}), seen)
+
+
+@pytest.mark.parametrize(
+    ("view", "lengths", "shape"),
+    [
+        (views.Index((3,)), (3,), ()),
+        (views.Index((None, slice(None), -3)), (4, 2), (1, 4)),
+        (views.Part(0, 1, 5), (4,), (4,)),
+        (views.Part(0, -1, 2), (4,), (3,)),
+        (views.Part(1, 0, 4, 2), (4, 4), (4, 3)),
+        (views.Broadcast((2, 3)), (2,), (2, 3)),
+        (views.Broadcast((3,)), (1, 3), (3,)),
+        (views.Reshape((7,)), (2, 3), (7,)),
+        (views.Diagonal(), (2, 3), (2,)),
+    ],
+)
+def test_what_lies_outside_does_not_fit(
+    view: views.View, lengths: tuple[int, ...], shape: tuple[int, ...]
+) -> None:
+    """Places beyond an axis, other numbers of elements, axes that are not repeated."""
+    assert not view.fits(lengths, shape, {})
+
+
+@given(chance=RANDOMS)
+@settings(max_examples=300, deadline=None)
+def test_axes_that_are_followed(chance: random.Random) -> None:
+    """Behind each axis that is seen lies the array's; a box holds all that is seen, and no more."""
+    array, shape = symbolic_array(chance)
+    chain: tuple[views.View, ...] = ()
+    seen, now = array, shape
+    for _ in range(chance.randint(1, 3)):
+        view = any_view(chance, seen, now)
+        chain, seen, now = (*chain, view), see(seen, [view]), view.shape(now)
+    found = views.seen_through(shape, chain)
+    if found is None or not seen.size:
+        return
+    assert len(found.axes) == seen.ndim
+    for axis, behind in enumerate(found.axes):
+        if behind is None:
+            first = seen.take([0], axis=axis)
+            np.testing.assert_array_equal(seen, np.broadcast_to(first, seen.shape))
+        elif found.ends[axis]:
+            assert seen.shape[axis] == array.shape[behind]
+    if found.whole:
+        assert set(seen.ravel()) == set(array.ravel())
+    if found.box is not None:
+        box = tuple(
+            slice(dims.evaluate(start, SIZES), dims.evaluate(stop, SIZES), step)
+            for start, stop, step in found.box
+        )
+        assert set(seen.ravel()) <= set(array[box].ravel())
+
+
+def test_slices_of_slices_are_one() -> None:
+    """Where both only drop elements from the ends."""
+    first, then = views.read("index", "1:, :-1"), views.read("index", "2:-1")
+    assert views.compose((first,), (then,)) == (views.read("index", "3:-1, :-1"),)
+    there, back = views.Transpose((1, 2, 0)), views.Transpose((2, 0, 1))
+    assert views.compose((there,), (back,)) == ()

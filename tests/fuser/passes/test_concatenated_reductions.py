@@ -14,6 +14,7 @@ from fuser.backends.cpu.machine import workers
 from fuser.compiler import compile_upfront
 from fuser.ir.graph import intern
 from fuser.ir.ops import op
+from fuser.ir.views import Index
 from fuser.passes.concatenated_reductions import layer
 from fuser.scheduling import ledger, nest_sequences
 from tests.fuser.randomly import randomly
@@ -268,10 +269,11 @@ def test_a_layer_is_what_an_index_put_there() -> None:
     """Without the index; other values are indexed."""
     x = fuser.trace(lambda x: x + 1, numbers((N, M))).nodes[0]
     n, m = x.shape
-    deep = intern(op("index"), (x,), (n, 1, m), x.dtype, ":, None")
+    deep = intern(op("index"), (x,), (n, 1, m), x.dtype, Index((slice(None), None)))
     assert layer(deep, 1) is x
     assert layer(deep, 0).shape == (1, m)
-    assert layer(intern(op("index"), (x,), (1, m), x.dtype, "None, 0"), 0).payload == "0"
+    row = intern(op("index"), (x,), (1, m), x.dtype, Index((None, 0)))
+    assert layer(row, 0).payload == Index((0,))
 
 
 def test_explained() -> None:

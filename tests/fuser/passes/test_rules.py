@@ -10,6 +10,7 @@ import fuser
 from fuser.fallback import interpret
 from fuser.ir.graph import Node, make, make_constant, make_input
 from fuser.ir.ops import TABLE
+from fuser.ir.views import read
 from fuser.passes.rewrite import rewrite
 from fuser.passes.rules import BOUNDED, EXACT, FAST, Rule, table
 
@@ -38,6 +39,11 @@ def x_of(dtype: str) -> Node:
 def one(dtype: str, value: Any = 1) -> Node:
     """A constant."""
     return make_constant(np.asarray(value).astype(dtype), dtype)
+
+
+def seen(node: Node, name: str, text: str) -> Node:
+    """A view, by its text."""
+    return make(name, node, payload=read(name, text))
 
 
 def cast(node: Node, dtype: str) -> Node:
@@ -79,7 +85,7 @@ EXAMPLES: dict[str, tuple[tuple[str, ...], Any]] = {
     "x[i][j] -> x[k]": (
         EVERY,
         lambda x, d: [
-            make("index", make("index", x, payload=one), payload=other)
+            seen(seen(x, "index", one), "index", other)
             for one, other in ((":, None", ":, 0"), ("None", "0, ::-1"), ("1:", ":, None"),
                                (":, None", ":, None"), (":, None, None", "2:, 0"))
         ],
@@ -87,10 +93,10 @@ EXAMPLES: dict[str, tuple[tuple[str, ...], Any]] = {
     "reshape that adds or drops ones -> index": (
         EVERY,
         lambda x, d: [
-            make("reshape", x, payload="n0, 1"),
-            make("reshape", x, payload="1, n0, 1"),
-            make("reshape", make("index", x, payload="None, :, None"), payload="n0"),
-            make("reshape", make("index", x, payload="None, :, None"), payload="n0, 1, 1"),
+            seen(x, "reshape", "n0, 1"),
+            seen(x, "reshape", "1, n0, 1"),
+            seen(seen(x, "index", "None, :, None"), "reshape", "n0"),
+            seen(seen(x, "index", "None, :, None"), "reshape", "n0, 1, 1"),
         ],
     ),
     "where(c, x, x) -> x": (EVERY, lambda x, d: [make("where", make("isnan", x), x, x)]),
@@ -101,12 +107,12 @@ EXAMPLES: dict[str, tuple[tuple[str, ...], Any]] = {
             make("where", one("bool", False), x, one(d)),
         ],
     ),
-    "x[:] -> x": (EVERY, lambda x, d: [make("index", x, payload="")]),
+    "x[:] -> x": (EVERY, lambda x, d: [seen(x, "index", "")]),
     "broadcast_to(x, shape of x) -> x; reshape the same": (
         EVERY,
-        lambda x, d: [make("broadcast_to", x, payload="n0"), make("reshape", x, payload="n0")],
+        lambda x, d: [seen(x, "broadcast_to", "n0"), seen(x, "reshape", "n0")],
     ),
-    "transpose by nothing -> x": (EVERY, lambda x, d: [make("transpose", x, payload="0")]),
+    "transpose by nothing -> x": (EVERY, lambda x, d: [seen(x, "transpose", "0")]),
     "op(constants) -> constant": (EVERY, lambda x, d: folded(x, d)),
     "x**2 -> x*x; x**3 -> x*x*x; x**4 -> (x*x)*(x*x); x**5 -> that * x": (
         (*INTEGERS, *FLOATS),

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from fuser.ir import dims, infer
+from fuser.ir import dims
 from fuser.ir.dims import Dim
 from fuser.ir.graph import Node, intern, make_input
 from fuser.ir.ops import op
+from fuser.ir.views import Part
 from fuser.passes import length_facts, slices
 
 N = dims.symbol("n0")
@@ -34,23 +35,23 @@ A, B = _value("x0", N), _value("x1", N)
     [
         ("concatenate", (0, N, 1), "x0"),
         ("concatenate", (N, N * 2, 1), "x1"),
-        ("concatenate", (N + 1, N * 2, 1), "part(x1, 0; 1; n0)"),
+        ("concatenate", (N + 1, N * 2, 1), "part(x1, 0; 1; n0; 1)"),
         ("concatenate", (0, N - 1, 2), "part(x0, 0; 0; n0 - 1; 2)"),
         ("concatenate", (1, N * 2, 2), "part(concatenate, 0; 1; 2*n0; 2)"),
         ("interleave", (0, N * 2, 2), "x0"),
         ("interleave", (1, N * 2, 2), "x1"),
-        ("interleave", (3, N * 2, 2), "part(x1, 0; 1; n0)"),
-        ("interleave", (0, 1, 1), "part(x0, 0; 0; 1)"),
-        ("interleave", (0, 3, 1), "part(interleave, 0; 0; 3)"),
+        ("interleave", (3, N * 2, 2), "part(x1, 0; 1; n0; 1)"),
+        ("interleave", (0, 1, 1), "part(x0, 0; 0; 1; 1)"),
+        ("interleave", (0, 3, 1), "part(interleave, 0; 0; 3; 1)"),
     ],
 )
 def test_a_part_of_a_join(kind: str, span: tuple[Dim, Dim, int], expected: str) -> None:
     """An operand, a part of one, or a part of the stored whole."""
     found = slices.cut(_join(kind, A, B), 0, span, KNOWN, dims.steps(*span))
-    text = found.payload
+    text = found.text
     if found.op.name == "part":
         (inner,) = found.args
-        text = f"part({inner.payload if inner.op.name == 'input' else inner.op.name}, {text})"
+        text = f"part({inner.text if inner.op.name == 'input' else inner.op.name}, {found.text})"
     assert text == expected
 
 
@@ -58,10 +59,7 @@ def test_a_part_across_operands_is_a_join() -> None:
     """The end of the first and the start of the second."""
     found = slices.cut(_join("concatenate", A, B), 0, (N - 1, N + 2, 1), KNOWN, 3)
     assert found.op.name == "concatenate"
-    assert [infer.parse_part(piece.payload) for piece in found.args] == [
-        (0, N - 1, N, 1),
-        (0, 0, 2, 1),
-    ]
+    assert [piece.payload for piece in found.args] == [Part(0, N - 1, N), Part(0, 0, 2)]
 
 
 def test_what_the_guards_do_not_say_is_not_known() -> None:

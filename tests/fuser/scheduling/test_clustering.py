@@ -9,6 +9,7 @@ import pytest
 import fuser
 from fuser.ir.dims import symbol
 from fuser.ir.graph import Graph, Node, Parameter, make, make_input
+from fuser.ir.views import read
 from fuser.scheduling import schedule
 from fuser.scheduling.clustering import score_fusion
 from fuser.scheduling.verdicts import VERDICTS
@@ -85,7 +86,7 @@ ROWS, COLUMNS = symbol("n0"), symbol("n1")
 def kept(node: Node, axis: int) -> Node:
     """The sum along an axis, which keeps it."""
     total = make("sum", node, payload=str(axis))
-    return make("index", total, payload="None" if axis == 0 else ":, None")
+    return make("index", total, payload=read("index", "None" if axis == 0 else ":, None"))
 
 
 def centred(x: Node, count: int) -> list[Node]:

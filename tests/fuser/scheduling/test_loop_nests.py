@@ -4,6 +4,7 @@ import pytest
 
 from fuser.ir.dims import symbol
 from fuser.ir.graph import make, make_input
+from fuser.ir.views import read
 from fuser.scheduling.loop_nests import RealiseError, SectionMaker, fit, space_of, splits_one_axis
 
 A, B, C = symbol("n0"), symbol("n1"), symbol("n2")
@@ -14,13 +15,13 @@ def test_what_fits_into_loops() -> None:
     """Elements, results with and without the reduced axes; nothing else."""
     rows = ((A, B), (1,))
     assert fit((A, B), rows) == ()
-    assert fit((A, 1), rows) == (("broadcast_to", "n0, n1"),)
-    assert fit((A,), rows) == (("index", ":, None"), ("broadcast_to", "n0, n1"))
+    assert fit((A, 1), rows) == (read("broadcast_to", "n0, n1"),)
+    assert fit((A,), rows) == (read("index", ":, None"), read("broadcast_to", "n0, n1"))
     assert fit((B,), rows) is None
     outer = ((A, B, C), (0, 2))
-    assert fit((B,), outer) == (("index", ":, None"), ("broadcast_to", "n0, n1, n2"))
+    assert fit((B,), outer) == (read("index", ":, None"), read("broadcast_to", "n0, n1, n2"))
     whole = ((A, B), (0, 1))
-    assert fit((), whole) == (("index", "None, None"), ("broadcast_to", "n0, n1"))
+    assert fit((), whole) == (read("index", "None, None"), read("broadcast_to", "n0, n1"))
     assert fit((A,), ((A, B), ())) is None
 
 
@@ -37,11 +38,11 @@ def test_loops_of_values() -> None:
     """A sum's loops are its operand's; two sums over other axes have no common loops."""
     rows = make("sum", X, payload="1")
     assert space_of(rows, {})[0] == ((A, B), (1,))
-    column = make("index", rows, payload=":, None")
+    column = make("index", rows, payload=read("index", ":, None"))
     assert space_of(make("subtract", X, column), {})[0] == ((A, B), (1,))
     assert space_of(make("subtract", X, column), {id(rows): "t0"})[0] == ((A, B), ())
     with pytest.raises(RealiseError):
-        space_of(make("sqrt", make("index", rows, payload="1:")), {})
+        space_of(make("sqrt", make("index", rows, payload=read("index", "1:"))), {})
 
 
 def test_one_nest() -> None:

@@ -17,6 +17,7 @@ from fuser.base.records import changed
 from fuser.compiler import compile_upfront, planned
 from fuser.ir import dims
 from fuser.ir.dims import symbol
+from fuser.ir.views import read
 from fuser.scheduling import ledger, row_tiles, schedule, traffic, verdicts
 from fuser.scheduling.capabilities import Capabilities
 from fuser.scheduling.row_tiles import loop_of
@@ -380,15 +381,16 @@ N, M = symbol("n0"), symbol("n1")
 
 def test_loops_along_which_an_axis_is_seen() -> None:
     """Through views that leave it alone; None through others."""
-    wide = (("index", "None, :, None"), ("broadcast_to", "n2, n0, n3, n1"))
+    wide = (read("index", "None, :, None"), read("broadcast_to", "n2, n0, n3, n1"))
     assert loop_of((N, M), 0, wide) == 1
     assert loop_of((N, M), 1, wide) == 3
-    assert loop_of((N, M), 0, (("transpose", "1, 0"),)) == 1
-    assert loop_of((N, M), 0, (("index", ":, 1:"),)) == 0
-    assert loop_of((N, M), 1, (("index", "0"),)) == 0
-    for lost in (("index", "1:"), ("index", "0"), ("reshape", "n0, n1"), ("part", "0; 0; n0")):
+    assert loop_of((N, M), 0, (read("transpose", "1, 0"),)) == 1
+    assert loop_of((N, M), 0, (read("index", ":, 1:"),)) == 0
+    assert loop_of((N, M), 1, (read("index", "0"),)) == 0
+    views = (("index", "1:"), ("index", "0"), ("reshape", "n0, n1"), ("part", "0; 0; n0"))
+    for lost in (read(*view) for view in views):
         assert loop_of((N, M), 0, (lost,)) is None
-    assert loop_of((N, M), 0, (("part", "1; 0; 2"),)) == 0
+    assert loop_of((N, M), 0, (read("part", "1; 0; 2"),)) == 0
 
 
 # -- random chains --------------------------------------------------------------------------
