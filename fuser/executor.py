@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -107,7 +108,7 @@ def bound(
     Raises:
         CannotRun: a kernel cannot be made.
     """
-    key = (backend_name, *((name, a.shape, a.strides) for name, a in buffers.items()))
+    key = _launch_key(spec, backend_name, buffers, sizes)
     found: Launch | None = spec.launches.get(key)
     if found is not None:
         return found
@@ -131,18 +132,25 @@ def bound(
     return found
 
 
+def _launch_key(
+    spec: KernelSpec, backend: str, buffers: Mapping[str, Any], sizes: Mapping[str, int]
+) -> tuple[Any, ...]:
+    """What calls with one bound launch have in common."""
+    layouts = ((name, array.shape, array.strides) for name, array in buffers.items())
+    return (backend, *layouts, *(sizes[name] for name in spec.graph.scalar_lengths))
+
+
 def known_launch(
-    spec: KernelSpec, arrays: Mapping[str, Any], given: Mapping[str, Any]
+    spec: KernelSpec,
+    arrays: Mapping[str, Any],
+    given: Mapping[str, Any],
+    sizes: Mapping[str, int],
 ) -> Launch | None:
     """The bound launch that a call with these arguments and given outputs has used."""
     buffers = {**arrays, **given}
     if any(type(array) is tuple for array in given.values()):
         return None
-    key = (
-        device_of(buffers.values()),
-        *((k, a.shape, a.strides) for k, a in buffers.items()),
-    )
-    return spec.launches.get(key)
+    return spec.launches.get(_launch_key(spec, device_of(buffers.values()), buffers, sizes))
 
 
 def device_of(arrays: Any, given: Mapping[int, Any] | None = None) -> str:
@@ -393,14 +401,23 @@ def check_sizes(sizes: Any, graph: Graph) -> None:
             raise ArgumentError(f"sizes: the graph has no length {name!r}; its lengths: {has}")
 
 
-def sizes_of(graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int] | None:
-    """Values of symbols for actual shapes, or None where the shapes break the graph's pattern.
+def sizes_of(
+    graph: Graph,
+    shapes: Mapping[str, tuple[int, ...]],
+    numbers: Mapping[str, Any] = MappingProxyType({}),
+) -> dict[str, int] | None:
+    """Values of symbols for actual shapes, or None where they break the graph's pattern.
 
     Args:
-        graph: its parameters' shapes bind symbols.
+        graph: its parameters' shapes bind symbols, and so do its integer arguments.
         shapes: actual shapes by parameter name.
+        numbers: scalar arguments by name.
     """
     sizes: dict[str, int] = {}
+    for name, told in graph.scalar_lengths.items():
+        sizes[name] = dims.evaluate(told, numbers)
+        if sizes[name] < 0:
+            return None
     checks: list[tuple[Dim, Dim]] = []
     for parameter in graph.parameters:
         if parameter.dtype is None:
@@ -417,11 +434,12 @@ def sizes_of(graph: Graph, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, i
             else:
                 checks.append((dim, length))
     checks.extend((left, right) for left, right in graph.guards)
+    values = {**numbers, **sizes} if graph.integers else sizes
     for left, right in checks:
-        if graph.has_externs and not all(s in sizes for d in (left, right) for s in symbols(d)):
+        if graph.has_externs and not all(s in values for d in (left, right) for s in symbols(d)):
             continue  # a function between kernels tells this length: it is checked then
         try:
-            if dims.evaluate(left, sizes) != dims.evaluate(right, sizes):
+            if dims.evaluate(left, values) != dims.evaluate(right, values):
                 return None
         except ZeroDivisionError:  # a length that NumPy would have to find, of nothing
             return None

@@ -192,7 +192,7 @@ def run_fusion(key: int, args: Sequence[Any], mode: str = "fused") -> tuple[Any,
         with _within_limits():
             spec = partition.prepare(spec.graph, mode, spec.fastmath)
     arrays, numbers = executor.check_arguments(spec.graph, args)
-    sizes = _sizes(spec.graph, arrays)
+    sizes = _sizes(spec.graph, arrays, numbers)
     if sizes is None:
         return _run_other_pattern(spec.graph, args, arrays, mode)
     numbers.update(sizes)
@@ -271,10 +271,13 @@ def _module(arrays: dict[str, Any]) -> Any:
     return fallback.module_of(arrays)
 
 
-def _sizes(graph: Graph, arrays: dict[str, Any]) -> dict[str, int] | None:
-    """Values of symbols, or None where the shapes break the graph's pattern."""
+def _sizes(
+    graph: Graph, arrays: dict[str, Any], numbers: dict[str, Any]
+) -> dict[str, int] | None:
+    """Values of symbols, or None where the arguments break the graph's pattern."""
+    shapes = {name: array.shape for name, array in arrays.items()}
     try:
-        return executor.sizes_of(graph, {name: array.shape for name, array in arrays.items()})
+        return executor.sizes_of(graph, shapes, numbers)
     except ZeroDivisionError:  # a length that others are divided by
         return None
 
@@ -295,7 +298,7 @@ def _run_other_pattern(
         named = dict(zip((p.name for p in graph.parameters), values, strict=True))
         return fallback.interpret(graph, named, named)
 
-    if graph.has_externs or any(_uses_lengths(graph)):
+    if graph.has_externs or graph.scalar_lengths or any(_uses_lengths(graph)):
         raise executor.misfit(graph, arrays, "")
     try:
         fresh = trace(again, *given)
@@ -330,7 +333,7 @@ def _launchable(graph: Graph, args: Sequence[Any]) -> tuple[KernelSpec, Any, Any
     with _within_limits():
         spec = compile_upfront(graph, "fused")
         spec = planned(spec, executor.planned_for(arrays.values()))
-    sizes = _sizes(graph, arrays)
+    sizes = _sizes(graph, arrays, numbers)
     if sizes is None:
         shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
         raise FusionError(Reason("shape-pattern", "arguments", shapes))

@@ -51,7 +51,7 @@ class Language:
 #: Lengths: integers.
 LENGTH = Language(
     "length",
-    (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.USub),
+    (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.USub),
     (int,),
     {"min": 2, "max": 2},
 )

@@ -218,6 +218,8 @@ def make_ready(call: Call, kind: Any) -> Ready | ReadyProgram | None:
         return make_ready_program(call, spec, kind)
     if not isinstance(spec, KernelSpec) or spec.checked:
         return None
+    if spec.graph.guards_of_integers:
+        return None  # another number is another layout
     if call.specialisation.captured:
         return None  # a captured array may be given another shape in place
     arrays = call.arrays.values()
@@ -225,7 +227,7 @@ def make_ready(call: Call, kind: Any) -> Ready | ReadyProgram | None:
         return None
     writes = Writes(call)
     given = {f"o{place}": target for place, target in writes.targets.items()}
-    launch = executor.known_launch(spec, call.arrays, given)
+    launch = executor.known_launch(spec, call.arrays, given, call.sizes)
     if launch is None or launch.sequence is None:
         return None
     try:
@@ -239,6 +241,8 @@ def make_ready_out(call: Call, out: Any) -> ReadyOut | None:
     spec, trace = call.specialisation.spec, call.specialisation.trace
     if not isinstance(spec, KernelSpec) or spec.checked or trace.writes:
         return None
+    if spec.graph.guards_of_integers:
+        return None
     if call.specialisation.captured or len(trace.leaves) != 1:
         return None
     leaf = trace.leaves[0]
@@ -249,7 +253,7 @@ def make_ready_out(call: Call, out: Any) -> ReadyOut | None:
     if not executor.direct_targets(spec, call.arrays, given, call.sizes, backend):
         return None
     name = f"o{leaf.index}"
-    launch = executor.known_launch(spec, call.arrays, {name: out})
+    launch = executor.known_launch(spec, call.arrays, {name: out}, call.sizes)
     if launch is None or launch.sequence is None:
         return None
     try:

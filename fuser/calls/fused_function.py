@@ -324,6 +324,8 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         spec = call.specialisation.spec
         if not _NATIVE or not isinstance(spec, KernelSpec):
             return False
+        if call.specialisation.trace.graph.guards_of_integers:
+            return False  # native entries read lengths off arrays alone
         if call.specialisation.trace.in_order:  # native entries do not look at that
             return False
         if out is None and "out" in names and self._takes_out:
@@ -335,7 +337,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
                 return False
             direct = Writes(call).targets
             given = {f"o{place}": target for place, target in direct.items()}
-        launch = executor.known_launch(spec, call.arrays, given)
+        launch = executor.known_launch(spec, call.arrays, given, call.sizes)
         if launch is None:
             return False
         arrays = {**call.arrays, **given}

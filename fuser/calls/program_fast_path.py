@@ -214,6 +214,8 @@ def make_ready_program(call: Call, program: Program, kind: Any) -> ReadyProgram 
     trace = call.specialisation.trace
     if trace.hazards or program.checked or not (trace.leaves or trace.writes):
         return None
+    if program.graph.guards_of_integers:
+        return None  # views that functions read are written for lengths that all calls share
     if not all(map(_is_plain, trace.leaves)):
         return None
     if any(not call.arrays[trace.graph.parameters[place].name].flags.writeable

@@ -47,6 +47,7 @@ class Specialisation:
         known = {p.name for p in self.trace.graph.parameters}
         for parameter in self.trace.graph.parameters:
             known |= {s for dim in parameter.shape for s in dims.symbols(dim)}
+        known |= self.trace.graph.scalar_lengths.keys()
         guards = self.trace.value_guards
         self.early_guards = tuple(g for g in guards if scalar_symbols(g[0]) <= known)
         self.late_guards = tuple(g for g in guards if not scalar_symbols(g[0]) <= known)
@@ -78,12 +79,11 @@ class Specialisation:
             arrays[name] = array
         if not all(arrays[name].flags.c_contiguous for name in self.trace.in_order):
             return None
-        sizes = executor.sizes_of(
-            self.trace.graph, {name: array.shape for name, array in arrays.items()}
-        )
+        numbers: dict[str, Any] = {name: leaves[place] for name, place in self.scalar_leaves}
+        shapes = {name: array.shape for name, array in arrays.items()}
+        sizes = executor.sizes_of(self.trace.graph, shapes, numbers)
         if sizes is None:
             return None
-        numbers: dict[str, Any] = {name: leaves[place] for name, place in self.scalar_leaves}
         numbers.update(sizes)
         for text, value in self.early_guards:
             now = evaluate_scalar(text, numbers)

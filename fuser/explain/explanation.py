@@ -18,6 +18,7 @@ from fuser.executor import CannotRun
 from fuser.explain import drawing, graph_breaks
 from fuser.explain.candidates import COLUMNS
 from fuser.explain.kernel_text import describe_group, spell_guards, wrapped
+from fuser.ir import dims
 from fuser.ir.graph import Graph
 from fuser.ir.labels import argument_names, labels_of
 from fuser.kernel_spec import KernelSpec
@@ -243,7 +244,8 @@ def explain_call(function: Owner, args: Any, kwargs: Any) -> Explanation:
         return found
     trace, spec = call.specialisation.trace, call.specialisation.spec
     found.graph = trace.graph
-    found.guards = spell_guards(trace.graph.guards, trace.value_guards)
+    told = _told_by_integers(trace.graph)
+    found.guards = spell_guards(trace.graph.guards, trace.value_guards, told)
     found.guards += [f"{name} is contiguous in C order" for name in trace.in_order]
     for name in dict.fromkeys(guard.name for guard in call.specialisation.names):
         found.guards.append(DEFAULTS.get(name, f"{name} is unchanged"))
@@ -305,6 +307,9 @@ def _lengths(graph: Graph, sizes: Mapping[str, int]) -> list[str]:
             if text in sizes:
                 title = names.get(parameter.name, parameter.name)
                 found.setdefault(text, f"{text} = {title}.shape[{axis}] = {sizes[text]:,}")
+    for text, told in _told_by_integers(graph).items():
+        if text in sizes:
+            found.setdefault(text, f"{text} = {told} = {sizes[text]:,}")
     label = labels_of(graph)
     for node in graph.nodes:  # what NumPy gives has lengths of its own
         for axis, dim in enumerate(node.shape if node.op.is_opaque else ()):
@@ -313,6 +318,14 @@ def _lengths(graph: Graph, sizes: Mapping[str, int]) -> list[str]:
                 title = label[id(node)].partition(" ")[0]
                 found.setdefault(text, f"{text} = {title}.shape[{axis}] = {sizes[text]:,}")
     return list(found.values())
+
+
+def _told_by_integers(graph: Graph) -> dict[str, dims.Dim]:
+    """Lengths that integer arguments tell, in the user's names of these: `n1` is `k`, or `-k`."""
+    names = {name: dims.symbol(title) for name, title in argument_names(graph).items()}
+    return {
+        text: dims.substitute(told, names) for text, told in graph.scalar_lengths.items()
+    }
 
 
 def _stored_between(plan: Plan) -> int:

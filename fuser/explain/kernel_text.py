@@ -6,6 +6,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
+from types import MappingProxyType
 
 from fuser.ir import dims, layouts
 from fuser.ir.dims import Dim
@@ -249,24 +250,30 @@ _INVERSE = {">": "<=", ">=": "<", "<": ">=", "<=": ">", "==": "!=", "!=": "=="}
 
 
 def spell_guards(
-    equal: Iterable[tuple[Dim, Dim]], values: Iterable[tuple[str, object]]
+    equal: Iterable[tuple[Dim, Dim]],
+    values: Iterable[tuple[str, object]],
+    integers: Mapping[str, Dim] = MappingProxyType({}),
 ) -> list[str]:
     """What a specialisation holds for: `n0 >= 4` rather than `n0 == max(n0, 4)`.
 
     Args:
         equal: lengths that are equal.
         values: expressions over scalars and lengths, and what they are.
+        integers: lengths that integer arguments tell, in the user's names: `n1` is `k`.
     """
     bounds: dict[str, int] = {}
     found: list[str] = []
 
     def at_least(value: Dim, least: int) -> None:
-        text, number = _without_constant(value)
+        text, number = _without_constant(dims.substitute(value, integers))
         if text not in bounds:
             found.append(text)
         bounds[text] = max(bounds.get(text, least - number), least - number)
 
     for left, right in equal:
+        if str(left) in integers:
+            at_least(left, 0)
+            continue
         larger = re.fullmatch(rf"max\({re.escape(str(left))}, (\d+)\)", str(right))
         smaller = re.fullmatch(r"min\((.*), (\d+)\)", str(right))
         if larger is not None:
@@ -274,7 +281,7 @@ def spell_guards(
         elif smaller is not None and left == int(smaller[2]):
             at_least(dims.parse(smaller[1]), int(smaller[2]))
         else:
-            found.append(f"{left} == {right}")
+            found.append(" == ".join(str(dims.substitute(d, integers)) for d in (left, right)))
     for text, value in values:
         shown = re.fullmatch(r"\((.*)\) (>=|<=|==|!=|>|<) (-?\d+)", text)
         if shown is None or not isinstance(value, bool) or not _is_closed(shown[1]):
@@ -289,8 +296,15 @@ def spell_guards(
             at_least(length, int(shown[3]) + (sign == ">"))
         else:
             found.append(f"{shown[1] if length is None else length} {sign} {shown[3]}")
-    spelled = (f"{text} >= {bounds[text]}" if text in bounds else text for text in found)
+    spelled = (_at_least(text, bounds[text]) if text in bounds else text for text in found)
     return list(dict.fromkeys(spelled))
+
+
+def _at_least(text: str, bound: int) -> str:
+    """`n0 >= 4`; `k <= -1` rather than `-k >= 1`."""
+    if re.fullmatch(r"-\w+", text):
+        return f"{text[1:]} <= {-bound}"
+    return f"{text} >= {bound}"
 
 
 def _is_length(text: str) -> bool:
@@ -312,4 +326,5 @@ def _without_constant(value: Dim) -> tuple[str, int]:
     """A length as an expression and the number that is added to it."""
     terms = value.terms if isinstance(value, dims.Length) else ()
     number = sum(n for names, n in terms if not names)
-    return str(value - number), number
+    rest = [term for term in terms if term[0]]
+    return dims.spell(sorted(rest, key=lambda term: term[1] < 0)), number

@@ -37,7 +37,7 @@ class Length:
     def __init__(self, terms: tuple[tuple[Monomial, int], ...]) -> None:
         """Take sorted, merged, non-zero terms; use `symbol` and operators instead."""
         self.terms = terms
-        self.text = _spell(terms)
+        self.text = spell(terms)
         self._hash = hash(self.text)
 
     def __eq__(self, other: object) -> bool:
@@ -96,6 +96,14 @@ class Length:
         """Floor division of an integer by this length."""
         return _atom(f"({other} // {_inner(self)})")
 
+    def __mod__(self, other: Dim) -> Dim:
+        """Remainder, with the sign of `other` as in Python: `n0 - n1*(n0 // n1)`."""
+        return self - (self // other) * other
+
+    def __rmod__(self, other: int) -> Dim:
+        """Remainder of an integer by this length."""
+        return other - (other // self) * self
+
 
 def _inner(value: Dim) -> str:
     """A length inside a division: in parentheses unless it is one symbol or integer."""
@@ -149,8 +157,8 @@ def _build(terms: tuple[tuple[Monomial, int], ...]) -> Dim:
     return Length(terms)
 
 
-def _spell(terms: tuple[tuple[Monomial, int], ...]) -> str:
-    """Write terms as a Python expression: `2*n0*n1 + n2 - 1`."""
+def spell(terms: Iterable[tuple[Monomial, int]]) -> str:
+    """Write terms, in this order, as a Python expression: `2*n0*n1 + n2 - 1`."""
     text = ""
     for names, value in terms:
         body = "*".join(names)
@@ -270,7 +278,7 @@ def parse(text: str) -> Dim:
     """Read a length back from its text.
 
     Raises:
-        GraphError: the text is not an expression over names, integers, + - * // min and max.
+        GraphError: the text is not an expression over names, integers, + - * // % min and max.
     """
     return substitute(text, _Names())
 

@@ -229,6 +229,30 @@ class Graph:
         return dims.representatives(self.guards)
 
     @forks.cached_property
+    def scalar_lengths(self) -> dict[str, Dim]:
+        """Lengths that integer arguments tell, by symbol: of `where n1 == s0`, n1 is s0.
+
+        They are indices, bounds of slices and lengths of new arrays.
+        """
+        return {
+            left.text: right
+            for left, right in self.guards_of_integers
+            if isinstance(left, dims.Length) and left.text.isalnum()
+        }
+
+    @forks.cached_property
+    def guards_of_integers(self) -> tuple[tuple[Dim, Dim], ...]:
+        """Guards that speak of integer arguments, such as `n1 == s0` and `n0 - 2 == s0`."""
+        return tuple(
+            pair for pair in self.guards if not self.integers.isdisjoint(dims.symbols(pair[1]))
+        )
+
+    @forks.cached_property
+    def integers(self) -> frozenset[str]:
+        """Names of the arguments that are Python integers."""
+        return frozenset(p.name for p in self.parameters if p.kind == "int")
+
+    @forks.cached_property
     def text(self) -> str:
         """The canonical text; `fuser.ir.graph_text.parse` reads it."""
         label: dict[int, str] = {}

@@ -103,13 +103,15 @@ def _check_names(graph: Graph) -> None:
     shapes = [parameter.shape for parameter in graph.parameters]
     shapes += [node.shape for node in graph.nodes if node.op.is_opaque]
     lengths = {str(dim) for shape in shapes for dim in shape}
+    lengths |= graph.scalar_lengths.keys()
     known = lengths | {parameter.name for parameter in graph.parameters}
     told = [dim for node in graph.nodes for dim in node.shape]
     told += [dim for shape in shapes for dim in shape]
-    told += [dim for pair in graph.guards for dim in pair]
     told += [dim for node in graph.nodes for dim in _bounds(node)]
-    for dim in told:
-        if unknown := [name for name in dims.symbols(dim) if name not in lengths]:
+    guarded = [dim for pair in graph.guards for dim in pair]
+    pairs = ((told, lengths), (guarded, lengths | graph.integers))
+    for dim, names in ((dim, names) for listed, names in pairs for dim in listed):
+        if unknown := [name for name in dims.symbols(dim) if name not in names]:
             raise GraphError(f"length {unknown[0]} is that of no array of the graph")
     for node in graph.nodes:
         texts = [node.payload] if node.op.is_scalar else []

@@ -139,6 +139,8 @@ class _Splitter:
         for parameter in self.values.values():
             for symbol in _plain(parameter):
                 told.pop(symbol, None)
+        for symbol in self.graph.scalar_lengths:
+            told.pop(symbol, None)
         for node in self.graph.nodes:
             last = max((found[id(arg)] for arg in node.args), default=-1)
             if not node.op.is_opaque:
@@ -269,6 +271,7 @@ class _Splitter:
             line = self.graph.line_of(node)
             lines.setdefault(id(made), named_line(line, self.shown[id(node)]))
         known = {s for p in parameters for dim in p.shape for s in dims.symbols(dim)}
+        known |= self.graph.integers | self.graph.scalar_lengths.keys()
         guards = tuple(
             pair
             for pair in self.graph.guards
@@ -311,6 +314,7 @@ class _Splitter:
         """Scalars, the arrays that a stage reads, and those that bind its lengths."""
         names = {self.names[key] for key in taken}
         bound = {s for name in names for s in _plain(self.values[name])}
+        bound |= self.graph.scalar_lengths.keys()
         for symbol in lengths_of((*taken.values(), *inside)):
             if symbol not in bound:
                 name = next((n for n, p in self.values.items() if symbol in _plain(p)), None)

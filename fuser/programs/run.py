@@ -105,7 +105,7 @@ def kernels_of(
     found: list[Kernel] = []
 
     def note(spec: KernelSpec, given: Mapping[str, Any]) -> None:
-        launch = executor.known_launch(spec, given, {})
+        launch = executor.known_launch(spec, given, {}, numbers)
         found.extend(group.kernel for group in (launch.groups if launch else ()))
 
     execute(program, arrays, numbers, seen=note)

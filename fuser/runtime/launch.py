@@ -280,6 +280,8 @@ def _contiguous_specs(spec: KernelSpec, backend_name: str, unit: int) -> list[Ar
     """Argument specs for different multiples of a length."""
     symbols = [s for p in spec.graph.parameters for dim in p.shape for s in dims.symbols(dim)]
     sizes = {name: unit * (place + 1) for place, name in enumerate(dict.fromkeys(symbols))}
+    for place, name in enumerate(name for name in spec.graph.scalar_lengths if name not in sizes):
+        sizes[name] = unit // 2 + place  # most are indices into an axis, or bounds along one
     arrays = {
         p.name: _stand_in(tuple(dims.evaluate(dim, sizes) for dim in p.shape), p.dtype)
         for p in spec.graph.parameters

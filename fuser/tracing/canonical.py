@@ -46,7 +46,9 @@ def canonical(
     names: dict[str, Dim] = {}
     known = {symbol for shape in resolved for dim in shape for symbol in dims.symbols(dim)}
     resolved += [tuple(map(tracing.resolve, node.shape)) for node, _ in tracing.externs.values()]
-    for shape in resolved:
+    given = [tuple(map(tracing.resolve, tracing.told.values()))]
+    known |= {symbol for dim in given[0] for symbol in dims.symbols(dim)}
+    for shape in resolved + given:
         for dim in shape:
             for symbol in dims.symbols(dim):
                 names.setdefault(symbol, dims.symbol(f"n{len(names)}"))

@@ -94,10 +94,10 @@ def write(array: Any, index: Any, value: Any) -> None:
         array.tracing.put(array, index, value)
         return
     parts, cuts = _basic_index(array, index)
+    _check_element(array, index, parts, value)
     if cuts:
         _cut(array, cuts)[(*parts, Ellipsis)] = value
         return
-    _check_element(array, index, parts, value)
     whole = all(part == slice(None) for part in parts)
     target = array if whole else _part(array, parts)
     if isinstance(value, TracedMemory) and value.storage is array.storage:

@@ -63,20 +63,32 @@ def normal_axis(axis: Any, rank: int) -> int:
 
 
 def length_of(scalar: HostScalar) -> Dim:
-    """A traced integer as a length, symbolic where it is an expression over lengths only."""
-    found = symbolic_length(scalar)
+    """A traced integer as a length: symbolic where it is an expression over lengths and integers.
+
+    Less than 0 is no length: what it means (-1 in a shape) depends on the value.
+    """
+    found = symbolic_length(scalar) if scalar.hint >= 0 else None
     return int(scalar) if found is None else found
 
 
 def symbolic_length(scalar: HostScalar) -> Dim | None:
-    """A traced integer as an expression over lengths; None where it is another number."""
+    """A traced integer as an expression over lengths; None where it is another number.
+
+    Integer arguments in it become symbols of their own: `Lengths.integer_symbol`.
+    """
     if scalar.kind is not int:
         return None
     try:
         dim = dims.parse(scalar.text)
     except Exception:  # noqa: BLE001 - any text that is not a length is another number
         return None
-    return dim if all(name.startswith("n") for name in dims.symbols(dim)) else None
+    tracing = scalar._tracing
+    numbers = {number.text: number for number, _ in tracing.scalars}
+    given = [numbers[name] for name in dims.symbols(dim) if name in numbers]
+    if any(number.kind is not int for number in given):
+        return None
+    symbols = {n.text: tracing.integer_symbol(n.text, n.hint) for n in given}
+    return dims.substitute(dim, symbols) if symbols else dim
 
 
 def divide_exactly(total: Dim, part: Dim) -> Dim:

@@ -107,6 +107,7 @@ class Tracing(Lengths):
     common: dict[Any, tuple[Dim, ...]] = field(default_factory=dict)
     """Shapes that were broadcast: what came out, by what was known of lengths."""
     late: set[str] = field(default_factory=set)
+    told: dict[str, Dim] = field(default_factory=dict)
     arrays: bool = False
     """Whether arrays that the function makes are stand-ins, too."""
     named: bool = True

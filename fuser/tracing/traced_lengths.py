@@ -20,6 +20,7 @@ class Lengths:
         guards: pairs of lengths that have to be equal, beyond that.
         common: shapes that were broadcast: what came out, by what was known of lengths.
         late: symbols for lengths that only functions between kernels tell.
+        told: integer arguments that are used as indices or lengths, in symbols, by name.
     """
 
     sizes: dict[str, int]
@@ -27,6 +28,7 @@ class Lengths:
     guards: list[tuple[Dim, Dim]]
     common: dict[Any, tuple[Dim, ...]]
     late: set[str]
+    told: dict[str, Dim]
 
     def new_length(self, length: int) -> Dim:
         """A symbol for a length of this call."""
@@ -39,6 +41,28 @@ class Lengths:
         found = self.new_length(length)
         self.late.add(str(found))
         return found
+
+    def integer_symbol(self, name: str, value: int) -> Dim:
+        """An integer that each call gives anew, as an expression over lengths.
+
+        A length is never negative, so an integer is the length `n7` where it is at least 0, and
+        `-n7` where it is less: its sign is a guard of the trace, its value is none. The guard
+        `n7 == s0` binds the symbol at each call (`Graph.scalar_lengths`). Views, slices, regions
+        and shapes may be spelled with the expression like with any length.
+
+        Args:
+            name: what the integer is called in host expressions: a scalar parameter's name.
+            value: the integer in this call.
+        """
+        found = self.told.get(name)
+        if found is None:
+            sign = -1 if value < 0 else 1
+            symbol = self.new_length(sign * value)
+            self.guards.append((symbol, dims.symbol(name) * sign))
+            if value < 0:
+                self.hold_at_least(symbol, 1)
+            found = self.told[name] = symbol * sign
+        return self.resolve(found)
 
     def resolve(self, dim: Dim) -> Dim:
         """Replace symbols by what they were found to equal."""

@@ -1,0 +1,180 @@
+"""Integer arguments as indices, bounds and lengths: one specialisation a class, and right."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuser
+from tests.fuser.comparing import compare
+
+ROWS: dict[str, Callable[[Any, int], Any]] = {
+    "x[k]": lambda x, k: x[k] * 2 + 1,
+    "x[..., k]": lambda x, k: x[..., k] * 2,
+    "x[-k]": lambda x, k: x[-k] * 2,
+    "x[k] * k": lambda x, k: x[k] * k,
+    "x[k + 1] + x[k]": lambda x, k: x[k + 1] + x[k],
+    "x[len(x) - k]": lambda x, k: x[len(x) - k] + 1,
+    "x[k % len(x)]": lambda x, k: x[k % len(x)] + 1,
+    "x[None, :k]": lambda x, k: x[None, :k] * 2,
+    "x[:k]": lambda x, k: x[:k] * 2 + 1,
+    "x[k:]": lambda x, k: x[k:] * 2 + 1,
+    "x[1:k]": lambda x, k: x[1:k] + 1,
+    "x[k:-1]": lambda x, k: x[k:-1] + 1,
+    "x[k:k + 2]": lambda x, k: x[k : k + 2] * 3,
+    "x[:k // 2]": lambda x, k: x[: k // 2] + 1,
+    "x[k::2]": lambda x, k: x[k::2] * 2,
+    "x[k::-1]": lambda x, k: x[k::-1] * 2,
+    "x[k:] - x[:-k]": lambda x, k: x[k:] - x[:-k],
+    "x[:k] + x[:k]": lambda x, k: x[:k] + x[:k],
+    "x[:k][1:] - x[:k][:-1]": lambda x, k: x[:k][1:] - x[:k][:-1],
+    "x[k:][:k]": lambda x, k: x[k:][:k] * 2,
+    "view": lambda x, k: (x[:k], x[k:], x[k : k + 1]),
+    "x[:k].sum()": lambda x, k: x[:k].sum(),
+    "x[:k] - mean": lambda x, k: x[:k] - x[:k].mean(),
+    "x[:k] * len": lambda x, k: x[:k] * x[:k].shape[0],
+    "clipped": lambda x, k: x[: max(k, 1)] + x[: min(k, 1)].sum(),
+    "decided": lambda x, k: x[k] * 2 if k > 1 else x * 2,
+    "rotated": lambda x, k: np.concatenate([x[k:], x[:k]]) * 2,
+    "sorted": lambda x, k: np.sort(x[:k], axis=0) * 2,
+    "reshape": lambda x, k: x.reshape(-1, k) * 2,
+    "zeros": lambda x, k: np.zeros(k) + 1,
+    "arange": lambda x, k: np.arange(k) * 2.0,
+    "ones": lambda x, k: x[:k] * np.ones((k, *x.shape[1:])),
+}
+
+
+def one_row(x: Any, k: int) -> Any:
+    """A row is replaced."""
+    x[k] = 7
+    return x + 1
+
+
+def head_by_last(x: Any, k: int) -> Any:
+    """A slice is replaced by what lies in it, perhaps."""
+    x[:k] = x[-1]
+    return x.sum()
+
+
+def window(x: Any, k: int) -> None:
+    """Two rows are changed in place."""
+    x[k : k + 2] += 1
+
+
+def column(x: Any, k: int) -> None:
+    """A column is cleared."""
+    x[..., k] = 0
+
+
+def neighbour(x: Any, k: int) -> Any:
+    """A row is made from the one before it."""
+    x[k] = x[k - 1] * 2
+    return x * 2
+
+
+def overlapping(x: Any, k: int) -> None:
+    """What is written overlaps what is read."""
+    x[:k] = x[k : 2 * k]
+
+
+def shifted(x: Any, k: int) -> Any:
+    """As `np.roll` does it."""
+    y = np.empty_like(x)
+    y[k:] = x[: len(x) - k]
+    y[:k] = x[len(x) - k :]
+    return y
+
+
+WRITES = (one_row, head_by_last, window, column, neighbour, overlapping, shifted)
+PROGRAMS = {**ROWS, **{function.__name__: function for function in WRITES}}
+LAYOUTS: dict[str, Callable[[Any], Any]] = {
+    "C": lambda x: x,
+    "F": np.asfortranarray,
+    "apart": lambda x: np.repeat(x, 2, axis=0)[::2],
+}
+
+
+@pytest.mark.parametrize("mode", ["fused", "unfused", "fallback"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_number_is_right(name: str, mode: str) -> None:
+    """Negative ones, those beyond the ends, and those for which NumPy raises."""
+    fused = fuser.fuse(PROGRAMS[name], mode=mode, fallback="allow")
+    for shape in ((5,), (4, 3), (1,), (0,), (6,)):
+        x = np.arange(1.0, 1 + np.prod(shape)).reshape(shape)
+        for layout in LAYOUTS.values() if mode == "fused" else (LAYOUTS["C"],):
+            for k in range(-shape[0] - 2, shape[0] + 3):
+                assert compare(fused, layout(x), k) == "", (shape, k)
+
+
+@pytest.mark.parametrize(
+    ("name", "classes"),
+    [
+        ("x[k]", 2), ("x[..., k]", 2), ("x[:k]", 4), ("x[k:]", 4), ("x[k + 1] + x[k]", 3),
+        ("one_row", 2), ("column", 2), ("zeros", 1), ("x[:k].sum()", 4), ("x[k % len(x)]", 2),
+    ],
+)  # fmt: skip
+def test_a_class_of_numbers_is_one_specialisation(name: str, classes: int) -> None:
+    """Within the axis from either end, and beyond either end."""
+    fused = fuser.fuse(PROGRAMS[name], fallback="allow")
+    for n in (40, 41):
+        for k in range(-n - 2, n + 3):
+            compare(fused, np.arange(1.0 * n), k)
+    (entry,) = fused._signatures.values()
+    assert len(entry.found) == classes
+    assert not any(reason.code == "value-guards" for reason in fused.fallbacks)
+
+
+def test_the_graph_says_which_argument_it_is() -> None:
+    """A length is bound by the integer; the text is read back, and it runs."""
+    graph = fuser.trace(ROWS["x[k:] - x[:-k]"], np.zeros((8, 3)), 3)
+    assert "where n2 == s0" in str(graph)
+    assert fuser.parse(str(graph)) == graph
+    x = np.arange(24.0).reshape(8, 3)
+    key = fuser.register_fusion(graph)
+    for k in (1, 2, 5):
+        for mode in ("fused", "unfused", "fallback"):
+            (found,) = fuser.run_fusion(key, [x, k], mode)
+            assert np.array_equal(found, x[k:] - x[:-k])
+    for k in (-1, 9):
+        with pytest.raises(fuser.ShapeError, match="trace again"):
+            fuser.run_fusion(key, [x, k])
+    assert list(fuser.generate_code(graph, "gpu"))
+    assert list(fuser.generate_code(graph, "cpu"))
+
+
+def test_a_text_cannot_read_beyond_an_array() -> None:
+    """Its guards may not say where a view has to lie."""
+    text = """graph(x0: float64[n0], s0: int):
+      where n1 == s0
+      %0 = part{0; n1; n1 + 1} x0 : float64[1]
+      %1 = add %0 %0 : float64[1]
+      return %1"""
+    key = fuser.register_fusion(fuser.parse(text))
+    x = np.arange(4.0)
+    for k in (0, 3):
+        assert fuser.run_fusion(key, [x, k])[0] == [2 * k]
+    for k in (4, 400, 2**40, -1):
+        with pytest.raises((fuser.ShapeError, fuser.FusionError, ValueError)):
+            fuser.debug_launch_graph(fuser.parse(text), [x, k])
+    with pytest.raises(fuser.GraphError, match="n1"):
+        fuser.parse(text.replace("n1 == s0", "n0 == n0"))
+
+
+def test_explanations_name_the_argument() -> None:
+    """In the words of the function, not of the graph."""
+    fused = fuser.fuse(lambda x, k: x[k] + 1)
+    found = fused.explain(np.zeros(9), 4)
+    assert found.guards[:2] == ["k >= 0", "n0 - k >= 1"]
+    assert "n1 = k = 4" in str(found)
+    found = fused.explain(np.zeros(9), -4)
+    assert found.guards[:2] == ["k <= -1", "k + n0 >= 0"]
+
+
+def test_integers_that_decide_remain_guards() -> None:
+    """`range`, an axis, a step."""
+    fused = fuser.fuse(lambda x, k: sum(x[i] for i in range(k)) + x.sum(axis=k - 2))
+    for k in (2, 3):
+        assert compare(fused, np.arange(9.0).reshape(3, 3), k) == ""
+    (entry,) = fused._signatures.values()
+    assert len(entry.found) == 2
