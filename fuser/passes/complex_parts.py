@@ -51,7 +51,7 @@ def lowered(graph: Graph) -> Graph:
         before = graph.line_of(node)
         if node.dtype.kind == "c":
             axis[id(node)] = _axis(node, axis)
-            known = axis[id(node.args[0])] if len(node.args) == 1 else ""
+            known = axis.get(id(node.args[0]), "") if len(node.args) == 1 else ""
             if spelled := ON_AXIS.get((node.op.name, known)):
                 pairs[id(node)] = spelled(node.shape, pairs[id(node.args[0])])
             else:
