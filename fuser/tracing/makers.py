@@ -63,6 +63,8 @@ def _filled(
         wanted = infer.dtype_of(dtype) if dims is not None and plain else None
     except (DtypeError, TypeError):
         wanted = None
+    if type(shape) is HostScalar and shape.kind is bool:
+        shape = bool(shape)  # which NumPy takes for no length, unlike an object with an index
     if wanted is None or not is_known(wanted) or dims is None:
         given = (shape,) if name != "full" else (shape, value)
         if name == "full" and dtype is None:

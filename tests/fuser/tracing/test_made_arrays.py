@@ -175,3 +175,13 @@ def test_numpy_changes_what_a_function_made() -> None:
     fused = fuser.fuse(counted, fallback="allow")
     fused(X)
     assert [reason.code for reason in fused.fallbacks] == ["unsupported-function"]
+
+
+@pytest.mark.parametrize("make", [np.zeros, np.ones, np.empty], ids=lambda make: make.__name__)
+def test_a_bool_is_no_length(make: Any) -> None:
+    """NumPy raises for `np.zeros(True)`, though True is an integer elsewhere."""
+    fused = fuser.fuse(lambda x, k: x + make(k), fallback="allow")
+    assert fused(np.ones(3), 3).shape == (3,)
+    for _ in range(3):
+        with pytest.raises(TypeError, match="integer"):
+            fused(np.ones(3), True)
