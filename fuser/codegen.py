@@ -157,7 +157,7 @@ def loop_nest(section: Section, spec: SectionSpec, checked: bool = False) -> Loo
         spec.tensors[:n_loads],
         tuple(section.leaves[k].dtype.name for k in scalars),
         tuple(
-            (section.leaves[k].dtype.name, int(section.leaves[k].payload, 16)) for k in constants
+            (section.leaves[k].dtype.name, section.leaves[k].payload.bits) for k in constants
         ),
         body,
         stores,

@@ -14,7 +14,7 @@ from fuser.backend import backend_of, get_backend
 from fuser.base import budget, counters, forks
 from fuser.base.errors import FallbackWarning, FusionError, Reason
 from fuser.base.host_expressions import evaluate_scalar
-from fuser.ir import dims, infer, layouts, opaque_calls, regions
+from fuser.ir import dims, infer, layouts, opaque_calls
 from fuser.ir.graph import Graph, Node, constant_value, walk
 
 #: Reasons that were warned of; after so many, all are forgotten.
@@ -155,26 +155,26 @@ def _value(
     """One node's value."""
     row = node.op
     if row.is_input:
-        return arrays[node.payload]
+        return arrays[node.payload.name]
     if row.is_constant:
         return constant_value(node)
     if row.is_scalar:
-        text = node.payload
+        text = node.payload.expression
         value = numbers[text] if text in numbers else evaluate_scalar(text, numbers)
         return infer.convert_scalar(value, node.dtype)
     if row.is_iota:
         return module.arange(dims.evaluate(node.shape[0], numbers), dtype=node.dtype)
     operands = [values[id(arg)] for arg in node.args]
     if row.converts:
-        order = infer.copy_order(node.payload)
+        order = node.payload.order
         if not order:
             return _converted(operands[0], node.dtype, module)
-        return operands[0].astype(node.dtype, order=order[0])
+        return operands[0].astype(node.dtype, order=order)
     if row.concatenates:
-        return module.concatenate(operands, axis=int(node.payload))
+        return module.concatenate(operands, axis=node.payload.axis)
     if row.is_update:
         new = operands[0].copy("K") if layouts.is_array(operands[0]) else operands[0].copy()
-        new[regions.slices(node.payload, numbers)] = operands[1]
+        new[node.payload.slices(numbers)] = operands[1]
         return new
     if row.structure:
         sizes = {key: n for key, n in numbers.items() if key.startswith("n")}
@@ -184,7 +184,7 @@ def _value(
     if module is not np:
         function = get_backend(backend_of(arrays.values())).meaning(row)
     if row.reduction:
-        return function(operands[0], infer.parse_axes(node.payload))
+        return function(operands[0], node.payload.axes)
     return function(*operands)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from fuser.fallback import module_of
 from fuser.ir import dims
+from fuser.ir.attributes import Extent
 from fuser.ir.philox import random_bits
 from fuser.ir.views import Reshape
 from fuser.tracing.traced_array import TracedArray
@@ -88,7 +89,7 @@ def _places(x: Any) -> Any:
     """The place of every element in C order, uint64 of x's shape."""
     if isinstance(x, TracedArray):
         tracing, shape = x.tracing, x.node.shape
-        node = tracing.node("positions", (), str(dims.product(shape)))
+        node = tracing.node("positions", (), Extent(dims.product(shape)))
         node = tracing.node("reshape", [node], Reshape(shape))
         return tracing.wrap(tracing.cast(node, _WORD), not shape)
     return module_of({"x": x}).arange(x.size, dtype=np.uint64).reshape(x.shape)

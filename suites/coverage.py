@@ -145,4 +145,4 @@ def _operand_layout(node: Any, layouts: Mapping[str, str]) -> str:
         return "scalar"
     if not node.op.is_input:
         return "inside"
-    return seen or layouts.get(node.payload, "contiguous")
+    return seen or layouts.get(node.text, "contiguous")

@@ -159,7 +159,7 @@ def function_text(graph: Graph) -> str:
             raise NotExpressibleError(f"no C type for {node.dtype}")
         name = names[id(node)] = f"v{number}"
         if node.op.name in ("input", "scalar"):
-            parameter = graph.parameters[places[node.payload]]
+            parameter = graph.parameters[places[node.text]]
             if parameter.dtype is None:
                 arguments.append(f"{kind} {name}")
                 continue
@@ -228,7 +228,7 @@ class CFunction:
             if isinstance(argument, np.ndarray):
                 given.append(ctypes.c_void_p(argument.ctypes.data))
             else:
-                scalar = next(n for n in self.graph.nodes if n.payload == parameter.name)
+                scalar = next(n for n in self.graph.nodes if n.text == parameter.name)
                 kind = ctypes.c_float if scalar.dtype.name == "float32" else ctypes.c_double
                 given.append(kind(argument))
         given += [ctypes.c_void_p(each.ctypes.data) for each in outputs]
@@ -266,7 +266,7 @@ class CViews:
                 value = constant_text(node) if not node.args else spelled(node, names)
                 lines.append(f"const {kind} {name} = {value};")
             elif any(node is each for each in read):
-                place = places[source.payload]
+                place = places[source.text]
                 step = 1 if len(node.shape) == 2 else self.steps[place]
                 self.operands.append(Operand(f"p{name}", kind, place, step, source is not node))
                 lines.append(f"const {kind} {name} = p{name}[j * {step}];")

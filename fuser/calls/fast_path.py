@@ -14,7 +14,6 @@ from fuser.base.protocols import module_of
 from fuser.calls.prepared import MISSED, Prepared
 from fuser.calls.result_assembly import NotAssembled, assemble
 from fuser.calls.specialisation import Call
-from fuser.ir import regions
 from fuser.kernel_spec import KernelSpec
 from fuser.program_spec import Program
 from fuser.tracing.trace_result import OutNode
@@ -111,7 +110,7 @@ class Writes:
         self._written = tuple(names[place] for place, _, _ in trace.writes)
         self._apart = tuple((names[first], names[then]) for first, then in trace.hazards)
         parts = {
-            output: (names[place], regions.slices(region, call.sizes) if region else None)
+            output: (names[place], region.slices(call.sizes) if region else None)
             for place, output, region in trace.writes
         }
         given = {

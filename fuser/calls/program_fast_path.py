@@ -18,7 +18,7 @@ from fuser.base.host_expressions import evaluate_scalar, scalar_symbols
 from fuser.calls.prepared import MISSED, Prepared
 from fuser.calls.specialisation import Call, specialise
 from fuser.calls.trace_cache import Signature
-from fuser.ir import dims, layouts, opaque_calls, regions, views
+from fuser.ir import dims, layouts, opaque_calls, views
 from fuser.program_spec import Program, Seam, Stage
 from fuser.programs import partition
 from fuser.programs.straight_line import LEAVES, StraightLine
@@ -179,7 +179,7 @@ class ReadyProgram(Prepared):
                 found.append(leaf.value)
         for place, output, region in trace.writes:
             array = values[trace.graph.parameters[place].name]
-            array[regions.slices(region, numbers) if region else ...] = outputs[output]
+            array[region.slices(numbers) if region else ...] = outputs[output]
         return found
 
     def _written(
@@ -262,7 +262,7 @@ def _late_lengths(program: Program) -> set[str]:
 
 def _shares(node: Any) -> bool:
     """Whether a function's result looks at an operand's memory."""
-    return opaque_calls.read(node.payload).shares
+    return bool(node.payload.shares)
 
 
 def _self_contained(stage: Stage) -> bool:
@@ -272,7 +272,7 @@ def _self_contained(stage: Stage) -> bool:
     for parameter in graph.parameters:
         known |= {s for dim in parameter.shape for s in dims.symbols(dim)}
     for node in graph.nodes:
-        if node.op.is_scalar and not scalar_symbols(node.payload) <= known:
+        if node.op.is_scalar and not scalar_symbols(node.payload.expression) <= known:
             return False
         if any(not set(dims.symbols(dim)) <= known for dim in node.shape):
             return False

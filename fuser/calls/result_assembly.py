@@ -17,7 +17,7 @@ from fuser.base.host_expressions import scalar_symbols
 from fuser.base.records import record
 from fuser.base.trees import Leaf
 from fuser.capture import captures
-from fuser.ir import dims, regions
+from fuser.ir import dims
 from fuser.ir.views import Chain
 from fuser.tracing.trace_result import OutAlias, OutNode, OutScalar, OutView, Trace
 
@@ -100,7 +100,8 @@ class _Text:
     def finish(self, direct: Collection[int]) -> Assembly:
         """Write everything, and compile it."""
         lines = [
-            f"{self.parameter(place)}[{self.region(region)}] = {self.result(output)}"
+            f"{self.parameter(place)}[{region.python(self.dim) if region else '...'}] = "
+            f"{self.result(output)}"
             for place, output, region in self.trace.writes
             if output not in direct
         ]
@@ -158,14 +159,6 @@ class _Text:
                 if str(dim) == name:
                     return f"{self.parameter(place)}.shape[{axis}]"
         raise NotAssembled(name)
-
-    def region(self, payload: str) -> str:
-        """An index of the part of an array that is written."""
-        parts = [
-            f"{self.dim(start)}:{self.dim(stop)}:{step}"
-            for start, stop, step in regions.parse(payload)
-        ]
-        return ", ".join(parts) or "..."
 
     def views(self, text: str, views: Chain) -> str:
         """An array seen through views, as `views.apply_views` does it."""

@@ -14,7 +14,8 @@ from fuser.calls.outputs import check_hazards, check_target, result_of, targets_
 from fuser.calls.specialisation import Call
 from fuser.executor import CannotRun
 from fuser.fallback import module_of
-from fuser.ir import regions
+from fuser.ir import dims
+from fuser.ir.attributes import Region
 from fuser.ir.opaque_calls import CallFailed
 from fuser.kernel_spec import KernelSpec
 from fuser.tracing.trace_result import OutView
@@ -36,14 +37,16 @@ def run_call(call: Call, leaves: Sequence[Any], out: Any) -> Any:
     targets = targets_of(trace, out, call.sizes)
     check_hazards(call)
     given: dict[int, Any] = dict(targets)
-    later: list[tuple[Any, str, int]] = []
+    later: list[tuple[Any, Region, int]] = []
     names = [p.name for p in trace.graph.parameters]
     for parameter, output, region in trace.writes:
         array = call.arrays[names[parameter]]
         if executor.is_read_only(array):
             raise ValueError("output array is read-only")
-        if regions.symbols(region) <= call.sizes.keys():
-            given[output] = array[regions.slices(region, call.sizes)] if region else array
+        if region is None:
+            given[output] = array
+        elif {name for dim in region.lengths for name in dims.symbols(dim)} <= call.sizes.keys():
+            given[output] = array[region.slices(call.sizes)]
         else:  # of a length that is told by a function between kernels
             later.append((array, region, output))
     if spec is None:
@@ -61,7 +64,7 @@ def run_call(call: Call, leaves: Sequence[Any], out: Any) -> Any:
     else:
         results = executor.execute(spec, call.arrays, call.numbers, call.sizes, given)
     for array, region, output in later:
-        array[regions.slices(region, call.sizes)] = results[output]
+        array[region.slices(call.sizes)] = results[output]
     leaves_out = [
         result_of(leaf, results, call, names, place, targets)
         for place, leaf in enumerate(trace.leaves)

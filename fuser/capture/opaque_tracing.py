@@ -199,7 +199,7 @@ def _nodes_of(
             tuple(operands.nodes),
             shape,
             infer.dtype_of(value.dtype),
-            f"{number}.{place} {marks}{text}",
+            opaque_calls.read(f"{number}.{place} {marks}{text}"),
         )
         tracing.externs[id(node)] = (node, value)
         tracing.lines.setdefault(id(node), line)

@@ -10,7 +10,6 @@ import numpy as np
 from fuser.base.errors import Unsupported
 from fuser.base.protocols import is_a
 from fuser.base.trees import flatten
-from fuser.ir import opaque_calls
 from fuser.ir.graph import Node, walk
 from fuser.ir.views import Chain, ComplexPart
 from fuser.tracing.canonical import canonical, written
@@ -64,14 +63,14 @@ def finish(tracing: Tracing, result: Any) -> Trace:
 
 def _unused(tracing: Tracing, nodes: Sequence[Node]) -> list[Node]:
     """A result of each call that nothing needs: the call may raise, so it runs all the same."""
-    used = {opaque_calls.read(n.payload).number for n in walk(nodes) if n.op.is_opaque}
+    used = {n.payload.number for n in walk(nodes) if n.op.is_opaque}
     found: dict[int, Node] = {}
     for node, _ in reversed(tracing.externs.values()):  # a later one may need an earlier one
-        number = opaque_calls.read(node.payload).number
+        number = node.payload.number
         if number not in used:
             found[number] = node
             used |= {
-                opaque_calls.read(n.payload).number for n in walk([node]) if n.op.is_opaque
+                n.payload.number for n in walk([node]) if n.op.is_opaque
             }
     return list(found.values())
 

@@ -131,7 +131,7 @@ class Tracer(Tracing):
         """The value of a node in this call, computed operation by operation."""
         from fuser.fallback import evaluate
 
-        arrays = {argument.initial.payload: argument.array for argument in self.arguments}
+        arrays = {argument.initial.payload.name: argument.array for argument in self.arguments}
         known = {key: value for key, (_, value) in self.externs.items()}
         with np.errstate(all="ignore"), budget.unclocked():
             return evaluate(node, known, arrays, self.numbers())

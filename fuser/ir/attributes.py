@@ -1,18 +1,27 @@
 """Attributes of operations: what a node has besides operands, typed, each with its text.
 
-A view (`fuser.ir.views`) is an attribute, too. The text is what stands in the braces of a graph's
-text; equal attributes have equal texts, and `read` takes a text back.
+The text is what stands in the braces of a graph's text; equal attributes have equal texts, and
+`read` takes a text back. A view is an attribute, too (`fuser.ir.views`), and so is the call of a
+function that NumPy runs (`fuser.ir.opaque_calls`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Self
 
-from fuser.ir.dims import Dim
+import numpy as np
+
+from fuser.base.host_expressions import rename_scalars
+from fuser.base.records import record
+from fuser.ir import dims
+from fuser.ir.dims import Dim, Shape
 
 #: Places start, start + step, … below stop along one axis.
 Span = tuple[Dim, Dim, int]
+#: Places along each axis of an array.
+Box = tuple[Span, ...]
 
 
 class Attribute:
@@ -31,7 +40,7 @@ class Attribute:
 
     def _spelled(self) -> str:
         """The text."""
-        raise NotImplementedError
+        return ""
 
     def __eq__(self, other: object) -> bool:
         """Same class and text."""
@@ -41,11 +50,243 @@ class Attribute:
         """Hash of the text."""
         return hash(self.text)
 
+    def __str__(self) -> str:
+        """The text."""
+        return self.text
+
     @property
-    def lengths(self) -> tuple[Dim, ...]:
+    def lengths(self) -> Shape:
         """The symbolic lengths that it is spelled with."""
         return ()
 
-    def renamed(self, change: Callable[[Dim], Dim]) -> Any:
-        """The same with other lengths."""
+    def renamed(self, names: Mapping[str, Dim]) -> Self:
+        """The same with other symbols."""
         return self
+
+
+@record(eq=False)
+class Nothing(Attribute):
+    """Of most operations: the operands say all."""
+
+
+NOTHING = Nothing()
+
+
+@record(eq=False)
+class Name(Attribute):
+    """Which of the graph's arrays an input is."""
+
+    name: str
+
+    def _spelled(self) -> str:
+        return self.name
+
+
+@record(eq=False)
+class Expression(Attribute):
+    """How a number is computed from scalars and lengths: a host expression."""
+
+    expression: str
+
+    def _spelled(self) -> str:
+        return self.expression
+
+    def renamed(self, names: Mapping[str, Dim]) -> Self:
+        """With other symbols."""
+        return type(self)(rename_scalars(self.expression, names))
+
+
+@record(eq=False)
+class Bits(Attribute):
+    """The exact bits of a constant: 0.0 is not -0.0.
+
+    Attributes:
+        bits: as an integer, the first byte of memory the lowest.
+        size_bytes: how many bytes they are.
+    """
+
+    bits: int
+    size_bytes: int
+
+    def _spelled(self) -> str:
+        return f"0x{self.bits:0{2 * self.size_bytes}x}"
+
+
+@record(eq=False)
+class Axes(Attribute):
+    """The axes that a reduction reduces."""
+
+    axes: tuple[int, ...]
+
+    def _spelled(self) -> str:
+        return ", ".join(map(str, self.axes))
+
+
+@record(eq=False)
+class Axis(Attribute):
+    """The axis along which arrays are joined."""
+
+    axis: int
+
+    def _spelled(self) -> str:
+        return str(self.axis)
+
+
+@record(eq=False)
+class Extent(Attribute):
+    """How many positions an iota counts."""
+
+    length: Dim
+
+    def _spelled(self) -> str:
+        return str(self.length)
+
+    @property
+    def lengths(self) -> Shape:
+        """Its own."""
+        return (self.length,)
+
+    def renamed(self, names: Mapping[str, Dim]) -> Self:
+        """With other symbols."""
+        return type(self)(dims.substitute(self.length, names))
+
+
+@record(eq=False)
+class Cast(Attribute):
+    """A conversion.
+
+    Attributes:
+        dtype: the result's.
+        order: "" for the conversion of an operand, as ufuncs do it in passing; "K", "C" … for an
+            array of its own in that memory order (astype, copy).
+        like: with it, nothing is copied, and only the order told: that of what is met by taking
+            these operands one after another, from the cast on.
+    """
+
+    dtype: np.dtype[Any]
+    order: str = ""
+    like: tuple[int, ...] = ()
+
+    def _spelled(self) -> str:
+        if not self.order:
+            return dtype_name(self.dtype)
+        return f"{dtype_name(self.dtype)} {'.'.join((self.order, *map(str, self.like)))}"
+
+
+@lru_cache(maxsize=256)
+def dtype_name(dtype: np.dtype[Any]) -> str:
+    """`dtype.name`, cached."""
+    return dtype.name
+
+
+@record(eq=False)
+class Region(Attribute):
+    """A box of an array, which an update writes: `1:n0 - 1; 0:n1:2`."""
+
+    box: Box
+
+    def _spelled(self) -> str:
+        return "; ".join(
+            f"{start}:{stop}" + (f":{step}" if step != 1 else "") for start, stop, step in self.box
+        )
+
+    @property
+    def lengths(self) -> Shape:
+        """All bounds."""
+        return tuple(bound for start, stop, _ in self.box for bound in (start, stop))
+
+    def renamed(self, names: Mapping[str, Dim]) -> Self:
+        """With other symbols."""
+        return self.changed(lambda bound: dims.substitute(bound, names))
+
+    def changed(self, change: Callable[[Dim], Dim]) -> Self:
+        """With other bounds, each by itself."""
+        return type(self)(
+            tuple((change(start), change(stop), step) for start, stop, step in self.box)
+        )
+
+    def is_full(self, shape: Shape) -> bool:
+        """Whether it is all of an array of a shape."""
+        return self.box == full_box(shape)
+
+    def slices(self, sizes: Mapping[str, int]) -> tuple[slice, ...]:
+        """The index of it in an array of given lengths."""
+        return tuple(
+            slice(dims.evaluate(start, sizes), dims.evaluate(stop, sizes), step)
+            for start, stop, step in self.box
+        )
+
+    def python(self, dim: Callable[[Dim], str]) -> str:
+        """The index as Python spells it, with lengths as expressions."""
+        parts = [f"{dim(start)}:{dim(stop)}:{step}" for start, stop, step in self.box]
+        return ", ".join(parts) or "..."
+
+
+def full_box(shape: Shape) -> Box:
+    """All places of an array."""
+    return tuple((0, length, 1) for length in shape)
+
+
+def disjoint(one: Box, two: Box) -> bool:
+    """Whether two boxes surely have no element in common."""
+    return any(map(_disjoint, one, two))
+
+
+def _disjoint(one: Span, two: Span) -> bool:
+    """Whether two spans of an axis surely have no place in common."""
+    gaps = (one[0] - two[1], two[0] - one[1])
+    if any(isinstance(gap, int) and gap >= 0 for gap in gaps):
+        return True
+    step, shift = one[2], one[0] - two[0]
+    return step == two[2] and isinstance(shift, int) and shift % step != 0
+
+
+# -- reading --------------------------------------------------------------------------------
+
+
+def read_axes(text: str) -> Axes:
+    """`0, 2`."""
+    return Axes(read_integers(text))
+
+
+def read_integers(text: str) -> tuple[int, ...]:
+    """Integers with commas between."""
+    return tuple(map(int, text.split(","))) if text else ()
+
+
+def read_axis(text: str) -> Axis:
+    """`1`."""
+    return Axis(int(text))
+
+
+def read_extent(text: str) -> Extent:
+    """`n0 + 1`."""
+    return Extent(dims.parse(text))
+
+
+def read_cast(text: str) -> Cast:
+    """`float32`, `float32 C` or `float32 A.0.1`."""
+    name, _, order = text.partition(" ")
+    letter, *like = order.split(".")
+    return Cast(np.dtype(name), letter, tuple(map(int, like)))
+
+
+def read_region(text: str) -> Region:
+    """`1:n0 - 1; 0:n1:2`."""
+    spans = [span.split(":") for span in text.split(";") if span.strip()]
+    return Region(tuple(map(_read_span, spans)))
+
+
+def _read_span(bounds: Sequence[str]) -> Span:
+    """Start, stop and perhaps step."""
+    start, stop, *step = bounds
+    return dims.parse(start.strip()), dims.parse(stop.strip()), int(step[0]) if step else 1
+
+
+#: How the text of an attribute is read, by the operation.
+READERS: Mapping[str, Callable[[str], Attribute]] = {
+    "positions": read_extent,
+    "cast": read_cast,
+    "concatenate": read_axis,
+    "update": read_region,
+}

@@ -13,6 +13,7 @@ from fuser.base import budget, forks
 from fuser.base.errors import GraphError
 from fuser.base.records import field, record
 from fuser.ir import dims, infer
+from fuser.ir.attributes import NOTHING, Attribute, Bits, Expression, Name, dtype_name
 from fuser.ir.dims import Dim, Shape
 from fuser.ir.ops import Op, op
 
@@ -26,15 +27,15 @@ class Node:
         args: operand nodes.
         shape: symbolic lengths; () for scalars and constants.
         dtype: native NumPy dtype.
-        payload: what the row needs besides operands: an input's name, a constant's exact bits
-            in hexadecimal (0.0 is not -0.0), a scalar's expression, an index, axes, a dtype.
+        payload: what the row needs besides operands, as the attribute of its kind: an input's
+            name, a constant's exact bits, a scalar's expression, a view, axes, a conversion.
     """
 
     op: Op
     args: tuple[Node, ...]
     shape: Shape
     dtype: np.dtype[Any]
-    payload: Any = ""
+    payload: Any = NOTHING
 
     def __repr__(self) -> str:
         """Operation and type; operands are not followed (graphs may be deep)."""
@@ -43,12 +44,12 @@ class Node:
     @property
     def text(self) -> str:
         """What stands in the braces of a graph's text."""
-        return self.payload if type(self.payload) is str else self.payload.text
+        return self.payload.text  # type: ignore[no-any-return]
 
     @property
     def type(self) -> str:
         """`float32[n0, 3]`."""
-        return f"{infer.dtype_name(self.dtype)}{dims.spell_shape(self.shape)}"
+        return f"{dtype_name(self.dtype)}{dims.spell_shape(self.shape)}"
 
 
 _Key = tuple[Any, ...]
@@ -66,12 +67,12 @@ def size_bytes(node: Node, sizes: Mapping[str, int]) -> int:
 
 
 def intern(
-    op: Op, args: tuple[Node, ...], shape: Shape, dtype: np.dtype[Any], payload: Any
-) -> Node:
+    op: Op, args: tuple[Node, ...], shape: Shape, dtype: np.dtype[Any],
+    payload: Attribute = NOTHING,
+) -> Node:  # fmt: skip
     """Return the one node with these fields. No checks: use `make` outside of passes."""
     budget.spend("steps")
-    text = payload if type(payload) is str else payload.text
-    key = (op.name, tuple(map(id, args)), shape, dtype, text)
+    key = (op.name, tuple(map(id, args)), shape, dtype, payload.text)
     known = _nodes.get(key)
     made: Node | None = None
     while known is None or (found := known()) is None:
@@ -85,14 +86,14 @@ def intern(
 
 
 def make(
-    name: str, *args: Node, payload: Any = "", equal: Mapping[str, Dim] = infer.NOTHING
+    name: str, *args: Node, payload: Attribute = NOTHING, equal: Mapping[str, Dim] = infer.NOTHING
 ) -> Node:
     """Build the node `name(args)` with its inferred shape and dtype.
 
     Args:
         name: a row of the op table that has operands.
         args: operand nodes, of one dtype where the row says so.
-        payload: for `cast` a dtype name, for `index` the index …
+        payload: of the kind that the row has: of `index` an Index …
         equal: lengths that guards make equal to others, by text (`Graph.equal`).
 
     Raises:
@@ -108,24 +109,24 @@ def make(
 
 def make_input(name: str, dtype: Any, shape: Shape) -> Node:
     """An array argument."""
-    return intern(op("input"), (), shape, infer.dtype_of(dtype), name)
+    return intern(op("input"), (), shape, infer.dtype_of(dtype), Name(name))
 
 
 def make_scalar(expression: str, dtype: Any) -> Node:
     """A Python scalar known at call time: an expression over scalars and lengths, then cast."""
-    return intern(op("scalar"), (), (), infer.dtype_of(dtype), expression)
+    return intern(op("scalar"), (), (), infer.dtype_of(dtype), Expression(expression))
 
 
 def make_constant(value: Any, dtype: Any) -> Node:
     """A constant, kept by its exact bits."""
     array = np.asarray(value, dtype=infer.dtype_of(dtype))
     bits = int.from_bytes(array.tobytes(), "little")
-    return intern(op("constant"), (), (), array.dtype, f"0x{bits:0{2 * array.itemsize}x}")
+    return intern(op("constant"), (), (), array.dtype, Bits(bits, array.itemsize))
 
 
 def constant_value(node: Node) -> Any:
     """The NumPy scalar that a constant node stands for."""
-    raw = int(node.payload, 16).to_bytes(node.dtype.itemsize, "little")
+    raw = node.payload.bits.to_bytes(node.dtype.itemsize, "little")
     return np.frombuffer(raw, node.dtype)[0]
 
 
@@ -259,7 +260,7 @@ class Graph:
         rows: list[str] = []
         for node in self.nodes:
             if node.op.is_input:
-                label[id(node)] = node.payload
+                label[id(node)] = node.text
                 continue
             label[id(node)] = f"%{len(rows)}"
             braces = f"{{{node.text}}}" if node.text else ""

@@ -11,7 +11,8 @@ import numpy as np
 
 from fuser.base.errors import FuserError, GraphError
 from fuser.base.host_expressions import SCALAR, names_in, short
-from fuser.ir import dims, opaque_calls, regions, views
+from fuser.ir import attributes, dims, opaque_calls, views
+from fuser.ir.attributes import NOTHING, Attribute, Bits, Expression, Region
 from fuser.ir.dims import Dim
 from fuser.ir.graph import Graph, Node, Parameter, intern, make, make_input
 from fuser.ir.ops import Op, op
@@ -25,11 +26,11 @@ _HEADER = re.compile(r"graph\((.*)\):")
 _LABEL = re.compile(r"%[0-9]+")
 _OPERATION = re.compile(rf"({_NAME})(.*)")
 _OPERANDS = re.compile(rf"( (%[0-9]+|{_NAME}))*")
+#: Rows that no text has: inputs are parameters, and the others are in planned graphs only.
+_LOWERED = frozenset("input scalar constant component from_components interleave".split())
 #: What stands in the braces of an operation; numbers, lengths and dtypes are looked at when they
-#: are read. Other rows of the op table have none, those that reduce have axes. No text has the rows
-#: with None here: inputs are parameters, and the others are in planned graphs only.
-_PAYLOADS: Mapping[str, str | None] = {
-    **dict.fromkeys("input scalar constant component from_components interleave".split()),
+#: are read. Other rows of the op table have none, those that reduce have axes.
+_TEXTS = {
     "index": rf"({_ENTRY}(, {_ENTRY})*)?",
     "transpose": _AXES,
     "cast": r"[a-z0-9]+( [ACFK](\.[0-9]+)*)?",
@@ -107,28 +108,19 @@ def _check_names(graph: Graph) -> None:
     known = lengths | {parameter.name for parameter in graph.parameters}
     told = [dim for node in graph.nodes for dim in node.shape]
     told += [dim for shape in shapes for dim in shape]
-    told += [dim for node in graph.nodes for dim in _bounds(node)]
+    told += [dim for node in graph.nodes for dim in node.payload.lengths]
     guarded = [dim for pair in graph.guards for dim in pair]
     pairs = ((told, lengths), (guarded, lengths | graph.integers))
     for dim, names in ((dim, names) for listed, names in pairs for dim in listed):
         if unknown := [name for name in dims.symbols(dim) if name not in names]:
             raise GraphError(f"length {unknown[0]} is that of no array of the graph")
     for node in graph.nodes:
-        texts = [node.payload] if node.op.is_scalar else []
+        texts = [node.text] if node.op.is_scalar else []
         if node.op.is_opaque:
             texts = opaque_calls.numbers_of(node.payload)
         for text in texts:
             if unknown := sorted(names_in(text, SCALAR) - known):
                 raise GraphError(f"{short(text)!r} names {unknown[0]}, which is no argument")
-
-
-def _bounds(node: Node) -> list[Dim]:
-    """The lengths that an operation speaks of beside its shape."""
-    if node.op.slices:
-        return list(node.payload.lengths)
-    if node.op.is_update:
-        return [bound for span in regions.parse(node.payload) for bound in span[:2]]
-    return []
 
 
 def _split(text: str) -> list[str]:
@@ -204,31 +196,48 @@ def _parse_row(line: str, values: dict[str, Node], equal: Mapping[str, Dim]) -> 
 
 
 def _node(
-    row: Op, args: list[Node], payload: str, dtype: np.dtype[Any], shape: str,
+    row: Op, args: list[Node], text: str, dtype: np.dtype[Any], shape: str,
     equal: Mapping[str, Dim],
 ) -> Node:  # fmt: skip
-    """The node of an operation that has been read, with its payload looked at.
+    """The node of an operation that has been read, with its attribute.
 
     Raises:
         GraphError: it is nothing that the operation may have.
     """
     if row.is_opaque:
-        opaque_calls.read(payload)
-        return intern(row, tuple(args), dims.parse_shape(shape), dtype, payload)
+        call = opaque_calls.read(text)
+        return intern(row, tuple(args), dims.parse_shape(shape), dtype, call)
     if row.uniform and not args:
-        digits = rf"0x[0-9a-f]{{{2 * dtype.itemsize}}}"
-        if row.is_scalar:
-            names_in(payload, SCALAR)
-        elif not re.fullmatch(digits, payload):
-            raise GraphError(f"{short(payload)!r} is no constant of dtype {dtype}")
-        return intern(row, (), (), dtype, payload)
-    pattern = _AXES if row.reduction else _PAYLOADS.get(row.name, "")
-    if pattern is None or not re.fullmatch(pattern, payload):
-        raise GraphError(f"{row.name} cannot have {short(payload)!r}")
+        return intern(row, (), (), dtype, _number(row, text, dtype))
+    pattern = _AXES if row.reduction else _TEXTS.get(row.name, "")
+    if row.name in _LOWERED or not re.fullmatch(pattern, text):
+        raise GraphError(f"{row.name} cannot have {short(text)!r}")
     if row.converts:
-        _dtype(payload.partition(" ")[0])
-    if row.is_update:
-        if len(regions.parse(payload)) != len(args[0].shape):
-            raise GraphError(f"update: {short(payload)!r} is no part of {args[0].type}")
-    attribute = views.read(row.name, payload) if row.name in views.NAMES else payload
+        _dtype(text.partition(" ")[0])
+    attribute = _read(row, text)
+    if isinstance(attribute, Region) and len(attribute.box) != len(args[0].shape):
+        raise GraphError(f"update: {short(text)!r} is no part of {args[0].type}")
     return make(row.name, *args, payload=attribute, equal=equal)
+
+
+def _read(row: Op, text: str) -> Attribute:
+    """The attribute of an operation."""
+    if row.name in views.NAMES:
+        return views.read(row.name, text)
+    if row.reduction:
+        return attributes.read_axes(text)
+    return attributes.READERS[row.name](text) if text else NOTHING
+
+
+def _number(row: Op, text: str, dtype: np.dtype[Any]) -> Attribute:
+    """What a scalar or a constant has.
+
+    Raises:
+        GraphError: it is no expression, or not so many bits.
+    """
+    if row.is_scalar:
+        names_in(text, SCALAR)
+        return Expression(text)
+    if not re.fullmatch(rf"0x[0-9a-f]{{{2 * dtype.itemsize}}}", text):
+        raise GraphError(f"{short(text)!r} is no constant of dtype {dtype}")
+    return Bits(int(text, 16), dtype.itemsize)

@@ -29,12 +29,6 @@ def _canonical(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(dtype.name) if dtype.kind in "biuf" and dtype.isnative else dtype
 
 
-@lru_cache(maxsize=256)
-def dtype_name(dtype: np.dtype[Any]) -> str:
-    """`dtype.name`, cached."""
-    return dtype.name
-
-
 def result_dtype(op: Op, operands: Sequence[np.dtype[Any]], payload: Any) -> np.dtype[Any]:
     """The dtype of an operation's result.
 
@@ -52,8 +46,8 @@ def result_dtype(op: Op, operands: Sequence[np.dtype[Any]], payload: Any) -> np.
         return component(operands[0])
     if op.name == "join_complex":
         return np.dtype(f"complex{16 * operands[0].itemsize}")
-    if op.result == "payload":
-        return np.dtype(str(payload).partition(" ")[0])
+    if op.converts:
+        return payload.dtype  # type: ignore[no-any-return]
     if op.result == "first":
         return operands[0]
     if op.name == "where":
@@ -99,27 +93,6 @@ def broadcast(name: str, shapes: Sequence[Shape], equal: Mapping[str, Dim] = NOT
     return tuple(result)
 
 
-def copy_order(payload: str) -> str:
-    """What a cast's payload says beside the dtype.
-
-    Returns:
-        "" for the conversion of an operand, as ufuncs do it in passing; "K" or "C" for an array
-        of its own in that memory order (astype, copy). "K.0.1", "A.0": in the order of what is
-        met by taking these operands one after another, from the cast on: no copy, only an order.
-    """
-    return payload.partition(" ")[2]
-
-
-def only_orders(payload: str) -> bool:
-    """Whether a cast does nothing but to say in whose memory order its operand is."""
-    return "." in copy_order(payload)
-
-
-def parse_axes(payload: str) -> tuple[int, ...]:
-    """Read `0, 2`."""
-    return tuple(int(axis) for axis in payload.split(",") if axis.strip())
-
-
 def reduced_shape(name: str, shape: Shape, axes: Sequence[int]) -> Shape:
     """A shape without some of its axes.
 
@@ -140,17 +113,17 @@ def result_shape(
         ShapeError: the operands' shapes do not fit the operation.
     """
     if op.reduction:
-        return reduced_shape(op.name, shapes[0], parse_axes(payload))
+        return reduced_shape(op.name, shapes[0], payload.axes)
     if not op.structure:
         return broadcast(op.name, shapes, equal)
-    if op.name == "positions":
-        return (dims.parse(payload),)
+    if op.is_iota:
+        return (payload.length,)
     if isinstance(payload, View):
         return payload.shape(shapes[0])
-    if op.name == "update":
+    if op.is_update:
         return shapes[0]
     assert op.joins
-    return _concatenated(shapes, int(payload), equal)
+    return _concatenated(shapes, payload.axis, equal)
 
 
 def _concatenated(shapes: Sequence[Shape], axis: int, equal: Mapping[str, Dim]) -> Shape:

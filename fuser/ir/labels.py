@@ -33,7 +33,7 @@ def labels_of(graph: Graph) -> dict[int, str]:
     found = {}
     for node in graph.nodes:
         if node.op.is_input:
-            found[id(node)] = names.get(node.payload, node.payload)
+            found[id(node)] = names.get(node.text, node.text)
             continue
         title, whole = _title(node), graph.line_of(node)
         if isinstance(whole, NamedLine) and whole.label.startswith(f"{title}#"):
@@ -72,6 +72,5 @@ def _title(node: Node) -> str:
     """The operation's name, or the function's that NumPy runs."""
     if not node.op.is_opaque:
         return _TITLES.get((node.op.name, node.text != "0"), node.op.name)
-    from fuser.ir import opaque_calls  # only graphs with such functions need it
 
-    return opaque_calls.read(node.payload).short_name
+    return str(node.payload.short_name)

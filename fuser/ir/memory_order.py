@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fuser.ir import dims, infer, layouts
+from fuser.ir import dims, layouts
 from fuser.ir.graph import Graph, Node
 from fuser.ir.layouts import Layout
 
@@ -26,7 +26,7 @@ def memory_orders(
     for node in graph.nodes:
         shape = tuple(dims.evaluate(dim, sizes) for dim in node.shape)
         if node.op.is_input:
-            found[id(node)] = layouts.layout_of(arrays[node.payload], node.shape)
+            found[id(node)] = layouts.layout_of(arrays[node.payload.name], node.shape)
             continue
         if node.op.is_iota:
             found[id(node)] = layouts.contiguous(shape, node.shape, node.dtype.itemsize)
@@ -44,11 +44,11 @@ def memory_orders(
             orders[id(node)] = layouts.sorted_order([(seen.shape, seen.strides)])
             continue
         if node.op.reduction:
-            operands = [_without(operands[0], infer.parse_axes(node.payload), node)]
+            operands = [_without(operands[0], node.payload.axes, node)]
         given = [(layout.shape, layout.strides) for layout in operands]
-        copied = infer.copy_order(node.payload) if node.op.converts else ""
-        if copied and infer.only_orders(node.payload):
-            order = _order_like(node, copied, found)
+        copied = node.payload.order if node.op.converts else ""
+        if copied and node.payload.like:
+            order = _order_like(node, found)
         elif copied == "C" or node.op.places:
             order = list(range(len(shape)))
         elif copied or node.op.joins:
@@ -64,16 +64,15 @@ def memory_orders(
     return orders
 
 
-def _order_like(node: Node, copied: str, found: Mapping[int, Layout]) -> list[int]:
-    """The order of another array than the one that a cast converts, as the cast's payload says."""
-    letter, *path = copied.split(".")
+def _order_like(node: Node, found: Mapping[int, Layout]) -> list[int]:
+    """The order of another array than the one that a cast converts, as the cast says."""
     like = node
-    for place in path:
-        like = like.args[int(place)] if like.args else like
+    for place in node.payload.like:
+        like = like.args[place] if like.args else like
     layout = found[id(like)]
     if len(layout.shape) != len(node.shape):  # a stage of a program knows no more of it
         return list(range(len(node.shape)))
-    if letter == "K":
+    if node.payload.order == "K":
         return layouts.sorted_order([(layout.shape, layout.strides)])
     return _fortran_or_c(layout, like)
 

@@ -28,7 +28,8 @@ from fuser.base.error_states import silent
 from fuser.base.errors import GraphError, Reason
 from fuser.base.host_expressions import evaluate_scalar, short
 from fuser.base.records import record
-from fuser.ir import callables, dims, function_table, infer, layouts, views
+from fuser.ir import callables, dims, function_table, infer, layouts, opaque_text, views
+from fuser.ir.attributes import Attribute
 from fuser.ir.graph import Graph, Node
 from fuser.ir.ops import UFUNC_PAIRS, UFUNC_ROWS
 
@@ -92,11 +93,12 @@ class Closure:
     values: tuple[Any, ...]
 
 
-@record(slots=False)
-class Call:
-    """What an extern node's payload says.
+@record(slots=False, eq=False)
+class Call(Attribute):
+    """The attribute of an opaque node: which result of which call it is.
 
     Attributes:
+        text: as a graph's text spells it.
         number: calls run in this order.
         output: which of the call's results the node is.
         shares: the result shares memory with an operand.
@@ -107,6 +109,7 @@ class Call:
         silenced: kinds of floating-point errors that NumPy does not tell of; "warnings" for all.
     """
 
+    text: str
     number: int
     output: int
     shares: bool
@@ -115,6 +118,13 @@ class Call:
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     silenced: tuple[str, ...] = ()
+
+    def _spelled(self) -> str:
+        return self.text
+
+    def renamed(self, names: Mapping[str, Any]) -> Call:
+        """With other symbols in its numbers and lengths."""
+        return read(opaque_text.rename(self.text, names))
 
     @property
     def short_name(self) -> str:
@@ -134,17 +144,17 @@ class Call:
 
 
 @lru_cache(maxsize=4096)
-def read(payload: str) -> Call:
-    """Read an extern node's payload.
+def read(text: str) -> Call:
+    """Read a call's text.
 
     Raises:
         GraphError: it is not understood.
     """
     found = re.fullmatch(
-        r"(\d+)\.(\d+) (view )?(scalar )?(?:silent\(([a-z,]*)\) )?(.*)", payload, re.DOTALL
+        r"(\d+)\.(\d+) (view )?(scalar )?(?:silent\(([a-z,]*)\) )?(.*)", text, re.DOTALL
     )
     if found is None:
-        raise GraphError(f"this extern call is not understood: {short(payload)!r}")
+        raise GraphError(f"this extern call is not understood: {short(text)!r}")
     tree = host_expressions.parsed(found[6], "an extern call")
     if not isinstance(tree, ast.Call):
         raise GraphError(f"an extern is a call, found {short(found[6])!r}")
@@ -153,7 +163,7 @@ def read(payload: str) -> Call:
         kwargs = _keywords(tree)
         name = ast.unparse(tree.func)
     except RecursionError:
-        raise GraphError(f"an extern call is nested too deeply: {short(payload)!r}") from None
+        raise GraphError(f"an extern call is nested too deeply: {short(text)!r}") from None
     resolve(name)
     if name == "fuser.changed":
         resolve(args[2] if len(args) > 2 and type(args[2]) is str else "")
@@ -161,7 +171,7 @@ def read(payload: str) -> Call:
         raise GraphError(f"an extern call cannot have {writes[0]}=: it may write into an operand")
     silenced = tuple((found[5] or "").split(",")) if found[5] else ()
     marks = bool(found[3]), bool(found[4])
-    return Call(int(found[1]), int(found[2]), *marks, name, args, kwargs, silenced)
+    return Call(text, int(found[1]), int(found[2]), *marks, name, args, kwargs, silenced)
 
 
 def _keywords(tree: ast.Call) -> dict[str, Any]:
@@ -176,9 +186,8 @@ def _keywords(tree: ast.Call) -> dict[str, Any]:
     return {str(pair.arg): _read(pair.value) for pair in tree.keywords}
 
 
-def numbers_of(payload: str) -> list[str]:
+def numbers_of(call: Call) -> list[str]:
     """The host expressions among the arguments of a call."""
-    call = read(payload)
     found, waiting = [], [*call.args, *call.kwargs.values()]
     while waiting:
         part = waiting.pop()
@@ -433,7 +442,7 @@ def run(
         CallFailed: the function raised.
         PatternMiss: a result is of another kind than the graph says.
     """
-    call = read(nodes[0].payload)
+    call = nodes[0].payload
     try:
         results = invoke(call, operands, numbers)
     except PatternMiss:
@@ -442,7 +451,7 @@ def run(
         raise CallFailed(call.short_name, error) from error
     found = []
     for node in nodes:
-        place = read(node.payload)
+        place = node.payload
         if place.output >= len(results):
             raise PatternMiss(f"{call.short_name} gave {len(results)} results")
         value = results[place.output]
@@ -509,13 +518,13 @@ def calls_of(graph: Graph) -> list[list[Node]]:
     found: dict[int, list[Node]] = {}
     for node in graph.nodes:
         if node.op.is_opaque:
-            found.setdefault(read(node.payload).number, []).append(node)
+            found.setdefault(node.payload.number, []).append(node)
     return [found[number] for number in sorted(found)]
 
 
 def reason_of(node: Node, line: str) -> Reason:
     """Why a call runs in NumPy, in the fixed vocabulary."""
-    call = read(node.payload)
+    call = node.payload
     dtypes = [*(arg.dtype for arg in node.args), node.dtype]
     for dtype in dtypes:
         if dtype.kind not in "biufc" or (dtype.kind == "c" and _takes_real(call)):

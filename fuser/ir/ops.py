@@ -34,7 +34,7 @@ class Op:
             are within this of the true value in float32's units, then rounded once.
         cancels: the result is a sum whose terms may cancel, so that the error's unit is the last
             place of the largest operand where that is larger; as in NumPy's own functions.
-        result: "same" as the last operand, "first", "payload", or a dtype name.
+        result: "same" as the last operand, "first", or a dtype name.
         heavy: costs tens of instructions an element: not worth computing twice.
         structure: moves or names data and computes nothing.
         raises: NumPy raises for some values, so the kernel must check them.
@@ -390,13 +390,13 @@ _ROWS = (
     Op("modf_integral", 1, _modf_integral, "f"),
     # choice and conversion
     Op("where", 3, _where, "biuf", shared=False),
-    Op("cast", 1, np.asarray, "biuf", result="payload", converts=True),
+    Op("cast", 1, np.asarray, "biuf", converts=True),
     # complex numbers: on backends that have them
     Op("real", 1, np.real, "c"),
     Op("imag", 1, np.imag, "c"),
     Op("conjugate", 1, np.conjugate, "c"),
     Op("join_complex", 2, _joined, ""),
-    # reductions: along the axes in the payload, without the axes in the result
+    # reductions: along the axes of the attribute, without the axes in the result
     _reduction("sum", np.add, "iuf"),
     _reduction("prod", np.multiply, "iuf"),
     _reduction("max", np.maximum, "biuf", greatest=True),

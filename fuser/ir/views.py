@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import dropwhile
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from fuser.base.errors import ShapeError
 from fuser.base.records import changed, record
 from fuser.ir import dims
-from fuser.ir.attributes import Attribute, Span
+from fuser.ir.attributes import NOTHING, Attribute, Box, Span, full_box, read_integers
 from fuser.ir.dims import Dim, Shape, spell_shape
 from fuser.ir.layouts import Layout, reshaped
 
@@ -44,7 +44,7 @@ class Seen:
     ends: tuple[bool, ...]
     lengths: Shape
     whole: bool
-    box: tuple[Span, ...] | None
+    box: Box | None
 
 
 class View(Attribute):
@@ -59,7 +59,7 @@ class View(Attribute):
         return f".{self.op}({self.text})"
 
     @property
-    def attribute(self) -> Any:
+    def attribute(self) -> Attribute:
         """What a node of it has besides the operation."""
         return self
 
@@ -405,9 +405,10 @@ class _OfLengths(View):
         """What is seen."""
         return self.dims
 
-    def renamed(self, change: Callable[[Dim], Dim]) -> Any:
-        """With other lengths."""
-        return type(self)(tuple(map(change, self.dims)))  # type: ignore[call-arg]
+    def renamed(self, names: Mapping[str, Dim]) -> Self:
+        """With other symbols."""
+        shape = tuple(dims.substitute(dim, names) for dim in self.dims)
+        return type(self)(shape)  # type: ignore[call-arg]
 
     def shape(self, shape: Shape) -> Shape:
         """What it says."""
@@ -531,9 +532,10 @@ class Part(View):
         """Both ends."""
         return self.start, self.stop
 
-    def renamed(self, change: Callable[[Dim], Dim]) -> Any:
-        """With other ends."""
-        return Part(self.axis, change(self.start), change(self.stop), self.step)
+    def renamed(self, names: Mapping[str, Dim]) -> Part:
+        """With other symbols."""
+        start, stop = (dims.substitute(bound, names) for bound in (self.start, self.stop))
+        return Part(self.axis, start, stop, self.step)
 
     def shape(self, shape: Shape) -> Shape:
         """One length changes."""
@@ -598,7 +600,7 @@ class Diagonal(View):
         return "writable" if self.writable else ""
 
     @property
-    def attribute(self) -> Any:
+    def attribute(self) -> Attribute:
         """What may be written into does not show in a value."""
         return Diagonal()
 
@@ -698,9 +700,9 @@ class ComplexPart(View):
         return ""
 
     @property
-    def attribute(self) -> Any:
+    def attribute(self) -> Attribute:
         """Nothing: the operation says it."""
-        return ""
+        return NOTHING
 
     def __eq__(self, other: object) -> bool:
         """The same part."""
@@ -772,7 +774,7 @@ def _read_part(text: str) -> Part:
 
 _READ: Mapping[str, Callable[[str], View]] = {
     "index": _read_index,
-    "transpose": lambda text: Transpose(tuple(map(int, text.split(","))) if text else ()),
+    "transpose": lambda text: Transpose(read_integers(text)),
     "reshape": lambda text: Reshape(dims.parse_shape(text)),
     "broadcast_to": lambda text: Broadcast(dims.parse_shape(text)),
     "part": _read_part,
@@ -817,14 +819,14 @@ def insert_axes(rank: int, axes: Sequence[int]) -> Index:
 @lru_cache(maxsize=4096)
 def seen_through(shape: Shape, views: Chain) -> Seen | None:
     """An array of `shape` through views; None where axes of it are merged or split."""
-    return seen_of_box(tuple((0, length, 1) for length in shape), views, shape)
+    return seen_of_box(full_box(shape), views, shape)
 
 
-def seen_of_box(box: Sequence[Span], views: Chain, shape: Shape | None = None) -> Seen | None:
+def seen_of_box(box: Box, views: Chain, shape: Shape | None = None) -> Seen | None:
     """A box of an array through views; None where axes of it are merged or split."""
     lengths = tuple(dims.steps(*span) for span in box) if shape is None else shape
     ends = (True,) * len(lengths)
-    seen: Seen | None = Seen(tuple(range(len(lengths))), ends, lengths, True, tuple(box))
+    seen: Seen | None = Seen(tuple(range(len(lengths))), ends, lengths, True, box)
     for view in views:
         seen = seen and view.seen(seen)
     return seen

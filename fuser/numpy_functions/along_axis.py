@@ -104,8 +104,8 @@ def _is_place(x: TracedArray, node: Node, place: int) -> bool:
         node = node.args[0]
     if not node.op.places or node.args[0].shape == ():
         return False
-    rows, axes = node.args[0].shape, [axis.strip() for axis in node.payload.split(",")]
+    rows, axes = node.args[0].shape, node.payload.axes
     resolve = x.tracing.resolve
-    return axes == [str(place)] and len(rows) == x.ndim and resolve(rows[place]) == resolve(
+    return axes == (place,) and len(rows) == x.ndim and resolve(rows[place]) == resolve(
         x.dims[place]
     )

@@ -163,7 +163,7 @@ def _round(tracing: Tracing, a: Any, decimals: Any = 0, out: Any = None) -> Any:
         node = tracing.node("rint", [tracing.node(first, [x.node, scale])])
         node = tracing.node(last, [node, scale])
         if len(node.shape) > 1:
-            node = tracing.own(node, x.dtype, "A.0.0.0.0")
+            node = tracing.own(node, x.dtype, "A", 0, 0, 0, 0)
     if out is not None:
         if not isinstance(out, TracedArray) or not tracing.same_lengths(out.dims, node.shape):
             raise Unsupported("unsupported-argument", "np.round", "out= of another shape")
@@ -259,7 +259,9 @@ def _imag(tracing: Tracing, val: Any) -> Any:
     if array.dtype.kind == "c":
         return array.imag
     none = _zeros_like(tracing, val)
-    return none if array.ndim < 2 else tracing.wrap(tracing.own(none.node, none.dtype, "A.0.2.0"))
+    if array.ndim < 2:
+        return none
+    return tracing.wrap(tracing.own(none.node, none.dtype, "A", 0, 2, 0))
 
 
 # -- new arrays -----------------------------------------------------------------------------

@@ -213,7 +213,7 @@ def _pad(tracing: Tracing, array: Any, pad_width: Any, mode: Any = "constant", *
         raise Unsupported("unsupported-argument", "np.pad", f"mode={mode!r} with these options")
     widths = _pad_widths(pad_width, x.ndim)
     constant = np.asarray(fill).astype(x.dtype)[()]
-    path: list[str] = []
+    path: list[int] = []
     for place, (before, after) in enumerate(widths):
         if not before and not after:
             continue
@@ -228,10 +228,10 @@ def _pad(tracing: Tracing, array: Any, pad_width: Any, mode: Any = "constant", *
             elif width:
                 parts.insert(0 if first else 2, _edge(x, place, mode, width, first))
         x = np.concatenate(parts, axis=place)
-        path.insert(0, str(int(before > 0)))
+        path.insert(0, int(before > 0))
     if not path:
         return tracing.wrap(tracing.own(x.node, x.dtype, "K"))
-    return ordered_like(tracing, x, ".".join(("A", "0", *path)))
+    return ordered_like(tracing, x, "A", 0, *path)
 
 
 def _edge(x: Any, place: int, mode: str, width: int, first: bool) -> Any:
@@ -309,7 +309,7 @@ def _slope(tracing: Tracing, x: Any, place: int, step: Any) -> Any:
     inner = (part(2, None) - part(None, -2)) / (2.0 * step)
     first, last = (part(1, 2) - part(0, 1)) / step, (part(-1, None) - part(-2, -1)) / step
     joined: Any = np.concatenate([first, inner, last], axis=place)
-    return ordered_like(tracing, joined, "K.0.0.0.0.0")
+    return ordered_like(tracing, joined, "K", 0, 0, 0, 0, 0)
 
 
 # -- axes -----------------------------------------------------------------------------------

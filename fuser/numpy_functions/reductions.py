@@ -12,6 +12,7 @@ import numpy as np
 
 from fuser.base.errors import Unsupported
 from fuser.ir import dims, infer
+from fuser.ir.attributes import Axes
 from fuser.ir.function_table import HANDLERS
 from fuser.ir.graph import Node, make_constant
 from fuser.ir.ops import TABLE, identity
@@ -138,7 +139,7 @@ def reduce(
     else:
         if row.selects and initial is NO_VALUE:
             _need_elements(tracing, node, axes, function)
-        payload = ", ".join(map(str, axes))
+        payload = Axes(tuple(axes))
         if row.adds and dtype.kind == "c":  # its parts have sums of their own
             parts = [tracing.node(part, [node]) for part in ("real", "imag")]
             sums = [tracing.node("sum", [part], payload) for part in parts]
@@ -295,7 +296,7 @@ def _place(name: str) -> Ready:
             raise ValueError(f"attempt to get {name} of an empty sequence")
         if not isinstance(tracing.resolve(y.dims[place]), int):
             tracing.guard_value(f"({y.dims[place]}) > 0", True)
-        result = tracing.node(name, [y.node], str(place))
+        result = tracing.node(name, [y.node], Axes((place,)))
         if keepdims and keepdims is not NO_VALUE:
             axes = tuple(range(rank)) if axis is None else (place,)
             result = _keep(tracing, result, axes, rank)

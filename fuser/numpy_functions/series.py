@@ -146,7 +146,7 @@ def _linspace(
     line = np.where(none, count / wanted.type(places) * delta, count * step) + first
     if endpoint:
         ended: Any = np.where(number == places, last, line)
-        line = ordered_like(tracing, ended, "K.0.2")
+        line = ordered_like(tracing, ended, "K", 0, 2)
     place = normal_axis(axis, line.ndim)
     return np.moveaxis(line, 0, place) if place else line
 
@@ -177,7 +177,7 @@ def _unwrap(
     lead = (slice(None),) * place
     first, rest = x[(*lead, slice(None, 1))], x[(*lead, slice(1, None))]
     joined: Any = np.concatenate([first.astype(wanted), (rest + more).astype(wanted)], axis=place)
-    return ordered_like(tracing, joined, "K.0.0.0.0")
+    return ordered_like(tracing, joined, "K", 0, 0, 0, 0)
 
 
 # -- filters --------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import numpy as np
 
 from fuser.base.errors import Unsupported
 from fuser.ir import infer
+from fuser.ir.attributes import Axis
 from fuser.ir.function_table import HANDLERS, handles
 from fuser.ir.graph import Node
 from fuser.ir.views import Broadcast, Reshape
@@ -111,7 +112,7 @@ def _concatenate(
             raise TypeError(f"Cannot cast array data from {operand.dtype!r} to {wanted!r}")
         nodes.append(tracing.cast(operand.node, wanted))
     _same_beside(tracing, operands, place)
-    return tracing.wrap(tracing.node("concatenate", nodes, str(place)))
+    return tracing.wrap(tracing.node("concatenate", nodes, Axis(place)))
 
 
 def _same_beside(tracing: Tracing, operands: Sequence[TracedArray], place: int) -> None:
@@ -194,9 +195,9 @@ def _pairs(shift: Any, axis: Any) -> list[tuple[Any, Any]]:
     return list(zip(shifts, axes if len(axes) == count else axes * count, strict=True))
 
 
-def ordered_like(tracing: Tracing, x: TracedArray, order: str) -> TracedArray:
-    """The same array in another one's memory order: see `infer.copy_order`."""
-    return x if x.ndim < 2 else tracing.wrap(tracing.own(x.node, x.dtype, order))
+def ordered_like(tracing: Tracing, x: TracedArray, order: str, *like: int) -> TracedArray:
+    """The same array in another one's memory order: see `Cast`."""
+    return x if x.ndim < 2 else tracing.wrap(tracing.own(x.node, x.dtype, order, *like))
 
 
 def _roll_axis(tracing: Tracing, x: TracedArray, shift: Any, place: int) -> TracedArray:
@@ -220,7 +221,7 @@ def _roll_axis(tracing: Tracing, x: TracedArray, shift: Any, place: int) -> Trac
     lead = (slice(None),) * place
     halves = [x[(*lead, slice(-by, None))], x[(*lead, slice(None, -by))]]
     joined: TracedArray = _concatenate(tracing, halves, place)
-    return ordered_like(tracing, joined, "K.0.0.0")
+    return ordered_like(tracing, joined, "K", 0, 0, 0)
 
 
 @handles(np.diff)

@@ -42,7 +42,7 @@ def layers(tracing: Tracing, node: Node, axes: Sequence[int]) -> list[Node] | No
             return None
         chain.append(wide[0])
     join = chain.pop()
-    whole = int(join.payload) == axis and 1 < len(join.args) <= _LAYERS
+    whole = join.payload.axis == axis and 1 < len(join.args) <= _LAYERS
     if not whole or any(tracing.resolve(part.shape[axis]) != 1 for part in join.args):
         return None
     index = Index((*[slice(None)] * axis, 0))

@@ -182,7 +182,7 @@ def _delete(tracing: Tracing, arr: Any, obj: Any, axis: Any = None) -> Any:
     ends = _gaps(tracing, x, obj, place)
     parts: list[Any] = [x[(*lead, slice(start, stop))] for start, stop in ends]
     whole: Any = np.concatenate(parts, axis=place)
-    return ordered_like(tracing, whole, "A.0.0.0")
+    return ordered_like(tracing, whole, "A", 0, 0, 0)
 
 
 def _gaps(
@@ -234,7 +234,7 @@ def _insert(tracing: Tracing, arr: Any, obj: Any, values: Any, axis: Any = None)
     wide = new._view(Broadcast(shape))
     parts: list[Any] = [x[(*lead, slice(None, obj))], wide, x[(*lead, slice(obj, None))]]
     whole: Any = np.concatenate(parts, axis=place)
-    return ordered_like(tracing, whole, "A.0.0.0")
+    return ordered_like(tracing, whole, "A", 0, 0, 0)
 
 
 # -- put together ---------------------------------------------------------------------------

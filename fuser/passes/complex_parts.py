@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from fuser.ir.attributes import Cast
 from fuser.ir.dims import Shape
 from fuser.ir.graph import (
     Graph,
@@ -61,7 +62,7 @@ def lowered(graph: Graph) -> Graph:
         if before:
             put_on_line(pairs.get(id(node)) or (plain[id(node)],), before, lines)
     outputs = [
-        intern(op("from_components"), _both(pairs[id(node)], node), node.shape, node.dtype, "")
+        intern(op("from_components"), _both(pairs[id(node)], node), node.shape, node.dtype)
         if node.dtype.kind == "c"
         else plain[id(node)]
         for node in graph.outputs
@@ -108,7 +109,7 @@ def _pair(node: Node, pairs: Mapping[int, Pair], plain: Mapping[int, Node]) -> P
         value = constant_value(node)
         return make_constant(value.real, dtype), make_constant(value.imag, dtype)
     if row.is_scalar:
-        text = f"({node.payload})"
+        text = f"({node.payload.expression})"
         return make_scalar(f"real({text})", dtype), make_scalar(f"imag({text})", dtype)
     if row.converts:
         return _converted(node, pairs, plain)
@@ -157,7 +158,7 @@ def _cast(node: Node, dtype: np.dtype[np.generic]) -> Node:
     """A value in another dtype."""
     if node.dtype == dtype:
         return node
-    return intern(op("cast"), (node,), node.shape, dtype, dtype.name)
+    return intern(op("cast"), (node,), node.shape, dtype, Cast(dtype))
 
 
 def _both(pair: Pair, whole: Node) -> Pair:
@@ -203,7 +204,7 @@ def _made(name: str, shape: Shape, *args: Node) -> Node:
     dtype = np.dtype(bool) if row.result == "bool" else args[-1].dtype
     if all(not arg.shape for arg in args):
         shape = ()
-    return intern(row, args, shape, dtype, "")
+    return intern(row, args, shape, dtype)
 
 
 def _componentwise(name: str) -> Callable[..., Pair]:

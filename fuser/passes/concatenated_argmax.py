@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fuser.ir.attributes import Axes
 from fuser.ir.dims import Dim, Shape
 from fuser.ir.graph import Node, intern, make, make_constant, make_scalar
 from fuser.ir.ops import op
@@ -26,7 +27,7 @@ def of_layers(node: Node, layers: list[Node]) -> Node:
     combine = op(EXTREMES[node.op.name][1])
     best = layers[0]
     for layer in layers[1:]:
-        best = intern(combine, (best, layer), node.shape, best.dtype, "")
+        best = intern(combine, (best, layer), node.shape, best.dtype)
     found = make_constant(len(layers) - 1, node.dtype)
     for place in reversed(range(len(layers) - 1)):
         hit = make("equal", layers[place], best)
@@ -44,7 +45,7 @@ def of_parts(node: Node, joined: Node) -> Node:
         joined: its operand; no part of it is joined again.
     """
     extreme, combine, better = EXTREMES[node.op.name]
-    axis = int(joined.payload)
+    axis = joined.payload.axis
     best = found = None
     start: Dim = 0
     for part in joined.args:
@@ -61,12 +62,12 @@ def of_parts(node: Node, joined: Node) -> Node:
             first = make("logical_and", here, make("logical_not", there))
             wins = make("logical_or", wins, first)
         found = make("where", wins, place, found)
-        best = intern(op(combine), (best, value), node.shape, best.dtype, "")
+        best = intern(op(combine), (best, value), node.shape, best.dtype)
     assert found is not None
     return found
 
 
-def _reduced(name: str, part: Node, shape: Shape, payload: str) -> Node:
+def _reduced(name: str, part: Node, shape: Shape, payload: Axes) -> Node:
     """A reduction of one part."""
     dtype = np.dtype(np.int64) if name in EXTREMES else part.dtype
     return intern(op(name), (part,), shape, dtype, payload)
@@ -82,4 +83,4 @@ def _length(length: Dim, dtype: np.dtype[np.generic]) -> Node:
 def are_parts(joined: Node, axes: tuple[int, ...]) -> bool:
     """Whether a value is a concatenation of plain parts along the one axis that is reduced."""
     plain = joined.op.concatenates and not any(part.op.joins for part in joined.args)
-    return plain and axes == (int(joined.payload),)
+    return plain and axes == (joined.payload.axis,)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fuser.ir import infer
+from fuser.ir.attributes import Axis
 from fuser.ir.dims import Dim, Shape
 from fuser.ir.graph import Node, constant_value, intern, make, make_constant
 from fuser.ir.ops import op
@@ -30,8 +30,8 @@ def reduced(node: Node, joined: Node, is_one: IsOne) -> Node | None:
         joined: its operand.
         is_one: whether guards say that a length is 1.
     """
-    axes = infer.parse_axes(node.payload)
-    axis, row = int(joined.payload), node.op
+    axes = node.payload.axes
+    axis, row = joined.payload.axis, node.op
     if axes == (axis,) and (layers := _layers(node, joined, is_one)) is not None:
         return layers
     across = any(join in axes for join in _join_axes(joined))
@@ -55,14 +55,14 @@ def _join_axes(value: Node) -> set[int]:
     """The axes along which a value is joined, and its parts again."""
     if not value.op.joins:
         return set()
-    return {int(value.payload)}.union(*map(_join_axes, value.args))
+    return {value.payload.axis}.union(*map(_join_axes, value.args))
 
 
 def _of(node: Node, value: Node, axes: tuple[int, ...], shape: Shape) -> Node:
     """The reduction `node` of another value; of a join, what its parts give."""
     if not value.op.joins:
         return intern(node.op, (value,), shape, node.dtype, node.payload)
-    axis = int(value.payload)
+    axis = value.payload.axis
     if axis in axes:
         zeros = [node.op.adds and _is_zero(part) for part in value.args]
         added = [part for part, zero in zip(value.args, zeros, strict=True) if not zero]
@@ -74,7 +74,7 @@ def _of(node: Node, value: Node, axes: tuple[int, ...], shape: Shape) -> Node:
         _of(node, part, axes, (*shape[:place], part.shape[axis], *shape[place + 1 :]))
         for part in value.args
     ]
-    return intern(value.op, tuple(found), shape, node.dtype, str(place))
+    return intern(value.op, tuple(found), shape, node.dtype, Axis(place))
 
 
 def _is_zero(part: Node) -> bool:
@@ -89,13 +89,13 @@ def _combined(node: Node, results: list[Node], shape: Shape) -> Node:
     row = op(node.op.combine)
     found = results[0]
     for result in results[1:]:
-        found = intern(row, (found, result), shape, node.dtype, "")
+        found = intern(row, (found, result), shape, node.dtype)
     return found
 
 
 def _layers(node: Node, joined: Node, is_one: IsOne) -> Node | None:
     """What single layers along the reduced axis are combined to; None where there are others."""
-    axis = int(joined.payload)
+    axis = joined.payload.axis
     known = not node.op.places and node.dtype.name != "float16"
     if not known and not node.op.places:
         return None
@@ -108,7 +108,7 @@ def _layers(node: Node, joined: Node, is_one: IsOne) -> Node | None:
     if not node.op.adds or node.dtype.kind != "f":
         return found
     zero = make_constant(0.0, node.dtype)  # NumPy's sums start with it: two -0.0 give 0.0
-    return intern(op("add"), (found, zero), node.shape, node.dtype, "")
+    return intern(op("add"), (found, zero), node.shape, node.dtype)
 
 
 def is_layer(value: Node, axis: int) -> bool:
@@ -141,11 +141,11 @@ def interleaved(node: Node, joined: Node) -> Node | None:
     """
     if not node.op.reshapes or not joined.op.concatenates:
         return None
-    axis, ways = int(joined.payload), len(joined.args)
+    axis, ways = joined.payload.axis, len(joined.args)
     if axis == 0 or any(part.shape[axis] != 1 for part in joined.args):
         return None
     before = joined.shape[axis - 1]
     if node.shape != (*joined.shape[: axis - 1], before * ways, *joined.shape[axis + 1 :]):
         return None
     layers = tuple(layer(part, axis) for part in joined.args)
-    return intern(op("interleave"), layers, node.shape, node.dtype, str(axis - 1))
+    return intern(op("interleave"), layers, node.shape, node.dtype, Axis(axis - 1))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fuser.base import budget
+from fuser.ir.attributes import Axis
 from fuser.ir.dims import Dim
 from fuser.ir.graph import Graph, Node, intern, make, put_on_line
 from fuser.ir.ops import Op, op
@@ -89,7 +90,7 @@ class _Distribution:
 
     def _seen(self, node: Node, joined: Node) -> Node | None:
         """A view of a join as the join of views."""
-        axis = int(joined.payload)
+        axis = joined.payload.axis
         if node.op.reshapes:
             return concatenated_reductions.interleaved(node, joined)
         if node.op.permutes:
@@ -123,7 +124,7 @@ class _Distribution:
         payload = Index(tuple(entries))
         plain = all(entry == slice(None) for entry in entries)
         after = place - sum(type(entry) is int for entry in entries[:place])
-        if not cut.op.concatenates or int(cut.payload) != axis:
+        if not cut.op.concatenates or cut.payload.axis != axis:
             return cut if plain else self._index(cut, payload)
         if plain:
             return self._join(cut.args, node, axis)
@@ -136,7 +137,7 @@ class _Distribution:
         at = entries[place]
         assert isinstance(at, int)
         cut = self._window(joined, axis, slice(at, at + 1 or None))
-        if cut is None or (cut.op.concatenates and int(cut.payload) == axis):
+        if cut is None or (cut.op.concatenates and cut.payload.axis == axis):
             return None
         return self._index(cut, Index((*entries[:place], 0, *entries[place + 1 :])))
 
@@ -162,11 +163,11 @@ class _Distribution:
 
     def _widened(self, node: Node, joined: Node, axis: int) -> Node | None:
         """A join that is repeated along other axes than its own."""
-        if node.shape[axis] != joined.shape[int(joined.payload)]:
+        if node.shape[axis] != joined.shape[joined.payload.axis]:
             return None
         pieces = []
         for part in joined.args:
-            length = part.shape[int(joined.payload)]
+            length = part.shape[joined.payload.axis]
             shape = (*node.shape[:axis], length, *node.shape[axis + 1 :])
             pieces.append(intern(node.op, (part,), shape, node.dtype, Broadcast(shape)))
         return self._join(pieces, node, axis, joined.op)
@@ -176,7 +177,7 @@ class _Distribution:
     ) -> Node:
         """Pieces joined to the value that `whole` stands for, one after another if not told."""
         row = row or op("concatenate")
-        return intern(row, tuple(pieces), whole.shape, whole.dtype, str(axis))
+        return intern(row, tuple(pieces), whole.shape, whole.dtype, Axis(axis))
 
     def _zipped(self, node: Node, args: Sequence[Node], joins: Sequence[bool]) -> Node | None:
         """An elementwise operation along the parts of its first joined operand.
@@ -188,8 +189,8 @@ class _Distribution:
             return None
         lead = next((a for a in leads if a.op.concatenates), leads[0])
         rank = len(node.shape)
-        axis = int(lead.payload) + rank - len(lead.shape)
-        if self._is_one(lead.shape[int(lead.payload)]) and not self._is_one(node.shape[axis]):
+        axis = lead.payload.axis + rank - len(lead.shape)
+        if self._is_one(lead.shape[lead.payload.axis]) and not self._is_one(node.shape[axis]):
             return None  # its one element is repeated: no part of the result is its part's
         if lead.op.interleaves:
             return self._turn_by_turn(node, args, lead, axis)
@@ -198,7 +199,7 @@ class _Distribution:
         budget.spend("steps", PART_STEPS * len(lead.args))
         for place, part in enumerate(lead.args):
             start, stop = edges[place], edges[place + 1]
-            length = length_facts.simplify(part.shape[int(lead.payload)], self.bounds)
+            length = length_facts.simplify(part.shape[lead.payload.axis], self.bounds)
             operands = []
             for arg in args:
                 own = axis - (rank - len(arg.shape))
@@ -240,7 +241,7 @@ class _Distribution:
         """An elementwise operation on arrays that are interleaved alike, or repeated there."""
         own = [axis - len(node.shape) + len(arg.shape) for arg in args]
         alike = [
-            arg.op is lead.op and int(arg.payload) == k and len(arg.args) == len(lead.args)
+            arg.op is lead.op and arg.payload.axis == k and len(arg.args) == len(lead.args)
             for arg, k in zip(args, own, strict=True)
         ]
         for arg, k, same in zip(args, own, alike, strict=True):
@@ -248,7 +249,7 @@ class _Distribution:
                 return None
         pieces = []
         for turn in range(len(lead.args)):
-            length = lead.args[turn].shape[int(lead.payload)]  # of an odd length, one is longer
+            length = lead.args[turn].shape[lead.payload.axis]  # of an odd length, one is longer
             shape = (*node.shape[:axis], length, *node.shape[axis + 1 :])
             operands = tuple(
                 arg.args[turn] if same else arg for arg, same in zip(args, alike, strict=True)

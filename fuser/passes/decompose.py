@@ -27,11 +27,11 @@ def _scalar_power(node: Node) -> Node:
     if exponent.op.is_constant and constant_value(exponent) != 0.5:
         return node
     # The lengths of x may be spelled in another way than those of the node, which guards equate.
-    root = intern_node(op("sqrt"), (x,), node.shape, node.dtype, "")
+    root = intern_node(op("sqrt"), (x,), node.shape, node.dtype)
     if exponent.op.is_constant:
         return root
     half = make("equal", exponent, make_constant(0.5, node.dtype))
-    return intern_node(op("where"), (half, root, node), node.shape, node.dtype, "")
+    return intern_node(op("where"), (half, root, node), node.shape, node.dtype)
 
 
 #: row -> (its equation, what replaces it).

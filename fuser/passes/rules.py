@@ -8,6 +8,7 @@ import numpy as np
 
 from fuser.base.errors import FuserError
 from fuser.base.records import field, record
+from fuser.ir.attributes import Cast
 from fuser.ir.dims import Dim
 from fuser.ir.graph import Node, constant_value, make, make_constant
 from fuser.ir.views import Broadcast, Index, IndexPart
@@ -142,7 +143,7 @@ def drop_inner_cast(node: Node, equal: Equal) -> Node | None:
     widens = same_kind and source.dtype.itemsize <= inner.dtype.itemsize
     if not widens or (node.dtype.kind != source.dtype.kind and source.dtype.kind != "b"):
         return None
-    return make("cast", source, payload=node.dtype.name)
+    return make("cast", source, payload=Cast(node.dtype))
 
 
 @EXACT.rule("where(c, x, x) -> x", "where")
@@ -349,9 +350,9 @@ def small_power(node: Node, equal: Equal) -> Node | None:
     if value is None or value not in (2, 3, 4, 5) or not _same_type(x, node):
         return None
     if node.dtype == np.float16 and value != 2:
-        wide = make("cast", x, payload="float32")
+        wide = make("cast", x, payload=Cast(np.dtype("float32")))
         power = make("power", wide, make_constant(value, np.float32), equal=equal)
-        return make("cast", power, payload="float16")
+        return make("cast", power, payload=Cast(np.dtype("float16")))
     square = make("square", x, equal=equal)
     if value == 2:
         return square

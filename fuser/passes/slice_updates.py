@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fuser.ir import dims, infer
+from fuser.ir import dims
+from fuser.ir.attributes import Axis, Box, Span
 from fuser.ir.dims import Dim
 from fuser.ir.graph import Graph, Node, intern
 from fuser.ir.ops import op
-from fuser.ir.regions import Bounds, Span, parse
 from fuser.ir.views import Broadcast, Part
 from fuser.passes import length_facts, slices
 
 
-def contains(outer: Bounds, inner: Bounds, known: length_facts.Bounds) -> bool:
+def contains(outer: Box, inner: Box, known: length_facts.Bounds) -> bool:
     """Whether one box surely has all places of another, each of them."""
     return all(
         step == 1
@@ -67,7 +67,7 @@ def _spelled(node: Node, args: tuple[Node, ...], bounds: length_facts.Bounds) ->
 
 def _only_orders(node: Node) -> bool:
     """Whether a node computes nothing and copies nothing."""
-    return node.op.converts and infer.only_orders(node.payload)
+    return node.op.converts and bool(node.payload.like)
 
 
 def note_line(
@@ -95,7 +95,7 @@ def _joined(
     whole = [length_facts.simplify(dim, known) for dim in node.shape]
     region = [
         (length_facts.simplify(start, known), length_facts.simplify(stop, known), step)
-        for start, stop, step in parse(node.payload)
+        for start, stop, step in node.payload.box
     ]
     spelled = [dims.steps(*span) for span in region]
     spelled = [
@@ -118,7 +118,7 @@ def _joined(
                 for place in range(step)
             ]
             shape = (*lead, stop - start, *whole[axis + 1 :])
-            inner = intern(op("interleave"), tuple(turns), shape, node.dtype, str(axis))
+            inner = intern(op("interleave"), tuple(turns), shape, node.dtype, Axis(axis))
         if (start, stop) == (0, whole[axis]):
             continue
         pieces = [inner]
@@ -127,7 +127,7 @@ def _joined(
         if stop != whole[axis]:
             pieces.append(_box(base, [*before, (stop, whole[axis], 1), *after], known))
         shape = (*lead, *whole[axis:])
-        inner = intern(op("concatenate"), tuple(pieces), shape, node.dtype, str(axis))
+        inner = intern(op("concatenate"), tuple(pieces), shape, node.dtype, Axis(axis))
     if inner.shape == node.shape:
         return inner
     if inner.op.joins:  # lengths spelled as the array's are

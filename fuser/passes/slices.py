@@ -39,7 +39,7 @@ def part_of_join(
     node: Node, axis: int, span: tuple[Dim, Dim, int], known: length_facts.Bounds, length: Dim
 ) -> Node | None:
     """Part of a join as parts of its operands; None where it is not known which."""
-    if int(node.payload) != axis:
+    if node.payload.axis != axis:
         parts = tuple(cut(part, axis, span, known, length) for part in node.args)
         return intern(node.op, parts, _with(node, axis, length), node.dtype, node.payload)
     if node.op.interleaves:
@@ -49,7 +49,7 @@ def part_of_join(
 
 def edges(joined: Node, known: length_facts.Bounds) -> list[Dim]:
     """Where the parts of a concatenation start, and its end."""
-    axis = int(joined.payload)
+    axis = joined.payload.axis
     found: list[Dim] = [0]
     for part in joined.args:
         found.append(length_facts.simplify(found[-1] + part.shape[axis], known))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fuser.ir import infer
+from fuser.ir.attributes import Axes
 from fuser.ir.graph import Graph, Node, intern, make
 from fuser.ir.views import Index, Transpose
 
@@ -142,16 +143,15 @@ class _Turning:
         if id(arg) not in self.turned or 1 in arg.shape:
             return None
         base, order = self.turned[id(arg)]
-        axes = infer.parse_axes(node.payload)
+        axes = node.payload.axes
         if len(axes) > 1 and node.op.places:
             return None  # a place is counted in the order of the axes
         own = sorted(order[axis] for axis in axes)
         kept = [order[axis] for axis in range(len(order)) if axis not in axes]
         if kept != sorted(kept):
             return None
-        payload = ", ".join(map(str, own))
         shape = infer.reduced_shape(node.op.name, base.shape, own)
-        made = intern(node.op, (base,), shape, node.dtype, payload)
+        made = intern(node.op, (base,), shape, node.dtype, Axes(tuple(own)))
         if made.shape != node.shape:
             return None
         self.reduced[id(made)] = order, axes

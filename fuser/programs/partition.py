@@ -113,7 +113,7 @@ class _Splitter:
         self.titles = dict(zip((p.name for p in graph.parameters), graph.names, strict=False))
         self.options = options
         self.calls = opaque_calls.calls_of(graph)
-        self.call_of = {opaque_calls.read(call[0].payload).number: call for call in self.calls}
+        self.call_of = {call[0].payload.number: call for call in self.calls}
         self.steps: list[Stage | Seam] = []
         self.used: list[tuple[str, ...]] = []
         self.names: dict[int, str] = {}
@@ -133,7 +133,7 @@ class _Splitter:
         found: dict[int, int] = {}
         told: dict[str, int] = {}  # lengths that only calls tell
         for call in self.calls:
-            number = opaque_calls.read(call[0].payload).number
+            number = call[0].payload.number
             for symbol in lengths_of(call):
                 told.setdefault(symbol, number)
         for parameter in self.values.values():
@@ -146,7 +146,7 @@ class _Splitter:
             if not node.op.is_opaque:
                 last = max([last, *(told.get(s, -1) for s in lengths_of([node]))])
             if node.op.is_opaque:
-                last = max(last, opaque_calls.read(node.payload).number)
+                last = max(last, node.payload.number)
             found[id(node)] = last
         return found
 
@@ -171,7 +171,7 @@ class _Splitter:
             reason = opaque_calls.reason_of(call[0], self.graph.line_of(call[0]))
             self.steps.append(Seam(tuple(call), operands, stored, reason))
             self.used.append(tuple(name for name, _ in operands))
-            done = opaque_calls.read(call[0].payload).number
+            done = call[0].payload.number
         last = [node for node in self.graph.outputs if not self._is_stored(node)]
         if last:
             self._stage(last)
@@ -202,7 +202,7 @@ class _Splitter:
         """The value to store for an operand, and the views that the function sees it through."""
         chain: list[View] = []
         node = operand
-        shares = any(opaque_calls.read(n.payload).shares for n in self._call_of(call))
+        shares = any(n.payload.shares for n in self._call_of(call))
         while node.op.structure and len(node.args) == 1 and id(node) not in self.names:
             inner = node.args[0]
             if node.op.is_opaque:
@@ -237,14 +237,14 @@ class _Splitter:
 
     def _call_of(self, node: Node) -> list[Node]:
         """All nodes of one call."""
-        return self.call_of[opaque_calls.read(node.payload).number]
+        return self.call_of[node.payload.number]
 
     def _wanted_later(self, done: int) -> list[Node]:
         """Operands of later calls that can be computed now, by the same kernel."""
         found: list[Node] = []
         budget.spend("steps", len(self.calls))
         for call in self.calls:
-            if opaque_calls.read(call[0].payload).number <= done:
+            if call[0].payload.number <= done:
                 continue
             for arg in call[0].args:
                 base, _ = self._source(call[0], arg)

@@ -16,7 +16,8 @@ from fuser.base import trees
 from fuser.base.error_states import silent
 from fuser.base.host_expressions import evaluate_scalar, scalar_symbols
 from fuser.capture import captures
-from fuser.ir import callables, dims, layouts, opaque_calls, regions
+from fuser.ir import callables, dims, layouts, opaque_calls
+from fuser.ir.attributes import Region
 from fuser.ir.opaque_calls import Closure, Number, Operand
 from fuser.ir.views import Chain
 from fuser.program_spec import Program, Seam, Stage
@@ -126,7 +127,7 @@ class StraightLine:
             step: the call.
             found: the first call's results, those of `step.nodes`.
         """
-        call = opaque_calls.read(step.nodes[0].payload)
+        call = step.nodes[0].payload
         operands = [self._seen(name, chain) for name, chain in step.operands]
         args = [self._spell(part, operands) for part in call.args]
         args += [f"{key}={self._spell(part, operands)}" for key, part in call.kwargs.items()]
@@ -134,7 +135,7 @@ class StraightLine:
             self._lines.append(f"with {self._object(silent)}({call.silenced!r}):")
         indent = "    " if call.silenced else ""
         self._lines.append(f"{indent}r = {self._called(call.name, args)}")
-        places = [opaque_calls.read(node.payload).output for node in step.nodes]
+        places = [node.payload.output for node in step.nodes]
         flat, kind = self._object(_flat), self._object(type(found[0]))
         if places == [0]:
             self._lines.append(f"if type(r) is not {kind}: r = {flat}(r)[0]")
@@ -273,14 +274,10 @@ class StraightLine:
 
     # -- the function -----------------------------------------------------------------------
 
-    def write(self, array: str, region: str, value: str) -> None:
+    def write(self, array: str, region: Region | None, value: str) -> None:
         """Write a result into a part of an argument, after everything that may give up."""
-        bounds = [
-            f"{self._number(str(start))}:{self._number(str(stop))}:{step}"
-            for start, stop, step in regions.parse(region)
-        ]
-        self._writes.append(f"{self._name(array)}[{', '.join(bounds) or '...'}] = "
-                            f"{self._name(value)}")  # fmt: skip
+        index = region.python(lambda dim: self._number(str(dim))) if region else "..."
+        self._writes.append(f"{self._name(array)}[{index}] = {self._name(value)}")
 
     def writable(self, array: str) -> None:
         """Give up where an argument may not be written into."""

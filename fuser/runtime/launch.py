@@ -242,7 +242,7 @@ def bind(
 def _may_raise(section: Section) -> list[tuple[str, np.dtype[Any]]]:
     """Scalars of a loop nest that are more than a Python float or a length taken as a float."""
     leaves = (section.leaves[k] for k in scalar_nodes(section))
-    return [(x.payload, x.dtype) for x in leaves if x.dtype.kind != "f" or not x.payload.isalnum()]
+    return [(x.text, x.dtype) for x in leaves if x.dtype.kind != "f" or not x.text.isalnum()]
 
 
 def _scratch(launch: Launch, extent: Any, where: str) -> Iterator[tuple[str, int]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fuser.ir import dims, regions
+from fuser.ir import dims
 from fuser.ir.graph import Graph, Node
 from fuser.ir.views import View, places_fit
 
@@ -39,7 +39,7 @@ def _fits(node: Node, sizes: Mapping[str, int]) -> bool:
         return node.payload.fits(operands[0], shape, sizes)
     if node.op.is_iota:
         return True
-    spans = regions.parse(node.payload)
+    spans = node.payload.box
     return len(operands[1]) == len(spans) and all(
         places_fit(span, length, count, sizes)
         for span, length, count in zip(spans, operands[0], operands[1], strict=True)

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from fuser.ir import infer
 from fuser.ir.dims import Dim, Shape
 from fuser.ir.graph import Node
 from fuser.ir.views import Broadcast, Chain
@@ -29,7 +28,7 @@ def is_total(node: Node) -> bool:
         return False
     (arg,) = node.args
     half = node.dtype.name == "float16" and node.op.accumulates
-    whole = infer.parse_axes(node.payload) == tuple(range(len(arg.shape)))
+    whole = node.payload.axes == tuple(range(len(arg.shape)))
     return whole and arg.dtype == node.dtype and not half
 
 
@@ -135,7 +134,7 @@ def across_chain(node: Node, space: Space) -> Chain | None:
     whole, axes = space
     kept = tuple(axis for axis in range(len(whole)) if axis not in axes)
     (arg,) = node.args
-    ours = node.op.adds and infer.parse_axes(node.payload) == kept
+    ours = node.op.adds and node.payload.axes == kept
     plain = arg.shape == whole and arg.dtype == node.dtype and node.dtype.name != "float16"
     return () if ours and plain else None
 

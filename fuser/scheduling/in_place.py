@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from fuser.base.records import changed
-from fuser.ir import dims, regions
+from fuser.ir import dims
+from fuser.ir.attributes import Box, Region, disjoint, full_box
 from fuser.ir.graph import Graph
 from fuser.ir.specs import PartitionDesc
 from fuser.ir.views import Chain, Transpose, seen_of_box
@@ -23,7 +24,7 @@ from fuser.scheduling.plans import Buffer, Plan
 from fuser.scheduling.row_tiles import Group
 
 #: (parameter's name, number of the output, region): what is written back into an argument.
-Write = tuple[str, int, str]
+Write = tuple[str, int, Region | None]
 
 
 def reads_beside(
@@ -81,8 +82,8 @@ def aside(plan: Plan, writes: Sequence[Write]) -> Plan:
     bounds = length_facts.lower_bounds(plan.graph.guards)
     late = {}
     for parameter, output, region in writes:
-        whole: regions.Bounds = tuple((0, length, 1) for length in shapes[parameter])
-        written = regions.parse(region) if region else whole
+        whole = full_box(shapes[parameter])
+        written = region.box if region else whole
         for load, own in reads_beside(plan, output):
             if load.buffer == parameter and not _may_run(load, own, whole, written, bounds):
                 late[plan.outputs[output].name] = plan.outputs[output]
@@ -108,26 +109,26 @@ def _apart(one: Write, two: Write) -> bool:
         return True
     if not one[2] or not two[2]:
         return False
-    return any(map(regions.disjoint, regions.parse(one[2]), regions.parse(two[2])))
+    return disjoint(one[2].box, two[2].box)
 
 
 def _may_run(
     load: PartitionDesc,
     own: Sequence[PartitionDesc],
-    whole: regions.Bounds,
-    written: regions.Bounds,
+    whole: Box,
+    written: Box,
     known: length_facts.Bounds,
 ) -> bool:
     """Whether what is read is surely not written, or written by the same nest at the same time."""
     seen = _box(load.views, whole, known)
     if seen is None:
         return False
-    if any(map(regions.disjoint, seen, written)):
+    if disjoint(seen, written):
         return True
     return any(_box(desc.views, written, known) == seen for desc in own)
 
 
-def _box(views: Chain, box: regions.Bounds, known: length_facts.Bounds) -> regions.Bounds | None:
+def _box(views: Chain, box: Box, known: length_facts.Bounds) -> Box | None:
     """The places of an array's box that are seen through views; None where they are no box.
 
     An axis of one element that is repeated is seen as it is: the call's memory tells it apart.

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from fuser.base import budget
-from fuser.ir import infer
 from fuser.ir.graph import Graph, Node
 from fuser.ir.views import Chain
 from fuser.scheduling.loop_nests import RealiseError, Space, fit, is_leaf, operands_through
@@ -107,7 +106,7 @@ def is_as_wide(read: Node, value: Node) -> bool:
 
 def _cast_inside(node: Node) -> bool:
     """A conversion of an operand belongs to the operation that wants it, as in NumPy."""
-    return node.op.converts and not infer.copy_order(node.payload)
+    return node.op.converts and not node.payload.order
 
 
 def through_views(node: Node) -> Node:
@@ -353,7 +352,7 @@ class _Elsewhere:
             return None
         if node.op.reduction:
             (arg,) = node.args
-            own: Space = (arg.shape, infer.parse_axes(node.payload))
+            own: Space = (arg.shape, node.payload.axes)
             if self._of(arg) not in (None, own):
                 self._cut(arg)
             return own

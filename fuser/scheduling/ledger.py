@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fuser.ir import infer
 from fuser.ir.graph import Graph, Node
 from fuser.ir.labels import labels_of
 from fuser.kernel_spec import KernelSpec
@@ -98,9 +97,9 @@ def _operand_casts(graph: Graph) -> set[int]:
         for node in graph.nodes
         if node.op.converts
         and (
-            infer.only_orders(node.payload)
+            node.payload.like
             or (
-                not infer.copy_order(node.payload)
+                not node.payload.order
                 and uses.get(id(node), 0) == 1
                 and id(node) not in outputs
             )

@@ -8,7 +8,6 @@ from typing import Any
 from fuser.base import budget
 from fuser.base.errors import Unsupported
 from fuser.base.records import record
-from fuser.ir import infer
 from fuser.ir.dims import Shape
 from fuser.ir.graph import Node, intern
 from fuser.ir.ops import component, op
@@ -104,7 +103,7 @@ def space_of(
         RealiseError: it fits the loops of none of its reductions.
     """
     nearest, reshaped = known[id(node)] if known else nearest_reductions(node, stored)
-    spaces = [(r.args[0].shape, infer.parse_axes(r.payload)) for r in nearest]
+    spaces = [(r.args[0].shape, r.payload.axes) for r in nearest]
     for space in spaces:
         if node.shape == space[0]:
             return space, ()
@@ -142,7 +141,7 @@ def fit_node(node: Node, space: Space) -> Chain | None:
     if found is not None or not node.op.reduction:
         return found
     whole, axes = space
-    if node.args[0].shape != whole or infer.parse_axes(node.payload) != axes:
+    if node.args[0].shape != whole or node.payload.axes != axes:
         return None
     return _put_back(whole, axes)
 
@@ -298,9 +297,9 @@ class SectionMaker:
     def _stored(self, node: Node) -> str | None:
         """The buffer that holds a node already."""
         if node.op.is_input:
-            return str(node.payload)
+            return str(node.text)
         if node.op.is_iota:
-            return counted_name(node.payload)
+            return counted_name(node.text)
         return None if id(node) in self.own else self.buffers.get(id(node))
 
     def _needs(self, node: Node, views: Chain) -> Sequence[tuple[Node, Chain]]:
@@ -321,7 +320,7 @@ class SectionMaker:
     def _is_ours(self, node: Node) -> bool:
         """Whether a reduction is one of this nest's own loops."""
         same = node.args[0].shape == self.shape
-        return same and infer.parse_axes(node.payload) == self.axes
+        return same and node.payload.axes == self.axes
 
     def _total_chain(self, node: Node) -> Chain | None:
         """How the operand of a total is met; None for what is none."""

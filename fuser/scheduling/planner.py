@@ -250,7 +250,7 @@ class _Planner:
                     pieces.append((arg, (*views, Component(place * step)), False))
                 stack.extend(reversed(pieces))
                 continue
-            axis = int(current.payload)
+            axis = current.payload.axis
             start: Dim = 0
             for place, arg in enumerate(current.args):
                 stop = start + arg.shape[axis]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fuser.ir import infer
+from fuser.ir.attributes import Axes
 from fuser.ir.dims import Shape
 from fuser.ir.graph import Graph, Node, intern, rebuild
 from fuser.ir.ops import Op
@@ -36,7 +36,7 @@ def reuse(graph: Graph) -> Graph:
                 rows[id(node.args[0]), node.op.name] = node
     for node, kept in _beside_rows(graph):
         (arg,) = node.args
-        axes = ", ".join(map(str, range(kept, len(arg.shape))))
+        axes = Axes(tuple(range(kept, len(arg.shape))))
         first = intern(node.op, (arg,), arg.shape[:kept], node.dtype, axes)
         rows.setdefault((id(arg), node.op.name), first)
     if not rows:
@@ -49,9 +49,8 @@ def reuse(graph: Graph) -> Graph:
         if first is not None and _holds(node, first):
             part = intern(node.op, args, first.shape, first.dtype, first.payload)
             lines.setdefault(id(part), graph.line_of(first) or graph.line_of(node))
-            rest = [axis for axis in infer.parse_axes(node.payload) if axis < len(first.shape)]
-            payload = ", ".join(map(str, rest))
-            found = intern(node.op, (part,), node.shape, node.dtype, payload)
+            rest = Axes(tuple(axis for axis in node.payload.axes if axis < len(first.shape)))
+            found = intern(node.op, (part,), node.shape, node.dtype, rest)
         if line := graph.line_of(node):
             lines.setdefault(id(found), line)
         return found
@@ -86,7 +85,7 @@ def _beside_rows(graph: Graph) -> list[tuple[Node, int]]:
         needs[id(node)] = 1 << roots[id(node)][0] if id(node) in roots else 0
         if _takes_all(node):
             continue
-        shape, axes = node.args[0].shape, infer.parse_axes(node.payload)
+        shape, axes = node.args[0].shape, node.payload.axes
         for bit in bits(below):
             if spaces[bit] != (shape, node.payload):  # else they are reduced together
                 rows[bit] = min(rows.get(bit, shape), shape[: min(axes)], key=len)
@@ -113,7 +112,7 @@ def _takes_all(node: Node) -> bool:
     if not _is_shared(node.op):
         return False
     rank = len(node.args[0].shape)
-    return rank > 1 and len(infer.parse_axes(node.payload)) == rank
+    return rank > 1 and len(node.payload.axes) == rank
 
 
 def _is_exact(node: Node) -> bool:
@@ -133,11 +132,11 @@ def _reduces_elsewhere(node: Node, behind: Mapping[int, bool]) -> bool:
 
 def _keeps_first(node: Node) -> bool:
     """Whether a reduction is over the last axes, and others are left."""
-    rank, axes = len(node.args[0].shape), infer.parse_axes(node.payload)
+    rank, axes = len(node.args[0].shape), node.payload.axes
     return len(axes) < rank and axes == tuple(range(rank - len(axes), rank))
 
 
 def _holds(node: Node, first: Node) -> bool:
     """Whether a reduction is also over axes that another one keeps, and over all of its own."""
-    own, axes = infer.parse_axes(first.payload), infer.parse_axes(node.payload)
+    own, axes = first.payload.axes, node.payload.axes
     return len(own) < len(axes) and set(own) < set(axes) and _is_exact(node)

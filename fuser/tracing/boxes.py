@@ -1,7 +1,7 @@
 """Writes into a part of an array: which box of it a chain of views shows.
 
 `out[1:-1] = value` makes a new value of `out`: a node `update{1:n0 - 1}` of the old value and of
-what was written (`fuser.ir.regions` has the text). `out[::2] = value` is `update{0:n0:2}`. Before
+what was written. `out[::2] = value` is `update{0:n0:2}`. Before
 kernels are planned updates become joins (`fuser.passes.slice_updates`).
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fuser.base.records import record
-from fuser.ir import regions
+from fuser.ir.attributes import Region, Span
 from fuser.ir.dims import Dim
 from fuser.ir.graph import Node
 from fuser.ir.views import Index, Part, Transpose, View
@@ -32,32 +32,27 @@ class _Axis:
 
 
 @record
-class Region:
-    """A box of an array, and how a view of it lies in it.
+class Target:
+    """Where in an array a view of it lies, and how.
 
     Attributes:
-        bounds: start, stop, step along each axis of the array.
+        region: the box of the array.
         axes: for each axis of the view, the array's axis; None for a new axis.
         backwards: for each axis of the view, whether it runs from the end.
         empty: nothing is in it.
         reach: how far from the ends of axes its bounds are, at most.
     """
 
-    bounds: regions.Bounds
+    region: Region
     axes: tuple[int | None, ...]
     backwards: tuple[bool, ...]
     empty: bool = False
     reach: int = 0
 
-    @property
-    def payload(self) -> str:
-        """The region as an update node's payload: `1:n0 - 1; 0:n1`."""
-        return regions.spell(self.bounds)
-
 
 def locate(
     tracing: Tracing, shape: Sequence[Dim], views: Sequence[View], known: int = 0
-) -> Region | None:
+) -> Target | None:
     """The box that views show; None where they step over many elements or show no box.
 
     What has to hold of the lengths for it becomes guards of the trace.
@@ -97,13 +92,13 @@ def locate(
             empty = empty or cut[1] or none_of_new
             (after if isinstance(part, slice) else fixed).append(cut[0])
         seen = [*after, *given]
-    bounds: list[regions.Span] = [(0, 0, 1)] * len(shape)
+    bounds: list[Span] = [(0, 0, 1)] * len(shape)
     for entry in (*seen, *fixed):
         if entry.axis is not None:
             bounds[entry.axis] = (entry.start, entry.stop, entry.step)
     axes = tuple(entry.axis for entry in seen)
     backwards = tuple(entry.backwards for entry in seen)
-    return Region(tuple(bounds), axes, backwards, empty, reach)
+    return Target(Region(tuple(bounds)), axes, backwards, empty, reach)
 
 
 def _within(seen: Sequence[_Axis], part: Part) -> list[_Axis] | None:
@@ -176,7 +171,7 @@ def note_parts(tracing: Tracing, joined: Node, parts: Sequence[slice | int | Non
 
     Then the rest is known to be a join of parts of them (`passes.concatenations`), and not stored.
     """
-    axis = int(joined.payload)
+    axis = joined.payload.axis
     entries = [part for part in parts if part is not None]
     if axis < len(entries):
         long_parts(tracing, joined, reach_of(entries[axis]))
@@ -185,7 +180,7 @@ def note_parts(tracing: Tracing, joined: Node, parts: Sequence[slice | int | Non
 def long_parts(tracing: Tracing, joined: Node, bound: int) -> None:
     """Note that joined arrays, those which are, are at least so long."""
     for part in joined.args:
-        length = part.shape[int(joined.payload)]
+        length = part.shape[joined.payload.axis]
         if tracing.size(length) >= bound:
             tracing.hold_at_least(length, bound)
 
@@ -202,14 +197,14 @@ def _ordered(tracing: Tracing, low: Dim, high: Dim) -> bool:
     return ordered
 
 
-def laid_out(tracing: Tracing, region: Region, value: Node) -> Node:
+def laid_out(tracing: Tracing, target: Target, value: Node) -> Node:
     """A value of the view's shape as it lies in the array: axes in order, from the front."""
-    drop = [0 if axis is None else slice(None) for axis in region.axes]
+    drop = [0 if axis is None else slice(None) for axis in target.axes]
     if 0 in drop:
         value = tracing.node("index", [value], Index.of_parts(drop))
     kept = [
         (axis, back)
-        for axis, back in zip(region.axes, region.backwards, strict=True)
+        for axis, back in zip(target.axes, target.backwards, strict=True)
         if axis is not None
     ]
     if any(back for _, back in kept):
@@ -219,7 +214,7 @@ def laid_out(tracing: Tracing, region: Region, value: Node) -> Node:
     if order != sorted(order):
         value = tracing.node("transpose", [value], Transpose(tuple(order)))
     present = {axis for axis, _ in kept}
-    if len(present) < len(region.bounds):
-        parts = [slice(None) if a in present else None for a in range(len(region.bounds))]
+    if len(present) < len(target.region.box):
+        parts = [slice(None) if a in present else None for a in range(len(target.region.box))]
         value = tracing.node("index", [value], Index.of_parts(parts))
     return value

@@ -11,7 +11,8 @@ import numpy as np
 from fuser.base.errors import ShapeError, Unsupported
 from fuser.base.host_expressions import rename_scalars
 from fuser.base.records import changed
-from fuser.ir import dims, infer, opaque_text, regions
+from fuser.ir import dims, infer
+from fuser.ir.attributes import Axes, Cast, Region, disjoint, full_box
 from fuser.ir.dims import Dim
 from fuser.ir.graph import (
     Graph,
@@ -25,7 +26,7 @@ from fuser.ir.graph import (
     walk,
 )
 from fuser.ir.graph import intern as intern_node
-from fuser.ir.views import Broadcast, Contiguous, Part, View
+from fuser.ir.views import Broadcast, Contiguous, Part
 from fuser.passes import length_facts, slice_updates
 from fuser.tracing.admitted_dtypes import check_dtype
 from fuser.tracing.trace_result import OutAlias, OutNode, OutScalar, OutView, Trace, Write
@@ -61,9 +62,6 @@ def canonical(
     equal = dims.representatives(guards)
     lines: dict[int, str] = {}
 
-    def rename(dim: Dim) -> Dim:
-        return dims.substitute(dim, full)
-
     def change(node: Node, args: tuple[Node, ...]) -> Node:
         try:
             new = _renamed(node, args, full, equal)
@@ -87,7 +85,7 @@ def canonical(
         for leaf in leaves
     ]
     leaves = [
-        changed(leaf, views=tuple(view.renamed(rename) for view in leaf.views))
+        changed(leaf, views=tuple(view.renamed(full) for view in leaf.views))
         if isinstance(leaf, (OutAlias, OutView))
         else leaf
         for leaf in leaves
@@ -107,7 +105,7 @@ def canonical(
         structure,
         tuple(leaves),
         tuple(
-            (place_of[place], output, regions.rename(region, full))
+            (place_of[place], output, region and region.renamed(full))
             for place, output, region in writes
         ),
         value_guards,
@@ -118,7 +116,7 @@ def canonical(
             if first in place_of and then in place_of
         ),
         hints,
-        tuple(tracing.arguments[place].initial.payload for place in tracing.in_order),
+        tuple(tracing.arguments[place].initial.payload.name for place in tracing.in_order),
     )
 
 
@@ -153,7 +151,7 @@ def whole_graph(trace: Trace) -> Graph:
             )
             for view in leaf.views:
                 if isinstance(view, Contiguous):
-                    node = make("cast", node, payload=f"{node.dtype.name} C")
+                    node = make("cast", node, payload=Cast(node.dtype, "C"))
                 else:
                     node = make(view.op, node, payload=view.attribute, equal=graph.equal)
             outputs.append(node)
@@ -164,7 +162,7 @@ def whole_graph(trace: Trace) -> Graph:
     written: dict[int, Node] = {}
     for parameter, output, region in trace.writes:
         node = graph.outputs[output]
-        if region:
+        if region is not None:
             old = written.get(parameter, inputs[graph.parameters[parameter].name])
             node = make("update", old, node, payload=region)
         written[parameter] = node
@@ -190,11 +188,11 @@ def _told(graph: Graph, outputs: Sequence[Node]) -> list[Node]:
         for symbol in lengths_of(needed):
             if symbol not in known | told and symbol in tellers:
                 call = tellers[symbol]
-                axes = ", ".join(map(str, range(len(call.shape))))
-                old = make("sum", make("cast", call, payload="int64"), payload=axes)
-                old = make("cast", old, payload=output.dtype.name)
+                axes = Axes(tuple(range(len(call.shape))))
+                old = make("sum", make("cast", call, payload=Cast(np.dtype("int64"))), payload=axes)
+                old = make("cast", old, payload=Cast(output.dtype))
                 old = make("broadcast_to", old, payload=Broadcast(output.shape))
-                whole = regions.spell(tuple((0, dim, 1) for dim in output.shape))
+                whole = Region(full_box(output.shape))
                 found[place] = make("update", old, found[place], payload=whole)
                 told.update(lengths_of([call]))
     return found
@@ -271,7 +269,7 @@ def _parameters(
         node = argument.initial
         shape = tuple(dims.substitute(dim, names) for dim in node.shape)
         hidden = argument.leaf is None
-        parameters.append(Parameter(node.payload, node.dtype, shape, "", hidden))
+        parameters.append(Parameter(node.payload.name, node.dtype, shape, "", hidden))
         leaves.append(argument.leaf)
         if hidden:
             captured.append(argument.array)
@@ -282,65 +280,53 @@ def _renamed(
     node: Node, args: tuple[Node, ...], names: dict[str, Dim], equal: dict[str, Dim]
 ) -> Node:
     """One node with its lengths renamed."""
-    if node.op.is_input:
+    row, payload = node.op, node.payload.renamed(names)
+    if row.is_opaque or row.given:
         shape = tuple(dims.substitute(dim, names) for dim in node.shape)
-        return make_input(node.payload, node.dtype, shape)
-    if node.op.is_scalar:
-        return make_scalar(rename_scalars(node.payload, names), node.dtype)
-    if node.op.is_constant:
-        return node
-    if node.op.is_opaque:
-        shape = tuple(dims.substitute(dim, names) for dim in node.shape)
-        payload = opaque_text.rename(node.payload, names)
-        return intern_node(node.op, args, shape, node.dtype, payload)
-    payload = node.payload
-    if isinstance(payload, View):
-        payload = payload.renamed(lambda dim: dims.substitute(dim, names))
-    elif node.op.name == "positions":
-        payload = str(dims.substitute(payload, names))
-    elif node.op.name == "update":
-        payload = regions.rename(payload, names)
-    return make(node.op.name, *args, payload=payload, equal=equal)
+        return intern_node(row, args, shape, node.dtype, payload)
+    return make(row.name, *args, payload=payload, equal=equal)
 
 
-def written(tracing: Tracing, argument: Any) -> list[tuple[str, Node]]:
+def written(tracing: Tracing, argument: Any) -> list[tuple[Region | None, Node]]:
     """What was written into an argument, and where, in order, but for what was overwritten."""
-    found: dict[str, Node] = {}
+    found: dict[Region, Node] = {}
     node = argument.storage.node
     full = tuple(tracing.resolve(dim) for dim in node.shape)
     while node is not argument.initial and node.op.is_update:
-        region = regions.rename_by(tracing.resolve, node.payload)
+        region = node.payload.changed(tracing.resolve)
         found.setdefault(region, node.args[1])
-        if regions.is_full(region, full):  # nothing is seen of earlier writes
+        if region.is_full(full):  # nothing is seen of earlier writes
             break
         node = node.args[0]
     else:
         if node is not argument.initial:
-            return [("", argument.storage.node)]
+            return [(None, argument.storage.node)]
     final = argument.storage.node
     if final.op.is_update:
         found = _without_contained(found, final, length_facts.lower_bounds(tracing.guards))
-    return list(found.items())[::-1]
+    return [(region if region.box else None, value) for region, value in found.items()][::-1]
 
 
 def _without_contained(
-    found: dict[str, Node], final: Node, bounds: length_facts.Bounds
-) -> dict[str, Node]:
+    found: dict[Region, Node], final: Node, bounds: length_facts.Bounds
+) -> dict[Region, Node]:
     """Writes, the last one first; those that lie in one before them are written by that one.
 
     So where all that come after it lie in it, or surely have no element in common with it.
     """
-    boxes = [(region, regions.parse(region)) for region in found]
-    kept: dict[str, Node] = {}
-    gone: set[str] = set()
-    for place, (region, box) in enumerate(boxes):
-        value, later = found[region], boxes[:place]
-        inside = [name for name, inner in later if slice_updates.contains(box, inner, bounds)]
-        apart = [name for name, other in later if any(map(regions.disjoint, box, other))]
-        if inside and {*inside, *apart} == {name for name, _ in later}:
+    regions = list(found)
+    kept: dict[Region, Node] = {}
+    gone: set[Region] = set()
+    for place, region in enumerate(regions):
+        value, later = found[region], regions[:place]
+        inside = [
+            other for other in later if slice_updates.contains(region.box, other.box, bounds)
+        ]
+        apart = [other for other in later if disjoint(region.box, other.box)]
+        if inside and {*inside, *apart} == set(later):
             gone.update(inside)
             value = final
-            for axis, (start, stop, _) in enumerate(box):
+            for axis, (start, stop, _) in enumerate(region.box):
                 if (start, stop) != (0, final.shape[axis]):
                     value = make("part", value, payload=Part(axis, start, stop))
         kept[region] = value

@@ -13,6 +13,7 @@ import numpy as np
 
 from fuser.base.errors import DtypeError
 from fuser.ir import dims, infer
+from fuser.ir.attributes import Extent
 from fuser.ir.dims import Dim
 from fuser.tracing.indices import symbolic_length
 from fuser.tracing.trace_state import Tracing
@@ -86,7 +87,7 @@ def _is_exact(bounds: list[tuple[Any, Any]], dtype: np.dtype[Any]) -> bool:
 
 def counted(tracing: Tracing, length: Dim) -> TracedArray:
     """0, 1, 2 … below a length."""
-    made: TracedArray = tracing.wrap(tracing.node("positions", (), str(length)))
+    made: TracedArray = tracing.wrap(tracing.node("positions", (), Extent(length)))
     return made
 
 

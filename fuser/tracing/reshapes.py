@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fuser.base.errors import Unsupported
-from fuser.ir import infer, regions
+from fuser.ir.attributes import Extent, Region, full_box
 from fuser.ir.dims import Dim
 from fuser.ir.graph import Node
 from fuser.ir.views import ComplexPart, Contiguous, Index, Part, Reshape, Transpose, View
@@ -58,11 +58,11 @@ def put_back(tracing: Tracing, base: Node, view: View, shown: Node) -> Node:
         shown: what it has to show.
     """
     if isinstance(view, Part):
-        bounds: list[regions.Span] = [(0, dim, 1) for dim in base.shape]
-        bounds[view.axis] = view.span
-        return tracing.node("update", [base, shown], regions.spell(tuple(bounds)))
+        box = list(full_box(base.shape))
+        box[view.axis] = view.span
+        return tracing.node("update", [base, shown], Region(tuple(box)))
     if isinstance(view, Reshape):
-        return tracing.node("reshape", [shown], view.inverse(base.shape))
+        return tracing.node("reshape", [shown], Reshape(base.shape))
     if isinstance(view, Contiguous):
         return shown
     if isinstance(view, ComplexPart):
@@ -73,7 +73,7 @@ def put_back(tracing: Tracing, base: Node, view: View, shown: Node) -> Node:
     order = Transpose((rank - 2, *range(rank - 2)))
     turned = tracing.node("transpose", [shown], order) if rank > 2 else shown
     rows = tracing.node("index", [turned], Index((slice(None), None)))
-    places = [tracing.node("positions", (), str(dim)) for dim in base.shape[:2]]
+    places = [tracing.node("positions", (), Extent(dim)) for dim in base.shape[:2]]
     around = [None] * (rank - 2)
     sides = [
         tracing.node("index", [place], Index((*lead, *around)))
@@ -153,6 +153,11 @@ def _needed(tracing: Tracing, storage: Storage) -> set[int] | None:
     return needed if known else None
 
 
+def _copies(node: Node, order: str) -> bool:
+    """Whether a conversion makes an array of its own in a memory order."""
+    return bool(node.payload.order == order and not node.payload.like)
+
+
 def _in_order(tracing: Tracing, first: Node, needed: set[int]) -> bool:
     """Whether a new array is in C order, given that the arguments are which are added."""
     if first.op.is_view or first.op.is_opaque or first.op.is_input:
@@ -165,7 +170,7 @@ def _in_order(tracing: Tracing, first: Node, needed: set[int]) -> bool:
         if id(node) in seen or len(node.shape) < 2:
             continue
         seen.add(id(node))
-        if row.converts and infer.copy_order(node.payload) == "C":
+        if row.converts and _copies(node, "C"):
             continue
         if row.is_iota or row.places:
             continue
@@ -173,7 +178,7 @@ def _in_order(tracing: Tracing, first: Node, needed: set[int]) -> bool:
             needed.add(inputs[id(node)])
             continue
         known = not row.structure or row.joins or row.indexes or row.reshapes or row.is_update
-        if row.converts and infer.copy_order(node.payload) not in ("", "K"):
+        if row.converts and node.payload.order and not _copies(node, "K"):
             known = False
         if not known:
             return False

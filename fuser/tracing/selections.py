@@ -76,7 +76,7 @@ def _elementwise(node: Node) -> bool:
 
 def _source(tracing: Tracing, mask: Node, node: Node) -> Node | None:
     """The array of which a node is a selection by `mask`."""
-    if not node.op.is_opaque or not node.payload.endswith(f" {_SELECTION}"):
+    if not node.op.is_opaque or not node.text.endswith(f" {_SELECTION}"):
         return None
     if len(node.args) != 2 or node.args[1] is not mask:
         return None

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from fuser.base.records import field, record
+from fuser.ir.attributes import Region
 from fuser.ir.graph import Graph
 from fuser.ir.views import View
 
 #: A parameter, a graph output, and where in the parameter's array it is written back.
-Write = tuple[int, int, str]
+Write = tuple[int, int, Region | None]
 
 
 @record
@@ -65,7 +66,7 @@ class Trace:
         structure: how outputs nest; leaves are indices into `leaves`.
         leaves: OutNode, OutAlias, OutScalar or OutStatic.
         writes: (parameter, graph output, region) of what is written back into arguments, in
-            order; a region is spelled as in update nodes, "" is the whole array.
+            order; None is the whole array.
         value_guards: (host expression, value) pairs that this trace holds for.
         parameter_leaves: for each parameter, the index of the argument leaf; None if captured.
         hazards: pairs of parameters that must not share memory: the first is written before
@@ -85,7 +86,7 @@ class Trace:
     in_order: tuple[str, ...] = ()
 
     @property
-    def written(self) -> tuple[tuple[str, int, str], ...]:
+    def written(self) -> tuple[tuple[str, int, Region | None], ...]:
         """`writes` with the parameters' names."""
         names = [parameter.name for parameter in self.graph.parameters]
         return tuple((names[place], output, region) for place, output, region in self.writes)

@@ -16,6 +16,7 @@ from fuser.base.error_states import ErrorState
 from fuser.base.errors import Unsupported, user_line
 from fuser.base.records import field, record
 from fuser.ir import infer
+from fuser.ir.attributes import NOTHING, Attribute, Cast
 from fuser.ir.dims import Dim
 from fuser.ir.graph import Node
 from fuser.ir.graph import intern as intern_node
@@ -164,7 +165,7 @@ class Tracing(Lengths):
 
     # -- nodes ------------------------------------------------------------------------------
 
-    def node(self, name: str, args: Sequence[Node], payload: Any = "") -> Node:
+    def node(self, name: str, args: Sequence[Node], payload: Attribute = NOTHING) -> Node:
         """Build an elementwise or structural node, with this trace's notion of equal lengths."""
         row = TABLE[name]
         for arg in args:
@@ -194,13 +195,13 @@ class Tracing(Lengths):
         """Convert a node; nothing where it has the dtype already."""
         dtype = infer.dtype_of(dtype)
         check_dtype(dtype, "cast")
-        return node if node.dtype == dtype else self.node("cast", [node], dtype.name)
+        return node if node.dtype == dtype else self.node("cast", [node], Cast(dtype))
 
-    def own(self, node: Node, dtype: Any, order: str) -> Node:
-        """A converted copy of a node, in memory order "K" or "C"."""
+    def own(self, node: Node, dtype: Any, order: str, *like: int) -> Node:
+        """A converted copy of a node, in memory order "K" or "C"; see `Cast`."""
         dtype = infer.dtype_of(dtype)
         check_dtype(dtype, "cast")
-        return self.node("cast", [node], f"{dtype.name} {order}")
+        return self.node("cast", [node], Cast(dtype, order, like))
 
     # -- values of this call ----------------------------------------------------------------
 

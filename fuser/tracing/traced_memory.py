@@ -103,16 +103,16 @@ class TracedMemory:
         tracing, storage = self.tracing, self.storage
         if self._changed_behind(lambda shown: shown._update(node)):
             return
-        region = boxes.locate(tracing, storage.node.shape, self.views, storage.reach)
-        if region is None:
+        target = boxes.locate(tracing, storage.node.shape, self.views, storage.reach)
+        if target is None:
             tracing.update(self, ..., tracing.wrap(node))
             return
-        if region.empty:
+        if target.empty:
             return
-        storage.reach = max(storage.reach, region.reach)
-        value = boxes.laid_out(tracing, region, node)
+        storage.reach = max(storage.reach, target.reach)
+        value = boxes.laid_out(tracing, target, node)
         tracing.note_write(storage.argument)
-        storage.replace(tracing.node("update", [storage.node, value], region.payload))
+        storage.replace(tracing.node("update", [storage.node, value], target.region))
 
     def _changed_behind(
         self, change: Callable[[Any], None], through: tuple[type[View], ...] = THROUGH

@@ -63,7 +63,7 @@ class NumexprRunner(Runner):
         text, constants = expression(graph)
         names = [each.name for each in graph.parameters]
         scalars = {
-            node.payload: node.dtype.type for node in graph.nodes if node.op.is_scalar
+            node.text: node.dtype.type for node in graph.nodes if node.op.is_scalar
         }
         casts = [scalars.get(name) for name in names]
 
@@ -117,9 +117,9 @@ def expression(graph: Graph) -> tuple[str, dict[str, Any]]:
 def _spelled(node: Node, operands: list[str], constants: dict[str, Any]) -> str:
     name = node.op.name
     if node.op.is_input or node.op.is_scalar:
-        if not node.payload.isidentifier():
-            raise NotExpressibleError(f"a number computed from the arguments: {node.payload}")
-        return str(node.payload)
+        if not node.text.isidentifier():
+            raise NotExpressibleError(f"a number computed from the arguments: {node.text}")
+        return str(node.text)
     if node.op.is_constant:
         value = constant_value(node)
         whole = not np.signbit(value) if node.dtype.kind == "f" else True

@@ -74,7 +74,7 @@ def _describe_writes(draft: Draft) -> None:
         if output in draft.call.direct:
             draft.record_of[f"o{output}"] = draft.record_of[name]
             draft.written[f"o{output}"] = name
-            draft.in_part = draft.in_part or bool(region)
+            draft.in_part = draft.in_part or region is not None
 
 
 def _one_after_another(trace: Trace, direct: Any, count: int) -> bool:
@@ -88,7 +88,7 @@ def _one_after_another(trace: Trace, direct: Any, count: int) -> bool:
         return False
     for k, leaf in enumerate(trace.leaves):
         if type(leaf) is OutAlias:
-            if leaf.views or k not in direct or (leaf.parameter, k, "") not in trace.writes:
+            if leaf.views or k not in direct or (leaf.parameter, k, None) not in trace.writes:
                 return False
         elif type(leaf) is not OutNode or leaf.index != k:
             return False

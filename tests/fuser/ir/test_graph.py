@@ -8,6 +8,7 @@ import pytest
 
 import fuser
 from fuser.base.errors import DtypeError, FuserError, GraphError, ShapeError
+from fuser.ir.attributes import Axis
 from fuser.ir.graph import constant_value, make, make_constant, make_input, walk
 from fuser.ir.views import read
 
@@ -44,7 +45,7 @@ def test_constants_keep_their_bits(value: float, dtype: str) -> None:
         (lambda x, y: make("transpose", x, payload=read("transpose", "0, 1")), ShapeError),
         (lambda x, y: make("index", x, payload=read("index", "7")), ShapeError),
         (lambda x, y: make("where", x, x, x), DtypeError),
-        (lambda x, y: make("concatenate", x, x, payload="1"), ShapeError),
+        (lambda x, y: make("concatenate", x, x, payload=Axis(1)), ShapeError),
     ],
 )
 def test_invalid_nodes_cannot_be_built(build: object, error: type[FuserError]) -> None:

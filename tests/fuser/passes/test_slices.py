@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from fuser.ir import dims
+from fuser.ir.attributes import Axis
 from fuser.ir.dims import Dim
 from fuser.ir.graph import Node, intern, make_input
 from fuser.ir.ops import op
@@ -24,7 +25,7 @@ def _join(kind: str, *pieces: Node) -> Node:
     total: Dim = 0
     for piece in pieces:
         total = total + piece.shape[0]
-    return intern(op(kind), pieces, (total,), np.dtype(np.float64), "0")
+    return intern(op(kind), pieces, (total,), np.dtype(np.float64), Axis(0))
 
 
 A, B = _value("x0", N), _value("x1", N)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import fuser
+from fuser.ir.attributes import Axes
 from fuser.ir.dims import symbol
 from fuser.ir.graph import Graph, Node, Parameter, make, make_input
 from fuser.ir.views import read
@@ -85,7 +86,7 @@ ROWS, COLUMNS = symbol("n0"), symbol("n1")
 
 def kept(node: Node, axis: int) -> Node:
     """The sum along an axis, which keeps it."""
-    total = make("sum", node, payload=str(axis))
+    total = make("sum", node, payload=Axes((axis,)))
     return make("index", total, payload=read("index", "None" if axis == 0 else ":, None"))
 
 
@@ -109,7 +110,7 @@ def sums(x: Node, count: int) -> list[Node]:
     found = []
     for turn in range(count // 2):
         x = make("sqrt", x)
-        found.append(make("sum", x, payload=str(turn % 2)))
+        found.append(make("sum", x, payload=Axes((turn % 2,))))
     return found
 
 

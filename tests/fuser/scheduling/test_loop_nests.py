@@ -2,6 +2,7 @@
 
 import pytest
 
+from fuser.ir.attributes import Axes
 from fuser.ir.dims import symbol
 from fuser.ir.graph import make, make_input
 from fuser.ir.views import read
@@ -36,7 +37,7 @@ def test_splitting_one_axis() -> None:
 
 def test_loops_of_values() -> None:
     """A sum's loops are its operand's; two sums over other axes have no common loops."""
-    rows = make("sum", X, payload="1")
+    rows = make("sum", X, payload=Axes((1,)))
     assert space_of(rows, {})[0] == ((A, B), (1,))
     column = make("index", rows, payload=read("index", ":, None"))
     assert space_of(make("subtract", X, column), {})[0] == ((A, B), (1,))
