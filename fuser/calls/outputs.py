@@ -13,7 +13,7 @@ from fuser.base.errors import ArgumentError, DtypeError, Unsupported
 from fuser.base.host_expressions import evaluate_scalar
 from fuser.calls.specialisation import Call
 from fuser.fallback import module_of
-from fuser.ir import dims, views
+from fuser.ir import dims, view_chains
 from fuser.tracing.trace_result import OutAlias, OutNode, OutScalar, OutView, Trace
 
 
@@ -121,12 +121,12 @@ def result_of(
         return np.asarray(value) if isinstance(value, np.generic) and not leaf.generic else value
     if isinstance(leaf, OutView):
         base = results[leaf.index]
-        return views.apply_views(base, leaf.views, call.sizes, np)
+        return view_chains.apply_views(base, leaf.views, call.sizes, np)
     if isinstance(leaf, OutAlias):
         array = call.arrays[names[leaf.parameter]]
         if not leaf.views:
             return array
-        return views.apply_views(array, leaf.views, call.sizes, module_of(call.arrays))
+        return view_chains.apply_views(array, leaf.views, call.sizes, module_of(call.arrays))
     if isinstance(leaf, OutScalar):
         return evaluate_scalar(leaf.text, call.numbers)
     value = leaf.value

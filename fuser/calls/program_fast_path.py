@@ -18,7 +18,8 @@ from fuser.base.host_expressions import evaluate_scalar, scalar_symbols
 from fuser.calls.prepared import MISSED, Prepared
 from fuser.calls.specialisation import Call, specialise
 from fuser.calls.trace_cache import Signature
-from fuser.ir import dims, layouts, opaque_calls, views
+from fuser.ir import dims, layouts, opaque_calls
+from fuser.ir.view_chains import apply_views
 from fuser.program_spec import Program, Seam, Stage
 from fuser.programs import partition
 from fuser.programs.straight_line import LEAVES, StraightLine
@@ -86,7 +87,7 @@ class _SeamStep:
             PatternMiss, CallFailed: as `opaque_calls.run` does.
         """
         operands = [
-            views.apply_views(_array(values[name]), chain, numbers, np) if chain else values[name]
+            apply_views(_array(values[name]), chain, numbers, np) if chain else values[name]
             for name, chain in self._step.operands
         ]
         results = opaque_calls.run(self._step.nodes, operands, numbers)

@@ -108,7 +108,7 @@ def _calls_on_captured(trace: Trace) -> bool:
     reads: dict[int, frozenset[bool]] = {}  # by `id`: whether what is read is captured
     for node in trace.graph.nodes:
         if node.op.is_input or node.op.is_scalar:
-            reads[id(node)] = frozenset([node.payload.name in captured])
+            reads[id(node)] = frozenset([node.text in captured])
         else:
             reads[id(node)] = frozenset().union(*(reads[id(arg)] for arg in node.args))
         if node.op.is_opaque and reads[id(node)] == {True}:

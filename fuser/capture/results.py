@@ -11,8 +11,9 @@ from fuser.base.errors import Unsupported
 from fuser.base.protocols import is_a
 from fuser.base.trees import flatten
 from fuser.ir.graph import Node, walk
-from fuser.ir.views import Chain, ComplexPart
+from fuser.ir.views import Chain
 from fuser.tracing.canonical import canonical, written
+from fuser.tracing.memory_views import ComplexPart
 from fuser.tracing.reshapes import computed_as
 from fuser.tracing.trace_result import (
     OutAlias,

@@ -216,10 +216,27 @@ class Region(Attribute):
             for start, stop, step in self.box
         )
 
+    def fits(
+        self, lengths: Sequence[int], shape: Sequence[int], sizes: Mapping[str, int]
+    ) -> bool:
+        """Whether it lies within an array of some lengths and has those of `shape`."""
+        return len(shape) == len(self.box) and all(
+            span_fits(span, length, count, sizes)
+            for span, length, count in zip(self.box, lengths, shape, strict=True)
+        )
+
     def python(self, dim: Callable[[Dim], str]) -> str:
         """The index as Python spells it, with lengths as expressions."""
         parts = [f"{dim(start)}:{dim(stop)}:{step}" for start, stop, step in self.box]
         return ", ".join(parts) or "..."
+
+
+def span_fits(span: Span, length: int, count: int, sizes: Mapping[str, int]) -> bool:
+    """Whether start, start + step, … below stop are `count` places of an axis of some length."""
+    start, stop = (dims.evaluate(bound, sizes) for bound in span[:2])
+    places = range(start, stop, span[2]) if span[2] > 0 else ()
+    within = not places or places[-1] < length
+    return start >= 0 and span[2] > 0 and count == len(places) and within
 
 
 def full_box(shape: Shape) -> Box:

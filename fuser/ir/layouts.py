@@ -111,6 +111,14 @@ def is_array(value: Any) -> bool:
     return hasattr(value, "strides") and not isinstance(value, np.generic)
 
 
+def writable_diagonal(array: Any) -> Any:
+    """The diagonal as np.einsum gives it: it can be written into where the array can."""
+    seen = array.diagonal()
+    if type(array) is np.ndarray:
+        seen.flags.writeable = array.flags.writeable
+    return seen
+
+
 # -- memory order ---------------------------------------------------------------------------
 
 

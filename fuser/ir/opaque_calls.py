@@ -28,7 +28,16 @@ from fuser.base.error_states import silent
 from fuser.base.errors import GraphError, Reason
 from fuser.base.host_expressions import evaluate_scalar, short
 from fuser.base.records import record
-from fuser.ir import callables, dims, function_table, infer, layouts, opaque_text, views
+from fuser.ir import (
+    callables,
+    dims,
+    function_table,
+    infer,
+    layouts,
+    opaque_text,
+    view_chains,
+    views,
+)
 from fuser.ir.attributes import Attribute
 from fuser.ir.graph import Graph, Node
 from fuser.ir.ops import UFUNC_PAIRS, UFUNC_ROWS
@@ -382,7 +391,7 @@ def _copied(array: Any, chain: Sequence[tuple[str, str]]) -> tuple[Any, Any]:
         PatternMiss: a view is a copy.
     """
     new = array.copy("K") if layouts.is_array(array) else array.copy()
-    seen = views.apply_views(new, [views.read(*view) for view in chain], {}, np)
+    seen = view_chains.apply_views(new, [views.read(*view) for view in chain], {}, np)
     if chain and not np.may_share_memory(seen, new):
         raise PatternMiss("a view of this memory is a copy")
     return new, seen

@@ -17,11 +17,15 @@ import numpy as np
 from fuser.base.errors import ShapeError
 from fuser.base.records import changed, record
 from fuser.ir import dims
-from fuser.ir.attributes import NOTHING, Attribute, Box, Span, full_box, read_integers
+from fuser.ir.attributes import Attribute, Box, Span, read_integers, span_fits
 from fuser.ir.dims import Dim, Shape, spell_shape
-from fuser.ir.layouts import Layout, reshaped
+from fuser.ir.layouts import Layout, reshaped, writable_diagonal
 
 Chain = tuple["View", ...]
+#: Numbers, not symbols.
+Lengths = tuple[int, ...]
+#: Gives an expression of an object, or of a length.
+Spelling = Callable[[Any], str]
 IndexPart = int | slice | None
 FULL = slice(None)
 _BACKWARDS = slice(None, None, -1)
@@ -88,7 +92,7 @@ class View(Attribute):
         """A real array, seen so by its own module's functions; a reshape may copy."""
         raise NotImplementedError
 
-    def python(self, array: str, constant: Callable[[Any], str], dim: Callable[[Dim], str]) -> str:
+    def python(self, array: str, constant: Spelling, dim: Spelling) -> str:
         """The expression that `of` is.
 
         Args:
@@ -102,11 +106,11 @@ class View(Attribute):
         """Which axes are seen; None where axes are merged or split."""
         return None
 
-    def fits(self, lengths: Shape, shape: Shape, sizes: Mapping[str, int]) -> bool:
+    def fits(self, lengths: Lengths, shape: Lengths, sizes: Mapping[str, int]) -> bool:
         """Whether what is seen of an array of some lengths lies within it.
 
         Args:
-            lengths: integers.
+            lengths: its own.
             shape: the lengths that are to be seen.
             sizes: values of symbols.
         """
@@ -202,7 +206,7 @@ class Index(View):
         """A 0-d array where nothing is left, never a scalar."""
         return array[(*self.parts, Ellipsis)]
 
-    def python(self, array: str, constant: Callable[[Any], str], dim: Callable[[Dim], str]) -> str:
+    def python(self, array: str, constant: Spelling, dim: Spelling) -> str:
         """An index: short where it can be."""
         if all(isinstance(part, int) for part in self.parts):
             return f"{array}[{constant((*self.parts, Ellipsis))}]"
@@ -235,10 +239,10 @@ class Index(View):
         kept = None if box is None else tuple(box)
         return Seen(tuple(axes), tuple(ends), tuple(lengths), whole, kept)
 
-    def fits(self, lengths: Shape, shape: Shape, sizes: Mapping[str, int]) -> bool:
+    def fits(self, lengths: Lengths, shape: Lengths, sizes: Mapping[str, int]) -> bool:
         """Integers lie within their axes."""
         return all(
-            isinstance(part, slice) or -length <= part < length  # type: ignore[operator]
+            isinstance(part, slice) or -length <= part < length
             for part, length in zip(self.entries, lengths, strict=False)
         )
 
@@ -360,14 +364,10 @@ class Transpose(View):
         """The method."""
         return array.transpose(self.order)
 
-    def python(self, array: str, constant: Callable[[Any], str], dim: Callable[[Dim], str]) -> str:
+    def python(self, array: str, constant: Spelling, dim: Spelling) -> str:
         """The property where it will do."""
-        return f"{array}.T" if self.reverses else f"{array}.transpose({constant(self.order)})"
-
-    @property
-    def reverses(self) -> bool:
-        """Whether all axes are turned round."""
-        return self.order == tuple(reversed(range(len(self.order))))
+        reverses = self.order == tuple(reversed(range(len(self.order))))
+        return f"{array}.T" if reverses else f"{array}.transpose({constant(self.order)})"
 
     def seen(self, seen: Seen) -> Seen | None:
         """Axes are moved."""
@@ -395,28 +395,23 @@ class _OfLengths(View):
     """A view that says which lengths are seen."""
 
     __slots__ = ()
-    dims: Shape
+    lengths: Shape
 
     def _spelled(self) -> str:
-        return ", ".join(map(str, self.dims))
-
-    @property
-    def lengths(self) -> Shape:
-        """What is seen."""
-        return self.dims
+        return ", ".join(map(str, self.lengths))
 
     def renamed(self, names: Mapping[str, Dim]) -> Self:
         """With other symbols."""
-        shape = tuple(dims.substitute(dim, names) for dim in self.dims)
+        shape = tuple(dims.substitute(dim, names) for dim in self.lengths)
         return type(self)(shape)  # type: ignore[call-arg]
 
     def shape(self, shape: Shape) -> Shape:
         """What it says."""
-        return self.dims
+        return self.lengths
 
     def _sizes(self, sizes: Mapping[str, int]) -> tuple[int, ...]:
         """The numbers that they are."""
-        return tuple(dims.evaluate(dim, sizes) for dim in self.dims)
+        return tuple(dims.evaluate(dim, sizes) for dim in self.lengths)
 
     def then(self, view: View) -> Chain | None:
         """The last of several decides."""
@@ -428,24 +423,24 @@ class Reshape(_OfLengths):
     """Another shape over the elements in C order."""
 
     op = "reshape"
-    dims: Shape
+    lengths: Shape
 
     def layout(self, layout: Layout, sizes: Mapping[str, int]) -> Layout:
         """Where the strides allow it."""
-        return reshaped(layout, self._sizes(sizes), self.dims)
+        return reshaped(layout, self._sizes(sizes), self.lengths)
 
     def of(self, array: Any, sizes: Mapping[str, int], module: Any) -> Any:
         """A view, or a copy."""
         return array.reshape(self._sizes(sizes))
 
-    def python(self, array: str, constant: Callable[[Any], str], dim: Callable[[Dim], str]) -> str:
+    def python(self, array: str, constant: Spelling, dim: Spelling) -> str:
         """NumPy finds the only length that is not fixed."""
-        fixed = tuple(dim if isinstance(dim, int) else -1 for dim in self.dims)
+        fixed = tuple(dim if isinstance(dim, int) else -1 for dim in self.lengths)
         if fixed.count(-1) == 1 and 0 not in fixed:
             return f"{array}.reshape({constant(fixed)})"
-        return f"{array}.reshape(({''.join(f'{dim(each)}, ' for each in self.dims)}))"
+        return f"{array}.reshape(({''.join(f'{dim(each)}, ' for each in self.lengths)}))"
 
-    def fits(self, lengths: Shape, shape: Shape, sizes: Mapping[str, int]) -> bool:
+    def fits(self, lengths: Lengths, shape: Lengths, sizes: Mapping[str, int]) -> bool:
         """As many elements are seen as there are."""
         return dims.product(lengths) == dims.product(shape)
 
@@ -459,7 +454,7 @@ class Broadcast(_OfLengths):
     """Elements repeated along new axes in front, and along axes of length 1."""
 
     op = "broadcast_to"
-    dims: Shape
+    lengths: Shape
 
     def layout(self, layout: Layout, sizes: Mapping[str, int]) -> Layout:
         """A stride of 0 along axes that are missing, or 1 where the target is not."""
@@ -468,36 +463,36 @@ class Broadcast(_OfLengths):
         strides: list[int] = [0] * missing
         repeated: list[bool] = [True] * missing
         for axis, length in enumerate(layout.shape):
-            wanted = self.dims[missing + axis]
+            wanted = self.lengths[missing + axis]
             again = (layout.symbolic[axis] == 1 and wanted != 1) or (
                 length == 1 and shape[missing + axis] != 1
             )
             strides.append(0 if again else layout.strides[axis])
             repeated.append(again or layout.repeated[axis])
-        return Layout(layout.offset, shape, tuple(strides), self.dims, tuple(repeated))
+        return Layout(layout.offset, shape, tuple(strides), self.lengths, tuple(repeated))
 
     def of(self, array: Any, sizes: Mapping[str, int], module: Any) -> Any:
         """Never writeable."""
         return module.broadcast_to(array, self._sizes(sizes))
 
-    def python(self, array: str, constant: Callable[[Any], str], dim: Callable[[Dim], str]) -> str:
+    def python(self, array: str, constant: Spelling, dim: Spelling) -> str:
         """NumPy's function."""
-        shape = "".join(f"{dim(each)}, " for each in self.dims)
+        shape = "".join(f"{dim(each)}, " for each in self.lengths)
         return f"{constant(np.broadcast_to)}({array}, ({shape}))"
 
     def seen(self, seen: Seen) -> Seen | None:
         """Axes are added in front; those of length 1 only repeat."""
-        lead = len(self.dims) - len(seen.lengths)
+        lead = len(self.lengths) - len(seen.lengths)
         axes = tuple(
             None if length == 1 and wanted != 1 else axis
             for axis, length, wanted in zip(
-                seen.axes, seen.lengths, self.dims[lead:], strict=True
+                seen.axes, seen.lengths, self.lengths[lead:], strict=True
             )
         )
         ends, box = (*[True] * lead, *seen.ends), None if lead else seen.box
-        return Seen((*[None] * lead, *axes), ends, self.dims, seen.whole, box)
+        return Seen((*[None] * lead, *axes), ends, self.lengths, seen.whole, box)
 
-    def fits(self, lengths: Shape, shape: Shape, sizes: Mapping[str, int]) -> bool:
+    def fits(self, lengths: Lengths, shape: Lengths, sizes: Mapping[str, int]) -> bool:
         """Each length is the same, or 1."""
         lead = len(shape) - len(lengths)
         return lead >= 0 and all(
@@ -558,7 +553,7 @@ class Part(View):
         start, stop = (dims.evaluate(bound, sizes) for bound in (self.start, self.stop))
         return array[(FULL,) * self.axis + (slice(start, stop, self.step),)]
 
-    def python(self, array: str, constant: Callable[[Any], str], dim: Callable[[Dim], str]) -> str:
+    def python(self, array: str, constant: Spelling, dim: Spelling) -> str:
         """A basic slice."""
         bounds = f"{dim(self.start)}:{dim(self.stop)}:{self.step}"
         return f"{array}[{':, ' * self.axis}{bounds}]"
@@ -576,17 +571,9 @@ class Part(View):
         lengths = (*seen.lengths[:place], -1, *seen.lengths[place + 1 :])
         return Seen(seen.axes, ends, lengths, False, box)
 
-    def fits(self, lengths: Shape, shape: Shape, sizes: Mapping[str, int]) -> bool:
+    def fits(self, lengths: Lengths, shape: Lengths, sizes: Mapping[str, int]) -> bool:
         """The last place is one of the axis."""
-        return places_fit(self.span, lengths[self.axis], shape[self.axis], sizes)
-
-
-def places_fit(span: Span, length: Dim, count: Dim, sizes: Mapping[str, int]) -> bool:
-    """Whether start, start + step, … below stop are `count` places of an axis of some length."""
-    start, stop = (dims.evaluate(bound, sizes) for bound in span[:2])
-    places = range(start, stop, span[2]) if span[2] > 0 else ()
-    within = not places or places[-1] < length  # type: ignore[operator]
-    return start >= 0 and span[2] > 0 and count == len(places) and within
+        return span_fits(self.span, lengths[self.axis], shape[self.axis], sizes)
 
 
 @record(eq=False)
@@ -606,10 +593,7 @@ class Diagonal(View):
 
     def shape(self, shape: Shape) -> Shape:
         """Both axes are of one length."""
-        square = len(shape) > 1 and not (
-            type(shape[0]) is type(shape[1]) is int and shape[0] != shape[1]
-        )
-        if not square:
+        if len(shape) < 2 or (type(shape[0]) is type(shape[1]) is int and shape[0] != shape[1]):
             raise ShapeError(f"diagonal: {spell_shape(shape)} has no square of its first two axes")
         return (*shape[2:], shape[0])
 
@@ -628,23 +612,15 @@ class Diagonal(View):
         """The method."""
         return writable_diagonal(array) if self.writable else array.diagonal()
 
-    def python(self, array: str, constant: Callable[[Any], str], dim: Callable[[Dim], str]) -> str:
+    def python(self, array: str, constant: Spelling, dim: Spelling) -> str:
         """The method."""
         if self.writable:
             return f"{constant(writable_diagonal)}({array})"
         return f"{array}.diagonal()"
 
-    def fits(self, lengths: Shape, shape: Shape, sizes: Mapping[str, int]) -> bool:
+    def fits(self, lengths: Lengths, shape: Lengths, sizes: Mapping[str, int]) -> bool:
         """Both axes are of one length."""
         return lengths[0] == lengths[1]
-
-
-def writable_diagonal(array: Any) -> Any:
-    """The diagonal as np.einsum gives it: it can be written into where the array can."""
-    seen = array.diagonal()
-    if type(array) is np.ndarray:
-        seen.flags.writeable = array.flags.writeable
-    return seen
 
 
 @record(eq=False)
@@ -673,71 +649,13 @@ class Component(View):
         """The property."""
         return array.imag if self.offset else array.real
 
-    def python(self, array: str, constant: Callable[[Any], str], dim: Callable[[Dim], str]) -> str:
+    def python(self, array: str, constant: Spelling, dim: Spelling) -> str:
         """The property."""
         return f"{array}{self}"
 
     def seen(self, seen: Seen) -> Seen | None:
         """All axes."""
         return changed(seen, box=None)
-
-
-# -- views of a trace -----------------------------------------------------------------------
-
-
-@record(eq=False)
-class ComplexPart(View):
-    """The real or the imaginary parts of a traced array: an operation, which memory is seen by."""
-
-    name: str
-
-    @property
-    def op(self) -> str:  # type: ignore[override] # one class for both
-        """`real` or `imag`."""
-        return self.name
-
-    def _spelled(self) -> str:
-        return ""
-
-    @property
-    def attribute(self) -> Attribute:
-        """Nothing: the operation says it."""
-        return NOTHING
-
-    def __eq__(self, other: object) -> bool:
-        """The same part."""
-        return isinstance(other, ComplexPart) and other.name == self.name
-
-    def __hash__(self) -> int:
-        """Hash of the name."""
-        return hash(self.name)
-
-    def of(self, array: Any, sizes: Mapping[str, int], module: Any) -> Any:
-        """The property."""
-        return getattr(array, self.name)
-
-    def python(self, array: str, constant: Callable[[Any], str], dim: Callable[[Dim], str]) -> str:
-        """The property."""
-        return f"{array}.{self.name}"
-
-
-@record(eq=False)
-class Contiguous(View):
-    """The array itself where its memory is contiguous, else a copy in C order, if it shows."""
-
-    op = "contiguous"
-    order: str
-
-    def _spelled(self) -> str:
-        return self.order
-
-    def of(self, array: Any, sizes: Mapping[str, int], module: Any) -> Any:
-        """The function."""
-        return module.ascontiguousarray(array)
-
-    def python(self, array: str, constant: Callable[[Any], str], dim: Callable[[Dim], str]) -> str:
-        """The function."""
-        return f"{constant(np.ascontiguousarray)}({array})"
 
 
 # -- text -----------------------------------------------------------------------------------
@@ -782,65 +700,3 @@ _READ: Mapping[str, Callable[[str], View]] = {
 }
 #: Operations whose attribute is a view.
 NAMES = frozenset(_READ)
-
-
-# -- chains ---------------------------------------------------------------------------------
-
-
-def apply_views(array: Any, views: Sequence[View], sizes: Mapping[str, int], module: Any) -> Any:
-    """A real array through views, by its own module's functions; reshapes may copy."""
-    for view in views:
-        array = view.of(array, sizes, module)
-    return array
-
-
-def compose(first: Chain, then: Chain) -> Chain:
-    """Views one after another, merged where two are one."""
-    chain = list(first)
-    for view in then:
-        if chain and (merged := _then(chain[-1], view)) is not None:
-            chain[-1:] = merged
-        else:
-            chain.append(view)
-    return tuple(chain)
-
-
-@lru_cache(maxsize=16384)
-def _then(first: View, view: View) -> Chain | None:
-    """Kept: plans compose the same views again and again."""
-    return first.then(view)
-
-
-def insert_axes(rank: int, axes: Sequence[int]) -> Index:
-    """The view that puts reduced axes back with length 1."""
-    return Index.of_parts([None if axis in axes else FULL for axis in range(rank)])
-
-
-@lru_cache(maxsize=4096)
-def seen_through(shape: Shape, views: Chain) -> Seen | None:
-    """An array of `shape` through views; None where axes of it are merged or split."""
-    return seen_of_box(full_box(shape), views, shape)
-
-
-def seen_of_box(box: Box, views: Chain, shape: Shape | None = None) -> Seen | None:
-    """A box of an array through views; None where axes of it are merged or split."""
-    lengths = tuple(dims.steps(*span) for span in box) if shape is None else shape
-    ends = (True,) * len(lengths)
-    seen: Seen | None = Seen(tuple(range(len(lengths))), ends, lengths, True, box)
-    for view in views:
-        seen = seen and view.seen(seen)
-    return seen
-
-
-def spans(shape: Shape, views: Chain, target: Shape, axes: tuple[int, ...]) -> bool:
-    """Whether views repeat a result of `shape` along the reduced axes and do nothing else."""
-    kept = iter(range(len(shape)))
-    wanted = tuple(None if axis in axes else next(kept, -1) for axis in range(len(target)))
-    seen = seen_through(shape, views)
-    return seen is not None and seen.whole and seen.axes == wanted
-
-
-def repeats(shape: Shape, views: Chain, axes: tuple[int, ...]) -> bool:
-    """Whether an array of `shape`, seen through views, is surely the same along some axes."""
-    seen = seen_through(shape, views)
-    return seen is not None and all(seen.axes[axis] is None for axis in axes)

@@ -12,7 +12,7 @@ from fuser.backend import Kernel
 from fuser.base import budget
 from fuser.base.timeline import phase
 from fuser.executor import CannotRun
-from fuser.ir import dims, layouts, opaque_calls, views
+from fuser.ir import dims, layouts, opaque_calls, view_chains
 from fuser.kernel_spec import KernelSpec
 from fuser.program_spec import Program, Seam, Stage
 
@@ -125,7 +125,7 @@ def _run_seam(seam: Seam, values: dict[str, Any], numbers: dict[str, Any]) -> No
         if chain:
             sizes = {key: n for key, n in numbers.items() if key.startswith("n")}
             value = value if layouts.is_array(value) else np.asarray(value)
-            value = views.apply_views(value, chain, sizes, np)
+            value = view_chains.apply_views(value, chain, sizes, np)
         operands.append(value)
     try:
         with phase("numpy", seam.reason.operation), budget.unclocked():

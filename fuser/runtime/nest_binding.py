@@ -21,7 +21,7 @@ from fuser.ir.specs import (
     desc_of,
     is_counted,
 )
-from fuser.ir.views import repeats
+from fuser.ir.view_chains import repeats
 from fuser.runtime.binding import Layouts, Place
 from fuser.runtime.refining import finer_axes, is_splittable, refined
 from fuser.runtime.row_tile_binding import narrowed, steps_of

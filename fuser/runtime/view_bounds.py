@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from fuser.ir import dims
 from fuser.ir.graph import Graph, Node
-from fuser.ir.views import View, places_fit
+from fuser.ir.views import View
 
 
 def outside(graph: Graph, sizes: Mapping[str, int]) -> str:
@@ -35,15 +35,9 @@ def _fits(node: Node, sizes: Mapping[str, int]) -> bool:
     operands = [_lengths(arg.shape, sizes) for arg in node.args]
     if any(length < 0 for length in shape):
         return False
-    if isinstance(node.payload, View):
-        return node.payload.fits(operands[0], shape, sizes)
-    if node.op.is_iota:
-        return True
-    spans = node.payload.box
-    return len(operands[1]) == len(spans) and all(
-        places_fit(span, length, count, sizes)
-        for span, length, count in zip(spans, operands[0], operands[1], strict=True)
-    )
+    if node.op.is_update:
+        return bool(node.payload.fits(*operands, sizes))
+    return node.op.is_iota or bool(node.payload.fits(operands[0], shape, sizes))
 
 
 def _lengths(shape: Sequence[dims.Dim], sizes: Mapping[str, int]) -> tuple[int, ...]:

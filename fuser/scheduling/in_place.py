@@ -15,7 +15,8 @@ from fuser.ir import dims
 from fuser.ir.attributes import Box, Region, disjoint, full_box
 from fuser.ir.graph import Graph
 from fuser.ir.specs import PartitionDesc
-from fuser.ir.views import Chain, Transpose, seen_of_box
+from fuser.ir.view_chains import seen_of_box
+from fuser.ir.views import Chain, Transpose
 from fuser.passes import length_facts
 from fuser.scheduling.clustering import NOMINAL_LENGTH
 from fuser.scheduling.loop_nests import Section

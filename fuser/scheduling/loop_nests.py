@@ -12,7 +12,8 @@ from fuser.ir.dims import Shape
 from fuser.ir.graph import Node, intern
 from fuser.ir.ops import component, op
 from fuser.ir.specs import PartitionDesc, counted_name
-from fuser.ir.views import Broadcast, Chain, Component, Reshape, compose, insert_axes, spans
+from fuser.ir.view_chains import compose, insert_axes, spans
+from fuser.ir.views import Broadcast, Chain, Component, Reshape
 
 #: Loops: their shape, and the axes of it that are reduced.
 Space = tuple[Shape, tuple[int, ...]]

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from functools import lru_cache
 
 from fuser.codegen import LoopNest, loop_nest
-from fuser.ir import dims, views
+from fuser.ir import dims, view_chains
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, SectionSpec, TensorDesc
 from fuser.scheduling.loop_nests import Section
 from fuser.scheduling.online_reductions import merging
@@ -56,7 +56,7 @@ def runs(section: Section, sizes: Mapping[str, int]) -> list[int]:
     steady = {
         k
         for k, (part, node) in enumerate(zip(section.loads, section.load_nodes, strict=True))
-        if views.repeats(node.shape, part.views, section.axes)
+        if view_chains.repeats(node.shape, part.views, section.axes)
     }
     row = dims.evaluate(dims.product(tuple(section.shape[a] for a in section.axes)), sizes)
     each = sum(n.dtype.itemsize for k, n in enumerate(section.load_nodes) if k not in steady)

@@ -19,7 +19,8 @@ from fuser.ir import dims
 from fuser.ir.dims import Shape
 from fuser.ir.graph import Node
 from fuser.ir.specs import is_counted
-from fuser.ir.views import Chain, seen_through
+from fuser.ir.view_chains import seen_through
+from fuser.ir.views import Chain
 from fuser.scheduling.loop_nests import Section
 
 #: Nests of one chain, at most: a bound for what is compiled as one.

@@ -26,9 +26,10 @@ from fuser.ir.graph import (
     walk,
 )
 from fuser.ir.graph import intern as intern_node
-from fuser.ir.views import Broadcast, Contiguous, Part
+from fuser.ir.views import Broadcast, Part
 from fuser.passes import length_facts, slice_updates
 from fuser.tracing.admitted_dtypes import check_dtype
+from fuser.tracing.memory_views import Contiguous
 from fuser.tracing.trace_result import OutAlias, OutNode, OutScalar, OutView, Trace, Write
 from fuser.tracing.trace_state import Tracing
 

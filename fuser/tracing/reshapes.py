@@ -13,7 +13,8 @@ from fuser.base.errors import Unsupported
 from fuser.ir.attributes import Extent, Region, full_box
 from fuser.ir.dims import Dim
 from fuser.ir.graph import Node
-from fuser.ir.views import ComplexPart, Contiguous, Index, Part, Reshape, Transpose, View
+from fuser.ir.views import Index, Part, Reshape, Transpose, View
+from fuser.tracing.memory_views import ComplexPart, Contiguous
 from fuser.tracing.trace_state import Storage, Tracing
 
 

@@ -11,7 +11,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from fuser.base.errors import Unsupported
 from fuser.ir import dims, infer
 from fuser.ir.dims import Dim
-from fuser.ir.views import ComplexPart, Contiguous, Index, Reshape, Transpose
+from fuser.ir.views import Index, Reshape, Transpose
 from fuser.tracing import indexing
 from fuser.tracing.caught_errors import noting
 from fuser.tracing.indices import (
@@ -20,6 +20,7 @@ from fuser.tracing.indices import (
     length_of,
     normal_axis,
 )
+from fuser.tracing.memory_views import ComplexPart, Contiguous
 from fuser.tracing.traced_memory import TracedMemory
 from fuser.tracing.traced_scalars import HostScalar
 

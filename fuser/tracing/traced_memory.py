@@ -11,8 +11,9 @@ from fuser.base.errors import Unsupported
 from fuser.ir import dims
 from fuser.ir.dims import Dim
 from fuser.ir.graph import Node
-from fuser.ir.views import Broadcast, ComplexPart, Contiguous, Diagonal, Index, Reshape, View
+from fuser.ir.views import Broadcast, Diagonal, Index, Reshape, View
 from fuser.tracing import boxes, reshapes
+from fuser.tracing.memory_views import ComplexPart, Contiguous
 from fuser.tracing.trace_state import Storage, Tracing
 from fuser.tracing.traced_scalars import HostScalar
 
