@@ -311,9 +311,9 @@ def _run_other_pattern(
 
 def _uses_lengths(graph: Graph) -> Any:
     """Whether something in a graph is spelled with lengths, which another pattern changes."""
-    for op, payload in ((node.op, node.text) for node in graph.nodes):
+    for op, payload in ((node.op, node.payload) for node in graph.nodes):
         yield op.reshapes or op.repeats or op.is_iota or op.slices
-        yield op.is_scalar and "n" in payload
+        yield op.is_scalar and any(name.startswith("n") for name in payload.symbols)
 
 
 # -- debugging ------------------------------------------------------------------------------

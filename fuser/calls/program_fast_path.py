@@ -273,7 +273,7 @@ def _self_contained(stage: Stage) -> bool:
     for parameter in graph.parameters:
         known |= {s for dim in parameter.shape for s in dims.symbols(dim)}
     for node in graph.nodes:
-        if node.op.is_scalar and not scalar_symbols(node.payload.expression) <= known:
+        if node.op.is_scalar and not known.issuperset(node.payload.symbols):
             return False
         if any(not set(dims.symbols(dim)) <= known for dim in node.shape):
             return False

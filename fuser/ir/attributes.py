@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from fuser.base.host_expressions import rename_scalars
+from fuser.base.host_expressions import rename_scalars, scalar_symbols
 from fuser.base.records import record
 from fuser.ir import dims
 from fuser.ir.dims import Dim, Shape
@@ -59,6 +59,11 @@ class Attribute:
         """The symbolic lengths that it is spelled with."""
         return ()
 
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The scalars and lengths that it speaks of, each once."""
+        return tuple(dict.fromkeys(name for dim in self.lengths for name in dims.symbols(dim)))
+
     def renamed(self, names: Mapping[str, Dim]) -> Self:
         """The same with other symbols."""
         return self
@@ -90,6 +95,11 @@ class Expression(Attribute):
 
     def _spelled(self) -> str:
         return self.expression
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """Those of the expression."""
+        return tuple(sorted(scalar_symbols(self.expression)))
 
     def renamed(self, names: Mapping[str, Dim]) -> Self:
         """With other symbols."""

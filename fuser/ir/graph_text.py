@@ -115,9 +115,9 @@ def _check_names(graph: Graph) -> None:
         if unknown := [name for name in dims.symbols(dim) if name not in names]:
             raise GraphError(f"length {unknown[0]} is that of no array of the graph")
     for node in graph.nodes:
-        texts = [node.text] if node.op.is_scalar else []
+        texts = [node.payload.expression] if node.op.is_scalar else []
         if node.op.is_opaque:
-            texts = opaque_calls.numbers_of(node.payload)
+            texts = node.payload.numbers
         for text in texts:
             if unknown := sorted(names_in(text, SCALAR) - known):
                 raise GraphError(f"{short(text)!r} names {unknown[0]}, which is no argument")

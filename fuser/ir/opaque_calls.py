@@ -1,6 +1,6 @@
 """Calls of NumPy functions that have no fused form: how a graph spells them, and how they run.
 
-An extern node's payload is `call.output [view] [scalar] function(arguments)`, for instance
+The text of a call is `call.output [view] [scalar] function(arguments)`, for instance
 `0.1 numpy.linalg.svd(a0, full_matrices=False)`: the second result of the first such call. `a0`
 is the call's first operand (`a0[()]` where NumPy has a scalar), `host('s0 * 2')` a number known
 when the function is called, `closure('name', a1)` a function that reaches values of the call.
@@ -26,7 +26,7 @@ import numpy as np
 from fuser.base import host_expressions, trees
 from fuser.base.error_states import silent
 from fuser.base.errors import GraphError, Reason
-from fuser.base.host_expressions import evaluate_scalar, short
+from fuser.base.host_expressions import evaluate_scalar, scalar_symbols, short
 from fuser.base.records import record
 from fuser.ir import (
     callables,
@@ -131,6 +131,29 @@ class Call(Attribute):
     def _spelled(self) -> str:
         return self.text
 
+    @property
+    def numbers(self) -> list[str]:
+        """The host expressions among the arguments."""
+        found, waiting = [], [*self.args, *self.kwargs.values()]
+        while waiting:
+            part = waiting.pop()
+            if type(part) is Number:
+                found.append(part.text)
+            elif type(part) in (tuple, list):
+                waiting += part
+            elif type(part) is dict:
+                waiting += part.values()
+            elif type(part) is slice:
+                waiting += (part.start, part.stop, part.step)
+            elif type(part) is Closure:
+                waiting += part.values
+        return found
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """Those of its numbers."""
+        return tuple(sorted(set().union(*map(scalar_symbols, self.numbers))))
+
     def renamed(self, names: Mapping[str, Any]) -> Call:
         """With other symbols in its numbers and lengths."""
         return read(opaque_text.rename(self.text, names))
@@ -193,24 +216,6 @@ def _keywords(tree: ast.Call) -> dict[str, Any]:
     if len(names) != len(tree.keywords):
         raise GraphError("an extern call has a keyword twice, or one without a name")
     return {str(pair.arg): _read(pair.value) for pair in tree.keywords}
-
-
-def numbers_of(call: Call) -> list[str]:
-    """The host expressions among the arguments of a call."""
-    found, waiting = [], [*call.args, *call.kwargs.values()]
-    while waiting:
-        part = waiting.pop()
-        if type(part) is Number:
-            found.append(part.text)
-        elif type(part) in (tuple, list):
-            waiting += part
-        elif type(part) is dict:
-            waiting += part.values()
-        elif type(part) is slice:
-            waiting += (part.start, part.stop, part.step)
-        elif type(part) is Closure:
-            waiting += part.values
-    return found
 
 
 def _read(node: ast.expr) -> Any:

@@ -66,9 +66,9 @@ def named_dtype(dtype: np.dtype[Any]) -> bool:
     return dtype.kind in "biufc" and dtype.isnative and _round_trips(dtype)
 
 
-def rename(payload: str, names: Mapping[str, Any]) -> str:
-    """Replace symbols in a payload's numbers and view lengths."""
-    return re.sub(_HOST, lambda found: f"host({rename_scalars(found[1], names)!r})", payload)
+def rename(text: str, names: Mapping[str, Any]) -> str:
+    """Replace symbols in the numbers of a call."""
+    return re.sub(_HOST, lambda found: f"host({rename_scalars(found[1], names)!r})", text)
 
 
 _HOST = r"host\('([^']*)'\)"

@@ -112,7 +112,8 @@ def _collapsed(
     if 0 in shape:
         return spec, None
     wanted = tuple(
-        (section.leaves[k].text, section.leaves[k].dtype) for k in scalar_nodes(section)
+        (leaf.payload.expression, leaf.dtype)
+        for leaf in (section.leaves[k] for k in scalar_nodes(section))
     )
     operands = tuple((name, layout.offset) for name, layout in found)
     return spec, Loops(operands, wanted, lengths, strides)
@@ -176,7 +177,8 @@ def _bind_reduction(
     if 0 in lengths and not section.totals:  # a total of nothing has a value too
         return spec, None
     wanted = tuple(
-        (section.leaves[k].text, section.leaves[k].dtype) for k in scalar_nodes(section)
+        (leaf.payload.expression, leaf.dtype)
+        for leaf in (section.leaves[k] for k in scalar_nodes(section))
     )
     places = tuple((name, layout.offset) for name, layout in found)
     all_strides = [[*kept, *inner] for kept, inner in zip(rows, along, strict=True)]

@@ -298,7 +298,7 @@ class SectionMaker:
     def _stored(self, node: Node) -> str | None:
         """The buffer that holds a node already."""
         if node.op.is_input:
-            return str(node.text)
+            return str(node.payload.name)
         if node.op.is_iota:
             return counted_name(node.text)
         return None if id(node) in self.own else self.buffers.get(id(node))

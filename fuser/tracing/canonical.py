@@ -206,7 +206,8 @@ def lengths_of(nodes: Iterable[Node]) -> list[str]:
         for dim in node.shape:
             found.update(dict.fromkeys(dims.symbols(dim)))
         if not (node.op.is_input or node.op.is_opaque):
-            found.update(dict.fromkeys(re.findall(r"\bn\d+\b", node.text)))
+            names = node.payload.symbols
+            found.update(dict.fromkeys(name for name in names if name.startswith("n")))
     return list(found)
 
 

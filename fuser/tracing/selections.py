@@ -6,15 +6,18 @@ write it by the same mask. Where all between is elementwise, that is `where(m, f
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from fuser.base.host_expressions import scalar_symbols
 from fuser.ir import dims
 from fuser.ir.graph import Node, walk
+from fuser.ir.opaque_calls import Operand
 from fuser.tracing.trace_state import Tracing
 from fuser.tracing.traced_array import TracedArray
 
-_SELECTION = "numpy.ndarray.__getitem__(a0, a1)"
+_SELECTION: tuple[Any, ...] = ("numpy.ndarray.__getitem__", (Operand(0), Operand(1)), {})
 
 
 def is_mask(index: object, target: TracedArray) -> bool:
@@ -76,7 +79,8 @@ def _elementwise(node: Node) -> bool:
 
 def _source(tracing: Tracing, mask: Node, node: Node) -> Node | None:
     """The array of which a node is a selection by `mask`."""
-    if not node.op.is_opaque or not node.text.endswith(f" {_SELECTION}"):
+    call = node.payload
+    if not node.op.is_opaque or (call.name, call.args, call.kwargs) != _SELECTION:
         return None
     if len(node.args) != 2 or node.args[1] is not mask:
         return None
@@ -117,7 +121,7 @@ def _tells(node: Node, length: set[str]) -> bool:
     """Whether a node may depend on how many elements are selected."""
     if node.op.is_opaque:
         return any(length & set(dims.symbols(dim)) for dim in node.shape)
-    return not node.op.is_input and bool(scalar_symbols(node.text) & length)
+    return not node.op.is_input and not length.isdisjoint(node.payload.symbols)
 
 
 def drop_unneeded(tracing: Tracing, nodes: list[Node]) -> None:
