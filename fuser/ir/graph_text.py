@@ -226,7 +226,8 @@ def _read(row: Op, text: str) -> Attribute:
         return views.read(row.name, text)
     if row.reduction:
         return attributes.read_axes(text)
-    return attributes.READERS[row.name](text) if text else NOTHING
+    read = attributes.READERS.get(row.name)
+    return NOTHING if read is None else read(text)
 
 
 def _number(row: Op, text: str, dtype: np.dtype[Any]) -> Attribute:

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+import fuser
 from fuser.ir import attributes, dims
 from fuser.ir.attributes import (
     NOTHING,
@@ -92,3 +93,13 @@ def test_spans_that_are_apart(one: Span, two: Span, apart: bool) -> None:
     """Surely, whatever the lengths: an axis is enough."""
     assert disjoint((one,), (two,)) == disjoint((two,), (one,)) == apart
     assert disjoint(((0, M, 1), one), ((0, M, 1), two)) == apart
+
+
+def test_all_of_a_single_number_is_a_region() -> None:
+    """It has no axes, so its text is empty."""
+    text = "graph(x0: float64[], x1: float64[]):\n  %0 = update x0 x1 : float64[]\n  return %0"
+    graph = fuser.parse(text)
+    assert str(graph) == text
+    assert graph.outputs[0].payload == Region(())
+    (found,) = fuser.run_fusion(fuser.register_fusion(graph), [np.zeros(()), np.ones(())])
+    assert found == 1
