@@ -262,24 +262,33 @@ class Index(View):
         return Index(tuple(parts))
 
     def then(self, view: View) -> Chain | None:
-        """`x[1:][:-1]` is `x[1:-1]`: slices that drop elements from the ends are merged."""
+        """`x[1:][:-1]` is `x[1:-1]`: where no axis is cut twice, or only at its ends."""
         if isinstance(view, Broadcast):
             return self._broadcast(view)
         if not isinstance(view, Index):
             return None
-        size = max(len(self.parts), len(view.parts))
-        parts: list[IndexPart] = []
-        for k in range(size):
-            first = self.parts[k] if k < len(self.parts) else FULL
-            then = view.parts[k] if k < len(view.parts) else FULL
-            if not isinstance(first, slice) or not isinstance(then, slice):
-                return None
-            part = _merged(first, then)
+        parts = list(self.parts)
+        place = 0
+        for part in view.parts:
             if part is None:
-                return None
-            parts.append(part)
-        merged = Index.of_parts(parts)
-        return (merged,) if merged.parts else ()
+                parts.insert(place, None)
+                place += 1
+                continue
+            while place < len(parts) and isinstance(parts[place], int):
+                place += 1  # an axis that is not seen any more
+            if place == len(parts):
+                parts.append(FULL)
+            if parts[place] is None and part in (0, -1):
+                del parts[place]
+                continue
+            if part != FULL:
+                merged = _merged(parts[place], part)
+                if merged is None:
+                    return None
+                parts[place] = merged
+            place += 1
+        index = Index.of_parts(parts)
+        return (index,) if index.parts else ()
 
     def _broadcast(self, view: Broadcast) -> Chain | None:
         """`x[None, :, None]` through a broadcast is `x[:, None]`: that puts axes in front.
@@ -319,12 +328,12 @@ def _narrowed(span: Span, part: int | slice) -> Span | None:
     return start + first, stop if last is None else stop + last, part.step or 1
 
 
-def _merged(first: slice, then: slice) -> slice | None:
-    """Merge slices that only drop elements from the ends."""
-    if then == FULL:
-        return first
+def _merged(first: IndexPart, then: int | slice) -> int | slice | None:
+    """Two entries for one axis as one: slices that only drop elements from the ends are merged."""
     if first == FULL:
         return then
+    if not isinstance(first, slice) or not isinstance(then, slice):
+        return None
     for part in (first, then):
         drops = (part.start or 0) >= 0 and (part.stop is None or part.stop < 0)
         if part.step is not None or not drops:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -176,41 +176,11 @@ def drop_full_index(node: Node, equal: Equal) -> Node | None:
 def join_indices(node: Node, equal: Equal) -> Node | None:
     """Exact: where one of them does nothing to an axis that the other one cuts."""
     (inner,) = node.args
-    if inner.op.name != "index":
+    if not inner.op.indexes or (chain := inner.payload.then(node.payload)) is None:
         return None
     (x,) = inner.args
-    parts = _joined_index(inner, node.payload.parts)
-    if parts is None:
-        return None
-    index = Index.of_parts(parts)
-    made = make("index", x, payload=index) if index.parts else x
+    made = make("index", x, payload=chain[0]) if chain else x
     return made if made.shape == node.shape else None
-
-
-def _joined_index(inner: Node, outer: Sequence[IndexPart]) -> list[IndexPart] | None:
-    """One index that does what two do, if there is one."""
-    parts = list[IndexPart](inner.payload.parts)
-    parts += [slice(None)] * (len(inner.args[0].shape) - sum(p is not None for p in parts))
-    place = 0
-    for part in outer:
-        if part is None:
-            parts.insert(place, None)
-            place += 1
-            continue
-        while isinstance(parts[place], int):  # an axis that the outer index does not see
-            place += 1
-        if parts[place] is None:
-            if part in (0, -1):
-                del parts[place]
-                continue
-            if part != slice(None):
-                return None
-        elif parts[place] == slice(None):
-            parts[place] = part
-        elif part != slice(None):
-            return None
-        place += 1
-    return parts
 
 
 @EXACT.rule("reshape that adds or drops ones -> index", "reshape")
