@@ -110,7 +110,7 @@ def bound(
     """
     key = _launch_key(spec, backend_name, buffers, sizes)
     found: Launch | None = spec.launches.get(key)
-    if found is not None:
+    if found is not None and not (spec.moving and outside(spec.graph, sizes)):
         return found
     if spec.refused is not None:
         raise CannotRun(spec.refused, lasting=True)
@@ -137,7 +137,7 @@ def _launch_key(
 ) -> tuple[Any, ...]:
     """What calls with one bound launch have in common."""
     layouts = ((name, array.shape, array.strides) for name, array in buffers.items())
-    return (backend, *layouts, *(sizes[name] for name in spec.graph.scalar_lengths))
+    return (backend, *layouts, *(sizes[name] for name in spec.shaping))
 
 
 def known_launch(

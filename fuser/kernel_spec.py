@@ -9,6 +9,7 @@ from typing import Any
 from fuser.base import forks
 from fuser.base.errors import Reason
 from fuser.base.records import field, record
+from fuser.ir import dims
 from fuser.ir.graph import Graph
 from fuser.ir.specs import ArgSpec
 from fuser.scheduling.plans import Plan
@@ -58,6 +59,22 @@ class KernelSpec:
             self.key, self.text, self.graph, self.mode, self.fastmath, plan, self.applied,
             self.checked, in_parts=self.in_parts or in_parts,
         )  # fmt: skip
+
+    @forks.cached_property
+    def shaping(self) -> tuple[str, ...]:
+        """Of the lengths that integer arguments tell, those that are in some shape.
+
+        Others, such as the index in `x[k]`, only move where kernels read and write: calls with
+        other numbers run the same launch.
+        """
+        nodes = (*self.graph.nodes, *self.plan.graph.nodes)
+        used = {name for node in nodes for dim in node.shape for name in dims.symbols(dim)}
+        return tuple(name for name in self.graph.scalar_lengths if name in used)
+
+    @forks.cached_property
+    def moving(self) -> frozenset[str]:
+        """Of the lengths that integer arguments tell, those that are in no shape."""
+        return frozenset(self.graph.scalar_lengths) - {*self.shaping}
 
     @forks.cached_property
     def has_complex(self) -> bool:

@@ -24,6 +24,8 @@ from fuser.backends.cpu.machine import workers
 from fuser.backends.cpu.machine.loader import load_forever
 from fuser.base import config, forks
 from fuser.calls import native_call
+from fuser.ir import dims
+from fuser.ir.dims import Dim
 from fuser.ir.specs import is_counted
 from fuser.runtime.launch import BoundGroup, Fresh, Launch, pack_scalars
 
@@ -114,6 +116,7 @@ class Table:
         words: the table; places of addresses hold offsets from their buffer's start.
         places: (word, buffer name) of each operand.
         scalars: (first word, wanted scalars) of each loop nest that has some.
+        moves: (word, expression, bytes): what integer arguments add to an operand's offset.
         heads: first word of each loop nest.
         nests: (kernel, section number, extent) of each loop nest; a chain is one.
         outputs: arrays to allocate.
@@ -127,6 +130,7 @@ class Table:
         self.words: list[int] = []
         self.places: list[tuple[int, str]] = []
         self.scalars: list[tuple[int, Any]] = []
+        self.moves: list[tuple[int, Dim, int]] = []
         self.heads: list[int] = []
         self.nests: list[tuple[FusedKernelCPU | RowChain, int, Any]] = []
         temporaries = {f.name: f for f in launch.fresh if f.name.startswith("t")}
@@ -159,6 +163,7 @@ class Table:
             for k, (name, _) in enumerate(section.operands)
             if not is_counted(name)  # they start at address 0
         ]
+        self.moves += [(first + k, index, step) for k, index, step in section.moves]
         if section.scalars:
             self.scalars.append((first + pointers + len(rest), section.scalars))
         self.words[at] = kernel.streaming_address(number, section.extent) or head[0]
@@ -253,6 +258,8 @@ class Sequence:
             )
         for at, name, offset in self._bases:
             words[at] = bases[name] + offset
+        for at, index, step in table.moves:
+            words[at] += dims.evaluate(index, numbers) * step
         if not self._ran and not self._team and not _native.cache_info().currsize:
             self._ran = True
             return self._run_each(words)
@@ -315,8 +322,9 @@ def _workspace(launch: Launch, temporaries: Mapping[str, Any]) -> tuple[dict[str
 
 def make(launch: Launch) -> Sequence | None:
     """A sequence for a bound launch, or None where it needs steps in Python."""
-    copied = any(group.copies for group in launch.groups)
-    if copied or not native_call.supported() or not workers.supported():
+    apart = any(group.copies for group in launch.groups)
+    apart = apart or (launch.moves and any(group.blocks for group in launch.groups))
+    if apart or not native_call.supported() or not workers.supported():
         for group in launch.groups:  # what cannot be compiled is known before anything is written
             assert isinstance(group.kernel, FusedKernelCPU)
             for number, section in group.sections:

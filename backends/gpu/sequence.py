@@ -112,6 +112,6 @@ class Sequence:
 
 def make(launch: Launch) -> Sequence | None:
     """A sequence for a bound launch, or None where it needs steps in between."""
-    if not launch.groups or any(group.copies for group in launch.groups):
+    if not launch.groups or launch.moves or any(group.copies for group in launch.groups):
         return None
     return Sequence(launch)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +12,9 @@ from fuser.backend import get_backend
 from fuser.base import counters
 from fuser.base.protocols import module_of
 from fuser.calls.prepared import MISSED, Prepared
-from fuser.calls.result_assembly import NotAssembled, assemble
+from fuser.calls.result_assembly import NotAssembled, assemble, prepare
 from fuser.calls.specialisation import Call
+from fuser.ir import dims
 from fuser.kernel_spec import KernelSpec
 from fuser.program_spec import Program
 from fuser.tracing.trace_result import OutNode
@@ -30,12 +31,11 @@ class Ready(Prepared):
         trace = call.specialisation.trace
         super().__init__(call, trace.value_guards)
         self._assembly = assemble(trace, {}, writes.direct)
-        self._run = launch.sequence.run
-        self._kernels = launch.kernel_count
+        self._launch = launch.sequence.run, launch.kernel_count
         self._writes = writes if trace.writes else None
         self._counts = {"launches": launch.kernel_count}
         self._straight: Any = None
-        if not self._writes:
+        if not self._writes and not trace.graph.guards_of_integers:
             wanted = [f"o{k}" for k in self._assembly.results]
             self._straight = self._one_function(call, launch, wanted, {})
         self.knows_its_arguments = self._straight is not None
@@ -51,20 +51,106 @@ class Ready(Prepared):
         made = self._assembly
         return made.function(*found, *[args[place] for place in made.leaves])
 
+    def _launch_of(self, numbers: Mapping[str, Any]) -> tuple[Any, int] | None:
+        """What runs the kernels for these numbers, and how many these are; None where unknown."""
+        return self._launch
+
     def run(self, args: tuple[Any, ...]) -> Any:
         """The outputs, or MISSED where the call has to be looked at again."""
         numbers = self._numbers(args)
         if numbers is None:
             return MISSED
         arrays = {name: args[place] for name, place in self._arrays}
-        if self._writes is not None and not self._writes.add_targets(arrays):
+        if self._writes is not None and not self._writes.add_targets(arrays, numbers):
             return MISSED
-        if self._run(arrays, numbers):
+        launch = self._launch_of(numbers)
+        if launch is None or launch[0](arrays, numbers):
             return MISSED
-        counters.count("launches", self._kernels)
+        counters.count("launches", launch[1])
         made = self._assembly
         results = [arrays[f"o{place}"] for place in made.results]
         return made.function(*results, *[args[place] for place in made.leaves])
+
+
+class ReadyForIntegers(Ready):
+    """How such calls run where integer arguments are indices, bounds or lengths.
+
+    It serves one class of numbers. Those in shapes have a launch each, others move what is read
+    and written.
+    """
+
+    def __init__(self, call: Call, launch: Any, writes: Writes) -> None:
+        """Write a function that checks the class, and tells the lengths that integers are."""
+        super().__init__(call, launch, writes)
+        trace, spec = call.specialisation.trace, call.specialisation.spec
+        assert isinstance(spec, KernelSpec)
+        told = trace.graph.scalar_lengths
+        fixed = self._sizes.keys() - told.keys()
+        guards: list[tuple[str, Any]] = [(f"({dim}) >= 0", True) for dim in told.values()]
+        guards += [
+            (f"({left}) == ({right})", True)
+            for left, right in trace.graph.guards
+            if told.get(str(left)) != right
+            and not fixed >= {*dims.symbols(left), *dims.symbols(right)}
+        ]
+        self._told = prepare(trace, [*guards, *self._guards], [(name, int) for name in told])
+        self._lengths = tuple(told)
+        self._specialisation = call.specialisation
+        self._shaping = spec.shaping
+        self._launches = {self._shape_of(self._sizes): self._launch}
+
+    def _shape_of(self, numbers: Mapping[str, Any]) -> tuple[int, ...]:
+        """The numbers that are in shapes."""
+        return tuple(numbers[name] for name in self._shaping)
+
+    def _launch_of(self, numbers: Mapping[str, Any]) -> tuple[Any, int] | None:
+        """That of other calls with the same numbers in shapes."""
+        return self._launches.get(self._shape_of(numbers))
+
+    def take(self, other: ReadyForIntegers) -> bool:
+        """Know the launch of another call, too, if it is of the same class."""
+        if other._specialisation is not self._specialisation or self._writes or other._writes:
+            return False
+        if len(self._launches) >= executor.BOUND_LIMIT:
+            self._launches = {}
+        self._launches |= other._launches
+        return True
+
+    def _numbers(self, args: Sequence[Any]) -> dict[str, Any] | None:
+        """Values of lengths and scalars by name, or None where a guard does not hold."""
+        found = self._told.function(*[args[place] for place in self._told.leaves])
+        if found is None:
+            return None
+        numbers = self._sizes | {name: args[place] for name, place in self._scalars}
+        numbers.update(zip(self._lengths, found, strict=True))
+        return numbers
+
+
+class Ways:
+    """Short ways of calls that are alike but for their numbers: one for each class of these."""
+
+    knows_its_arguments = False
+
+    def __init__(self, first: ReadyForIntegers) -> None:
+        """Know one."""
+        self._ways = [first]
+
+    def add(self, way: ReadyForIntegers) -> None:
+        """Know one more; the oldest are forgotten."""
+        if any(known.holds() and known.take(way) for known in self._ways):
+            return
+        self._ways = [way, *self._ways[: WAYS_LIMIT - 1]]
+
+    def holds(self) -> bool:
+        """Whether some way stands still."""
+        return any(way.holds() for way in self._ways)
+
+    def run(self, args: tuple[Any, ...]) -> Any:
+        """The outputs, or MISSED where the call has to be looked at again."""
+        for way in self._ways:
+            if way.holds() and (found := way.run(args)) is not MISSED:
+                return found
+        return MISSED
 
 
 class ReadyOut(Prepared):
@@ -90,6 +176,11 @@ class ReadyOut(Prepared):
             return MISSED
         counters.add_soon(self._counts)
         return out
+
+
+def _speaks_of(lengths: Sequence[dims.Dim], names: frozenset[str]) -> bool:
+    """Whether some length is spelled with one of these symbols."""
+    return any(not names.isdisjoint(dims.symbols(dim)) for dim in lengths)
 
 
 class Writes:
@@ -120,8 +211,33 @@ class Writes:
         self.targets = executor.direct_targets(spec, call.arrays, given, call.sizes, backend)
         self.direct = frozenset(self.targets)
         self._parts = tuple((f"o{output}", *parts[output]) for output in self.targets)
+        self._indices = parts
+        self._moving = {
+            output: region
+            for _, output, region in trace.writes
+            if region is not None and _speaks_of(region.lengths, spec.moving)
+        }
+        self._again = (spec, backend) if spec.moving else None
 
-    def add_targets(self, arrays: dict[str, Any]) -> bool:
+    def _moved(
+        self, arrays: Mapping[str, Any], numbers: Mapping[str, Any]
+    ) -> tuple[tuple[str, str, Any], ...] | None:
+        """The parts to write into where integers move them; None where kernels may not do it."""
+        assert self._again is not None
+        spec, backend = self._again
+        indices = dict(self._indices)
+        for output, region in self._moving.items():
+            indices[output] = indices[output][0], region.slices(numbers)
+        given = {
+            output: arrays[name] if index is None else arrays[name][index]
+            for output, (name, index) in indices.items()
+        }
+        found = executor.direct_targets(spec, arrays, given, dict(numbers), backend)
+        if found.keys() != self.direct:
+            return None
+        return tuple((f"o{output}", *indices[output]) for output in found)
+
+    def add_targets(self, arrays: dict[str, Any], numbers: Mapping[str, Any]) -> bool:
         """Add the arrays to write into to those of a call; whether it may run so."""
         share = self._share
         for name in self._written:
@@ -130,8 +246,11 @@ class Writes:
         for first, then in self._apart:
             if arrays[first] is arrays[then] or share(arrays[first], arrays[then]):
                 return False
+        parts = self._parts if self._again is None else self._moved(arrays, numbers)
+        if parts is None:
+            return False
         targets = {}
-        for output, name, index in self._parts:
+        for output, name, index in parts:
             array = arrays[name]
             targets[output] = target = array if index is None else array[index]
             if any(share(target, other) for key, other in arrays.items() if key != name):
@@ -140,6 +259,8 @@ class Writes:
         return True
 
 
+#: Classes of numbers, and numbers in shapes, that one combination of these remembers.
+WAYS_LIMIT = 16
 #: Combinations of shapes and strides that one function remembers exactly.
 READY_LIMIT = 256
 
@@ -217,8 +338,6 @@ def make_ready(call: Call, kind: Any) -> Ready | ReadyProgram | None:
         return make_ready_program(call, spec, kind)
     if not isinstance(spec, KernelSpec) or spec.checked:
         return None
-    if spec.graph.guards_of_integers:
-        return None  # another number is another layout
     if call.specialisation.captured:
         return None  # a captured array may be given another shape in place
     arrays = call.arrays.values()
@@ -230,7 +349,8 @@ def make_ready(call: Call, kind: Any) -> Ready | ReadyProgram | None:
     if launch is None or launch.sequence is None:
         return None
     try:
-        return Ready(call, launch, writes)
+        integers = bool(spec.graph.guards_of_integers)
+        return (ReadyForIntegers if integers else Ready)(call, launch, writes)
     except NotAssembled:
         return None
 

@@ -22,6 +22,8 @@ from fuser.calls import loading, native_call, pickling, running
 from fuser.calls.attributes import Frames, Hidden, frame_for, run_frame
 from fuser.calls.fast_path import (
     READY_LIMIT,
+    ReadyForIntegers,
+    Ways,
     Writes,
     exact_key,
     make_ready,
@@ -305,7 +307,13 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
             self._latest_out = self._ready["out", key]
             return
         made = make_ready(call, FusedFunction)
-        if made is not None:
+        if type(made) is ReadyForIntegers:
+            known = self._ready.get(key)
+            if type(known) is Ways:
+                known.add(made)
+            else:
+                self._ready[key] = Ways(made)
+        elif made is not None:
             self._ready[key] = made
             known = made.knows_its_arguments and not call.specialisation.trace.in_order
             self._latest = made if known else None

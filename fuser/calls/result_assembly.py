@@ -150,6 +150,8 @@ class _Text:
 
     def origin(self, name: str) -> str:
         """Where the value of a scalar or of a length is."""
+        if (told := self.trace.graph.scalar_lengths.get(name)) is not None:
+            return self.expression(str(told))
         for place, parameter in enumerate(self.trace.graph.parameters):
             if parameter.dtype is None and parameter.name == name:
                 return self.parameter(place)

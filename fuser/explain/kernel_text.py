@@ -271,13 +271,12 @@ def spell_guards(
         bounds[text] = max(bounds.get(text, least - number), least - number)
 
     for left, right in equal:
-        if str(left) in integers:
-            at_least(left, 0)
-            continue
         larger = re.fullmatch(rf"max\({re.escape(str(left))}, (\d+)\)", str(right))
         smaller = re.fullmatch(r"min\((.*), (\d+)\)", str(right))
         if larger is not None:
             at_least(left, int(larger[1]))
+        elif str(left) in integers:  # `n1 == s0`
+            at_least(left, 0)
         elif smaller is not None and left == int(smaller[2]):
             at_least(dims.parse(smaller[1]), int(smaller[2]))
         else:

@@ -21,6 +21,7 @@ class Layout:
         strides: bytes.
         symbolic: the symbolic lengths, which say what is 1 for every size.
         repeated: axes along which broadcasting repeats elements, whatever the length.
+        moves: what each call adds to the offset: an expression times bytes.
     """
 
     offset: int
@@ -28,6 +29,7 @@ class Layout:
     strides: tuple[int, ...]
     symbolic: tuple[Dim, ...]
     repeated: tuple[bool, ...]
+    moves: tuple[tuple[Dim, int], ...] = ()
 
 
 class NeedsCopy(Exception):  # noqa: N818 - a signal: the views are no index arithmetic here

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from fuser.backend import Backend
-from fuser.base.records import record
+from fuser.base.records import changed, record
 from fuser.ir import dims, layouts
 from fuser.ir.dims import Dim
 from fuser.ir.graph import Node
 from fuser.ir.layouts import Layout
 from fuser.ir.memory_order import all_c_order, memory_orders
 from fuser.ir.specs import PartitionDesc, counted_length, is_counted
-from fuser.ir.views import Chain, Component, View
+from fuser.ir.views import Chain, Component, Part, View
 from fuser.kernel_spec import KernelSpec
 from fuser.runtime.row_tile_binding import Blocks, blocks_of, row_order
 from fuser.scheduling.plans import Buffer
@@ -70,6 +70,7 @@ class Layouts:
             by_rows: chains run on some rows at a time, where they can.
         """
         self.sizes = sizes
+        self._moving = spec.moving
         self.by_rows = by_rows
         self.nested = nested
         self.fresh: list[Fresh] = []
@@ -190,12 +191,20 @@ class Layouts:
         if part.buffer not in self.base and is_counted(part.buffer):
             self._count(part.buffer)
         name, layout = part.buffer, self.base[part.buffer]
+        moves: list[tuple[Dim, int]] = []
         for place, view in enumerate(part.views):
+            if self._moving and isinstance(view, Part):
+                if not self._moving.isdisjoint(dims.symbols(view.start)):
+                    moves.append((view.start, layout.strides[view.axis]))
             try:
                 layout = view.layout(layout, self.sizes)
             except layouts.NeedsCopy:
                 prefix = part.views[: place + 1]
                 name, layout = self._copy(part.buffer, prefix, layout, view)
+                moves = []
+        if moves:
+            here = sum(dims.evaluate(index, self.sizes) * step for index, step in moves)
+            layout = changed(layout, offset=layout.offset - here, moves=tuple(moves))
         self.known[part] = (name, layout)
         return name, layout
 

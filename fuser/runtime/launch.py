@@ -22,6 +22,7 @@ from fuser.base.records import field, record
 from fuser.codegen import scalar_nodes
 from fuser.compiler import kernel_for
 from fuser.ir import dims, infer, layouts, view_chains
+from fuser.ir.dims import Dim
 from fuser.ir.specs import ArgSpec, counted_length, is_counted
 from fuser.ir.views import Chain
 from fuser.kernel_spec import KernelSpec
@@ -49,6 +50,8 @@ class BoundSection:
         rest: lengths and strides, as the kernel's `lay_out` packed them.
         scalars: (host expression, dtype name) pairs.
         extent: what `lay_out` gave for `launch`.
+        moves: what each call adds to the offset of an operand, by its number: an expression over
+            lengths that integer arguments tell, times bytes.
         steps: in a chain, each operand's bytes from row to row along the loops that count them.
     """
 
@@ -56,6 +59,7 @@ class BoundSection:
     rest: bytes
     scalars: tuple[tuple[str, np.dtype[Any]], ...]
     extent: Any
+    moves: tuple[tuple[int, Dim, int], ...] = ()
     steps: tuple[tuple[int, ...], ...] = ()
 
 
@@ -88,6 +92,11 @@ class Launch:
     """Numbers of the kernels, and of their parts, whose nests run by turns on some rows."""
     sequence: Any = None
     """The backend's short form of `run`, where it has one."""
+
+    @property
+    def moves(self) -> bool:
+        """Whether integer arguments move where some operand lies."""
+        return any(section.moves for group in self.groups for _, section in group.sections)
 
     @property
     def kernels(self) -> list[Kernel]:
@@ -124,11 +133,11 @@ class Launch:
         for group, blocks in zip(self.groups, packed, strict=True):
             for name, source, chain in group.copies:
                 base = self._source(arrays, source)
-                copied = view_chains.apply_views(base, chain, self.sizes, module)
+                copied = view_chains.apply_views(base, chain, {**self.sizes, **numbers}, module)
                 arrays[name] = module.ascontiguousarray(copied)
                 places[name] = address(arrays[name])
             for start in group.blocks.starts() if group.blocks else ((),):
-                status |= self._run_group(group, blocks, places, start)
+                status |= self._run_group(group, blocks, places, start, numbers)
         return status
 
     def _run_group(
@@ -137,11 +146,14 @@ class Launch:
         scalar_blocks: Sequence[bytes],
         places: Mapping[str, int],
         start: tuple[int, ...],
+        numbers: Mapping[str, Any],
     ) -> int:
         """Launch each loop nest of a kernel, from some row on."""
         status = 0
         for (number, section), values in zip(group.sections, scalar_blocks, strict=True):
             pointers = [places.get(name, 0) + offset for name, offset in section.operands]
+            for k, index, step in section.moves:
+                pointers[k] += dims.evaluate(index, numbers) * step
             for k, steps in enumerate(section.steps):
                 pointers[k] += sum(map(operator.mul, steps, start))
             block = self.backend.pack(pointers, section.rest + values)
@@ -225,7 +237,7 @@ def bind(
             if blocks is not None:
                 lay_out = partial(kernel.lay_out_rows, turns=math.prod(blocks.turns))
             kept = tuple(
-                (k, BoundSection(operands, rest, loops.scalars, extent, loops.steps))
+                (k, BoundSection(operands, rest, loops.scalars, extent, loops.moves, loops.steps))
                 for k, (_, loops) in enumerate(bound, first)
                 if loops is not None
                 for rest, extent in (lay_out(k, loops.lengths, loops.strides),)

@@ -10,6 +10,7 @@ import numpy as np
 
 from fuser.base.errors import Unsupported
 from fuser.codegen import scalar_nodes
+from fuser.ir.dims import Dim
 from fuser.ir.graph import Node
 from fuser.ir.layouts import Layout
 from fuser.ir.specs import (
@@ -37,6 +38,7 @@ class Loops(NamedTuple):
     scalars: tuple[tuple[str, np.dtype[Any]], ...]
     lengths: list[int]
     strides: list[list[int]]
+    moves: tuple[tuple[int, Dim, int], ...] = ()
     steps: tuple[tuple[int, ...], ...] = ()
 
 
@@ -116,7 +118,14 @@ def _collapsed(
         for leaf in (section.leaves[k] for k in scalar_nodes(section))
     )
     operands = tuple((name, layout.offset) for name, layout in found)
-    return spec, Loops(operands, wanted, lengths, strides)
+    return spec, Loops(operands, wanted, lengths, strides, _moves(found))
+
+
+def _moves(found: Sequence[tuple[str, Layout]]) -> tuple[tuple[int, Dim, int], ...]:
+    """What each call adds to the offsets of operands: their numbers, expressions, bytes."""
+    return tuple(
+        (k, index, step) for k, (_, layout) in enumerate(found) for index, step in layout.moves
+    )
 
 
 def _bind_reduction(
@@ -182,7 +191,7 @@ def _bind_reduction(
     )
     places = tuple((name, layout.offset) for name, layout in found)
     all_strides = [[*kept, *inner] for kept, inner in zip(rows, along, strict=True)]
-    return spec, Loops(places, wanted, [*lengths, *reduced], all_strides)
+    return spec, Loops(places, wanted, [*lengths, *reduced], all_strides, _moves(found))
 
 
 def _hold_still(

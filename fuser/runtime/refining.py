@@ -112,4 +112,6 @@ def _split(layout: Layout, fine: Sequence[int]) -> Layout:
         strides += reversed(steps if inside else [])
         symbolic += [layout.symbolic[axis]] * len(inside)
         repeated += [layout.repeated[axis]] * len(inside)
-    return Layout(layout.offset, tuple(fine), tuple(strides), tuple(symbolic), tuple(repeated))
+    return Layout(
+        layout.offset, tuple(fine), tuple(strides), tuple(symbolic), tuple(repeated), layout.moves
+    )

@@ -86,7 +86,27 @@ def shifted(x: Any, k: int) -> Any:
     return y
 
 
-WRITES = (one_row, head_by_last, window, column, neighbour, overlapping, shifted)
+def moved_row(x: Any, k: int) -> None:
+    """One row is made from another, or from itself."""
+    x[k] = x[k - 2 : k + 1].sum(axis=0) - x[1]
+
+
+def overlapping_window(x: Any, k: int) -> None:
+    """What is written is read beside it, too."""
+    x[2:5] = x[k : k + 3] * 2
+
+
+def two_rows(x: Any, k: int) -> Any:
+    """Perhaps the same one twice."""
+    x[k] = 5
+    x[2] = x[k] + 1
+    return x[k] * 2, x[:k].sum()
+
+
+WRITES = (
+    moved_row, overlapping_window, two_rows, one_row, head_by_last, window, column, neighbour,
+    overlapping, shifted,
+)  # fmt: skip
 PROGRAMS = {**ROWS, **{function.__name__: function for function in WRITES}}
 LAYOUTS: dict[str, Callable[[Any], Any]] = {
     "C": lambda x: x,
@@ -123,6 +143,45 @@ def test_a_class_of_numbers_is_one_specialisation(name: str, classes: int) -> No
     (entry,) = fused._signatures.values()
     assert len(entry.found) == classes
     assert not any(reason.code == "value-guards" for reason in fused.fallbacks)
+
+
+def test_an_index_is_no_launch_of_its_own() -> None:
+    """It only moves what is read and written: one binding serves all; a length has one each."""
+    x = np.arange(600.0).reshape(30, 20)
+    for program in (ROWS["x[k]"], ROWS["x[..., k]"], ROWS["x[k:k + 2]"], window, column):
+        fused = fuser.fuse(program)
+        for k in range(2, 18):
+            assert compare(fused, x, k) == ""
+        assert len(launches_of(fused, x)) <= 2, program  # in place, and beside
+    fused = fuser.fuse(ROWS["x[:k]"])
+    for k in range(2, 18):
+        assert compare(fused, x, k) == ""
+    assert len(launches_of(fused, x)) == 16
+
+
+def launches_of(fused: Any, x: Any) -> list[Any]:
+    """What calls with an array like this one have been bound to; specs are shared."""
+    (entry,) = fused._signatures.values()
+    (found,) = entry.found
+    return [key for key in found.spec.launches if ("x0", x.shape, x.strides) in key]
+
+
+def test_later_calls_do_not_look_for_a_specialisation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They take the short way, in every class that has been met twice."""
+    x = np.arange(60.0).reshape(12, 5)
+    programs = (ROWS["x[k]"], ROWS["x[k:k + 2]"], ROWS["view"], window, column)
+    made = [fuser.fuse(program) for program in programs]
+    for fused in made:
+        for k in (0, 1, -1, -2, 3, -4):
+            fused(x.copy(), k)
+
+    def unexpected(*_: Any) -> Any:
+        raise AssertionError("the long way")
+
+    monkeypatch.setattr(type(made[0]), "_find_call", unexpected)
+    for fused in made:
+        for k in (2, -3, 0, -4):
+            assert compare(fused, x, k) == ""
 
 
 def test_the_graph_says_which_argument_it_is() -> None:
@@ -169,6 +228,8 @@ def test_explanations_name_the_argument() -> None:
     assert "n1 = k = 4" in str(found)
     found = fused.explain(np.zeros(9), -4)
     assert found.guards[:2] == ["k <= -1", "k + n0 >= 0"]
+    found = fuser.fuse(lambda x, k: x[:k] + 1).explain(np.zeros(9), -12)
+    assert found.guards[:2] == ["k <= -1", "-k - n0 >= 1"]
 
 
 def test_integers_that_decide_remain_guards() -> None:
