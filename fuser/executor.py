@@ -401,6 +401,18 @@ def check_sizes(sizes: Any, graph: Graph) -> None:
             raise ArgumentError(f"sizes: the graph has no length {name!r}; its lengths: {has}")
 
 
+def integers_of(graph: Graph, arrays: Mapping[str, Any]) -> dict[str, int]:
+    """The values of NumPy's integer scalars among the arguments, by name.
+
+    Of an array without axes it is the value where NumPy has the array; no device is asked.
+    """
+    return {
+        name: int(arrays[name])
+        for name in graph.integer_arrays
+        if isinstance(arrays[name], (np.generic, np.ndarray))
+    }
+
+
 def sizes_of(
     graph: Graph,
     shapes: Mapping[str, tuple[int, ...]],

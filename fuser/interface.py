@@ -276,6 +276,7 @@ def _sizes(
 ) -> dict[str, int] | None:
     """Values of symbols, or None where the arguments break the graph's pattern."""
     shapes = {name: array.shape for name, array in arrays.items()}
+    numbers |= executor.integers_of(graph, arrays)
     try:
         return executor.sizes_of(graph, shapes, numbers)
     except ZeroDivisionError:  # a length that others are divided by

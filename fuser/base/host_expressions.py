@@ -246,7 +246,7 @@ def evaluate_scalar(text: str, names: Mapping[str, Any]) -> Any:
     return evaluate(text, SCALAR, dict(names))
 
 
-_SYMBOL = r"\b[ns]\d+\b"
+_SYMBOL = r"\b[nsx]\d+\b"
 
 
 def scalar_symbols(text: str) -> set[str]:

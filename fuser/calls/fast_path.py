@@ -31,6 +31,8 @@ class Ready(Prepared):
         trace = call.specialisation.trace
         super().__init__(call, trace.value_guards)
         self._assembly = assemble(trace, {}, writes.direct)
+        graph = trace.graph
+        self._integers = tuple(graph.integer_arrays if graph.guards_of_integers else ())
         self._launch = launch.sequence.run, launch.kernel_count
         self._writes = writes if trace.writes else None
         self._counts = {"launches": launch.kernel_count}
@@ -61,6 +63,8 @@ class Ready(Prepared):
         if numbers is None:
             return MISSED
         arrays = {name: args[place] for name, place in self._arrays}
+        for name in self._integers:
+            arrays[name] = np.asarray(arrays[name])
         if self._writes is not None and not self._writes.add_targets(arrays, numbers):
             return MISSED
         launch = self._launch_of(numbers)
@@ -340,7 +344,8 @@ def make_ready(call: Call, kind: Any) -> Ready | ReadyProgram | None:
         return None
     if call.specialisation.captured:
         return None  # a captured array may be given another shape in place
-    arrays = call.arrays.values()
+    numbers = spec.graph.integer_arrays if spec.graph.guards_of_integers else ()
+    arrays = [array for name, array in call.arrays.items() if name not in numbers]
     if any(type(array) is not np.ndarray and not _is_cupy(type(array)) for array in arrays):
         return None
     writes = Writes(call)

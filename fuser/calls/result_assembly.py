@@ -155,6 +155,8 @@ class _Text:
         for place, parameter in enumerate(self.trace.graph.parameters):
             if parameter.dtype is None and parameter.name == name:
                 return self.parameter(place)
+            if parameter.name == name:
+                return f"{self.constant(int)}({self.parameter(place)})"
             if parameter.dtype is None or parameter.captured:
                 continue
             for axis, dim in enumerate(parameter.shape):

@@ -80,6 +80,7 @@ class Specialisation:
         if not all(arrays[name].flags.c_contiguous for name in self.trace.in_order):
             return None
         numbers: dict[str, Any] = {name: leaves[place] for name, place in self.scalar_leaves}
+        numbers |= executor.integers_of(self.trace.graph, arrays)
         shapes = {name: array.shape for name, array in arrays.items()}
         sizes = executor.sizes_of(self.trace.graph, shapes, numbers)
         if sizes is None:

@@ -250,8 +250,14 @@ class Graph:
 
     @forks.cached_property
     def integers(self) -> frozenset[str]:
-        """Names of the arguments that are Python integers."""
-        return frozenset(p.name for p in self.parameters if p.kind == "int")
+        """Names of the arguments that are integers: Python's, and NumPy's scalars."""
+        return frozenset(p.name for p in self.parameters if p.kind == "int") | self.integer_arrays
+
+    @forks.cached_property
+    def integer_arrays(self) -> frozenset[str]:
+        """Names of the arguments without axes whose values are integers."""
+        numbers = (p for p in self.parameters if p.dtype is not None and not p.shape)
+        return frozenset(p.name for p in numbers if p.dtype is not None and p.dtype.kind in "iu")
 
     @forks.cached_property
     def text(self) -> str:

@@ -321,6 +321,9 @@ class _Splitter:
                 if name is not None:
                     names.add(name)
                     bound |= set(_plain(self.values[name]))
+        pairs = self.graph.guards_of_integers
+        speaking = {name for _, told in pairs for name in dims.symbols(told)}
+        names |= self.graph.integer_arrays & speaking
         if not names:  # some array has to say which device it is
             names |= set(list(self.values)[:1])
         numbers = [p for p in self.graph.parameters if p.dtype is None]

@@ -12,13 +12,14 @@ from fuser.ir import dims
 from fuser.ir.views import Index, IndexPart, Part, Reshape
 from fuser.tracing import boxes
 from fuser.tracing.bounds import Cut, in_lengths
-from fuser.tracing.indices import integer, is_fancy, plain_slice
+from fuser.tracing.indices import integer, is_fancy, plain_slice, with_scalars
 from fuser.tracing.traced_memory import TracedMemory
 from fuser.tracing.traced_scalars import HostScalar
 
 
 def read(array: Any, index: Any) -> Any:
     """`array[index]`: basic indexing is a view; other indexing runs between kernels."""
+    index = with_scalars(index)
     if is_fancy(index):
         return array.tracing.take(array, index)
     parts, cuts = _basic_index(array, index)
@@ -90,6 +91,7 @@ def write(array: Any, index: Any, value: Any) -> None:
     if array.generic:
         name = f"numpy.{array.dtype.type.__name__}"
         raise TypeError(f"{name!r} object does not support item assignment")
+    index = with_scalars(index)
     if is_fancy(index):
         array.tracing.put(array, index, value)
         return

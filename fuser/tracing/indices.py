@@ -8,6 +8,8 @@ import numpy as np
 
 from fuser.ir import dims
 from fuser.ir.dims import Dim
+from fuser.ir.graph import Node, constant_value
+from fuser.tracing.trace_state import Tracing
 from fuser.tracing.traced_scalars import HostScalar
 
 
@@ -20,6 +22,59 @@ def is_fancy(index: Any) -> bool:
         or (type(part) is not HostScalar and hasattr(part, "tracing"))  # a traced array
         for part in given
     )
+
+
+def with_scalars(index: Any) -> Any:
+    """An index with NumPy's integer scalars among the arguments, and sums of them, as numbers."""
+    if isinstance(index, tuple):
+        return tuple(map(_scalar, index))
+    return _scalar(index)
+
+
+def _scalar(part: Any) -> Any:
+    """One entry of an index; values of NumPy's scalars cannot be guards, as other slices need."""
+    if type(part) is slice:
+        if part.step is not None and not (type(part.step) is int and part.step > 0):
+            return part
+        return slice(_scalar(part.start), _scalar(part.stop), part.step)
+    if type(part) is HostScalar or not hasattr(part, "tracing") or not part.generic:
+        return part
+    found = _number(part.tracing, part.node)
+    if found is None:
+        return part
+    text, value = found
+    if not part.node.op.is_input:  # Python's integers do not wrap
+        number = symbolic_length(HostScalar(part.tracing, text, value))
+        if number is None or abs(value) >= FAR:
+            return part
+        part.tracing.hold_at_least(FAR - number, 1)
+        part.tracing.hold_at_least(number + FAR, 1)
+    return HostScalar(part.tracing, text, value)
+
+
+#: Sums of NumPy's integers are taken for Python's while they are less than this.
+FAR = 1 << 62
+_SIGNS = {np.add: "+", np.subtract: "-", np.multiply: "*"}
+
+
+def _number(tracing: Tracing, node: Node) -> tuple[str, int] | None:
+    """A node as a host expression over integer scalars, and its value; None where it is not one."""
+    if node.op.is_input and node.dtype.kind in "iu":
+        value = next(a.array for a in tracing.arguments if a.initial is node)
+        return (node.text, int(value)) if isinstance(value, np.generic) else None
+    if node.dtype != np.dtype(np.int64):
+        return None
+    if node.op.is_constant:
+        number = int(constant_value(node))
+        return f"({number})", number
+    sign = _SIGNS.get(node.op.numpy)  # type: ignore[call-overload]
+    if sign is None or len(node.args) != 2 or node.shape:
+        return None
+    sides = [_number(tracing, arg) for arg in node.args]
+    if sides[0] is None or sides[1] is None:
+        return None
+    (left, a), (right, b) = sides[0], sides[1]
+    return f"({left} {sign} {right})", {"+": a + b, "-": a - b, "*": a * b}[sign]
 
 
 def plain_slice(part: slice) -> slice:
@@ -83,11 +138,15 @@ def symbolic_length(scalar: HostScalar) -> Dim | None:
     except Exception:  # noqa: BLE001 - any text that is not a length is another number
         return None
     tracing = scalar._tracing
-    numbers = {number.text: number for number, _ in tracing.scalars}
-    given = [numbers[name] for name in dims.symbols(dim) if name in numbers]
-    if any(number.kind is not int for number in given):
-        return None
-    symbols = {n.text: tracing.integer_symbol(n.text, n.hint) for n in given}
+    numbers = {number.text: number.hint for number, _ in tracing.scalars}
+    arrays = {a.initial.text: a.array for a in tracing.arguments}
+    symbols: dict[str, Dim] = {}
+    for name in dims.symbols(dim):
+        value = numbers.get(name, arrays.get(name))
+        if value is not None:
+            if type(value) is not int and not isinstance(value, np.integer):
+                return None
+            symbols[name] = tracing.integer_symbol(name, int(value))
     return dims.substitute(dim, symbols) if symbols else dim
 
 

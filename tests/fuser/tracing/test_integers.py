@@ -127,6 +127,45 @@ def test_every_number_is_right(name: str, mode: str) -> None:
                 assert compare(fused, layout(x), k) == "", (shape, k)
 
 
+NUMPY_ROWS = (
+    "x[k]", "x[..., k]", "x[-k]", "x[k] * k", "x[k + 1] + x[k]", "x[:k]", "x[k:k + 2]", "view",
+    "x[k:] - x[:-k]", "sorted", "x[k::2]", "x[k::-1]", "two_rows", "column", "shifted",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.int8, np.uint16, np.array, bool, np.bool_])
+@pytest.mark.parametrize("name", NUMPY_ROWS)
+def test_every_number_of_numpy_is_right(name: str, kind: Any) -> None:
+    """Its scalars, arrays without axes, and truth values, which are no integers."""
+    fused = fuser.fuse(PROGRAMS[name], fallback="allow")
+    for shape in ((5,), (4, 3)):
+        x = np.arange(1.0, 1 + np.prod(shape)).reshape(shape)
+        low = 0 if kind is np.uint16 else -shape[0] - 2
+        for k in (0, 1) if kind in (bool, np.bool_) else range(low, shape[0] + 3):
+            with np.errstate(over="ignore"):
+                assert compare(fused, x, kind(k)) == "", (shape, k)
+
+
+def test_numpy_integers_are_symbols_too() -> None:
+    """One specialisation for each class, also of sums; beyond 2**62 sums may wrap."""
+    x = np.arange(40.0)
+    fused = fuser.fuse(lambda x, k: x[k] + x[k + 1 : k + 3].sum())
+    for k in range(30):
+        assert compare(fused, x, np.int64(k)) == ""
+    (entry,) = fused._signatures.values()
+    assert len(entry.found) == 1
+    graph = fuser.trace(lambda x, k: x[:k] * 2, x, np.int64(3))
+    assert "where n1 == x1" in str(graph)
+    assert fuser.parse(str(graph)) == graph
+    key = fuser.register_fusion(graph)
+    for k in (3, 5, 0):
+        assert np.array_equal(fuser.run_fusion(key, [x, np.int64(k)])[0], x[:k] * 2)
+    fused = fuser.fuse(lambda x, k: x[: k + 1] * 2, fallback="allow")
+    with np.errstate(over="ignore"):
+        for k in (3, 2**63 - 1, 2**62, 2**62 - 1, -(2**63), 2**40, -5):
+            assert compare(fused, x, np.int64(k)) == "", k
+
+
 @pytest.mark.parametrize(
     ("name", "classes"),
     [
