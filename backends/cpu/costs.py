@@ -20,6 +20,7 @@ import numpy as np
 
 from fuser.backends.cpu.schedule import DEFAULT, Schedule
 from fuser.codegen import Instruction, LoopNest
+from fuser.ir.costs import time_of
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, TensorDesc
 
 #: Arrays of this size and more come from the output pool. The C library gives memory back to the
@@ -42,12 +43,11 @@ MANY_CHUNKS = 256
 #: Elements of one chunk of rows, at most: 16 M in rows of 257 are added 1.05 to 1.2 times as fast
 #: as by a quarter of that.
 MOST_ROW_CHUNK = 1 << 16
-#: Estimated nanoseconds an element on one thread: a byte moved; on four bytes a light operation, a
-#: light one of a reduction, a root or quotient, a heavy one; a division of integers.
-BYTE_NS, LIGHT_NS, REDUCED_NS, ROOT_NS, HEAVY_NS, DIVISION_NS = 0.017, 0.012, 0.03, 0.2, 0.7, 2.0
+#: Estimated nanoseconds an element on one thread: a byte moved; on four bytes a light operation
+#: (the unit of `fuser.ir.costs`), and a light one of a reduction.
+BYTE_NS, LIGHT_NS, REDUCED_NS = 0.017, 0.012, 0.03
 #: Elements that lie apart are picked one by one.
 APART = 4
-_ROOTS = ("sqrt", "divide", "reciprocal")
 
 
 class Extent(NamedTuple):
@@ -115,13 +115,11 @@ def operation_ns(instruction: Instruction, reduces: bool = False) -> float:
     """Estimated nanoseconds of one operation on one element."""
     width = np.dtype(instruction.operand_dtype).itemsize / 4
     floating = "float" in instruction.operand_dtype
-    if instruction.row.heavy:
-        return HEAVY_NS * width
-    if floating and instruction.op in _ROOTS:
-        return ROOT_NS * width * width  # half as many at once, and each takes twice as long
-    if not floating and instruction.row.divides:
-        return DIVISION_NS
-    return (REDUCED_NS if reduces and floating else LIGHT_NS) * width
+    row, spent_ns = instruction.row, LIGHT_NS * time_of(instruction.row, floating)
+    if row.slow:  # half as many at once, and each takes twice as long; of integers one at a time
+        return spent_ns * (width * width if floating else 1)
+    light = not (row.heavy or row.structure)
+    return (REDUCED_NS if light and reduces and floating else spent_ns) * width
 
 
 def per_element(nest: LoopNest) -> list[Instruction]:

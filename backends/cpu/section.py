@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import Body, Features, Module, Value, vector_type
-from fuser.backends.cpu.spelling import EXACT_IN_HALF, spell
+from fuser.backends.cpu.spelling import EXACT_IN_HALF, HEAVY_CODE, spell
 from fuser.backends.cpu.vector_memory import position, positions
 from fuser.base.records import field, record
 from fuser.codegen import Instruction, LoopNest
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from fuser.backends.cpu.division import Divisor
     from fuser.backends.cpu.spacing import Turns
 
-#: Bodies of at most this many light operations take two native vectors at a time.
-UNROLL_LIMIT = 200
+#: Bodies of at most so much code, in light operations, take two native vectors at a time.
+UNROLL_LIMIT = 450
 
 
 def lanes_of(nest: LoopNest, features: Features) -> int:
@@ -32,8 +32,8 @@ def lanes_of(nest: LoopNest, features: Features) -> int:
     strided = any(t.picked for t in nest.loads)
     if strided or any(t.access != CONTIGUOUS for _, t in nest.stores):
         return min(native, 16)
-    heavy = sum(4 if i.row.heavy else 1 for i in nest.body)
-    return native * 2 if heavy <= UNROLL_LIMIT else native
+    code = sum(HEAVY_CODE if i.row.heavy else 1 for i in nest.body)
+    return native * 2 if code <= UNROLL_LIMIT else native
 
 
 @record(frozen=False, slots=False)

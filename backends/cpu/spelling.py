@@ -233,6 +233,8 @@ SPELLING: dict[str, dict[str, Spelling]] = {
     "cast": dict.fromkeys("biuf", _cast_refused),
 }  # fmt: skip
 
+#: Code of a heavy row, whose function is inlined, in instructions of light ones.
+HEAVY_CODE = 9
 #: Rows whose result is a float16 number already when the operands are.
 EXACT_IN_HALF = frozenset(
     "positive absolute fabs negative sign rint floor ceil trunc maximum minimum fmax fmin where "

@@ -21,6 +21,7 @@ from fuser.backends.cpu.schedule import Schedule
 from fuser.backends.cpu.wrappers import Block, Wrapper, packs
 from fuser.base.records import changed
 from fuser.codegen import Instruction, LoopNest
+from fuser.ir.costs import ROOT
 from fuser.ir.specs import CONTIGUOUS, TensorDesc
 
 #: Columns of one tile, and values that are kept of each, at most.
@@ -103,7 +104,7 @@ def split(nest: LoopNest, shared_loads: Sequence[int]) -> Parts | None:
     kept = [number for number in early if number in wanted]
     served = all(nest.dtype_of(number) in ("float32", "float64") for number in kept)
     saved = max((costs.operation_ns(nest.body[k - first]) for k in early), default=0.0)
-    if not 0 < len(kept) <= MOST_KEPT or not served or saved < costs.ROOT_NS or not late:
+    if not 0 < len(kept) <= MOST_KEPT or not served or saved < costs.LIGHT_NS * ROOT or not late:
         return None
     descs = [TensorDesc(nest.dtype_of(number), CONTIGUOUS) for number in kept]
     before = {k: place for place, k in enumerate(loads)}

@@ -23,7 +23,7 @@ ACCESS = 16
 IN_FLIGHT = 64
 #: Bodies are unrolled over lanes up to this many operations, a costly one counting as several:
 #: beyond, code grows and takes long to compile while memory no longer matters.
-BODY_LIMIT, HEAVY_WEIGHT = 512, 32
+BODY_LIMIT, HEAVY_CODE = 512, 32
 #: A grid holds at most this many times the blocks that run at once; threads loop over the rest.
 WAVES = 8
 #: Numbers of elements and byte offsets from here on need 64 bits.
@@ -92,7 +92,7 @@ def vector_width(nest: LoopNest) -> int:
     if not sizes:
         return 1
     width = max(ACCESS // max(sizes), min(4, ACCESS // min(sizes)))
-    weight = sum(HEAVY_WEIGHT if step.row.heavy else 1 for step in nest.body)
+    weight = sum(HEAVY_CODE if step.row.heavy else 1 for step in nest.body)
     while width > 1 and weight * width > BODY_LIMIT:
         width //= 2
     return width

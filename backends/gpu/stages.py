@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from fuser.backends.gpu import cxx
 from fuser.backends.gpu.accumulators import Accumulator, State
-from fuser.backends.gpu.geometry import BODY_LIMIT, HEAVY_WEIGHT, IN_FLIGHT, vector_width
+from fuser.backends.gpu.geometry import BODY_LIMIT, HEAVY_CODE, IN_FLIGHT, vector_width
 from fuser.backends.gpu.section import is_flagged
 from fuser.codegen import LoopNest
 from fuser.ir.ops import TABLE
@@ -191,4 +191,4 @@ class Stages:
     def _weight(self, numbers: Sequence[int]) -> int:
         """How much code the computation of values is."""
         ops = [TABLE[self.nest.body[number - self.first].op] for number in numbers]
-        return sum(HEAVY_WEIGHT if op.heavy else 1 for op in ops)
+        return sum(HEAVY_CODE if op.heavy else 1 for op in ops)

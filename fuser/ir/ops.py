@@ -36,6 +36,7 @@ class Op:
             place of the largest operand where that is larger; as in NumPy's own functions.
         result: "same" as the last operand, "first", or a dtype name.
         heavy: costs tens of instructions an element: not worth computing twice.
+        slow: a root, quotient or remainder: tens of cycles, in one instruction or few.
         structure: moves or names data and computes nothing.
         raises: NumPy raises for some values, so the kernel must check them.
         shared: the operands share one dtype (not so for `where`, `ldexp` and shapes).
@@ -76,6 +77,7 @@ class Op:
     cancels: bool = False
     result: str = "same"
     heavy: bool = False
+    slow: bool = False
     structure: bool = False
     raises: bool = False
     shared: bool = True
@@ -294,10 +296,10 @@ _ROWS = (
     Op("add", 2, np.add, "biuf"),
     Op("subtract", 2, np.subtract, "iuf"),
     Op("multiply", 2, np.multiply, "biuf", multiplies=True),
-    Op("divide", 2, np.divide, "f", is_quotient=True, divides=True),
-    Op("floor_divide", 2, np.floor_divide, "iuf", divides=True),
-    Op("remainder", 2, np.remainder, "iuf", divides=True),
-    Op("fmod", 2, np.fmod, "iuf", divides=True),
+    Op("divide", 2, np.divide, "f", is_quotient=True, divides=True, slow=True),
+    Op("floor_divide", 2, np.floor_divide, "iuf", divides=True, slow=True),
+    Op("remainder", 2, np.remainder, "iuf", divides=True, slow=True),
+    Op("fmod", 2, np.fmod, "iuf", divides=True, slow=True),
     Op("power", 2, np.power, "iuf", ulp=3, heavy=True, raises=True),
     Op("negative", 1, np.negative, "iuf"),
     Op("positive", 1, np.positive, "iuf"),
@@ -305,9 +307,9 @@ _ROWS = (
     Op("fabs", 1, np.fabs, "f"),
     Op("sign", 1, np.sign, "iuf"),
     Op("square", 1, np.square, "iuf", multiplies=True),
-    Op("reciprocal", 1, np.reciprocal, "iuf"),
-    Op("sqrt", 1, np.sqrt, "f"),
-    Op("rsqrt", 1, _quiet(lambda x: x.dtype.type(1) / np.sqrt(x)), "f", ulp=2),
+    Op("reciprocal", 1, np.reciprocal, "iuf", slow=True),
+    Op("sqrt", 1, np.sqrt, "f", slow=True),
+    Op("rsqrt", 1, _quiet(lambda x: x.dtype.type(1) / np.sqrt(x)), "f", ulp=2, slow=True),
     Op("cbrt", 1, np.cbrt, "f", ulp=2, heavy=True),
     # exponential, logarithmic
     Op("exp", 1, np.exp, "f", ulp=2, heavy=True, never_negative_zero=True),

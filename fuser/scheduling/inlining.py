@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from fuser.base import budget
+from fuser.ir import costs
 from fuser.ir.graph import Graph, Node
 from fuser.ir.views import Chain
 from fuser.scheduling.loop_nests import RealiseError, Space, fit, is_leaf, operands_through
@@ -35,9 +36,6 @@ REALISE_READS = 4
 #: columns need takes 0.9 ms stored and 1.5 ms computed twice on 1024 x 1024; 17 and 29 ms on
 #: 4096 x 4096, in 268 and in 134 MB.
 REALISE_WEIGHT = 40
-#: What a heavy function (exp, sin, power …) weighs, in light operations: with 1, four exponentials
-#: of one value are computed twice, which takes 1.3 times as long as with 10 or 40.
-HEAVY_WEIGHT = 10
 #: Reductions one after another in one nest compute its elements again for each; beyond so much
 #: work in light operations, with so many reductions, the elements are stored. Sixty-four
 #: normalisations of 60 elements take 0.07 of NumPy's speed without it.
@@ -114,13 +112,6 @@ def through_views(node: Node) -> Node:
     while node.op.structure and not node.op.joins and node.args:
         node = node.args[0]
     return node
-
-
-def weight_of(node: Node) -> int:
-    """What computing one element costs, in light operations."""
-    if node.op.structure:
-        return 0
-    return HEAVY_WEIGHT if node.op.heavy else 1
 
 
 # -- broadcasting ---------------------------------------------------------------------------
@@ -283,7 +274,7 @@ def _many_stages(graph: Graph, stored: dict[int, str]) -> dict[int, str]:
             mine |= covers[id(arg)]
             reductions |= behind[id(arg)]
         if node.op.reduction:
-            weight = mine.bit_count() + (HEAVY_WEIGHT - 1) * (mine & heavy).bit_count()
+            weight = costs.planned_sum(mine, heavy)
             spent[place] = weight
             total = weight + sum(spent[k] for k in bits(reductions))
             if reductions.bit_count() >= FEWEST_STAGES and total > max(STAGE_WEIGHT, 4 * weight):
@@ -422,7 +413,7 @@ class _Elsewhere:
             if current.op.reduction and current is not node:
                 reductions.append(current)
                 continue
-            weight += weight_of(current)
+            weight += costs.planned(current.op)
             for arg in reversed(current.args):
                 if id(arg) not in seen and not is_leaf(arg):
                     seen.add(id(arg))

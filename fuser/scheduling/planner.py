@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from fuser.base.errors import Unsupported
+from fuser.ir import costs
 from fuser.ir.dims import Dim
 from fuser.ir.graph import Graph, Node
 from fuser.ir.specs import PartitionDesc
@@ -12,7 +13,6 @@ from fuser.ir.views import Chain, Component, Index, Part, Reshape, Transpose, Vi
 from fuser.scheduling import epilogues
 from fuser.scheduling.clustering import Grouping, Pair, Store, Unit, nominal_bytes
 from fuser.scheduling.inlining import (
-    HEAVY_WEIGHT,
     REALISE_READS,
     REALISE_WEIGHT,
     bits,
@@ -319,7 +319,7 @@ class _Planner:
             for node in map(through_views, edge):
                 covers, reads = self.covers.get(id(node), 0) & ~done, self.reads.get(id(node), 0)
                 again = computes(node) and seen >> self.place[id(node)] & 1
-                weight = covers.bit_count() + (HEAVY_WEIGHT - 1) * (covers & heavy).bit_count()
+                weight = costs.planned_sum(covers, heavy)
                 costly = weight > REALISE_WEIGHT or (
                     reads.bit_count() > REALISE_READS
                     and sum(is_as_wide(self.buffers[bit], node) for bit in bits(reads))

@@ -9,21 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from fuser.ir.costs import is_costly
 from fuser.ir.dims import Shape
 from fuser.ir.graph import Graph, Node
-
-#: Operations that take as long as ten others, beside those that the op table calls heavy. Cosine
-#: distances of 1024 x 1025 rows of 16 take 1.3 ms with two quotients for each pair, 0.4 without.
-QUOTIENTS = frozenset({
-    "divide", "floor_divide", "fmod", "reciprocal", "remainder", "rsqrt", "sqrt",
-})  # fmt: skip
 
 
 def costly_sides(graph: Graph) -> list[Node]:
     """Values, or views of them, with costly operations that loops over pairs would repeat.
 
     A value that is constant along the innermost axis is not among them: it is computed before the
-    innermost loop.
+    innermost loop. Cosine distances of 1024 x 1025 rows of 16 take 1.3 ms with two quotients for
+    each pair, 0.4 without.
 
     Args:
         graph: rewritten and decomposed.
@@ -36,7 +32,7 @@ def costly_sides(graph: Graph) -> list[Node]:
         if _has_own_elements(node, whole):
             whole.add(id(node))
         below = any(costly[id(arg)] for arg in node.args)
-        costs = node.op.heavy or node.op.name in QUOTIENTS
+        costs = is_costly(node.op)
         costly[id(node)] = (costs or below) and not node.op.reduction
         if id(node) in whole or id(node) not in only_reduced:
             continue

@@ -35,7 +35,7 @@ from fuser.backends.cpu.schedule import Schedule
 from fuser.backends.cpu.vector_memory import lane_mask
 from fuser.base.records import changed
 from fuser.codegen import LoopNest
-from fuser.ir.ops import TABLE
+from fuser.ir.costs import is_costly
 from fuser.ir.specs import CONTIGUOUS, INVARIANT
 
 #: Bytes of a vector, whatever the processor has: lengths alone choose forms.
@@ -63,7 +63,6 @@ TURNED, DOUBLES = 16, 8
 EARLY = 1 << 17
 #: Results of a row that are slow, if nothing waits for them, so that groups are worth it.
 MANY_SLOW = 3
-_SLOW = ("sqrt", "divide", "reciprocal")
 
 
 def extent_of(nest: LoopNest, lengths: Sequence[int], turns: int = 1) -> Extent | None:
@@ -144,12 +143,12 @@ def _waits(nest: LoopNest) -> bool:
     """Whether a row's results take so long that several rows at a time are faster."""
     stages = Stages(nest)
     results = [
-        (number, i.op) for number, i in enumerate(nest.body, stages.first)
+        (number, i.row) for number, i in enumerate(nest.body, stages.first)
         if stages.levels[number] == 1
     ]  # fmt: skip
-    slow = [number for number, op in results if op in _SLOW or TABLE[op].heavy]
+    slow = [number for number, row in results if is_costly(row)]
     needed = _needed(nest, [n for stage in stages.loops for n in stages.edge(stage)], stages)
-    heavy = any(TABLE[op].heavy for _, op in results)
+    heavy = any(row.heavy for _, row in results)
     return heavy or any(number in needed for number in slow) or len(slow) >= MANY_SLOW
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from fuser.backends.cpu.body import BITS
 from fuser.backends.cpu.reducing.accumulators import Accumulator
+from fuser.backends.cpu.spelling import HEAVY_CODE
 from fuser.base.records import changed, record
 from fuser.codegen import LoopNest
 from fuser.ir.ops import TABLE
@@ -15,8 +16,6 @@ from fuser.scheduling.reduction_passes import classify
 #: Cost of a body in light operations, and the native vectors that it takes at a time.
 ROW_UNROLL = ((6, 4), (24, 2))
 COLUMN_UNROLL = ((60, 4),)
-#: Cost of a heavy operation.
-HEAVY_COST = 9
 #: Native registers that running values may take.
 RUNNING_REGISTERS = 16
 
@@ -172,7 +171,7 @@ class Stages:
         ]
 
     def _cost(self, number: int) -> int:
-        return HEAVY_COST if self.nest.body[number - self.first].row.heavy else 1
+        return HEAVY_CODE if self.nest.body[number - self.first].row.heavy else 1
 
     @property
     def stores_elements(self) -> bool:
@@ -207,7 +206,7 @@ class Stages:
             return
         for place, stage in enumerate(self.loops[:-1]):
             later = self.loops[place + 1 :]
-            best, before = self._later_cost(later) - HEAVY_COST, self.kept
+            best, before = self._later_cost(later) - HEAVY_CODE, self.kept
             for number in self.needed(stage):
                 alike = self.nest.dtype_of(number) == desc.dtype and number not in before
                 if not alike or not self._is_costly(number):
