@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from fuser.backends.gpu.step import Step
+from fuser.base.generated import define
 from fuser.base.host_expressions import scalar_symbols
 from fuser.runtime.launch import FORMATS, pack_scalars
 
@@ -90,10 +91,7 @@ def write(
         lines.append(f"{enqueue}(stream, [{', '.join(places)}], {scalars})")
     known["NOWHERE_at"] = 0
     lines.append(f"return ({', '.join(wanted)},)")
-    text = "def straight_call(args):\n" + "".join(f"    {line}\n" for line in lines)
-    exec(compile(text, "<a known call>", "exec"), known)
-    made: Line = known["straight_call"]
-    return made
+    return define("straight_call", ["args"], lines, known)
 
 
 def _known(known: dict[str, Any], name: str, value: Any) -> str:

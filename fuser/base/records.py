@@ -12,6 +12,8 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Any, TypeVar, dataclass_transform, overload
 
+from fuser.base.generated import define
+
 Record = TypeVar("Record")
 _Class = TypeVar("_Class", bound=type[Any])
 
@@ -192,8 +194,7 @@ def _compiled(
         lines.append(f"set_field(self, {name!r}, {value})" if frozen else f"self.{name} = {value}")
     if hasattr(cls, "__post_init__"):
         lines.append("self.__post_init__()")
-    exec(f"def __init__({', '.join(head)}):\n  " + "\n  ".join(lines), scope)
-    made: Callable[..., None] = scope["__init__"]
+    made = define("__init__", head, lines, scope)
     made.__qualname__ = f"{cls.__qualname__}.__init__"
     return made
 

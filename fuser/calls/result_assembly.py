@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from fuser.base import host_expressions
+from fuser.base.generated import define
 from fuser.base.host_expressions import scalar_symbols
 from fuser.base.records import record
 from fuser.base.trees import Leaf
@@ -113,10 +114,8 @@ class _Text:
         """The function of these lines."""
         lengths = [f"{name} = {text}" for name, text in self.known.items()]
         names = [f"r{k}" for k in self.results] + [f"a{k}" for k in self.leaves]
-        body = "".join(f"\n    {line}" for line in (*lengths, *lines))
-        text = f"def assembled({', '.join(names)}):{body}\n"
-        exec(compile(text, "<results>", "exec"), self.scope)
-        return Assembly(self.scope["assembled"], tuple(self.results), tuple(self.leaves))
+        made = define("assembled", names, (*lengths, *lines), self.scope)
+        return Assembly(made, tuple(self.results), tuple(self.leaves))
 
     def constant(self, value: Any) -> str:
         """A name for an object."""

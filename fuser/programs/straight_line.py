@@ -14,6 +14,7 @@ import numpy as np
 
 from fuser.base import trees
 from fuser.base.error_states import silent
+from fuser.base.generated import define
 from fuser.base.host_expressions import evaluate_scalar, scalar_symbols
 from fuser.capture import captures
 from fuser.ir import callables, dims, layouts, opaque_calls
@@ -291,11 +292,7 @@ class StraightLine:
         """
         results = [self._result(leaf) for leaf in leaves]
         lines = [*self._lines, f"found = [{', '.join(results)}]", *self._writes, "return found"]
-        text = "def straight_line(args):\n" + "".join(f"    {line}\n" for line in lines)
-        namespace = dict(self._objects)
-        exec(compile(text, "<steps of a fused function>", "exec"), namespace)
-        made: Callable[[tuple[Any, ...]], Any] = namespace["straight_line"]
-        return made
+        return define("straight_line", ["args"], lines, dict(self._objects))
 
     def _result(self, leaf: Any) -> str:
         """One result of the function."""
