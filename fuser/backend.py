@@ -46,8 +46,15 @@ class Kernel(ABC):
             `extent`. Here: lengths of the outer loops and all strides as 8-byte words; and the
             number of outer iterations and the length of the innermost loop.
         """
+        words, extent = self.words_of(section, lengths, strides)
+        return struct.pack(f"={len(words)}q", *words), extent
+
+    def words_of(
+        self, section: int, lengths: Sequence[int], strides: Sequence[Sequence[int]]
+    ) -> tuple[list[int], Any]:
+        """What `lay_out` packs, as numbers, and the extent; also of symbolic lengths."""
         words = [*lengths[:-1], *(step for operand in strides for step in operand)]
-        return struct.pack(f"={len(words)}q", *words), (math.prod(lengths[:-1]), lengths[-1])
+        return words, (math.prod(lengths[:-1]), lengths[-1])
 
     def lay_out_rows(
         self, section: int, lengths: Sequence[int], strides: Sequence[Sequence[int]], turns: int

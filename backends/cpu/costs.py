@@ -10,6 +10,8 @@ still spin after the last call, sharing 12 us gains a factor 1.5, 22 us 1.75. Wi
 The caller itself loses less than 1 us by waking (on a virtual machine of another kind 9 us), and
 never waits for a helper that has not begun. So two threads take work from 15 us on, and each
 further one wants half of that; but sleeping ones are not woken for less than 100 us.
+
+Chunks are those of one call (`value_of`): what serves many lengths shares no work.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from fuser.backends.cpu.schedule import DEFAULT, Schedule
 from fuser.codegen import Instruction, LoopNest
 from fuser.ir.costs import time_of
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, TensorDesc
+from fuser.runtime.symbolic import value_of
 
 #: Arrays of this size and more come from the output pool. The C library gives memory back to the
 #: system when more than twice the largest block lies unused at its end, so that the page faults of
@@ -137,14 +140,14 @@ def per_element(nest: LoopNest) -> list[Instruction]:
 
 def chunk_elements(elements: int, each_ns: float) -> int:
     """Elements of one chunk of a map: a power of two, whatever the number of threads."""
-    wanted = max(CHUNK_NS / max(each_ns, 1e-3), elements / MANY_CHUNKS)
+    wanted = max(CHUNK_NS / max(each_ns, 1e-3), value_of(elements) / MANY_CHUNKS)
     power = 1 << max(0, int(wanted) - 1).bit_length()
     return min(MOST_CHUNK, max(LEAST_CHUNK, power))
 
 
 def row_chunk(elements: int, least: int) -> int:
     """Elements of one chunk of rows that are reduced, at least `least`: see `MANY_CHUNKS`."""
-    return max(least, min(MOST_ROW_CHUNK, elements // MANY_CHUNKS))
+    return max(least, min(MOST_ROW_CHUNK, value_of(elements) // MANY_CHUNKS))
 
 
 def helpers(work_ns: float, chunks: int, threads: int) -> int:

@@ -19,8 +19,10 @@ from fuser.backends.cpu.schedule import DEFAULT, Schedule
 from fuser.backends.cpu.section import lanes_of
 from fuser.backends.cpu.wrappers import packs
 from fuser.base import forks
+from fuser.base.records import changed
 from fuser.codegen import LoopNest
 from fuser.ir.specs import INVARIANT
+from fuser.runtime.symbolic import Symbolic
 
 #: Of a loop nest's function, see `emit`.
 PROTOTYPE = ctypes.CFUNCTYPE(
@@ -41,6 +43,13 @@ class _Variant(NamedTuple):
     library: Any
     addresses: list[int]
     functions: list[Any]
+
+
+def _plain(schedule: Schedule) -> Schedule:
+    """A schedule in plain numbers: code is written for those of a call, so they are pinned."""
+    given = {name: getattr(schedule, name) for name in type(schedule).__match_args__}
+    numbers = {name: int(value) for name, value in given.items() if isinstance(value, Symbolic)}
+    return changed(schedule, **numbers) if numbers else schedule
 
 
 class FusedKernelCPU(Kernel):
@@ -104,16 +113,25 @@ class FusedKernelCPU(Kernel):
         elements = getattr(extent, "elements", extent[0] * extent[1])
         return float(elements * self._costs[section])
 
-    def lay_out(
+    def element_ns(self, section: int) -> float:
+        """Estimated nanoseconds of one element of a loop nest."""
+        return self._costs[section]
+
+    def address_of(self, section: int, extent: Any) -> int:
+        """The function of one loop nest, by the schedule that an extent says."""
+        past = self.streaming_address(section, extent)
+        return past or self._variant(_plain(costs.schedule_of(extent)), section)[0]
+
+    def words_of(
         self, section: int, lengths: Sequence[int], strides: Sequence[Sequence[int]]
-    ) -> tuple[bytes, Any]:
+    ) -> tuple[list[int], Any]:
         """As the base class; a reduction takes all lengths, the reduced one last."""
         nest = self.nests[section]
         if nest.strategy == "map":
-            packed, extent = super().lay_out(section, lengths, strides)
-            chunk = costs.chunk_elements(extent[0] * extent[1], self._costs[section])
+            words, extent = super().words_of(section, lengths, strides)
             if nest.rank < 2:
-                return packed, extent
+                return words, extent
+            chunk = costs.chunk_elements(extent[0] * extent[1], self._costs[section])
             from fuser.backends.cpu import short_rows
 
             lanes = lanes_of(nest, self._features)
@@ -122,8 +140,8 @@ class FusedKernelCPU(Kernel):
                 from fuser.backends.cpu import steady_columns
 
                 short = steady_columns.extent_of(nest, lengths, strides, chunk)
-            return packed, short or extent
-        return self._lay_reduction_out(section, lengths, strides, 0)
+            return words, short or extent
+        return self._reduction_words(section, lengths, strides, 0)
 
     def lay_out_rows(
         self, section: int, lengths: Sequence[int], strides: Sequence[Sequence[int]], turns: int
@@ -131,19 +149,19 @@ class FusedKernelCPU(Kernel):
         """As the base class: never in parts, which threads would have to wait for."""
         if self.nests[section].strategy == "map":
             return self.lay_out(section, lengths, strides)
-        return self._lay_reduction_out(section, lengths, strides, turns)
+        words, extent = self._reduction_words(section, lengths, strides, turns)
+        return struct.pack(f"={len(words)}q", *words), extent
 
-    def _lay_reduction_out(
+    def _reduction_words(
         self, section: int, lengths: Sequence[int], strides: Sequence[Sequence[int]], turns: int
-    ) -> tuple[bytes, Any]:
+    ) -> tuple[list[int], Any]:
         """Words and schedule of a nest that reduces."""
         from fuser.backends.cpu.reducing import reduction_forms  # many kernels need none
 
         extra, extent = reduction_forms.lay_out(
             self.nests[section], lengths, strides, turns=turns
         )
-        words = [*lengths, *(step for operand in strides for step in operand), *extra]
-        return struct.pack(f"={len(words)}q", *words), extent
+        return [*lengths, *(step for operand in strides for step in operand), *extra], extent
 
     def share(self, section: int, extent: Any, threads: int) -> list[int]:
         """How the work of one loop nest is shared out.

@@ -50,9 +50,9 @@ def extent_of(
         lanes: elements of one vector; rows that are whole vectors are well served as they are.
     """
     elements = math.prod(lengths)
-    if lengths[-1] % lanes == 0 and not packs(nest):
+    if nest.rank < 2 or elements < LEAST or not 0 < lengths[-1] <= SHORT:
         return None
-    if nest.rank < 2 or not 0 < lengths[-1] <= SHORT or elements < LEAST:
+    if lengths[-1] % lanes == 0 and not packs(nest):
         return None
     if any(desc.counted for desc in nest.loads):  # no memory to copy from
         return None

@@ -318,7 +318,8 @@ def evaluate(value: Dim, sizes: Mapping[str, int]) -> int:
         return value
     if value.text in sizes:
         return sizes[value.text]
-    return int(host_expressions.evaluate(value.text, LENGTH, dict(sizes)))
+    found: int = host_expressions.evaluate(value.text, LENGTH, dict(sizes))
+    return found
 
 
 def symbols(value: Dim) -> tuple[str, ...]:

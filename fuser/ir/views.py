@@ -125,6 +125,19 @@ class View(Attribute):
         return None
 
 
+def _places(part: slice, length: int) -> tuple[int, int, int]:
+    """Start, stop and step of a slice of an axis; as `slice.indices`, of symbolic lengths too."""
+    step = 1 if part.step is None else part.step
+    least, most = (0, length) if step > 0 else (-1, length - 1)
+
+    def within(place: int) -> int:
+        return min(max(place if place >= 0 else place + length, least), most)
+
+    start = (least if step > 0 else most) if part.start is None else within(part.start)
+    stop = (most if step > 0 else least) if part.stop is None else within(part.stop)
+    return start, stop, step
+
+
 @record(eq=False)
 class Index(View):
     """Basic indexing: integers, slices and None for new axes."""
@@ -185,8 +198,8 @@ class Index(View):
                 continue
             length, stride, again = layout.shape[axis], layout.strides[axis], layout.repeated[axis]
             if isinstance(part, slice):
-                start, stop, step = part.indices(length)
-                count = len(range(start, stop, step))
+                start, stop, step = _places(part, length)
+                count = -(-max(stop - start if step > 0 else start - stop, 0) // abs(step))
                 offset += start * stride if count else 0
                 kept.append((count, stride * step, again))
             else:
@@ -194,7 +207,7 @@ class Index(View):
                     raise IndexError(
                         f"index {part} is out of bounds for axis {axis} with size {length}"
                     )
-                offset += (part % length) * stride
+                offset += (part if part >= 0 else part + length) * stride
             axis += 1
         kept.extend(
             zip(layout.shape[axis:], layout.strides[axis:], layout.repeated[axis:], strict=True)

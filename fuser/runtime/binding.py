@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,9 +20,14 @@ from fuser.ir.specs import PartitionDesc, counted_length, is_counted
 from fuser.ir.views import Chain, Component, Part, View
 from fuser.kernel_spec import KernelSpec
 from fuser.runtime.row_tile_binding import Blocks, blocks_of, row_order
+from fuser.runtime.symbolic import value_of
 from fuser.scheduling.plans import Buffer
 from fuser.scheduling.row_tiles import Group
 
+#: As NumPy says it.
+TOO_BIG = (
+    "array is too big; `arr.size * arr.dtype.itemsize` is larger than the maximum possible size."
+)
 #: The number of a kernel, and of a part of it.
 Place = tuple[int, int]
 
@@ -117,7 +124,7 @@ class Layouts:
             ValueError: one is negative, as of `np.zeros(len(x) - 5)` for a short `x`.
         """
         found = tuple(dims.evaluate(dim, self.sizes) for dim in shape)
-        if found and min(found) < 0:
+        if any(length < 0 for length in found):
             raise ValueError("negative dimensions are not allowed")
         return found
 
@@ -148,7 +155,7 @@ class Layouts:
     def _temporary(self, buffer: Buffer, orders: Mapping[int, list[int]]) -> None:
         """Plan an array that lives during one call."""
         self._fresh(buffer.name, buffer.node, orders.get(id(buffer.node)))
-        size = int(np.prod(self.fresh[-1].shape, dtype=np.int64))
+        size = math.prod(self.fresh[-1].shape)
         self.temporary_bytes += size * buffer.node.dtype.itemsize
 
     def _rows_of(
@@ -162,14 +169,20 @@ class Layouts:
             for axis, length in enumerate(shape)
         )
         self.fresh.append(Fresh(name, short, node.dtype, order))
-        self.temporary_bytes += int(np.prod(short, dtype=np.int64)) * node.dtype.itemsize
+        self.temporary_bytes += math.prod(short) * node.dtype.itemsize
         strides = layouts.ordered_strides(shape, order, node.dtype.itemsize)
         self.base[name] = Layout(0, shape, strides, node.shape, (False,) * len(shape))
         self.itemsize[name] = node.dtype.itemsize
 
     def _fresh(self, name: str, node: Node, order: list[int] | None) -> None:
-        """Plan an array to allocate."""
+        """Plan an array to allocate.
+
+        Raises:
+            ValueError: NumPy could not make such an array, either.
+        """
         shape = self.lengths(node.shape)
+        if math.prod(value_of(n) or 1 for n in shape) * node.dtype.itemsize > sys.maxsize:
+            raise ValueError(TOO_BIG)
         axes = None if order is None or order == sorted(order) else tuple(order)
         entry = Fresh(name, shape, node.dtype, axes)
         self.fresh.append(entry)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -47,7 +47,7 @@ class BoundSection:
 
     Attributes:
         operands: (buffer name, byte offset) of loads, then stores.
-        rest: lengths and strides, as the kernel's `lay_out` packed them.
+        rest: lengths and strides, as the kernel's `lay_out` packed them; symbolic ones in a list.
         scalars: (host expression, dtype name) pairs.
         extent: what `lay_out` gave for `launch`.
         moves: what each call adds to the offset of an operand, by its number: an expression over
@@ -56,7 +56,7 @@ class BoundSection:
     """
 
     operands: tuple[tuple[str, int], ...]
-    rest: bytes
+    rest: Any
     scalars: tuple[tuple[str, np.dtype[Any]], ...]
     extent: Any
     moves: tuple[tuple[int, Dim, int], ...] = ()
@@ -194,6 +194,7 @@ def bind(
     only: Sequence[ArgSpec] | None = None,
     *,
     by_rows: bool = True,
+    symbolic: bool = False,
 ) -> Launch:
     """Choose kernels and lay out blocks for arrays of these shapes and strides.
 
@@ -204,6 +205,7 @@ def bind(
         backend: where the arrays live.
         only: take kernels for these argument specs; nothing is compiled.
         by_rows: chains run on some rows at a time, where they can; else nest by nest.
+        symbolic: lengths and strides are symbolic; words are not packed, and nothing can run.
 
     Raises:
         Unsupported, CompileError: a kernel cannot be made.
@@ -233,7 +235,7 @@ def bind(
         first = 0
         for part, (bound, copies) in enumerate(parts):
             blocks = layouts.blocks.get((number, part))
-            lay_out = kernel.lay_out
+            lay_out: Callable[..., Any] = kernel.words_of if symbolic else kernel.lay_out
             if blocks is not None:
                 lay_out = partial(kernel.lay_out_rows, turns=math.prod(blocks.turns))
             kept = tuple(

@@ -42,7 +42,7 @@ MOST_BYTES = 28 << 10
 #: Bytes of a row, at least, for each of its stages, where rows can be computed by groups: these
 #: join the lanes of several rows at once.
 STAGE_BYTES = 512
-#: Elements in all, at least: smaller calls are served for all lengths at once (`entry_patterns`).
+#: Elements in all, at least: smaller calls are served for all lengths at once (`entries`).
 LEAST = 1 << 17
 #: Rows that keep many threads busy.
 LEAST_ROWS = 32

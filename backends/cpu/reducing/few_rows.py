@@ -40,7 +40,7 @@ def extent_of(nest: LoopNest, lengths: Sequence[int], turns: int = 1) -> Extent 
     *outside, columns, length = lengths
     outer = math.prod(outside)
     elements = outer * columns * length
-    if length not in LENGTHS or columns < LEAST_COLUMNS or elements * turns < LEAST:
+    if elements * turns < LEAST or columns < LEAST_COLUMNS or length not in LENGTHS:
         return None
     if not can_be_written(nest, length):
         return None

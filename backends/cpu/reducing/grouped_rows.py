@@ -41,7 +41,7 @@ MOST_ONCE_BYTES, MOST_BYTES, MOST_FAR_BYTES, MOST_FAR_LENGTH = 1 << 17, 1 << 15,
 #: rows of 128 to 512 elements took 1.3 to 2 times as long from there as rows one by one, rows of
 #: few bytes only from twice as many.
 FAR_BYTES, FEW_BYTES = 12 << 20, 1 << 10
-#: Elements in all, at least: smaller calls are served for all lengths at once (`entry_patterns`).
+#: Elements in all, at least: smaller calls are served for all lengths at once (`entries`).
 LEAST = 1 << 17
 #: Elements of one chunk, at least, and groups that keep many threads busy.
 CHUNK, JOBS = 1 << 15, 32

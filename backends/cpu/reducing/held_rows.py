@@ -78,7 +78,7 @@ def extent_of(nest: LoopNest, lengths: Sequence[int], turns: int = 1) -> Extent 
     *outside, rows, reduced = lengths
     outer, lanes = math.prod(outside), native_lanes(nest, VECTOR_BYTES)
     elements, vectors = outer * rows * reduced, -(-reduced // lanes)
-    if reduced < SHORTEST or vectors > MOST_VECTORS or elements * turns < LEAST:
+    if elements * turns < LEAST or reduced < SHORTEST or vectors > MOST_VECTORS:
         return None
     if not can_be_held(nest, vectors) or not _fills(nest, reduced, vectors):
         return None

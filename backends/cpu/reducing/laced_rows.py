@@ -47,7 +47,7 @@ def extent_of(
     if len(lengths) != 2:
         return None
     rows, length = lengths
-    if length not in LENGTHS or rows < LEAST_COLUMNS or rows * length * turns < LEAST:
+    if rows * length * turns < LEAST or rows < LEAST_COLUMNS or length not in LENGTHS:
         return None
     if not can_be_laced(nest, length):
         return None

@@ -43,7 +43,7 @@ LONGEST_OF_HALF, LONGEST_OF_FEW = 48, 128
 #: Lengths of rows that are only met again by other stages, and bytes of their packed operands, at
 #: most: beyond, turning a row costs as much as joining the lanes of its sums.
 STAGED, MOST_ROW_BYTES = range(5, 33), 512
-#: Elements in all, at least: smaller calls are served for all lengths at once (`entry_patterns`).
+#: Elements in all, at least: smaller calls are served for all lengths at once (`entries`).
 LEAST = 1 << 17
 #: Words after the strides: whether results are sent past the caches.
 EXTRA_WORDS = 1
@@ -68,10 +68,10 @@ def extent_of(
     *outside, inner, reduced = lengths
     outer = math.prod(outside)
     elements = outer * inner * reduced
+    if elements * turns < LEAST or not can_be_packed(nest):
+        return None
     longest = LONGEST_OF_HALF if 2 * inner < MANY else LONGEST_OF_FEW
     if inner < LEAST_INNER or (inner < MANY and reduced > longest):
-        return None
-    if elements * turns < LEAST or not can_be_packed(nest):
         return None
     row_bytes = 0
     for desc, steps in zip(nest.loads, strides, strict=False):

@@ -54,6 +54,7 @@ from fuser.backends.cpu.schedule import DEFAULT, WHOLE_ROW, IllegalScheduleError
 from fuser.base.records import changed
 from fuser.codegen import LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT
+from fuser.runtime.symbolic import value_of
 from fuser.scheduling.row_tiles import ROW_CACHE_BYTES
 
 #: Elements of one chunk of work, at least.
@@ -374,7 +375,7 @@ def lay_out(
         schedule = changed(extent.schedule, vector_axis="strided", layout="gather")
         if _along_legal(nest, schedule):
             return words, extent._replace(schedule=schedule)
-    fair = max(1, (CHUNK if column else row_chunk(elements, CHUNK)) // max(reduced, 1))
+    fair = max(1, (CHUNK if column else row_chunk(elements, CHUNK)) // max(value_of(reduced), 1))
     grouped = grouped_rows.extent_of(nest, lengths, max(turns, 1))
     longest = LONGEST_BESIDE if grouped is not None else SHORT_ONCE
     if can_lie_beside(nest) and reduced <= min(longest, short_rows(nest)):
@@ -383,7 +384,7 @@ def lay_out(
         return [], early
     if grouped is not None:
         return [], grouped
-    wide = max(fair, min(TILE, inner // JOBS)) // COLUMNS * COLUMNS
+    wide = max(fair, min(TILE, value_of(inner) // JOBS)) // COLUMNS * COLUMNS
     if tiled := column and can_be_tiled(nest) and elements >= TILED_ELEMENTS:
         wide = _even(inner, merged_columns.tile_columns(nest))
     ochunk, ichunk = (1, max(COLUMNS, wide)) if column else (fair, 1)
@@ -407,7 +408,7 @@ def lay_out(
         schedule = _row_schedule(nest, reduced, elements)
         if merged:
             schedule = Schedule(passes="online")
-        if column and not tiled and _stays_near(nest, inner, elements):
+        if column and not tiled and _stays_near(nest, value_of(inner), value_of(elements)):
             ichunk = max(ichunk, inner)
         return [], Extent(rows, inner, elements, ochunk, ichunk, schedule)
     if merged:
@@ -523,9 +524,9 @@ def short_rows(nest: LoopNest) -> int:
 def _beside(nest: LoopNest, kept: list[int], reduced: int, elements: int) -> Extent:
     """Short rows: the last kept loop is the innermost one."""
     outer, inner = math.prod(kept[:-1]), kept[-1]
-    fair = max(1, row_chunk(elements, CHUNK) // max(reduced, 1))
+    fair = max(1, row_chunk(elements, CHUNK) // max(value_of(reduced), 1))
     ichunk = max(COLUMNS, fair // COLUMNS * COLUMNS)
-    ochunk = 1 if inner > ichunk else max(1, fair // max(inner, 1))
+    ochunk = 1 if value_of(inner) > ichunk else max(1, fair // max(value_of(inner), 1))
     schedule = beside_rows.schedule_of(nest, reduced)
     return Extent(outer, inner, elements, ochunk, ichunk, schedule)
 

@@ -52,7 +52,7 @@ def extent_of(
     if len(lengths) != 2:
         return None
     rows, reduced = lengths
-    if reduced not in LENGTHS or rows < LEAST_ROWS or rows * reduced * turns < LEAST:
+    if rows * reduced * turns < LEAST or rows < LEAST_ROWS or reduced not in LENGTHS:
         return None
     if not can_be_turned(nest):
         return None

@@ -48,12 +48,12 @@ def group_of(
         strides: of loads, then of stores, in bytes.
     """
     *_, columns, rows = lengths
-    if not 0 < columns < WHOLE or not can_be_wide(nest):
+    if math.prod(lengths) < LEAST or not 0 < columns < WHOLE or not can_be_wide(nest):
         return 0
     if columns <= PAIR and _is_of_extremes(nest):
         return 0
     group = next(group for most, group in GROUPS if columns <= most)
-    if rows < LEAST_GROUPS * group or math.prod(lengths) < LEAST:
+    if rows < LEAST_GROUPS * group:
         return 0
     if math.prod(lengths) >= FAR_ELEMENTS and columns > MOST_FAR:
         return 0

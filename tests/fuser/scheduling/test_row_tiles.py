@@ -265,9 +265,9 @@ def test_the_same_bits_whatever_the_threads() -> None:
 
 def test_shared_work_is_never_brief(monkeypatch: pytest.MonkeyPatch) -> None:
     """What threads share is given the team, however short it is."""
-    from fuser.backends.cpu.entries import entry_exact
+    from fuser.backends.cpu.entries import exact
 
-    monkeypatch.setattr(entry_exact, "PATIENCE_NS", 1e15)
+    monkeypatch.setattr(exact, "PATIENCE_NS", 1e15)
     fuser.clear_caches()
     args = arguments(((500, 3), (40, 3)), "float64")
     fused = fuser.fuse(weights, fallback="error")
