@@ -125,8 +125,15 @@ class Table:
         workspace_bytes: the workspace's size.
     """
 
-    def __init__(self, launch: Launch) -> None:
-        """Lay the table out; `launch` must need no copies."""
+    def __init__(self, launch: Launch, *, shared: bool = True) -> None:
+        """Lay the table out; `launch` must need no copies.
+
+        Args:
+            launch: the bound launch.
+            shared: threads may share its work. Else its lengths may be symbolic, and temporaries
+                have no places in a workspace.
+        """
+        self._shared = shared
         self.words: list[int] = []
         self.places: list[tuple[int, str]] = []
         self.scalars: list[tuple[int, Any]] = []
@@ -137,7 +144,8 @@ class Table:
         self.outputs = [f for f in launch.fresh if f.name not in temporaries]
         kept = {n for group in launch.groups if group.blocks for n in group.blocks.kept}
         self.temporaries = {n: f for n, f in temporaries.items() if n not in kept}
-        self.offsets, self.workspace_bytes = _workspace(launch, self.temporaries)
+        placed = self.temporaries if shared else {}
+        self.offsets, self.workspace_bytes = _workspace(launch, placed)
         for group in launch.groups:
             assert isinstance(group.kernel, FusedKernelCPU)
             if group.blocks is not None:
@@ -148,10 +156,15 @@ class Table:
 
     def _add(self, kernel: FusedKernelCPU, number: int, section: Any) -> None:
         """Append one loop nest."""
-        head = kernel.share(number, section.extent, 1)
+        if self._shared:
+            head = kernel.share(number, section.extent, 1)
+        else:
+            head = [0, *section.extent[:2], *[0] * 5]
         self.nests.append((kernel, number, section.extent))
         pointers = len(section.operands)
-        rest = struct.unpack(f"={len(section.rest) // 8}q", section.rest)
+        rest = section.rest
+        if isinstance(rest, bytes):
+            rest = struct.unpack(f"={len(rest) // 8}q", rest)
         at = len(self.words)
         self.heads.append(at)
         size = pointers + len(rest) + len(section.scalars)
@@ -166,7 +179,7 @@ class Table:
         self.moves += [(first + k, index, step) for k, index, step in section.moves]
         if section.scalars:
             self.scalars.append((first + pointers + len(rest), section.scalars))
-        self.words[at] = kernel.streaming_address(number, section.extent) or head[0]
+        self.words[at] = kernel.address_of(number, section.extent)
 
     def _add_chain(self, group: BoundGroup, fresh: Mapping[str, Fresh]) -> None:
         """Append loop nests that run by rows, as one."""

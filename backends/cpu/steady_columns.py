@@ -28,7 +28,7 @@ from fuser.ir.specs import CONTIGUOUS, TensorDesc
 TILE, MOST_KEPT = 1024, 4
 #: Columns and rows, at least; rows of one chunk.
 LEAST_COLUMNS, LEAST_ROWS = 64, 16
-#: Elements in all, at least: smaller calls are served for all lengths at once (`entry_patterns`).
+#: Elements in all, at least: smaller calls are served for all lengths at once (`entries`).
 LEAST = 1 << 17
 
 

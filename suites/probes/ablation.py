@@ -165,7 +165,7 @@ def _never(*_arguments: Any) -> Any:
 def served(given: tuple[Any, ...]) -> tuple[Any, Any]:
     """Return a fused function that serves such a call natively, and the words of its launch."""
     import fuser
-    from fuser.backends.cpu.entries import entry_fields as fields
+    from fuser.backends.cpu.entries import layout
 
     fused = fuser.fuse(subject, fallback="error")
     for _ in range(4):  # the first calls compile, and install the entry
@@ -174,19 +174,19 @@ def served(given: tuple[Any, ...]) -> tuple[Any, Any]:
     if context is None or context.count != 1:
         raise RuntimeError("a call of three arrays is not served by one native table")
     tables = (ctypes.c_int64 * 1).from_address(context._word("tables"))
-    scratch_at = 8 * fields.place("TABLE", "scratch")
+    scratch_at = 8 * layout.place("TABLE", "scratch")
     return fused, ctypes.c_int64.from_address(tables[0] + scratch_at).value
 
 
 def without_work(given: tuple[Any, ...], entries: NativeEntries) -> Any:
     """Return a fused function whose calls allocate nothing and whose kernel does nothing."""
-    from fuser.backends.cpu.entries import entry_fields as fields
+    from fuser.backends.cpu.entries import layout
 
     fused, words_at = served(given)
     context = fused._native
-    size = len(fields.FIELDS["API"])
+    size = len(layout.FIELDS["API"])
     api = (ctypes.c_int64 * size)(*(ctypes.c_int64 * size).from_address(context._word("api")))
-    api[fields.place("API", "new_array")] = entries.addresses["give_out"]
+    api[layout.place("API", "new_array")] = entries.addresses["give_out"]
     context._keep.append(api)
     context._set("api", ctypes.addressof(api))
     ctypes.c_int64.from_address(words_at).value = entries.addresses["no_kernel"]

@@ -5,7 +5,7 @@ reached through the callable object, so its text holds no address. On any mismat
 Python slow path with the same arguments.
 
 A function has one table for each way of calling it that has been seen: for all lengths of
-contiguous arrays (`entry_patterns`), or for exactly these lengths and strides (`entry_exact`).
+contiguous arrays (`general`), or for exactly these lengths and strides (`exact`).
 The one that served last is looked at first.
 """
 
@@ -19,16 +19,15 @@ import numpy as np
 from fuser.backend import CompileError, ServedCall
 from fuser.backends.cpu import sequence
 from fuser.backends.cpu.entries import (
-    entry_brief,
-    entry_inline,
-    entry_match,
-    entry_prologue,
-    entry_results,
-    entry_serve,
-    entry_unpack,
-    entry_values,
+    brief,
+    layout,
+    match,
+    prologue,
+    results,
+    serve,
+    unpack,
+    values,
 )
-from fuser.backends.cpu.entries import entry_fields as fields
 from fuser.backends.cpu.machine import pool
 from fuser.backends.cpu.machine.arrays import layout_is_known
 from fuser.backends.cpu.machine.loader import load_forever
@@ -38,6 +37,8 @@ from fuser.calls import native_call
 
 #: Tables of one function; when there are more, all are made anew as they are wanted.
 TABLE_LIMIT = 512
+#: Tables for many lengths that one kind of call has: binding chooses otherwise for other lengths.
+GENERAL_LIMIT = 8
 #: Kinds of calls that one function remembers to have looked at.
 TRIED_LIMIT = 4096
 #: Lengths of one function's reductions that have tables of their own, and so share work among
@@ -45,18 +46,11 @@ TRIED_LIMIT = 4096
 MANY_LENGTHS = 32
 
 _PARTS = (
-    entry_match, entry_unpack, entry_prologue, entry_values, entry_results, entry_brief,
-    entry_serve,
+    match, unpack, prologue, values, results, brief,
+    serve,
 )  # fmt: skip
 TEXT = sequence.TEXT.replace("define i32 @sequence", "define internal i32 @sequence") + (
-    fields.spell_out(
-        entry_inline.paste(
-            "".join(
-                part.TEXT
-                for part in _PARTS
-            )
-        )
-    )
+    layout.spell_out("".join(part.TEXT for part in _PARTS))
 )
 
 
@@ -71,9 +65,9 @@ class _Entry:
         python = {
             name: _address(getattr(ctypes.pythonapi, symbol)) for name, symbol in _PYTHON.items()
         }
-        self.api = fields.array(
+        self.api = layout.array(
             [
-                fields.words(
+                layout.words(
                     "API", ndarray=id(np.ndarray), true=id(True),
                     tuple_items=tuple.__basicsize__, new_array=int(table[94]),
                     to_scalar=int(table[76]), set_handler=int(table[304]),
@@ -88,7 +82,7 @@ class _Entry:
     def use_team(self, address: int) -> None:
         """Share long work with the threads whose function this is; 0 changes nothing."""
         if address:
-            self.api[fields.place("API", "team")] = address
+            self.api[layout.place("API", "team")] = address
 
     def use_pool(self) -> None:
         """Take large memory from the pool, or not, as the settings say."""
@@ -98,7 +92,7 @@ class _Entry:
             found.native()
         )
         for name, value in values.items():
-            self.api[fields.place("API", name)] = value
+            self.api[layout.place("API", name)] = value
 
 
 #: What the dispatcher calls of Python's C API.
@@ -135,12 +129,13 @@ class Context:
         self._tables = (ctypes.c_void_p * TABLE_LIMIT)()
         self._shared: list[tuple[Any, Any]] = []
         self._tried: set[Any] = set()
+        self._families: dict[Any, int] = {}
         self._lengths = 0
         self._few: list[Any] = []  # tables of reductions that have met few lengths
         self._lock = forks.lock()
-        self.words = fields.array(
+        self.words = layout.array(
             [
-                fields.words(
+                layout.words(
                     "CONTEXT", slow=id(slow), vectorcall=entry.vectorcall,
                     mode=ctypes.addressof(config.MODE_WORD),
                     tables=ctypes.addressof(self._tables), api=ctypes.addressof(entry.api),
@@ -149,10 +144,10 @@ class Context:
         )  # fmt: skip
 
     def _word(self, name: str) -> int:
-        return int(self.words[fields.place("CONTEXT", name)])
+        return int(self.words[layout.place("CONTEXT", name)])
 
     def _set(self, name: str, value: int) -> None:
-        self.words[fields.place("CONTEXT", name)] = value
+        self.words[layout.place("CONTEXT", name)] = value
 
     @property
     def hits(self) -> int:
@@ -170,8 +165,6 @@ class Context:
         The first time for all lengths, if that can be; where such a call comes again, for its
         own lengths and strides.
         """
-        from fuser.backends.cpu.entries.entry_products import schedules
-
         kinds = tuple(
             (type(array), array.flags.c_contiguous, array.ndim)
             if type(array) is np.ndarray else type(array)
@@ -179,43 +172,49 @@ class Context:
         )  # fmt: skip
         kinds_given = (Same(type(leaf)) for leaf in call.leaves)
         way = (id(call.specialisation), call.names, call.direct, *kinds_given)
-        general = (way, kinds, schedules(call.launch), *call.launch.arg_specs)
+        family = (way, kinds, *call.launch.arg_specs)
         layouts = ((np.shape(a), getattr(a, "strides", ())) for a in call.arrays.values())
         if forks.held_here(self._lock):  # a signal handler, or a finaliser
             return False
         with self._lock:
-            if general not in self._tried:
-                self._tried.add(general)
-                if self._make(call, general=True) and not _long(call, self._many):
+            tries = self._families.get(family, 0)
+            if tries < GENERAL_LIMIT and not _long(call, self._many):
+                self._families[family] = tries + 1
+                if self._make(call, family):
                     return True
             exact = (way, *layouts)
             if exact in self._tried:
                 return False
             if len(self._tried) >= TRIED_LIMIT:
                 self._tried.clear()
+                self._families.clear()
             self._tried.add(exact)
-            return self._make(call, general=False)
+            return self._make(call)
 
-    def _make(self, call: ServedCall, general: bool) -> bool:
-        """Make and append one table."""
-        from fuser.backends.cpu.entries.entry_exact import exact_table
-        from fuser.backends.cpu.entries.entry_names import NotServed
-        from fuser.backends.cpu.entries.entry_patterns import pattern_table
+    def _make(self, call: ServedCall, family: Any = None) -> bool:
+        """Make and append one table; of a family, for all lengths that are bound alike."""
+        from fuser.backends.cpu.entries.exact import exact_table
+        from fuser.backends.cpu.entries.general import general_table
+        from fuser.backends.cpu.entries.names import NotServed
 
         if self.count >= TABLE_LIMIT and not self._start_anew():
             return False
         try:
-            table, draft = pattern_table(call, self._many) if general else exact_table(call)
+            table, draft = general_table(call, self._many) if family else exact_table(call)
         except NotServed:
             return False
+        if family:
+            if (family, draft.key) in self._tried:  # it is there, and refused the call
+                return False
+            self._tried.add((family, draft.key))
         self._keep.extend([table, draft.keep, draft.template, draft.scratch])
-        if not general and draft.table.largest_bytes >= pool.THRESHOLD:
+        if not family and draft.table.largest_bytes >= pool.THRESHOLD:
             self._entry.use_pool()
         if draft.long:
             self._shared.append((draft.table, draft.template))
             self._entry.use_team(draft.team)
         if _is_one_reduction(call):
-            self._count_length(table, general)
+            self._count_length(table, bool(family))
         place = self.count
         self._tables[place] = ctypes.addressof(table)
         self._set("count", place + 1)
@@ -229,7 +228,7 @@ class Context:
 
     def _count_length(self, table: Any, general: bool) -> None:
         """Note a reduction's table; of many lengths, the general one serves longer work."""
-        from fuser.backends.cpu.entries.entry_patterns import PARTS, SEVERAL_NS
+        from fuser.backends.cpu.entries.general import PARTS, SEVERAL_NS
 
         if general:
             self._few.append(table)
@@ -237,7 +236,7 @@ class Context:
         self._lengths += 1
         if self._lengths == MANY_LENGTHS:
             for each in self._few:
-                each[fields.place("TABLE", "limit")] = SEVERAL_NS * PARTS
+                each[layout.place("TABLE", "limit")] = SEVERAL_NS * PARTS
 
     def _start_anew(self) -> bool:
         """Forget all tables, unless one is in use."""
@@ -247,6 +246,7 @@ class Context:
         del self._keep[1:]
         self._shared.clear()
         self._tried.clear()
+        self._families.clear()
         return True
 
     def stale(self) -> bool:
@@ -270,11 +270,12 @@ class Context:
         """Serve nothing natively until tables are added again; nothing is freed."""
         self._set("count", 0)  # no lock: who holds it may wait for what this thread has begun
         self._tried.clear()
+        self._families.clear()
 
 
 def _long(call: ServedCall, many: bool) -> bool:
     """Whether a call's work is too long for a table of all lengths."""
-    from fuser.backends.cpu.entries.entry_patterns import longest_ns
+    from fuser.backends.cpu.entries.general import longest_ns
 
     spent = sum(
         group.kernel.work_ns(number, section.extent)

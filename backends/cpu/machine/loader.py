@@ -91,7 +91,27 @@ def compile_object(text: str, quick: bool = False) -> bytes:
     module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     with phase("llvm"):
+        if INLINED in text:
+            _inline(module, machine)
         return bytes(machine.emit_object(module))
+
+
+#: What a text calls functions whose calls it wants replaced by their bodies.
+INLINED = ") alwaysinline {"
+
+
+def _inline(module: Any, machine: Any) -> None:
+    """Replace calls of functions that a text wants inlined, and simplify what that gives."""
+    llvm = compiler()
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=0))
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
+    passes.add_simplify_cfg_pass()
+    passes.add_sroa_pass()
+    passes.add_new_gvn_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
+    passes.run(module, builder)
 
 
 def assembly(text: str, machine: Any | None = None) -> str:

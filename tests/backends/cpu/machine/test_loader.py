@@ -37,6 +37,29 @@ def test_code_is_linked_and_runs() -> None:
     del library
 
 
+def test_functions_are_inlined_where_the_text_says_so() -> None:
+    """No call of them is left; others stay functions."""
+    text = """
+define internal i64 @twice(i64 %x) alwaysinline {
+  %y = add i64 %x, %x
+  ret i64 %y
+}
+
+define i64 @four_times(i64 %x) {
+  %y = call i64 @twice(i64 %x)
+  %z = call i64 @twice(i64 %y)
+  ret i64 %z
+}
+"""
+    code = loader.compile_object(text)
+    plain = loader.compile_object(text.replace(loader.INLINED, ") noinline {"))
+    assert b"twice" not in code
+    assert b"twice" in plain
+    library, (address,) = loader.load(code, ["four_times"], [])
+    assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(address)(5) == 20
+    del library
+
+
 def test_text_that_llvm_refuses() -> None:
     """A type error in the text is a compile error that keeps LLVM's message."""
     text = "define float @f(double %x) {\n  ret float %x\n}"

@@ -1,8 +1,8 @@
 """Tables for the native dispatcher, made from a call that Python has just served.
 
 What both kinds of tables have in common is here: how arguments and names are compared, scalars,
-results. `entry_exact` makes tables that serve one combination of lengths and strides, whatever
-they are; `entry_patterns` makes tables that serve all lengths.
+results. `exact` makes tables that serve one combination of lengths and strides, whatever
+they are; `general` makes tables that serve all lengths.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from fuser.backends.cpu.entries import entry_fields as fields
-from fuser.backends.cpu.entries.entry_composed import describe_results
-from fuser.backends.cpu.entries.entry_containers import out_slot
-from fuser.backends.cpu.entries.entry_draft import Draft
-from fuser.backends.cpu.entries.entry_names import NotServed, describe_names
+from fuser.backends.cpu.entries import layout
+from fuser.backends.cpu.entries.composed import describe_results
+from fuser.backends.cpu.entries.containers import out_slot
+from fuser.backends.cpu.entries.draft import Draft
+from fuser.backends.cpu.entries.names import NotServed, describe_names
 from fuser.base.host_expressions import evaluate_scalar
 from fuser.base.trees import Leaf
 from fuser.calls.result_assembly import NotAssembled, prepare
@@ -31,8 +31,8 @@ PATIENCE_NS = 20_000
 
 
 #: One of what rows are listed.
-_SINGULAR = {"work": "work", "temporaries": "temporary", "leaves": "leaf"}
-GENERIC, POOLED = fields.place("OUTPUT", "generic"), fields.place("OUTPUT", "pooled")
+_SINGULAR = {"temporaries": "temporary", "leaves": "leaf"}
+GENERIC, POOLED = layout.place("OUTPUT", "generic"), layout.place("OUTPUT", "pooled")
 SCALAR_NAME = re.compile(r"\bs\d+\b")
 #: Integers of which there is one object each.
 _SMALL = range(-5, 257)
@@ -53,12 +53,12 @@ def describe_arguments(draft: Draft) -> None:
         record = {"slot": slot, "type": id(type(leaf))}
         name = names.get(place) or numbers.get(place)
         if place in numbers and name not in guarded:
-            record |= {"kind": fields.NUMBER}
+            record |= {"kind": layout.NUMBER}
         elif place in names and isinstance(leaf, np.generic):
             _check_generic(leaf)
-            record |= {"kind": fields.GENERIC}
+            record |= {"kind": layout.GENERIC}
         elif place not in names:
-            record |= {"kind": fields.OBJECT, "expected": id(leaf)}
+            record |= {"kind": layout.OBJECT, "expected": id(leaf)}
             draft.keep.append(leaf)
         elif type(leaf) is not np.ndarray:
             raise NotServed
@@ -67,12 +67,12 @@ def describe_arguments(draft: Draft) -> None:
         draft.records.append(record)
     for name, array in call.specialisation.captured.items():
         draft.record_of[name] = len(draft.records)
-        record = {"slot": fields.CAPTURED, "object": id(array), "type": id(type(array))}
+        record = {"slot": layout.CAPTURED, "object": id(array), "type": id(type(array))}
         draft.records.append(record)
         draft.keep.append(array)
     for k, slot in enumerate(draft.places.targets):
         draft.record_of[f"o{k}"] = len(draft.records)
-        target = {"slot": slot, "type": id(np.ndarray), "flags": fields.IS_WRITEABLE}
+        target = {"slot": slot, "type": id(np.ndarray), "flags": layout.IS_WRITEABLE}
         draft.records.append(target)
     describe_results(draft)
 
@@ -84,7 +84,7 @@ def _guarded_scalars(draft: Draft, numbers: set[str]) -> set[str]:
         if text in numbers and (type(value) is bool or (type(value) is int and value in _SMALL)):
             guarded.add(text)
         elif (found := _RANGE.fullmatch(text)) and value is True:
-            draft.ranges.append((found[2], int(found[1]), int(found[3])))
+            draft.integers.append((found[2], int(found[1]), int(found[3])))
         elif SCALAR_NAME.search(text):
             draft.guards.append((text, value))
     return guarded
@@ -112,7 +112,7 @@ def arrays_of(draft: Draft) -> dict[str, Any]:
         for name, array in draft.call.arrays.items()
         if type(array) is np.ndarray and name not in draft.written
     }
-    if any(array.ndim > fields.MOST_RANK for array in found.values()):
+    if any(array.ndim > layout.MOST_RANK for array in found.values()):
         raise NotServed
     return found
 
@@ -129,16 +129,19 @@ def describe_scalars(draft: Draft, sizes: Mapping[str, int]) -> None:
             elif SCALAR_NAME.search(text):
                 draft.scalars.append(computed_scalar(draft, place, text, dtype))
             else:
-                packed = pack_scalars([(text, dtype)], sizes)
-                draft.table.words[place] = int.from_bytes(packed, "little", signed=True)
+                constant_scalar(draft, place, evaluate_scalar(text, sizes), dtype)
+
+
+def constant_scalar(draft: Draft, place: int, value: Any, dtype: np.dtype[Any]) -> None:
+    """Put a number that is always the same into the template."""
+    packed = pack_scalars([("s0", dtype)], {"s0": value})
+    draft.table.words[place] = int.from_bytes(packed, "little", signed=True)
 
 
 def fixed_scalar(draft: Draft, place: int, text: str, dtype: np.dtype[Any]) -> None:
     """Put a scalar that is always the same into the template."""
     value = draft.call.leaves[dict(draft.call.specialisation.scalar_leaves)[text]]
-    packed = pack_scalars([(text, dtype)], {text: value})
-    draft.table.words[place] = int.from_bytes(packed, "little", signed=True)
-    draft.known.add(place)
+    constant_scalar(draft, place, value, dtype)
 
 
 def number_scalar(draft: Draft, place: int, text: str, dtype: np.dtype[Any]) -> list[int]:
@@ -167,11 +170,11 @@ def computed_scalar(draft: Draft, place: int, text: str, dtype: np.dtype[Any]) -
 
 def _scalar(place: int, dtype: np.dtype[Any], kind: type, record: int) -> list[int]:
     """A Python number's way into the template."""
-    kinds = {float: fields.FROM_FLOAT, int: fields.FROM_INT, bool: fields.FROM_BOOL}
+    kinds = {float: layout.FROM_FLOAT, int: layout.FROM_INT, bool: layout.FROM_BOOL}
     target, low, high = target_of(dtype)
-    if (kind is float and target == fields.TO_INTEGER) or (dtype.kind == "b" and kind is not bool):
+    if (kind is float and target == layout.TO_INTEGER) or (dtype.kind == "b" and kind is not bool):
         raise NotServed
-    return fields.words(
+    return layout.words(
         "SCALAR", place=place, record=record, source=kinds[kind], target=target, low=low, high=high,
     )  # fmt: skip
 
@@ -183,16 +186,16 @@ def target_of(dtype: np.dtype[Any]) -> tuple[int, int, int]:
         NotServed: a dtype that is left to Python.
     """
     if dtype.name == "float32":
-        return fields.TO_SINGLE, -EXACT_INTEGER, EXACT_INTEGER
+        return layout.TO_SINGLE, -EXACT_INTEGER, EXACT_INTEGER
     if dtype.name == "float64":
-        return fields.TO_DOUBLE, -EXACT_INTEGER, EXACT_INTEGER
+        return layout.TO_DOUBLE, -EXACT_INTEGER, EXACT_INTEGER
     if dtype.name == "float16":
-        return fields.TO_HALF, -EXACT_INTEGER, EXACT_INTEGER
+        return layout.TO_HALF, -EXACT_INTEGER, EXACT_INTEGER
     if dtype.kind == "b":
-        return fields.TO_INTEGER, 0, 1
+        return layout.TO_INTEGER, 0, 1
     if dtype.kind in "iu":
         limits = np.iinfo(dtype)
-        return fields.TO_INTEGER, int(limits.min), min(int(limits.max), (1 << 63) - 1)
+        return layout.TO_INTEGER, int(limits.min), min(int(limits.max), (1 << 63) - 1)
     raise NotServed
 
 
@@ -203,7 +206,7 @@ def pack(
 
     Args:
         draft: its parts; lists of rows become native memory that it keeps.
-        rows: lists of rows by the name of their count: outputs, temporaries, work, overlaps.
+        rows: lists of rows by the name of their count: outputs, temporaries, overlaps.
         base_of: which temporary's place each temporary starts from.
         values: single words.
 
@@ -217,17 +220,18 @@ def pack(
     first += len(rows["outputs"])
     bases |= {name: first + k for name, k in base_of.items()}
     computed_first = first + len(rows["temporaries"])
-    if computed_first + len(draft.computed) > fields.MOST_BASES:
+    if computed_first + len(draft.computed) > layout.MOST_BASES:
         raise NotServed
     numbers = _prologue(draft, computed_first, values)
     operands = _operands(draft, bases)
-    if len(table.words) > fields.MOST_WORDS:
+    if len(table.words) > layout.MOST_WORDS:
         raise NotServed
-    draft.products.sort(key=_is_product)
     rows = rows | {
-        "records": [fields.words("RECORD", **record) for record in draft.records],
+        "records": [layout.words("RECORD", **record) for record in draft.records],
         "guards": describe_names(call.specialisation.names, draft.keep),
-        "products": draft.products,
+        "steps": draft.steps,
+        "ranges": draft.ranges,
+        "lines": draft.lines,
         "scalars": draft.scalars,
         "operands": operands,
         "unpacks": list(draft.places.rows),
@@ -237,28 +241,28 @@ def pack(
     for name, part in rows.items():
         singular = _SINGULAR.get(name, name[:-1])
         values |= {name: len(part), f"{singular}_list": native(draft, part)}
-    draft.template, draft.scratch = fields.array([table.words]), fields.array([table.words])
+    draft.template, draft.scratch = layout.array([table.words]), layout.array([table.words])
     draft.keep.extend([call.names, call.specialisation, call.launch, draft.places])
     draft.keep.append(draft.assembled)
-    flags = fields.TUPLE if type(trace.structure) is not Leaf else 0
-    flags |= fields.STATUS if call.specialisation.spec.may_raise else 0
-    flags |= fields.COMPOSED if draft.composed else 0
+    flags = layout.TUPLE if type(trace.structure) is not Leaf else 0
+    flags |= layout.STATUS if call.specialisation.spec.may_raise else 0
+    flags |= layout.COMPOSED if draft.composed else 0
     values["flags"] = values.get("flags", 0) | flags
     values["into"] = out_slot(call) + 1 if type(call.out) is tuple else 0
     values["brief"] = _brief(rows, values)
     generic = any(row[GENERIC] for row in rows["outputs"])
-    values["handed"] = int(flags & (fields.TUPLE | fields.COMPOSED) != 0 or generic)
+    values["handed"] = int(flags & (layout.TUPLE | layout.COMPOSED) != 0 or generic)
     values["assembled"] = 0 if draft.assembled is None else id(draft.assembled)
     values["given"], values["held"] = draft.places.given, draft.places.held
     positional = draft.places.given - len(call.names)
     listed = native(draft, [[id(name) for name in call.names]])
-    words = fields.words(
+    words = layout.words(
         "TABLE", nargs=positional, names=len(call.names), name_list=listed,
-        words=len(table.words), template=fields.address(draft.template),
-        nests=len(table.heads), scratch=fields.address(draft.scratch),
-        lines=sum(not _is_product(row) for row in draft.products), **values,
+        words=len(table.words), template=layout.address(draft.template),
+        nests=len(table.heads), scratch=layout.address(draft.scratch),
+        conditions=len(draft.steps) + len(draft.ranges), **values,
     )  # fmt: skip
-    return fields.array([words])
+    return layout.array([words])
 
 
 def _prologue(draft: Draft, first: int, values: dict[str, int]) -> list[list[int]]:
@@ -278,22 +282,17 @@ def _prologue(draft: Draft, first: int, values: dict[str, int]) -> list[list[int
         made = prepare(draft.call.specialisation.trace, draft.guards, draft.computed)
     except NotAssembled:
         raise NotServed from None
-    if len(made.leaves) > fields.MOST_LEAVES:
+    if len(made.leaves) > layout.MOST_LEAVES:
         raise NotServed
     draft.keep.append(made.function)
     values |= {
         "prologue": id(made.function), "computed": len(draft.computed), "computed_first": first,
     }  # fmt: skip
-    record = fields.place("SCALAR", "record")
+    record = layout.place("SCALAR", "record")
     for row in draft.scalars:
         if row[record] < 0:
             row[record] = first + ~row[record]
     return [[draft.places.slots[leaf]] for leaf in made.leaves]
-
-
-def _is_product(row: Sequence[int]) -> bool:
-    """Whether a row is a product of more than a number and one length."""
-    return any(row[2:5])
 
 
 def _operands(draft: Draft, bases: Mapping[str, int]) -> list[list[int]]:
@@ -304,10 +303,11 @@ def _operands(draft: Draft, bases: Mapping[str, int]) -> list[list[int]]:
     words = draft.table.words
     moved = {place: len(words) + k for k, (place, _) in enumerate(draft.table.places)}
     words.extend([words[place] for place in moved])
-    for row in draft.products:
-        row[5] = moved.get(row[5], row[5])
+    word = layout.place("LINE", "word")
+    for row in draft.lines:
+        row[word] = moved.get(row[word], row[word])
     return [
-        fields.words("OPERAND", place=place, base=bases[name], within=moved[place])
+        layout.words("OPERAND", place=place, base=bases[name], within=moved[place])
         for place, name in draft.table.places
     ]
 
@@ -315,24 +315,24 @@ def _operands(draft: Draft, bases: Mapping[str, int]) -> list[list[int]]:
 def _brief(rows: Mapping[str, list[list[int]]], values: Mapping[str, int]) -> int:
     """Work below this runs in the table's scratch; 0 where something else has to be done."""
     pooled = any(row[POOLED] for row in rows["outputs"])
-    if pooled or rows["temporaries"] or values["flags"] & (fields.STATUS | fields.LONG):
+    if pooled or rows["temporaries"] or values["flags"] & (layout.STATUS | layout.LONG):
         return 0
     return min(values["limit"], values["patience"])
 
 
 def _check_ranges(draft: Draft) -> None:
     """Ranges that Python integers must stay in: conversions into words that nobody reads."""
-    for text, low, high in draft.ranges:
+    for text, low, high in draft.integers:
         if text in draft.fixed:
             continue
         kind = type(draft.call.leaves[dict(draft.call.specialisation.scalar_leaves)[text]])
         if kind is float:
             raise NotServed
-        source = fields.FROM_INT if kind is int else fields.FROM_BOOL
+        source = layout.FROM_INT if kind is int else layout.FROM_BOOL
         draft.scalars.append(
-            fields.words(
+            layout.words(
                 "SCALAR", place=len(draft.table.words), record=draft.record_of[text],
-                source=source, target=fields.TO_INTEGER, low=low, high=min(high, (1 << 63) - 1),
+                source=source, target=layout.TO_INTEGER, low=low, high=min(high, (1 << 63) - 1),
             )
         )  # fmt: skip
         draft.table.words.append(0)
@@ -340,21 +340,15 @@ def _check_ranges(draft: Draft) -> None:
 
 def native(draft: Draft, rows: Sequence[Sequence[int]]) -> int:
     """Rows in native memory that the draft keeps."""
-    listed = fields.array(rows)
+    listed = layout.array(rows)
     draft.keep.append(listed)
-    return fields.address(listed)
-
-
-def product(factor: int, *symbols: int, place: int = 0) -> list[int]:
-    """A product of a number and at most four symbols."""
-    a, b, c, d = [*symbols, 0, 0, 0, 0][:4]
-    return fields.words("PRODUCT", factor=factor, a=a, b=b, c=c, d=d, place=place)
+    return layout.address(listed)
 
 
 def output(draft: Draft, entry: Fresh, generic: bool, **row: int) -> list[int]:
     """A row for an array to allocate."""
     draft.keep.append(entry.dtype)
-    return fields.words(
+    return layout.words(
         "OUTPUT", descr=id(entry.dtype), rank=len(entry.shape), given=-1, generic=int(generic),
         **row,
     )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 TEXT = """\
-define inline ptr @dims_of(ptr %output, ptr %symbols, ptr %room) {
+define internal ptr @dims_of(ptr %output, ptr %symbols, ptr %room) alwaysinline {
 entry:
   %known = get ptr %output OUTPUT.dims
   %is.known = icmp ne ptr %known, null
@@ -27,7 +27,7 @@ done:
   ret ptr %dims
 }
 
-define inline ptr @small_array(ptr %api, ptr %output, ptr %dims) {
+define internal ptr @small_array(ptr %api, ptr %output, ptr %dims) alwaysinline {
 entry:
   %rank = get i32 %output OUTPUT.rank
   %strides = get ptr %output OUTPUT.strides
@@ -41,7 +41,7 @@ entry:
   ret ptr %made
 }
 
-define inline ptr @new_array(ptr %api, ptr %output, ptr %dims) {
+define internal ptr @new_array(ptr %api, ptr %output, ptr %dims) alwaysinline {
 entry:
   %large = get i64 %output OUTPUT.pooled
   %is.large = icmp ne i64 %large, 0
@@ -91,8 +91,8 @@ done:
   ret void
 }
 
-define inline i1 @results(ptr %api, ptr %table, ptr %args, ptr %bases, ptr %symbols,
-                          ptr %made, ptr %room) {
+define internal i1 @results(ptr %api, ptr %table, ptr %args, ptr %bases, ptr %symbols,
+                          ptr %made, ptr %room) alwaysinline {
 entry:
   %count = get i64 %table TABLE.outputs
   %list = get ptr %table TABLE.output_list
@@ -213,7 +213,7 @@ finished:
   ret ptr %answer
 }
 
-define inline ptr @hand_over(ptr %api, ptr %table, ptr %args, ptr %made) {
+define internal ptr @hand_over(ptr %api, ptr %table, ptr %args, ptr %made) alwaysinline {
 entry:
   %flags = get i64 %table TABLE.flags
   %composed.bit = and i64 %flags, 8

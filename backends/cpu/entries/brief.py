@@ -15,13 +15,6 @@ entry:
   %made = alloca [32 x ptr]
   %room = alloca [16 x i64]
   %cell = alloca [2 x i64], align 16
-  %ranges = get i64 %table TABLE.ranges
-  %no.ranges = icmp eq i64 %ranges, 0
-  br i1 %no.ranges, label %targets, label %forms
-forms:
-  %within = call i1 @within(ptr %table, ptr %symbols)
-  br i1 %within, label %targets, label %slow
-targets:
   %pairs = get i64 %table TABLE.overlaps
   %no.pairs = icmp eq i64 %pairs, 0
   br i1 %no.pairs, label %outputs, label %overlaps

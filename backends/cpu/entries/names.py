@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser.backends.cpu.entries import entry_fields as fields
+from fuser.backends.cpu.entries import layout
 from fuser.capture import captures
 
 #: Names that are looked up in every call; beyond, calls are left to Python.
@@ -38,7 +38,7 @@ def describe_names(guards: Sequence[captures.NameGuard], keep: list[Any]) -> lis
         keep.extend([guard, scope, name, expected])
         absent = expected is captures.ABSENT
         rows.append(
-            fields.words(
+            layout.words(
                 "GUARD", kind=kind, scope=id(scope), name=0 if name is None else id(name),
                 expected=0 if absent else id(expected),
             )
@@ -50,9 +50,9 @@ def _scope(guard: captures.NameGuard) -> tuple[int, Any, Any]:
     """How a name is looked up, where, and by which object."""
     scope = guard.scope
     if type(scope) is CellType:
-        return fields.IN_CELL, scope, None
+        return layout.IN_CELL, scope, None
     if type(scope) is captures.Slots and type(scope.thing) is FunctionType:
-        return fields.IN_OBJECT, scope.thing, guard.name
+        return layout.IN_OBJECT, scope.thing, guard.name
     if type(scope) is MappingProxyType:
         place = ctypes.c_void_p.from_address(id(scope) + 16).value
         behind = {id(part): part for part in _referents(scope)}
@@ -61,7 +61,7 @@ def _scope(guard: captures.NameGuard) -> tuple[int, Any, Any]:
         scope = behind[place]
     if type(scope) is not dict:
         raise NotServed
-    return fields.IN_DICT, scope, guard.name
+    return layout.IN_DICT, scope, guard.name
 
 
 def _referents(scope: Any) -> list[Any]:
@@ -77,9 +77,9 @@ def _now(guard: captures.NameGuard, kind: int, scope: Any) -> Any:
     Raises:
         NotServed: it can be changed in place.
     """
-    if kind == fields.IN_CELL:
+    if kind == layout.IN_CELL:
         now = scope.cell_contents
-    elif kind == fields.IN_OBJECT:
+    elif kind == layout.IN_OBJECT:
         now = getattr(scope, guard.name)
     else:
         now = scope.get(guard.name, captures.ABSENT)

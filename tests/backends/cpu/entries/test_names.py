@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.backends.cpu.entries import entry, entry_names
+from fuser.backends.cpu.entries import entry, names
 from fuser.calls import fused_function
 from fuser.capture import captures
 
@@ -29,14 +29,14 @@ def test_names_are_settled_by_objects_that_cannot_change() -> None:
     keep: list[Any] = []
     for guard in guards:
         if guard.name == "names":
-            with pytest.raises(entry_names.NotServed):
-                entry_names.describe_names([guard], keep)
+            with pytest.raises(names.NotServed):
+                names.describe_names([guard], keep)
         else:
-            assert entry_names.describe_names([guard], keep)
+            assert names.describe_names([guard], keep)
     absent = captures.NameGuard(scope, "absent", captures.ABSENT, False)
-    assert entry_names.describe_names([absent], keep)[0][-1] == 0
-    with pytest.raises(entry_names.NotServed):
-        entry_names.describe_names([absent] * (entry_names.MOST_GUARDS + 1), keep)
+    assert names.describe_names([absent], keep)[0][-1] == 0
+    with pytest.raises(names.NotServed):
+        names.describe_names([absent] * (names.MOST_GUARDS + 1), keep)
 
 
 def test_a_list_that_changes_is_noticed() -> None:

@@ -6,62 +6,104 @@ Nothing is allocated or written here but the call's own copy of the template.
 from __future__ import annotations
 
 TEXT = """\
-define inline void @lay_out(ptr %table, ptr %symbols, ptr %words) {
+define internal i64 @scaled(ptr %row, ptr %symbols) alwaysinline {
 entry:
-  %count = get i64 %table TABLE.products
-  %lines = get i64 %table TABLE.lines
-  %list = get ptr %table TABLE.product_list
-  br label %line.loop
-line.loop:
-  %n = phi i64 [ 0, %entry ], [ %n1, %line ]
-  %n.some = icmp ult i64 %n, %lines
-  br i1 %n.some, label %line, label %loop
-line:
-  %n.offset = mul i64 %n, PRODUCT.size
-  %n.row = getelementptr i8, ptr %list, i64 %n.offset
-  %n.place = get i64 %n.row PRODUCT.place
-  %n.factor = get i64 %n.row PRODUCT.factor
-  %n.a = get i64 %n.row PRODUCT.a
-  %n.symbol = at i64 %symbols %n.a
-  %n.value = mul i64 %n.factor, %n.symbol
-  set i64 %n.value %words %n.place
-  %n1 = add i64 %n, 1
-  br label %line.loop
+  %factor = get i64 %row SCALED.factor
+  %place = get i64 %row SCALED.place
+  %symbol = at i64 %symbols %place
+  %value = mul i64 %factor, %symbol
+  ret i64 %value
+}
+
+define internal i1 @holds(ptr %table, ptr %symbols) {
+entry:
+  %steps = get i64 %table TABLE.steps
+  %step.list = get ptr %table TABLE.step_list
+  br label %loop
 loop:
-  %k = phi i64 [ %lines, %line.loop ], [ %k1, %next ]
+  %k = phi i64 [ 0, %entry ], [ %k1, %keep ]
+  %some = icmp ult i64 %k, %steps
+  br i1 %some, label %step, label %look
+step:
+  %offset = mul i64 %k, STEP.size
+  %row = getelementptr i8, ptr %step.list, i64 %offset
+  %place = get i64 %row STEP.place
+  %more = get i64 %row STEP.more
+  %factor = get i64 %row STEP.factor
+  %left = get i64 %row STEP.left
+  %right = get i64 %row STEP.right
+  %divisor.at = get i64 %row STEP.divisor
+  %one = at i64 %symbols %left
+  %other = at i64 %symbols %right
+  %before = at i64 %symbols %place
+  %both = mul i64 %one, %other
+  %term = mul i64 %factor, %both
+  %kept = mul i64 %more, %before
+  %sum = add i64 %kept, %term
+  %whole = icmp eq i64 %divisor.at, 0
+  br i1 %whole, label %keep, label %divide
+divide:
+  %divisor = at i64 %symbols %divisor.at
+  %positive = icmp sgt i64 %divisor, 0
+  br i1 %positive, label %quotient, label %no
+quotient:
+  %towards.zero = sdiv i64 %sum, %divisor
+  %rest = srem i64 %sum, %divisor
+  %is.below = icmp slt i64 %rest, 0
+  %correction = sext i1 %is.below to i64
+  %floor = add i64 %towards.zero, %correction
+  br label %keep
+keep:
+  %value = phi i64 [ %sum, %step ], [ %floor, %quotient ]
+  set i64 %value %symbols %place
+  %k1 = add i64 %k, 1
+  br label %loop
+look:
+  %count = get i64 %table TABLE.ranges
+  %list = get ptr %table TABLE.range_list
+  br label %ranges
+ranges:
+  %n = phi i64 [ 0, %look ], [ %n1, %next ]
+  %n.some = icmp ult i64 %n, %count
+  br i1 %n.some, label %range, label %yes
+range:
+  %n.offset = mul i64 %n, RANGE.size
+  %n.row = getelementptr i8, ptr %list, i64 %n.offset
+  %n.place = get i64 %n.row RANGE.place
+  %number = at i64 %symbols %n.place
+  %low = get i64 %n.row RANGE.low
+  %width = get i64 %n.row RANGE.width
+  %above = sub i64 %number, %low
+  %fits = icmp ule i64 %above, %width
+  br i1 %fits, label %next, label %no
+next:
+  %n1 = add i64 %n, 1
+  br label %ranges
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+define internal void @lay_out(ptr %table, ptr %symbols, ptr %words) alwaysinline {
+entry:
+  %count = get i64 %table TABLE.lines
+  %list = get ptr %table TABLE.line_list
+  br label %loop
+loop:
+  %k = phi i64 [ 0, %entry ], [ %k1, %next ]
   %some = icmp ult i64 %k, %count
   br i1 %some, label %next, label %done
 next:
-  %offset = mul i64 %k, PRODUCT.size
-  %product = getelementptr i8, ptr %list, i64 %offset
-  %place = get i64 %product PRODUCT.place
-  %value = call i64 @product(ptr %product, ptr %symbols)
-  set i64 %value %words %place
+  %offset = mul i64 %k, LINE.size
+  %line = getelementptr i8, ptr %list, i64 %offset
+  %word = get i64 %line LINE.word
+  %value = call i64 @scaled(ptr %line, ptr %symbols)
+  set i64 %value %words %word
   %k1 = add i64 %k, 1
   br label %loop
 done:
   ret void
-}
-
-define inline i64 @work(ptr %table, ptr %symbols) {
-entry:
-  %count = get i64 %table TABLE.work
-  %list = get ptr %table TABLE.work_list
-  br label %loop
-loop:
-  %k = phi i64 [ 0, %entry ], [ %k1, %next ]
-  %sum = phi i64 [ 0, %entry ], [ %more, %next ]
-  %some = icmp ult i64 %k, %count
-  br i1 %some, label %next, label %done
-next:
-  %offset = mul i64 %k, PRODUCT.size
-  %product = getelementptr i8, ptr %list, i64 %offset
-  %value = call i64 @product(ptr %product, ptr %symbols)
-  %more = add i64 %sum, %value
-  %k1 = add i64 %k, 1
-  br label %loop
-done:
-  ret i64 %sum
 }
 
 declare i64 @llvm.umin.i64(i64, i64)
@@ -190,34 +232,6 @@ no:
   ret i1 false
 }
 
-define internal i1 @within(ptr %table, ptr %symbols) {
-entry:
-  %count = get i64 %table TABLE.ranges
-  %list = get ptr %table TABLE.range_list
-  br label %loop
-loop:
-  %k = phi i64 [ 0, %entry ], [ %k1, %next ]
-  %some = icmp ult i64 %k, %count
-  br i1 %some, label %look, label %yes
-look:
-  %offset = mul i64 %k, RANGE.size
-  %range = getelementptr i8, ptr %list, i64 %offset
-  %value = call i64 @product_of(ptr %range, ptr %symbols)
-  %low = get i64 %range RANGE.low
-  %high = get i64 %range RANGE.high
-  %above = icmp sge i64 %value, %low
-  %below = icmp sle i64 %value, %high
-  %fits = and i1 %above, %below
-  br i1 %fits, label %next, label %no
-next:
-  %k1 = add i64 %k, 1
-  br label %loop
-yes:
-  ret i1 true
-no:
-  ret i1 false
-}
-
 define internal i1 @apart(ptr %table, ptr %bases, ptr %symbols) {
 entry:
   %count = get i64 %table TABLE.overlaps
@@ -233,15 +247,15 @@ look:
   %written = get i64 %pair OVERLAP.written
   %w = at i64 %bases %written
   %low.w = get i64 %pair OVERLAP.low_w
-  %product.w = getelementptr i8, ptr %pair, i64 OVERLAP.factor_w
-  %reach.w = call i64 @product_of(ptr %product.w, ptr %symbols)
+  %bytes.w = getelementptr i8, ptr %pair, i64 OVERLAP.factor_w
+  %reach.w = call i64 @scaled(ptr %bytes.w, ptr %symbols)
   %w.from = sub i64 %w, %low.w
   %w.to = add i64 %w, %reach.w
   %read = get i64 %pair OVERLAP.read
   %r = at i64 %bases %read
   %low.r = get i64 %pair OVERLAP.low_r
-  %product.r = getelementptr i8, ptr %pair, i64 OVERLAP.factor_r
-  %reach.r = call i64 @product_of(ptr %product.r, ptr %symbols)
+  %bytes.r = getelementptr i8, ptr %pair, i64 OVERLAP.factor_r
+  %reach.r = call i64 @scaled(ptr %bytes.r, ptr %symbols)
   %r.from = sub i64 %r, %low.r
   %r.to = add i64 %r, %reach.r
   %before = icmp ule i64 %w.to, %r.from
@@ -274,11 +288,11 @@ loop:
   %some = icmp ult i64 %k, %count
   br i1 %some, label %next, label %done
 next:
-  %offset = mul i64 %k, PRODUCT.size
-  %product = getelementptr i8, ptr %list, i64 %offset
+  %offset = mul i64 %k, SCALED.size
+  %bytes = getelementptr i8, ptr %list, i64 %offset
   %place = add i64 %first, %k
   set i64 %used %bases %place
-  %size = call i64 @product_of(ptr %product, ptr %symbols)
+  %size = call i64 @scaled(ptr %bytes, ptr %symbols)
   %end = add i64 %used, %size
   %up = add i64 %end, 63
   %rounded = and i64 %up, -64

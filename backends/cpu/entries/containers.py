@@ -6,8 +6,8 @@ from collections import deque
 from typing import Any
 
 from fuser.backend import ServedCall
-from fuser.backends.cpu.entries import entry_fields as fields
-from fuser.backends.cpu.entries.entry_names import NotServed
+from fuser.backends.cpu.entries import layout
+from fuser.backends.cpu.entries.names import NotServed
 from fuser.base.records import record
 from fuser.base.trees import Leaf
 
@@ -64,7 +64,7 @@ def places_of(call: ServedCall) -> Places:
         rows.append(_row(targets[0], call.out, place, keep))
         targets = tuple(range(place, place + len(call.out)))
         place += len(call.out)
-    if place > fields.MOST_ARGUMENTS:
+    if place > layout.MOST_ARGUMENTS:
         raise NotServed
     held = place - given if changeable else 0
     return Places(given, tuple(slots), targets, tuple(rows), held, tuple(keep))
@@ -72,13 +72,13 @@ def places_of(call: ServedCall) -> Places:
 
 def _row(slot: int, part: Any, place: int, keep: list[Any]) -> list[int]:
     """One container."""
-    kinds: dict[type, int] = {dict: fields.OF_DICT, list: fields.OF_LIST}
-    kind = kinds.get(type(part), fields.OF_TUPLE)
-    keys = fields.array([[id(key) for key in part]]) if kind == fields.OF_DICT else None
+    kinds: dict[type, int] = {dict: layout.OF_DICT, list: layout.OF_LIST}
+    kind = kinds.get(type(part), layout.OF_TUPLE)
+    keys = layout.array([[id(key) for key in part]]) if kind == layout.OF_DICT else None
     keep.extend([type(part), *(part if keys else ()), keys])
-    return fields.words(
+    return layout.words(
         "UNPACK", kind=kind, slot=slot, type=id(type(part)), length=len(part), place=place,
-        keys=0 if keys is None else fields.address(keys),
+        keys=0 if keys is None else layout.address(keys),
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fuser.backend import ServedCall
-from fuser.backends.cpu.entries.entry_containers import Places, places_of
+from fuser.backends.cpu.entries.containers import Places, places_of
 from fuser.backends.cpu.sequence import Table
 from fuser.base import forks
 
@@ -16,13 +16,20 @@ class Draft:
     """What a table is made of while it is being made."""
 
     call: ServedCall
-    table: Table
+    table: Table = field(init=False)
     records: list[dict[str, int]] = field(default_factory=list)
     record_of: dict[str, int] = field(default_factory=dict)
-    products: list[list[int]] = field(default_factory=list)
+    lines: list[list[int]] = field(default_factory=list)
+    """Words of the template that depend on lengths."""
+    steps: list[list[int]] = field(default_factory=list)
+    ranges: list[list[int]] = field(default_factory=list)
+    """Guards of lengths."""
+    key: tuple[Any, ...] = ()
+    """What tables for the same lengths have in common."""
     scalars: list[list[int]] = field(default_factory=list)
     keep: list[Any] = field(default_factory=list)
-    ranges: list[tuple[str, int, int]] = field(default_factory=list)
+    integers: list[tuple[str, int, int]] = field(default_factory=list)
+    """Ranges that Python integers must stay in."""
     template: Any = None
     scratch: Any = None
     team: int = 0
@@ -36,8 +43,6 @@ class Draft:
     """The Python function that puts the leaves together."""
     fixed: set[str] = field(default_factory=set)
     """Scalars that must be the object that was seen: what they are for kernels is known."""
-    known: set[int] = field(default_factory=set)
-    """Words of the template that hold them."""
     written: dict[str, str] = field(default_factory=dict)
     """Arguments that kernels write into, by the output's name."""
     guards: list[tuple[str, Any]] = field(default_factory=list)

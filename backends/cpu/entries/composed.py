@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from fuser.backend import ServedCall
-from fuser.backends.cpu.entries import entry_fields as fields
-from fuser.backends.cpu.entries.entry_draft import Draft
-from fuser.backends.cpu.entries.entry_names import NotServed
+from fuser.backends.cpu.entries import layout
+from fuser.backends.cpu.entries.draft import Draft
+from fuser.backends.cpu.entries.names import NotServed
 from fuser.base.trees import Leaf
 from fuser.calls.result_assembly import NotAssembled, assemble
 from fuser.executor import shared_nest
@@ -31,7 +31,7 @@ def describe_results(draft: Draft) -> None:
     call = draft.call
     trace, spec = call.specialisation.trace, call.specialisation.spec
     count = len(spec.plan.outputs)
-    if count > fields.MOST_OUTPUTS or len(trace.leaves) > fields.MOST_LEAVES:
+    if count > layout.MOST_OUTPUTS or len(trace.leaves) > layout.MOST_LEAVES:
         raise NotServed
     _describe_writes(draft)
     draft.generic = [False] * count
@@ -51,11 +51,11 @@ def describe_results(draft: Draft) -> None:
         except NotAssembled:
             raise NotServed from None
         draft.assembled = made.function
-        rows = [(fields.MADE, output) for output in made.results]
-        rows += [(fields.GIVEN, draft.places.slots[leaf]) for leaf in made.leaves]
-    if len(rows) > fields.MOST_LEAVES:
+        rows = [(layout.MADE, output) for output in made.results]
+        rows += [(layout.GIVEN, draft.places.slots[leaf]) for leaf in made.leaves]
+    if len(rows) > layout.MOST_LEAVES:
         raise NotServed
-    draft.leaves = [fields.words("LEAF", kind=kind, index=index) for kind, index in rows]
+    draft.leaves = [layout.words("LEAF", kind=kind, index=index) for kind, index in rows]
     draft.composed = True
 
 
@@ -70,7 +70,7 @@ def _describe_writes(draft: Draft) -> None:
         if type(array) is not np.ndarray:
             raise NotServed
         record = draft.records[draft.record_of[name]]
-        record["flags"] = record.get("flags", 0) | fields.IS_WRITEABLE
+        record["flags"] = record.get("flags", 0) | layout.IS_WRITEABLE
         if output in draft.call.direct:
             draft.record_of[f"o{output}"] = draft.record_of[name]
             draft.written[f"o{output}"] = name
@@ -133,11 +133,11 @@ def _plain_row(draft: Draft, leaf: Any) -> tuple[int, int] | None:
     """Where one result is."""
     call = draft.call
     if type(leaf) is OutNode and not leaf.generic:
-        return fields.MADE, leaf.index
+        return layout.MADE, leaf.index
     if type(leaf) is OutAlias and not leaf.views:
         place = call.specialisation.trace.parameter_leaves[leaf.parameter]
         if place is not None:
-            return fields.GIVEN, draft.places.slots[place]
+            return layout.GIVEN, draft.places.slots[place]
         name = call.specialisation.trace.graph.parameters[leaf.parameter].name
         value = call.specialisation.captured[name]
     elif type(leaf) is OutStatic and not (leaf.fresh and type(leaf.value) is np.ndarray):
@@ -145,7 +145,7 @@ def _plain_row(draft: Draft, leaf: Any) -> tuple[int, int] | None:
     else:
         return None
     draft.keep.append(value)
-    return fields.CONSTANT, id(value)
+    return layout.CONSTANT, id(value)
 
 
 def reads_in_place(call: ServedCall, name: str) -> bool:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from fuser.backend import ServedCall
-from fuser.backends.cpu.entries import entry_fields as fields
-from fuser.backends.cpu.entries.entry_containers import out_slot, places_of
-from fuser.backends.cpu.entries.entry_names import NotServed
+from fuser.backends.cpu.entries import layout
+from fuser.backends.cpu.entries.containers import out_slot, places_of
+from fuser.backends.cpu.entries.names import NotServed
 from fuser.base import trees
 
 
@@ -34,13 +34,13 @@ def test_items_follow_level_by_level() -> None:
     assert slots == {1: 4, 4: 1, 7: 6, 2: 8, 3: 9, 8: 10}
     assert found.targets == (11, 12)
     assert out_slot(call) == 3
-    kinds = [row[fields.place("UNPACK", "kind")] for row in found.rows]
-    assert kinds == [fields.OF_TUPLE, fields.OF_DICT, fields.OF_LIST, fields.OF_TUPLE,
-                     fields.OF_TUPLE]  # fmt: skip
+    kinds = [row[layout.place("UNPACK", "kind")] for row in found.rows]
+    assert kinds == [layout.OF_TUPLE, layout.OF_DICT, layout.OF_LIST, layout.OF_TUPLE,
+                     layout.OF_TUPLE]  # fmt: skip
     assert found.held == 13 - 4
 
 
 def test_there_is_room_for_so_many() -> None:
     """More are left to Python."""
     with pytest.raises(NotServed):
-        places_of(_served((list(range(fields.MOST_ARGUMENTS)),)))
+        places_of(_served((list(range(layout.MOST_ARGUMENTS)),)))

@@ -9,30 +9,6 @@ of length symbols in `symbols`; symbol 0 is the number 1.
 from __future__ import annotations
 
 TEXT = """\
-define inline i64 @product(ptr %list, ptr %symbols) {
-entry:
-  %factor = get i64 %list PRODUCT.factor
-  %a = get i64 %list PRODUCT.a
-  %b = get i64 %list PRODUCT.b
-  %c = get i64 %list PRODUCT.c
-  %d = get i64 %list PRODUCT.d
-  %va = at i64 %symbols %a
-  %vb = at i64 %symbols %b
-  %vc = at i64 %symbols %c
-  %vd = at i64 %symbols %d
-  %ab = mul i64 %va, %vb
-  %cd = mul i64 %vc, %vd
-  %abcd = mul i64 %ab, %cd
-  %all = mul i64 %factor, %abcd
-  ret i64 %all
-}
-
-define internal i64 @product_of(ptr %list, ptr %symbols) {
-entry:
-  %all = call i64 @product(ptr %list, ptr %symbols)
-  ret i64 %all
-}
-
 define internal i1 @names_match(ptr %api, ptr %wanted, ptr %names, i64 %count) {
 entry:
   %first = get i64 %api API.tuple_items
@@ -112,7 +88,7 @@ no:
   ret i1 false
 }
 
-define internal i1 @layout_matches(ptr %record, ptr %array, i64 %kind, i64 %least,
+define internal i1 @layout_matches(ptr %record, ptr %array, i64 %kind, i64 %span,
                                    ptr %symbols) {
 entry:
   %axes = get ptr %record RECORD.axes
@@ -129,7 +105,10 @@ strided:
   %stride.at = at i64 %axes 1
   set i64 %stride %symbols %stride.at
   %steady = icmp eq i64 %stride, 0
-  %refused = or i1 %steady, %contiguous
+  %raised = add i64 %stride, MOST.STRIDE
+  %far = icmp ugt i64 %raised, MOST.STRIDES
+  %odd = or i1 %steady, %far
+  %refused = or i1 %odd, %contiguous
   br i1 %refused, label %no, label %axis
 axis:
   %length = load i64, ptr %dims
@@ -139,8 +118,8 @@ axis:
 define:
   %place = xor i64 %symbol, -1
   set i64 %length %symbols %place
-  %more = sub i64 %length, %least
-  %fits = icmp ult i64 %more, 2147483648
+  %more = sub i64 %length, MOST.LEAST
+  %fits = icmp ult i64 %more, %span
   ret i1 %fits
 compare:
   %wanted = at i64 %symbols %symbol
@@ -183,7 +162,7 @@ define internal i1 @dtype_matches(i64 %descr.at, i64 %wanted.at) {
   ret i1 %equal
 }
 
-define inline ptr @argument(ptr %api, ptr %record, ptr %args) {
+define internal ptr @argument(ptr %api, ptr %record, ptr %args) alwaysinline {
 entry:
   %slot = get i64 %record RECORD.slot
   %hidden = icmp slt i64 %slot, 0
@@ -196,11 +175,12 @@ elsewhere:
   ret ptr %kept
 }
 
-define inline i1 @matches(ptr %api, ptr %table, ptr %args, ptr %bases, ptr %symbols) {
+define internal i1 @matches(ptr %api, ptr %table, ptr %args, ptr %bases,
+                            ptr %symbols) alwaysinline {
 entry:
   %count = get i64 %table TABLE.records
   %records = get ptr %table TABLE.record_list
-  %least = get i64 %table TABLE.least
+  %span = get i64 %table TABLE.span
   store i64 1, ptr %symbols
   br label %loop
 loop:
@@ -261,7 +241,7 @@ data:
   %is.contiguous = icmp eq i64 %kind, 0
   br i1 %is.contiguous, label %contiguous, label %layout
 layout:
-  %fits = call i1 @layout_matches(ptr %record, ptr %object, i64 %kind, i64 %least,
+  %fits = call i1 @layout_matches(ptr %record, ptr %object, i64 %kind, i64 %span,
                                   ptr %symbols)
   br i1 %fits, label %next, label %no
 contiguous:
@@ -280,8 +260,8 @@ axis:
 define:
   %place = xor i64 %symbol, -1
   set i64 %extent %symbols %place
-  %more = sub i64 %extent, %least
-  %possible = icmp ult i64 %more, 2147483648
+  %more = sub i64 %extent, MOST.LEAST
+  %possible = icmp ult i64 %more, %span
   br i1 %possible, label %axis.next, label %no
 compare:
   %wanted = at i64 %symbols %symbol

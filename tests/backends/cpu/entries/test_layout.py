@@ -2,23 +2,23 @@
 
 import pytest
 
-from fuser.backends.cpu.entries import entry_fields as fields
+from fuser.backends.cpu.entries import layout
 
 
 def test_fields_have_the_same_places_on_both_sides() -> None:
     """A name in the text is the offset of the word that Python writes."""
-    words = fields.words("TABLE", nargs=7, flags=3)
-    assert words[fields.place("TABLE", "nargs")] == 7
-    offset = 8 * fields.place("TABLE", "flags")
-    assert f"i64 {offset}" in fields.spell_out("  %x = get i64 %table TABLE.flags")
-    assert fields.spell_out("  %y = mul i64 %k, GUARD.size").strip().endswith(
-        str(8 * len(fields.FIELDS["GUARD"]))
+    words = layout.words("TABLE", nargs=7, flags=3)
+    assert words[layout.place("TABLE", "nargs")] == 7
+    offset = 8 * layout.place("TABLE", "flags")
+    assert f"i64 {offset}" in layout.spell_out("  %x = get i64 %table TABLE.flags")
+    assert layout.spell_out("  %y = mul i64 %k, GUARD.size").strip().endswith(
+        str(8 * len(layout.FIELDS["GUARD"]))
     )
 
 
 def test_short_forms_are_two_instructions() -> None:
     """An address and an access; other lines stay as they are."""
-    text = fields.spell_out("  set ptr %v %list 3\n  ret void")
+    text = layout.spell_out("  set ptr %v %list 3\n  ret void")
     address, store, rest, end = text.split("\n")
     assert address == "  %m0 = getelementptr i64, ptr %list, i64 3"
     assert store == "  store ptr %v, ptr %m0"
@@ -28,12 +28,12 @@ def test_short_forms_are_two_instructions() -> None:
 def test_a_field_that_does_not_exist_is_an_error() -> None:
     """In the text as well as in tables."""
     with pytest.raises(ValueError, match="not in tuple"):
-        fields.spell_out("  %x = get i64 %table TABLE.colour")
+        layout.spell_out("  %x = get i64 %table TABLE.colour")
     with pytest.raises(AssertionError):
-        fields.words("TABLE", colour=1)
+        layout.words("TABLE", colour=1)
 
 
 def test_arrays_hold_rows_one_after_another() -> None:
     """An empty one has an address too."""
-    assert list(fields.array([[1, 2], [3]])) == [1, 2, 3]
-    assert fields.address(fields.array([]))
+    assert list(layout.array([[1, 2], [3]])) == [1, 2, 3]
+    assert layout.address(layout.array([]))

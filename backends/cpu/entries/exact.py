@@ -8,10 +8,10 @@ from typing import Any
 
 from fuser.backend import ServedCall
 from fuser.backends.cpu import costs
-from fuser.backends.cpu.entries import entry_fields as fields
-from fuser.backends.cpu.entries.entry_composed import pairs_apart
-from fuser.backends.cpu.entries.entry_draft import Draft
-from fuser.backends.cpu.entries.entry_tables import (
+from fuser.backends.cpu.entries import layout
+from fuser.backends.cpu.entries.composed import pairs_apart
+from fuser.backends.cpu.entries.draft import Draft
+from fuser.backends.cpu.entries.tables import (
     PATIENCE_NS,
     arrays_of,
     describe_arguments,
@@ -19,7 +19,6 @@ from fuser.backends.cpu.entries.entry_tables import (
     native,
     output,
     pack,
-    product,
 )
 from fuser.backends.cpu.machine import pool
 from fuser.backends.cpu.sequence import Table
@@ -31,7 +30,8 @@ def exact_table(call: ServedCall) -> tuple[Any, Draft]:
     Raises:
         NotServed: the dispatcher cannot serve such calls.
     """
-    draft = Draft(call, Table(call.launch))
+    draft = Draft(call)
+    draft.table = Table(call.launch)
     describe_arguments(draft)
     arrays = arrays_of(draft)
     for name, array in arrays.items():
@@ -39,7 +39,7 @@ def exact_table(call: ServedCall) -> tuple[Any, Draft]:
         axes = native(draft, [array.shape, array.strides])
         draft.keep.append(array.dtype)
         record |= {
-            "kind": fields.EXACT_ARRAY, "expected": id(array.dtype), "rank": array.ndim,
+            "kind": layout.EXACT_ARRAY, "expected": id(array.dtype), "rank": array.ndim,
             "axes": axes,
         }  # fmt: skip
     describe_scalars(draft, call.sizes)
@@ -52,14 +52,12 @@ def exact_table(call: ServedCall) -> tuple[Any, Draft]:
     rows = {
         "outputs": _exact_outputs(draft),
         "overlaps": _exact_overlaps(draft, arrays),
-        "temporaries": [product(size)] if size else [],
-        "work": [],
-        "ranges": [],
+        "temporaries": [layout.words("SCALED", factor=size)] if size else [],
     }
     draft.long = spent >= PATIENCE_NS or draft.team != 0  # what is brief has no team to share with
     # Parts are counted in the block, so each call needs a fresh one: none is brief.
     counted = any(costs.counts_parts(extent) for _, _, extent in table.nests)
-    flags = fields.LONG if draft.long or counted else 0
+    flags = layout.LONG if draft.long or counted else 0
     base_of = dict.fromkeys(table.temporaries, 0)
     return pack(draft, rows, base_of, limit=1, patience=1, flags=flags), draft
 
@@ -70,7 +68,7 @@ def _exact_outputs(draft: Draft) -> list[list[int]]:
     rows = []
     for k, generic in enumerate(draft.generic):
         if f"o{k}" in draft.record_of:
-            rows.append(fields.words("OUTPUT", given=draft.record_of[f"o{k}"]))
+            rows.append(layout.words("OUTPUT", given=draft.record_of[f"o{k}"]))
             continue
         entry = fresh[f"o{k}"]
         size = math.prod(entry.shape) * entry.dtype.itemsize
@@ -98,7 +96,7 @@ def _exact_overlaps(draft: Draft, arrays: Mapping[str, Any]) -> list[list[int]]:
         low_r, high_r = _reach(array)
         shift = _shift(draft, written)
         rows.append(
-            fields.words(
+            layout.words(
                 "OVERLAP", written=draft.record_of[written], read=draft.record_of[read],
                 same=int(same and in_place and not shift),
                 low_w=low_w - shift, low_r=low_r, factor_w=high_w + shift, factor_r=high_r,

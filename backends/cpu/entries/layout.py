@@ -29,22 +29,30 @@ FIELDS: dict[str, tuple[str, ...]] = {
         "capsule no_memory team malloc free pool_malloc pool_free pooled_bytes "
         "vectorcall dict_next text none new_scalar",
         # one a way to serve calls
-        "TABLE": "nargs names name_list records record_list least guards guard_list words "
-        "template products product_list scalars scalar_list work work_list overlaps overlap_list "
-        "ranges range_list temporaries temporary_list outputs output_list operands operand_list "
-        "nests flags limit patience lines brief scratch handed into unpacks unpack_list given held "
-        "leaves leaf_list assembled prologue numbers number_list computed computed_first",
+        "TABLE": "nargs names name_list records record_list span guards guard_list conditions "
+        "steps step_list ranges range_list work_factor work_place words template lines line_list "
+        "scalars scalar_list overlaps overlap_list temporaries temporary_list outputs output_list "
+        "operands operand_list nests flags limit patience brief scratch handed into unpacks "
+        "unpack_list given held leaves leaf_list assembled prologue numbers number_list computed "
+        "computed_first",
         # an argument: how it is compared
         "RECORD": "kind slot object expected rank axes flags type",
         # a name that the function reads: how, where, its name, the object
         "GUARD": "kind scope name expected",
+        # an expression over lengths: a sum of rows, each a factor and two places, and rounded down
+        # where it is divided by a third one
+        "STEP": "place more factor left right divisor",
+        # what a factor and an expression are multiplied to: a size in bytes
+        "SCALED": "factor place",
         # a word of the template that depends on lengths
-        "PRODUCT": "factor a b c d place",
+        "LINE": "factor place word",
+        # an expression and where it must lie: from `low`, not further than `width`
+        "RANGE": "place low width",
         # a run-time scalar
         "SCALAR": "place record source target low high",
         # the array of out= and an argument that it must not overlap; how far each reaches; whether
         # they may be at the same address, and reach alike
-        "OVERLAP": "written read same low_w low_r factor_w aw bw cw dw factor_r ar br cr dr",
+        "OVERLAP": "written read same low_w low_r factor_w place_w factor_r place_r",
         # an array to allocate, or to take from out=
         "OUTPUT": "descr rank dims strides codes given pooled generic",
         # a word of the template: an address and another word, which is how far from there
@@ -54,8 +62,6 @@ FIELDS: dict[str, tuple[str, ...]] = {
         "UNPACK": "kind slot type length keys place",
         # what a result is put together from: an output, an argument, an object
         "LEAF": "kind index",
-        # a product that must lie between two numbers: a kernel's form is for such lengths
-        "RANGE": "factor a b c d low high",
     }.items()
 }
 #: Kinds of arguments: a C-contiguous array, a strided vector, an array of exactly these lengths
@@ -81,8 +87,9 @@ TUPLE, STATUS, LONG, COMPOSED = 1, 2, 4, 8
 #: Bounds on what the dispatcher holds in its fixed places.
 MOST_BASES, MOST_SYMBOLS, MOST_RANK, MOST_WORDS, MOST_OUTPUTS = 128, 64, 16, 8192, 32
 MOST_ARGUMENTS, MOST_LEAVES = 256, 64
-#: No length of an array that a table for all lengths serves is larger: see `layout_matches`.
-MOST_LENGTH = (1 << 31) + (1 << 16)
+#: Lengths of arrays and strides of vectors that a table for many lengths serves: see
+#: `layout_matches`; lengths of 0 and 1 have tables of their own.
+LEAST_LENGTH, MOST_STRIDE = 2, 1 << 31
 
 
 def words(table: str, **values: int) -> list[int]:
@@ -108,6 +115,7 @@ def address(table: ctypes.Array[ctypes.c_int64]) -> int:
     return ctypes.addressof(table)
 
 
+_LIMITS = {"LEAST": LEAST_LENGTH, "STRIDE": MOST_STRIDE, "STRIDES": 2 * MOST_STRIDE}
 _FIELD = re.compile(r"\b([A-Z]+)\.(\w+)\b")
 _LOAD = re.compile(
     r"^\s*(?P<to>%[\w.]+) = (?P<how>get|at) (?P<kind>\w+) (?P<base>%[\w.]+) (?P<at>\S+)$"
@@ -122,6 +130,8 @@ _UNITS = {"get": "i8", "put": "i8", "at": "i64", "set": "i64"}
 def _offset(found: re.Match[str]) -> str:
     """`TABLE.nargs` as bytes; `TABLE.size` is the table's own."""
     table, field = found[1], found[2]
+    if table == "MOST":
+        return str(_LIMITS[field])
     if field == "size":
         return str(8 * len(FIELDS[table]))
     return str(8 * place(table, field))

@@ -1,7 +1,7 @@
 """The dispatcher's second half, as text: memory, loop nests, results.
 
 A table's template is what `sequence` runs; each call fills a copy of it on the stack. Values are
-converted, and overlaps looked at (`entry_values`), before anything is allocated: what Python has
+converted, and overlaps looked at (`values`), before anything is allocated: what Python has
 to see goes there with nothing done yet. While a table serves, its context's count of running
 calls says so, and its memory is not given back. A table with the status flag writes only into
 new arrays, so that Python can begin anew after a status as well.
@@ -12,7 +12,7 @@ from __future__ import annotations
 TEXT = """\
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
-define inline void @addresses(ptr %table, ptr %bases, ptr %words) {
+define internal void @addresses(ptr %table, ptr %bases, ptr %words) alwaysinline {
 entry:
   %count = get i64 %table TABLE.operands
   %list = get ptr %table TABLE.operand_list
@@ -37,7 +37,7 @@ done:
   ret void
 }
 
-define inline i32 @run(ptr %api, ptr %table, ptr %words, i1 %long) {
+define internal i32 @run(ptr %api, ptr %table, ptr %words, i1 %long) alwaysinline {
 entry:
   %nests = get i64 %table TABLE.nests
   %team = get ptr %api API.team
@@ -65,7 +65,7 @@ released:
 }
 
 define internal ptr @serve(ptr %context, ptr %api, ptr %table, ptr %args, ptr %bases,
-                           ptr %symbols) {
+                           ptr %symbols, i64 %work) {
 entry:
   %made = alloca [32 x ptr]
   %room = alloca [16 x i64]
@@ -75,18 +75,10 @@ entry:
   %bytes = shl i64 %count, 3
   call void @llvm.memcpy.p0.p0.i64(ptr %words, ptr %template, i64 %bytes, i1 false)
   call void @lay_out(ptr %table, ptr %symbols, ptr %words)
-  %work = call i64 @work(ptr %table, ptr %symbols)
   %limit = get i64 %table TABLE.limit
   %patience = get i64 %table TABLE.patience
   %short = icmp ult i64 %work, %limit
-  br i1 %short, label %forms, label %slow
-forms:
-  %ranges = get i64 %table TABLE.ranges
-  %no.ranges = icmp eq i64 %ranges, 0
-  br i1 %no.ranges, label %values, label %look
-look:
-  %within = call i1 @within(ptr %table, ptr %symbols)
-  br i1 %within, label %values, label %slow
+  br i1 %short, label %values, label %slow
 values:
   %scalars = get i64 %table TABLE.scalars
   %no.scalars = icmp eq i64 %scalars, 0
@@ -258,7 +250,14 @@ unpack:
 arguments:
   %values = phi ptr [ %args, %containers ], [ %flat, %unpack ]
   %matched = call i1 @matches(ptr %api, ptr %table, ptr %values, ptr %bases, ptr %symbols)
-  br i1 %matched, label %found, label %next
+  br i1 %matched, label %restricted, label %next
+restricted:
+  %conditions = get i64 %table TABLE.conditions
+  %no.conditions = icmp eq i64 %conditions, 0
+  br i1 %no.conditions, label %found, label %evaluate
+evaluate:
+  %held.all = call i1 @holds(ptr %table, ptr %symbols)
+  br i1 %held.all, label %found, label %next
 next:
   %k1 = add i64 %k, 1
   br label %loop
@@ -290,7 +289,8 @@ prepare:
   br i1 %unready, label %served, label %begin
 begin:
   %numbers = phi ptr [ null, %choose ], [ %computed, %prepare ]
-  %work = call i64 @work(ptr %table, ptr %symbols)
+  %scale = getelementptr i8, ptr %table, i64 TABLE.work_factor
+  %work = call i64 @scaled(ptr %scale, ptr %symbols)
   %brief = get i64 %table TABLE.brief
   %is.brief = icmp ult i64 %work, %brief
   br i1 %is.brief, label %briefly, label %fully
@@ -300,7 +300,7 @@ briefly:
   br label %served
 fully:
   %late = call ptr @serve(ptr %context, ptr %api, ptr %table, ptr %values, ptr %bases,
-                          ptr %symbols)
+                          ptr %symbols, i64 %work)
   br label %served
 served:
   %result = phi ptr [ %soon, %briefly ], [ %late, %fully ],
