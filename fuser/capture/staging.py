@@ -1,0 +1,375 @@
+"""Loops of a function as a trace can see them: a private twin of its code, made from its source.
+
+A trace meets `for t in range(n)` as one iteration after another. In the twin each such loop asks an
+object of the trace what to do next, so that its body can be traced once for all iterations:
+
+    loop = <loops>(<what the source says>, range, (n,))
+    while loop.again():
+        t = loop.index
+        if loop.binds("u"): u = loop.value("u")     # for each name that the body changes
+        try:
+            ...                                     # the body as it stands, on its own lines
+        except BaseException as error:
+            if not loop.failed(error): raise
+    if loop.binds("u"): u = loop.value("u")
+
+Only traces run the twin. The source has to be the function's own: compiled as it stands, it gives
+the code that the function has. Which names a body changes, and which of them anything reads
+afterwards, is known from the source.
+"""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import inspect
+import linecache
+from collections.abc import Iterator, Sequence
+from functools import lru_cache, reduce
+from operator import or_
+from types import CodeType
+
+from fuser.base.errors import short_path
+from fuser.base.records import record
+
+#: The twin's global name of what makes the object of a loop; no name of a user's has a blank.
+LOOPS = "fused loops"
+#: How a loop stands in the twin's syntax tree, before it is put into its code.
+_TOKEN = "\0loop"
+#: Names by which a function may look at its own variables.
+_LOOKING = frozenset("locals vars eval exec dir globals".split())
+_FLAGS = reduce(or_, (getattr(__future__, n).compiler_flag for n in __future__.all_feature_names))
+#: Statements that the body of a loop may have.
+_STATEMENTS = (ast.Assign, ast.AugAssign, ast.Expr, ast.For, ast.If, ast.Pass)
+#: Expressions that it may not have: they make functions, or names that the body does not show.
+_EXPRESSIONS = (
+    ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.NamedExpr,
+    ast.Await, ast.Yield, ast.YieldFrom, ast.Starred,
+)  # fmt: skip
+
+
+@record
+class LoopSource:
+    """What the source says of one loop.
+
+    Attributes:
+        index: the loop's variable.
+        index_read: whether anything reads it after the loop.
+        carried: names that the body changes and may read before; an iteration's values of them are
+            what the one before has left.
+        later: names that the body sets before it reads them, and that are read after the loop.
+        kept: those of `carried` that may be read after the loop.
+        assigned: names that the body assigns to.
+        read: names that the body reads.
+        where: `file:line`.
+    """
+
+    index: str
+    index_read: bool
+    carried: tuple[str, ...]
+    later: tuple[str, ...]
+    kept: frozenset[str]
+    assigned: frozenset[str]
+    read: tuple[str, ...]
+    where: str
+
+
+@record
+class Staged:
+    """The twin's code, and its loops in the order of their numbers."""
+
+    code: CodeType
+    loops: tuple[LoopSource, ...]
+
+
+@record
+class _Original:
+    """The code that a twin stands for; it is the last of the twin's constants."""
+
+    code: CodeType
+
+
+def staged(code: CodeType) -> Staged | None:
+    """The twin of a function's code; None where it has no such loop, or no source of its own."""
+    if "range" not in code.co_names or not _LOOKING.isdisjoint(code.co_names):
+        return None
+    return _staged(code, code.co_filename)
+
+
+@lru_cache(maxsize=1024)
+def _staged(code: CodeType, _: str) -> Staged | None:
+    """As `staged`; code objects are equal whatever their file, so its name is asked for, too."""
+    try:
+        found = _definition(code)
+    except (OSError, SyntaxError, ValueError, RecursionError):  # no source, or no text of Python
+        return None
+    if found is None:
+        return None
+    module, function = found
+    stage = _Stage(function, code)
+    function.body = [part for each in function.body for part in stage.statement(each)]
+    if not stage.loops:
+        return None
+    twin = _code_of(compile(ast.fix_missing_locations(module), *_options(code)), code)
+    if twin is None:
+        return None
+    loops = {f"{_TOKEN}{number}": source for number, source in enumerate(stage.loops)}
+    known = tuple(loops.get(c, c) if type(c) is str else c for c in twin.co_consts)
+    twin = twin.replace(co_consts=(*known, _Original(code)))
+    return Staged(twin, tuple(stage.loops))
+
+
+def plain(code: CodeType) -> CodeType:
+    """The code that a twin stands for; other code itself."""
+    last = code.co_consts[-1] if code.co_consts else None
+    return last.code if type(last) is _Original else code
+
+
+def _options(code: CodeType) -> tuple[str, str, int, bool]:
+    """How a function's module was compiled."""
+    return code.co_filename, "exec", code.co_flags & _FLAGS, True
+
+
+def _definition(code: CodeType) -> tuple[ast.Module, ast.FunctionDef] | None:
+    """The syntax tree of a function, in a module where it has its free names; None if it is not it.
+
+    Lines and columns stay, and so do imports of its module, which the compiler looks at: the code
+    compares as equal.
+    """
+    linecache.checkcache(code.co_filename)
+    tree = ast.parse("".join(linecache.getlines(code.co_filename)))
+    function = next((each for each in ast.walk(tree) if _is_of(each, code)), None)
+    if not isinstance(function, ast.FunctionDef):
+        return None
+    body: list[ast.stmt] = [*_imports(tree), function]
+    if code.co_flags & inspect.CO_NESTED:
+        given = [ast.arg(name) for name in code.co_freevars]
+        arguments = ast.arguments([], given, None, [], [], None, [])
+        body[-1] = ast.FunctionDef("outer", arguments, [function], [])
+    module = ast.fix_missing_locations(ast.Module(body, []))
+    same = _code_of(compile(module, *_options(code)), code)
+    return (module, function) if same == code else None
+
+
+def _is_of(node: ast.AST, code: CodeType) -> bool:
+    """Whether a definition may be that of a function's code."""
+    if not isinstance(node, ast.FunctionDef) or node.name != code.co_name:
+        return False
+    first = min((each.lineno for each in node.decorator_list), default=node.lineno)
+    return first == code.co_firstlineno
+
+
+def _imports(tree: ast.Module) -> Iterator[ast.stmt]:
+    """Yield the imports of a module, but those in functions and classes."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        for node in ast.iter_child_nodes(waiting.pop()):
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                yield node
+            elif not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                waiting.append(node)
+
+
+def _code_of(module: CodeType, code: CodeType) -> CodeType | None:
+    """The code of a function in a module that has been compiled, called as the function is."""
+    nested = code.co_flags & inspect.CO_NESTED
+    outer = [part for part in module.co_consts if isinstance(part, CodeType)]
+    inner = [part for one in outer for part in one.co_consts if isinstance(part, CodeType)]
+    for part in inner if nested else outer:
+        if part.co_name == code.co_name:
+            return part.replace(co_qualname=code.co_qualname)
+    return None
+
+
+class _Stage:
+    """Changes the loops of one function."""
+
+    def __init__(self, function: ast.FunctionDef, code: CodeType) -> None:
+        """Look at a function whose code is `code`."""
+        self.loops: list[LoopSource] = []
+        self._function = function
+        self._shared = {*code.co_cellvars, *code.co_freevars}
+        self._place = short_path(code.co_filename)
+        self._arguments = {arg.arg for arg in ast.walk(function.args) if isinstance(arg, ast.arg)}
+        self._outer = 0
+
+    def statement(self, node: ast.stmt) -> list[ast.stmt]:
+        """A statement with the loops in it changed."""
+        loops = isinstance(node, (ast.For, ast.While, ast.AsyncFor))
+        made = self._loop(node) if isinstance(node, ast.For) else None
+        self._outer += loops
+        for field in ("body", "orelse", "finalbody"):
+            inside = getattr(node, field, None)
+            if isinstance(inside, list) and not isinstance(node, (ast.ClassDef, ast.FunctionDef)):
+                setattr(node, field, [part for each in inside for part in self.statement(each)])
+        for handler in getattr(node, "handlers", ()):
+            handler.body = [part for each in handler.body for part in self.statement(each)]
+        self._outer -= loops
+        if made is None or not isinstance(node, ast.For):
+            return [node]
+        return self._twin(node, made)
+
+    def _loop(self, node: ast.For) -> int | None:
+        """Note a loop; its number, or None where it is none that a trace may see as one."""
+        if not _is_plain(node) or not isinstance(node.target, ast.Name):
+            return None
+        changed = dict.fromkeys(_stored(node.body))
+        index = node.target.id
+        kept = {name for name in (*changed, index) if self._is_read_after(name, node)}
+        if not self._shared.isdisjoint((*changed, index)) or (index in changed and index in kept):
+            return None
+        changed.pop(index, None)  # which each iteration begins with
+        exposed = _exposed(node.body)[0]
+        number = len(self.loops)
+        self.loops.append(LoopSource(
+            index=index,
+            index_read=index in kept,
+            carried=tuple(name for name in changed if name in exposed),
+            later=tuple(name for name in changed if name not in exposed and name in kept),
+            kept=frozenset(kept),
+            assigned=frozenset((*changed, index)),
+            read=tuple(dict.fromkeys(_loaded(node.body))),
+            where=f"{self._place}:{node.lineno}",
+        ))  # fmt: skip
+        return number
+
+    def _is_read_after(self, name: str, loop: ast.For) -> bool:
+        """Whether a name may be read after a loop, with what the loop has left in it."""
+        inside = set(map(id, ast.walk(loop)))
+        again = self._outer > 0  # what stands before it comes after it, too
+        for node, over in _with_loops(self._function):
+            if not isinstance(node, ast.Name) or node.id != name or id(node) in inside:
+                continue
+            if isinstance(node.ctx, ast.Store) and not isinstance(over[-1], ast.AugAssign):
+                continue
+            if not again and node.lineno < loop.lineno:
+                continue
+            loops = [each for each in over if isinstance(each, ast.For)]
+            if not any(each is not loop and loop not in ast.walk(each) and _is_plain(each)
+                       and name not in _exposed(each.body)[0] and _within(node, each)
+                       for each in loops):  # fmt: skip
+                return True
+        return False
+
+    def _twin(self, node: ast.For, number: int) -> list[ast.stmt]:
+        """The statements in place of a loop."""
+        source = self.loops[number]
+        loop, index = f"loop {number}", source.index
+        bound = [*source.carried, *source.later]
+        text = [f"L = F({_TOKEN + str(number)!r}, range, ())", "while L.again():", "  I = L.index"]
+        text += [f"  if L.binds({name!r}): N{k} = L.value({name!r})"
+                 for k, name in enumerate(source.carried)]  # fmt: skip
+        text += ["  try: pass", "  except BaseException as E:", "    if not L.failed(E): raise"]
+        text += [f"if L.binds({name!r}): N{k} = L.value({name!r})"
+                 for k, name in enumerate((*bound, index))]  # fmt: skip
+        names = {f"N{k}": name for k, name in enumerate((*bound, index))}
+        names |= {"L": loop, "F": LOOPS, "I": index}
+        made = ast.parse("\n".join(text)).body
+        for each in (part for one in made for part in ast.walk(one)):
+            if isinstance(each, ast.Name):
+                each.id = names.get(each.id, each.id)
+            if isinstance(each, ast.ExceptHandler):
+                each.name = "error in a loop"
+            ast.copy_location(each, node)
+        for each in (part for one in made for part in ast.walk(one)):
+            if isinstance(each, ast.Name) and each.id == "E":
+                each.id = "error in a loop"
+        assign, repeat = made[0], made[1]
+        assert isinstance(assign, ast.Assign)
+        assert isinstance(assign.value, ast.Call)
+        assert isinstance(repeat, ast.While)
+        assert isinstance(node.iter, ast.Call)
+        assign.value.args[1] = node.iter.func
+        assign.value.args[2] = ast.copy_location(ast.Tuple(node.iter.args, ast.Load()), node.iter)
+        attempt = repeat.body[-1]
+        assert isinstance(attempt, ast.Try)
+        attempt.body = node.body
+        return made
+
+
+def _is_plain(node: ast.For) -> bool:
+    """Whether a loop goes over a range, and does nothing but assign and call."""
+    call = node.iter
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or node.orelse:
+        return False
+    if call.func.id != "range" or call.keywords or not 1 <= len(call.args) <= 3:
+        return False
+    return all(map(_is_admitted, (part for each in node.body for part in ast.walk(each))))
+
+
+def _is_admitted(node: ast.AST) -> bool:
+    """Whether the body of a loop may have a node of the syntax tree."""
+    if isinstance(node, ast.For):
+        return isinstance(node.target, ast.Name) and not node.orelse
+    if isinstance(node, ast.Assign):
+        return all(map(_is_target, node.targets))
+    if isinstance(node, ast.AugAssign):
+        return _is_target(node.target)
+    if isinstance(node, ast.stmt):
+        return isinstance(node, _STATEMENTS)
+    return not isinstance(node, _EXPRESSIONS)
+
+
+def _is_target(node: ast.expr) -> bool:
+    """Whether something that is assigned to is a name, a part of what a name stands for, or both.
+
+    An attribute belongs to an object, which others may see.
+    """
+    if isinstance(node, (ast.Tuple, ast.List)):
+        return all(map(_is_target, node.elts))
+    if isinstance(node, ast.Subscript):
+        return isinstance(node.value, ast.Name)
+    return isinstance(node, ast.Name)
+
+
+def _stored(body: Sequence[ast.stmt]) -> Iterator[str]:
+    """Yield the names that statements assign to."""
+    for node in (part for each in body for part in ast.walk(each)):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            yield node.id
+
+
+def _loaded(body: Sequence[ast.stmt]) -> Iterator[str]:
+    """Yield the names that statements read."""
+    for node in (part for each in body for part in ast.walk(each)):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            yield node.id
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            yield node.target.id
+
+
+def _exposed(body: Sequence[ast.stmt]) -> tuple[set[str], set[str]]:
+    """The names that statements may read before they set them, and those that they surely set."""
+    read: set[str] = set()
+    known: set[str] = set()
+    for node in body:
+        if isinstance(node, ast.If):
+            test = set(_loaded([ast.Expr(node.test)]))
+            one, other = _exposed(node.body), _exposed(node.orelse)
+            read |= (test | one[0] | other[0]) - known
+            known |= one[1] & other[1]
+        elif isinstance(node, ast.For):
+            target = node.target.id if isinstance(node.target, ast.Name) else ""
+            inside = _exposed(node.body)[0] - {target}
+            read |= ({*_loaded([ast.Expr(node.iter)])} | inside) - known
+            # Where it runs no time, the names are as they were.
+            unsure = {*_stored(node.body), target} - known
+            read |= unsure & set(_loaded(body[body.index(node) + 1 :]))
+        else:
+            read |= set(_loaded([node])) - known
+            known |= set(_stored([node]))
+    return read, known
+
+
+def _with_loops(node: ast.AST, over: tuple[ast.AST, ...] = ()) -> Iterator[
+    tuple[ast.AST, tuple[ast.AST, ...]]
+]:  # fmt: skip
+    """Yield everything in a syntax tree, with what it stands in."""
+    for each in ast.iter_child_nodes(node):
+        yield each, (*over, node)
+        yield from _with_loops(each, (*over, node))
+
+
+def _within(node: ast.AST, loop: ast.For) -> bool:
+    """Whether something stands in the body of a loop."""
+    return any(part is node for each in loop.body for part in ast.walk(each))

@@ -1,0 +1,233 @@
+"""The twin of a function's code, in which loops ask what to do next."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from types import FunctionType
+from typing import Any
+
+import pytest
+
+from fuser.capture import staging
+from fuser.capture.staging import LoopSource
+
+
+class _AsPython:
+    """Has a loop do what Python does, and notes what the twin asks."""
+
+    asked: list[str]
+
+    def __init__(self, source: LoopSource, function: Any, args: tuple[Any, ...]) -> None:
+        self.source = source
+        self._iterator: Iterator[Any] = iter(function(*args))
+
+    def again(self) -> bool:
+        """The next iteration."""
+        for index in self._iterator:
+            self.index = index
+            return True
+        return False
+
+    def binds(self, name: str) -> bool:
+        """No name gets another value."""
+        assert name in self.source.assigned
+        return False
+
+    def failed(self, error: BaseException) -> bool:
+        """What the body raises is the function's own."""
+        return False
+
+
+def _run(function: Callable[..., Any], *args: Any) -> Any:
+    """Run a function's twin, each loop as Python would."""
+    assert isinstance(function, FunctionType)
+    found = staging.staged(function.__code__)
+    assert found is not None
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    names = {**function.__globals__, staging.LOOPS: _AsPython}
+    closure = tuple(cells[name] for name in found.code.co_freevars)
+    twin = FunctionType(found.code, names, "twin", function.__defaults__, closure)
+    return twin(*args)
+
+
+def _loops(function: Any) -> tuple[LoopSource, ...]:
+    """What the source says of a function's loops; nothing where it is not staged."""
+    found = staging.staged(function.__code__)
+    return () if found is None else found.loops
+
+
+def _collatz(start: int, steps: int = 5) -> list[int]:
+    """A function with a default and nested loops."""
+    seen = []
+    value = start
+    for k in range(steps):
+        for _ in range(k % 2):
+            value = value * 3 + 1
+        half = value // 2
+        value = half + k
+        seen.append(value)
+    return [*seen, k, half]
+
+
+def test_a_twin_does_what_the_function_does() -> None:
+    """Nested loops, names that outlive them, defaults and lists."""
+    for start in (0, 3, 10):
+        assert _run(_collatz, start) == _collatz(start)
+        assert _run(_collatz, start, 1) == _collatz(start, 1)
+
+
+def test_what_a_loop_changes_is_known_from_the_source() -> None:
+    """Carried, set and read later, set and dropped, read alone."""
+    outer, inner = _loops(_collatz)
+    assert outer.index == "k"
+    assert outer.index_read
+    assert outer.carried == ("value",)
+    assert outer.later == ("half",)
+    assert inner.carried == ("value",)
+    assert not inner.index_read
+    assert outer.where.endswith(f"test_staging.py:{_collatz.__code__.co_firstlineno + 4}")
+
+
+def test_cells_and_lines_stay() -> None:
+    """Free names are cells of the twin, and errors come from the lines that raise them."""
+    scale = 3
+
+    def multiplied(x: int, n: int) -> int:
+        for _ in range(n):
+            x = x * scale
+        return x // (scale - 3)
+
+    found = staging.staged(multiplied.__code__)
+    assert found is not None
+    assert found.code.co_freevars == ("scale",)
+    assert found.code.co_qualname == multiplied.__code__.co_qualname
+    with pytest.raises(ZeroDivisionError) as raised:
+        _run(multiplied, 2, 2)
+    last = raised.traceback[-1]
+    assert last.lineno + 1 == multiplied.__code__.co_firstlineno + 3
+    assert staging.plain(found.code) is multiplied.__code__
+    assert staging.plain(_loops.__code__) is _loops.__code__
+
+
+@functools.lru_cache(maxsize=4)
+def _decorated(n: int) -> int:
+    """A function with a decorator."""
+    total = 0
+    for k in range(n):
+        total = total + k
+    return total
+
+
+class _Held:
+    """A class with a method."""
+
+    def method(self, n: int) -> int:
+        """A method with a loop."""
+        total = 0
+        for k in range(n):
+            total += k
+        return total
+
+
+def test_decorated_functions_and_methods_are_found() -> None:
+    """Their source begins elsewhere than their `def`."""
+    assert _run(_decorated.__wrapped__, 5) == 10
+    assert _run(_Held.method, _Held(), 5) == 10
+
+
+def _breaks(n: int) -> int:
+    """A loop that ends early."""
+    for k in range(n):
+        if k == 3:
+            break
+    return n
+
+
+def _returns(n: int) -> int:
+    """A loop that returns."""
+    for k in range(n):
+        if k == 3:
+            return k
+    return n
+
+
+def _with_else(n: int) -> int:
+    """A loop with `else`."""
+    for _ in range(n):
+        n = n + 1
+    else:
+        n = 0
+    return n
+
+
+def _over_a_list(n: int) -> int:
+    """No range."""
+    for k in [n, n]:
+        n = n + k
+    return n
+
+
+def _sets_an_attribute(held: Any, n: int) -> None:
+    """An object is changed."""
+    for k in range(n):
+        held.value = k
+
+
+def _makes_functions(n: int) -> Any:
+    """A function that keeps a name of the loop."""
+    for _ in range(n):
+        n = n + 1
+    return lambda: n
+
+
+def _looks_at_its_names(n: int) -> Any:
+    """The function asks for its own variables."""
+    for _ in range(n):
+        n = n + 1
+    return locals()
+
+
+def _tries(n: int) -> int:
+    """`try` in the body."""
+    for k in range(n):
+        try:
+            n = n // k
+        except ZeroDivisionError:
+            n = 1
+    return n
+
+
+def _writes_a_global(n: int) -> None:
+    """A name that is not the function's own."""
+    global _SEEN
+    for k in range(n):
+        _SEEN = k
+
+
+_SEEN = 0
+
+
+@pytest.mark.parametrize(
+    "function",
+    [_breaks, _returns, _with_else, _over_a_list, _sets_an_attribute, _makes_functions,
+     _looks_at_its_names, _tries],
+)  # fmt: skip
+def test_other_loops_are_left_as_they_are(function: Any) -> None:
+    """What a body of assignments and calls cannot say."""
+    assert _loops(function) == ()
+
+
+def test_code_that_is_not_its_source_is_left_as_it_is(tmp_path: Any) -> None:
+    """No file, a file that has changed since, or another function of that name."""
+    text = "def f(x, n):\n    for _ in range(n):\n        x = x + 1\n    return x\n"
+    names: dict[str, Any] = {}
+    exec(text, names)
+    assert staging.staged(names["f"].__code__) is None
+    path = tmp_path / "changing.py"
+    path.write_text(text)
+    exec(compile(text, str(path), "exec"), names)
+    assert staging.staged(names["f"].__code__) is not None
+    other = text.replace("x + 1", "x + 2")
+    exec(compile(other, str(path), "exec"), names)
+    assert staging.staged(names["f"].__code__) is None
