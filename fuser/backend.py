@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser.base import config, forks
+from fuser.base import caches, config, forks
 from fuser.base.errors import BackendError
 from fuser.base.protocols import attribute, module_of
 from fuser.base.records import record
@@ -294,6 +294,7 @@ def get_backend(name: str) -> Backend:
         return _instances[name]
 
 
+@caches.clears("memory")
 def release_memory() -> None:
     """Have every backend that is in use give back what waits to be used again."""
     for each in list(_instances.values()):

@@ -6,11 +6,10 @@ import sys
 
 import numpy as np
 
-from fuser import fallback, kernel_cache
-from fuser.backend import available, available_backends, get_backend, release_memory
-from fuser.base import config, counters
+from fuser import kernel_cache
+from fuser.backend import available, available_backends, get_backend
+from fuser.base import caches, config, counters
 from fuser.base.errors import ArgumentError
-from fuser.calls.fused_function import clear_all
 
 
 def can_fuse_on_cpu() -> bool:
@@ -71,12 +70,11 @@ def stats() -> dict[str, int]:
 def clear_caches() -> None:
     """Forget specs, kernels and specialisations, and empty the pool of large results.
 
+    What is emptied is listed in `fuser.base.caches`; code on disk stays (`fuser-bench cache`).
+
     Calls that run now finish undisturbed.
     """
-    clear_all()
-    kernel_cache.clear()
-    fallback.forget_warnings()
-    release_memory()
+    caches.clear()
 
 
 def show_config() -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fuser.backend import backend_of, get_backend
-from fuser.base import budget, counters, forks
+from fuser.base import budget, caches, counters, forks
 from fuser.base.errors import FallbackWarning, FusionError, Reason
 from fuser.base.host_expressions import evaluate_scalar
 from fuser.ir import dims, infer, layouts, opaque_calls
@@ -228,6 +228,7 @@ def _stack_level() -> int:
     return level
 
 
+@caches.clears("warnings")
 def forget_warnings() -> None:
     """Warn again for every reason; for tests and after `clear_caches`."""
     with _lock:

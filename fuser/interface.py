@@ -136,7 +136,7 @@ def register_fusion(graph: Graph) -> int:
     from fuser.programs import partition
 
     with _within_limits():
-        return partition.prepare(_graph(graph), "fused").key
+        return kernel_cache.keep(partition.prepare(_graph(graph), "fused"))
 
 
 @contextmanager

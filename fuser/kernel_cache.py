@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
-from fuser.base import counters, forks
+from fuser.base import caches, counters, forks
 from fuser.base.errors import ArgumentError
 from fuser.ir.graph import Graph
 from fuser.kernel_spec import KernelSpec
@@ -17,6 +17,8 @@ Key = tuple[str, Options]
 Spec = TypeVar("Spec", KernelSpec, "Program")
 
 _lock = forks.lock()
+#: Specs that are found by their text: beyond, the oldest goes. Who uses it keeps it.
+LIMIT = 4096
 _by_text: dict[Key, KernelSpec | Program] = {}
 _by_number: dict[int, KernelSpec | Program] = {}
 _building: dict[Key, threading.RLock] = {}
@@ -47,11 +49,19 @@ def lookup(graph: Graph, options: Options, build: Callable[[int], Spec]) -> Spec
             number = _next_key
         spec = build(number)
         with _lock:
-            _by_number[number] = spec  # first: who finds it by its text may ask for its number
+            while len(_by_text) >= LIMIT:
+                del _by_text[next(iter(_by_text))]
             spec = _by_text.setdefault(key, spec)  # type: ignore[assignment] # as above
             _building.pop(key, None)
         counters.count("specs")
     return spec
+
+
+def keep(spec: KernelSpec | Program) -> int:
+    """The number that `retrieve` finds a spec by, until the caches are cleared."""
+    with _lock:
+        _by_number[spec.key] = spec
+    return spec.key
 
 
 def retrieve(number: int) -> KernelSpec | Program:
@@ -74,6 +84,7 @@ def count() -> int:
     return len(_by_text)
 
 
+@caches.clears("specs")
 def clear() -> None:
     """Forget all specs. Code that runs now stays alive until its last user is gone."""
     with _lock:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import struct
-from functools import cache, lru_cache
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 
+from fuser.base.caches import memo
 from fuser.base.records import field, record
 
 BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "half": 16, "float": 32, "double": 64}
@@ -59,7 +60,7 @@ def mangled(scalar: str, lanes: int) -> str:
     return short if lanes == 1 else f"v{lanes}{short}"
 
 
-@lru_cache(maxsize=4096)
+@memo(4096)
 def literal(scalar: str, bits: int) -> str:
     """Spell a constant from its exact bits, so that NaN payloads and -0.0 survive.
 

@@ -7,7 +7,6 @@ on the host.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from fuser.backends.gpu import nvrtc
 from fuser.backends.gpu.arguments import Arguments, Function
 from fuser.backends.gpu.geometry import Resources
 from fuser.backends.gpu.variants import Variant
+from fuser.base.caches import memo
 
 #: Shared memory that every kernel may have without asking.
 _SHARED_FREE = 48 * 1024
@@ -156,7 +156,7 @@ def _made_context() -> bool:
     return True
 
 
-@lru_cache(maxsize=64)
+@memo(64)
 def _resources(number: int) -> Resources:
     """What a device has."""
     import cupy

@@ -10,10 +10,10 @@ pass by pass, where merging gives something that is not finite.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 from fuser.backends.gpu.accumulators import Accumulator, State
 from fuser.backends.gpu.stages import Stages
+from fuser.base.caches import memo
 from fuser.codegen import LoopNest
 from fuser.scheduling.online_reductions import Merged, merging
 
@@ -76,7 +76,7 @@ def _whole(size: int) -> int:
     return -(-size // 16) * 16
 
 
-@lru_cache(maxsize=256)
+@memo(256)
 def long_rows(nest: LoopNest, place: int = 0) -> LongRows | None:
     """How rows of a nest are cut; None where every pass has to be a launch of its own.
 

@@ -13,11 +13,11 @@ import ast
 import math
 import re
 from collections.abc import Mapping
-from functools import lru_cache
 from operator import attrgetter
 from types import CodeType
 from typing import Any
 
+from fuser.base.caches import memo
 from fuser.base.errors import GraphError, Unsupported
 from fuser.base.records import record
 
@@ -119,7 +119,7 @@ def _checked(text: str, language: Language) -> ast.Expression:
     return tree
 
 
-@lru_cache(maxsize=4096)
+@memo(4096)
 def compiled(text: str, language: Language) -> CodeType:
     """Check and compile an expression.
 
@@ -221,7 +221,7 @@ def evaluate(text: str, language: Language, names: Mapping[str, Any]) -> Any:
     return eval(compiled(text, language), SCOPE, names)
 
 
-@lru_cache(maxsize=4096)
+@memo(4096)
 def names_in(text: str, language: Language) -> frozenset[str]:
     """The scalars and lengths that an expression speaks of.
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from fuser import executor, fallback
 from fuser.backend import OWNERS, CompileError, ServedCall, adopted_leaves, chosen
-from fuser.base import budget, counters, forks, timeline, trees
+from fuser.base import budget, caches, counters, forks, timeline, trees
 from fuser.base.call_keys import parameter_names, signature
 from fuser.base.errors import ArgumentError, Reason, ShapeError, Unsupported
 from fuser.base.protocols import is_a
@@ -496,6 +496,7 @@ def _is_plain_leaf(leaf: Any) -> bool:
     return plain or issubclass(kind, np.generic)
 
 
+@caches.clears("traces")
 def clear_all() -> None:
     """Forget the specialisations of every fused function."""
     for function in list(_all_functions):

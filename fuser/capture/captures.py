@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 
+from fuser.base.caches import memo
 from fuser.base.errors import Unsupported
 from fuser.base.protocols import attribute, is_a, module_of, namespace_of, on_type, type_has
 from fuser.base.records import record
@@ -466,7 +467,7 @@ def _global_names(code: CodeType) -> set[str]:
     return found
 
 
-@functools.lru_cache(maxsize=1024)
+@memo(1024)
 def imported_by(code: CodeType) -> tuple[str, ...]:
     """Names of the modules that a code object, and the ones nested in it, import or ask for."""
     found: dict[str, None] = {}

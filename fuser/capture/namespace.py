@@ -14,13 +14,14 @@ import dis
 import types
 from collections.abc import Iterable
 from contextlib import suppress
-from functools import lru_cache, partial
+from functools import partial
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
 import numpy as np
 
 from fuser.base import error_states
+from fuser.base.caches import memo
 from fuser.base.errors import Unsupported
 from fuser.base.protocols import is_a
 from fuser.capture import other_packages
@@ -229,7 +230,7 @@ def _substitutable(function: FunctionType) -> bool:
     return module not in _FOREIGN and not _writes_globals(function.__code__)
 
 
-@lru_cache(maxsize=1024)
+@memo(1024)
 def _writes_globals(code: CodeType) -> bool:
     """Whether a function, or one inside it, assigns to global names or to its closure's."""
     writes = ("STORE_GLOBAL", "DELETE_GLOBAL")
@@ -240,14 +241,14 @@ def _writes_globals(code: CodeType) -> bool:
     return any(_writes_globals(part) for part in code.co_consts if isinstance(part, CodeType))
 
 
-@lru_cache(maxsize=1024)
+@memo(1024)
 def _reduces(code: CodeType) -> bool:
     """Whether a function, or one inside it, speaks of `reduce`, as in `np.maximum.reduce`."""
     inside = (part for part in code.co_consts if isinstance(part, CodeType))
     return "reduce" in code.co_names or any(map(_reduces, inside))
 
 
-@lru_cache(maxsize=1024)
+@memo(1024)
 def _compares_identity(code: CodeType) -> bool:
     """Whether a function may ask for the identity of anything but None, True and False."""
     before: Any = None
@@ -258,7 +259,7 @@ def _compares_identity(code: CodeType) -> bool:
     return any(_compares_identity(part) for part in code.co_consts if isinstance(part, CodeType))
 
 
-@lru_cache(maxsize=1024)
+@memo(1024)
 def compares_truth(code: CodeType) -> bool:
     """Whether a function asks whether something is True itself, or False itself."""
     before: Any = None

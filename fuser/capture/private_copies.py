@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from fuser.base.caches import memo
 from fuser.base.protocols import is_a, module_of, type_has
 from fuser.capture.captures import STABLE, Slots, has_elements, names_of, root
 from fuser.capture.contents import WRAPPING, parts_of, same_parts
@@ -306,7 +307,7 @@ def _is_copyable(value: Any) -> bool:
     return kind is SimpleNamespace or _among(kind, WRAPPING) or _has_plain_values(kind)
 
 
-@functools.lru_cache(maxsize=1024)
+@memo(1024)
 def _has_plain_values(kind: Any) -> bool:
     """Whether objects of a class are no more than their attributes, and identity is no matter."""
     if issubclass(kind, (type, Enum, BaseException)) or root(module_of(kind)) in _FOREIGN:

@@ -13,7 +13,7 @@ import dis
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from functools import lru_cache, partial
+from functools import partial
 from types import (
     BuiltinFunctionType,
     CodeType,
@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from fuser.base import budget
+from fuser.base.caches import memo
 from fuser.base.errors import Unsupported, short_path
 from fuser.base.protocols import is_a, module_of, namespace_of
 from fuser.capture.contents import parts_of
@@ -139,14 +140,14 @@ def _root(space: Any) -> str:
     return str(space.get("__name__", "")).partition(".")[0]
 
 
-@lru_cache(maxsize=4096)
+@memo(4096)
 def _may_ask(code: CodeType) -> bool:
     """Whether a function, or one inside it, may ask for a type, or prints."""
     names = {name for part in codes_in(code) for name in part.co_names}
     return not names.isdisjoint(_EFFECTS_BY_NAME) or compares_truth(code) or _asks_types(code)
 
 
-@lru_cache(maxsize=4096)
+@memo(4096)
 def _asks_types(code: CodeType) -> bool:
     """Whether a function, or one inside it, names `type`; `x.dtype.type` does not."""
     return any(

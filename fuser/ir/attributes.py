@@ -8,11 +8,11 @@ function that NumPy runs (`fuser.ir.opaque_calls`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
 
+from fuser.base.caches import memo
 from fuser.base.host_expressions import rename_scalars, scalar_symbols
 from fuser.base.records import record
 from fuser.ir import dims
@@ -183,7 +183,7 @@ class Cast(Attribute):
         return f"{dtype_name(self.dtype)} {'.'.join((self.order, *map(str, self.like)))}"
 
 
-@lru_cache(maxsize=256)
+@memo(256)
 def dtype_name(dtype: np.dtype[Any]) -> str:
     """`dtype.name`, cached."""
     return dtype.name

@@ -10,10 +10,10 @@ import ast
 import math
 import re
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 from typing import Any, Union
 
 from fuser.base import host_expressions
+from fuser.base.caches import memo
 from fuser.base.errors import GraphError
 from fuser.base.host_expressions import LENGTH
 
@@ -174,7 +174,7 @@ def _atom(text: str) -> Length:
     return Length((((text,), 1),))
 
 
-@lru_cache(maxsize=4096)
+@memo(4096)
 def symbol(name: str) -> Length:
     """The length called `name`."""
     return _atom(name)
@@ -218,7 +218,7 @@ def _not_negative(value: Length) -> Dim:
     return _atom(f"max({value}, 0)")
 
 
-@lru_cache(maxsize=4096)
+@memo(4096)
 def _bounds(text: str) -> tuple[float, float]:
     """The least and the largest number that an expression can be while symbols are lengths."""
     return _bounds_of(host_expressions.parsed(text, "length"))
@@ -273,7 +273,7 @@ class _Names(dict[str, Any]):
         return symbol(key)
 
 
-@lru_cache(maxsize=4096)
+@memo(4096)
 def parse(text: str) -> Dim:
     """Read a length back from its text.
 
@@ -283,7 +283,7 @@ def parse(text: str) -> Dim:
     return substitute(text, _Names())
 
 
-@lru_cache(maxsize=4096)
+@memo(4096)
 def parse_shape(text: str) -> Shape:
     """Read `n0, max(n1 - 1, 0), 3` back: commas inside parentheses do not separate."""
     parts, depth, start = [], 0, 0
@@ -327,7 +327,7 @@ def symbols(value: Dim) -> tuple[str, ...]:
     return () if isinstance(value, int) else _symbols(value.text)
 
 
-@lru_cache(maxsize=4096)
+@memo(4096)
 def _symbols(text: str) -> tuple[str, ...]:
     """The symbols of a length's text."""
     found = re.findall(r"[A-Za-z_]\w*", text)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from fuser.base.caches import memo
 from fuser.base.errors import DtypeError, ShapeError
 from fuser.ir import dims
 from fuser.ir.dims import Dim, Shape
@@ -23,7 +23,7 @@ def dtype_of(name: Any) -> np.dtype[Any]:
     return _canonical(np.dtype(name))
 
 
-@lru_cache(maxsize=256)
+@memo(256)
 def _canonical(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Cached: a dtype's name costs microseconds."""
     return np.dtype(dtype.name) if dtype.kind in "biuf" and dtype.isnative else dtype

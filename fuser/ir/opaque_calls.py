@@ -17,13 +17,13 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from fuser.base import host_expressions, trees
+from fuser.base.caches import memo
 from fuser.base.error_states import silent
 from fuser.base.errors import GraphError, Reason
 from fuser.base.host_expressions import evaluate_scalar, scalar_symbols, short
@@ -175,7 +175,7 @@ class Call(Attribute):
 # -- reading --------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=4096)
+@memo(4096)
 def read(text: str) -> Call:
     """Read a call's text.
 
@@ -304,7 +304,7 @@ _READ: dict[str, Any] = {
 }  # fmt: skip
 
 
-@lru_cache(maxsize=512)
+@memo(512)
 def resolve(name: str) -> Callable[..., Any]:
     """The function that a name stands for: one that changes nothing and reads nothing outside.
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
+from fuser.base.caches import memo
 from fuser.ir import dims
 from fuser.ir.attributes import Box, full_box
 from fuser.ir.dims import Shape
@@ -30,7 +30,7 @@ def compose(first: Chain, then: Chain) -> Chain:
     return tuple(chain)
 
 
-@lru_cache(maxsize=16384)
+@memo(16384)
 def _then(first: View, view: View) -> Chain | None:
     """Kept: plans compose the same views again and again."""
     return first.then(view)
@@ -41,7 +41,7 @@ def insert_axes(rank: int, axes: Sequence[int]) -> Index:
     return Index.of_parts([None if axis in axes else FULL for axis in range(rank)])
 
 
-@lru_cache(maxsize=4096)
+@memo(4096)
 def seen_through(shape: Shape, views: Chain) -> Seen | None:
     """An array of `shape` through views; None where axes of it are merged or split."""
     return seen_of_box(full_box(shape), views, shape)

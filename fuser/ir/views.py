@@ -8,12 +8,12 @@ array are seen, whether it stays within an array, and how Python spells it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from itertools import dropwhile
 from typing import Any, Self
 
 import numpy as np
 
+from fuser.base.caches import memo
 from fuser.base.errors import ShapeError
 from fuser.base.records import changed, record
 from fuser.ir import dims
@@ -683,7 +683,7 @@ class Component(View):
 # -- text -----------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=4096)
+@memo(4096)
 def read(op: str, text: str) -> View:
     """A view by the name of its operation and its text.
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import lru_cache
 
+from fuser.base.caches import memo
 from fuser.codegen import LoopNest, loop_nest
 from fuser.ir import dims, view_chains
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, SectionSpec, TensorDesc
@@ -78,7 +78,7 @@ def _bare(section: Section, steady: set[int]) -> LoopNest:
     return loop_nest(section, SectionSpec(1, tensors, "row", 1))
 
 
-@lru_cache(maxsize=256)
+@memo(256)
 def _long_row(nest: LoopNest, steady: tuple[int, ...]) -> tuple[int, ...]:
     """Reads of each operand of a row that is longer than the cache."""
     across, nest = nest.across, nest.without_totals

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from fuser.base.caches import memo
 from fuser.base.errors import Unsupported
 from fuser.ir import infer
 from fuser.tracing.traced_array import TracedArray
@@ -60,7 +60,7 @@ def loop_dtypes(
     return _resolved(ufunc, tuple(kinds), None if dtype is None else np.dtype(dtype), casting)
 
 
-@lru_cache(maxsize=4096)
+@memo(4096)
 def _resolved(
     ufunc: np.ufunc, kinds: tuple[Any, ...], dtype: Any, casting: str
 ) -> tuple[np.dtype[Any], ...]:

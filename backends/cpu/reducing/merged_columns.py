@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache, partial
+from functools import partial
 
 from fuser.backends.cpu.body import Module, Value
 from fuser.backends.cpu.reducing.accumulators import Accumulator
@@ -35,6 +35,7 @@ from fuser.backends.cpu.reducing.merged_sums import MergedSums, doubled, guessed
 from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.backends.cpu.schedule import WHOLE_ROW, Schedule
 from fuser.backends.cpu.vector_memory import get_register, put_register
+from fuser.base.caches import memo
 from fuser.codegen import LoopNest
 from fuser.scheduling.online_reductions import Merged, merging
 
@@ -49,7 +50,7 @@ CHUNK, COUNTERS = 256, 2
 MOST_SCALAR_BYTES = 8
 
 
-@lru_cache(maxsize=256)
+@memo(256)
 def find(nest: LoopNest) -> Merged | None:
     """How a nest's columns are merged from parts; None where another way does as well or must."""
     if nest.totals or nest.checked or not can_be_tiled(nest):
