@@ -26,6 +26,7 @@ class Limits:
     seed: int
     longest_call_s: float = 60.0
     turn: int | None = None  # which of a group's processes this is; None: there is no other
+    together: int = 1  # processes that take blocks in turns, this one among them
 
 
 @dataclass(slots=True)
@@ -72,6 +73,16 @@ class CellState:
         plan = self.plan
         return self.workload.inputs(plan.elements, plan.dtype, seed, plan.axes)
 
+    def move(self) -> None:
+        """Move the arguments to other memory, which the caches see in another way.
+
+        Pages that share places of a cache, or banks of the memory, slow one process and not the
+        next: blocks that all had the same pages would tell of their luck.
+        """
+        self.arguments = elsewhere(self.arguments)
+        for row in self.rows:
+            row.given = None
+
     @property
     def large(self) -> bool:
         """Whether making other values for the arguments takes longer than most calls."""
@@ -93,3 +104,24 @@ class CellState:
     def input_bytes(self) -> int:
         """Return the size of the arguments that are arrays."""
         return sum(each.nbytes for each in self.arguments if isinstance(each, np.ndarray))
+
+
+def elsewhere(arguments: Arguments) -> Arguments:
+    """Return the same values in other memory: views of one array are views of one copy again."""
+    moved: dict[int, np.ndarray[Any, Any]] = {}
+
+    def copied(argument: Any) -> Any:
+        if not isinstance(argument, np.ndarray):
+            return argument
+        root = argument
+        while isinstance(root.base, np.ndarray):
+            root = root.base
+        if not root.flags.forc:
+            return argument
+        if id(root) not in moved:
+            moved[id(root)] = root.copy(order="A")
+        memory = moved[id(root)].reshape(-1, order="A").view(np.uint8)
+        offset = argument.ctypes.data - root.ctypes.data
+        return np.ndarray(argument.shape, argument.dtype, memory, offset, argument.strides)
+
+    return tuple(copied(each) for each in arguments)

@@ -1,7 +1,7 @@
 """Turns the events of the worker processes into the raw record, at any moment of the run."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, cast
@@ -81,10 +81,11 @@ class Collector:
         if event["text"] not in self.notes:
             self.notes.append(event["text"])
 
-    def forget_samples(self, process: int) -> None:
-        """Drop the samples of a process that died: it is run again, without who did it."""
-        for row in self.rows.values():
-            row.samples = [each for each in row.samples if each[0] != process]
+    def forget_samples(self, process: int, cells: Sequence[int] | None = None) -> None:
+        """Drop the samples of a process that died, of these cells or all: they are taken again."""
+        for (cell, _), row in self.rows.items():
+            if cells is None or cell in cells:
+                row.samples = [each for each in row.samples if each[0] != process]
 
     def fail(self, cell: int, variant: int, reason: str, status: str = "failed") -> None:
         """Note that a row cannot be measured."""

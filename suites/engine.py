@@ -1,12 +1,15 @@
 """The measuring engine: runs a plan in worker processes and gives the raw record.
 
 Each worker measures every cell of its variants, interleaved; workers run one after another, so
-that none disturbs another. A worker that dies or hangs costs the row that did it, not the run.
+that none disturbs another. Where a plan alternates, the workers of all variants are alive at once,
+go from cell to cell together, and take its blocks in turns: what one is slower than another then
+is no drift of the machine. A worker that dies or hangs costs the row that did it, not the run.
 """
 
 import json
 import os
 import queue
+import random
 import secrets
 import signal
 import subprocess
@@ -15,24 +18,26 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
-from fuser.reports.record import Record
-from fuser.suites.children import child_environment
+from fuser.reports.record import Cell, Record
+from fuser.suites.children import child_environment, settle
 from fuser.suites.collect import Collector
 from fuser.suites.commands.progress import Progress
 from fuser.suites.measuring import Event, Limits
 from fuser.suites.plan import Plan, VariantPlan
-from fuser.suites.preparing import EVERY, NOBODY
+from fuser.suites.preparing import BEGIN, EVERY, NOBODY
 from fuser.suites.probes import machine
-from fuser.suites.worker import Job, Position
+from fuser.suites.worker import GO, Job, Position
 
 MOST_RESTARTS = 5
 """Of one run, whatever they cost; then as many as the time of its budget has room for."""
 END_S = 5.0
 SHOW_EVERY_S = 0.25
+SAVE_EVERY_S = 10.0
 WORTH_STARTING = 0.6
 """The share of the mean process's time that must be left for another one."""
 IN_ANY_CASE = 3
@@ -41,6 +46,9 @@ LEAST_WORKER_S = 1.0
 MORE_SHARE = 0.15
 """The share of the budget that is kept for more processes where there is no verdict."""
 WORKER_START_S = 1.0
+Step = tuple[int, int]
+"""What a worker that alternates with others waits to do: a cell, by its place, and a step of it."""
+STARTING = BEGIN - 1
 LEAST_START_S = 60.0
 """Starting a process on a busy machine is no stall."""
 
@@ -53,7 +61,16 @@ class Engine:
         plan: Plan,
         progress: Progress | None = None,
         on_partial: Callable[[Record], object] | None = None,
+        earlier: Record | None = None,
     ) -> None:
+        """Get ready.
+
+        Args:
+            plan: what to measure.
+            progress: shows how far it is.
+            on_partial: is given the record after each part of the run.
+            earlier: of a run of the same plan that ended early; its cells are not measured again.
+        """
         self.plan = plan
         self.progress = progress or Progress()
         self.on_partial = on_partial
@@ -63,11 +80,15 @@ class Engine:
         self.run_id = f"{stamp}-{secrets.token_hex(3)}"
         self.machine = machine.describe_machine()
         self.commit, self.dirty = machine.checkout_state()
+        self.kept = cells_measured(plan, earlier)
+        self.earlier = earlier
         self.excluded: set[tuple[int, int]] = set()
         self.only: frozenset[int] | None = None  # cells of a process more; None: all
         self.restarts = 0
         self.lost_s = 0.0  # in processes that died
-        self.shown_s = 0.0
+        self.shown_s = self.saved_s = 0.0
+        self.visits = dict.fromkeys(range(len(plan.cells)), 0)
+        self.chance = random.Random(plan.seed)
 
     def run(self) -> Record:
         """Measure everything; after Ctrl-C, return what was measured, with finished False."""
@@ -86,22 +107,29 @@ class Engine:
 
     def record(self, finished: bool) -> Record:
         """Return the record as far as it is known."""
-        plan = self.plan
+        plan, kept = self.plan, self.kept
+        earlier = self.earlier
+        cells = [kept.get(each.id, each) for each in self.collector.cells()]
+        notes = [*(() if earlier is None else earlier.notes), *self.collector.notes]
         return Record(
             run_id=self.run_id, created_utc=self.created.strftime("%Y-%m-%dT%H:%M:%SZ"),
             finished=finished, preset=plan.preset, machine=self.machine,
             command=list(plan.command), seed=plan.seed, settings=_settings(plan),
             packages=machine.package_versions(), commit=self.commit, dirty=self.dirty,
-            ceilings=list(self.collector.ceilings), variants=self.collector.variants(),
-            cells=self.collector.cells(), compile_scaling=self.collector.compile_scaling(),
+            ceilings=[*(() if earlier is None else earlier.ceilings), *self.collector.ceilings],
+            variants=self.collector.variants(),
+            cells=cells, compile_scaling=self.collector.compile_scaling(),
             call_overhead=self.collector.call_overhead(), **self.collector.experiments.fields(),
             texts=dict(self.collector.texts),
-            notes=list(self.collector.notes),
+            notes=list(dict.fromkeys(notes)),
         )
 
     def _run_workers(self, started_s: float) -> None:
         """Run the groups' workers turn by turn, so that a drift of the machine meets all."""
         groups = self.plan.groups()
+        if self.plan.alternate:
+            self._run_turns(groups, started_s)
+            return
         count = self.plan.worker_count()
         kept_s = self.plan.budget_s * (MORE_SHARE if self.plan.most_processes else 0.0)
         for process in range(count):
@@ -113,6 +141,68 @@ class Engine:
             self._keep_partial()
         if groups and self.plan.processes > 1:
             self._run_more(count, groups[0], started_s)
+
+    def _run_turns(self, groups: Sequence[Sequence[VariantPlan]], started_s: float) -> None:
+        """Run one worker of each group together, as often as the plan has processes."""
+        chance = random.Random(self.plan.seed)
+        for process in range(self.plan.processes):
+            left = self.plan.processes - process
+            left_s = max(0.0, self.plan.budget_s - (time.monotonic() - started_s))
+            ends_s = time.monotonic() + max(LEAST_WORKER_S, left_s / left)
+            order = chance.sample(range(len(self.plan.cells)), len(self.plan.cells))
+            order.sort(key=lambda cell: self.visits[cell])  # what was out of time before is first
+            while order:
+                order = self._run_together(process, groups, order, ends_s)
+            self._keep_partial()
+
+    def _run_together(
+        self, process: int, groups: Sequence[Sequence[VariantPlan]], order: list[int], ends_s: float
+    ) -> list[int]:
+        """Let a worker of each group go over cells in step; return those left where one died."""
+        jobs = [
+            self._job(process, group, ends_s - time.monotonic(), not at, len(groups), order)
+            for at, group in enumerate(groups)
+        ]
+        rank = {cell: place for place, cell in enumerate(order)}
+        with ExitStack() as stack:
+            workers = [
+                stack.enter_context(WorkerProcess(job, self.plan.stall_s))
+                for job in jobs if any(job.rows)
+            ]
+            waiting: dict[WorkerProcess, Step] = dict.fromkeys(workers, (0, STARTING))
+            while waiting:
+                first = min(waiting.values())
+                worker = self.chance.choice([each for each in waiting if waiting[each] == first])
+                del waiting[worker]
+                if first[1] != STARTING:
+                    worker.tell(first[1] > BEGIN or time.monotonic() < ends_s)
+                if (event := self._advance(process, worker)) is not None:
+                    waiting[worker] = rank[event["cell"]], event["step"]
+                settle(worker.process.pid)
+                if worker.problem is not None:
+                    left = order[first[0] :]
+                    self._blame(process, worker.problem, worker.position, left)
+                    return left if self._goes_on(process, worker) else []
+                if min((place for place, _ in waiting.values()), default=len(order)) > first[0]:
+                    self._visited(order[first[0]])
+        return []
+
+    def _advance(self, process: int, worker: "WorkerProcess") -> Event | None:
+        """Take in a worker's events until it waits for its turn; None where it has ended."""
+        for event in worker.events:
+            self.collector.add(process, event)
+            if event["event"] == "progress":
+                self._show(process, event)
+            if event["event"] == "turn":
+                return event
+        return None
+
+    def _visited(self, cell: int) -> None:
+        """Note that a cell was measured by all workers of a turn; save now and then."""
+        self.visits[cell] += 1
+        if time.monotonic() - self.saved_s > SAVE_EVERY_S:
+            self.saved_s = time.monotonic()
+            self._keep_partial()
 
     def _run_more(
         self, process: int, group: Sequence[VariantPlan], started_s: float
@@ -157,12 +247,12 @@ class Engine:
     def _run_worker(self, process: int, group: Sequence[VariantPlan], share_s: float) -> None:
         """Run one worker, again where it died, without the row that it died of."""
         while True:
-            job = self._job(process, group, share_s)
+            job = self._job(process, group, share_s, process % len(self.plan.groups()) == 0)
             if not any(job.rows):
                 return
             started_s = time.monotonic()
             with WorkerProcess(job, self.plan.stall_s) as worker:
-                for event in worker.events():
+                for event in worker.events:
                     self.collector.add(process, event)
                     if event["event"] == "progress":
                         self._show(process, event)
@@ -170,15 +260,24 @@ class Engine:
                 return
             self._blame(process, worker.problem, worker.position)
             self.lost_s += time.monotonic() - started_s
-            often = self.restarts >= MOST_RESTARTS and self.lost_s > self.plan.budget_s
-            if worker.position is None or often:
-                self.collector.notes.append(f"process {process} was given up: {worker.problem}")
+            if not self._goes_on(process, worker):
                 return
-            self.restarts += 1
 
-    def _blame(self, process: int, problem: str, position: tuple[int, int] | None) -> None:
-        """Take the row, cell or variant at work out of the run."""
-        self.collector.forget_samples(process)
+    def _goes_on(self, process: int, worker: "WorkerProcess") -> bool:
+        """Return whether a process is started again after one that died."""
+        often = self.restarts >= MOST_RESTARTS and self.lost_s > self.plan.budget_s
+        if worker.position is None or often:
+            self.collector.notes.append(f"process {process} was given up: {worker.problem}")
+            return False
+        self.restarts += 1
+        return True
+
+    def _blame(
+        self, process: int, problem: str, position: tuple[int, int] | None,
+        unfinished: Sequence[int] | None = None,
+    ) -> None:
+        """Take the row, cell or variant at work out of the run; None: no cell was finished."""
+        self.collector.forget_samples(process, unfinished)
         if position is None:
             return
         cell, variant = position
@@ -189,24 +288,39 @@ class Engine:
                 self.excluded.add((index, number))
                 self.collector.fail(index, number, problem)
 
-    def _job(self, process: int, group: Sequence[VariantPlan], share_s: float) -> Job:
+    def _job(
+        self, process: int, group: Sequence[VariantPlan], share_s: float, first: bool,
+        together: int = 1, order: Sequence[int] | None = None,
+    ) -> Job:
+        """Return what a worker is told.
+
+        Args:
+            process: its number.
+            group: its variants.
+            share_s: the time it has.
+            first: whether it also measures the machine, once a turn: a peer alone would measure the
+                same memory again.
+            together: how many workers are alive with it.
+            order: of the cells; None: the plan's.
+        """
         plan = self.plan
         variants = {
             index: each.runner for index, each in enumerate(plan.variants) if each in group
         }
-        wanted = [
-            [
+        wanted = {
+            index: [
                 variant for variant in variants
                 if (self.only is None or index in self.only)
-                and plan.wants(cell, plan.variants[variant])
+                and plan.cells[index].id not in self.kept
+                and plan.wants(plan.cells[index], plan.variants[variant])
                 and (index, variant) not in self.excluded
                 and not self._too_long(index, variant)
             ]
-            for index, cell in enumerate(plan.cells)
-        ]
-        cells = [(index, cell) for index, cell in enumerate(plan.cells) if wanted[index]]
-        used = {variant for rows in wanted for variant in rows}
+            for index in (range(len(plan.cells)) if order is None else order)
+        }
+        used = {variant for rows in wanted.values() for variant in rows}
         fused = [each for each in sorted(used) if plan.variants[each].kind == "fused"]
+        turns = process if plan.alternate else process // len(plan.groups())
         return Job(
             process=process,
             limits=Limits(
@@ -215,16 +329,17 @@ class Engine:
                 least_blocks=plan.least_blocks, most_blocks=plan.most_blocks,
                 memory_bytes=plan.memory_bytes, seed=plan.seed * 1000 + process,
                 longest_call_s=plan.longest_call_s,
-                turn=process // len(plan.groups()) if plan.processes > 1 else None,
+                turn=turns if plan.processes > 1 else None, together=together,
             ),
-            cells=cells, rows=[rows for rows in wanted if rows],
+            cells=[(index, plan.cells[index]) for index, rows in wanted.items() if rows],
+            rows=[rows for rows in wanted.values() if rows],
             variants={index: spec for index, spec in variants.items() if index in used},
-            # once a turn: a peer alone would measure the same memory again
-            ceilings=plan.ceilings and process % len(plan.groups()) == 0 and self.only is None,
+            ceilings=plan.ceilings and first and self.only is None,
             scaling=plan.scaling if fused and self.only is None else (),
             scaling_variant=fused[0] if fused else None,
             experiments=plan.experiments and self.only is None,
             keep_texts=plan.keep_texts and process == 0, reuse_compiled=plan.reuse_compiled,
+            checkout=group[0].checkout,
         )
 
     def _too_long(self, cell: int, variant: int) -> bool:
@@ -240,7 +355,7 @@ class Engine:
         if time.monotonic() - self.shown_s < SHOW_EVERY_S and event["fraction"] > 0:
             return
         self.shown_s = time.monotonic()
-        count = self.plan.worker_count()
+        count = self.plan.processes if self.plan.alternate else self.plan.worker_count()
         fraction = min(1.0, (process + event["fraction"]) / count)
         count = max(count, process + 1)
         self.progress.update(fraction, f"process {process + 1} of {count}: {event['text']}")
@@ -254,23 +369,27 @@ class WorkerProcess:
         self.problem: str | None = None
         self.position: tuple[int, int] | None = None
         self.lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self.events = self._events()
         self.folder = tempfile.TemporaryDirectory(prefix="fuser-bench-")
         root = Path(self.folder.name)
         self.position_path = root / "position"
         (root / "job.json").write_text(job.to_json(), encoding="utf-8")
         self.errors: IO[bytes] = (root / "stderr").open("w+b")
-        self.process = self._start(root)
+        self.process = self._start(root, job)
 
-    def _start(self, root: Path) -> subprocess.Popen[bytes]:
+    def _start(self, root: Path, job: Job) -> subprocess.Popen[bytes]:
         reading, writing = os.pipe()
+        module = ["-m", "fuser.suites.worker"]
+        if job.checkout:
+            module = [str(Path(__file__).with_name("other_checkout.py")), job.checkout]
         command = [
-            sys.executable, "-m", "fuser.suites.worker", str(root / "job.json"), str(writing),
-            str(self.position_path),
+            sys.executable, *module, str(root / "job.json"), str(writing), str(self.position_path),
         ]
         try:
             # a session of its own: Ctrl-C reaches the engine alone, which then ends the worker
             process = subprocess.Popen(
-                command, env=child_environment(), pass_fds=(writing,), stdin=subprocess.DEVNULL,
+                command, env=child_environment(), pass_fds=(writing,),
+                stdin=subprocess.PIPE if job.limits.together > 1 else subprocess.DEVNULL,
                 stdout=self.errors, stderr=self.errors, start_new_session=True,
             )
         finally:
@@ -285,7 +404,16 @@ class WorkerProcess:
                 self.lines.put(line)
         self.lines.put(None)
 
-    def events(self) -> Iterator[Event]:
+    def tell(self, go: bool) -> None:
+        """Let a worker that waits for its turn take the step, or end instead."""
+        assert self.process.stdin is not None  # it is one of several
+        try:
+            self.process.stdin.write(f"{GO if go else 'end'}\n".encode())
+            self.process.stdin.flush()
+        except BrokenPipeError:  # it has died: its events end
+            pass
+
+    def _events(self) -> Iterator[Event]:
         """Yield the events until the worker ends; then `problem` says whether it went well."""
         done = False
         limit_s = max(self.stall_s, LEAST_START_S)
@@ -328,8 +456,19 @@ class WorkerProcess:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
+        if self.process.stdin is not None:
+            self.process.stdin.close()
         self.errors.close()
         self.folder.cleanup()
+
+
+def cells_measured(plan: Plan, earlier: Record | None) -> dict[str, Cell]:
+    """Return by id the cells of an earlier record that have samples, and are of the plan."""
+    wanted = {each.id for each in plan.cells}
+    return {
+        cell.id: cell for cell in (() if earlier is None else earlier.cells)
+        if cell.id in wanted and any(run.samples.seconds for run in cell.runs)
+    }
 
 
 def _settings(plan: Plan) -> Mapping[str, Any]:
@@ -338,7 +477,7 @@ def _settings(plan: Plan) -> Mapping[str, Any]:
         "worker_processes": plan.worker_count(),
         "most_blocks": plan.most_blocks, "least_blocks": plan.least_blocks,
         "least_sample_s": plan.least_sample_s, "budget_s": plan.budget_s,
-        "memory_bytes": plan.memory_bytes, "paired": plan.paired,
+        "memory_bytes": plan.memory_bytes, "alternate": plan.alternate,
         "longest_call_s": plan.longest_call_s, "reuse_compiled": plan.reuse_compiled,
         "disk_cache": child_environment()["FUSER_CACHE"],
         "threads": machine.usable_cores(),

@@ -33,6 +33,8 @@ from fuser.suites.checks.verify import (
 )
 from fuser.suites.plan import blocks_within
 from fuser.suites.preparing import (
+    BEGIN,
+    END,
     EVERY,
     Emit,
     Event,
@@ -74,6 +76,7 @@ class Measurement(CheckedSamples):
             recheck_s = 1.5 * sum(state.check_s for state in batch)
             self._sample_batch(batch, share_s - (now_s() - batch_start_s) - recheck_s)
             for state in batch:
+                self.turn(state.index, END)
                 self._recheck(state)
             self.done_weight += weight
         self._look_beside()
@@ -97,7 +100,7 @@ class Measurement(CheckedSamples):
     def _sample_batch(self, batch: Sequence[CellState], time_s: float) -> None:
         """Time all cells' blocks in random order, spread evenly over the time."""
         counts = blocks_within(
-            time_s, [state.block_s() for state in batch],
+            time_s, [state.block_s() * self.limits.together for state in batch],
             self.limits.least_blocks, self.limits.most_blocks,
         )
         tasks = self._tasks(batch, counts)
@@ -111,6 +114,9 @@ class Measurement(CheckedSamples):
             check = checked[state.index] == block  # taken however late it is
             if late and block >= self.limits.least_blocks and not check:
                 continue
+            if self.alternates:
+                self.turn(state.index, BEGIN + 1 + block)
+                state.move()
             self._block(state, block, check)
             self._progress(f"timing {state.plan.id}", 0.25 + 0.7 * done / len(tasks))
 

@@ -78,6 +78,7 @@ class VariantPlan:
     own_process: bool = False
     absent_reason: str | None = None
     first_call_s: float = runners.Runner.typical_first_call_s
+    checkout: str = ""  # folder of another checkout, whose fuser it runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ class Plan:
     memory_bytes: int = 1 << 30
     stall_s: float = 120.0  # a worker that says nothing for so long is stopped
     longest_call_s: float = 60.0  # rows of which one call takes longer are not run
-    paired: bool = True  # each peer's processes also measure eager, to which its times then relate
+    alternate: bool = False  # all processes of a turn are alive and take blocks in turns
     keep_texts: bool = True  # plans, sources and assembly, for the report
     reuse_compiled: bool = False  # of peers that compile for seconds: once for all sizes
     command: Sequence[str] = field(default_factory=tuple)
@@ -134,9 +135,14 @@ class Plan:
         """Return which variants share worker processes: ours together, each peer with eager."""
         present = [each for each in self.variants if each.absent_reason is None]
         shared = [each for each in present if not each.own_process]
-        eager = [each for each in shared if each.kind == "eager" and self.paired]
+        # where processes alternate, the first one's NumPy is paired with every other's blocks
+        eager = [each for each in shared if each.kind == "eager" and not self.alternate]
         groups = [shared] if shared else []
-        return groups + [[*eager, each] for each in present if each.own_process]
+        alone: dict[str, list[VariantPlan]] = {}
+        for each in present:
+            if each.own_process:  # those of another checkout share its processes
+                alone.setdefault(each.checkout or each.name, [*eager]).append(each)
+        return groups + list(alone.values())
 
     def worker_count(self) -> int:
         """Return how many worker processes run, one after another."""
@@ -329,7 +335,7 @@ def peers_plan(**changes: Any) -> Plan:
         "most_blocks": 8,
         "least_blocks": 1,
         "longest_call_s": 2.0,
-        "paired": False,
+        "alternate": True,
         "keep_texts": False,
         "reuse_compiled": True,
     }

@@ -40,6 +40,15 @@ NOBODY, EVERY = -1, -2
 Event = dict[str, Any]
 Emit = Callable[[Event], None]
 Mark = Callable[[int, int], None]
+Turn = Callable[[int, int], bool]
+"""(cell, step) -> whether it may be done; returns when it is this process's turn."""
+BEGIN, END = 0, 1 << 30
+"""The first step of a cell, preparing it, and the last, verifying; between them are its blocks."""
+
+
+def at_once(cell: int, step: int) -> bool:
+    """The turns of a process that measures alone."""
+    return True
 
 
 class Preparation:
@@ -52,11 +61,13 @@ class Preparation:
         limits: Limits,
         emit: Emit,
         mark: Mark = lambda cell, variant: None,
+        turn: Turn = at_once,
     ) -> None:
         self.runners = runners
         self.limits = limits
         self.emit = emit
         self.mark = mark
+        self.turn = turn
         self.random = random.Random(limits.seed)
         self.order = 0
         self.seal = Seal()
@@ -64,7 +75,11 @@ class Preparation:
         self.eager_s = self.beside_s = 0.0  # of NumPy's samples, and of other threads meanwhile
         self.others: dict[type[Runner], Runner | None] = {}  # those that never see a function
         self.cells = list(cells)
-        self.random.shuffle(self.cells)
+        self.alternates = limits.together > 1
+        if self.alternates:  # all have the engine's order
+            self.cells.reverse()
+        else:
+            self.random.shuffle(self.cells)
         self.done_weight = 0.0
         self.total_weight = max(1e-9, sum(weight_of(plan) for _, plan, _, _ in self.cells))
 
@@ -72,8 +87,12 @@ class Preparation:
         """Take cells off `waiting` until their inputs fill the memory limit."""
         batch: list[CellState] = []
         held_bytes = 0
-        while waiting and (not batch or held_bytes < self.limits.memory_bytes):
+        limit_bytes = 0 if self.alternates else self.limits.memory_bytes
+        while waiting and (not batch or held_bytes < limit_bytes):
             index, plan, workload, variants = waiting.pop()
+            if not self.turn(index, BEGIN):
+                waiting.clear()
+                break
             self._progress(f"preparing {plan.id}", len(batch) / (len(batch) + len(waiting) + 1) / 4)
             state = CellState(index, plan, workload)
             if (reason := workload.unavailable()) is not None:

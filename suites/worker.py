@@ -18,11 +18,13 @@ from typing import Any
 from fuser.suites import runners
 from fuser.suites.measuring import Emit, Event, Limits, Measurement
 from fuser.suites.plan import CellPlan
-from fuser.suites.preparing import NOBODY
+from fuser.suites.preparing import NOBODY, Turn, at_once
 from fuser.suites.probes import anchors, ceilings, experiments, machine, scaling
 from fuser.suites.registry import resolve
 from fuser.suites.sampling import call_overhead
 
+GO = "go"
+"""What a process is told whose turn it is."""
 FLUSH_S = 0.5
 POSITION_BYTES = 24
 CEILING_SAMPLES = 5
@@ -43,6 +45,7 @@ class Job:
     experiments: bool = False
     keep_texts: bool = False
     reuse_compiled: bool = False
+    checkout: str = ""  # folder of another checkout, whose fuser is measured
 
     def to_json(self) -> str:
         """Return the job as text."""
@@ -105,7 +108,20 @@ class Position:
         return int(cell), int(variant)
 
 
-def work(job: Job, emit: Emit, position: Position) -> None:
+class Turns:
+    """Waits for the engine's word where several processes are alive and one may work at a time."""
+
+    def __init__(self, writer: EventWriter) -> None:
+        self.writer = writer
+
+    def __call__(self, cell: int, step: int) -> bool:
+        """Say which step of which cell is next, and wait; False: there is no time for it."""
+        self.writer.emit({"event": "turn", "cell": cell, "step": step})
+        self.writer.flush()
+        return sys.stdin.readline().strip() == GO
+
+
+def work(job: Job, emit: Emit, position: Position, turn: Turn = at_once) -> None:
     """Do a whole job."""
     emit({"event": "progress", "text": "starting", "fraction": 0.0})
     used: dict[int, runners.Runner] = {}
@@ -134,7 +150,7 @@ def work(job: Job, emit: Emit, position: Position) -> None:
         (index, plan, resolve(plan.workload), rows)
         for (index, plan), rows in zip(job.cells, job.rows, strict=True)
     ]
-    Measurement(cells, used, job.limits, emit, position.mark).run()
+    Measurement(cells, used, job.limits, emit, position.mark, turn).run()
     if job.ceilings:
         emit({"event": "anchors", **anchors.measure()})
     if job.experiments and job.scaling_variant is not None:
@@ -152,7 +168,8 @@ def main(arguments: Sequence[str]) -> int:
     writer = EventWriter(int(descriptor))
     job = Job.from_json(Path(job_path).read_text(encoding="utf-8"))
     started = time.monotonic()
-    work(job, writer.emit, Position(Path(position_path)))
+    turn = Turns(writer) if job.limits.together > 1 else at_once
+    work(job, writer.emit, Position(Path(position_path)), turn)
     done: dict[str, Any] = {"event": "done", "seconds": time.monotonic() - started}
     writer.emit(done)
     writer.flush()

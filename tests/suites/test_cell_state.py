@@ -1,6 +1,8 @@
 """A cell and its rows while they are measured."""
 
-from fuser.suites.cell_state import CellState, Row
+import numpy as np
+
+from fuser.suites.cell_state import CellState, Row, elsewhere
 from fuser.suites.plan import LARGE_ELEMENTS, CellPlan
 from fuser.suites.runners import EagerRunner
 from tests.suites import cheats
@@ -37,3 +39,20 @@ def test_a_block_costs_its_living_rows() -> None:
     assert row.found("result") == "result"
     row.buffers = (1,)
     assert row.found("result") == (1,)
+
+
+def test_blocks_have_their_arrays_in_other_memory() -> None:
+    """The same values, gaps and directions; views of one array are views of one copy of it."""
+    rows = np.arange(24.0).reshape(4, 6)
+    columns = np.asfortranarray(rows)
+    arrays = (
+        rows[1:, ::2], rows[::-1], rows, columns, columns[1:3], np.broadcast_to(rows[0], (3, 6)),
+        np.array(5.0), np.zeros((0, 3)), np.frombuffer(b"12345678", np.int32)[1:],
+    )
+    found = elsewhere((*arrays, 3.0))
+    assert found[-1] == 3.0
+    for moved, array in zip(found, arrays, strict=False):
+        np.testing.assert_array_equal(moved, array)
+        assert moved.strides == array.strides
+        assert not np.shares_memory(moved, array)
+    assert np.shares_memory(found[0], found[1])

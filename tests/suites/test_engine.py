@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -273,3 +274,51 @@ def test_the_estimate_is_within_the_budget() -> None:
     small = plan_of(cheats.Honest)
     assert 0 < small.estimate_s() <= small.budget_s
     assert isinstance(small.variants[0], VariantPlan)
+
+
+def alternating(*kinds: type[Runner], **changes: object) -> Plan:
+    """Return a plan whose processes take blocks in turns, one of another checkout among them."""
+    plan = plan_of(*kinds, cells=(CELL, LARGER), alternate=True, **changes)
+    other = replace(
+        variants_for(["fused"])[0], name="baseline", kind="baseline", own_process=True,
+        checkout=str(ROOT),
+    )
+    return replace(plan, variants=[*plan.variants, other])
+
+
+def test_processes_that_alternate_have_the_same_blocks() -> None:
+    """NumPy runs in the first process alone; all share its number, so that blocks are pairs."""
+    plan = alternating(cheats.Honest, cheats.Peer, processes=2, budget_s=4.0)
+    assert [[each.name for each in group] for group in plan.groups()] == [
+        ["eager", "eager_again", "honest"], ["peer"], ["baseline"],
+    ]
+    record = Engine(plan).run()
+    assert record.finished
+    for name in ("eager", "honest", "peer", "baseline"):
+        for cell in range(2):
+            run = row(record, name, cell)
+            assert run.status == "ok", run.reason
+            assert set(run.samples.process) == {0, 1}
+            assert {0, 1} <= set(run.samples.block)
+
+
+def test_one_that_dies_among_several_costs_its_row() -> None:
+    """The cell is measured again without it, and no sample of the first try is left."""
+    record = Engine(alternating(cheats.Dying, budget_s=30.0)).run()
+    assert row(record, "dying").status == "failed"
+    for name in ("eager", "baseline"):
+        samples = row(record, name).samples
+        assert samples.seconds
+        assert len(set(samples.block)) == len(samples.block)
+
+
+def test_a_run_goes_on_where_an_earlier_one_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cells begun too late are left out; those that have samples are not measured again."""
+    plan = alternating(cheats.Honest, budget_s=2.0)
+    monkeypatch.setattr(engine, "LEAST_WORKER_S", -1.0)
+    late = Engine(replace(plan, budget_s=-1.0)).run()
+    assert not any(run.samples.seconds for cell in late.cells for run in cell.runs)
+    first = Engine(replace(plan, cells=plan.cells[:1])).run()
+    whole = Engine(plan, earlier=first).run()
+    assert whole.cells[0] == first.cells[0]
+    assert row(whole, "baseline", 1).samples.seconds
