@@ -6,12 +6,15 @@ from dataclasses import dataclass
 import pandas as pd
 
 from fuser.reports import (
+    aims,
+    best_peers,
     call_tables,
     compare_tables,
     cost_model,
     coverage_table,
     detail_tables,
     fresh_into,
+    side_by_side,
     tables,
     traffic_tables,
 )
@@ -20,6 +23,9 @@ from fuser.reports.comparison import Comparison
 from fuser.reports.plots.style import KIND_COLORS
 
 TABLES = {
+    "side_by_side": side_by_side.side_by_side_table,
+    "best_peers": best_peers.best_peers_table,
+    "aims": aims.aims_table,
     "summary": tables.summary_table,
     "extremes": tables.extremes_table,
     "runs": tables.runs_table,

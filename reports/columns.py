@@ -22,6 +22,31 @@ VARIANT = Column("variant", "Variant")
 CELL = Column("cell", "Row", "code")
 
 COLUMNS: Mapping[str, Sequence[Column]] = {
+    "side_by_side": (
+        CELL,
+        Column("ratio", "New to old", "ratio", "above 1 the new checkout is slower"),
+        Column("old_s", "Baseline takes", "seconds"),
+        Column("reason", "Not measured", "long"),
+    ),
+    "best_peers": (
+        CELL,
+        Column("fused_s", "Fresh", "seconds", "results in new arrays"),
+        Column("best", "Best peer"),
+        Column("ratio", "Times as fast", "ratio", "the best peer's time over ours"),
+        Column("into_s", "Into", "seconds", "results in arrays that are there"),
+        Column("best_into", "Best peer, into"),
+        Column("into_ratio", "Times as fast, into", "ratio"),
+        Column("ceiling", "Ceiling", "text", "what bounds the cell: a loop in C, or the memory"),
+        Column("share", "Share", "percent", "the ceiling's time over the better of ours"),
+    ),
+    "aims": (
+        CELL,
+        VARIANT,
+        Column("call_s", "One call", "seconds"),
+        Column("eager_ratio", "Of NumPy's time", "ratio", "below 1 the fused call is quicker"),
+        Column("aim", "At most", "number", "of that ratio, else in seconds"),
+        Column("verdict", "Verdict"),
+    ),
     "summary": (
         SIZE,
         Column("variant", "Variant"),

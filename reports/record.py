@@ -32,9 +32,11 @@ NULLABLE_ERRORS = frozenset({"max_error_ulp", "max_relative_error", "tolerance"}
 """Fields of a `Run` that are written as null where they are not finite."""
 
 Status = Literal["ok", "fell_back", "compiled_inside", "wrong", "failed", "absent", "not_run"]
-VariantKind = Literal["eager", "fallback", "unfused", "fused", "peer", "aa", "into"]
+VariantKind = Literal[
+    "eager", "fallback", "unfused", "fused", "peer", "aa", "into", "ceiling", "baseline"
+]
 SizeName = Literal["S", "M", "L", "sweep"]
-Preset = Literal["quick", "full", "custom"]
+Preset = Literal["quick", "full", "peers", "rows", "others", "calls", "compile", "custom"]
 CeilingName = Literal["copy", "triad", "read"]
 
 
@@ -222,11 +224,6 @@ def load(path: str | os.PathLike[str]) -> Record:
             f"{path}: not JSON at line {error.lineno}, column {error.colno}: {error.msg}. "
             "The file was cut off or edited; run the benchmark again."
         ) from error
-    if isinstance(document, dict) and isinstance(document.get("cells"), dict):
-        raise RecordError(
-            f"{path}: a record of tools/throughput.py, which has a table of its own: "
-            f"python -m fuser.reports.throughput {path} table.md"
-        )
     validate(document, source=str(path))
     return from_plain(Record, document)
 

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from fuser.reports import best_peers, side_by_side
+from fuser.reports.aims import aims_sentences
 from fuser.reports.collection import Collection
 from fuser.reports.comparison_output import headline
 from fuser.reports.cost_model import sentence
@@ -21,7 +23,12 @@ SECTIONS = (
 """The sections in order; one with nothing to show is left out."""
 
 LAST_TABLES = {
-    "overview": (("summary", True), ("extremes", True), ("runs", True), ("left_out", True)),
+    "overview": tuple(
+        (name, True)
+        for name in (
+            "side_by_side", "aims", "best_peers", "summary", "extremes", "runs", "left_out",
+        )
+    ),
     "traffic": (("fresh_into", True), ("ceilings", False)),
     "overhead": (("model", False),),
     "compare": (("compare_counts", True),),
@@ -30,6 +37,9 @@ LAST_TABLES = {
 """Section -> tables after its figures, and whether they are open."""
 
 TABLE_TITLES = {
+    "side_by_side": "Two checkouts: time of the new one over that of the baseline",
+    "best_peers": "The best peer of each cell, and the ceiling",
+    "aims": "Figures beside what is asked of them",
     "summary": "Summaries by size: geometric means, rows and verdicts",
     "extremes": "Best and worst: where fusing wins most and least",
     "runs": "Every row",
@@ -118,7 +128,11 @@ def _cards(collection: Collection) -> list[Card]:
 def paragraphs_of(collection: Collection, section: str) -> list[str]:
     """Give the sentences under a section's title."""
     if section == "overview":
-        return [left_out_sentence(collection)]
+        record, made = collection.analysis.record, collection.tables
+        return [
+            *side_by_side.sentences(record), *aims_sentences(record),
+            *best_peers.sentences(record, made["best_peers"]), left_out_sentence(collection),
+        ]
     if section == "overhead":
         return [each for each in (sentence(collection.analysis),) if each]
     comparison = collection.comparison

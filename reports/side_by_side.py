@@ -1,38 +1,38 @@
-"""Two checkouts side by side: from records of the tools with `--baseline DIR` to one page.
-
-    python -m fuser.reports.side_by_side pointwise.json rows.json calls.json compile.json PAGE
+"""Two checkouts side by side: the records of runs with `--baseline DIR` as one page.
 
 Each figure is the new checkout's time over that of the baseline, as both were timed in turns, in
 one run: above 1 the new one is slower. A table holds where the geometric mean of its figures is at
 most 1.02; each cell beyond 1.15 needs its reason. Beside a cell's median stand the least
-and the largest of its rounds, or processes.
+and the largest of its blocks or processes.
 """
 
-from __future__ import annotations
-
-import argparse
-import json
-import sys
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
-from fuser.reports.statistics import geometric_mean
-from fuser.reports.throughput import BASELINE, OURS, paired
+from fuser.reports.analysis import Analysis
+from fuser.reports.record import Cell, Record, Run
+from fuser.reports.statistics import block_seconds, geometric_mean
 
 MOST_MEAN, MOST_CELL = 1.02, 1.15
 """What a table's geometric mean and one cell may be."""
 SHOWN = 10
 """Cells that are listed, the slowest first; of those beyond the limit all are."""
+OURS, OTHERS = "fused", "baseline"
+FORMS = {"": "fresh", "_into": "into"}
+"""What follows the names of the variants, and what it means: where results go."""
 LEGEND = """\
 Figures are the new checkout's time over the baseline's, timed in turns: above 1 the new one is
 slower. *Beyond* says how many cells pass the limit, and in brackets how many of them in every
-round."""
+block."""
 
 
-class Cell(NamedTuple):
+COLUMNS = ["cell", "ratio", "ratio_low", "ratio_high", "old_s", "reason"]
+
+
+class Ratio(NamedTuple):
     """One figure: the median ratio new to old with its range, NaN where one pair was timed."""
 
     name: str
@@ -46,7 +46,7 @@ class Table(NamedTuple):
     """One record's figures, and what has none, with the reason."""
 
     title: str
-    cells: list[Cell]
+    cells: list[Ratio]
     missing: dict[str, str]
 
     @property
@@ -55,89 +55,115 @@ class Table(NamedTuple):
         return geometric_mean([cell.ratio for cell in self.cells]) if self.cells else np.nan
 
     @property
-    def beyond(self) -> list[Cell]:
+    def beyond(self) -> list[Ratio]:
         """The cells beyond the limit, the slowest first."""
         return [cell for cell in self.slowest if cell.ratio > MOST_CELL]
 
     @property
-    def slowest(self) -> list[Cell]:
+    def slowest(self) -> list[Ratio]:
         """All cells, the slowest first."""
         return sorted(self.cells, key=lambda cell: -cell.ratio)
+
+    @property
+    def holds(self) -> bool:
+        """Whether something was measured, and the mean is within its limit."""
+        return bool(self.cells) and self.mean <= MOST_MEAN
 
     @property
     def verdict(self) -> str:
         """Whether the table holds, in a few words."""
         if not self.cells:
             return "nothing was measured"
-        mean = "holds" if self.mean <= MOST_MEAN else f"MISSED: its mean is above {MOST_MEAN}"
+        mean = "holds" if self.holds else f"MISSED: its mean is above {MOST_MEAN}"
         reasons = f"; {len(self.beyond)} cells need a reason" if self.beyond else ""
         gaps = f"; {len(self.missing)} were not measured" if self.missing else ""
         return f"{mean}{reasons}{gaps}"
 
 
-def turns(round_number: int) -> tuple[str, str]:
-    """The sides in the order of one round: each comes first in every other one."""
-    return ("new", "old") if round_number % 2 == 0 else ("old", "new")
+def paired(numerator: Run, denominator: Run) -> tuple[float, float, float] | None:
+    """The median ratio of paired blocks, the least and the largest; None where there is no pair.
 
-
-def samples(record: Mapping[str, Any]) -> tuple[str, dict[str, Mapping[str, Any]]]:
-    """A record's title, and by cell the seconds `new` and `old`, or the `reason` for none.
-
-    Raises:
-        ValueError: it was measured without a baseline.
+    Of one pair there is no range: NaN.
     """
-    if "beside" in record:
-        return str(record["table"]), dict(record["beside"])
-    found: dict[str, Mapping[str, Any]] = {}
-    for name, cell in record.get("cells", {}).items():
-        if BASELINE not in cell["rows"]:
-            continue
-        new, old = cell["rows"][OURS], cell["rows"][BASELINE]
-        for reason in (row["reason"] for row in (new, old) if "reason" in row):
-            found[name] = {"reason": reason}
-        forms = new.get("seconds", {}).keys() & old.get("seconds", {}).keys()
-        for form in sorted(forms) if name not in found else ():
-            found[f"{name} {form}"] = {"new": new["seconds"][form], "old": old["seconds"][form]}
-    if not found:
-        raise ValueError("no record of a run with --baseline")
-    for name in record.get("wanted", ()):
-        if name not in record["cells"]:
-            found[name] = {"reason": "out of time"}
-    return str(record.get("set", "pointwise")), found
+    first, second = block_seconds(numerator.samples), block_seconds(denominator.samples)
+    ratios = [first[key] / second[key] for key in sorted(first.keys() & second.keys())]
+    if not ratios:
+        return None
+    ends = (np.nan, np.nan) if len(ratios) < 2 else (min(ratios), max(ratios))
+    return (float(np.median(ratios)), *ends)
 
 
-def table(record: Mapping[str, Any]) -> Table:
-    """The figures of a record.
-
-    Raises:
-        ValueError: as `samples`.
-    """
-    title, found = samples(record)
-    cells, missing = [], {}
-    for name, each in found.items():
-        if "reason" in each or not (each["new"] and each["old"]):
-            missing[name] = str(each.get("reason", "no sample"))
-            continue
-        ratio, low, high = paired(each["new"], each["old"])
-        cells.append(Cell(name, ratio, low, high, float(np.median(each["old"]))))
-    return Table(title, cells, missing)
+def has_baseline(record: Record) -> bool:
+    """Whether another checkout was timed in this run."""
+    return any(each.kind == OTHERS for each in record.variants)
 
 
-def page(records: Sequence[Mapping[str, Any]]) -> str:
+def table(record: Record) -> Table:
+    """The figures of a record."""
+    forms = FORMS if any(each.name == f"{OURS}_into" for each in record.variants) else {"": ""}
+    cells: list[Ratio] = []
+    missing: dict[str, str] = {}
+    for cell in record.cells:
+        for name, new, old in _pairs(cell, forms):
+            found = paired(new, old)
+            if found is None:
+                reasons = [each.reason for each in (new, old) if not each.samples.seconds]
+                missing[name] = next(filter(None, reasons), "no block that both have")
+            else:
+                old_s = float(np.median(list(block_seconds(old.samples).values())))
+                cells.append(Ratio(name, *found, old_s))
+    return Table(record.preset, cells, missing)
+
+
+def side_by_side_table(analysis: Analysis) -> pd.DataFrame:
+    """The figures of a run as a table, the slowest first, then what has none; empty without."""
+    if not has_baseline(analysis.record):
+        return pd.DataFrame(columns=COLUMNS)
+    found = table(analysis.record)
+    lines = [
+        {"cell": each.name, "ratio": each.ratio, "ratio_low": each.low, "ratio_high": each.high,
+         "old_s": each.old_s}
+        for each in found.slowest
+    ]  # fmt: skip
+    lines += [{"cell": name, "reason": reason} for name, reason in found.missing.items()]
+    return pd.DataFrame(lines, columns=COLUMNS)
+
+
+def sentences(record: Record) -> list[str]:
+    """The mean of a run's figures, judged; nothing where no other checkout was timed."""
+    if not has_baseline(record):
+        return []
+    found = table(record)
+    head = f"New to old, the geometric mean of {len(found.cells)} figures: "
+    return [f"{head}{found.mean:.3f}, {found.verdict}."]
+
+
+def _pairs(cell: Cell, forms: Mapping[str, str]) -> Iterator[tuple[str, Run, Run]]:
+    """Each form of a cell that both checkouts were to have, with its name."""
+    runs = {each.variant: each for each in cell.runs}
+    for suffix, form in forms.items():
+        new, old = runs.get(f"{OURS}{suffix}"), runs.get(f"{OTHERS}{suffix}")
+        if new is not None and old is not None:
+            yield f"{cell.id} {form}".strip(), new, old
+
+
+def page(records: Sequence[Record]) -> str:
     """The page in Markdown: a line for each table, then its slowest cells and what is missing."""
     first, tables = records[0], [table(record) for record in records]
-    machine = first["machine"]
-    commits = " against ".join(str(first.get(key))[:12] for key in ("commit", "baseline"))
-    mixed = {(record.get("commit"), record.get("baseline")) for record in records}
+    pairs = [(record.commit, record.settings.get("baseline")) for record in records]
+    commits = " against ".join(str(each)[:12] for each in pairs[0])
     lines = [
-        "# Two checkouts side by side", "", f"{commits}; {machine['cpu']}, {machine['os']}.", "",
-        *(["**These records are not all of the same two commits.**", ""] if len(mixed) > 1 else []),
-        *(["**Files of the new checkout differed from its commit.**", ""]
-          if any(record.get("dirty") for record in records) else []),
-        LEGEND, "",
-        f"| table | cells | geometric mean | beyond {MOST_CELL} | fastest | verdict |",
+        "# Two checkouts side by side", "", f"{commits}; {first.machine.cpu}, {first.machine.os}.",
+        "",
+    ]
+    if len(set(pairs)) > 1:
+        lines += ["**These records are not all of the same two commits.**", ""]
+    if any(record.dirty for record in records):
+        lines += ["**Files of the new checkout differed from its commit.**", ""]
+    lines += [
+        LEGEND, "", f"| table | cells | geometric mean | beyond {MOST_CELL} | fastest | verdict |",
         "|---|---|---|---|---|---|",
-    ]  # fmt: skip
+    ]
     for each in tables:
         sure = sum(cell.low > MOST_CELL for cell in each.beyond)
         least = min((cell.ratio for cell in each.cells), default=np.nan)
@@ -153,28 +179,7 @@ def page(records: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _line(cell: Cell) -> str:
+def _line(cell: Ratio) -> str:
     """One cell."""
     ends = "" if np.isnan(cell.low) else f" [{cell.low:.2f}, {cell.high:.2f}]"
     return f"| {cell.name} | {cell.ratio:.3f}{ends} | {1e6 * cell.old_s:.4g} |"
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the page; 1 where a table's mean is missed, or something was not measured."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("records", type=Path, nargs="+")
-    parser.add_argument("page", type=Path)
-    chosen = parser.parse_args(arguments)
-    try:
-        records = [json.loads(path.read_text(encoding="utf-8")) for path in chosen.records]
-        text = page(records)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        parser.error(f"{error}: wanted are records of the tools with --baseline, then a page")
-    chosen.page.write_text(text, encoding="utf-8")
-    print(text.partition("\n## ")[0])
-    tables = [table(record) for record in records]
-    return 0 if all(each.cells and each.mean <= MOST_MEAN for each in tables) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

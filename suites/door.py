@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from fuser.reports.record import Cell, Record, Run
-from fuser.suites import plan as plans
-from fuser.suites.commands import progress
+from fuser.suites import presets, progress
 from fuser.suites.commands.exit_codes import ExitCode, from_pytest
 from fuser.suites.commands.saved_runs import keep
 from fuser.suites.engine import Engine
@@ -69,7 +68,7 @@ class Door:
         """Return the plan of the options, before anything is deselected."""
         if self.plan is None:
             full = self.option("preset") == "full"
-            make = plans.full_plan if full else plans.quick_plan
+            make = presets.full_plan if full else presets.quick_plan
             changes = {name: self.option(name) for name in ("processes", "budget_s", "seed")}
             changes["command"] = command_line()
             self.plan = make(**{key: each for key, each in changes.items() if each is not None})

@@ -24,13 +24,14 @@ from pathlib import Path
 from typing import IO, Any
 
 from fuser.reports.record import Cell, Record
+from fuser.suites import cold_processes
 from fuser.suites.children import child_environment, settle
 from fuser.suites.collect import Collector
-from fuser.suites.commands.progress import Progress
 from fuser.suites.measuring import Event, Limits
 from fuser.suites.plan import Plan, VariantPlan
 from fuser.suites.preparing import BEGIN, EVERY, NOBODY
 from fuser.suites.probes import machine
+from fuser.suites.progress import Progress
 from fuser.suites.worker import GO, Job, Position
 
 MOST_RESTARTS = 5
@@ -125,11 +126,19 @@ class Engine:
         )
 
     def _run_workers(self, started_s: float) -> None:
-        """Run the groups' workers turn by turn, so that a drift of the machine meets all."""
+        """Run what the plan says, turn by turn, so that a drift of the machine meets all."""
         groups = self.plan.groups()
-        if self.plan.alternate:
+        if self.plan.cold:
+            whole = all(each.id in self.kept for each in self.plan.cells)
+            for process, event in () if whole else cold_processes.measure(self.plan):
+                self._take(process, event)
+        elif self.plan.alternate:
             self._run_turns(groups, started_s)
-            return
+        else:
+            self._run_apart(groups, started_s)
+
+    def _run_apart(self, groups: Sequence[Sequence[VariantPlan]], started_s: float) -> None:
+        """Run the groups' workers one after another."""
         count = self.plan.worker_count()
         kept_s = self.plan.budget_s * (MORE_SHARE if self.plan.most_processes else 0.0)
         for process in range(count):
@@ -190,12 +199,16 @@ class Engine:
     def _advance(self, process: int, worker: "WorkerProcess") -> Event | None:
         """Take in a worker's events until it waits for its turn; None where it has ended."""
         for event in worker.events:
-            self.collector.add(process, event)
-            if event["event"] == "progress":
-                self._show(process, event)
+            self._take(process, event)
             if event["event"] == "turn":
                 return event
         return None
+
+    def _take(self, process: int, event: Event) -> None:
+        """Keep an event, and show how far the run is."""
+        self.collector.add(process, event)
+        if event["event"] == "progress":
+            self._show(process, event)
 
     def _visited(self, cell: int) -> None:
         """Note that a cell was measured by all workers of a turn; save now and then."""
@@ -252,10 +265,7 @@ class Engine:
                 return
             started_s = time.monotonic()
             with WorkerProcess(job, self.plan.stall_s) as worker:
-                for event in worker.events:
-                    self.collector.add(process, event)
-                    if event["event"] == "progress":
-                        self._show(process, event)
+                self._advance(process, worker)
             if worker.problem is None:
                 return
             self._blame(process, worker.problem, worker.position)
@@ -355,8 +365,11 @@ class Engine:
         if time.monotonic() - self.shown_s < SHOW_EVERY_S and event["fraction"] > 0:
             return
         self.shown_s = time.monotonic()
-        count = self.plan.processes if self.plan.alternate else self.plan.worker_count()
-        fraction = min(1.0, (process + event["fraction"]) / count)
+        together = self.plan.alternate or self.plan.cold
+        count = self.plan.processes if together else self.plan.worker_count()
+        fraction = event["fraction"]
+        if not self.plan.cold:
+            fraction = min(1.0, (process + fraction) / count)
         count = max(count, process + 1)
         self.progress.update(fraction, f"process {process + 1} of {count}: {event['text']}")
 
@@ -481,8 +494,15 @@ def _settings(plan: Plan) -> Mapping[str, Any]:
         "longest_call_s": plan.longest_call_s, "reuse_compiled": plan.reuse_compiled,
         "disk_cache": child_environment()["FUSER_CACHE"],
         "threads": machine.usable_cores(),
+        **({"aims": dict(plan.aims)} if plan.aims else {}), **_baseline(plan),
         **({"switches": switches} if (switches := _switches()) else {}),
     }
+
+
+def _baseline(plan: Plan) -> dict[str, str | None]:
+    """Return the commit of the other checkout, where there is one."""
+    folder = next((each.checkout for each in plan.variants if each.checkout), None)
+    return {} if folder is None else {"baseline": machine.checkout_state(Path(folder))[0]}
 
 
 def _switches() -> str:

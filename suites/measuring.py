@@ -254,7 +254,8 @@ class Measurement(CheckedSamples):
         """
         for finite in (True, False):
             rows = [
-                row for row in self._doubted(state) if finite or row.runner.kind != "peer"
+                row for row in self._doubted(state)
+                if finite or row.runner.kind not in ("peer", "ceiling")
             ]
             edges = edges_of(
                 state.workload, state.arguments, state.plan.dtype, self.random.randrange, finite

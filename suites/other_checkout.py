@@ -21,6 +21,8 @@ def use(checkout: str) -> None:
     import fuser
     import fuser.backends
 
+    if Path(fuser.__file__).parents[1] != Path(checkout):  # one that is installed
+        raise ImportError(f"no fuser in {checkout}")
     for name, folder in OURS.items():
         spec = spec_from_file_location(
             f"fuser.{name}", folder / "__init__.py", submodule_search_locations=[str(folder)]

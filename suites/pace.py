@@ -47,7 +47,7 @@ def pace(spec: str, dtype: str) -> Pace:
     """Return the pace of a workload, by the name that `resolve` knows."""
     if resolve(spec).unavailable() is not None:
         return Pace(0.0)
-    if ":" in spec:
+    if ":" in spec and not spec.startswith("fuser."):
         return _pace_elsewhere(spec, dtype)
     few_s, many_s = _calls_s(resolve(spec), dtype)
     return _pace_of(few_s, many_s)

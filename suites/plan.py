@@ -3,24 +3,24 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, cast
+from typing import Literal
 
 import numpy as np
 
 from fuser.suites import runners
 from fuser.suites.pace import FEW, PATIENCE_S, pace
 from fuser.suites.registry import workloads
-from fuser.suites.workload import SWEEP, Axes, Workload
+from fuser.suites.workload import Axes
 
-Preset = Literal["quick", "full", "custom"]
+Preset = Literal["quick", "full", "peers", "rows", "others", "calls", "compile", "custom"]
 SizeName = Literal["S", "M", "L", "sweep"]
 
 MODES = ("eager", "fallback", "unfused", "fused", "eager_into", "fused_into")
+OTHER = "baseline"
+"""The fuser of another checkout, beside ours."""
 LEAST_INTO_BYTES = 1 << 20
 """Smaller arrays come from memory that the C library has at hand: into one adds nothing."""
 QUICK_BUDGET_S = 200.0
-FULL_BUDGET_S = 3600.0
-SCALING_OPERATIONS = (10, 40, 160, 640)
 
 # For the estimate of a run's length only; from runs on a machine with two cores.
 PROCESS_START_S = 1.0
@@ -33,16 +33,6 @@ LARGE_ELEMENTS = 1 << 23
 """Of more elements other values are those of before in reverse: drawing them takes too long."""
 SINGLE_CALLS = 7  # the first, two to calibrate, looking at results, the last
 RELATIVE_TIME: Mapping[str, float] = {"eager": 1.0, "aa": 1.0, "fallback": 1.0, "fused": 0.3}
-PEERS_BUDGET_S = 1200.0
-PEERS_VARIANTS = ("eager", "fused", "fused_into")
-PEERS_WORKLOADS = (
-    "axpy", "polynomial", "multiply_add_pairs", "shifted_powers", "hypotenuse", "gelu_bias",
-    "silu_mul", "scale_bias_relu", "bias_add", "black_scholes", "wave_times_decay",
-    "cos_sin_chain", "law_of_cosines", "sine_and_log_root", "exp_tan_sinh", "angle_sum",
-    "where_odd", "boolean_mix", "clip_integers", "strided", "transposed", "mixed_dtypes",
-)
-"""DESIGN 7.6's, numexpr's expressions, activations with bias, comparisons, layouts, dtypes."""
-PEERS_ELEMENTS = (1 << 14, 1 << 18, 1 << 22, 1 << 24, 1 << 26)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +95,8 @@ class Plan:
     alternate: bool = False  # all processes of a turn are alive and take blocks in turns
     keep_texts: bool = True  # plans, sources and assembly, for the report
     reuse_compiled: bool = False  # of peers that compile for seconds: once for all sizes
+    aims: Mapping[str, float] = field(default_factory=dict)  # cell id -> the most it may be
+    cold: bool = False  # first calls: each sample is from a process of its own
     command: Sequence[str] = field(default_factory=tuple)
 
     def too_long(self, cell: CellPlan, variant: VariantPlan) -> str | None:
@@ -208,6 +200,18 @@ def variants_for(names: Iterable[str] | None = None, aa: bool = True) -> list[Va
     return _told_apart(plans)
 
 
+def of_checkout(variants: Sequence[VariantPlan], folder: str) -> list[VariantPlan]:
+    """Return those of the variants that are the fuser's own, as another checkout has them."""
+    return [
+        replace(
+            each, name=each.name.replace("fused", OTHER), own_process=True, checkout=folder,
+            kind=OTHER if each.kind == "fused" else each.kind,
+            description=f"the other checkout: {each.description}",
+        )
+        for each in variants if each.name in ("fused", "fused_into")
+    ]
+
+
 def _told_apart(plans: Sequence[VariantPlan]) -> list[VariantPlan]:
     """Return each variant once; one that has another's name goes by what it is loaded from."""
     ours = frozenset(runners.specs().values())
@@ -226,136 +230,13 @@ def _variant(name: str, spec: str) -> VariantPlan:
     except Exception as error:  # noqa: BLE001  (a third party's import may raise anything)
         return VariantPlan(name, spec, "peer", "", True, f"{type(error).__name__}: {error}")
     # a runner cannot stand in for NumPy, nor have its results' memory given and pass for the fuser
-    kind = "into" if runner.writes_into else runner.kind
+    kind = "into" if runner.writes_into and runner.kind != "ceiling" else runner.kind
     if kind == "eager" and type(runner) is not runners.EagerRunner:
         reason = "of kind eager, which is NumPy itself: a runner of yours is a peer"
     return VariantPlan(
         runner.name or name, spec, kind, runner.description, runner.own_process, reason,
         runner.typical_first_call_s,
     )
-
-
-def quick_cells(chosen: Mapping[str, Workload] | None = None) -> list[CellPlan]:
-    """Return the quick preset: first dtype, sizes S and M, six sizes for the sweep workloads.
-
-    `chosen` holds other workloads by the name or `module:attribute` that worker processes resolve.
-    """
-    cells: dict[str, CellPlan] = {}
-    for name, workload in (workloads() if chosen is None else chosen).items():
-        if chosen is None and not workload.quick:
-            continue
-        for cell in _cells(name, workload, workload.dtypes[:1], ("S", "M")):
-            cells[cell.id] = cell
-        if workload.sweep:
-            _add_sweep(cells, name, workload)
-    return list(cells.values())
-
-
-def full_cells() -> list[CellPlan]:
-    """Return every workload, dtype and size, sweeps, and every value of an axis at size M.
-
-    Size L and the axes are those of the first dtype.
-    """
-    cells: dict[str, CellPlan] = {}
-    for name, workload in workloads().items():
-        found = _cells(name, workload, workload.dtypes, ("S", "M"))
-        found += _cells(name, workload, workload.dtypes[:1], ("L",))
-        found += _along_axes(name, workload)
-        for cell in found:
-            cells[cell.id] = cell
-        if workload.sweep:
-            _add_sweep(cells, name, workload)
-    return list(cells.values())
-
-
-def _along_axes(name: str, workload: Workload) -> list[CellPlan]:
-    return [
-        CellPlan(name, workload.dtypes[0], workload.sizes["M"], "sweep", ((axis, value),))
-        for axis, values in workload.axes.items()
-        for value in values[1:]
-    ]
-
-
-def _cells(
-    name: str, workload: Workload, dtypes: Sequence[str], sizes: Sequence[SizeName]
-) -> list[CellPlan]:
-    return [
-        CellPlan(name, dtype, workload.sizes[size], size)
-        for dtype in dtypes
-        for size in sizes
-    ]
-
-
-def _add_sweep(cells: dict[str, CellPlan], name: str, workload: Workload) -> None:
-    """Add the sweep's sizes; those no larger than the workload's own M, whatever its presets."""
-    for elements in SWEEP:
-        elements = min(elements, workload.sizes["M"])
-        cell = CellPlan(name, workload.dtypes[0], elements, "sweep")
-        cells.setdefault(cell.id, cell)
-
-
-def quick_plan(**changes: Any) -> Plan:
-    """Return the default run: at most four minutes with the report."""
-    settings: dict[str, Any] = {
-        "cells": quick_cells(),
-        "variants": variants_for(),
-        "preset": "quick",
-        "most_processes": 6,
-        "scaling": SCALING_OPERATIONS,
-        "experiments": True,
-    }
-    return Plan(**(settings | changes))
-
-
-def full_plan(**changes: Any) -> Plan:
-    """Return everything: every workload, dtype and size, five processes."""
-    settings: dict[str, Any] = {
-        "cells": full_cells(),
-        "variants": variants_for(),
-        "preset": "full",
-        "processes": 5,
-        "most_processes": 10,
-        "budget_s": FULL_BUDGET_S,
-        "scaling": SCALING_OPERATIONS,
-        "experiments": True,
-    }
-    return Plan(**(settings | changes))
-
-
-def peers_plan(**changes: Any) -> Plan:
-    """Return fused beside every other fuser: pointwise work, five sizes, two dtypes.
-
-    NumPy runs in our processes alone: peers relate to it by their times, not pair by pair.
-    """
-    settings: dict[str, Any] = {
-        "cells": peers_cells(),
-        "variants": variants_for(aa=False),
-        "processes": 3,
-        "budget_s": PEERS_BUDGET_S,
-        "most_blocks": 8,
-        "least_blocks": 1,
-        "longest_call_s": 2.0,
-        "alternate": True,
-        "keep_texts": False,
-        "reuse_compiled": True,
-    }
-    return Plan(**(settings | changes))
-
-
-def peers_cells() -> list[CellPlan]:
-    """Return `PEERS_WORKLOADS` on 16 k to 64 M elements, in their first two dtypes."""
-    return [
-        CellPlan(name, dtype, elements, named_size(workloads()[name], elements))
-        for name in PEERS_WORKLOADS
-        for dtype in workloads()[name].dtypes[:2]
-        for elements in PEERS_ELEMENTS
-    ]
-
-
-def named_size(workload: Workload, elements: int) -> SizeName:
-    """Return the preset of so many elements, or that it is one of a sweep."""
-    named = [preset for preset, count in workload.sizes.items() if count == elements]
-    return cast(SizeName, named[0] if named else "sweep")
 
 
 def blocks_within(

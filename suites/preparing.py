@@ -29,6 +29,7 @@ from fuser.suites.plan import CellPlan
 from fuser.suites.probes.machine import available_memory_bytes
 from fuser.suites.runners import EagerRunner, Facts, NotExpressibleError, Runner
 from fuser.suites.sampling import LONG_S, calls_per_sample, now_s, timed_calls
+from fuser.suites.statement import Statement
 from fuser.suites.workload import Arguments, Workload
 
 MEMORY_FACTOR = 8
@@ -174,7 +175,9 @@ class Preparation:
             self._drop(state, variant, "failed", self.breakers[variant])
             return
         check_start_s = now_s()
-        row = Row(variant, runner, call, buffers, given)
+        row = Row(variant, runner, _as_timed(state.workload, runner, call, buffers), buffers, given)
+        if row.call is not call:
+            result = row.call(*given)
         result = runner.fetch(row.found(result))
         if runner.kind == "peer" and (reason := other_dtypes(result, expected)) is not None:
             self._drop(state, variant, "not_run", f"{runner.name} means another type: {reason}")
@@ -254,6 +257,15 @@ class Preparation:
         batch_share = 1.0 - self.done_weight / self.total_weight
         done = 1.0 - batch_share + fraction * batch_share
         self.emit({"event": "progress", "text": text, "fraction": min(done, 1.0)})
+
+
+def _as_timed(
+    workload: Workload, runner: Runner, call: Callable[..., Any], buffers: Arguments
+) -> Callable[..., Any]:
+    """Return what is timed: the call, or the line that the workload has for this runner."""
+    if (text := workload.statements.get(runner.name)) is None:
+        return call
+    return Statement(text, workload.function, getattr(call, "func", call), buffers)
 
 
 def _too_large(input_bytes: int) -> str | None:

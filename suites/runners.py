@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal
 from fuser.suites import details
 from fuser.suites.workload import Arguments
 
-RunnerKind = Literal["eager", "fallback", "unfused", "fused", "peer", "into"]
+RunnerKind = Literal["eager", "fallback", "unfused", "fused", "peer", "into", "ceiling"]
 ENTRY_POINTS = "fuser.runners"
 
 
@@ -295,6 +295,13 @@ PEERS: Mapping[str, str] = types.MappingProxyType({
 a checkout is used that was never installed."""
 
 
+BY_HAND: Mapping[str, str] = types.MappingProxyType({
+    "loops": "fuser.suites.peers.loops_runner:LoopsRunner",
+    "c": "fuser.suites.ceilings.c_runner:CRunner",
+})
+"""What somebody wrote for some workloads: loops for numba, and in C, which are no other fusers."""
+
+
 @cache
 def _fuser() -> Any:
     return import_module("fuser")
@@ -358,7 +365,7 @@ def specs() -> dict[str, str]:
     from importlib.metadata import entry_points
 
     found = {name: f"{kind.__module__}:{kind.__name__}" for name, kind in BUILT_IN.items()}
-    found |= {**INTO, **PEERS}
+    found |= {**INTO, **PEERS, **BY_HAND}
     for point in entry_points(group=ENTRY_POINTS):
         found.setdefault(point.name, point.value)
     return found

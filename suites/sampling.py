@@ -9,6 +9,7 @@ from itertools import repeat, starmap
 from operator import length_hint
 from typing import Any
 
+from fuser.suites.statement import Statement
 from fuser.suites.workload import Arguments
 
 MOST_CALLS = 1_000_000
@@ -46,6 +47,8 @@ def timed_calls(
     Raises:
         RuntimeError: a call raised StopIteration, which ends a loop in C unseen.
     """
+    if isinstance(function, Statement):
+        return function.timed(arguments, calls, now_s)
     before = calls - 1 if kept is None else kept
     found: list[Any] = []
     forget = deque[Any](maxlen=0).extend

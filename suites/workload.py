@@ -68,6 +68,9 @@ class Workload:
         synthetic: made for a benchmark; False for code of an application, on its data.
         note: what goes with its results, or a function of the elements.
         unavailable: says why it cannot run here, or gives None.
+        statements: the line that is timed, by the runner's name, in place of a call: with the
+            function's parameters, `f` for what the runner made of it, `o` for the array that the
+            result goes into. For calls so small that calling NumPy's function would count.
     """
 
     name: str
@@ -89,6 +92,7 @@ class Workload:
     synthetic: bool = True
     note: str | Callable[[int], str] = ""
     unavailable: Callable[[], str | None] = lambda: None
+    statements: Mapping[str, str] = field(default_factory=dict)  # runner -> line
 
     def inputs(self, elements: int, dtype: str, seed: int, axes: Axes = ()) -> Arguments:
         """Return the arguments of one call; the same seed gives the same values.

@@ -1,6 +1,5 @@
 """What README.md and CONTRIBUTING.md show is true: examples run, switches and commands exist."""
 
-import json
 import re
 import subprocess
 import sys
@@ -9,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from fuser.base import config
-from fuser.reports import side_by_side, throughput
+from fuser.reports import best_peers, side_by_side
+from fuser.reports.record import load
 from tests.tree import ROOT
 
 DOCUMENTS = ("README.md", "CONTRIBUTING.md")
@@ -70,8 +70,8 @@ def test_files_that_are_named_exist(document: str) -> None:
 @pytest.mark.parametrize("path", RECORDED, ids=lambda path: "-".join(path.parts[-2:]))
 def test_recorded_pages_are_made_of_their_records(path: Path) -> None:
     """What is published is what the command makes of the raw seconds beside it."""
-    record = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-    assert path.read_text(encoding="utf-8") == throughput.page(record)
+    record = load(path.with_suffix(".json"))
+    assert path.read_text(encoding="utf-8") == best_peers.page(record)
 
 
 def test_other_recorded_pages_are_known() -> None:
@@ -79,7 +79,7 @@ def test_other_recorded_pages_are_known() -> None:
     others = [path for path in PAGES if path not in RECORDED]
     for path in others:
         if path.name == "side_by_side.md":
-            found = [json.loads(each.read_text()) for each in sorted(path.parent.glob("*.json"))]
+            found = [load(each) for each in sorted(path.parent.glob("*.json"))]
             assert path.read_text(encoding="utf-8") == side_by_side.page(found)
         else:
             text = path.read_text(encoding="utf-8")

@@ -1,16 +1,12 @@
 """The command `fuser-bench`."""
 
-import contextlib
 import json
 import math
-import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,23 +16,22 @@ from fuser.backend import get_backend
 from fuser.base import config
 from fuser.base.errors import BackendError
 from fuser.reports.record import Record, RecordError
-from fuser.suites import plan as plans
-from fuser.suites import runners
-from fuser.suites.commands import progress, selection
+from fuser.suites import presets, progress, runners
+from fuser.suites.commands import selection
 from fuser.suites.commands.compare_command import compare
 from fuser.suites.commands.exit_codes import ExitCode
+from fuser.suites.commands.measure_plan import measure
 from fuser.suites.commands.pytest_command import pytest_command
-from fuser.suites.commands.saved_runs import RESULTS, keep, not_writable, open_run
+from fuser.suites.commands.saved_runs import RESULTS, not_writable, open_run
+from fuser.suites.commands.side_by_side_command import side_by_side
 from fuser.suites.commands.summary import exit_code, missing_rows, print_summary
-from fuser.suites.engine import Engine
-from fuser.suites.plan import Plan
-from fuser.suites.probes import noise
+from fuser.suites.plan import MODES, Plan, variants_for
 from fuser.suites.probes.machine import command_line
 
 if TYPE_CHECKING:
     from fuser.suites.commands.reproduce import Repeated
 
-PLANS = {"quick": plans.quick_plan, "full": plans.full_plan, "peers": plans.peers_plan}
+PRESETS = ("quick", "full", *presets.TABLES)
 
 
 def _finite(_context: click.Context, _option: click.Parameter, value: float | None) -> float | None:
@@ -56,9 +51,15 @@ def main() -> None:
 @click.argument("ids", nargs=-1)
 @click.option("--list", "list_only", is_flag=True, help="Show the workloads and stop.")
 @click.option(
-    "--preset", type=click.Choice(["quick", "full", "peers"]), default="quick", show_default=True,
-    help="peers: pointwise work on 16 k to 64 M elements, fused beside every other fuser.",
+    "--preset", type=click.Choice(PRESETS), default="quick", show_default=True,
+    help="Tables: arrays beside other fusers and ceilings (peers: pointwise, rows: reductions, "
+    "others: further ones), small calls, compile times.",
 )
+@click.option(
+    "--baseline", type=click.Path(exists=True, file_okay=False),
+    help="Another checkout, whose fuser is timed beside ours, in turns.",
+)
+@click.option("--resume", metavar="RUN", help="Go on with a run that ended early, in its folder.")
 @click.option("--full", is_flag=True, help="--preset full: everything, about an hour and a half.")
 @click.option("--processes", type=click.IntRange(1, 100), help="Worker processes (quick: 3).")
 @click.option(
@@ -89,6 +90,7 @@ def run(
     output: str,
     no_report: bool,
     against: str | None,
+    resume: str | None,
     **options: Any,
 ) -> None:
     """Measure the workloads named by IDS, or a preset, and write a report.
@@ -106,7 +108,7 @@ def run(
     if problem := not_writable(Path(output)):
         raise click.UsageError(f"--output: {problem}")
     click.echo(_announcement(plan), err=as_json)
-    record, folder = _measure(plan, Path(output))
+    record, folder = measure(plan, Path(output), *(_saved(resume) if resume else ()))
     repeats = _repeats(record, Path(output), base) if ids or base else []
     try:
         report = None if no_report else _report(folder)
@@ -120,20 +122,23 @@ def run(
     sys.exit(exit_code(record, missing))
 
 
-def _plan(ids: Sequence[str], preset: str, full: bool, **options: Any) -> Plan:
+def _plan(
+    ids: Sequence[str], preset: str, full: bool, baseline: str | None = None, **options: Any
+) -> Plan:
     """Return the plan that the options describe; usage errors end the command."""
     if any(":" in each for each in (*ids, options["variants"] or "")):
         sys.path.append(str(Path.cwd()))  # where a person's own module:NAME is
     try:
         if named := config.current().backend:
             get_backend(named)
-        among_peers = preset == "peers"
-        default = plans.PEERS_VARIANTS if among_peers else plans.MODES
-        names = _split(options["variants"]) or list(default)
-        names += [each for each in _peers(options["peers"] or among_peers) if each not in names]
-        variants = plans.variants_for(names, aa=not among_peers)
-        make = plans.full_plan if full else PLANS[preset]
-        plan = make(variants=variants, seed=options["seed"], command=command_line())
+        table = preset in presets.TABLES and not full
+        names = _split(options["variants"]) or ([] if table else list(MODES))
+        names += [each for each in _peers(options["peers"]) if each not in names]
+        plan = presets.plan_of(
+            "full" if full else preset, str(Path(baseline).resolve()) if baseline else "",
+            seed=options["seed"], command=command_line(),
+            **({"variants": variants_for(names, aa=not table)} if names else {}),
+        )
         plan = selection.restrict(
             plan, ids, _split(options["dtypes"]), _split(options["sizes"]),
             selection.parse_axes(options["axes"]),
@@ -148,7 +153,7 @@ def _plan(ids: Sequence[str], preset: str, full: bool, **options: Any) -> Plan:
         raise click.UsageError(str(error)) from None
     # each peer is measured in processes of its own: it gets as much time as ours together
     chosen: dict[str, Any] = {}
-    if not among_peers:
+    if not table:
         chosen["budget_s"] = plan.budget_s * max(1, len(plan.groups()))
     chosen |= {name: options[name] for name in ("processes", "budget_s") if options[name]}
     return replace(plan, **chosen)
@@ -156,7 +161,7 @@ def _plan(ids: Sequence[str], preset: str, full: bool, **options: Any) -> Plan:
 
 def _peers(wanted: bool) -> list[str]:
     """Return every runner that is not ours; the absent ones are listed with their reason."""
-    ours = {*runners.BUILT_IN, *runners.INTO}
+    ours = {*runners.BUILT_IN, *runners.INTO, *runners.BY_HAND}
     return [name for name in runners.specs() if name not in ours] if wanted else []
 
 
@@ -174,44 +179,6 @@ def _announcement(plan: Plan) -> str:
     absent = [each for each in plan.variants if each.absent_reason is not None]
     lines += [f"without {each.name}: {each.absent_reason}" for each in absent]
     return "\n".join(lines)
-
-
-@contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
-    """Let the first SIGINT or SIGTERM end the measuring; ignore more until the record is saved."""
-
-    def interrupt(_signal: int, _frame: FrameType | None) -> None:
-        for each in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(each, signal.SIG_IGN)
-        raise KeyboardInterrupt
-
-    kept = {each: signal.signal(each, interrupt) for each in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for each, handler in kept.items():
-            signal.signal(each, handler)
-
-
-def _measure(plan: Plan, output: Path) -> tuple[Record, Path]:
-    """Run the plan; return the record and the folder it was saved in."""
-    with _interruptible():
-        engine = Engine(plan, progress.for_terminal())
-        folder = output / engine.run_id
-        engine.on_partial = partial(keep, folder=folder)
-        kept = keep(_placed(engine.run()), folder)
-    for problem in kept.problems:
-        click.echo(problem, err=True)
-    return kept.record, kept.folder
-
-
-def _placed(record: Record) -> Record:
-    """Note how the machine differs from what it was in earlier runs, and remember this one."""
-    if not record.finished or not (record.call_overhead or {}).get("anchors"):
-        return record
-    notes = noise.unlike_before(record, noise.known(record.machine))
-    noise.remember(record)
-    return replace(record, notes=[*record.notes, *notes])
 
 
 def _saved(text: str) -> tuple[Path, Record]:
@@ -256,13 +223,20 @@ def _print_list(as_json: bool) -> None:
 @main.command()
 @click.argument("run_path", metavar="RUN", type=click.Path())
 @click.option("--base", metavar="BASE", help="A run to compare with: adds the section Compare.")
-def report(run_path: str, base: str | None) -> None:
+@click.option("--markdown", type=click.Path(dir_okay=False), help="Write a table's page here, too.")
+def report(run_path: str, base: str | None, markdown: str | None) -> None:
     """Write the report of a saved RUN again: its folder, its record, or its name.
 
     A record that is not called record.json, as those kept from other machines, is drawn into a
     folder of its name beside it.
     """
     folder, record = _saved(run_path)
+    if markdown is not None:
+        from fuser.reports import best_peers, side_by_side
+
+        compared = side_by_side.has_baseline(record)
+        text = side_by_side.page([record]) if compared else best_peers.page(record)
+        Path(markdown).write_text(text, encoding="utf-8")
     base_folder = None if base is None else _saved(base)[0]
     written = _report(folder, base_folder)
     if written is None:
@@ -274,6 +248,7 @@ def report(run_path: str, base: str | None) -> None:
 
 main.add_command(compare)
 main.add_command(pytest_command)
+main.add_command(side_by_side)
 
 
 @main.command()

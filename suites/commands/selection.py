@@ -9,14 +9,8 @@ from typing import cast
 
 import numpy as np
 
-from fuser.suites.plan import (
-    CellPlan,
-    Plan,
-    SizeName,
-    full_cells,
-    named_size,
-    quick_cells,
-)
+from fuser.suites.plan import CellPlan, Plan, SizeName
+from fuser.suites.presets import full_cells, named_size, quick_cells, set_axes
 from fuser.suites.registry import resolve, workloads
 from fuser.suites.workload import Axes, Workload, number_of
 
@@ -62,15 +56,6 @@ def _axes_of(identifier: str, workload: Workload, parts: Sequence[str]) -> Axes:
             raise UnknownSelectionError(f"{identifier}: {part!r} is no axis with a value; {hint}")
         found[name] = int(part[len(name) :])
     return set_axes(workload, found)
-
-
-def set_axes(workload: Workload, values: Mapping[str, int]) -> Axes:
-    """Return those of the values that differ from the workload's defaults, in its order."""
-    return tuple(
-        (name, values[name])
-        for name, known in workload.axes.items()
-        if values.get(name, known[0]) != known[0]
-    )
 
 
 def _check_dtype(identifier: str, dtype: str, workload: Workload) -> None:

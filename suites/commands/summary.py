@@ -81,14 +81,22 @@ def exit_code(record: Record, missing: Sequence[str] = ()) -> ExitCode:
 def _head(record: Record) -> tuple[list[str], list[str]]:
     """Return what makes the figures weak, and the geometric means, in the words of the report."""
     try:
+        from fuser.reports import side_by_side
+        from fuser.reports.aims import aims_sentences
         from fuser.reports.analysis import analyse
+        from fuser.reports.best_peers import best_peers_table, sentences
         from fuser.reports.headline import cards_of
         from fuser.reports.tables import summary_table
         from fuser.reports.weaknesses import weaknesses
     except ImportError:  # what the report needs is not installed: there are no means without it
         return [], []
     analysis = analyse(record)
-    return weaknesses(analysis), [str(each) for each in cards_of(record, summary_table(analysis))]
+    means = [str(each) for each in cards_of(record, summary_table(analysis))]
+    means += [
+        *side_by_side.sentences(record), *aims_sentences(record),
+        *sentences(record, best_peers_table(analysis)),
+    ]
+    return weaknesses(analysis), means
 
 
 def print_summary(

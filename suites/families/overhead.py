@@ -4,9 +4,21 @@ from typing import Any
 
 import numpy as np
 
-from fuser.suites.workload import Arguments, Array, MakeInputs, Workload, normal
+from fuser.suites.workload import Arguments, Array, MakeInputs, Workload, normal, side
 
 FAMILY = "call overhead"
+CALL, INTO = "f(a, b, c)", "f(a, b, c, out=o)"
+LINE, LINE_INTO = "a * b + c", "np.multiply(a, b, out=o); np.add(o, c, out=o)"
+
+
+def _lines(
+    line: str = LINE, call: str = CALL, line_into: str = "", call_into: str = ""
+) -> dict[str, str]:
+    """Return the statements that are timed: NumPy's, and the call of the fused function."""
+    found = {"eager": line, "fused": call, "eager_into": line_into, "fused_into": call_into}
+    return {name: text for name, text in found.items() if text}
+
+
 SIZES = {"S": 1, "M": 16, "L": 256}
 SMALLEST_SIDE = 1
 
@@ -53,6 +65,18 @@ def row_bias(x: Array, b: Array) -> Any:
     return np.maximum(x * 2 + b, 0)
 
 
+def add_product_to(a: Array, b: Array, c: Array) -> Any:
+    """a += b c: in place. b holds zeros, so that every call finds what the first one found."""
+    a += b * c
+    return a
+
+
+def softmax_rows(a: Array) -> Any:
+    """softmax of short rows."""
+    e = np.exp(a - a.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
 def nine_operations(a: Array, b: Array) -> Any:
     """A gelu with bias: nine operations' worth of calls."""
     u = a + b
@@ -97,14 +121,87 @@ def _with_bias(
     return normal(generator, (16, elements), dtype), normal(generator, elements, dtype)
 
 
+def _squares(step: int = 1) -> MakeInputs:
+    """Return a maker of three square matrices, of every `step`th column."""
+
+    def make(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
+        n = side(elements)
+        return tuple(normal(generator, (n, n), dtype)[:, ::step] for _ in range(3))
+
+    return make
+
+
+def _square(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
+    return (normal(generator, (side(elements),) * 2, dtype),)
+
+
+def _row_and_column(
+    elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator
+) -> Arguments:
+    n = side(elements)
+    return tuple(normal(generator, shape, dtype) for shape in ((n, n), n, (n, 1)))
+
+
+def _mixed(elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator) -> Arguments:
+    kinds = (dtype, np.dtype(np.float64), dtype)
+    return tuple(normal(generator, elements, kind) for kind in kinds)
+
+
+def _numpy_scalars(
+    elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator
+) -> Arguments:
+    return tuple(normal(generator, 1, dtype)[0] for _ in range(3))
+
+
+def _unchanged_in_place(
+    elements: int, dtype: "np.dtype[Any]", generator: np.random.Generator
+) -> Arguments:
+    a, c = normal(generator, elements, dtype), normal(generator, elements, dtype)
+    return a, np.zeros(elements, dtype), c
+
+
 WORKLOADS = (
     Workload(
         "multiply_add", FAMILY, "a b + c on tiny arrays", multiply_add, _vectors(3), sizes=SIZES,
-        quick=True, small_into=True,
+        quick=True, small_into=True, statements=_lines(line_into=LINE_INTO, call_into=INTO),
     ),
     Workload(
         "multiply_add_scalars", FAMILY, "a b + c with two Python numbers", multiply_add_scalars,
-        _with_scalars, sizes=SIZES,
+        _with_scalars, sizes=SIZES, statements=_lines(),
+    ),
+    Workload(
+        "multiply_add_square", FAMILY, "a b + c on square matrices", multiply_add, _squares(),
+        sizes=SIZES, statements=_lines(),
+    ),
+    Workload(
+        "multiply_add_columns", FAMILY, "a b + c on every other column of matrices", multiply_add,
+        _squares(2), sizes=SIZES, statements=_lines(),
+    ),
+    Workload(
+        "multiply_add_broadcast", FAMILY, "a matrix times a row plus a column", multiply_add,
+        _row_and_column, sizes=SIZES, statements=_lines(),
+    ),
+    Workload(
+        "multiply_add_keywords", FAMILY, "a b + c, called with keywords", multiply_add,
+        _vectors(3), sizes=SIZES, statements=_lines(call="f(a=a, b=b, c=c)"),
+    ),
+    Workload(
+        "multiply_add_numpy_scalars", FAMILY, "a b + c of NumPy's scalars", multiply_add,
+        _numpy_scalars, sizes=SIZES, statements=_lines(),
+    ),
+    Workload(
+        "multiply_add_mixed", FAMILY, "a b + c where b is float64", multiply_add, _mixed,
+        sizes=SIZES, dtypes=("float32",), statements=_lines(),
+    ),
+    Workload(
+        "add_product_to", FAMILY, "a += b c, in place", add_product_to, _unchanged_in_place,
+        sizes=SIZES, statements=_lines("a += b * c"),
+    ),
+    Workload(
+        "softmax_rows", FAMILY, "softmax of the short rows of a square", softmax_rows, _square,
+        sizes=SIZES, tolerance_eps=64, statements=_lines(
+            "e = np.exp(a - a.max(-1, keepdims=True)); e / e.sum(-1, keepdims=True)", "f(a)"
+        ),
     ),
     Workload(
         "multiply_add_plane", FAMILY, "a b + c on two axes", multiply_add_plane,
@@ -112,11 +209,11 @@ WORKLOADS = (
     ),
     Workload(
         "multiply_add_strided", FAMILY, "a b + c on every other element", multiply_add_strided,
-        _vectors(3, step=2), sizes=SIZES,
+        _vectors(3, step=2), sizes=SIZES, statements=_lines(),
     ),
     Workload(
         "sum_and_difference", FAMILY, "two results of tiny arrays", sum_and_difference, _vectors(2),
-        sizes=SIZES, small_into=True,
+        sizes=SIZES, small_into=True, statements=_lines("(a + b, a - b)", "f(a, b)"),
     ),
     Workload(
         "multiply_add_own_out", FAMILY, "a b + c into an array of the function's own parameters",

@@ -138,14 +138,6 @@ def test_a_cut_off_file_is_refused(tmp_path: Path) -> None:
         record.load(path)
 
 
-def test_the_record_of_another_tool_is_told_from_ours(tmp_path: Path) -> None:
-    """The error says which command reads it."""
-    path = tmp_path / "throughput.json"
-    path.write_text('{"cells": {"axpy-float32-16384": {}}}', encoding="utf-8")
-    with pytest.raises(RecordError, match=r"python -m fuser\.reports\.throughput .*json table\.md"):
-        record.load(path)
-
-
 def test_a_refused_record_leaves_the_old_file(tmp_path: Path) -> None:
     """Saving is whole or not at all: the last good record stays, no temporary file stays."""
     good = synthetic.record(processes=2, blocks=2, workloads=SMALL)

@@ -15,9 +15,9 @@ import pytest
 from fuser.reports.record import Record, Run, load, save
 from fuser.reports.statistics import LEAST_PROCESSES
 from fuser.suites import engine
-from fuser.suites.commands.progress import Progress
 from fuser.suites.engine import Engine
 from fuser.suites.plan import CellPlan, Plan, VariantPlan, variants_for
+from fuser.suites.progress import Progress
 from fuser.suites.runners import Runner
 from tests.suites import cheats
 from tests.tree import ROOT
@@ -288,7 +288,7 @@ def alternating(*kinds: type[Runner], **changes: object) -> Plan:
 
 def test_processes_that_alternate_have_the_same_blocks() -> None:
     """NumPy runs in the first process alone; all share its number, so that blocks are pairs."""
-    plan = alternating(cheats.Honest, cheats.Peer, processes=2, budget_s=4.0)
+    plan = alternating(cheats.Honest, cheats.Peer, processes=2, budget_s=30.0)
     assert [[each.name for each in group] for group in plan.groups()] == [
         ["eager", "eager_again", "honest"], ["peer"], ["baseline"],
     ]
@@ -314,7 +314,7 @@ def test_one_that_dies_among_several_costs_its_row() -> None:
 
 def test_a_run_goes_on_where_an_earlier_one_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cells begun too late are left out; those that have samples are not measured again."""
-    plan = alternating(cheats.Honest, budget_s=2.0)
+    plan = alternating(cheats.Honest, budget_s=30.0)
     monkeypatch.setattr(engine, "LEAST_WORKER_S", -1.0)
     late = Engine(replace(plan, budget_s=-1.0)).run()
     assert not any(run.samples.seconds for cell in late.cells for run in cell.runs)

@@ -27,6 +27,10 @@ def test_the_fuser_is_the_others_and_the_suites_are_ours(tmp_path: Path) -> None
     (tmp_path / "fuser" / "__init__.py").write_text(
         "import os\nmark = 'old'\n__path__.append(os.path.dirname(os.path.dirname(__file__)))\n"
     )
+    none = CODE.format(folder=str(ROOT / "suites"), checkout=str(tmp_path / "suites"))
+    absent = subprocess.run([sys.executable, "-c", none], env=child_environment(),
+                            capture_output=True, text=True, check=False)  # fmt: skip
+    assert "no fuser in" in absent.stderr
     code = CODE.format(folder=str(ROOT / "suites"), checkout=str(tmp_path))
     found = subprocess.run(
         [sys.executable, "-c", code], env=child_environment(), capture_output=True, text=True,

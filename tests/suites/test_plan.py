@@ -10,32 +10,8 @@ import pytest
 from fuser.suites import pace
 from fuser.suites import plan as plans
 from fuser.suites.plan import CellPlan, Plan, blocks_within, eager_estimate_s, variants_for
-from fuser.suites.registry import resolve, workloads
+from fuser.suites.registry import resolve
 from tests.suites import cheats
-
-
-def test_the_quick_preset_is_what_it_says() -> None:
-    """15 to 18 workloads of most families, one dtype, two sizes, a longer sweep for three."""
-    cells = plans.quick_cells()
-    names = {cell.workload for cell in cells}
-    assert 15 <= len(names) <= 18
-    assert len({resolve(name).family for name in names}) >= 12
-    assert {cell.dtype for cell in cells} == {"float32"}
-    sizes = {name: sum(cell.workload == name for cell in cells) for name in names}
-    assert sorted(sizes.values())[-3:] == [6, 6, 6]
-    assert set(sizes.values()) == {2, 6}
-    assert not any(cell.axes for cell in cells)
-    assert len({cell.id for cell in cells}) == len(cells)
-
-
-def test_the_full_preset_has_every_workload_and_dtype() -> None:
-    """And the quick cells among them, and every value of every axis."""
-    full = {cell.id for cell in plans.full_cells()}
-    assert {cell.id for cell in plans.quick_cells()} <= full
-    for name, workload in workloads().items():
-        for dtype in workload.dtypes:
-            assert f"{name}-{dtype}-{workload.sizes['M']}" in full
-    assert "softmax-float32-4194304-hidden65536" in full
 
 
 def test_ids_are_stable() -> None:

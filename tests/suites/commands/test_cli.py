@@ -32,13 +32,13 @@ def command(*arguments: str) -> Result:
 def _no_ceilings(monkeypatch: pytest.MonkeyPatch) -> None:
     """Measuring memory speed takes seconds that no test here needs."""
     announce = cli._announcement
-    measure = cli._measure
+    measure = cli.measure
 
-    def quickly(plan: Plan, output: Path) -> Any:
+    def quickly(plan: Plan, output: Path, *resumed: Any) -> Any:
         few = replace(plan, ceilings=False, most_blocks=3, least_blocks=2, most_processes=0)
-        return measure(few, output)
+        return measure(few, output, *resumed)
 
-    monkeypatch.setattr(cli, "_measure", quickly)
+    monkeypatch.setattr(cli, "measure", quickly)
     monkeypatch.setattr(cli, "_announcement", announce)
 
 

@@ -1,29 +1,25 @@
-"""Rows in C with vectors of 512 bits: extremes by NumPy's rules, their places, distances of pairs.
+/* Rows in C with vectors of 512 bits: extremes by NumPy's rules, their places, distances of pairs.
+   A function for each workload of its name, with the parameters of rows.h.
 
-gcc makes no vectors of these loops as NumPy's rules want them (an extreme is NaN where any element
-is; of equal ones the first counts), or none that keep what they read in registers. Short rows are
-taken as many at a time as a vector has lanes, and their partial extremes turned and joined by one
-tree of shuffles; of long ones the block that holds the largest is looked through again.
-"""
+   gcc makes no vectors of these loops as NumPy's rules want them (an extreme is NaN where any element
+   is; of equal ones the first counts), or none that keep what they read in registers. Short rows are
+   taken as many at a time as a vector has lanes, and their partial extremes turned and joined by one
+   tree of shuffles; of long ones the block that holds the largest is looked through again. */
+#include <stdlib.h>
+#ifdef DOUBLE
+#define LANES 8
+#define OF(name) _mm512_##name##_pd
+#define NAMED(name) name##_pd_mask
+#define EVEN 0, 2, 4, 6, 8, 10, 12, 14
+typedef __m512d V; typedef int64_t I; typedef __mmask8 K;
+#else
+#define LANES 16
+#define OF(name) _mm512_##name##_ps
+#define NAMED(name) name##_ps_mask
+#define EVEN 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30
+typedef __m512 V; typedef int32_t I; typedef __mmask16 K;
+#endif
 
-from __future__ import annotations
-
-KINDS = {
-    "float32": (
-        "#define LANES 16\n#define OF(name) _mm512_##name##_ps\n"
-        "#define NAMED(name) name##_ps_mask\n"
-        "#define EVEN 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30\n"
-        "typedef __m512 V; typedef int32_t I; typedef __mmask16 K;\n"
-    ),
-    "float64": (
-        "#define LANES 8\n#define OF(name) _mm512_##name##_pd\n"
-        "#define NAMED(name) name##_pd_mask\n"
-        "#define EVEN 0, 2, 4, 6, 8, 10, 12, 14\n"
-        "typedef __m512d V; typedef int64_t I; typedef __mmask8 K;\n"
-    ),
-}
-"""Of each dtype: lanes, and names of vectors and of what is done with them."""
-VECTORS = """
 typedef I W __attribute__((vector_size(64)));
 #define SHORT static inline __attribute__((always_inline))
 #define REST(m) ((K)((1u << (m) % LANES) - 1))
@@ -62,10 +58,10 @@ SHORT int64_t place(const T *x, int64_t from, int64_t m, T value, int none) {
     const V v = OF(maskz_loadu)(in, x + j);
     const K at = in & (none ? compared(v, v, _CMP_UNORD_Q) : compared(v, wanted, _CMP_EQ_OQ));
     if (at) return j + __builtin_ctz(at); } }
-"""
-"""What the bodies below are written with; `T` and a dtype's names go before it."""
-BODIES = {
-    "row_range": """
+#define ARGUMENTS int64_t n, int64_t m, int64_t others, int64_t beyond, \
+  const T *a, const T *b, const T *c, T *restrict r, T *restrict s
+
+void row_range(ARGUMENTS) {
 #pragma omp parallel for schedule(static)
 for (int64_t i = 0; i < n; i += LANES) {
   V low[LANES], high[LANES]; K none[LANES]; const int64_t rows = n - i < LANES ? n - i : LANES;
@@ -75,8 +71,9 @@ for (int64_t i = 0; i < n; i += LANES) {
   OF(storeu)(least, tree(low, 0)); OF(storeu)(most, tree(high, 1));
   for (int64_t k = 0; k < rows; k++) {
     r[i + k] = none[k] ? (T)NAN : least[k]; s[i + k] = none[k] ? (T)NAN : most[k]; } }
-""",
-    "value_range": """
+}
+
+void value_range(ARGUMENTS) {
 enum { PARTS = 64 };
 T least[PARTS], most[PARTS]; K none = 0; const int64_t share = (m + PARTS - 1) / PARTS;
 #pragma omp parallel for schedule(static) reduction(| : none)
@@ -89,8 +86,9 @@ T small = least[0], large = most[0];
 for (int p = 1; p < PARTS; p++) {
   small = least[p] < small ? least[p] : small; large = most[p] > large ? most[p] : large; }
 r[0] = none ? (T)NAN : small; s[0] = none ? (T)NAN : large;
-""",
-    "row_argmax": """
+}
+
+void row_argmax(ARGUMENTS) {
 int64_t *places = (int64_t *)r;
 #pragma omp parallel for schedule(static)
 for (int64_t i = 0; i < n; i += LANES) {
@@ -112,8 +110,9 @@ for (int64_t i = 0; i < n; i += LANES) {
   OF(storeu)(most, tree(high, 1));
   for (int64_t k = 0; k < rows; k++)
     places[i + k] = place(a + (i + k) * m, 0, m, most[k], none[k] != 0); }
-""",
-    "pairwise_distance": """
+}
+
+void pairwise_distance(ARGUMENTS) {
 enum { DOWN = 4, ALONG = 2 };
 const int64_t wide = (others + ALONG * LANES - 1) / (ALONG * LANES) * (ALONG * LANES);
 T *turned = aligned_alloc(64, wide * m * sizeof(T));
@@ -139,12 +138,4 @@ for (int64_t i = 0; i < n; i += DOWN) {
       if (left >= LANES && beyond && (uintptr_t)to % 64 == 0) OF(stream)(to, found);
       else if (left > 0) OF(mask_storeu)(to, left >= LANES ? (K)-1 : REST(left), found); } } }
 free(turned);
-""",
 }
-"""Parameters are those of `throughput_c_rows`; the second matrix of a pair has `others`
-rows; `beyond`: results are sent past the caches."""
-
-
-def vector_head(dtype: str) -> str:
-    """What goes before the function of a workload."""
-    return f"#include <stdlib.h>\n{KINDS[dtype]}{VECTORS}"

@@ -4,8 +4,6 @@ Each has the name, the arguments and the results of a workload. Sums of columns 
 thread over a block of rows, so that memory is read from one end to the other.
 """
 
-from __future__ import annotations
-
 import types
 import warnings
 from collections.abc import Callable
@@ -13,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from fuser.suites.peers import missing
 from fuser.suites.peers.numba_runner import first_line
-from fuser.suites.runners import NotExpressibleError
+from fuser.suites.runners import NotExpressibleError, Runner
+from fuser.suites.workload import Arguments
 
 Array = Any
 prange = range
@@ -330,41 +330,55 @@ LOOPS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
-class LoopsRunner:
+class LoopsRunner(Runner):
     """Compiles the loop that bears a workload's name."""
 
-    def start(self) -> None:
-        """Import numba."""
-        import numba
+    name = "loops"
+    typical_first_call_s = 3.0
+    description = "loops written by hand for numba.njit(parallel=True, fastmath=True)"
 
-        self.numba = numba
+    def __init__(self) -> None:
+        self.kept: dict[Any, Callable[..., Any]] = {}
+        self.dtype: np.dtype[Any] = np.dtype(np.float64)
 
-    def prepare(self, function: Callable[..., Any], arguments: Any) -> Callable[..., Any]:
+    def unavailable(self) -> str | None:
+        """Return what to install, or None."""
+        return missing("numba", "numba")
+
+    def prepare(self, function: Callable[..., Any], arguments: Arguments) -> Callable[..., Any]:
         """Return the compiled loop.
 
         Raises:
             NotExpressibleError: there is no loop of that name, or numba refuses it.
         """
+        import numba
+
         loop: Any = LOOPS.get(function.__name__)
         if loop is None:
             raise NotExpressibleError("no loop is written for it")
-        inlined = self.numba.njit(fastmath=True, inline="always")
-        helpers = {each.__name__: inlined(each) for each in (largest_of, extremes_of)}
+        self.dtype = arguments[0].dtype
+        key = (function, *map(numba.typeof, arguments))
+        self.reused = self.reuses and key in self.kept
+        if self.reused:
+            return self.kept[key]
+        inlined = numba.njit(fastmath=True, inline="always")
         known = {
-            **loop.__globals__, **helpers, "prange": self.numba.prange,
-            "THREADS": self.numba.get_num_threads(),
+            **loop.__globals__, "prange": numba.prange, "THREADS": numba.get_num_threads(),
+            **{each.__name__: inlined(each) for each in (largest_of, extremes_of)},
         }  # fmt: skip
         copied = types.FunctionType(loop.__code__, known, loop.__name__)
-        compiled: Any = self.numba.njit(parallel=True, fastmath=True)(copied)
+        compiled: Any = numba.njit(parallel=True, fastmath=True)(copied)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
                 compiled(*arguments)
-            except self.numba.core.errors.NumbaError as error:
+            except numba.core.errors.NumbaError as error:
                 raise NotExpressibleError(f"numba.njit: {first_line(error)}") from error
-        called: Callable[..., Any] = compiled
-        return called
+        self.kept[key] = compiled
+        return self.kept[key]
 
-    def accept(self, arguments: Any) -> Any:
-        """The arguments as they are."""
-        return arguments
+    def fetch(self, result: Any) -> Any:
+        """Return numbers, which numba gives as Python's, in the type of the arrays."""
+        if isinstance(result, tuple):
+            return tuple(map(self.fetch, result))
+        return self.dtype.type(result) if isinstance(result, float) else result

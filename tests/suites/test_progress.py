@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from fuser.suites.commands.progress import (
+from fuser.suites.progress import (
     BarProgress,
     LineProgress,
     Progress,
