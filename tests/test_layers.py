@@ -55,6 +55,30 @@ LAYERS = {
         kernels: fused_kernel step straight_call sequence
         backend: backend
     """,
+    "fuser.suites": """
+        workloads: workload cold families.* registry
+        machine: children probes.machine probes.counters
+        references: checks.verify
+        runners: statement sampling details formula runners into peers.* ceilings.*
+        plans: pace plan presets rounds
+        checks: cell_state checks.*
+        measuring: preparing checks.checked_samples measuring
+        probes: coverage probes.*
+        workers: other_checkout worker cold_processes
+        engine: progress inconclusive collect engine local
+        saved runs: commands.exit_codes commands.saved_runs
+        pytest: thresholds rows door plugin conftest test_suites
+        commands: commands.*
+    """,
+    "fuser.reports": """
+        record: plain record_details record
+        statistics: statistics verdicts ceilings scaling labels plots.style plots.marks
+        analysis: analysis device
+        tables: columns tables weaknesses cost_model comparison aims best_peers call_tables
+            compare_tables comparison_output coverage_table detail_tables fresh_into side_by_side
+            traffic_tables collection
+        page: display headline evidence row_details plots.* sections page
+    """,
 }
 
 
