@@ -14,7 +14,7 @@ from fuser.backend import backend_of, get_backend
 from fuser.base import budget, caches, counters, forks
 from fuser.base.errors import FallbackWarning, FusionError, Reason
 from fuser.base.host_expressions import evaluate_scalar
-from fuser.ir import dims, infer, layouts, opaque_calls
+from fuser.ir import dims, infer, layouts, loops, opaque_calls
 from fuser.ir.graph import Graph, Node, constant_value, walk
 
 #: Reasons that were warned of; after so many, all are forgotten.
@@ -109,6 +109,39 @@ def evaluate(
         values[id(node)] = _value(node, values, arrays, numbers, module_of(arrays))
         stack.pop()
     return values[id(wanted)]
+
+
+def run_loop(*args: Any) -> list[Any]:
+    """Run a loop region, operation by operation: what its call, `loops.NAME`, means."""
+    region = loops.region_of(args)
+    entry = loops.Entry(*args[7:])
+    graph, names = region.graph, region.names
+
+    def step(given: list[Any], numbers: dict[str, Any]) -> list[Any]:
+        """One iteration."""
+        arrays = dict(zip(names, given, strict=False))
+        sizes = {
+            str(dim): size
+            for p in graph.parameters if p.dtype is not None
+            for dim, size in zip(p.shape, np.shape(arrays[p.name]), strict=True)
+        }  # fmt: skip
+        found = interpret(graph, arrays, {**numbers, **sizes}, module_of(arrays))
+        for place, output, box in region.writes:
+            arrays[names[place]][box.slices(sizes) if box else ...] = found[output]
+        return [_left(name, arrays, found) for name in region.results]
+
+    return loops.iterate(region, entry, step)
+
+
+def _left(name: str, arrays: Mapping[str, Any], found: Sequence[Any]) -> Any:
+    """What an iteration leaves, see `loops.Region.results`."""
+    if not name or name in arrays:
+        return arrays[name] if name else None
+    value = found[int(name.removesuffix("[()]"))]
+    return value[()] if name.endswith("[()]") else np.asarray(value)
+
+
+opaque_calls.SPECIAL[loops.NAME] = run_loop
 
 
 def module_of(arrays: Mapping[str, Any]) -> Any:

@@ -19,11 +19,12 @@ from fuser.executor import CannotRun
 from fuser.ir import opaque_calls
 from fuser.ir.graph import Graph
 from fuser.kernel_spec import KernelSpec
+from fuser.program_spec import made_by
 from fuser.runtime.launch import contiguous_specs
 from fuser.tracing.canonical import whole_graph
 
 if TYPE_CHECKING:
-    from fuser.program_spec import Program
+    from fuser.program_spec import LoopRegion, Program
 
 
 @overload
@@ -465,4 +466,12 @@ def _kernels(function: FusedFunction, args: Any, kwargs: Any) -> Any:
     return kernels_of_call(function, args, kwargs)
 
 
+def _loop(step: LoopRegion) -> Callable[..., list[Any]]:
+    """What runs a loop of a program."""
+    from fuser.calls.loop_bodies import runner  # most programs need none
+
+    return runner(step)
+
+
 looks_inside(_explained, _kernels)
+made_by["loop"] = _loop

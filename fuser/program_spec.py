@@ -1,14 +1,19 @@
-"""A graph with functions that do not fuse, prepared: stages of kernels, and seams between them."""
+"""A program, prepared: stages of kernels, and what runs between them: functions and loops."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from fuser.base.errors import Reason
-from fuser.base.records import record
+from fuser.base.records import field, record
 from fuser.ir.graph import Graph, Node
+from fuser.ir.loops import Region
 from fuser.ir.views import Chain
 from fuser.kernel_spec import KernelSpec
+
+#: "loop": makes what runs a loop, a function of the arguments of its call; it is handed in.
+made_by: dict[str, Callable[[Any], Callable[..., list[Any]]]] = {}
 
 
 @record
@@ -42,8 +47,31 @@ class Seam:
 
 
 @record(frozen=False, slots=False, eq=False)
+class LoopRegion:
+    """A loop whose iterations are kernels.
+
+    Attributes:
+        nodes: the extern nodes, one for each result that is used.
+        operands: (value, views) of each operand.
+        stored: the values that `nodes` are.
+        region: what an iteration finds and leaves.
+        body: its graph, prepared.
+        where: `file:line` of the loop.
+        runners: what runs it, by the name of the backend that is chosen.
+    """
+
+    nodes: tuple[Node, ...]
+    operands: tuple[tuple[str, Chain], ...]
+    stored: tuple[str, ...]
+    region: Region
+    body: KernelSpec | Program
+    where: str
+    runners: dict[str, Any] = field(default_factory=dict)
+
+
+@record(frozen=False, slots=False, eq=False)
 class Program:
-    """A graph with functions that do not fuse: kernels, and those functions between them.
+    """A graph that is not all kernels: stages of kernels, functions and loops between them.
 
     Attributes:
         key: as KernelSpec's.
@@ -52,7 +80,7 @@ class Program:
         mode: "fused" or "unfused".
         fastmath: whether rewrites may change results by rounding errors.
         checked: whether kernels note floating-point exceptions.
-        steps: stages and seams in the order of execution.
+        steps: stages, seams and loops in the order of execution.
         outputs: the value of each output of the graph.
         constants: values that are known from the beginning: operands that are one number.
         dropped: for each step, the values that nothing needs after it.
@@ -64,7 +92,7 @@ class Program:
     mode: str
     fastmath: bool
     checked: bool
-    steps: tuple[Stage | Seam, ...]
+    steps: tuple[Stage | Seam | LoopRegion, ...]
     outputs: tuple[str, ...]
     constants: dict[str, Any]
     dropped: tuple[tuple[str, ...], ...]
@@ -78,3 +106,13 @@ class Program:
     def seams(self) -> tuple[Seam, ...]:
         """The steps that NumPy runs."""
         return tuple(step for step in self.steps if isinstance(step, Seam))
+
+    @property
+    def loops(self) -> tuple[LoopRegion, ...]:
+        """The steps that are loops."""
+        return tuple(step for step in self.steps if isinstance(step, LoopRegion))
+
+    @property
+    def between(self) -> tuple[Seam | LoopRegion, ...]:
+        """The steps that are no kernels."""
+        return tuple(step for step in self.steps if not isinstance(step, Stage))

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from time import thread_time
+from typing import Any
 
 from fuser.base.errors import Unsupported
 
@@ -33,6 +34,8 @@ LIMITS: Mapping[str, int] = {
 }
 #: Seconds of this thread's processor time. A first call of a hundred operations takes 0.03.
 SECONDS = 3.0
+#: Notes that are kept.
+_NOTES = 8
 #: Steps between two looks at the clock.
 _STRIDE = 256
 #: A line of the user's that made at least so many operations or writes is in a loop.
@@ -46,11 +49,12 @@ class Budget:
         name: the function's, for the reason.
         left: units that are left, by the keys of `LIMITS`.
         lines: how often each line of the user's code made an operation.
+        notes: why loops were unrolled.
         writes: how often each made a write into a part of an array.
         look: steps until the clock is looked at.
     """
 
-    __slots__ = ("_ends_s", "left", "lines", "look", "name", "writes")
+    __slots__ = ("_ends_s", "left", "lines", "look", "name", "notes", "writes")
 
     def __init__(self, name: str) -> None:
         """Open a budget for the function called `name`."""
@@ -58,6 +62,7 @@ class Budget:
         self.left = dict(LIMITS)
         self.lines: Counter[str] = Counter()
         self.writes: Counter[str] = Counter()
+        self.notes: list[str] = []
         self.look = _STRIDE
         self._ends_s = thread_time() + SECONDS
 
@@ -86,6 +91,8 @@ class Budget:
         where, times = max(counted.items(), key=lambda entry: entry[1], default=("", 0))
         if times >= REPEATED:
             text = f"{times:,} {kind} in a Python loop, {found}"
+            if self.notes:
+                text += f"; the loop was unrolled: {self.notes[0]}"
             return Unsupported("unrolled-loop", self.name, text, where)
         return Unsupported("too-large", self.name, found, "")
 
@@ -166,3 +173,25 @@ def spend(unit: str, amount: int = 1, line: str = "") -> None:
     budget.look -= amount
     if left[unit] < 0 or budget.look < 0:
         budget.check(unit)
+
+
+def mark() -> Any:
+    """What is left of the open budget, for `reset`."""
+    budget = _here.budget
+    if budget is None:
+        return None
+    return dict(budget.left), Counter(budget.lines), Counter(budget.writes)
+
+
+def reset(marked: Any) -> None:
+    """Have as much left as at a mark, but for time: what has been traced since is dropped."""
+    if (budget := _here.budget) is not None and marked is not None:
+        left, lines, writes = marked
+        budget.left.update(left)
+        budget.lines, budget.writes = Counter(lines), Counter(writes)
+
+
+def note(text: str) -> None:
+    """Keep why a loop is unrolled, for the reason where that goes beyond the budget."""
+    if (budget := _here.budget) is not None and len(budget.notes) < _NOTES:
+        budget.notes.append(text)

@@ -20,8 +20,8 @@ from fuser.calls.specialisation import Call, specialise
 from fuser.calls.trace_cache import Signature
 from fuser.ir import dims, layouts, opaque_calls
 from fuser.ir.view_chains import apply_views
-from fuser.program_spec import Program, Seam, Stage
-from fuser.programs import partition
+from fuser.program_spec import LoopRegion, Program, Seam, Stage
+from fuser.programs import partition, run
 from fuser.programs.straight_line import LEAVES, StraightLine
 from fuser.tracing.trace_result import OutAlias, OutNode, OutScalar, OutStatic, Trace
 
@@ -74,11 +74,12 @@ def _array(value: Any) -> Any:
 
 
 class _SeamStep:
-    """One NumPy function between kernels."""
+    """One NumPy function, or loop, between kernels."""
 
-    def __init__(self, seam: Seam) -> None:
+    def __init__(self, seam: Seam | LoopRegion) -> None:
         """Keep what is to be called."""
         self._step = seam
+        self._runner = run.runner_of(seam) if isinstance(seam, LoopRegion) else None
 
     def first(self, values: dict[str, Any], numbers: dict[str, Any]) -> None:
         """Add the function's results to `values`, and the lengths that they tell to `numbers`.
@@ -90,12 +91,15 @@ class _SeamStep:
             apply_views(_array(values[name]), chain, numbers, np) if chain else values[name]
             for name, chain in self._step.operands
         ]
-        results = opaque_calls.run(self._step.nodes, operands, numbers)
+        if isinstance(self._step, LoopRegion):
+            results = run.run_loop(self._step, operands, numbers)
+        else:
+            results = opaque_calls.run(self._step.nodes, operands, numbers)
         values.update(zip(self._step.stored, results, strict=True))
 
     def write(self, line: StraightLine, values: Mapping[str, Any]) -> None:
         """Add the step to the program's function; `values` are those of the first run."""
-        line.seam(self._step, [values[name] for name in self._step.stored])
+        line.seam(self._step, [values[name] for name in self._step.stored], self._runner)
 
 
 class ReadyProgram(Prepared):
@@ -114,7 +118,7 @@ class ReadyProgram(Prepared):
         self._program = program
         self._specialisation = specialisation
         self._steps = tuple(
-            _SeamStep(step) if isinstance(step, Seam) else _StageStep(step, kind)
+            _StageStep(step, kind) if isinstance(step, Stage) else _SeamStep(step)
             for step in program.steps
         )
         self._counts = partition.seam_counts(program)
@@ -227,7 +231,7 @@ def make_ready_program(call: Call, program: Program, kind: Any) -> ReadyProgram 
         return None
     if not all(map(layouts.is_array, call.arrays.values())):
         return None
-    if trace.writes and any(_shares(node) for seam in program.seams for node in seam.nodes):
+    if trace.writes and any(_shares(node) for step in program.between for node in step.nodes):
         return None
     if not all(map(_self_contained, program.stages)):
         return None
@@ -253,10 +257,10 @@ def _late_lengths(program: Program) -> set[str]:
     """
     known = _early_lengths(program)
     found = {
-        str(dim) for seam in program.seams for node in seam.nodes for dim in node.shape
+        str(dim) for step in program.between for node in step.nodes for dim in node.shape
         if not isinstance(dim, int) and dims.symbols(dim) == (str(dim),)
     }  # fmt: skip
-    seen = [view for seam in program.seams for _, chain in seam.operands for view in chain]
+    seen = [view for step in program.between for _, chain in step.operands for view in chain]
     used = {name for view in seen for dim in view.lengths for name in dims.symbols(dim)}
     return set() if used - known else found - known
 

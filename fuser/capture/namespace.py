@@ -24,9 +24,11 @@ from fuser.base import error_states
 from fuser.base.caches import memo
 from fuser.base.errors import Unsupported
 from fuser.base.protocols import is_a
-from fuser.capture import other_packages
+from fuser.capture import evident, other_packages, staging
 from fuser.capture.brackets import GRIDS, JOINERS, Grid, Joiner
 from fuser.capture.captures import STABLE, has_elements, names_of, root
+from fuser.capture.evident import is_evident
+from fuser.capture.loops import Loop
 from fuser.capture.private_copies import LOOKING_CLOSELY, PLAIN, Copies, is_fused
 from fuser.capture.side_effects import watched_partial
 from fuser.ir.function_table import Replaced, plain_function
@@ -62,6 +64,8 @@ class Substitution:
         self.plain = _Module(tracing, np, takes_lists=False)
         self.reducing = _Module(tracing, np, reduces=True)
         self.functions: dict[int, Any] = {}
+        self.copied: dict[int, FunctionType] = {}
+        """Functions by the identity of their copies, which `functions` has."""
         self.namespaces: dict[tuple[int, int], Names] = {}
         self.makers = {id(getattr(np, name)): name for name in makers.MAKERS}
 
@@ -116,14 +120,19 @@ class Substitution:
             self.originals.append(function)
         cells = function.__closure__
         closure = None if cells is None else tuple(self._cell(cell, numpy) for cell in cells)
-        copy = FunctionType(
-            function.__code__, names, function.__name__, function.__defaults__, closure
-        )
+        filled = list(zip(cells or (), closure or (), strict=True))
+        code = function.__code__
+        if (twin := staging.staged(code)) is not None:
+            free = dict(zip(code.co_freevars, closure or (), strict=True))
+            code = twin.code
+            closure = tuple(free[name] for name in code.co_freevars) or None
+        copy = FunctionType(code, names, function.__name__, function.__defaults__, closure)
         self.functions[id(function)] = copy  # before its cells, which may lead back to it
+        self.copied[id(copy)] = function
         if self.tracing.named:
             given = function.__defaults__
             copy.__defaults__ = given and tuple(self.value(each, numpy) for each in given)
-        for cell, new in zip(cells or (), closure or (), strict=True):
+        for cell, new in filled:
             if new is not cell and _is_empty(new):
                 new.cell_contents = self.callable(cell.cell_contents)
         copy.__kwdefaults__ = function.__kwdefaults__
@@ -198,6 +207,19 @@ class Substitution:
             elif has_elements(value) or self.copies.leads(value):
                 return True
         return False
+
+    def admits(self, value: Any) -> bool:
+        """Whether something that is called in a loop changes nothing but its arguments."""
+        if type(value) is FunctionType:
+            plain = self.copied.get(id(value), value)
+            return plain.__module__ == "fuser.functional" or is_evident(plain, (), True)
+        if type(value) is types.BuiltinFunctionType:
+            return value.__module__ == "math" or value.__name__ in evident.BUILTINS
+        if type(value) is partial:
+            return value.func is makers.stand_in or value.func in makers.MAKERS.values()
+        if type(value) is types.ModuleType:
+            return value.__name__ in ("numpy", "math", "fuser.functional")
+        return is_a(value, (_Module, TakingLists, np.ufunc, _DISPATCHED))
 
     def _in_copies(self, value: Any) -> Any:
         """What stands for an array or a function that a container or an object holds."""
@@ -308,6 +330,7 @@ class Names(dict[str, Any]):
         found = original.get("__builtins__", builtins)
         space = vars(found) if type(found) is types.ModuleType else found
         super().__init__({"__builtins__": {**space, "__import__": self._imported}})
+        self[staging.LOOPS] = partial(Loop, substitution.tracing, substitution.admits)
         if "__name__" in original:  # asked for at every operation, to find the user's line
             self["__name__"] = original["__name__"]
         self._substitution = substitution
@@ -476,16 +499,17 @@ def original(
     if any(value is _TRACED for value in (*plain, *map(_untraced, given))):
         return None
     same = all(new is old for new, old in zip(plain, held, strict=True))
-    if type(names) is not Names and same:
+    code = staging.plain(function.__code__)
+    if type(names) is not Names and same and code is function.__code__:
         return function
     known = names._original if type(names) is Names else names
     closure = tuple(
         cell if new is old else CellType(new)
         for cell, old, new in zip(cells, held, plain, strict=True)
     )
-    made = FunctionType(
-        function.__code__, known, function.__name__, function.__defaults__, closure or None
-    )
+    free = dict(zip(function.__code__.co_freevars, closure, strict=True))
+    closure = tuple(free[name] for name in code.co_freevars)
+    made = FunctionType(code, known, function.__name__, function.__defaults__, closure or None)
     made.__kwdefaults__ = function.__kwdefaults__
     made.__qualname__, made.__module__ = function.__qualname__, function.__module__
     return made

@@ -14,10 +14,10 @@ from fuser.base.protocols import has, is_array
 from fuser.base.trees import flatten, unflatten
 from fuser.capture.effects import LARGEST_KEPT
 from fuser.capture.results import finish
-from fuser.ir import function_table
+from fuser.ir import function_table, opaque_calls
 from fuser.ir.dims import Dim
 from fuser.ir.function_table import plain_function
-from fuser.ir.graph import Node, make_constant, make_input, make_scalar
+from fuser.ir.graph import Node, make_constant, make_input, make_scalar, walk
 from fuser.ir.infer import convert_scalar
 from fuser.ir.ops import component
 from fuser.numpy_functions import load_families
@@ -26,7 +26,7 @@ from fuser.tracing.admitted_dtypes import check_array, check_dtype, is_known, tr
 from fuser.tracing.caught_errors import check_refusals
 from fuser.tracing.operands import check_out, check_target
 from fuser.tracing.trace_result import Trace
-from fuser.tracing.trace_state import Argument, Storage, Tracing
+from fuser.tracing.trace_state import LATER, Argument, Storage, Tracing
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_scalars import HostScalar
 
@@ -132,9 +132,24 @@ class Tracer(Tracing):
         from fuser.fallback import evaluate
 
         arrays = {argument.initial.payload.name: argument.array for argument in self.arguments}
-        known = {key: value for key, (_, value) in self.externs.items()}
         with np.errstate(all="ignore"), budget.unclocked():
+            for each in walk([node]):
+                if each.op.is_input and each.payload.name not in arrays:
+                    name = each.payload.name
+                    arrays[name] = self.evaluate(self.placeholders[name])
+                elif self.externs.get(id(each), (each, None))[1] is LATER:
+                    self._run_loop(each)
+            known = {key: value for key, (_, value) in self.externs.items()}
             return evaluate(node, known, arrays, self.numbers())
+
+    def _run_loop(self, node: Node) -> None:
+        """Have the results of a loop, operation by operation: a call needs them now."""
+        call = node.payload
+        operands = [self.evaluate(arg) for arg in node.args]
+        found = opaque_calls.invoke(call, operands, self.numbers())
+        for key, (other, value) in list(self.externs.items()):
+            if value is LATER and other.payload.number == call.number:
+                self.externs[key] = other, found[other.payload.output]
 
     def apply_ufunc(
         self, ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: dict[str, Any]

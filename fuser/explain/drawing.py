@@ -18,7 +18,7 @@ from fuser.ir.graph import Node, size_bytes
 from fuser.ir.labels import labels_of
 from fuser.ir.specs import is_counted
 from fuser.kernel_spec import KernelSpec
-from fuser.program_spec import Program, Seam
+from fuser.program_spec import LoopRegion, Program, Seam, Stage
 from fuser.scheduling import verdicts
 from fuser.scheduling.nest_sequences import settled
 from fuser.scheduling.plans import Plan
@@ -85,8 +85,8 @@ def picture_of(spec: KernelSpec | Program, sizes: Mapping[str, int]) -> Picture:
         return _picture(boxes, arrows, set(names.values()))
     kernels, label = 0, labels_of(spec.graph)
     for number, step in enumerate(spec.steps):
-        if isinstance(step, Seam):
-            _add_seam(boxes, arrows, step, sizes, label, number)
+        if not isinstance(step, Stage):
+            _add_between(boxes, arrows, step, sizes, label, number)
             continue
         names = {f"o{k}": name for k, name in enumerate(step.stored)}
         _add_plan(boxes, arrows, step.spec.plan, sizes, names, f"{number}.", kernels)
@@ -196,21 +196,24 @@ def _add_plan(
             boxes[name] = _value(name, label[id(output.node)], output.node, sizes, "stored", "")
 
 
-def _add_seam(
-    boxes: dict[str, Box], arrows: dict[tuple[str, str], int], seam: Seam,
+def _add_between(
+    boxes: dict[str, Box], arrows: dict[tuple[str, str], int], step: Seam | LoopRegion,
     sizes: Mapping[str, int], label: Mapping[int, str], number: int,
 ) -> None:  # fmt: skip
-    """Add a function that NumPy runs."""
+    """Add a function that NumPy runs, or a loop."""
     key = f"function {number}"
-    meaning = textwrap.wrap(REASONS[seam.reason.code][0], WIDTH)
-    lines = (f"{seam.reason.operation} in NumPy", *meaning)
-    for (name, chain), node in zip(seam.operands, seam.nodes[0].args, strict=True):
+    if isinstance(step, LoopRegion):
+        lines: tuple[str, ...] = (f"loop of {step.where}", "its iterations are kernels")
+    else:
+        meaning = textwrap.wrap(REASONS[step.reason.code][0], WIDTH)
+        lines = (f"{step.reason.operation} in NumPy", *meaning)
+    for (name, chain), node in zip(step.operands, step.nodes[0].args, strict=True):
         base = seen_behind(node, chain)
         title = label.get(id(base), "")
         boxes.setdefault(name, _value(name, title, base, sizes, "argument", ""))
         arrows[(name, key)] = size_bytes(node, sizes)
     boxes[key] = Box(key, "function", lines)
-    for name, node in zip(seam.stored, seam.nodes, strict=True):
+    for name, node in zip(step.stored, step.nodes, strict=True):
         boxes.setdefault(name, _value(name, label[id(node)], node, sizes, "stored", ""))
         arrows[(key, name)] = size_bytes(node, sizes)
 

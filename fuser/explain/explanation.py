@@ -15,14 +15,14 @@ from fuser.base import budget, trees
 from fuser.base.errors import ArgumentError, FusionError, Reason, Unsupported
 from fuser.calls.owner import Owner
 from fuser.executor import CannotRun
-from fuser.explain import drawing, graph_breaks
+from fuser.explain import drawing, graph_breaks, loop_text
 from fuser.explain.candidates import COLUMNS
 from fuser.explain.kernel_text import describe_group, spell_guards, wrapped
 from fuser.ir import dims
 from fuser.ir.graph import Graph
 from fuser.ir.labels import argument_names, labels_of
 from fuser.kernel_spec import KernelSpec
-from fuser.program_spec import Program, Seam
+from fuser.program_spec import LoopRegion, Program, Stage
 from fuser.programs import partition, run
 from fuser.scheduling import rereads, row_tiling, verdicts
 from fuser.scheduling.ledger import Ledger, boundaries, ledger
@@ -52,6 +52,7 @@ class Explanation:
         fallbacks: reasons for which the call, or a function in it, is not fused; empty when
             everything is.
         seams: one text for each function that NumPy runs between kernels.
+        loops: one text for each loop whose iterations are kernels.
         ledger: bytes moved, or None when the call is not fused.
         guards: what this specialisation holds for.
         rules: decompositions and rewrites applied.
@@ -70,6 +71,7 @@ class Explanation:
     realised: dict[str, str] = field(default_factory=dict)
     graph: Graph | None = None
     seams: list[str] = field(default_factory=list)
+    loops: list[str] = field(default_factory=list)
     lengths: list[str] = field(default_factory=list)
     _spec: KernelSpec | Program | None = None
     _keeps: rereads.Keeps = rereads.on_a_cpu
@@ -111,10 +113,12 @@ class Explanation:
         """Kernels, with the functions that NumPy runs where they run."""
         if not isinstance(self._spec, Program):
             return self.groups
-        kernels, between, steps = iter(self.groups), iter(self.seams), []
+        kernels, between, loops = iter(self.groups), iter(self.seams), iter(self.loops)
+        steps: list[str] = []
         for step in self._spec.steps:
-            count = 0 if isinstance(step, Seam) else len(step.spec.plan.groups)
-            steps += [next(kernels) for _ in range(count)] or [next(between)]
+            count = len(step.spec.plan.groups) if isinstance(step, Stage) else 0
+            rest = loops if isinstance(step, LoopRegion) else between
+            steps += [next(kernels) for _ in range(count)] or [next(rest)]
         return steps
 
     def __str__(self) -> str:
@@ -275,7 +279,10 @@ def explain_call(function: Owner, args: Any, kwargs: Any) -> Explanation:
         ]
     if isinstance(spec, Program):
         with rereads.kept_by(backend.keeps_rows):
-            found.ledger = graph_breaks.sum_ledgers(spec, found._sizes)
+            found.ledger = loop_text.whole_book(spec, found._sizes, call.numbers)
+            found.loops = [
+                loop_text.spell_loop(spec, loop, found._sizes, call.numbers) for loop in spec.loops
+            ]
         found.seams = [graph_breaks.spell_seam(spec, seam, found._sizes) for seam in spec.seams]
         found.fallbacks += [seam.reason for seam in spec.seams]
     else:

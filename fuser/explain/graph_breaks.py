@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from fuser.base.errors import REASONS
 from fuser.explain.candidates import COLUMNS, row, rows_of, saved_bytes, shown_by
 from fuser.explain.kernel_text import seen_behind, spell_views, wrapped
-from fuser.ir import dims, opaque_calls
+from fuser.ir import dims, loops, opaque_calls
 from fuser.ir.graph import Node, size_bytes
 from fuser.ir.labels import labels_of
 from fuser.kernel_spec import KernelSpec
-from fuser.program_spec import Program, Seam
+from fuser.program_spec import Program, Seam, Stage
 from fuser.scheduling import ledger
 from fuser.scheduling.ledger import BYTES_PER_S, Ledger
 from fuser.scheduling.nest_sequences import settled
@@ -51,6 +51,7 @@ def boundaries(program: Program, sizes: Mapping[str, int]) -> list[dict[str, Any
     for step in program.steps:
         if isinstance(step, Seam):
             found.extend(_seam_entries(program, step, sizes))
+        if not isinstance(step, Stage):
             continue
         for entry in ledger.boundaries(step.spec, sizes):
             by = entry["written_by"]
@@ -156,6 +157,8 @@ def _rows_of_program(
         for source, arg in {id(s): (s, a) for a in node.args for s in [shown_by(a)]}.values():
             ours = next((n for n in (node, source) if n.op.is_opaque), None)
             if ours is None or source.op.given:
+                continue
+            if ours.payload.name == loops.NAME:
                 continue
             code = opaque_calls.reason_of(ours, "").code
             distance = place[id(node)] - place[id(source)]

@@ -440,14 +440,16 @@ def invoke(call: Call, operands: Sequence[Any], numbers: Mapping[str, Any]) -> l
 
 
 def run(
-    nodes: Sequence[Node], operands: Sequence[Any], numbers: dict[str, Any]
-) -> list[Any]:
+    nodes: Sequence[Node], operands: Sequence[Any], numbers: dict[str, Any],
+    results: Sequence[Any] | None = None,
+) -> list[Any]:  # fmt: skip
     """Run one call, check its results and note the lengths that only they tell.
 
     Args:
         nodes: the extern nodes of this call, one for each result that is used.
         operands: arrays in the order of the nodes' operands.
         numbers: scalars and lengths by name; new lengths are added.
+        results: what the call has given, where it was run another way.
 
     Returns:
         The results of `nodes`, in their order.
@@ -458,7 +460,7 @@ def run(
     """
     call = nodes[0].payload
     try:
-        results = invoke(call, operands, numbers)
+        results = invoke(call, operands, numbers) if results is None else results
     except PatternMiss:
         raise
     except Exception as error:  # whatever it is: the plain function raises it again

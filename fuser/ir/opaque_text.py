@@ -68,7 +68,12 @@ def named_dtype(dtype: np.dtype[Any]) -> bool:
 
 def rename(text: str, names: Mapping[str, Any]) -> str:
     """Replace symbols in the numbers of a call."""
-    return re.sub(_HOST, lambda found: f"host({rename_scalars(found[1], names)!r})", text)
+    return respell(text, lambda number: rename_scalars(number, names))
+
+
+def respell(text: str, change: Callable[[str], str]) -> str:
+    """Replace the numbers of a call, each by what a function makes of its text."""
+    return re.sub(_HOST, lambda found: f"host({change(found[1])!r})", text)
 
 
 _HOST = r"host\('([^']*)'\)"

@@ -17,7 +17,7 @@ from fuser.base import budget, counters
 from fuser.base.errors import Reason
 from fuser.base.records import changed
 from fuser.compiler import compile_upfront
-from fuser.ir import dims, opaque_calls
+from fuser.ir import dims, loops, opaque_calls
 from fuser.ir.graph import (
     Graph,
     Node,
@@ -29,7 +29,7 @@ from fuser.ir.graph import (
 from fuser.ir.labels import labels_of, named_line
 from fuser.ir.views import Chain, View
 from fuser.kernel_spec import KernelSpec
-from fuser.program_spec import Program, Seam, Stage
+from fuser.program_spec import LoopRegion, Program, Seam, Stage
 from fuser.scheduling import nest_sequences
 from fuser.scheduling.in_place import Write
 from fuser.tracing.canonical import lengths_of
@@ -72,13 +72,19 @@ def planned(
     """
     if isinstance(prepared, KernelSpec):
         return compiler.planned(prepared, backend, writes)
-    steps = tuple(
-        Stage(compiler.planned(step.spec, backend), step.stored)
-        if isinstance(step, Stage)
-        else step
-        for step in prepared.steps
-    )
+    steps = tuple(_planned_step(step, backend) for step in prepared.steps)
     return changed(prepared, steps=steps)
+
+
+def _planned_step(step: Stage | Seam | LoopRegion, backend: Backend) -> Stage | Seam | LoopRegion:
+    """A step with the plans that a backend runs."""
+    if isinstance(step, Stage):
+        return Stage(compiler.planned(step.spec, backend), step.stored)
+    if isinstance(step, LoopRegion):
+        names = step.region.names
+        writes = [(names[place], output, box) for place, output, box in step.region.writes]
+        return changed(step, body=planned(step.body, backend, writes), runners={})
+    return step
 
 
 def settled(prepared: KernelSpec | Program, sizes: Mapping[str, int]) -> KernelSpec | Program:
@@ -114,7 +120,7 @@ class _Splitter:
         self.options = options
         self.calls = opaque_calls.calls_of(graph)
         self.call_of = {call[0].payload.number: call for call in self.calls}
-        self.steps: list[Stage | Seam] = []
+        self.steps: list[Stage | Seam | LoopRegion] = []
         self.used: list[tuple[str, ...]] = []
         self.names: dict[int, str] = {}
         self.alive: list[Node] = []  # so that an id in `names` stays this node's
@@ -168,8 +174,7 @@ class _Splitter:
                 self._stage(self._wanted_later(done))
             operands = tuple((self._operand(base), chain) for base, chain in sources)
             stored = tuple(self._name(node) for node in call)
-            reason = opaque_calls.reason_of(call[0], self.graph.line_of(call[0]))
-            self.steps.append(Seam(tuple(call), operands, stored, reason))
+            self.steps.append(self._between(call, operands, stored))
             self.used.append(tuple(name for name, _ in operands))
             done = call[0].payload.number
         last = [node for node in self.graph.outputs if not self._is_stored(node)]
@@ -181,6 +186,17 @@ class _Splitter:
             key, self.graph.text, self.graph, mode, fastmath, checked, tuple(self.steps),
             outputs, self.constants, self._dropped(outputs),
         )  # fmt: skip
+
+    def _between(
+        self, call: list[Node], operands: tuple[tuple[str, Chain], ...], stored: tuple[str, ...]
+    ) -> Seam | LoopRegion:
+        """The step of one call."""
+        line = self.graph.line_of(call[0])
+        if not _is_loop(call[0]):
+            return Seam(tuple(call), operands, stored, opaque_calls.reason_of(call[0], line))
+        region = loops.region_of(call[0].payload.args)
+        body = prepare(region.graph, *self.options)
+        return LoopRegion(tuple(call), operands, stored, region, body, line)
 
     def _is_stored(self, node: Node) -> bool:
         """Whether an output is there already; an argument is no array of its own."""
@@ -365,6 +381,8 @@ def nothing_fuses(graph: Graph) -> Reason | None:
     """Why no kernel would run: all that the function does, NumPy does. None where one would."""
     if not graph.has_externs or any(not node.op.structure for node in graph.nodes):
         return None
+    if any(node.op.is_opaque and _is_loop(node) for node in graph.nodes):
+        return None
     return seam_reasons(graph)[0]
 
 
@@ -372,7 +390,13 @@ def seam_reasons(graph: Graph) -> list[Reason]:
     """Why each function that NumPy runs between kernels is not fused, in order."""
     if not graph.has_externs:
         return []
-    return [opaque_calls.reason_of(c[0], graph.line_of(c[0])) for c in opaque_calls.calls_of(graph)]
+    calls = [call[0] for call in opaque_calls.calls_of(graph)]
+    return [opaque_calls.reason_of(c, graph.line_of(c)) for c in calls if not _is_loop(c)]
+
+
+def _is_loop(call: Node) -> bool:
+    """Whether a call stands for a loop, of which kernels run the iterations."""
+    return bool(call.payload.name == loops.NAME)
 
 
 def specs_of(prepared: KernelSpec | Program) -> list[KernelSpec]:
@@ -385,7 +409,8 @@ def specs_of(prepared: KernelSpec | Program) -> list[KernelSpec]:
 def seam_counts(program: Program) -> dict[str, int]:
     """What one call adds to the counters: functions run in NumPy, in all and by reason."""
     counts = Counter(f"fallback.{seam.reason.code}" for seam in program.seams)
-    return {"seams": len(program.seams), **counts}
+    loops_run = {"loops": len(program.loops)} if program.loops else {}
+    return {"seams": len(program.seams), **loops_run, **counts}
 
 
 def count_seams(program: Program) -> None:

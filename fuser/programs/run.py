@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from fuser import executor
-from fuser.backend import Kernel
+from fuser.backend import Kernel, chosen_name
 from fuser.base import budget
+from fuser.base.errors import Reason
 from fuser.base.timeline import phase
 from fuser.executor import CannotRun
 from fuser.ir import dims, layouts, opaque_calls, view_chains
+from fuser.ir.loops import IterationFailed
 from fuser.kernel_spec import KernelSpec
-from fuser.program_spec import Program, Seam, Stage
+from fuser.program_spec import LoopRegion, Program, Seam, Stage, made_by
 
 
 def execute(
@@ -49,8 +51,8 @@ def execute(
     known = dict(numbers)
     direct, last = _direct(program, given or {}), program.steps[-1]
     for step, dropped in zip(program.steps, program.dropped, strict=True):
-        if isinstance(step, Seam):
-            _run_seam(step, values, known)
+        if not isinstance(step, Stage):
+            _run_between(step, values, known)
             opaque_calls.check_guards(program.graph, known)
             if check is not None:
                 check(known)
@@ -70,7 +72,8 @@ def _direct(program: Program, given: Mapping[int, Any]) -> dict[int, Any]:
     last = program.steps[-1]
     if len(given) != 1 or not isinstance(last, Stage):
         return {}
-    if any(node.payload.shares for seam in program.seams for node in seam.nodes):
+    between = [node for step in program.between for node in step.nodes]
+    if any(node.payload.shares for node in between):
         return {}
     ((place, target),) = given.items()
     name = program.outputs[place]
@@ -112,15 +115,26 @@ def kernels_of(
     return list({id(kernel): kernel for kernel in found}.values())  # some run in parts
 
 
-def _run_seam(seam: Seam, values: dict[str, Any], numbers: dict[str, Any]) -> None:
-    """Run a function in NumPy.
+def runner_of(step: LoopRegion) -> Callable[..., list[Any]]:
+    """What runs a loop on the backend that is chosen."""
+    name = chosen_name()
+    found: Callable[..., list[Any]] | None = step.runners.get(name)
+    if found is None:
+        found = step.runners[name] = made_by["loop"](step)
+    return found
+
+
+def _run_between(
+    step: Seam | LoopRegion, values: dict[str, Any], numbers: dict[str, Any]
+) -> None:
+    """Run a function in NumPy, or a loop.
 
     Raises:
         CannotRun: it raised; the plain function will raise the same.
         PatternMiss: its result is of another kind.
     """
     operands = []
-    for name, chain in seam.operands:
+    for name, chain in step.operands:
         value = values[name]
         if chain:
             sizes = {key: n for key, n in numbers.items() if key.startswith("n")}
@@ -128,11 +142,30 @@ def _run_seam(seam: Seam, values: dict[str, Any], numbers: dict[str, Any]) -> No
             value = view_chains.apply_views(value, chain, sizes, np)
         operands.append(value)
     try:
-        with phase("numpy", seam.reason.operation), budget.unclocked():
-            results = opaque_calls.run(seam.nodes, operands, numbers)
+        if isinstance(step, LoopRegion):
+            results = run_loop(step, operands, numbers)
+        else:
+            with phase("numpy", step.reason.operation), budget.unclocked():
+                results = opaque_calls.run(step.nodes, operands, numbers)
     except opaque_calls.CallFailed as error:
         raise CannotRun(error.reason) from None
-    values.update(zip(seam.stored, results, strict=True))
+    values.update(zip(step.stored, results, strict=True))
+
+
+def run_loop(
+    step: LoopRegion, operands: Sequence[Any], numbers: dict[str, Any]
+) -> list[Any]:
+    """Run a loop; its results that are used.
+
+    Raises:
+        CannotRun: an iteration cannot run; no argument has been written into.
+    """
+    args = opaque_calls.filled(step.nodes[0].payload.args, operands, numbers)
+    try:
+        found = runner_of(step)(*args)
+    except (IterationFailed, opaque_calls.PatternMiss, opaque_calls.CallFailed) as error:
+        raise CannotRun(Reason("runtime-check", "loop", str(error), step.where)) from None
+    return opaque_calls.run(step.nodes, operands, numbers, found)
 
 
 def _outputs(

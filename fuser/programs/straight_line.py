@@ -21,7 +21,7 @@ from fuser.ir import callables, dims, layouts, opaque_calls
 from fuser.ir.attributes import Region
 from fuser.ir.opaque_calls import Closure, Number, Operand
 from fuser.ir.views import Chain
-from fuser.program_spec import Program, Seam, Stage
+from fuser.program_spec import LoopRegion, Program, Seam, Stage
 from fuser.tracing.trace_result import OutAlias, OutNode, OutScalar, OutStatic
 
 METHOD = "numpy.ndarray."
@@ -121,12 +121,15 @@ class StraightLine:
         wanted = ", ".join(self._name(name) for name in step.stored)
         self._lines.append(f"{wanted} = {self._object(function)}({', '.join(args)})")
 
-    def seam(self, step: Seam, found: Sequence[Any]) -> None:
+    def seam(
+        self, step: Seam | LoopRegion, found: Sequence[Any], runner: Any = None
+    ) -> None:
         """Call a NumPy function, and compare its results with those of the first call.
 
         Args:
             step: the call.
             found: the first call's results, those of `step.nodes`.
+            runner: what is called in the function's place: it runs a loop.
         """
         call = step.nodes[0].payload
         operands = [self._seen(name, chain) for name, chain in step.operands]
@@ -135,7 +138,8 @@ class StraightLine:
         if call.silenced:
             self._lines.append(f"with {self._object(silent)}({call.silenced!r}):")
         indent = "    " if call.silenced else ""
-        self._lines.append(f"{indent}r = {self._called(call.name, args)}")
+        called = self._called(call.name, args, runner)
+        self._lines.append(f"{indent}r = {called}")
         places = [node.payload.output for node in step.nodes]
         flat, kind = self._object(_flat), self._object(type(found[0]))
         if places == [0]:
@@ -194,11 +198,13 @@ class StraightLine:
 
     def _is_internal(self, value: str) -> bool:
         """Whether only kernels read a value."""
-        read = (name for seam in self._program.seams for name, _ in seam.operands)
+        read = (name for step in self._program.between for name, _ in step.operands)
         return value not in self._program.outputs and value not in read
 
-    def _called(self, function: str, args: list[str]) -> str:
-        """A call of a function, or an array's method."""
+    def _called(self, function: str, args: list[str], runner: Any) -> str:
+        """A call of a function, an array's method, or what runs a loop."""
+        if runner is not None:
+            return f"{self._object(runner)}({', '.join(args)})"
         method = function.removeprefix(METHOD)
         if method == "__getitem__" and len(args) == 2:
             return f"{args[0]}[{args[1]}]"

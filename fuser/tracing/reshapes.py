@@ -176,6 +176,8 @@ def _in_order(tracing: Tracing, first: Node, needed: set[int]) -> bool:
         if row.is_iota or row.places:
             continue
         if row.is_input:
+            if id(node) not in inputs:  # what an iteration of a loop finds
+                return False
             needed.add(inputs[id(node)])
             continue
         known = not row.structure or row.joins or row.indexes or row.reshapes or row.is_update

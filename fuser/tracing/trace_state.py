@@ -52,6 +52,13 @@ class Storage:
         self.written = True
 
 
+class _Later:
+    """In the place of a call's result that nothing has computed yet."""
+
+
+LATER = _Later()
+
+
 def _same(value: Any) -> Any:
     """The value."""
     return value
@@ -100,6 +107,10 @@ class Tracing(Lengths):
     """What was read at one place of each row: the rows, and the places; by `id` of the result."""
     optional: dict[int, Node] = field(default_factory=dict)
     """Selections that cannot raise: they need not run where nothing reads them."""
+    placeholders: dict[str, Node] = field(default_factory=dict)
+    """What stands for arrays in any iteration of a loop: by name, what the first one finds."""
+    symbols: int = 0
+    """How many numbers loops have had that each iteration has another one of."""
     failed: Unsupported | None = None
     kept: list[Node] = field(default_factory=list)
     """Nodes of which `lines` tells: what is thrown away must not lend its line to another."""
