@@ -38,12 +38,14 @@ from fuser.tracing.traced_scalars import HostScalar
 #: A loop of a number of iterations that the code states is unrolled where all of them together have
 #: no more operations, and no more writes into parts of arrays: they may become one kernel.
 UNROLLED_OPERATIONS, UNROLLED_WRITES = 1024, 8
+#: So many iterations, if the code states the number, are unrolled without a look.
+FEW = 2
 #: Passes over a body at most: each may find more arrays that it changes.
 _PASSES = 6
 #: Numbers of placeholders' names: no argument has such a one.
 _FIRST = 1_000_000
 #: Conditions of numbers that a loop may change: where they fail, Python raises, or goes elsewhere.
-_DOMAIN = re.compile(r"\(.*\) (>= \d+|!= 0)")
+_DOMAIN = re.compile(r"\(.*\) (>= \d+|!= 0)|-?\d+ <= \(.*\) <= \d+")
 #: What a name stands for that nothing is assigned to yet.
 _UNBOUND = object()
 
@@ -179,6 +181,9 @@ class Loop:
         self._function, self._args = function, args
         if not self._is_range():
             self._iterator = iter(function(*args))
+        elif not self._count()[1]:
+            tracing.guard_value(f"({self._count()[0]}) >= 1", False)
+            self._iterator = iter(())
 
     def _is_range(self) -> bool:
         """Whether the loop goes over integers, in steps that are known; notes which."""
@@ -192,8 +197,7 @@ class Loop:
             return False
         self._start, self._stop, self._step = start, stop, step
         self._constant = type(start) is int and type(stop) is int
-        count = len(range(_hint(start), _hint(stop), step))
-        return count > (2 if self._constant else 0)
+        return not self._constant or self._count()[1] > FEW
 
     # -- what the twin asks ---------------------------------------------------------------------
 
@@ -244,7 +248,7 @@ class Loop:
             count = self._count()
             if count[1] == 1:
                 if not self._constant:
-                    self._tracing.guard_value(f"{count[0]} == 1", True)
+                    self._tracing.guard_value(f"({count[0]}) == 1", True)
                 return False
             self._start = self._shifted(self._start, self._step)
         if self._inside is None:
@@ -298,7 +302,7 @@ class Loop:
         start, stop, step = _text(self._start), _text(self._stop), self._step
         size = abs(step)
         gap = f"({stop}) - ({start})" if step > 0 else f"({start}) - ({stop})"
-        text = f"({gap})" if size == 1 else f"(({gap} + {size - 1}) // {size})"
+        text = gap if size == 1 else f"({gap} + {size - 1}) // {size}"
         return text, len(range(_hint(self._start), _hint(self._stop), step))
 
     def _check_names(self, env: Mapping[str, Any]) -> None:
@@ -690,7 +694,7 @@ class _Pass:
         hint = _hint(loop._start) + (here - 1) * loop._step
         if loop._constant:
             return hint
-        text = f"({_text(loop._start)}) + ({count} - 1) * ({loop._step})"
+        text = f"({_text(loop._start)}) + (({count}) - 1) * ({loop._step})"
         return HostScalar(self.tracing, text, hint)
 
     def _drop_late(self) -> None:

@@ -98,6 +98,9 @@ def test_one_trace_serves_every_number_of_iterations() -> None:
     for trips in (5, 1, 2, 1000, 17):
         fused(a, b, trips)
     assert len(_traces(fused)) == 1
+    for trips in (0, -1, -7):
+        fused(a, b, trips)
+    assert len(_traces(fused)) == 2
     before = fuser.n_compiled_kernels()
     fused(a, b, 12345)
     assert fuser.n_compiled_kernels() == before
