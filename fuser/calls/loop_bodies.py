@@ -107,7 +107,7 @@ def _written(region: Region) -> Callable[[Any, Entry], list[Any]]:
     later = [f"later{k}" for k in range(len(region.results) - region.carried)]
     state = [*arrays[: region.carried], *later]
     objects: dict[str, Any] = {"started": started, "region": region, "Failed": IterationFailed}
-    objects.update(evaluate=evaluate_scalar, range=range, asarray=np.asarray)
+    objects.update(evaluate=evaluate_scalar, range=range, asarray=_array)
     index = region.index
     needed = {*numbers, *region.updates}
     for text in (*region.updates.values(), *(text for text, _ in region.guards)):
@@ -135,6 +135,11 @@ def _written(region: Region) -> Callable[[Any, Entry], list[Any]]:
     exec(compile(text, "<a loop of a fused function>", "exec"), objects)
     made: Callable[[Any, Entry], list[Any]] = objects["loop"]
     return made
+
+
+def _array(value: Any) -> Any:
+    """An array without axes for a NumPy scalar."""
+    return np.asarray(value) if isinstance(value, np.generic) else value
 
 
 def _evaluated(text: str) -> str:

@@ -46,6 +46,7 @@ _PASSES = 6
 _FIRST = 1_000_000
 #: Conditions of numbers that a loop may change: where they fail, Python raises, or goes elsewhere.
 _DOMAIN = re.compile(r"\(.*\) (>= \d+|!= 0)|-?\d+ <= \(.*\) <= \d+")
+_OF_NUMPY = (np.ndarray, np.generic)
 #: What a name stands for that nothing is assigned to yet.
 _UNBOUND = object()
 
@@ -338,7 +339,9 @@ def _is_value(value: Any) -> bool:
         return all(type(part) is not tuple and _is_value(part) for part in value) and not any(
             isinstance_of(part, TracedMemory) for part in value
         )
-    kinds = (bool, int, float, complex, str, bytes, np.generic, np.dtype, type, slice)
+    if isinstance_of(value, type):  # others may do anything when they are called
+        return issubclass(value, np.generic) or getattr(builtins, value.__name__, None) is value
+    kinds = (bool, int, float, complex, str, bytes, np.generic, np.dtype, slice)
     return value is None or value is Ellipsis or isinstance_of(value, kinds)
 
 
@@ -649,6 +652,8 @@ class _Pass:
         line = loop._source.where
 
         def result(place: int, like: Node, generic: bool) -> Node:
+            if generic and not all(isinstance(a.array, _OF_NUMPY) for a in tracing.arguments):
+                raise NotALoop("a number is carried that is no scalar of NumPy's")
             mark = "scalar " if generic else ""
             shape = tuple(map(tracing.resolve, like.shape))
             payload = opaque_calls.read(f"{number}.{place} {mark}{text}")

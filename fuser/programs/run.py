@@ -14,7 +14,6 @@ from fuser.base.errors import Reason
 from fuser.base.timeline import phase
 from fuser.executor import CannotRun
 from fuser.ir import dims, layouts, opaque_calls, view_chains
-from fuser.ir.loops import IterationFailed
 from fuser.kernel_spec import KernelSpec
 from fuser.program_spec import LoopRegion, Program, Seam, Stage, made_by
 
@@ -162,10 +161,13 @@ def run_loop(
     """
     args = opaque_calls.filled(step.nodes[0].payload.args, operands, numbers)
     try:
-        found = runner_of(step)(*args)
-    except (IterationFailed, opaque_calls.PatternMiss, opaque_calls.CallFailed) as error:
-        raise CannotRun(Reason("runtime-check", "loop", str(error), step.where)) from None
-    return opaque_calls.run(step.nodes, operands, numbers, found)
+        results = runner_of(step)(*args)
+    except CannotRun:
+        raise
+    except Exception as error:  # noqa: BLE001 - the plain function decides what it means
+        found = f"{type(error).__name__}: {error}"
+        raise CannotRun(Reason("runtime-check", "loop", found, step.where)) from None
+    return opaque_calls.run(step.nodes, operands, numbers, results)
 
 
 def _outputs(

@@ -284,3 +284,35 @@ def test_threads_run_one_loop_at_a_time_each() -> None:
         thread.join()
     for k in range(4):
         np.testing.assert_array_equal(found[k], wanted[k])
+
+
+def test_an_integer_that_outgrows_its_dtype_raises_as_numpy_does() -> None:
+    """What NumPy has written before it raises is written, too."""
+
+    def grown(a: Any, n: int) -> Any:
+        k = 1
+        for _ in range(n):
+            a[1:] = a[:-1] + k
+            k = k * 1000
+        return a
+
+    fused = fuser.fuse(grown, fallback="allow")
+    for trips in (3, 6, 12):
+        plain, own = np.zeros(8, np.int64), np.zeros(8, np.int64)
+        wanted, found = run_plain(grown, [plain, trips], {}), run_plain(fused, [own, trips], {})
+        assert type(wanted) is type(found)
+        np.testing.assert_array_equal(own, plain)
+
+
+def test_objects_that_the_body_makes_are_left_to_python() -> None:
+    """A class of the user's may do anything: such loops are unrolled, and say why."""
+
+    def noting(x: Any, n: int) -> Any:
+        for _ in range(n):
+            threading.Event()
+            x[1:] = x[:-1] * 0.5
+        return x
+
+    fused = fuser.fuse(noting, fallback="allow")
+    np.testing.assert_array_equal(fused(np.ones(8), 50), noting(np.ones(8), 50))
+    assert "threading is a module" in str(fused.fallbacks[0])
