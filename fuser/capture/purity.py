@@ -5,11 +5,8 @@ The code of most functions shows it; others are traced twice.
 
 from __future__ import annotations
 
-import builtins
-import opcode
 from collections.abc import Callable, Collection, Iterable
 from contextlib import nullcontext
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -18,6 +15,7 @@ from fuser.base.errors import FuserError, GraphError, Reason, ShapeError, Unsupp
 from fuser.base.protocols import is_a
 from fuser.capture.captures import NameGuard, arrays_of, look_past
 from fuser.capture.effects import Surroundings
+from fuser.capture.evident import is_evident, is_plain
 from fuser.capture.held_arrays import further_guards, guards_of_contents, reaches_arrays
 from fuser.capture.known_errors import is_own, note_fleeting
 from fuser.capture.tracer import trace_call
@@ -26,27 +24,6 @@ from fuser.tracing.trace_result import OutStatic, Trace
 
 if TYPE_CHECKING:
     from fuser.capture.namespace import Substitution
-
-#: Functions whose code is looked at; one that needs more is traced twice.
-_FUNCTIONS = 64
-#: Instructions that leave something behind: what is seen next time may differ.
-_STORING = frozenset(
-    opcode.opmap[name]
-    for name in (
-        "STORE_GLOBAL", "DELETE_GLOBAL", "STORE_ATTR", "DELETE_ATTR", "STORE_DEREF",
-        "DELETE_DEREF", "IMPORT_NAME", "IMPORT_FROM",
-    )
-    if name in opcode.opmap
-)  # fmt: skip
-#: Built-in names whose values depend on their arguments alone.
-_BUILTINS = frozenset(
-    "abs all any bool complex dict divmod enumerate float int isinstance len list max min pow "
-    "range reversed round slice str sum tuple zip "
-    "ValueError TypeError AssertionError NotImplementedError RuntimeError".split()
-)
-#: What NumPy has beside universal, dispatched functions and numbers that is always the same.
-_NUMPY = frozenset("linalg fft array asarray zeros ones full arange eye finfo iinfo dtype".split())
-
 
 #: Reasons that say of more than of values that a trace cannot know.
 _CHANGING = frozenset(("side-effect", "impure"))
@@ -263,7 +240,7 @@ def _is_object(leaf: Any, arguments: Iterable[Any]) -> bool:
     if not isinstance(leaf, OutStatic) or type(leaf.value) is np.ndarray:
         return False
     value = leaf.value
-    known = _is_plain(value) or is_a(value, (type, bytes, range, slice, type(Ellipsis)))
+    known = is_plain(value) or is_a(value, (type, bytes, range, slice, type(Ellipsis)))
     return not known and not any(value is argument for argument in arguments)
 
 
@@ -298,90 +275,3 @@ def _same_memory(one: Any, other: Any) -> bool:
         one.__array_interface__["data"] == other.__array_interface__["data"]
         and one.strides == other.strides
     )
-
-
-def is_evident(function: Any, leaves: Iterable[Any]) -> bool:
-    """Whether a function's code alone shows that a second trace would be the same.
-
-    Its code, and that of every Python function that it names, reaches nothing but NumPy's own
-    functions, numbers, text and its arguments, and stores nothing outside of itself. False says
-    nothing: arrays, objects and other modules that it names may change.
-
-    Args:
-        function: what is traced.
-        leaves: its arguments.
-    """
-    if not all(_is_plain(leaf) or type(leaf) is np.ndarray for leaf in leaves):
-        return False
-    waiting, seen = [function], set()
-    while waiting:
-        current = waiting.pop()
-        if id(current) in seen:
-            continue
-        seen.add(id(current))
-        if type(current) is not FunctionType or len(seen) > _FUNCTIONS:
-            return False
-        cells = current.__closure__ or ()
-        try:
-            reached = [cell.cell_contents for cell in cells]
-        except ValueError:  # a cell that nothing has been put into
-            return False
-        reached += [*(current.__defaults__ or ()), *(current.__kwdefaults__ or {}).values()]
-        names: set[str] = set()
-        codes = [current.__code__]
-        while codes:
-            code = codes.pop()
-            if not _STORING.isdisjoint(code.co_code[::2]):
-                return False
-            names.update(code.co_names)
-            codes += [part for part in code.co_consts if type(part) is CodeType]
-        for name in names:
-            if name in current.__globals__:
-                reached.append(current.__globals__[name])
-            elif not _is_known_name(name):
-                return False
-        for value in reached:
-            if type(value) is FunctionType and value.__module__ != "fuser.functional":
-                waiting.append(value)
-            elif not _is_known(value, names):
-                return False
-    return True
-
-
-def _is_plain(value: Any) -> bool:
-    """Numbers, text, and tuples of them."""
-    if type(value) is tuple:
-        return all(map(_is_plain, value))
-    kinds = (bool, int, float, complex, str, np.generic, np.dtype)
-    return value is None or is_a(value, kinds)
-
-
-def _is_known_name(name: str) -> bool:
-    """A built-in function that is always the same, or an attribute that leads nowhere else."""
-    if name in _BUILTINS:
-        return True
-    if hasattr(builtins, name) or name.startswith(("__", "empty", "ctypes", "data")):
-        return False
-    return not hasattr(np, name) or name in _NUMPY or _is_known(getattr(np, name), ())
-
-
-def _is_known(value: Any, names: Collection[str]) -> bool:
-    """Whether a value that code names is always the same.
-
-    Args:
-        value: what a global name or an attribute of NumPy is.
-        names: all names in the code: what it may look up in a module.
-    """
-    if type(value) is ModuleType:
-        if value.__name__ == "fuser":
-            return names & vars(value).keys() <= {"functional"}
-        return value.__name__ in ("numpy", "math", "fuser.functional")
-    if is_a(value, type):
-        return issubclass(value, np.generic) or getattr(builtins, value.__name__, None) is value
-    if is_a(value, np.ufunc) or _is_plain(value):
-        return True
-    if type(value) is FunctionType:
-        return value.__module__ == "fuser.functional"
-    if type(value) is BuiltinFunctionType:
-        return value.__module__ == "math"
-    return type(value) is type(np.sum)

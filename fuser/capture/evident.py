@@ -1,0 +1,121 @@
+"""Whether a function's code shows that it always does the same, and changes nothing outside."""
+
+from __future__ import annotations
+
+import builtins
+import opcode
+from collections.abc import Collection, Iterable
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from fuser.base.protocols import is_a
+
+#: Functions whose code is looked at; of one that needs more it says nothing.
+_FUNCTIONS = 64
+#: Instructions that leave something behind: what is seen next time may differ.
+_STORING = frozenset(
+    opcode.opmap[name]
+    for name in (
+        "STORE_GLOBAL", "DELETE_GLOBAL", "STORE_ATTR", "DELETE_ATTR", "STORE_DEREF",
+        "DELETE_DEREF", "IMPORT_NAME", "IMPORT_FROM",
+    )
+    if name in opcode.opmap
+)  # fmt: skip
+#: Built-in names whose values depend on their arguments alone.
+BUILTINS = frozenset(
+    "abs all any bool complex dict divmod enumerate float int isinstance len list max min pow "
+    "range reversed round slice str sum tuple zip "
+    "ValueError TypeError AssertionError NotImplementedError RuntimeError".split()
+)
+#: What NumPy has beside universal, dispatched functions and numbers that is always the same.
+_NUMPY = frozenset("linalg fft array asarray zeros ones full arange eye finfo iinfo dtype".split())
+
+
+def is_evident(function: Any, leaves: Iterable[Any], arrays: bool = False) -> bool:
+    """Whether a function's code alone shows that a second trace would be the same.
+
+    Its code, and that of every Python function that it names, reaches nothing but NumPy's own
+    functions, numbers, text and its arguments, and stores nothing outside of itself. False says
+    nothing: arrays, objects and other modules that it names may change.
+
+    Args:
+        function: what is traced.
+        leaves: its arguments.
+        arrays: it may reach arrays by name, of which something else keeps track.
+    """
+    if not all(is_plain(leaf) or type(leaf) is np.ndarray for leaf in leaves):
+        return False
+    waiting, seen = [function], set()
+    while waiting:
+        current = waiting.pop()
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        if type(current) is not FunctionType or len(seen) > _FUNCTIONS:
+            return False
+        cells = current.__closure__ or ()
+        try:
+            reached = [cell.cell_contents for cell in cells]
+        except ValueError:  # a cell that nothing has been put into
+            return False
+        reached += [*(current.__defaults__ or ()), *(current.__kwdefaults__ or {}).values()]
+        names: set[str] = set()
+        codes = [current.__code__]
+        while codes:
+            code = codes.pop()
+            if not _STORING.isdisjoint(code.co_code[::2]):
+                return False
+            names.update(code.co_names)
+            codes += [part for part in code.co_consts if type(part) is CodeType]
+        for name in names:
+            if name in current.__globals__:
+                reached.append(current.__globals__[name])
+            elif not _is_known_name(name):
+                return False
+        for value in reached:
+            if type(value) is FunctionType and value.__module__ != "fuser.functional":
+                waiting.append(value)
+            elif not (is_known(value, names) or (arrays and type(value) is np.ndarray)):
+                return False
+    return True
+
+
+def is_plain(value: Any) -> bool:
+    """Numbers, text, and tuples of them."""
+    if type(value) is tuple:
+        return all(map(is_plain, value))
+    kinds = (bool, int, float, complex, str, np.generic, np.dtype)
+    return value is None or is_a(value, kinds)
+
+
+def _is_known_name(name: str) -> bool:
+    """A built-in function that is always the same, or an attribute that leads nowhere else."""
+    if name in BUILTINS:
+        return True
+    if hasattr(builtins, name) or name.startswith(("__", "empty", "ctypes", "data")):
+        return False
+    return not hasattr(np, name) or name in _NUMPY or is_known(getattr(np, name), ())
+
+
+def is_known(value: Any, names: Collection[str]) -> bool:
+    """Whether a value that code names is always the same.
+
+    Args:
+        value: what a global name or an attribute of NumPy is.
+        names: all names in the code: what it may look up in a module.
+    """
+    if type(value) is ModuleType:
+        if value.__name__ == "fuser":
+            return names & vars(value).keys() <= {"functional"}
+        return value.__name__ in ("numpy", "math", "fuser.functional")
+    if is_a(value, type):
+        return issubclass(value, np.generic) or getattr(builtins, value.__name__, None) is value
+    if is_a(value, np.ufunc) or is_plain(value):
+        return True
+    if type(value) is FunctionType:
+        return value.__module__ == "fuser.functional"
+    if type(value) is BuiltinFunctionType:
+        return value.__module__ == "math"
+    return type(value) is type(np.sum)
