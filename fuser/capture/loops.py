@@ -959,7 +959,7 @@ def _texts(node: Node) -> list[str]:
     """The host expressions in a node."""
     if node.op.is_scalar:
         return [node.payload.expression]
-    return opaque_calls.numbers_of(node.payload) if node.op.is_opaque else []
+    return list(node.payload.numbers) if node.op.is_opaque else []
 
 
 def _host(bound: Any) -> str:
