@@ -25,10 +25,11 @@ import ast
 import inspect
 import linecache
 from collections.abc import Iterator, Sequence
-from functools import lru_cache, reduce
+from functools import reduce
 from operator import or_
 from types import CodeType
 
+from fuser.base.caches import memo
 from fuser.base.errors import short_path
 from fuser.base.records import record
 
@@ -96,7 +97,7 @@ def staged(code: CodeType) -> Staged | None:
     return _staged(code, code.co_filename)
 
 
-@lru_cache(maxsize=1024)
+@memo(1024)
 def _staged(code: CodeType, _: str) -> Staged | None:
     """As `staged`; code objects are equal whatever their file, so its name is asked for, too."""
     try:

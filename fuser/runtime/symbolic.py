@@ -16,11 +16,11 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Mapping
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple, Union
 
 from fuser.base import host_expressions
+from fuser.base.caches import memo
 from fuser.ir import dims
 from fuser.ir.dims import Dim, Length
 
@@ -203,7 +203,7 @@ def _product(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
     return min(ends), max(ends)
 
 
-@lru_cache(maxsize=4096)
+@memo(4096)
 def quotient(text: str) -> tuple[Dim, Dim]:
     """Dividend and divisor of an atom of a length.
 
