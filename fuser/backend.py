@@ -17,6 +17,7 @@ import numpy as np
 
 from fuser.base import caches, config, forks
 from fuser.base.errors import BackendError
+from fuser.base.packages import ARRAYS, NO_FOREIGN_ARRAYS, root
 from fuser.base.protocols import attribute, module_of
 from fuser.base.records import record
 from fuser.codegen import LoopNest
@@ -326,8 +327,6 @@ def available(name: str) -> str | None:
     return _missing[name]
 
 
-#: Modules whose objects are what backends work on, or no arrays at all.
-_KNOWN_MODULES = frozenset(("numpy", "cupy", "builtins", "fuser"))
 #: kDLCUDA of the DLPack specification.
 _DLPACK_CUDA = 2
 
@@ -337,7 +336,7 @@ def adopted(leaf: Any) -> Any:
 
     The memory is shared, by DLPack.
     """
-    if module_of(type(leaf)).partition(".")[0] in _KNOWN_MODULES:
+    if root(module_of(type(leaf))) in NO_FOREIGN_ARRAYS:
         return leaf
     where = attribute(leaf, "__dlpack_device__")
     try:
@@ -409,8 +408,7 @@ def backend_of(arrays: Iterable[Any]) -> str:
     for array in arrays:
         if isinstance(array, np.generic):
             continue
-        module = module_of(type(array)).partition(".")[0]
-        name = "cpu" if module == "numpy" else "gpu" if module == "cupy" else _owner(array)
+        name = ARRAYS.get(root(module_of(type(array)))) or _owner(array)
         if name not in names:
             names.append(name)
     if len(names) > 1:

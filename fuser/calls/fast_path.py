@@ -10,6 +10,7 @@ import numpy as np
 from fuser import executor
 from fuser.backend import get_backend
 from fuser.base import counters
+from fuser.base.packages import root
 from fuser.base.protocols import module_of
 from fuser.calls.prepared import MISSED, Prepared
 from fuser.calls.result_assembly import NotAssembled, assemble, prepare
@@ -325,7 +326,7 @@ def _refusal_part(value: Any, depth: int = 4) -> Any:
 
 def _is_cupy(kind: type[Any]) -> bool:
     """Whether arrays of a type are CuPy's."""
-    return module_of(kind).partition(".")[0] == "cupy" and kind.__name__ == "ndarray"
+    return root(module_of(kind)) == "cupy" and kind.__name__ == "ndarray"
 
 
 def make_ready(call: Call, kind: Any) -> Ready | ReadyProgram | None:

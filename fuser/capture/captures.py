@@ -31,6 +31,7 @@ import numpy as np
 
 from fuser.base.caches import memo
 from fuser.base.errors import Unsupported
+from fuser.base.packages import STABLE, root
 from fuser.base.protocols import attribute, is_a, module_of, namespace_of, on_type, type_has
 from fuser.base.records import record
 from fuser.capture.contents import CONTAINERS, Contents, is_other, parts_of, snapshot
@@ -39,12 +40,6 @@ from fuser.capture.random_and_file_states import shared_generators
 #: Stands for a name that is not there.
 ABSENT = object()
 _SCALARS = (int, float, complex, bool, str, bytes, type(None), np.generic)
-#: Packages that do not change, or that know what they are asked.
-STABLE = frozenset(
-    "numpy math cmath fuser cupy scipy builtins typing functools itertools operator "
-    "abc bisect collections contextlib copy dataclasses enum heapq inspect numbers re statistics "
-    "string types".split()
-)
 _MAKERS = frozenset(
     "__init__ __new__ __post_init__ __init_subclass__ __del__ __repr__ __str__ __format__ "
     "__reduce__ __reduce_ex__ __getstate__ __setstate__ __replace__".split()
@@ -317,7 +312,7 @@ class _Collector:
             return
         self._guarded.add(key)
         if is_a(value, ModuleType):
-            if value.__name__.partition(".")[0] not in STABLE:
+            if root(value.__name__) not in STABLE:
                 self.objects.append(value)
             elif value.__name__.startswith("numpy.random"):
                 self.names.add("random")
@@ -394,7 +389,7 @@ class _Collector:
         names |= {n for cls in kind.__mro__[:-1] for n in vars(cls) if _operator(vars(cls)[n], n)}
         for name in sorted(names - set(own or ())):
             holder = next((cls for cls in kind.__mro__ if name in vars(cls)), None)
-            if holder is None or module_of(holder).partition(".")[0] in STABLE:
+            if holder is None or root(module_of(holder)) in STABLE:
                 continue
             if "super" in self.names:
                 for cls in kind.__mro__[kind.__mro__.index(holder) + 1 : -1]:
@@ -444,12 +439,6 @@ def _stored(code: CodeType) -> set[str]:
         if is_a(constant, CodeType):
             found |= _stored(constant)
     return found
-
-
-def root(place: Any) -> str:
-    """The package that a module's name, or its namespace, belongs to."""
-    name = place.get("__name__") if is_a(place, dict) else place
-    return str(name).partition(".")[0]
 
 
 def _global_names(code: CodeType) -> set[str]:

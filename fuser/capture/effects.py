@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from fuser.base import forks
+from fuser.base.packages import root
 from fuser.base.protocols import is_a, module_of, namespace_of
 from fuser.capture.captures import ABSENT, NameGuard, Slots, names_of
 from fuser.capture.contents import CONTAINERS, is_other, parts_of, put_back, same_parts
@@ -83,7 +84,7 @@ class Surroundings:
             self._names.append((guard, value))
             self._keep(value, guard.name)
         for thing in objects:
-            if module_of(type(thing)).partition(".")[0] == "fuser":
+            if root(module_of(type(thing))) == "fuser":
                 continue  # a fused function, which may be compiled meanwhile
             if (state := state_of(thing)) is not None:
                 self._states.append(state)

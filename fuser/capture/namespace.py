@@ -23,10 +23,11 @@ import numpy as np
 from fuser.base import error_states
 from fuser.base.caches import memo
 from fuser.base.errors import Unsupported
+from fuser.base.packages import STABLE, UNCHANGED, root
 from fuser.base.protocols import is_a
 from fuser.capture import evident, other_packages, staging
 from fuser.capture.brackets import GRIDS, JOINERS, Grid, Joiner
-from fuser.capture.captures import STABLE, has_elements, names_of, root
+from fuser.capture.captures import has_elements, names_of
 from fuser.capture.evident import is_evident
 from fuser.capture.loops import Loop
 from fuser.capture.private_copies import LOOKING_CLOSELY, PLAIN, Copies, is_fused
@@ -37,9 +38,6 @@ from fuser.tracing.builtin_names import BUILTINS, REMEMBERING, without_memory
 from fuser.tracing.trace_state import Tracing
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_scalars import HostScalar
-
-#: Functions of these packages do not see the arguments' shapes before NumPy does.
-_FOREIGN = ("numpy", "fuser", "scipy", "pandas", "cupy")
 
 _IS_OP = dis.opmap["IS_OP"]
 
@@ -248,8 +246,7 @@ def _is_empty(cell: CellType) -> bool:
 
 def _substitutable(function: FunctionType) -> bool:
     """Whether a copy of a function does what the function does."""
-    module = (function.__module__ or "").partition(".")[0]
-    return module not in _FOREIGN and not _writes_globals(function.__code__)
+    return root(function.__module__) not in UNCHANGED and not _writes_globals(function.__code__)
 
 
 @memo(1024)

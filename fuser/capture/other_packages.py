@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fuser.base.errors import GraphError, Unsupported
+from fuser.base.packages import SCIPY_PACKAGES, root
 from fuser.base.trees import flatten
 from fuser.ir import opaque_calls
 from fuser.ir.function_table import Replaced
@@ -31,7 +32,7 @@ def seen(tracing: Tracing, value: Any) -> Any:
     """
     if type(value) is np.vectorize:
         return Vectorized(tracing, value)
-    if type(value) is ModuleType and value.__name__.partition(".")[0] == "scipy":
+    if type(value) is ModuleType and root(value.__name__) == "scipy":
         return Package(tracing, value)
     if type(value) is FunctionType and (name := name_in_scipy(value)) is not None:
         return Called(tracing, value, name)
@@ -40,8 +41,8 @@ def seen(tracing: Tracing, value: Any) -> Any:
 
 def name_in_scipy(function: Any) -> str | None:
     """The public name of a function of SciPy's that NumPy calls between kernels."""
-    root, *path = (getattr(function, "__module__", None) or "").split(".")
-    if root != "scipy" or not path or path[0] not in opaque_calls.PACKAGES:
+    package, *path = (getattr(function, "__module__", None) or "").split(".")
+    if package != "scipy" or not path or path[0] not in SCIPY_PACKAGES:
         return None
     name = f"scipy.{path[0]}.{getattr(function, '__name__', '')}"
     try:

@@ -24,8 +24,9 @@ from typing import Any
 import numpy as np
 
 from fuser.base.caches import memo
+from fuser.base.packages import OF_CLASSES, UNCOPIED, root
 from fuser.base.protocols import is_a, module_of, type_has
-from fuser.capture.captures import STABLE, Slots, has_elements, names_of, root
+from fuser.capture.captures import Slots, has_elements, names_of
 from fuser.capture.contents import WRAPPING, parts_of, same_parts
 from fuser.tracing.builtin_names import REMEMBERING
 
@@ -35,9 +36,6 @@ LIMIT = 2000
 PLAIN = (bool, int, float, complex, str, bytes, type(None), np.generic, np.ufunc, np.dtype)
 #: Containers of other classes that are copied, too.
 _KNOWN = (list, tuple, dict, set, frozenset, deque, MappingProxyType, OrderedDict, defaultdict)
-_FOREIGN = STABLE | {"pandas"}
-#: Modules of the classes of classes that are known.
-_OF_CLASSES = frozenset("builtins abc typing".split())
 
 
 class Copies:
@@ -131,7 +129,7 @@ class Copies:
 
     def _named(self, function: FunctionType) -> Iterator[Any]:
         """What a function reaches by its names."""
-        if root(function.__globals__) in _FOREIGN:
+        if root(function.__globals__) in UNCOPIED:
             return
         named = names_of(function.__code__)
         for name in named & function.__globals__.keys():
@@ -145,7 +143,7 @@ class Copies:
 
     def named_in(self, module: ModuleType, names: set[str]) -> list[Any]:
         """What code finds in a user's module."""
-        if root(module.__name__) in _FOREIGN:
+        if root(module.__name__) in UNCOPIED:
             return []
         return [vars(module)[name] for name in names & vars(module).keys()]
 
@@ -279,7 +277,7 @@ def _of_class(kind: type) -> dict[str, Any]:
 
 def _has_space(kind: type) -> bool:
     """Whether objects of a user's class have a namespace."""
-    return root(module_of(kind)) not in _FOREIGN and hasattr(kind, "__dict__")
+    return root(module_of(kind)) not in UNCOPIED and hasattr(kind, "__dict__")
 
 
 def _slots(kind: type) -> list[Any]:
@@ -302,7 +300,7 @@ def _held(value: Any) -> list[Any]:
 def _is_copyable(value: Any) -> bool:
     """Whether a copy with the same attributes is as good as the object."""
     kind: Any = type(value)
-    if root(module_of(type(kind))) not in _OF_CLASSES:
+    if root(module_of(type(kind))) not in OF_CLASSES:
         return False  # a class of a kind of its own may say how classes compare, and are made
     return kind is SimpleNamespace or _among(kind, WRAPPING) or _has_plain_values(kind)
 
@@ -310,7 +308,7 @@ def _is_copyable(value: Any) -> bool:
 @memo(1024)
 def _has_plain_values(kind: Any) -> bool:
     """Whether objects of a class are no more than their attributes, and identity is no matter."""
-    if issubclass(kind, (type, Enum, BaseException)) or root(module_of(kind)) in _FOREIGN:
+    if issubclass(kind, (type, Enum, BaseException)) or root(module_of(kind)) in UNCOPIED:
         return False
     if "__del__" in {name for each in kind.__mro__ for name in vars(each)}:
         return False

@@ -30,6 +30,7 @@ import numpy as np
 from fuser.base import budget
 from fuser.base.caches import memo
 from fuser.base.errors import Unsupported, short_path
+from fuser.base.packages import UNWATCHED, WITHOUT_CODE, root
 from fuser.base.protocols import is_a, module_of, namespace_of
 from fuser.capture.contents import parts_of
 from fuser.capture.namespace import Names, codes_in, compares_truth
@@ -37,8 +38,6 @@ from fuser.capture.side_effects import EFFECTS, codes_with_effects, has_effect
 from fuser.tracing.builtin_names import REMEMBERING, is_stand_in
 from fuser.tracing.traced_scalars import HostScalar
 
-#: Packages that know stand-ins, or ask nothing that matters.
-_SKIPPED = frozenset("fuser numpy abc collections copy enum functools contextlib re".split())
 #: Python's own import, which keeps what it compiles in files.
 _IMPORTING = frozenset(("importlib", "_frozen_importlib", "_frozen_importlib_external"))
 #: Names of what has effects, or of what may.
@@ -50,8 +49,6 @@ _SLOT = MemberDescriptorType
 #: What leads nowhere.
 _PLAIN = (str, bytes, int, float, complex, type(None), np.ndarray, np.generic, np.ufunc, np.dtype,
           BuiltinFunctionType)  # fmt: skip
-#: Modules of classes whose methods are no Python code.
-_BUILT = frozenset("builtins numpy functools types abc typing".split())
 #: A function that reaches more than so many things is watched.
 _LOOKED_AT = 2000
 #: Containers are looked into so far.
@@ -100,7 +97,7 @@ def _parts(value: Any) -> tuple[list[CodeType], list[Any]]:
     """The code of a value, and what else may be reached through it."""
     if type(value) is FunctionType:
         space = value.__globals__
-        if _root(space) in _SKIPPED:
+        if root(space) in UNWATCHED:
             return [], []
         code = value.__code__
         held = [space[name] for part in codes_in(code) for name in part.co_names if name in space]
@@ -114,7 +111,7 @@ def _parts(value: Any) -> tuple[list[CodeType], list[Any]]:
     if is_a(value, dict):
         return [], list(dict.values(value))
     kinds = value.__mro__ if is_a(value, type) else (type(value), *type(value).__mro__)
-    held = [each for kind in kinds if module_of(kind) not in _BUILT for each in _own(kind)]
+    held = [each for kind in kinds if module_of(kind) not in WITHOUT_CODE for each in _own(kind)]
     if is_a(value, MethodType):
         return [], [*held, value.__func__, value.__self__]
     if is_a(value, partial):
@@ -133,11 +130,6 @@ def _parts(value: Any) -> tuple[list[CodeType], list[Any]]:
 def _own(kind: type) -> list[Any]:
     """What a class holds."""
     return list(vars(kind).values())
-
-
-def _root(space: Any) -> str:
-    """The package of a function's globals."""
-    return str(space.get("__name__", "")).partition(".")[0]
 
 
 @memo(4096)
@@ -197,13 +189,13 @@ def watched() -> Iterator[None]:
 
 def _is_users(frame: FrameType) -> bool:
     """Whether code is neither ours nor NumPy's."""
-    return _root(frame.f_globals) not in _SKIPPED
+    return root(frame.f_globals) not in UNWATCHED
 
 
 def _imports(frame: FrameType) -> bool:
     """Whether code runs because a module is imported: that happens once, traced or not."""
     above: FrameType | None = frame
-    while above is not None and _root(above.f_globals) not in _IMPORTING:
+    while above is not None and root(above.f_globals) not in _IMPORTING:
         above = above.f_back
     return above is not None
 
@@ -214,7 +206,7 @@ def _asks(frame: FrameType) -> bool:
     if not _may_ask(code):
         return False
     types = _asks_types(code)
-    if _root(frame.f_globals) in _IMPORTING:
+    if root(frame.f_globals) in _IMPORTING:
         return False
     if (type(frame.f_globals) is Names and code.co_name != "<module>") or not _is_users(frame):
         return False

@@ -13,6 +13,7 @@ from fuser import executor
 from fuser.backend import Kernel
 from fuser.base import budget, trees
 from fuser.base.errors import ArgumentError, FusionError, Reason, Unsupported
+from fuser.base.packages import NO_INSTANCES
 from fuser.calls.owner import Owner
 from fuser.executor import CannotRun
 from fuser.explain import drawing, graph_breaks, loop_text
@@ -225,7 +226,7 @@ def _check_arguments(function: Owner, args: Any, kwargs: Any) -> None:
         return
     method = next(iter(wanted.parameters), "") == "self"
     advice = "; of a method, Class.method.explain(instance, ...) is wanted" if method else ""
-    if method and args and type(args[0]).__module__ in ("builtins", "numpy", "cupy"):
+    if method and args and type(args[0]).__module__ in NO_INSTANCES:
         raise ArgumentError(f"{function._name}{wanted}: self is no instance{advice}")
     try:
         wanted.bind(*args, **kwargs)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
+from fuser.base.caches import memo
 from fuser.base.errors import GraphError
 from fuser.base.host_expressions import evaluate_scalar
 from fuser.base.records import record
@@ -106,7 +106,7 @@ def _nearer(found: re.Match[str]) -> str:
     return "host(" if found[1] == _INNER else f"{found[1][:-1]}("
 
 
-@lru_cache(maxsize=512)
+@memo(512)
 def _region(
     body: str, results: tuple[str, ...], writes: tuple[tuple[int, int, str], ...], index: str,
     updates: tuple[tuple[str, str], ...], guards: tuple[tuple[str, bool], ...],

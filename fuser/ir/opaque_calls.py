@@ -27,6 +27,7 @@ from fuser.base.caches import memo
 from fuser.base.error_states import silent
 from fuser.base.errors import GraphError, Reason
 from fuser.base.host_expressions import evaluate_scalar, scalar_symbols, short
+from fuser.base.packages import NUMPY_MODULES, SCIPY_PACKAGES
 from fuser.base.records import record
 from fuser.ir import (
     callables,
@@ -42,17 +43,12 @@ from fuser.ir.attributes import Attribute
 from fuser.ir.graph import Graph, Node
 from fuser.ir.ops import UFUNC_PAIRS, UFUNC_ROWS
 
-#: Packages of SciPy's whose functions depend on their arguments alone, and change none of them.
-PACKAGES = frozenset("special fft ndimage signal".split())
-#: What these packages have beside: it changes settings of the process, or tells of them.
+#: What packages of SciPy have beside: it changes settings of the process, or tells of them.
 _SETTINGS = frozenset(
     "errstate seterr geterr set_backend skip_backend set_global_backend register_backend "
     "get_workers set_workers".split()
 )
-#: Modules of NumPy's whose functions of arrays, and no others, are called. Which these are NumPy
-#: says: they are universal functions, or dispatched by `__array_function__`.
-_MODULES = ("numpy", "numpy.linalg", "numpy.fft", "numpy.lib.scimath", "numpy.lib.stride_tricks")
-#: Of those, they write files.
+#: Functions of NumPy that write files.
 _FILES = frozenset("save savez savez_compressed savetxt".split())
 #: Methods of universal functions.
 _UFUNC_METHODS = frozenset("reduce accumulate reduceat outer at".split())
@@ -334,7 +330,7 @@ def _member(module: str, name: str) -> Callable[..., Any] | None:
     """
     if name.startswith("_"):
         return None
-    if module in _MODULES and name not in _FILES:
+    if module in NUMPY_MODULES and name not in _FILES:
         owner: Any = np
         for part in module.split(".")[1:]:
             owner = getattr(owner, part)
@@ -344,7 +340,7 @@ def _member(module: str, name: str) -> Callable[..., Any] | None:
         found = getattr(math, name, None)
         return found if callable(found) else None
     root, _, package = module.partition(".")
-    if root != "scipy" or package not in PACKAGES or name in _SETTINGS:
+    if root != "scipy" or package not in SCIPY_PACKAGES or name in _SETTINGS:
         return None
     try:
         owner = import_module(module)

@@ -11,6 +11,7 @@ from functools import wraps
 from typing import Any
 
 from fuser.base.errors import Unsupported
+from fuser.base.packages import root
 
 
 def noting(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -43,6 +44,6 @@ def check_refusals(refused: Iterable[Unsupported]) -> None:
         if reached is None:
             continue
         frame = reached.tb_frame
-        ours = str(frame.f_globals.get("__name__", "")).partition(".")[0] == "fuser"
+        ours = root(frame.f_globals) == "fuser"
         if not ours or frame.f_code.co_name.startswith("__"):  # which C code called
             raise error

@@ -1,0 +1,46 @@
+"""Which package a thing belongs to, and what is known of packages: one list.
+
+A package is named by its root: "numpy" of `numpy.linalg`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fuser.base.protocols import is_a
+
+#: Packages whose contents do not change, or that know what they are asked: no guards on them.
+STABLE = frozenset(
+    "numpy math cmath fuser cupy scipy builtins typing functools itertools operator "
+    "abc bisect collections contextlib copy dataclasses enum heapq inspect numbers re statistics "
+    "string types".split()
+)
+#: Packages whose objects are never copied while a function is traced.
+UNCOPIED = STABLE | {"pandas"}
+#: Packages whose functions run as they are: they do not see arguments' shapes before NumPy does.
+UNCHANGED = frozenset("numpy fuser scipy pandas cupy".split())
+#: Packages that know stand-ins, or ask nothing of them that matters: not watched.
+UNWATCHED = frozenset("fuser numpy abc collections copy enum functools contextlib re".split())
+#: Modules of classes whose methods are no Python code.
+WITHOUT_CODE = frozenset("builtins numpy functools types abc typing".split())
+#: Packages of the classes of classes that are known.
+OF_CLASSES = frozenset("builtins abc typing".split())
+#: The backend of each package's arrays.
+ARRAYS = {"numpy": "cpu", "cupy": "gpu"}
+#: Packages whose objects are what backends work on, or no arrays: not asked for DLPack.
+NO_FOREIGN_ARRAYS = frozenset((*ARRAYS, "builtins", "fuser"))
+#: Packages whose objects are nobody's `self`: a method was called without its instance.
+NO_INSTANCES = frozenset((*ARRAYS, "builtins"))
+#: Modules of NumPy whose functions of arrays, and no others, NumPy runs between kernels. Which
+#: these are NumPy says: they are universal functions, or dispatched by `__array_function__`.
+NUMPY_MODULES = (
+    "numpy", "numpy.linalg", "numpy.fft", "numpy.lib.scimath", "numpy.lib.stride_tricks",
+)  # fmt: skip
+#: Packages within SciPy whose functions depend on their arguments alone, and change none of them.
+SCIPY_PACKAGES = frozenset("special fft ndimage signal".split())
+
+
+def root(place: Any) -> str:
+    """The package that a module's name, or its namespace, belongs to."""
+    name = place.get("__name__") if is_a(place, dict) else place
+    return str(name).partition(".")[0]
