@@ -8,7 +8,7 @@ import pytest
 
 import fuser
 from fuser.fallback import interpret
-from fuser.ir.attributes import Cast
+from fuser.ir.attributes import read_cast
 from fuser.ir.graph import Node, make, make_constant, make_input
 from fuser.ir.ops import TABLE
 from fuser.ir.views import read
@@ -49,7 +49,7 @@ def seen(node: Node, name: str, text: str) -> Node:
 
 def cast(node: Node, dtype: str) -> Node:
     """A conversion."""
-    return make("cast", node, payload=Cast(np.dtype(dtype)))
+    return make("cast", node, payload=read_cast(dtype))
 
 
 #: equation -> (dtypes, graphs of one argument in which the rule applies)
