@@ -393,8 +393,7 @@ def check_sizes(sizes: Any, graph: Graph) -> None:
     )
     if not whole:
         raise ArgumentError(f"sizes are lengths by symbol, such as {{'n0': 1024}}; found {sizes!r}")
-    shapes = [*(p.shape for p in graph.parameters), *(node.shape for node in graph.nodes)]
-    known = dict.fromkeys(s for shape in shapes for dim in shape for s in dims.symbols(dim))
+    known = graph.with_lengths_of(1)
     for name in sizes:
         if name not in known:
             has = ", ".join(known) or "none"

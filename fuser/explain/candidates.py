@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fuser.base.records import record
-from fuser.ir import dims
 from fuser.ir.graph import Node, size_bytes
 from fuser.ir.labels import labels_of
 from fuser.kernel_spec import KernelSpec
@@ -43,8 +42,7 @@ def rows_of(spec: KernelSpec, sizes: Mapping[str, int] | None = None) -> list[tu
     Returns:
         Rows of a table with `COLUMNS`.
     """
-    names = {s for p in spec.plan.graph.parameters for d in p.shape for s in dims.symbols(d)}
-    known = dict.fromkeys(names, 1024) | dict(sizes or {})
+    known = spec.plan.graph.with_lengths_of(1024) | dict(sizes or {})
     score = COLUMNS.index("score")
     return sorted(_rows(spec.plan, known), key=lambda entry: -entry[score])
 

@@ -241,6 +241,16 @@ class Graph:
             if isinstance(left, dims.Length) and left.text.isalnum()
         }
 
+    def with_lengths_of(self, length: int) -> dict[str, int]:
+        """Every length as one number, by symbol; indices and bounds as half of it.
+
+        Args:
+            length: the number.
+        """
+        shapes = (*(p.shape for p in self.parameters), *(node.shape for node in self.nodes))
+        named = (name for shape in shapes for dim in shape for name in dims.symbols(dim))
+        return dict.fromkeys(named, length) | dict.fromkeys(self.scalar_lengths, length // 2)
+
     @forks.cached_property
     def guards_of_integers(self) -> tuple[tuple[Dim, Dim], ...]:
         """Guards that speak of integer arguments, such as `n1 == s0` and `n0 - 2 == s0`."""

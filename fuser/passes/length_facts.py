@@ -6,6 +6,7 @@ where the way that arrays are joined depends on it; passes may then compare symb
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -63,10 +64,10 @@ def at_most(left: Dim, right: Dim, bounds: Bounds) -> bool:
         elif number < 0:
             return False
         else:
-            least = 1
-            for name in names:
-                least *= bounds.get(name, 0) if name.isidentifier() else _least(name)
-            total += number * least
+            least = [bounds.get(n, 0) if n.isidentifier() else _least(n) for n in names]
+            if len(least) > 1 and min(least) < 0:  # times a length, which may be any
+                return False
+            total += number * math.prod(least)
     return total >= 0
 
 

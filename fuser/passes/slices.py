@@ -78,7 +78,7 @@ def _of_joined(
             return None
         if first == start and last == stop:
             return cut(part, axis, (first - low, last - low, step), known, length)
-        if step != 1:
+        if step != 1 or not before(first, last):  # it may lie before what the operand holds
             return None
         parts.append(cut(part, axis, (first - low, last - low, 1), known, last - first))
     if not parts:

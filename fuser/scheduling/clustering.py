@@ -447,4 +447,5 @@ def _merge_totals(first: Unit, second: Unit, space: Space) -> None:
 def nominal_bytes(node: Node) -> int:
     """A value's bytes when every symbol is the nominal length."""
     lengths = {s: NOMINAL_LENGTH for dim in node.shape for s in dims.symbols(dim)}
-    return dims.evaluate(dims.product(node.shape), lengths) * node.dtype.itemsize
+    count = dims.evaluate(dims.product(node.shape), lengths)  # of `x[k:-k]` it may be negative
+    return max(count, 0) * node.dtype.itemsize

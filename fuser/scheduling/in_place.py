@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from fuser.base.records import changed
-from fuser.ir import dims
 from fuser.ir.attributes import Box, Region, disjoint, full_box
 from fuser.ir.graph import Graph
 from fuser.ir.specs import PartitionDesc
@@ -158,10 +157,7 @@ def nominal_traffic(plan: Plan) -> int:
     """Bytes that a plan moves where every length is the nominal one."""
     from fuser.scheduling.traffic import group_reads, group_writes, held_by
 
-    shapes = [p.shape for p in plan.graph.parameters if p.dtype is not None]
-    shapes += [node.shape for node in plan.graph.nodes]
-    symbols = {name for shape in shapes for dim in shape for name in dims.symbols(dim)}
-    sizes, held, total = dict.fromkeys(symbols, NOMINAL_LENGTH), held_by(plan), 0
+    sizes, held, total = plan.graph.with_lengths_of(NOMINAL_LENGTH), held_by(plan), 0
     for group in plan.groups:
         total += sum(group_writes(group, held, sizes).values())
         total += sum(sum(read.values()) for read in group_reads(group, held, sizes))

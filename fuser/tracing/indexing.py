@@ -124,7 +124,7 @@ def _check_element(
     if isinstance(value, (list, tuple)):
         fits = _depth(value) <= axes
     else:
-        fits = axes > 0 or _has_ellipsis(index) or not getattr(value, "ndim", 0)
+        fits = axes > 0 or _has_ellipsis(index) or not _depth(value)
     if not fits:
         raise Unsupported("unsupported-argument", "assignment", "an array into one element")
 
@@ -133,7 +133,7 @@ def _depth(value: Any) -> int:
     """How many axes an array of a nested sequence has."""
     if isinstance(value, (list, tuple)):
         return 1 + max(map(_depth, value), default=0)
-    return getattr(value, "ndim", 0)
+    return 0 if type(value) is HostScalar else getattr(value, "ndim", 0)
 
 
 def _check_number(array: Any, value: Any) -> None:

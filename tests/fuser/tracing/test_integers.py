@@ -103,7 +103,27 @@ def two_rows(x: Any, k: int) -> Any:
     return x[k] * 2, x[:k].sum()
 
 
+def reversed_class(x: Any, k: int) -> Any:
+    """Writes in place, and a plan is chosen by what it moves."""
+    y = np.zeros(6)
+    x[:] = x[k] * 2
+    y[:2] += k
+    y[k + 1 : 6] = y[:2:2] * 2
+    return y.sum(), x[k:-k] * 2
+
+
+def around(x: Any, k: int) -> Any:
+    """A place in a ring, and all that comes after it."""
+    n = len(x) + 1
+    y = x * 1
+    y[k % n] = k
+    y[k:k] = x[0]
+    return y[k % n :] + 1
+
+
 WRITES = (
+    around,
+    reversed_class,
     moved_row, overlapping_window, two_rows, one_row, head_by_last, window, column, neighbour,
     overlapping, shifted,
 )  # fmt: skip
@@ -170,7 +190,8 @@ def test_numpy_integers_are_symbols_too() -> None:
     ("name", "classes"),
     [
         ("x[k]", 2), ("x[..., k]", 2), ("x[:k]", 4), ("x[k:]", 4), ("x[k + 1] + x[k]", 3),
-        ("one_row", 2), ("column", 2), ("zeros", 1), ("x[:k].sum()", 4), ("x[k % len(x)]", 2),
+        ("one_row", 2), ("column", 2), ("zeros", 1), ("around", 4), ("x[:k].sum()", 4),
+        ("x[k % len(x)]", 2),
     ],
 )  # fmt: skip
 def test_a_class_of_numbers_is_one_specialisation(name: str, classes: int) -> None:
