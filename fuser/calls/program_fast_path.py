@@ -8,6 +8,7 @@ steps are one Python function, which compares them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -122,11 +123,30 @@ class ReadyProgram(Prepared):
             for step in program.steps
         )
         self._counts = partition.seam_counts(program)
+        self._apart = self._hazards()
         self._line: Callable[[tuple[Any, ...]], Any] | None = None
+
+    def _hazards(self) -> list[tuple[Callable[[tuple[Any, ...]], Any], ...]]:
+        """Pairs of arrays that must not share memory, each as a function of the arguments."""
+        trace, captured = self._specialisation.trace, self._specialisation.captured
+        names = [parameter.name for parameter in trace.graph.parameters]
+        places = dict(self._arrays)
+
+        def getter(name: str) -> Callable[[tuple[Any, ...]], Any]:
+            if name in places:
+                return itemgetter(places[name])
+            return lambda args: captured[name]
+
+        pairs = dict.fromkeys(tuple(sorted(pair)) for pair in trace.hazards)
+        return [tuple(getter(names[place]) for place in pair) for pair in pairs]
 
     def run(self, args: tuple[Any, ...]) -> Any:
         """The outputs, or MISSED where the call has to be looked at again."""
         try:
+            for one, other in self._apart:
+                first, then = one(args), other(args)
+                if first is then or np.may_share_memory(first, then):
+                    return MISSED
             if self._line is not None:
                 found = self._line(args)
                 if found is MISSED:
@@ -153,6 +173,10 @@ class ReadyProgram(Prepared):
         values = {**program.constants, **captured}
         for name, place in self._arrays:
             values[name] = args[place]
+        names = [parameter.name for parameter in program.graph.parameters]
+        for place, _, _ in self._specialisation.trace.writes:
+            if not values[names[place]].flags.writeable:
+                raise ValueError("output array is read-only")
         for step in self._steps:
             step.first(values, numbers)
             if isinstance(step, _SeamStep):
@@ -217,7 +241,7 @@ class ReadyProgram(Prepared):
 def make_ready_program(call: Call, program: Program, kind: Any) -> ReadyProgram | None:
     """A short way for calls like this one, where every output is an array of its own."""
     trace = call.specialisation.trace
-    if trace.hazards or program.checked or not (trace.leaves or trace.writes):
+    if program.checked or not (trace.leaves or trace.writes):
         return None
     if program.graph.guards_of_integers:
         return None  # views that functions read are written for lengths that all calls share
