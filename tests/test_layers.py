@@ -40,9 +40,9 @@ LAYERS = {
         text: body conversion floats integers division loops spelling spacing lacing vector_memory
             shared_functions packing section vector_loop wrappers elementary.*
         accuracy: accuracy accuracy_samples accuracy_table
-        costs: schedule costs reducing.reduction_stages reducing.accumulators
+        costs: schedule tuning costs reducing.reduction_stages reducing.accumulators
         machine: machine.*
-        loop nests: emit short_rows steady_columns reducing.*
+        loop nests: emit short_rows steady_columns reducing.* scheduling.*
         kernels: fused_kernel sequence
         entries: entries.*
         backend: backend

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fuser.backend import Backend, CompileError, ServedCall
-from fuser.backends.cpu.costs import POOLED_BYTES
+from fuser.backends.cpu.tuning import POOLED_BYTES
 from fuser.base import forks
 from fuser.codegen import LoopNest
 from fuser.ir.layouts import ordered_strides

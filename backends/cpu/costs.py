@@ -20,37 +20,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fuser.backends.cpu import tuning
 from fuser.backends.cpu.schedule import DEFAULT, Schedule
 from fuser.codegen import Instruction, LoopNest
 from fuser.ir.costs import time_of
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, TensorDesc
 from fuser.runtime.symbolic import value_of
-
-#: Arrays of this size and more come from the output pool. The C library gives memory back to the
-#: system when more than twice the largest block lies unused at its end, so that the page faults of
-#: two results of this size cost ten times what writing them does.
-POOLED_BYTES = 1 << 18
-#: Estimated nanoseconds of work for which it is worth having a thread.
-THREAD_NS = 7_500
-#: Work below this stays on the calling thread.
-PARALLEL_NS = 2 * THREAD_NS
-#: Work below this is brief: workers that sleep are not woken for it alone.
-BRIEF_NS = 100_000
-#: Estimated nanoseconds of one chunk at least: taking it costs a fiftieth of that,
-#: and a caller that has finished waits for what a late helper has begun.
-CHUNK_NS = THREAD_NS / 4
-#: Elements of one chunk: pages are read to their end, and the second cache holds the operands.
-LEAST_CHUNK, MOST_CHUNK = 1 << 10, 1 << 14
-#: Work of many chunks is cut into about this many, so that prefetching is not begun anew too often.
-MANY_CHUNKS = 256
-#: Elements of one chunk of rows, at most: 16 M in rows of 257 are added 1.05 to 1.2 times as fast
-#: as by a quarter of that.
-MOST_ROW_CHUNK = 1 << 16
-#: Estimated nanoseconds an element on one thread: a byte moved; on four bytes a light operation
-#: (the unit of `fuser.ir.costs`), and a light one of a reduction.
-BYTE_NS, LIGHT_NS, REDUCED_NS = 0.017, 0.012, 0.03
-#: Elements that lie apart are picked one by one.
-APART = 4
 
 
 class Extent(NamedTuple):
@@ -96,8 +71,8 @@ def cost_ns(nest: LoopNest) -> float:
     """Estimated nanoseconds for each element of a nest on one thread."""
     reduces, total = nest.strategy != "map", 0.0
     for desc in _moved(nest) if reduces else nest.operands:
-        factor = 0 if desc.counted else 1 if desc.access == CONTIGUOUS else APART
-        total += factor * BYTE_NS * np.dtype(desc.dtype).itemsize
+        factor = 0 if desc.counted else 1 if desc.access == CONTIGUOUS else tuning.APART
+        total += factor * tuning.BYTE_NS * np.dtype(desc.dtype).itemsize
     for instruction in per_element(nest) if reduces else nest.body:
         total += operation_ns(instruction, reduces)
     return total
@@ -118,11 +93,11 @@ def operation_ns(instruction: Instruction, reduces: bool = False) -> float:
     """Estimated nanoseconds of one operation on one element."""
     width = np.dtype(instruction.operand_dtype).itemsize / 4
     floating = "float" in instruction.operand_dtype
-    row, spent_ns = instruction.row, LIGHT_NS * time_of(instruction.row, floating)
+    row, spent_ns = instruction.row, tuning.LIGHT_NS * time_of(instruction.row, floating)
     if row.slow:  # half as many at once, and each takes twice as long; of integers one at a time
         return spent_ns * (width * width if floating else 1)
     light = not (row.heavy or row.structure)
-    return (REDUCED_NS if light and reduces and floating else spent_ns) * width
+    return (tuning.REDUCED_NS if light and reduces and floating else spent_ns) * width
 
 
 def per_element(nest: LoopNest) -> list[Instruction]:
@@ -140,16 +115,16 @@ def per_element(nest: LoopNest) -> list[Instruction]:
 
 def chunk_elements(elements: int, each_ns: float) -> int:
     """Elements of one chunk of a map: a power of two, whatever the number of threads."""
-    wanted = max(CHUNK_NS / max(each_ns, 1e-3), value_of(elements) / MANY_CHUNKS)
+    wanted = max(tuning.CHUNK_NS / max(each_ns, 1e-3), value_of(elements) / tuning.MANY_CHUNKS)
     power = 1 << max(0, int(wanted) - 1).bit_length()
-    return min(MOST_CHUNK, max(LEAST_CHUNK, power))
+    return min(tuning.MOST_CHUNK, max(tuning.LEAST_CHUNK, power))
 
 
 def row_chunk(elements: int, least: int) -> int:
-    """Elements of one chunk of rows that are reduced, at least `least`: see `MANY_CHUNKS`."""
-    return max(least, min(MOST_ROW_CHUNK, value_of(elements) // MANY_CHUNKS))
+    """Elements of one chunk of rows that are reduced, at least `least`."""
+    return max(least, min(tuning.MOST_ROW_CHUNK, value_of(elements) // tuning.MANY_CHUNKS))
 
 
 def helpers(work_ns: float, chunks: int, threads: int) -> int:
     """How many threads help the caller, of `threads` in all."""
-    return max(0, min(threads, int(work_ns / THREAD_NS), chunks, 256) - 1)
+    return max(0, min(threads, int(work_ns / tuning.THREAD_NS), chunks, 256) - 1)

@@ -7,21 +7,18 @@ import struct
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from fuser.backend import Kernel
-from fuser.backends.cpu import costs
+from fuser.backends.cpu import costs, tuning
 from fuser.backends.cpu.body import Features
-from fuser.backends.cpu.emit import emit, streams
+from fuser.backends.cpu.emit import emit
 from fuser.backends.cpu.machine import loader, team_code, workers
-from fuser.backends.cpu.machine.target import stream_bytes
 from fuser.backends.cpu.schedule import DEFAULT, Schedule
-from fuser.backends.cpu.section import lanes_of
+from fuser.backends.cpu.scheduling.choose import choose, writes_past_caches
+from fuser.backends.cpu.scheduling.schedules import launch_of
 from fuser.backends.cpu.wrappers import packs
 from fuser.base import forks
 from fuser.base.records import changed
 from fuser.codegen import LoopNest
-from fuser.ir.specs import INVARIANT
 from fuser.runtime.symbolic import Symbolic
 
 #: Of a loop nest's function, see `emit`.
@@ -37,19 +34,19 @@ PROTOTYPE = ctypes.CFUNCTYPE(
 STREAMING = Schedule(store="streaming")
 
 
+def _plain(schedule: Schedule) -> Schedule:
+    """A schedule in plain numbers: code is written for those of a call, so they are pinned."""
+    given = {name: getattr(schedule, name) for name in type(schedule).__match_args__}
+    numbers = {name: int(value) for name, value in given.items() if isinstance(value, Symbolic)}
+    return changed(schedule, **numbers) if numbers else schedule
+
+
 class _Variant(NamedTuple):
     """Linked machine code of some loop nests: what keeps it alive, addresses, callables."""
 
     library: Any
     addresses: list[int]
     functions: list[Any]
-
-
-def _plain(schedule: Schedule) -> Schedule:
-    """A schedule in plain numbers: code is written for those of a call, so they are pinned."""
-    given = {name: getattr(schedule, name) for name in type(schedule).__match_args__}
-    numbers = {name: int(value) for name, value in given.items() if isinstance(value, Symbolic)}
-    return changed(schedule, **numbers) if numbers else schedule
 
 
 class FusedKernelCPU(Kernel):
@@ -120,47 +117,33 @@ class FusedKernelCPU(Kernel):
     def address_of(self, section: int, extent: Any) -> int:
         """The function of one loop nest, by the schedule that an extent says."""
         past = self.streaming_address(section, extent)
-        return past or self._variant(_plain(costs.schedule_of(extent)), section)[0]
+        return past or self._variant(costs.schedule_of(extent), section)[0]
 
     def words_of(
         self, section: int, lengths: Sequence[int], strides: Sequence[Sequence[int]]
     ) -> tuple[list[int], Any]:
         """As the base class; a reduction takes all lengths, the reduced one last."""
-        nest = self.nests[section]
-        if nest.strategy == "map":
-            words, extent = super().words_of(section, lengths, strides)
-            if nest.rank < 2:
-                return words, extent
-            chunk = costs.chunk_elements(extent[0] * extent[1], self._costs[section])
-            from fuser.backends.cpu import short_rows
-
-            lanes = lanes_of(nest, self._features)
-            short = short_rows.extent_of(nest, lengths, strides, chunk, lanes)
-            if short is None:
-                from fuser.backends.cpu import steady_columns
-
-                short = steady_columns.extent_of(nest, lengths, strides, chunk)
-            return words, short or extent
-        return self._reduction_words(section, lengths, strides, 0)
+        return self._words_of(section, lengths, strides, 0)
 
     def lay_out_rows(
         self, section: int, lengths: Sequence[int], strides: Sequence[Sequence[int]], turns: int
     ) -> tuple[bytes, Any]:
         """As the base class: never in parts, which threads would have to wait for."""
-        if self.nests[section].strategy == "map":
-            return self.lay_out(section, lengths, strides)
-        words, extent = self._reduction_words(section, lengths, strides, turns)
+        words, extent = self._words_of(section, lengths, strides, turns)
         return struct.pack(f"={len(words)}q", *words), extent
 
-    def _reduction_words(
+    def _words_of(
         self, section: int, lengths: Sequence[int], strides: Sequence[Sequence[int]], turns: int
     ) -> tuple[list[int], Any]:
-        """Words and schedule of a nest that reduces."""
-        from fuser.backends.cpu.reducing import reduction_forms  # many kernels need none
-
-        extra, extent = reduction_forms.lay_out(
-            self.nests[section], lengths, strides, turns=turns
-        )
+        """Choose the schedule of one loop nest; its words and extent."""
+        nest = self.nests[section]
+        words, whole = super().words_of(section, lengths, strides)
+        schedule = _plain(choose(nest, lengths, strides, self._features, turns))
+        if nest.strategy == "map" and schedule == DEFAULT:
+            return words, whole
+        extra, extent = launch_of(nest, schedule, lengths, strides, turns)
+        if nest.strategy == "map":
+            return words, extent
         return [*lengths, *(step for operand in strides for step in operand), *extra], extent
 
     def share(self, section: int, extent: Any, threads: int) -> list[int]:
@@ -183,7 +166,7 @@ class FusedKernelCPU(Kernel):
         total = -(-outer // ochunk) * iparts
         work_ns = self.work_ns(section, extent)
         helpers = costs.helpers(work_ns, total, threads)
-        if helpers and work_ns < costs.BRIEF_NS:
+        if helpers and work_ns < tuning.BRIEF_NS:
             helpers |= team_code.BRIEF
         if helpers and costs.in_order(extent):
             helpers |= team_code.ORDERED
@@ -192,20 +175,9 @@ class FusedKernelCPU(Kernel):
         return [address, outer, inner, ochunk, ichunk, iparts, total, helpers]
 
     def streaming_address(self, section: int, extent: Any) -> int:
-        """The variant that writes past the caches, where results would not stay in the last one.
-
-        In one loop, that is where all that is touched is larger than it: no operand is repeated;
-        nor mostly where some are transposed.
-        """
-        nest = self.nests[section]
-        moved = [desc for _, desc in nest.stores]
-        if nest.rank == 1 or self._tiled[section]:
-            read = [desc for desc in nest.loads if not desc.counted]
-            moved += [desc for desc in read if desc.access != INVARIANT]
-        element_bytes = sum(np.dtype(desc.dtype).itemsize for desc in moved)
-        if not streams(nest) or costs.schedule_of(extent) != DEFAULT:
-            return 0
-        if extent[0] * extent[1] * element_bytes < stream_bytes():
+        """The variant that writes past the caches, where that is better; or 0."""
+        usual = costs.schedule_of(extent) == DEFAULT
+        if not usual or not writes_past_caches(self.nests[section], extent[0] * extent[1]):
             return 0
         return self._variant(STREAMING, section)[0]
 

@@ -13,68 +13,38 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from fuser.backends.cpu import conversion
+from fuser.backends.cpu import conversion, tuning
 from fuser.backends.cpu.body import Body, Module
-from fuser.backends.cpu.costs import Extent
 from fuser.backends.cpu.loops import begin_loop
-from fuser.backends.cpu.schedule import Schedule
-from fuser.backends.cpu.wrappers import Wrapper, packs
+from fuser.backends.cpu.wrappers import Wrapper
 from fuser.base.records import changed
 from fuser.codegen import LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT
 
-#: The longest innermost loop that is too short, and the least elements for which it matters.
-SHORT, LEAST = 32, 2048
-#: Elements that are computed as one row: scratch memory stays in the first cache.
-TILE = 512
-#: Rows of one tile, at least, where a row has two loops.
-LEAST_ROWS = 2
-#: Elements that are copied in one turn.
-TURN = 8
 
-
-def extent_of(
-    nest: LoopNest,
-    lengths: Sequence[int],
-    strides: Sequence[Sequence[int]],
-    chunk: int,
-    lanes: int,
-) -> Extent | None:
-    """How a map nest runs in this form, or None where it does not: results must be dense.
+def can_be_flattened(
+    nest: LoopNest, loops: int, lengths: Sequence[int], strides: Sequence[Sequence[int]]
+) -> bool:
+    """Whether results of so many innermost loops are dense, and a tile has room for some.
 
     Args:
         nest: the loops.
+        loops: how many, the last ones, are one row.
         lengths: of the loops.
         strides: of loads, then of stores, in bytes.
-        chunk: wanted elements of one chunk.
-        lanes: elements of one vector; rows that are whole vectors are well served as they are.
     """
-    elements = math.prod(lengths)
-    if nest.rank < 2 or elements < LEAST or not 0 < lengths[-1] <= SHORT:
-        return None
-    if lengths[-1] % lanes == 0 and not packs(nest):
-        return None
-    if any(desc.counted for desc in nest.loads):  # no memory to copy from
-        return None
-    for (_, desc), steps in zip(nest.stores, strides[len(nest.loads) :], strict=True):
-        row_bytes = lengths[-1] * conversion.bytes_of(desc.dtype)
-        if desc.access != CONTIGUOUS or steps[-2] != row_bytes:
-            return None
-    deep = _is_deep(nest, lengths, strides)
-    inner = math.prod(lengths[-2:]) if deep else lengths[-1]
-    outer, schedule = elements // inner, Schedule(flattened=2 if deep else 1)
-    return Extent(outer, inner, elements, max(1, chunk // inner), inner, schedule)
-
-
-def _is_deep(
-    nest: LoopNest, lengths: Sequence[int], strides: Sequence[Sequence[int]]
-) -> bool:
-    """Whether the two innermost loops are one row of dense results, of which a tile has some."""
-    if nest.rank < 3 or not 0 < math.prod(lengths[-2:]) <= TILE // LEAST_ROWS:
+    row = math.prod(lengths[-loops:])
+    most = tuning.FLATTENED_TILE // (tuning.FLATTENED_ROWS if loops > 1 else 1)
+    if nest.rank <= loops or not 0 < row <= most:
         return False
-    stored = zip(nest.stores, strides[len(nest.loads) :], strict=True)
-    whole = math.prod(lengths[-2:])
-    return all(steps[-3] == whole * conversion.bytes_of(desc.dtype) for (_, desc), steps in stored)
+    if any(desc.counted for desc in nest.loads):  # no memory to copy from
+        return False
+    for (_, desc), steps in zip(nest.stores, strides[len(nest.loads) :], strict=True):
+        sizes = [math.prod(lengths[k:]) for k in range(len(lengths) - loops, len(lengths))]
+        dense = [size * conversion.bytes_of(desc.dtype) for size in sizes]
+        if desc.access != CONTIGUOUS or [*steps[-loops - 1 : -1]] != dense:
+            return False
+    return True
 
 
 def flat(nest: LoopNest) -> LoopNest:
@@ -96,15 +66,15 @@ class ShortRows(Wrapper):
         b.line(f"%copy = alloca [{2 * count + scalars} x i64], align 16")
         self.sizes = [conversion.bytes_of(desc.dtype) for desc in block.operands]
         for k in range(len(self.nest.loads)):
-            b.line(f"%scratch{k} = alloca [{TILE * self.sizes[k]} x i8], align 64")
-            b.line(f"%table{k} = alloca [{TILE} x i64], align 64")
+            b.line(f"%scratch{k} = alloca [{tuning.FLATTENED_TILE * self.sizes[k]} x i8], align 64")
+            b.line(f"%table{k} = alloca [{tuning.FLATTENED_TILE} x i64], align 64")
             b.line(f"%source{k} = alloca ptr")
             b.line(f"%filled{k} = alloca i64")
             b.line(f"store i64 0, ptr %filled{k}")
         self.count = self.number("sub i64 %iend, %ibegin")
         some = b.value(f"icmp ne i64 {self.count}, 0", "i1", 1).text
         nothing = self.when(some, "some")
-        self.most = self.number(f"udiv i64 {TILE}, {self.count}")
+        self.most = self.number(f"udiv i64 {tuning.FLATTENED_TILE}, {self.count}")
         self.middle = self.word(block.length(block.rank - 2)) if depth > 1 else "1"
         self.across = self.number(f"udiv i64 {self.count}, {self.middle}")
         for place in range(scalars):
@@ -254,11 +224,11 @@ def _gather(module: Module, size: int) -> str:
     name = f"short.gather.{size}"
     if name not in module.helpers:
         b = Body(module)
-        turns = b.value(f"udiv i64 %count, {TURN}", "i64", 1).text
-        whole = b.value(f"mul i64 {turns}, {TURN}", "i64", 1).text
+        turns = b.value(f"udiv i64 %count, {tuning.FLATTENED_COPIED}", "i64", 1).text
+        whole = b.value(f"mul i64 {turns}, {tuning.FLATTENED_COPIED}", "i64", 1).text
         loop = begin_loop(b, "0", turns)
-        first = b.value(f"mul i64 {loop.index}, {TURN}", "i64", 1).text
-        for lane in range(TURN):
+        first = b.value(f"mul i64 {loop.index}, {tuning.FLATTENED_COPIED}", "i64", 1).text
+        for lane in range(tuning.FLATTENED_COPIED):
             _move(b, size, b.value(f"add i64 {first}, {lane}", "i64", 1).text)
         loop.end()
         rest = begin_loop(b, whole, "%count")

@@ -8,56 +8,27 @@ set of them has a schedule of its own.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fuser.backends.cpu import conversion, costs
+from fuser.backends.cpu import conversion, costs, tuning
 from fuser.backends.cpu.body import Module
-from fuser.backends.cpu.costs import Extent
 from fuser.backends.cpu.loops import begin_loop
-from fuser.backends.cpu.machine.target import stream_bytes
-from fuser.backends.cpu.schedule import Schedule
 from fuser.backends.cpu.wrappers import Block, Wrapper, packs
 from fuser.base.records import changed
 from fuser.codegen import Instruction, LoopNest
 from fuser.ir.costs import ROOT
 from fuser.ir.specs import CONTIGUOUS, TensorDesc
 
-#: Columns of one tile, and values that are kept of each, at most.
-TILE, MOST_KEPT = 1024, 4
-#: Columns and rows, at least; rows of one chunk.
-LEAST_COLUMNS, LEAST_ROWS = 64, 16
-#: Elements in all, at least: smaller calls are served for all lengths at once (`entries`).
-LEAST = 1 << 17
 
-
-def extent_of(
-    nest: LoopNest, lengths: Sequence[int], strides: Sequence[Sequence[int]], chunk: int
-) -> Extent | None:
-    """How a map nest runs in this form, or None where it does not.
+def shared_loads(nest: LoopNest, strides: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """Loads that are the same in all outer iterations.
 
     Args:
         nest: the loops.
-        lengths: of the loops.
         strides: of loads, then of stores, in bytes.
-        chunk: wanted elements of one chunk.
     """
-    *outside, inner = lengths
-    outer, elements = math.prod(outside), math.prod(lengths)
-    if elements < LEAST or inner < LEAST_COLUMNS or outer < LEAST_ROWS:
-        return None
-    touched = [d for d, s in zip(nest.operands, strides, strict=True)
-               if any(s[:-1])]  # fmt: skip
-    if elements * sum(conversion.bytes_of(desc.dtype) for desc in touched) >= stream_bytes():
-        return None
-    shared = tuple(k for k in range(len(nest.loads)) if not any(strides[k][:-1]))
-    if split(nest, shared) is None:
-        return None
-    columns = min(inner, TILE)
-    rows = max(LEAST_ROWS, chunk // columns)
-    schedule = Schedule(invariant_loads=shared)
-    return Extent(outer, inner, elements, min(outer, rows), columns, schedule)
+    return tuple(k for k in range(len(nest.loads)) if not any(strides[k][:-1]))
 
 
 class Parts(NamedTuple):
@@ -104,7 +75,8 @@ def split(nest: LoopNest, shared_loads: Sequence[int]) -> Parts | None:
     kept = [number for number in early if number in wanted]
     served = all(nest.dtype_of(number) in ("float32", "float64") for number in kept)
     saved = max((costs.operation_ns(nest.body[k - first]) for k in early), default=0.0)
-    if not 0 < len(kept) <= MOST_KEPT or not served or saved < costs.LIGHT_NS * ROOT or not late:
+    few = 0 < len(kept) <= tuning.INVARIANT_KEPT
+    if not few or not served or saved < tuning.LIGHT_NS * ROOT or not late:
         return None
     descs = [TensorDesc(nest.dtype_of(number), CONTIGUOUS) for number in kept]
     before = {k: place for place, k in enumerate(loads)}
@@ -152,14 +124,15 @@ class SteadyColumns(Wrapper):
             b.line(f"%{name} = alloca [{block.words} x i64], align 16")
         kept = [conversion.bytes_of(desc.dtype) for _, desc in head.stores]
         for k, size in enumerate(kept):
-            b.line(f"%kept{k} = alloca [{TILE * size} x i8], align 64")
+            b.line(f"%kept{k} = alloca [{tuning.INVARIANT_TILE * size} x i8], align 64")
         stores = range(len(self.nest.loads), len(self.block.operands))
         self._fixed(blocks["head"], blocks["rest"], len(kept), [*others, *stores])
         columns = self.number("sub i64 %iend, %ibegin")
-        up = self.number(f"add i64 {columns}, {TILE - 1}")
-        loop = begin_loop(b, "0", self.number(f"udiv i64 {up}, {TILE}"))
-        begin = self.number(f"add i64 %ibegin, {self.number(f'mul i64 {loop.index}, {TILE}')}")
-        end = self.least(self.number(f"add i64 {begin}, {TILE}"), "%iend")
+        up = self.number(f"add i64 {columns}, {tuning.INVARIANT_TILE - 1}")
+        loop = begin_loop(b, "0", self.number(f"udiv i64 {up}, {tuning.INVARIANT_TILE}"))
+        before = self.number(f"mul i64 {loop.index}, {tuning.INVARIANT_TILE}")
+        begin = self.number(f"add i64 %ibegin, {before}")
+        end = self.least(self.number(f"add i64 {begin}, {tuning.INVARIANT_TILE}"), "%iend")
         for place, k in enumerate(loads):
             size = conversion.bytes_of(self.nest.loads[k].dtype)
             base = self.number(f"ptrtoint ptr {self.word(k, 'ptr')} to i64")

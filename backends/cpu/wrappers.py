@@ -6,7 +6,7 @@ other: packing outside, alignment inside.
 
 from __future__ import annotations
 
-from fuser.backends.cpu import conversion
+from fuser.backends.cpu import conversion, tuning
 from fuser.backends.cpu.body import Body, Module
 from fuser.backends.cpu.loops import begin_loop
 from fuser.base.records import changed, record
@@ -14,8 +14,6 @@ from fuser.codegen import LoopNest
 from fuser.ir.specs import CONTIGUOUS, TensorDesc
 
 ARGUMENTS = "ptr %block, i64 %obegin, i64 %oend, i64 %ibegin, i64 %iend"
-#: Rows shorter than this many vectors are not worth aligning.
-STREAMED_VECTORS = 8
 CACHE_LINE = 64
 
 
@@ -25,6 +23,12 @@ def packs(nest: LoopNest) -> bool:
     In one loop, picking elements in the body is as fast, and needs no second pass.
     """
     return nest.rank > 1 and any(desc.picked for desc in nest.loads)
+
+
+def streams(nest: LoopNest) -> bool:
+    """Whether results of a nest can be written past the caches: they are contiguous."""
+    whole = all(desc.access == CONTIGUOUS for _, desc in nest.stores)
+    return nest.strategy == "map" and whole
 
 
 def beside(desc: TensorDesc) -> TensorDesc:
@@ -258,7 +262,7 @@ class Streaming(Wrapper):
         wrong = self.number(f"or i64 {self.misalignment()}, {rest}")
         ragged = b.value(f"icmp ne i64 {wrong}, 0", "i1", 1).text
         straight = self.when(ragged, "ragged")
-        long = b.value(f"icmp uge i64 {count}, {STREAMED_VECTORS * lanes}", "i1", 1).text
+        long = b.value(f"icmp uge i64 {count}, {tuning.STREAMED_VECTORS * lanes}", "i1", 1).text
         self.all_plain, begin, done = b.label("plain"), b.label("long"), b.label("done")
         b.line(f"br i1 {long}, label %{begin}, label %{self.all_plain}")
         b.start(begin)

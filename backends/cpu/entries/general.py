@@ -14,7 +14,6 @@ import numpy as np
 
 from fuser.backend import ServedCall
 from fuser.backends.cpu import costs
-from fuser.backends.cpu.costs import PARALLEL_NS
 from fuser.backends.cpu.entries import layout
 from fuser.backends.cpu.entries.composed import pairs_apart
 from fuser.backends.cpu.entries.draft import Draft
@@ -36,6 +35,7 @@ from fuser.backends.cpu.entries.tables import (
 )
 from fuser.backends.cpu.machine import pool
 from fuser.backends.cpu.sequence import Table
+from fuser.backends.cpu.tuning import PARALLEL_NS
 from fuser.base.errors import GraphError
 from fuser.base.host_expressions import evaluate_scalar
 from fuser.capture import captures

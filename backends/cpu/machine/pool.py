@@ -26,8 +26,8 @@ from typing import Any
 import numpy as np
 
 from fuser.backend import CompileError
-from fuser.backends.cpu.costs import POOLED_BYTES as THRESHOLD
 from fuser.backends.cpu.machine.loader import load_forever
+from fuser.backends.cpu.tuning import POOLED_BYTES as THRESHOLD
 from fuser.base import config, forks
 
 __all__ = ["THRESHOLD", "OutputPool", "empty", "numpy_api", "pool"]

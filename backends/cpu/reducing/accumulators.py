@@ -10,14 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial, reduce
 
-from fuser.backends.cpu import conversion
+from fuser.backends.cpu import conversion, tuning
 from fuser.backends.cpu.body import BITS, Body, Value, iota
 from fuser.backends.cpu.spelling import spell
 from fuser.base.records import field, record
 from fuser.ir.ops import TABLE, Op, identity
-
-#: Lanes of doubles in which float sums and their errors meet.
-WIDE_LANES = 8
 
 
 @record(frozen=False, slots=False)
@@ -308,7 +305,7 @@ def _combine_wide(b: Body, parts: list[Value], keep_error: bool) -> list[Value]:
     def add(x: Value, y: Value) -> Value:
         return b.op("fadd", x, y)
 
-    few = min(sums.lanes, WIDE_LANES)
+    few = min(sums.lanes, tuning.WAITING_LANES)
     total = halved(b, b.cast("fpext", sums, "double"), add, few)
     for each in errors:
         error = b.cast("fpext", halved(b, each, add, few), "double")

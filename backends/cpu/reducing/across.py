@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from fuser.backends.cpu import tuning
 from fuser.backends.cpu.body import Module, Value
 from fuser.backends.cpu.costs import Extent
 from fuser.backends.cpu.loops import begin_loop
@@ -20,16 +21,13 @@ from fuser.backends.cpu.reducing import accumulators
 from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.emit_reduction import element_bytes
 from fuser.backends.cpu.reducing.row_places import RowPlaces
-from fuser.backends.cpu.reducing.totals import BLOCK_ELEMENTS, BLOCKS, totals_of
-from fuser.backends.cpu.schedule import DEFAULT
+from fuser.backends.cpu.reducing.totals import totals_of
 from fuser.backends.cpu.spelling import spell
 from fuser.backends.cpu.vector_memory import lane_mask, load, store
 from fuser.codegen import LoopNest
 
 #: Words after a row of running sums: the last vector is kept whole.
 PADDING = 64
-#: Rows of one block, at least: running sums are read and written for each, and joined at last.
-LEAST_ROWS = 16
 
 
 def lay_out(nest: LoopNest, lengths: Sequence[int]) -> tuple[list[int], Extent]:
@@ -41,10 +39,11 @@ def lay_out(nest: LoopNest, lengths: Sequence[int]) -> tuple[list[int], Extent]:
     """
     rows, elements = math.prod(lengths[:-1]), math.prod(lengths)
     each = 8 * len(totals_of(nest)) * (lengths[-1] + PADDING)
-    blocks = max(1, min(BLOCKS, elements // BLOCK_ELEMENTS, rows // LEAST_ROWS))
+    many = min(elements // tuning.EPILOGUE_BLOCK, rows // tuning.ACROSS_ROWS)
+    blocks = max(1, min(tuning.EPILOGUE_BLOCKS, many))
     count = -(-rows // blocks)
     blocks = -(-rows // count) if rows else 1
-    extent = Extent(blocks, 1, elements, 1, 1, DEFAULT, each * blocks, counts_parts=True)
+    extent = Extent(blocks, 1, elements, 1, 1, room_bytes=each * blocks, counts_parts=True)
     return [blocks, count, 0], extent
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fuser.backends.cpu import conversion, spacing
+from fuser.backends.cpu import conversion, spacing, tuning
 from fuser.backends.cpu.body import Body, Value
 from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.reducing import accumulators
@@ -25,15 +25,6 @@ from fuser.backends.cpu.schedule import Schedule
 from fuser.base.records import changed
 from fuser.codegen import LoopNest
 
-#: Elements of a block, whose halves are added in pairs, and the cost of a body, at most, that is
-#: repeated for them.
-BLOCK, REPEATED_COST = 8, 8
-#: Sums of other bodies, where rows have a block of elements.
-CHAINS = 4
-#: Lanes, at most, for which addresses of elements at unknown strides stay in registers.
-SINGLE_LANES = 8
-
-
 GATHERED = Schedule(vector_axis="strided", layout="gather", accumulate="plain")
 PAIRWISE = changed(GATHERED, accumulate="pairwise")
 
@@ -42,7 +33,7 @@ def schedule_of(nest: LoopNest, length: int) -> Schedule:
     """How rows of a length lie side by side: others than sums have one order for all."""
     stages = Stages(nest)
     exact = any(a.exact for stage in stages.loops for a in stages.reductions_of(stage))
-    return PAIRWISE if exact and length >= BLOCK else GATHERED
+    return PAIRWISE if exact and length >= tuning.PAIRED_BLOCK else GATHERED
 
 
 class BesideRows(ColumnReduction):
@@ -61,11 +52,11 @@ class BesideRows(ColumnReduction):
         if not exact or any(accumulator.places for accumulator in running):
             super()._stage(stage, running)
             return
-        light = self.stages.cost <= REPEATED_COST
+        light = self.stages.cost <= tuning.PAIRED_COST
         for accumulator in running:
             accumulator.parts = accumulators.start(self.b, accumulator, self.lanes)
             if accumulator.exact:
-                accumulator.parts *= 2 if light else CHAINS
+                accumulator.parts *= 2 if light else tuning.GATHERED_CHAINS
         if light:
             self._in_pairs(stage, running)
         else:
@@ -74,15 +65,15 @@ class BesideRows(ColumnReduction):
     def _in_pairs(self, stage: int, running: list[Accumulator]) -> None:
         """Blocks of elements, and the rest one by one."""
         b, count, self.apart = self.b, self.counts[0], True
-        blocks = self.number(f"udiv i64 {count}, {BLOCK}")
+        blocks = self.number(f"udiv i64 {count}, {tuning.PAIRED_BLOCK}")
         loop = begin_loop(b, "0", blocks)
         for accumulator in running:
             accumulator.parts = [loop.carry(part) for part in accumulator.parts]
-        self._block(stage, running, self.number(f"mul i64 {loop.index}, {BLOCK}"))
+        self._block(stage, running, self.number(f"mul i64 {loop.index}, {tuning.PAIRED_BLOCK}"))
         loop.end([part for accumulator in running for part in accumulator.parts])
         deal(loop.results, running)
         self._join_sums(running)
-        loop = begin_loop(b, self.number(f"mul i64 {blocks}, {BLOCK}"), count)
+        loop = begin_loop(b, self.number(f"mul i64 {blocks}, {tuning.PAIRED_BLOCK}"), count)
         for accumulator in running:
             accumulator.parts = [loop.carry(part) for part in accumulator.parts]
         operands = self._element(stage, running, loop.index)
@@ -97,7 +88,8 @@ class BesideRows(ColumnReduction):
         b = self.b
         for half in range(2):
             sums: list[list[tuple[int, Value]]] = [[] for _ in running]
-            for turn in range(half * BLOCK // 2, (half + 1) * BLOCK // 2):
+            many = tuning.PAIRED_BLOCK // 2
+            for turn in range(half * many, (half + 1) * many):
                 operands = self._element(stage, running, first, turn)
                 for accumulator, found, value in zip(running, sums, operands, strict=True):
                     if accumulator.exact:
@@ -151,7 +143,7 @@ class BesideRows(ColumnReduction):
 
     def _load_vector(self, k: int, address: str, step: str, mask: Value | None) -> Value:
         desc = self.operands[k]
-        single = self.apart and (k in self.along or self.lanes <= SINGLE_LANES)
+        single = self.apart and (k in self.along or self.lanes <= tuning.GATHERED_LANES)
         if mask is not None or not single or not desc.picked or self.lanes == 1:
             return super()._load_vector(k, address, step, mask)
         memory = conversion.MEMORY[desc.dtype]

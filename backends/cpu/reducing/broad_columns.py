@@ -6,37 +6,25 @@ written down in the call's memory: parts of some rows, each with its own running
 
 from __future__ import annotations
 
-from fuser.backends.cpu import conversion
+from fuser.backends.cpu import conversion, tuning
 from fuser.backends.cpu.reducing import merged_columns
 from fuser.backends.cpu.reducing.column_room import ColumnRoom
-from fuser.backends.cpu.reducing.column_tiles import ROWS
 from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.codegen import LoopNest
 
-#: Bytes of what is written down of one part, at most: the second cache holds it. What is narrow
-#: enough for a tile on the stack is better there, in the first cache, and the same for all parts.
-MOST_BYTES = 1 << 18
-#: A block's rows that lie so many columns apart share sets of the first cache: with several running
-#: values for each column, whole rows take 1.1 times as long then, otherwise 0.8 times.
-SHARED = 1 << 10
-#: Bytes that are read for one that a part leaves, at least, and rows of such a part.
-READ_FOR_LEFT, PART_ROWS = 24, 2 * ROWS
-#: Elements of a part that is long enough, parts at least, and at most.
-PART, PARTS, MOST_PARTS = 1 << 20, 16, 64
-
 
 def most_columns(nest: LoopNest) -> int:
-    """Columns in this form, at most; 0 where elements are stored, too."""
+    """Columns of rows that are read whole, at most; 0 where elements are stored, too."""
     merged = merged_columns.find(nest)
     if merged is None or Stages(nest).ends_with_stores:
         return 0
-    return MOST_BYTES // ColumnRoom(nest, merged).column_bytes
+    return tuning.WHOLE_ROW_BYTES // ColumnRoom(nest, merged).column_bytes
 
 
 def parts_of(
     nest: LoopNest, rows: int, inner: int, reduced: int, elements: int
-) -> tuple[int, int, int] | None:
-    """Parts of a column in this form, their rows, and columns of a chunk; None: another form.
+) -> tuple[int, int] | None:
+    """Parts of a column where rows are read whole, and their rows; None where they are not.
 
     Short parts have a long way from one stream of rows to the next: they are as long as leaves
     enough of them.
@@ -53,19 +41,20 @@ def parts_of(
     merged = merged_columns.find(nest)
     if not rows or merged is None:
         return None
-    if not merged_columns.is_worth_it(nest, reduced, elements, PARTS):
+    if reduced < tuning.ONLINE_ROWS:
         return None
     room = ColumnRoom(nest, merged)
-    if len(room.left) > 1 and inner % SHARED == 0:
+    if len(room.left) > 1 and inner % tuning.WHOLE_ROW_SHARED == 0:
         return None
     each_bytes = room.size_bytes(rows, 2, inner) - room.size_bytes(rows, 1, inner)
     moving = (desc for desc in nest.loads if not desc.steady)
     read_bytes = elements * sum(conversion.bytes_of(desc.dtype) for desc in moving)
+    many = max(tuning.WHOLE_ROW_PARTS, elements // tuning.WHOLE_ROW_PART)
     wanted = min(
-        min(max(PARTS, elements // PART), MOST_PARTS) // rows,
-        read_bytes // (READ_FOR_LEFT * each_bytes), reduced // PART_ROWS,
+        min(many, tuning.WHOLE_ROW_MOST_PARTS) // rows,
+        read_bytes // (tuning.WHOLE_ROW_READ * each_bytes), reduced // tuning.WHOLE_ROW_ROWS,
     )  # fmt: skip
-    if wanted < 2 or wanted * rows < PARTS:
+    if wanted < 2 or wanted * rows < tuning.WHOLE_ROW_PARTS:
         return None
     length = -(-reduced // wanted)
-    return -(-reduced // length), length, inner
+    return -(-reduced // length), length

@@ -5,26 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from fuser.backends.cpu import conversion, lacing
+from fuser.backends.cpu import conversion, lacing, tuning
 from fuser.backends.cpu.body import Module, Value
 from fuser.backends.cpu.loops import Loop, begin_loop
 from fuser.backends.cpu.reducing import accumulators
 from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.emit_reduction import Reduction, element_bytes
-from fuser.backends.cpu.reducing.reduction_stages import COLUMN_UNROLL, unrolled
+from fuser.backends.cpu.reducing.reduction_stages import unrolled
 from fuser.backends.cpu.vector_memory import lane_mask, load, store
 from fuser.codegen import LoopNest
 
 #: Elements after the partial results of a part: the last vector is kept whole.
 PADDING = 16
-#: Columns whose results are written down for a last stage that runs through rows.
-TILE = 1024
 
 
 class ColumnReduction(Reduction):
     """Emits one nest by columns."""
 
-    tile_columns = TILE
+    tile_columns = tuning.COLUMN_TILE
     """Columns of a tile."""
     fused_squares = False  # waits for memory, not for sums: a few rows have NumPy's bits
 
@@ -33,7 +31,7 @@ class ColumnReduction(Reduction):
     ) -> None:
         """Choose how many columns are computed at a time; `narrow`: one native vector only."""
         super().__init__(module, nest, name, split=split)
-        wide = 1 if narrow else unrolled(nest, COLUMN_UNROLL)
+        wide = 1 if narrow else unrolled(nest, tuning.COLUMN_UNROLL)
         self.widths = [self.native * wide, self.native] if wide > 1 else [self.native]
         self.beside = nest.rank - nest.reduced - 1
         """The loop over columns."""
@@ -41,7 +39,7 @@ class ColumnReduction(Reduction):
         if not split and not narrow and self.stages.ends_with_stores:
             self.postponed = self.stages.last
             self.left = self.stages.edge(self.postponed)
-            size = max(1, len(self.left)) * 8 * (TILE + PADDING)
+            size = max(1, len(self.left)) * 8 * (tuning.COLUMN_TILE + PADDING)
             self.scratch.append(f"  %left = alloca [{size} x i8], align 64")
 
     def _results_of(self, place: str) -> None:
@@ -149,7 +147,7 @@ class ColumnReduction(Reduction):
         memory = "i8" if memory == "i1" else memory
         beside = self.number(f"sub i64 {self.current}, {self.tile}")
         offset = self.number(f"mul i64 {beside}, {element_bytes(memory)}")
-        offset = self.number(f"add i64 {offset}, {slot * 8 * (TILE + PADDING)}")
+        offset = self.number(f"add i64 {offset}, {slot * 8 * (tuning.COLUMN_TILE + PADDING)}")
         return self.moved("%left", offset), memory
 
     def _step(self, k: int) -> str:

@@ -16,37 +16,20 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
-from fuser.backends.cpu import conversion
+from fuser.backends.cpu import conversion, tuning
 from fuser.backends.cpu.body import Module, Value
 from fuser.backends.cpu.division import is_served, is_shared, prepare
 from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.reducing import accumulators
 from fuser.backends.cpu.reducing.accumulators import Accumulator
-from fuser.backends.cpu.reducing.column_reduction import PADDING, TILE, ColumnReduction
+from fuser.backends.cpu.reducing.column_reduction import PADDING, ColumnReduction
 from fuser.backends.cpu.reducing.emit_reduction import deal, element_bytes
 from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.backends.cpu.vector_memory import lane_mask
 from fuser.codegen import LoopNest
 
-#: Rows of one block, but where a stage stores whole rows.
-ROWS = 8
-#: The same where columns are one vector, whose running value would wait in memory for itself.
-ALONE_ROWS = 512
-#: Rows of a block that stores whole rows where there are few elements, which caches hold: what
-#: belongs to a column is read once for all of them, and quotients, which do not wait for memory
-#: then, are products with reciprocals. Where there are more, 4 rows at a time take 1.5 times as
-#: long as one row after another.
-STORED_ROWS, FEW_ELEMENTS = 4, 1 << 21
-#: With so many elements chunks of work are whole tiles, and those are cut into parts, for the
-#: memory's sake; with fewer, chunks may be narrower than tiles.
-TILED_ELEMENTS = 1 << 22
 #: Marks a value's result, and the reciprocal of it, among the parts of its running value.
 RESULT, RECIPROCAL = -1, -2
-#: Bytes that are kept for one column of a tile, at most.
-MOST_BYTES = 512
-#: Columns of a tile that is read once, at most, and bytes that are kept for all of them: pieces of
-#: rows of 4 KB, a page, are read at two thirds of the speed of those of 16 KB.
-MOST_COLUMNS, TILE_BYTES = 1 << 13, 1 << 17
 
 
 def kept_bytes(nest: LoopNest) -> int:
@@ -56,7 +39,8 @@ def kept_bytes(nest: LoopNest) -> int:
 
 def can_be_tiled(nest: LoopNest) -> bool:
     """Whether a nest's columns can be computed by tiles."""
-    return nest.strategy == "column" and nest.reduced == 1 and kept_bytes(nest) <= MOST_BYTES
+    once = nest.strategy == "column" and nest.reduced == 1
+    return once and kept_bytes(nest) <= tuning.TILED_COLUMN_BYTES
 
 
 def tile_of(nest: LoopNest, kept: int) -> int:
@@ -68,8 +52,9 @@ def tile_of(nest: LoopNest, kept: int) -> int:
     """
     stages = Stages(nest)
     if stages.stores_elements:
-        return TILE
-    return max(TILE, min(MOST_COLUMNS, 1 << (TILE_BYTES // max(kept, 1)).bit_length() - 1))
+        return tuning.COLUMN_TILE
+    fitting = 1 << (tuning.TILED_BYTES // max(kept, 1)).bit_length() - 1
+    return max(tuning.COLUMN_TILE, min(tuning.TILED_COLUMNS, fitting))
 
 
 def _slots(nest: LoopNest) -> dict[tuple[int, int], str]:
@@ -108,7 +93,7 @@ class TiledColumns(ColumnReduction):
     def _columns_of_tile(self) -> int:
         """Columns of a tile."""
         once = len(self.stages.loops) == 1
-        return tile_of(self.nest, kept_bytes(self.nest)) if once else TILE
+        return tile_of(self.nest, kept_bytes(self.nest)) if once else tuning.COLUMN_TILE
 
     def _dividing(self, stage: int) -> list[int]:
         """What divides a stage's elements and is one number a column."""
@@ -281,7 +266,8 @@ class TiledColumns(ColumnReduction):
 
     def _are_few(self) -> str:
         """Whether the elements of all rows are few."""
-        return self.b.value(f"icmp ult i64 {self._elements()}, {FEW_ELEMENTS}", "i1", 1).text
+        text = f"icmp ult i64 {self._elements()}, {tuning.STORED_FEW_ELEMENTS}"
+        return self.b.value(text, "i1", 1).text
 
     def _elements(self) -> str:
         """The elements of all rows."""
@@ -298,17 +284,19 @@ class TiledColumns(ColumnReduction):
         """
         b, count = self.b, self.counts[0]
         elements = self._elements()
-        tiled = b.value(f"icmp uge i64 {elements}, {TILED_ELEMENTS}", "i1", 1).text
-        width = self.number(f"select i1 {tiled}, i64 {self._tile_width()}, i64 {TILE}")
+        tiled = b.value(f"icmp uge i64 {elements}, {tuning.TILED_ELEMENTS}", "i1", 1).text
+        text = f"select i1 {tiled}, i64 {self._tile_width()}, i64 {tuning.COLUMN_TILE}"
+        width = self.number(text)
         narrow = b.value(f"icmp ule i64 {self.lengths[self.beside]}, {width}", "i1", 1).text
         if self.stages.stores_of(stage):
-            size = self.number(f"select i1 {few}, i64 {STORED_ROWS}, i64 1")
-            size = self.number(f"select i1 {narrow}, i64 {size}, i64 {ROWS}")
+            size = self.number(f"select i1 {few}, i64 {tuning.STORED_ROWS}, i64 1")
+            size = self.number(f"select i1 {narrow}, i64 {size}, i64 {tuning.BLOCK_ROWS}")
             return size, self.number(f"udiv i64 {count}, {size}"), "1", size
-        whole = self.number(f"udiv i64 {count}, {ROWS}")
+        whole = self.number(f"udiv i64 {count}, {tuning.BLOCK_ROWS}")
         if any(accumulator.places for accumulator in self.stages.reductions_of(stage)):
             # Of equals the first one is wanted: rows are taken in order, by blocks of any size.
-            size = self.number(f"select i1 {self._is_alone()}, i64 {ALONE_ROWS}, i64 {ROWS}")
+            rows = f"i64 {tuning.ALONE_ROWS}, i64 {tuning.BLOCK_ROWS}"
+            size = self.number(f"select i1 {self._is_alone()}, {rows}")
             return size, self.number(f"udiv i64 {count}, {size}"), "1", size
         # An odd number apart, so that rows of a power of two share no sets of a cache.
         some = b.value(f"icmp ne i64 {whole}, 0", "i1", 1).text
@@ -317,7 +305,8 @@ class TiledColumns(ColumnReduction):
         odd = self.number(f"sub i64 {whole}, {less}")
         whole = self.number(f"select i1 {narrow}, i64 {odd}, i64 {whole}")
         apart = self.number(f"select i1 {narrow}, i64 {whole}, i64 1")
-        return str(ROWS), whole, apart, self.number(f"select i1 {narrow}, i64 1, i64 {ROWS}")
+        onward = self.number(f"select i1 {narrow}, i64 1, i64 {tuning.BLOCK_ROWS}")
+        return str(tuning.BLOCK_ROWS), whole, apart, onward
 
     def _block(
         self, stage: int, first: str, apart: str, rows: str, dividing: Sequence[int] = ()

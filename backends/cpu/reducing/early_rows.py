@@ -11,41 +11,16 @@ unless an earlier stage has left values where the last one stores: those lines a
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from typing import NamedTuple
-
-import numpy as np
 
 from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import Module, Value
-from fuser.backends.cpu.costs import Extent, row_chunk
 from fuser.backends.cpu.division import Divisor
 from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.reducing.accumulators import Accumulator
-from fuser.backends.cpu.reducing.grouped_rows import (
-    CHUNK,
-    FAR_BYTES,
-    can_be_grouped,
-    moved_bytes,
-    moving_of,
-)
 from fuser.backends.cpu.reducing.reduction_stages import Stages
-from fuser.backends.cpu.reducing.row_reduction import RowReduction, is_short
-from fuser.backends.cpu.schedule import Schedule
+from fuser.backends.cpu.reducing.row_reduction import RowReduction
 from fuser.codegen import LoopNest
-from fuser.ir.specs import INVARIANT
-
-#: Bytes of two rows of each operand, one of what all rows share, and one of what is stored, at
-#: most: they are to stay in the first cache.
-MOST_BYTES = 28 << 10
-#: Bytes of a row, at least, for each of its stages, where rows can be computed by groups: these
-#: join the lanes of several rows at once.
-STAGE_BYTES = 512
-#: Elements in all, at least: smaller calls are served for all lengths at once (`entries`).
-LEAST = 1 << 17
-#: Rows that keep many threads busy.
-LEAST_ROWS = 32
 
 
 def can_be_early(nest: LoopNest) -> bool:
@@ -58,33 +33,6 @@ def can_be_early(nest: LoopNest) -> bool:
     silent = not stages.stores_of(first) and not stages.left_by(first)
     places = any(a.places for stage in stages.loops for a in stages.reductions_of(stage))
     return stages.ends_with_stores and last > first and bool(running) and silent and not places
-
-
-def extent_of(nest: LoopNest, lengths: Sequence[int], turns: int = 1) -> Extent | None:
-    """How a nest runs in this form, or None where it does not.
-
-    Args:
-        nest: rows.
-        lengths: of all loops: outside, rows, elements.
-        turns: how many times as many rows there are in all.
-    """
-    rows, reduced, elements = math.prod(lengths[:-1]), lengths[-1], math.prod(lengths)
-    if elements * turns < LEAST or rows * turns < LEAST_ROWS or not can_be_early(nest):
-        return None
-    elements_of = [desc for desc in nest.operands if desc.access != INVARIANT]
-    sizes = [np.dtype(desc.dtype).itemsize for desc in elements_of]
-    moving = [np.dtype(desc.dtype).itemsize for desc in moving_of(nest)]
-    if (sum(sizes) + sum(moving)) * reduced > MOST_BYTES:
-        return None
-    stages, far = Stages(nest), elements * turns * moved_bytes(nest) > FAR_BYTES
-    if far and not stages.kept:
-        return None
-    if can_be_grouped(nest) and reduced * max(moving) < STAGE_BYTES * len(stages.loops):
-        return None
-    chunk = max(1, row_chunk(elements, CHUNK) // reduced)
-    short = is_short(nest, reduced, by_stage=EarlyRows.by_stage)
-    schedule = Schedule(pipeline_depth=2, accumulate="plain" if short else "blocked")
-    return Extent(rows, 1, elements, chunk, 1, schedule)
 
 
 class _Row(NamedTuple):

@@ -6,52 +6,21 @@ one stage has loaded or computed of an element the next ones find there, and not
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
+from fuser.backends.cpu import tuning
 from fuser.backends.cpu.body import Module, Value
-from fuser.backends.cpu.costs import Extent
 from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.column_reduction import ColumnReduction
 from fuser.backends.cpu.reducing.known_elements import KnownElements
 from fuser.backends.cpu.reducing.reduction_stages import Stages
-from fuser.backends.cpu.schedule import Schedule
 from fuser.codegen import LoopNest
-
-#: Lengths of columns; the work of one in light operations, at most: all of it is written out, and
-#: takes its time to compile.
-LENGTHS, MOST_COST = range(2, 9), 120
-#: Work of a column up to which two vectors of columns are computed at a time.
-LIGHT_COST = 16
-#: Columns beside each other and elements in all, at least, and elements of one chunk of work.
-LEAST_COLUMNS, LEAST, CHUNK = 64, 1 << 12, 1 << 13
-
-
-def extent_of(nest: LoopNest, lengths: Sequence[int], turns: int = 1) -> Extent | None:
-    """How a nest runs in this form, or None where it does not.
-
-    Args:
-        nest: columns.
-        lengths: of all loops: outside, columns, their elements.
-        turns: this is a part of so many times as much.
-    """
-    if nest.strategy != "column" or nest.reduced != 1:
-        return None
-    *outside, columns, length = lengths
-    outer = math.prod(outside)
-    elements = outer * columns * length
-    if elements * turns < LEAST or columns < LEAST_COLUMNS or length not in LENGTHS:
-        return None
-    if not can_be_written(nest, length):
-        return None
-    wide = max(LEAST_COLUMNS, CHUNK // length // LEAST_COLUMNS * LEAST_COLUMNS)
-    rows = max(1, wide // columns)
-    return Extent(outer, columns, elements, rows, wide, Schedule(unroll=length))
 
 
 def can_be_written(nest: LoopNest, length: int) -> bool:
     """Whether the code of columns of a length stays short."""
-    return not nest.totals and not nest.checked and work_of(nest) * length <= MOST_COST
+    plain = not nest.totals and not nest.checked
+    return plain and work_of(nest) * length <= tuning.UNROLLED_COLUMN_COST
 
 
 def work_of(nest: LoopNest) -> int:
@@ -98,5 +67,5 @@ class FewRows(WrittenOut):
         """As the base class; light work is done on two vectors at a time."""
         super().__init__(module, nest, name, length)
         picked = any(desc.picked for desc in self.operands)
-        if not picked and work_of(nest) * length <= LIGHT_COST:
+        if not picked and work_of(nest) * length <= tuning.UNROLLED_LIGHT_COST:
             self.widths = [2 * self.native, self.native]

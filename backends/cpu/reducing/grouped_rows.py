@@ -8,48 +8,28 @@ row. What follows from the results is computed for all rows of the group at once
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
 
-from fuser.backends.cpu import conversion
+from fuser.backends.cpu import conversion, tuning
 from fuser.backends.cpu.body import Module, Value
-from fuser.backends.cpu.costs import Extent, row_chunk
 from fuser.backends.cpu.division import Divisor, is_served, is_shared, prepare
 from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.reducing import accumulators, turning
 from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.emit_reduction import element_bytes
 from fuser.backends.cpu.reducing.reduction_stages import Stages
-from fuser.backends.cpu.reducing.row_reduction import RowReduction, is_short, joined
-from fuser.backends.cpu.schedule import Schedule
+from fuser.backends.cpu.reducing.row_reduction import RowReduction, joined
 from fuser.backends.cpu.vector_memory import lane_mask, load, store
 from fuser.base.records import changed
 from fuser.codegen import LoopNest
 from fuser.ir.specs import INVARIANT, TensorDesc
 
-#: Bytes of one value of every row of a group, and of one where twice as many rows are too long.
-#: What follows from a group's results waits for all of them: a short time for so many rows.
-GROUP_BYTES, SMALL_GROUP_BYTES = 128, 64
-#: Bytes of a group's operands, at most: where they are read once, where later stages are to find
-#: them in the first cache, and where they come from memory, which waits during later stages; there
-#: longer rows are computed one by one.
-MOST_ONCE_BYTES, MOST_BYTES, MOST_FAR_BYTES, MOST_FAR_LENGTH = 1 << 17, 1 << 15, 10 << 10, 64
-#: Bytes of operands and of stored elements, in all, above which they do not lie near. Groups of
-#: rows of 128 to 512 elements took 1.3 to 2 times as long from there as rows one by one, rows of
-#: few bytes only from twice as many.
-FAR_BYTES, FEW_BYTES = 12 << 20, 1 << 10
-#: Elements in all, at least: smaller calls are served for all lengths at once (`entries`).
-LEAST = 1 << 17
-#: Elements of one chunk, at least, and groups that keep many threads busy.
-CHUNK, JOBS = 1 << 15, 32
 
-
-def group_of(nest: LoopNest, *, small: bool = False) -> int:
-    """Rows of one group."""
-    return (SMALL_GROUP_BYTES if small else GROUP_BYTES) // max(4, nest.itemsize)
+def batch_of(nest: LoopNest, *, small: bool = False) -> int:
+    """Rows of one batch."""
+    return (tuning.SMALL_BATCH_BYTES if small else tuning.BATCH_BYTES) // max(4, nest.itemsize)
 
 
 def moving_of(nest: LoopNest) -> list[TensorDesc]:
@@ -71,43 +51,6 @@ def can_be_grouped(nest: LoopNest) -> bool:
     running = [a for stage in stages.loops for a in stages.reductions_of(stage)]
     plain = all(not a.places and a.register != "i1" for a in running)
     return bool(running) and plain and not stages.kept
-
-
-def extent_of(nest: LoopNest, lengths: Sequence[int], turns: int = 1) -> Extent | None:
-    """How a nest runs in this form, or None where it does not.
-
-    Args:
-        nest: rows.
-        lengths: of all loops: outside, rows, elements.
-        turns: how many times as many rows there are in all.
-    """
-    if len(lengths) < 2 or not (elements := math.prod(lengths)):
-        return None
-    *outside, rows, reduced = lengths
-    if elements * turns < LEAST or not can_be_grouped(nest):
-        return None
-    loads = [np.dtype(desc.dtype).itemsize for desc in moving_of(nest)]
-    most = MOST_ONCE_BYTES
-    if len(Stages(nest).loops) > 1:
-        near = FAR_BYTES if reduced * max(loads) > FEW_BYTES else 2 * FAR_BYTES
-        far = elements * turns * moved_bytes(nest) > near
-        most = MOST_FAR_BYTES if far else MOST_BYTES
-        if far and reduced > MOST_FAR_LENGTH:
-            return None
-    for small in (False, True):
-        group = group_of(nest, small=small)
-        many = rows >= group and elements // reduced * turns >= JOBS * group
-        if many and group * reduced * sum(loads) <= most:
-            break
-    else:
-        return None
-    fair = max(1, row_chunk(elements, CHUNK) // (reduced * group)) * group
-    fair = min(fair, max(1, rows // JOBS // group) * group) if len(outside) == 0 else fair
-    short = is_short(nest, reduced, by_stage=GroupedRows.by_stage)
-    schedule = Schedule(
-        combine="lane_transpose", tile=group, accumulate="plain" if short else "blocked"
-    )
-    return Extent(math.prod(outside), rows, elements, 1, fair, schedule)
 
 
 class GroupedRows(RowReduction):

@@ -8,19 +8,13 @@ stored for each element is sorted back. The loops over a row's elements are writ
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal
 
-from fuser.backends.cpu import conversion
+from fuser.backends.cpu import conversion, tuning
 from fuser.backends.cpu.body import Module, Value, mangled, vector_type
-from fuser.backends.cpu.costs import Extent
 from fuser.backends.cpu.lacing import lace, split
 from fuser.backends.cpu.reducing.accumulators import Accumulator
-from fuser.backends.cpu.reducing.beside_rows import BLOCK, BesideRows
+from fuser.backends.cpu.reducing.beside_rows import BesideRows
 from fuser.backends.cpu.reducing.few_rows import (
-    CHUNK,
-    LEAST,
-    LEAST_COLUMNS,
-    LENGTHS,
     WrittenOut,
     can_be_written,
 )
@@ -29,47 +23,30 @@ from fuser.backends.cpu.schedule import Schedule
 from fuser.backends.cpu.vector_memory import lane_mask
 from fuser.codegen import LoopNest
 
-#: Operands with an element for each place of a row, at most.
-MOST_LACED = 4
-
-
-def extent_of(
-    nest: LoopNest, lengths: Sequence[int], strides: Sequence[Sequence[int]], turns: int = 1
-) -> Extent | None:
-    """How a nest runs in this form, or None where it does not.
-
-    Args:
-        nest: rows, turned into columns.
-        lengths: of both loops: rows, and their elements.
-        strides: of loads, then of stores, in bytes.
-        turns: these are some rows of so many times as many.
-    """
-    if len(lengths) != 2:
-        return None
-    rows, length = lengths
-    if rows * length * turns < LEAST or rows < LEAST_COLUMNS or length not in LENGTHS:
-        return None
-    if not can_be_laced(nest, length):
-        return None
-    operands = nest.operands
-    for k in _laced(nest):
-        size = conversion.bytes_of(operands[k].dtype)
-        if tuple(strides[k]) != (length * size, size):
-            return None
-    return Extent(1, rows, rows * length, 1, CHUNK // length // 64 * 64, schedule_of(length))
-
 
 def schedule_of(length: int) -> Schedule:
     """The schedule of rows of so many elements."""
-    accumulate: Literal["pairwise", "plain"] = "pairwise" if length >= BLOCK else "plain"
     return Schedule(
-        vector_axis="strided", layout="deinterleave", unroll=length, accumulate=accumulate
-    )
+        vector_axis="strided", layout="deinterleave", unroll=length,
+        accumulate="pairwise" if length >= tuning.PAIRED_BLOCK else "plain",
+    )  # fmt: skip
+
+
+def are_dense(nest: LoopNest, lengths: Sequence[int], strides: Sequence[Sequence[int]]) -> bool:
+    """Whether operands with an element for each place of each row are contiguous.
+
+    Args:
+        nest: rows, turned into columns.
+        lengths: of all loops: rows, and their elements.
+        strides: of loads, then of stores, in bytes.
+    """
+    sizes = {k: conversion.bytes_of(nest.operands[k].dtype) for k in _laced(nest)}
+    return all(tuple(strides[k]) == (lengths[-1] * size, size) for k, size in sizes.items())
 
 
 def can_be_laced(nest: LoopNest, length: int) -> bool:
     """Whether all elements of rows of a length fit into registers, and the code stays short."""
-    if nest.rank != 2 or not 0 < len(_laced(nest)) <= MOST_LACED:
+    if nest.rank != 2 or not 0 < len(_laced(nest)) <= tuning.DEINTERLEAVED_OPERANDS:
         return False
     return can_be_written(nest, length)
 
@@ -111,7 +88,7 @@ class LacedRows(BesideRows, WrittenOut):
                 self._put(k, places[k], lace(b, self.made[k]), masks)
 
     def _stage(self, stage: int, running: list[Accumulator]) -> None:
-        if self.length < BLOCK:
+        if self.length < tuning.PAIRED_BLOCK:
             WrittenOut._stage(self, stage, running)
         else:
             super()._stage(stage, running)

@@ -18,12 +18,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
+from fuser.backends.cpu import tuning
 from fuser.backends.cpu.body import Module, Value
 from fuser.backends.cpu.reducing.accumulators import Accumulator
-from fuser.backends.cpu.reducing.column_reduction import PADDING, TILE, ColumnReduction
+from fuser.backends.cpu.reducing.column_reduction import PADDING, ColumnReduction
 from fuser.backends.cpu.reducing.column_room import ALIGNED, ALL, AllAtOnce, ColumnRoom, Key
 from fuser.backends.cpu.reducing.column_tiles import (
-    MOST_BYTES,
     RESULT,
     TiledColumns,
     can_be_tiled,
@@ -33,17 +33,11 @@ from fuser.backends.cpu.reducing.column_tiles import (
 from fuser.backends.cpu.reducing.emit_reduction import AWAIT, element_bytes
 from fuser.backends.cpu.reducing.merged_sums import MergedSums, doubled, guessed, wide
 from fuser.backends.cpu.reducing.reduction_stages import Stages
-from fuser.backends.cpu.schedule import WHOLE_ROW, Schedule
 from fuser.backends.cpu.vector_memory import get_register, put_register
 from fuser.base.caches import memo
 from fuser.codegen import LoopNest
 from fuser.scheduling.online_reductions import Merged, merging
 
-#: Rows that references are made of: so many times the root of all, and at least so many. If one
-#: that is far off is among k of n, squares of the others' distances add up to n/k^2 of its own.
-SAMPLE, LEAST_SAMPLE = 1.5, 8
-#: Columns with fewer rows have NumPy's order of operations; fewer elements are in the first caches.
-LEAST_ROWS, LEAST_ELEMENTS = 64, 1 << 17
 #: Tiles begin at multiples of so many columns; counters of one tile.
 CHUNK, COUNTERS = 256, 2
 #: Bytes of one number, at most.
@@ -64,7 +58,7 @@ def find(nest: LoopNest) -> Merged | None:
     found = merging(nest, stages.steady)
     if found is None or any(m.exponential for m in found.mergings.values()):
         return None
-    if kept_bytes(nest) + kept_bytes(found.local) > MOST_BYTES:
+    if kept_bytes(nest) + kept_bytes(found.local) > tuning.TILED_COLUMN_BYTES:
         return None
     kept = [a for s in stages.loops for a in stages.reductions_of(s)]
     return None if any(a.places for a in kept) else found
@@ -75,12 +69,12 @@ def tile_columns(nest: LoopNest) -> int:
     merged = find(nest)
     if merged is not None:
         return tile_of(nest, kept_bytes(nest) + kept_bytes(merged.local))
-    return tile_of(nest, kept_bytes(nest)) if len(Stages(nest).loops) == 1 else TILE
+    return tile_of(nest, kept_bytes(nest)) if len(Stages(nest).loops) == 1 else tuning.COLUMN_TILE
 
 
 def lay_out(
-    nest: LoopNest, rows: int, columns: int, parts: int, length: int, *, broad: bool = False
-) -> tuple[list[int], int, int, Schedule]:
+    nest: LoopNest, rows: int, columns: int, parts: int, length: int
+) -> tuple[list[int], int, int]:
     """How columns that are cut into parts are run.
 
     Args:
@@ -89,33 +83,17 @@ def lay_out(
         columns: of one.
         parts: of all columns.
         length: of one part, in rows.
-        broad: one tile has all columns, and what is written down is in the call's memory.
 
     Returns:
-        Words after the strides, items, bytes of memory, and the schedule.
+        Words after the strides, items, and bytes of memory.
     """
     merged = find(nest)
     assert merged is not None
-    stores = Stages(nest).ends_with_stores
     counters = COUNTERS * rows * -(-columns // CHUNK)
     words = [parts, length, counters, *[0] * counters]
     room_bytes = ColumnRoom(nest, merged).size_bytes(rows, parts, columns)
-    items = rows * parts * (2 if stores else 1)
-    schedule = Schedule(
-        passes="online", split="await" if stores else "last_joins", tile=WHOLE_ROW if broad else 0
-    )
-    return words, items, room_bytes, schedule
-
-
-def is_worth_it(nest: LoopNest, rows: int, elements: int, parts: int) -> bool:
-    """Whether columns of so many rows, and elements in all, are merged from parts.
-
-    One part is as well summed stage by stage where there is one stage.
-    """
-    if rows < LEAST_ROWS or elements < LEAST_ELEMENTS:
-        return False
-    merged = find(nest)
-    return merged is not None and (parts > 1 or bool(merged.mergings))
+    items = rows * parts * (2 if Stages(nest).ends_with_stores else 1)
+    return words, items, room_bytes
 
 
 class MergedColumns(MergedSums, TiledColumns):
@@ -250,8 +228,8 @@ class MergedColumns(MergedSums, TiledColumns):
                 self._blocks(ALL)
             return
         root = b.intrinsic("llvm.sqrt", wide(b, count))
-        some = b.cast("fptoui", b.op("fmul", root, b.fconst(root, SAMPLE)), "i64")
-        some = b.intrinsic("llvm.umax", some, Value(str(LEAST_SAMPLE), "i64", 1))
+        some = b.cast("fptoui", b.op("fmul", root, b.fconst(root, tuning.ONLINE_SAMPLE)), "i64")
+        some = b.intrinsic("llvm.umax", some, Value(str(tuning.ONLINE_LEAST_SAMPLE), "i64", 1))
         sample = b.intrinsic("llvm.umin", some, Value(count, "i64", 1)).text
         apart = self.number(f"udiv i64 {count}, {sample}")
         ratio = b.op("fdiv", wide(b, self.lengths[-1]), wide(b, sample))

@@ -11,16 +11,16 @@ again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-from fuser.backends.cpu import conversion
+from fuser.backends.cpu import conversion, tuning
 from fuser.backends.cpu.body import Module, Value
 from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.reducing import accumulators
 from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.column_reduction import ColumnReduction
 from fuser.backends.cpu.reducing.emit_reduction import deal
-from fuser.backends.cpu.reducing.reduction_stages import RUNNING_REGISTERS, Stages
+from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.backends.cpu.schedule import Schedule
 from fuser.backends.cpu.spelling import spell
 from fuser.backends.cpu.vector_memory import load, store
@@ -28,29 +28,14 @@ from fuser.backends.cpu.wrappers import CACHE_LINE
 from fuser.codegen import LoopNest
 from fuser.ir.specs import CONTIGUOUS
 
-#: Rows of fewer elements are short.
-SHORT = 8
-#: Rows of fewer elements are one block of chains: no more is added in a row than NumPy adds.
-BRIEF = 16
-#: So many columns are enough for whatever is computed at a time.
-MANY = 64
-#: Chains of one block, and the cost of a body, at most, whose code is worth repeating for them.
-CHAINS, CHAINED_COST = 4, 8
-#: Elements of one block, and by the length of a row how often that is doubled: errors are at most
-#: as large as those of NumPy's chains. Elements of one block without chains.
-BLOCK, DOUBLED, UNCHAINED_BLOCK = 8, (32, 64), 2
-#: Outer iterations of one group, and native vectors beside each other: what registers hold.
-GROUPS = ((4, 2), (2, 2), (4, 1), (2, 1), (1, 4), (1, 2), (1, 1))
-#: Bytes of vectors from which on there are twice as many registers.
-WIDE_BYTES = 64
-
 
 def schedule_of(columns: int, reduced: int) -> Schedule:
     """How rows are computed: there are at least so many columns, a power of two."""
-    accumulate: Literal["plain", "chained", "blocked"] = "chained" if reduced < BRIEF else "blocked"
+    brief, short = reduced < tuning.PACKED_BRIEF, reduced < tuning.PACKED_SHORT
     return Schedule(
-        vector_axis="strided", layout="pack", tile=min(MANY, 1 << columns.bit_length() >> 1),
-        accumulate="plain" if reduced < SHORT else accumulate,
+        vector_axis="strided", layout="pack",
+        tile=min(tuning.PACKED_COLUMNS, 1 << columns.bit_length() >> 1),
+        accumulate="plain" if short else "chained" if brief else "blocked",
     )  # fmt: skip
 
 
@@ -77,19 +62,20 @@ def shape_of(nest: LoopNest, vector_bytes: int, most: int, *, short: bool) -> Sh
         nest: turned rows.
         vector_bytes: of a register.
         most: native vectors beside each other, at most.
-        short: whether rows have less than `SHORT` elements.
+        short: whether rows have less than `tuning.PACKED_SHORT` elements.
     """
     stages = Stages(nest)
-    registers = RUNNING_REGISTERS if vector_bytes >= WIDE_BYTES else RUNNING_REGISTERS // 2
-    light = stages.cost <= CHAINED_COST
-    chains = CHAINS if light and not short else 1
+    wide = vector_bytes >= tuning.WIDE_REGISTER_BYTES
+    registers = tuning.RUNNING_REGISTERS if wide else tuning.RUNNING_REGISTERS // 2
+    light = stages.cost <= tuning.PACKED_CHAINED_COST
+    chains = tuning.PACKED_CHAINS if light and not short else 1
     running = max(
         sum(chains if a.exact else 1 for a in stages.reductions_of(stage)) for stage in stages.loops
     )
     alone = nest.rank - nest.reduced < 2 or len(stages.loops) > 1 or not light
     fitting = (
         Shape(count, vectors, chains)
-        for count, vectors in GROUPS
+        for count, vectors in tuning.PACKED_GROUPS
         if vectors <= most
         and count * vectors * running <= registers
         and (count == 1 or not alone)
@@ -150,8 +136,9 @@ class PackedColumns(ColumnReduction):
         super()._header()
         if self.short or self.brief:
             return
-        count, size = self.lengths[-1], str(BLOCK if self.chains > 1 else UNCHAINED_BLOCK)
-        for length in DOUBLED if self.chains > 1 else ():
+        block = tuning.PACKED_BLOCK if self.chains > 1 else tuning.PACKED_UNCHAINED_BLOCK
+        count, size = self.lengths[-1], str(block)
+        for length in tuning.PACKED_DOUBLED if self.chains > 1 else ():
             long = self.b.value(f"icmp uge i64 {count}, {length}", "i1", 1).text
             size = self.number(f"shl i64 {size}, {self.number(f'zext i1 {long} to i64')}")
         up = self.number(f"sub i64 {self.number(f'add i64 {count}, {size}')}, 1")

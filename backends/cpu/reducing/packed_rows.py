@@ -8,20 +8,15 @@ computed at once, and no lanes of one sum need joining.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from fuser.backends.cpu import conversion, packing
+from fuser.backends.cpu import conversion, packing, tuning
 from fuser.backends.cpu.body import Module, Value
-from fuser.backends.cpu.costs import Extent
 from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.machine.target import stream_bytes
 from fuser.backends.cpu.reducing.packed_columns import (
-    GROUPS,
-    MANY,
     PackedColumns,
     fills_lines,
-    schedule_of,
 )
 from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.backends.cpu.schedule import Schedule
@@ -29,88 +24,43 @@ from fuser.backends.cpu.wrappers import CACHE_LINE, Wrapper, beside
 from fuser.base.records import changed
 from fuser.codegen import LoopNest
 
-#: Bytes of one packed operand, at most: a tile stays in the second cache.
-MOST_BYTES = 1 << 16
-#: Columns that one vector has at most.
-MOST_LANES = 64
-#: Operands that are packed, at most.
-MOST_PACKED = 4
-#: A packed operand is met so often at least, and has so many rows at least.
-LEAST_OUTER, LEAST_INNER = 16, 4
-#: Where columns are few, or fewer than half of what is many, rows have so many elements at most:
-#: longer ones fill vectors by themselves.
-LONGEST_OF_HALF, LONGEST_OF_FEW = 48, 128
-#: Lengths of rows that are only met again by other stages, and bytes of their packed operands, at
-#: most: beyond, turning a row costs as much as joining the lanes of its sums.
-STAGED, MOST_ROW_BYTES = range(5, 33), 512
-#: Elements in all, at least: smaller calls are served for all lengths at once (`entries`).
-LEAST = 1 << 17
 #: Words after the strides: whether results are sent past the caches.
 EXTRA_WORDS = 1
-#: Elements of one chunk of work, at least, as many as a result counts for, and chunks that keep
-#: many threads busy.
-CHUNK, RESULT, JOBS = 1 << 19, 8, 32
-#: Columns are cut at multiples of so many.
-COLUMNS = 64
 
 
-def extent_of(
-    nest: LoopNest, lengths: Sequence[int], strides: Sequence[Sequence[int]], turns: int = 1
-) -> Extent | None:
-    """How a nest runs in this form, or None where it does not.
+def goes_past(nest: LoopNest, results: int) -> bool:
+    """Whether so many results are too large for the last cache."""
+    sizes = sum(conversion.bytes_of(desc.dtype) for _, desc in nest.stores)
+    return results * sizes >= stream_bytes()
+
+
+def row_bytes(nest: LoopNest, length: int) -> int:
+    """Bytes of a row of all operands that are packed."""
+    return sum(length * conversion.bytes_of(desc.dtype) for desc in nest.loads if desc.picked)
+
+
+def is_same_outside(
+    nest: LoopNest, lengths: Sequence[int], strides: Sequence[Sequence[int]]
+) -> bool:
+    """Whether packed operands are the same in all outer iterations, and have room.
 
     Args:
         nest: rows, turned into columns.
         lengths: of all loops: outside, beside, reduced.
         strides: of loads, then of stores, in bytes.
-        turns: these are some rows of so many times as many.
     """
-    *outside, inner, reduced = lengths
-    outer = math.prod(outside)
-    elements = outer * inner * reduced
-    if elements * turns < LEAST or not can_be_packed(nest):
-        return None
-    longest = LONGEST_OF_HALF if 2 * inner < MANY else LONGEST_OF_FEW
-    if inner < LEAST_INNER or (inner < MANY and reduced > longest):
-        return None
-    row_bytes = 0
+    *outside, _, reduced = lengths
     for desc, steps in zip(nest.loads, strides, strict=False):
-        if not desc.picked:
-            continue
         own_bytes = reduced * conversion.bytes_of(desc.dtype)
         moves = any(s and n > 1 for s, n in zip(steps, outside, strict=False))
-        if moves or own_bytes * MOST_LANES > MOST_BYTES:
-            return None
-        row_bytes += own_bytes
-    staged = reduced in STAGED and row_bytes <= MOST_ROW_BYTES and len(Stages(nest).loops) > 1
-    if outer < LEAST_OUTER and not staged:
-        return None
-    ochunk, ichunk = _chunks(nest, outer, inner, reduced)
-    return Extent(outer, inner, elements, ochunk, ichunk, schedule_of(inner, reduced))
-
-
-def _chunks(nest: LoopNest, outer: int, inner: int, reduced: int) -> tuple[int, int]:
-    """Outer iterations and columns of one chunk: all columns that one tile has room for.
-
-    Where two threads write parts of one row, their prefetchers take lines from each other.
-    """
-    size = max(conversion.bytes_of(desc.dtype) for desc in nest.loads if desc.picked)
-    most = max(1, MOST_BYTES // (reduced * size * COLUMNS)) * COLUMNS
-    ichunk = -(-inner // (-(-inner // most) * COLUMNS)) * COLUMNS
-    wanted = max(1, min(JOBS, outer * inner * (reduced + RESULT) // CHUNK))
-    ochunk = max(LEAST_OUTER, -(-outer // -(-wanted // -(-inner // ichunk))))
-    return -(-ochunk // GROUPS[0][0]) * GROUPS[0][0], ichunk
-
-
-def goes_past(nest: LoopNest, extent: Extent) -> bool:
-    """Whether results are too large for the last cache."""
-    sizes = sum(conversion.bytes_of(desc.dtype) for _, desc in nest.stores)
-    return extent.outer * extent.inner * sizes >= stream_bytes()
+        if desc.picked and (moves or own_bytes * tuning.PACKED_LANES > tuning.PACKED_BYTES):
+            return False
+    return True
 
 
 def can_be_packed(nest: LoopNest) -> bool:
     """Whether a nest of turned rows has operands to pack, and stores results only."""
-    if not 0 < sum(desc.picked for desc in nest.loads) <= MOST_PACKED:
+    if not 0 < sum(desc.picked for desc in nest.loads) <= tuning.PACKED_OPERANDS:
         return False
     stages = Stages(nest)
     places = any(a.places for stage in stages.loops for a in stages.reductions_of(stage))
@@ -141,10 +91,10 @@ class PackedRows(Wrapper):
         b, rank, count = self.b, self.block.rank, len(self.block.operands)
         packed = [k for k, desc in enumerate(self.nest.loads) if desc.picked]
         sizes = {k: conversion.bytes_of(self.nest.loads[k].dtype) for k in packed}
-        self.copy_words(dict.fromkeys(packed, MOST_BYTES), EXTRA_WORDS)
+        self.copy_words(dict.fromkeys(packed, tuning.PACKED_BYTES), EXTRA_WORDS)
         reduced = self.word(count + rank - 1)
         vector_bytes = self.number(f"mul i64 {reduced}, {lanes * max(sizes.values())}")
-        vectors = self.number(f"udiv i64 {MOST_BYTES}, {vector_bytes}")
+        vectors = self.number(f"udiv i64 {tuning.PACKED_BYTES}, {vector_bytes}")
         none = b.value(f"icmp eq i64 {vectors}, 0", "i1", 1).text
         vectors = self.number(f"select i1 {none}, i64 1, i64 {vectors}")
         width = self.number(f"mul i64 {vectors}, {lanes}")

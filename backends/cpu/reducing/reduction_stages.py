@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from fuser.backends.cpu import tuning
 from fuser.backends.cpu.body import BITS
 from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.spelling import HEAVY_CODE
@@ -12,12 +13,6 @@ from fuser.codegen import LoopNest
 from fuser.ir.ops import TABLE
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, TensorDesc
 from fuser.scheduling.reduction_passes import classify
-
-#: Cost of a body in light operations, and the native vectors that it takes at a time.
-ROW_UNROLL = ((6, 4), (24, 2))
-COLUMN_UNROLL = ((60, 4),)
-#: Native registers that running values may take.
-RUNNING_REGISTERS = 16
 
 
 def native_lanes(nest: LoopNest, vector_bytes: int) -> int:
@@ -39,7 +34,7 @@ def unrolled(nest: LoopNest, steps: tuple[tuple[int, int], ...], *, by_stage: bo
     wide = next((vectors for limit, vectors in steps if stages.cost <= limit), 1)
     counts = [sum(1 + a.places for a in stages.reductions_of(stage)) for stage in stages.loops]
     parts = max(counts) if by_stage else sum(counts)
-    while wide > 1 and wide * parts > RUNNING_REGISTERS:
+    while wide > 1 and wide * parts > tuning.RUNNING_REGISTERS:
         wide //= 2
     return wide
 

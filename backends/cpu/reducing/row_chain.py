@@ -20,15 +20,13 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from fuser.backends.cpu import costs
+from fuser.backends.cpu import costs, tuning
 from fuser.backends.cpu.machine.loader import load_forever
 from fuser.ir.specs import is_counted
 from fuser.runtime.launch import BoundGroup, BoundSection
 
 #: What is kept starts at multiples of this many bytes.
 ALIGNMENT = 64
-#: Blocks are shared out in so many chunks at most.
-CHUNKS = 256
 
 TEXT = """\
 declare ptr @malloc(i64)
@@ -260,8 +258,8 @@ class RowChain:
     def share(self, section: int, extent: Any, threads: int) -> list[int]:
         """How blocks are shared out, as a kernel's nests are."""
         work = self.work_ns(section, extent)
-        fair = -(-costs.CHUNK_NS * self.items // max(work, 1.0))
-        chunk = max(1, int(fair), -(-self.items // CHUNKS))
+        fair = -(-tuning.CHUNK_NS * self.items // max(work, 1.0))
+        chunk = max(1, int(fair), -(-self.items // tuning.CHAIN_CHUNKS))
         total = -(-self.items // chunk)
         helpers = costs.helpers(work, total, threads)
         return [_address(), self.items, 1, chunk, 1, 1, total, helpers]

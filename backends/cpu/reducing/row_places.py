@@ -16,22 +16,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fuser.backends.cpu import tuning
 from fuser.backends.cpu.body import BITS, Body, Value
 from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.reducing import accumulators
 from fuser.backends.cpu.reducing.accumulators import Accumulator
-from fuser.backends.cpu.reducing.reduction_stages import ROW_UNROLL
 from fuser.backends.cpu.reducing.row_reduction import RowReduction
 from fuser.backends.cpu.vector_memory import lane_mask
-
-#: Turns of the vector loop between two looks at what was found.
-BLOCK = 16
-#: Native vectors of a turn: a maximum takes as many cycles as this many loads.
-VECTORS = 4
-#: Native vectors of a row that are in registers at once, at most.
-MOST_AT_ONCE = 8
-#: What is cheap enough to be computed twice in the block that has the extreme.
-LIGHT, _ = ROW_UNROLL[0]
 
 
 class _Found(NamedTuple):
@@ -57,8 +48,8 @@ class RowPlaces(RowReduction):
             return
         b, (accumulator,) = self.b, running
         narrow, lanes, ways = self.lanes, self._wide_lanes(stage), []
-        few, done = lanes // VECTORS, b.label("found")
-        brief = min(BITS["i64"], MOST_AT_ONCE * few)
+        few, done = lanes // tuning.PLACES_VECTORS, b.label("found")
+        brief = min(BITS["i64"], tuning.PLACES_AT_ONCE * few)
         forms = ((few - 1, few, self._few), (brief, few, self._brief), (0, lanes, self._long))
         for most, self.lanes, form in forms:
             if most:
@@ -93,7 +84,7 @@ class RowPlaces(RowReduction):
         """The extreme of some native vectors, the later ones of which may overlap."""
         last = self.number(f"sub i64 {self.counts[-1]}, {self.lanes}")
         found = []
-        for vector in range(min(BITS["i64"] // self.lanes, MOST_AT_ONCE)):
+        for vector in range(min(BITS["i64"] // self.lanes, tuning.PLACES_AT_ONCE)):
             done = self._less(str(vector * self.lanes), last)
             (value,) = self._operands_of(stage, [accumulator], self.tops, done, None)
             found.append((done, value))
@@ -152,7 +143,7 @@ class RowPlaces(RowReduction):
         """Elements of a turn; places are wider than many elements, but there is one a row."""
         names = [self.nest.dtype_of(number) for number in self.stages.needed(stage)]
         size = max([4, *(np.dtype(name).itemsize for name in names)])
-        return VECTORS * max(1, self.module.features.vector_bytes // size)
+        return tuning.PLACES_VECTORS * max(1, self.module.features.vector_bytes // size)
 
     # -- of truths --------------------------------------------------------------------------
 
@@ -215,7 +206,7 @@ class RowPlaces(RowReduction):
             return False
         if stages.stores_of(stage) or stages.left_by(stage) or self.nest.reduced != 1:
             return False
-        return stages.cost <= LIGHT and self.lanes > self.native
+        return stages.cost <= tuning.ROW_UNROLL[0][0] and self.lanes > self.native
 
     def _elements(
         self, stage: int, accumulator: Accumulator, turn: str
@@ -241,12 +232,12 @@ class RowPlaces(RowReduction):
     def _best(self, stage: int, accumulator: Accumulator) -> tuple[Value, str]:
         """The extreme of the row, and the turn with which its block begins."""
         b = self.b
-        up = self.number(f"add i64 {self.turns}, {BLOCK - 1}")
-        outer = begin_loop(b, "0", self.number(f"udiv i64 {up}, {BLOCK}"))
+        up = self.number(f"add i64 {self.turns}, {tuning.PLACES_BLOCK - 1}")
+        outer = begin_loop(b, "0", self.number(f"udiv i64 {up}, {tuning.PLACES_BLOCK}"))
         extreme = outer.carry(accumulators.start(b, accumulator, self.lanes)[0])
         best = outer.carry(accumulators.start(b, accumulator, 1)[0])
         turn = outer.carry(Value("0", "i64", 1))
-        begin = self.number(f"mul i64 {outer.index}, {BLOCK}")
+        begin = self.number(f"mul i64 {outer.index}, {tuning.PLACES_BLOCK}")
         found = self._block(stage, accumulator, begin, extreme)
         few = accumulators.halved(
             b, found.extreme, lambda x, y: self._extreme(accumulator, x, y),
@@ -288,7 +279,7 @@ class RowPlaces(RowReduction):
         self, stage: int, accumulator: Accumulator, begin: str, extreme: Value
     ) -> _Found:
         """The vectors of one block."""
-        end = self._less(self.number(f"add i64 {begin}, {BLOCK}"), self.turns)
+        end = self._less(self.number(f"add i64 {begin}, {tuning.PLACES_BLOCK}"), self.turns)
         loop = begin_loop(self.b, begin, end)
         ordered = [loop.carry(truth) for truth in self._no_nan(accumulator)]
         found = _Found(loop.carry(extreme), ordered)

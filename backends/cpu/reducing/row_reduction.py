@@ -6,14 +6,14 @@ from functools import partial
 
 import numpy as np
 
-from fuser.backends.cpu import conversion
+from fuser.backends.cpu import conversion, tuning
 from fuser.backends.cpu.body import Body, Module, Value
 from fuser.backends.cpu.division import is_served, is_shared, prepare
 from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.reducing import accumulators
 from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.emit_reduction import deal
-from fuser.backends.cpu.reducing.reduction_stages import ROW_UNROLL, Stages, native_lanes, unrolled
+from fuser.backends.cpu.reducing.reduction_stages import Stages, native_lanes, unrolled
 from fuser.backends.cpu.reducing.row_truths import RowTruths
 from fuser.backends.cpu.spacing import shuffled
 from fuser.backends.cpu.spelling import spell
@@ -21,18 +21,10 @@ from fuser.backends.cpu.vector_memory import lane_mask, load_one
 from fuser.codegen import LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT
 
-#: Vectors of doubles that are added plainly before their sum is added with its rounding error, and
-#: vectors of narrower numbers: they have twice the lanes, so that NumPy's sums are less exact.
-BLOCK, NARROW_BLOCK = 12, 15
-#: Vectors of a turn, at most, where elements are divided: a quotient's steps take registers.
-DIVIDED = 2
 #: Bytes of a vector of any processor, at most.
 MOST_VECTOR_BYTES = 64
-#: Bytes of a cache line, of operands that may lie in a cache, and of the rows of one operand that
-#: are asked for one after another where several come from memory.
-LINE_BYTES, NEAR_BYTES, RUN_BYTES = 64, 1 << 24, 1 << 15
-#: Operands whose rows are asked for in such runs, and rows of a run, at least.
-IN_RUNS, LEAST_RUN = range(2, 5), 3
+#: Bytes of a cache line.
+LINE_BYTES = 64
 
 
 def looked_ahead(nest: LoopNest, *, far: bool = False) -> list[int]:
@@ -53,21 +45,21 @@ def looked_ahead(nest: LoopNest, *, far: bool = False) -> list[int]:
         if desc.access == CONTIGUOUS and desc.beside != INVARIANT and not desc.counted
     ]  # fmt: skip
     alike = len({conversion.bytes_of(nest.loads[k].dtype) for k in found}) == 1
-    return found if not far or (alike and len(found) in IN_RUNS) else []
+    return found if not far or (alike and len(found) in tuning.PREFETCHED_OPERANDS) else []
 
 
 def block_of(nest: LoopNest) -> int:
     """Vectors that are added plainly before their sum is added with its rounding error."""
-    return BLOCK if nest.itemsize > 4 else NARROW_BLOCK
+    return tuning.ROW_BLOCK if nest.itemsize > 4 else tuning.NARROW_ROW_BLOCK
 
 
 def is_short(nest: LoopNest, length: int, *, by_stage: bool) -> bool:
     """Whether rows of a length are one block of vectors, and that makes sums simpler."""
     stages = Stages(nest)
     exact = any(a.exact for stage in stages.loops for a in stages.reductions_of(stage))
-    vectors = unrolled(nest, ROW_UNROLL, by_stage=by_stage)
+    vectors = unrolled(nest, tuning.ROW_UNROLL, by_stage=by_stage)
     if any(is_shared(instruction, stages.levels) for instruction in nest.body):
-        vectors = min(vectors, DIVIDED)
+        vectors = min(vectors, tuning.DIVIDED_VECTORS)
     turn = native_lanes(nest, MOST_VECTOR_BYTES) * vectors
     return exact and nest.reduced == 1 and length // turn <= block_of(nest)
 
@@ -102,11 +94,11 @@ class RowReduction(RowTruths):
         """Operands whose later rows the last stage asks for."""
         self.later: list[str] = []
         """Addresses of the rows that the last stage asks for."""
-        vectors = unrolled(nest, ROW_UNROLL, by_stage=self.by_stage)
+        vectors = unrolled(nest, tuning.ROW_UNROLL, by_stage=self.by_stage)
         if is_served(module.features) and any(
             is_shared(instruction, self.stages.levels) for instruction in self.nest.body
         ):
-            vectors = min(vectors, DIVIDED)
+            vectors = min(vectors, tuning.DIVIDED_VECTORS)
         self.lanes = self.native * vectors
 
     def _results_of(self, place: str) -> None:
@@ -137,7 +129,7 @@ class RowReduction(RowTruths):
         if self.far and self.fetched:
             size = conversion.bytes_of(self.nest.loads[self.fetched[0]].dtype)
             row = self.number(f"mul i64 {self.lengths[-1]}, {size}")
-            run = Value(self.number(f"udiv i64 {RUN_BYTES}, {row}"), "i64", 1)
+            run = Value(self.number(f"udiv i64 {tuning.PREFETCHED_RUN_BYTES}, {row}"), "i64", 1)
             self.run = self.b.intrinsic("llvm.umax", run, Value("1", "i64", 1)).text
 
     def _along(self, k: int) -> str:
@@ -171,7 +163,7 @@ class RowReduction(RowTruths):
         found = [self.moved(row.text, self.number(f"mul i64 {onward}, {step.text}"))]
         for _ in others:
             found.append(self.moved(found[-1], step.text))
-        long = b.value(f"icmp ult i64 {self.run}, {LEAST_RUN}", "i1", 1)
+        long = b.value(f"icmp ult i64 {self.run}, {tuning.PREFETCHED_ROWS}", "i1", 1)
         return [
             b.select(long, Value(self.rows[k], "ptr", 1), Value(later, "ptr", 1)).text
             for k, later in zip(self.fetched, found, strict=True)
@@ -366,7 +358,7 @@ class RowReduction(RowTruths):
         """Whether what is left over may be one native vector, which has code of its own then."""
         if not self.short or self.lanes == self.native or self.divisors:
             return False
-        light, _ = ROW_UNROLL[0]
+        light, _ = tuning.ROW_UNROLL[0]
         return self.stages.cost <= light and not any(a.places for a in running)
 
     def _take_few(self, stage: int, running: list[Accumulator], tops: list[str]) -> None:

@@ -16,27 +16,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from fuser.backends.cpu import conversion
+from fuser.backends.cpu import conversion, tuning
 from fuser.backends.cpu.body import Module, Value
 from fuser.backends.cpu.costs import Extent
 from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.reducing import accumulators
 from fuser.backends.cpu.reducing.accumulators import Accumulator
-from fuser.backends.cpu.reducing.beside_rows import BesideRows, schedule_of
+from fuser.backends.cpu.reducing.beside_rows import BesideRows
 from fuser.backends.cpu.reducing.column_reduction import ColumnReduction
 from fuser.backends.cpu.reducing.emit_reduction import Reduction, element_bytes
 from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.backends.cpu.reducing.row_places import RowPlaces
-from fuser.backends.cpu.schedule import DEFAULT
 from fuser.backends.cpu.vector_memory import get_register, lane_mask, load_one, put_register
 from fuser.codegen import LoopNest
 
-#: Elements of one block, at least, and blocks, at most.
-BLOCK_ELEMENTS, BLOCKS = 1 << 13, 64
-#: Columns of one range, at least.
-COLUMNS = 256
-#: Rows whose results are written down before they are taken into totals; a power of two.
-ROWS = 64
 #: Words after the strides before the counter.
 FIXED_WORDS = 5
 
@@ -64,12 +57,12 @@ def lay_out(nest: LoopNest, lengths: Sequence[int], *, beside: bool) -> tuple[li
     inner = kept.pop() if column else 1
     elements = math.prod(lengths)
     outer, ranges, width = math.prod(kept), 1, max(inner, 1)
-    if column and outer < BLOCKS and elements >= 2 * BLOCK_ELEMENTS:
-        ranges = max(1, min(BLOCKS // outer, inner // COLUMNS))
-        width = -(-inner // (ranges * COLUMNS)) * COLUMNS
+    if column and outer < tuning.EPILOGUE_BLOCKS and elements >= 2 * tuning.EPILOGUE_BLOCK:
+        ranges = max(1, min(tuning.EPILOGUE_BLOCKS // outer, inner // tuning.EPILOGUE_COLUMNS))
+        width = -(-inner // (ranges * tuning.EPILOGUE_COLUMNS)) * tuning.EPILOGUE_COLUMNS
         ranges = -(-inner // width)
     units = outer * ranges
-    blocks = max(1, min(BLOCKS, elements // BLOCK_ELEMENTS, units))
+    blocks = max(1, min(tuning.EPILOGUE_BLOCKS, elements // tuning.EPILOGUE_BLOCK, units))
     each = -(-units // blocks)
     blocks = -(-units // each) if units else 1
     words = [blocks, each, 0, ranges, width]
@@ -77,8 +70,7 @@ def lay_out(nest: LoopNest, lengths: Sequence[int], *, beside: bool) -> tuple[li
         slots = sum(len(a.saved(column=False)) for a in totals_of(nest))
         words[2] = 1 + slots * blocks
         words += [0] * words[2]
-    schedule = schedule_of(nest, lengths[-1]) if beside else DEFAULT
-    return words, Extent(blocks, 1, elements, 1, 1, schedule, counts_parts=blocks > 1)
+    return words, Extent(blocks, 1, elements, 1, 1, counts_parts=blocks > 1)
 
 
 class Totals(Reduction):
@@ -328,7 +320,8 @@ class RowTotals(Totals, RowPlaces):
     def emit(self) -> None:
         """Append the function, with memory for some rows' values."""
         for number in self.border:
-            self.scratch.append(f"  %of{number} = alloca [{8 * ROWS} x i8], align 64")
+            size = 8 * tuning.EPILOGUE_ROWS
+            self.scratch.append(f"  %of{number} = alloca [{size} x i8], align 64")
         super().emit()
 
     def _store_results(self, done: str) -> None:
@@ -344,18 +337,19 @@ class RowTotals(Totals, RowPlaces):
     def _unit(self, unit: str, first: str) -> None:
         """A row; when enough rows are written down, their totals."""
         b = self.b
-        self.at = self.number(f"and i64 {self.number(f'sub i64 {unit}, {first}')}, {ROWS - 1}")
+        done = self.number(f"sub i64 {unit}, {first}")
+        self.at = self.number(f"and i64 {done}, {tuning.EPILOGUE_ROWS - 1}")
         self._one_row(unit)
-        full = b.value(f"icmp eq i64 {self.at}, {ROWS - 1}", "i1", 1).text
+        full = b.value(f"icmp eq i64 {self.at}, {tuning.EPILOGUE_ROWS - 1}", "i1", 1).text
         flush, after = b.label("flush"), b.label("flushed")
         b.line(f"br i1 {full}, label %{flush}, label %{after}")
         b.start(flush)
-        self._flush(str(ROWS))
+        self._flush(str(tuning.EPILOGUE_ROWS))
         b.line(f"br label %{after}")
         b.start(after)
 
     def _rest(self, count: str) -> None:
-        self._flush(self.number(f"and i64 {count}, {ROWS - 1}"))
+        self._flush(self.number(f"and i64 {count}, {tuning.EPILOGUE_ROWS - 1}"))
 
     def _flush(self, rows: str) -> None:
         """Take the rows that are written down into the totals."""

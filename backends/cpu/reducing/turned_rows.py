@@ -9,67 +9,45 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fuser.backends.cpu import conversion
+from fuser.backends.cpu import conversion, tuning
 from fuser.backends.cpu.body import Module
-from fuser.backends.cpu.costs import Extent
 from fuser.backends.cpu.loops import begin_loop
-from fuser.backends.cpu.machine.target import stream_bytes
-from fuser.backends.cpu.reducing.beside_rows import BLOCK, BesideRows
+from fuser.backends.cpu.reducing.beside_rows import BesideRows
 from fuser.backends.cpu.reducing.column_reduction import ColumnReduction
-from fuser.backends.cpu.reducing.packed_rows import MOST_PACKED, PackedRows
+from fuser.backends.cpu.reducing.packed_rows import PackedRows
 from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.backends.cpu.schedule import Schedule
 from fuser.backends.cpu.wrappers import beside
 from fuser.base.records import changed
 from fuser.codegen import LoopNest
 
-#: Lengths of rows: longer ones fill vectors by themselves, in groups; of shorter ones too little is
-#: turned at a time.
-LENGTHS = range(6, 17)
-#: Elements of so many bytes wait for memory where they do not stay in a cache, however computed.
-WIDE_BYTES = 8
-#: Elements of an operand in a tile, and rows of it, at most; elements between columns of a tile, so
-#: that these begin in different sets of the cache.
-TILE, ROWS, BETWEEN = 1 << 12, 256, 16
-#: Rows and elements in all, at least, and elements of one chunk of work.
-LEAST_ROWS, LEAST, CHUNK = 64, 1 << 14, 1 << 13
-
 TRANSPOSED = Schedule(vector_axis="strided", layout="transpose", accumulate="plain")
 PAIRWISE = changed(TRANSPOSED, accumulate="pairwise")
 
 
-def extent_of(
-    nest: LoopNest, lengths: Sequence[int], strides: Sequence[Sequence[int]], turns: int = 1
-) -> Extent | None:
-    """How a nest runs in this form, or None where it does not.
+def schedule_of(length: int) -> Schedule:
+    """The schedule of rows of so many elements."""
+    return PAIRWISE if length >= tuning.PAIRED_BLOCK else TRANSPOSED
+
+
+def fits(nest: LoopNest, lengths: Sequence[int], strides: Sequence[Sequence[int]]) -> bool:
+    """Whether rows have room in scratch memory, and elements of transposed ones lie together.
 
     Args:
         nest: rows, turned into columns.
         lengths: of both loops: rows, and their elements.
         strides: of loads, then of stores, in bytes.
-        turns: these are some rows of so many times as many.
     """
-    if len(lengths) != 2:
-        return None
-    rows, reduced = lengths
-    if rows * reduced * turns < LEAST or rows < LEAST_ROWS or reduced not in LENGTHS:
-        return None
-    if not can_be_turned(nest):
-        return None
-    for desc, steps in zip(nest.operands, strides, strict=False):
-        size = conversion.bytes_of(desc.dtype)
-        far = size >= WIDE_BYTES and rows * reduced * size * turns >= stream_bytes()
-        if desc.picked and (steps[-1] != size or far):
-            return None
-    chunk = -(-CHUNK // (reduced * ROWS)) * ROWS
-    return Extent(1, rows, rows * reduced, 1, chunk, PAIRWISE if reduced >= BLOCK else TRANSPOSED)
+    sizes = {k: conversion.bytes_of(nest.operands[k].dtype) for k in _moved(nest)}
+    together = all(strides[k][-1] == size for k, size in sizes.items())
+    return together and 0 < lengths[-1] <= tuning.TRANSPOSED_LENGTHS[-1]
 
 
 def can_be_turned(nest: LoopNest) -> bool:
     """Whether a nest of turned rows stores elements, and has few operands to turn."""
     stages = Stages(nest)
     stored = stages.stores_elements
-    return nest.rank == 2 and stored and 0 < len(_moved(nest)) <= MOST_PACKED
+    return nest.rank == 2 and stored and 0 < len(_moved(nest)) <= tuning.PACKED_OPERANDS
 
 
 def _moved(nest: LoopNest) -> list[int]:
@@ -107,11 +85,12 @@ class TurnedRows(PackedRows):
         """The function; `inner` computes so many columns at a time."""
         b, count, moved = self.b, len(self.block.operands), _moved(self.nest)
         sizes = {k: conversion.bytes_of(self.block.operands[k].dtype) for k in moved}
-        room = TILE + BETWEEN * LENGTHS[-1]
+        room = tuning.TRANSPOSED_TILE + tuning.TRANSPOSED_GAP * tuning.TRANSPOSED_LENGTHS[-1]
         self.copy_words({k: room * size for k, size in sizes.items()}, 0)
         reduced = self.word(count + 1)
-        width = self.least(str(ROWS), self.number(f"udiv i64 {TILE}, {reduced}"))
-        between = self.number(f"add i64 {width}, {BETWEEN}")
+        width = self.number(f"udiv i64 {tuning.TRANSPOSED_TILE}, {reduced}")
+        width = self.least(str(tuning.TRANSPOSED_TILE_ROWS), width)
+        between = self.number(f"add i64 {width}, {tuning.TRANSPOSED_GAP}")
         for k in moved:
             self.set_word(self.stride(k, 0), str(sizes[k]))
             self.set_word(self.stride(k, 1), self.number(f"mul i64 {between}, {sizes[k]}"))

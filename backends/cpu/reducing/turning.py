@@ -10,16 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fuser.backends.cpu import tuning
 from fuser.backends.cpu.body import BITS, Body, Value
 from fuser.backends.cpu.reducing import accumulators
 from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.spacing import shuffled
 from fuser.backends.cpu.spelling import spell
-
-#: Lanes of a sum that are joined with their rounding errors: the last additions err most.
-EXACT_LANES = 4
-#: Bytes within which shuffles of single elements are cheap.
-QUARTER = 16
 
 
 def join(b: Body, accumulator: Accumulator, rows: Sequence[Value]) -> list[Value]:
@@ -68,8 +64,8 @@ def _places(accumulator: Accumulator, lanes: int, width: int) -> tuple[list[int]
     """Which lanes of two vectors are lower and upper halves of rows of so many lanes."""
     size = max(1, BITS[accumulator.register] // 8)
     chunk = lanes
-    if width * size <= QUARTER:
-        chunk = min(lanes, max(width, QUARTER // size))
+    if width * size <= tuning.SHUFFLED_BYTES:
+        chunk = min(lanes, max(width, tuning.SHUFFLED_BYTES // size))
     low: list[int] = []
     for first in range(0, lanes, chunk):
         for vector in (0, lanes):
@@ -84,7 +80,7 @@ def _joined(
     """Two vectors of partial results as one, and their rounding errors where they are kept."""
     if accumulator.noted:
         return [accumulators.more_extreme(b, accumulator, old[0], new[0])]
-    if not accumulator.exact or width > EXACT_LANES:
+    if not accumulator.exact or width > tuning.EXACT_LANES:
         name = accumulator.row.combine
         return [spell(b, name, accumulator.dtype, [old[0], new[0]])]
     total, error = accumulators.two_sum(b, old[0], new[0])

@@ -8,11 +8,10 @@ each stage, and what a later stage needs of a column is repeated for all of its 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from fuser.backends.cpu import conversion
+from fuser.backends.cpu import conversion, tuning
 from fuser.backends.cpu.body import Module, Value
 from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.reducing import accumulators
@@ -22,46 +21,25 @@ from fuser.backends.cpu.reducing.column_tiles import RESULT, TiledColumns, can_b
 from fuser.backends.cpu.reducing.emit_reduction import deal, element_bytes
 from fuser.backends.cpu.reducing.merged_columns import MergedColumns
 from fuser.backends.cpu.reducing.reduction_stages import Stages
-from fuser.backends.cpu.schedule import Schedule
 from fuser.codegen import LoopNest
 from fuser.ir.specs import CONTIGUOUS
 
-#: Columns at most, with how many rows beside each other: groups are whole vectors, a tile at most.
-GROUPS = ((16, 64), (63, 16))
-#: As many columns are met as fast by themselves; so few are as rows where two extremes are wanted,
-#: whose comparisons take longer than finding every second number.
-WHOLE, PAIR = 64, 2
-#: With so many elements, which come from memory, columns are so many at most.
-FAR_ELEMENTS, MOST_FAR = 1 << 22, 15
-#: Elements in all, and groups of rows, at least: smaller calls are served for all lengths at once.
-LEAST, LEAST_GROUPS = 1 << 17, 16
+
+def group_of(columns: int) -> int:
+    """Rows that are one wide row, where there are so many columns."""
+    return next(group for most, group in tuning.FLATTENED_GROUPS if columns <= most)
 
 
-def group_of(
-    nest: LoopNest, lengths: Sequence[int], strides: Sequence[Sequence[int]]
-) -> int:
-    """Rows that are one wide row; 0 where the nest has another form.
+def are_dense(nest: LoopNest, lengths: Sequence[int], strides: Sequence[Sequence[int]]) -> bool:
+    """Whether rows lie directly behind one another.
 
     Args:
         nest: columns.
         lengths: of all loops: outside, columns, rows.
         strides: of loads, then of stores, in bytes.
     """
-    *_, columns, rows = lengths
-    if math.prod(lengths) < LEAST or not 0 < columns < WHOLE or not can_be_wide(nest):
-        return 0
-    if columns <= PAIR and _is_of_extremes(nest):
-        return 0
-    group = next(group for most, group in GROUPS if columns <= most)
-    if rows < LEAST_GROUPS * group:
-        return 0
-    if math.prod(lengths) >= FAR_ELEMENTS and columns > MOST_FAR:
-        return 0
-    for k in _moving(nest):
-        size = conversion.bytes_of(nest.operands[k].dtype)
-        if tuple(strides[k][-2:]) != (size, columns * size):
-            return 0
-    return group
+    sizes = {k: conversion.bytes_of(nest.operands[k].dtype) for k in _moving(nest)}
+    return all(tuple(strides[k][-2:]) == (size, lengths[-2] * size) for k, size in sizes.items())
 
 
 def can_be_wide(nest: LoopNest) -> bool:
@@ -74,14 +52,6 @@ def can_be_wide(nest: LoopNest) -> bool:
         operands[k].access == CONTIGUOUS and not operands[k].counted for k in _moving(nest)
     )
     return plain and not any(a.places for a in running)
-
-
-def _is_of_extremes(nest: LoopNest) -> bool:
-    """Whether a nest does nothing but find several extremes of floats."""
-    stages = Stages(nest)
-    running = stages.reductions_of(0)
-    extremes = all(a.row.is_extreme and "float" in a.dtype for a in running)
-    return len(stages.loops) == 1 and len(running) > 1 and extremes
 
 
 def _moving(nest: LoopNest) -> list[int]:
@@ -117,8 +87,8 @@ class _Wide(TiledColumns):
     def _header(self) -> None:
         super()._header()
         self.columns = self.lengths[self.beside]
-        self.group = str(GROUPS[-1][1])
-        for most, group in reversed(GROUPS[:-1]):
+        self.group = str(tuning.FLATTENED_GROUPS[-1][1])
+        for most, group in reversed(tuning.FLATTENED_GROUPS[:-1]):
             few = self.b.value(f"icmp ule i64 {self.columns}, {most}", "i1", 1).text
             self.group = self.number(f"select i1 {few}, i64 {group}, i64 {self.group}")
 
@@ -232,7 +202,3 @@ class WideMerged(_Wide, MergedColumns):
     """Emits one nest whose parts are read once."""
 
 
-def emit_wide(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
-    """Append the function of a nest whose rows are taken by groups."""
-    kind = WideMerged if schedule.passes == "online" else WideColumns
-    kind(module, nest, name, split=schedule.split != "none").emit()

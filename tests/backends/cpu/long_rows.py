@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.backends.cpu import costs
-from fuser.backends.cpu.reducing import reduction_forms
+from fuser.backends.cpu import tuning
+from fuser.backends.cpu.scheduling import choose_reduction
 
 LENGTH = 2 * 4096 + 300
 
@@ -16,11 +16,11 @@ LENGTH = 2 * 4096 + 300
 @pytest.fixture
 def small_cache(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Every row is longer than the cache, parts have 1024 float32, threads are always used."""
-    monkeypatch.setattr(reduction_forms, "ROW_CACHE_BYTES", 0)
-    monkeypatch.setattr(reduction_forms, "PART", 1 << 10)
-    monkeypatch.setattr(reduction_forms, "CUT", 1 << 8)
-    monkeypatch.setattr(reduction_forms, "LONG_PART_BYTES", 1 << 12)
-    monkeypatch.setattr(costs, "THREAD_NS", 1)
+    monkeypatch.setattr(choose_reduction, "ROW_CACHE_BYTES", 0)
+    monkeypatch.setattr(tuning, "PART", 1 << 10)
+    monkeypatch.setattr(tuning, "CUT", 1 << 8)
+    monkeypatch.setattr(tuning, "LONG_PART_BYTES", 1 << 12)
+    monkeypatch.setattr(tuning, "THREAD_NS", 1)
     fuser.clear_caches()
     yield
     fuser.clear_caches()

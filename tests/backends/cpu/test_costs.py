@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.backends.cpu import costs
+from fuser.backends.cpu import costs, tuning
 from fuser.backends.cpu.machine import workers
 from fuser.base.records import changed
 from fuser.codegen import Instruction, LoopNest
@@ -16,12 +16,12 @@ from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
 def test_chunks_are_powers_of_two_within_bounds() -> None:
     """Costly elements come in small chunks, long work in large ones."""
     sizes = [costs.chunk_elements(1 << 16, each_ns) for each_ns in (0.01, 0.3, 3.0, 300.0)]
-    assert sizes[0] == costs.MOST_CHUNK
-    assert sizes[-1] == costs.LEAST_CHUNK
+    assert sizes[0] == tuning.MOST_CHUNK
+    assert sizes[-1] == tuning.LEAST_CHUNK
     assert all(left >= right for left, right in pairwise(sizes))
     assert all(size & (size - 1) == 0 for size in sizes)
-    assert costs.chunk_elements(1 << 30, 300.0) == costs.MOST_CHUNK
-    assert costs.chunk_elements(0, 0.0) == costs.MOST_CHUNK
+    assert costs.chunk_elements(1 << 30, 300.0) == tuning.MOST_CHUNK
+    assert costs.chunk_elements(0, 0.0) == tuning.MOST_CHUNK
 
 
 def test_many_rows_are_cut_into_about_as_many_chunks() -> None:
@@ -32,8 +32,8 @@ def test_many_rows_are_cut_into_about_as_many_chunks() -> None:
 
 def test_helpers_have_work_that_is_worth_waking_them() -> None:
     """None for short work; never more than threads, chunks or shares of work."""
-    assert costs.helpers(costs.PARALLEL_NS - 1, 100, 8) == 0
-    assert costs.helpers(costs.PARALLEL_NS, 100, 8) == 1
+    assert costs.helpers(tuning.PARALLEL_NS - 1, 100, 8) == 0
+    assert costs.helpers(tuning.PARALLEL_NS, 100, 8) == 1
     assert costs.helpers(1e9, 100, 8) == 7
     assert costs.helpers(1e9, 3, 8) == 2
     assert costs.helpers(1e9, 1, 8) == 0
@@ -47,12 +47,12 @@ def test_a_result_of_a_row_or_column_costs_nothing_for_each_element() -> None:
     one = TensorDesc("float64", INVARIANT, False, CONTIGUOUS)
     body = (Instruction("sum", (0,), "float64", "float64"),)
     rows = LoopNest(2, (row,), (), (), body, ((1, one),), False, "row", 1)
-    added = costs.BYTE_NS * 8 + 2 * costs.REDUCED_NS
+    added = tuning.BYTE_NS * 8 + 2 * tuning.REDUCED_NS
     assert costs.cost_ns(rows) == pytest.approx(added)
     offset = (Instruction("subtract", (0, 1), "float64", "float64"),)
     body = (*offset, Instruction("sum", (2,), "float64", "float64"))
     moved = changed(rows, loads=(row, one), body=body, stores=((3, one),))
-    assert costs.cost_ns(moved) == pytest.approx(added + 2 * costs.REDUCED_NS)
+    assert costs.cost_ns(moved) == pytest.approx(added + 2 * tuning.REDUCED_NS)
     column = TensorDesc("float64", CONTIGUOUS, True)
     beside = changed(rows, loads=(TensorDesc("float64", CONTIGUOUS),), stores=((1, column),))
     assert costs.cost_ns(changed(beside, strategy="column")) == pytest.approx(added)

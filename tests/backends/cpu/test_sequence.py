@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.backends.cpu import fused_kernel
 from fuser.backends.cpu.machine import workers
+from fuser.backends.cpu.scheduling import choose
 from fuser.base import config
 from fuser.calls import fused_function
 
@@ -64,7 +64,7 @@ def test_a_new_number_of_threads_is_obeyed() -> None:
 
 def test_results_larger_than_the_cache_are_streamed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Streaming stores begin where a destination is aligned; all of it is right."""
-    monkeypatch.setattr(fused_kernel, "stream_bytes", lambda: 1 << 20)
+    monkeypatch.setattr(choose, "stream_bytes", lambda: 1 << 20)
     function = fuser.fuse(lambda x, y: x * y - 1)
     x = np.random.default_rng(6).normal(size=1_000_003)
     expected = x * x - 1

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.backends.cpu import short_rows
 from fuser.backends.cpu.schedule import Schedule
-from tests.backends.cpu.chosen_forms import extents_of
+from fuser.backends.cpu.scheduling import choose
+from tests.backends.cpu.chosen_schedules import answers_of
 
 ROWS = 1031
 GENERATOR = np.random.default_rng(8)
@@ -63,7 +63,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
 def test_results_are_those_of_numpy(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Broadcast, reversed and cut operands of several dtypes, on one thread and on three."""
     plain, arguments = CASES[name]
-    extents = extents_of(short_rows, monkeypatch)
+    chosen = answers_of(choose, "flattened_loops", monkeypatch)
     with np.errstate(all="ignore"):
         expected = plain(*arguments)
     function = fuser.fuse(plain, fallback="error")
@@ -83,7 +83,7 @@ def test_results_are_those_of_numpy(name: str, monkeypatch: pytest.MonkeyPatch) 
                 np.testing.assert_array_equal(mine, theirs)
     deep = ("a matrix a point", "groups", "groups backwards")
     wanted = Schedule(flattened=2 if name in deep else 1)
-    assert any(extent is not None and extent.schedule == wanted for extent in extents)
+    assert wanted in chosen
 
 
 def test_given_results_may_be_the_operand_or_have_gaps() -> None:

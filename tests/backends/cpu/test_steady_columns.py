@@ -11,9 +11,10 @@ from fuser.backends.cpu import steady_columns
 from fuser.backends.cpu.body import Features
 from fuser.backends.cpu.emit import emit
 from fuser.backends.cpu.schedule import Schedule
+from fuser.backends.cpu.scheduling import choose
 from fuser.codegen import Instruction, LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
-from tests.backends.cpu.chosen_forms import extents_of
+from tests.backends.cpu.chosen_schedules import answers_of
 from tests.backends.cpu.on_threads import same_parts
 
 GENERATOR = np.random.default_rng(31)
@@ -66,11 +67,11 @@ CASES: dict[str, tuple[Function, tuple[Any, ...]]] = {
 def test_results_are_those_of_plain_loops(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same bits as when each element computes all, on one thread and on three."""
     plain, arguments = CASES[name]
-    extents = extents_of(steady_columns, monkeypatch)
+    chosen = answers_of(choose, "invariant_columns", monkeypatch)
     function = fuser.fuse(plain, fallback="error")
     found = same_parts(function, *arguments, calls=3)
-    assert any(extent is not None and extent.schedule.invariant_loads for extent in extents)
-    monkeypatch.setattr(steady_columns, "extent_of", lambda *_: None)
+    assert any(schedule is not None and schedule.invariant_loads for schedule in chosen)
+    monkeypatch.setattr(choose, "invariant_columns", lambda *_: None)
     fuser.clear_caches()
     expected = fuser.fuse(plain, fallback="error")(*arguments)
     with np.errstate(all="ignore"):
@@ -144,8 +145,8 @@ def test_small_calls_and_few_rows_stay_as_they_are() -> None:
 
     def shared(rows: int, columns: int, step: int = 0) -> tuple[int, ...]:
         strides = [[4 * columns, 4], [step, 4], [4 * columns, 4]]
-        extent = steady_columns.extent_of(nest, [rows, columns], strides, 1 << 13)
-        return extent.schedule.invariant_loads if extent else ()
+        schedule = choose.invariant_columns(nest, [rows, columns], strides)
+        return schedule.invariant_loads if schedule else ()
 
     assert shared(4096, 257) == (1,)
     assert not any((shared(100, 100), shared(15, 1 << 15), shared(1 << 14, 60)))

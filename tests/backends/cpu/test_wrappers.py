@@ -13,6 +13,7 @@ from fuser.backends.cpu.body import Features
 from fuser.backends.cpu.emit import emit
 from fuser.backends.cpu.machine import loader, workers
 from fuser.backends.cpu.schedule import Schedule
+from fuser.backends.cpu.scheduling import choose
 from tests.backends.cpu.table_modules import flat_nests
 from tests.backends.cpu.test_emit import graph_of
 
@@ -60,7 +61,7 @@ def test_rows_are_streamed_from_where_they_are_aligned(
     monkeypatch: pytest.MonkeyPatch, columns: int
 ) -> None:
     """Destinations at any offset, rows of any length, two results aligned alike or not."""
-    monkeypatch.setattr(fused_kernel, "stream_bytes", lambda: 1 << 16)
+    monkeypatch.setattr(choose, "stream_bytes", lambda: 1 << 16)
     both = fuser.fuse(lambda x, bias: (x + bias, x > bias), fallback="error")
     x = np.random.default_rng(5).normal(size=(40, columns)).astype(np.float32)
     bias = x[7] * 2
@@ -82,7 +83,7 @@ def test_transposed_operands_count_where_results_are_streamed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """All that is touched would not stay in the cache; a broadcast row is less than it looks."""
-    monkeypatch.setattr(fused_kernel, "stream_bytes", lambda: 1 << 20)
+    monkeypatch.setattr(choose, "stream_bytes", lambda: 1 << 20)
     schedules: list[Schedule] = []
     variant = fused_kernel.FusedKernelCPU._variant
 

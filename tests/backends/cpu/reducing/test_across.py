@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.backends.cpu import costs
+from fuser.backends.cpu import tuning
 from fuser.backends.cpu.reducing import across
 from fuser.base import config
 from fuser.compiler import compile_upfront
@@ -112,7 +112,7 @@ def test_integers_wrap_around() -> None:
 
 def test_the_same_bits_whatever_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks depend on lengths alone, and are joined in order; other values in each call."""
-    monkeypatch.setattr(costs, "THREAD_NS", 1)
+    monkeypatch.setattr(tuning, "THREAD_NS", 1)
     fused = fuser.fuse(gradients, fallback="error")
     for shape in ((700, 90), (300, 301)):
         arrays = _arrays(shape, "f4")

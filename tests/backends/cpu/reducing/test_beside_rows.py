@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.backends.cpu.reducing import laced_rows
-from tests.backends.cpu.chosen_forms import extents_of
+from fuser.backends.cpu.scheduling import choose_reduction
+from tests.backends.cpu.chosen_schedules import answers_of
 from tests.fuser.comparing import assert_same
 
 SUMS: dict[str, Any] = {
@@ -89,7 +89,7 @@ def test_more_rows_are_added_in_the_same_order(
     name: str, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some of many rows, which other forms compute where these lie together, have their bits."""
-    forms = extents_of(laced_rows, monkeypatch)
+    chosen = answers_of(choose_reduction, "deinterleaved_rows", monkeypatch)
     fused = fuser.fuse((SUMS | OTHERS)[name], fallback="error")
     for length in (6, 7, 8):
         x, y = _rows(1, length, dtype, 1, 5000)
@@ -98,4 +98,4 @@ def test_more_rows_are_added_in_the_same_order(
             whole, part = (whole,), (part,)
         for one, other in zip(whole, part, strict=True):
             np.testing.assert_array_equal(one[:40], other)
-    assert any(form is not None for form in forms)
+    assert any(schedule is not None for schedule in chosen)

@@ -5,9 +5,11 @@ from typing import Any
 import numpy as np
 
 import fuser
-from fuser.backends.cpu.reducing import broad_columns, reduction_forms
+from fuser.backends.cpu import tuning
+from fuser.backends.cpu.reducing import broad_columns
 from fuser.codegen import Instruction, LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, TensorDesc
+from tests.backends.cpu.laid_out import lay_out
 from tests.backends.cpu.on_threads import same_parts
 
 
@@ -22,20 +24,20 @@ def test_one_tile_of_all_columns_has_parts_enough() -> None:
     for of, lengths, parts in (
         (nest, (16_385, 1023), 16), (nest, (16_385, 8000), 64), (batch, (4, 16_385, 300), 4),
     ):  # fmt: skip
-        words, extent = reduction_forms.lay_out(of, lengths)
+        words, extent = lay_out(of, lengths)
         assert (words[0], extent.ichunk) == (parts, 16_385)
         assert extent.outer * extent.inner == extent.elements // lengths[-1] * parts
-        assert extent.room_bytes <= extent.elements * 4 // broad_columns.READ_FOR_LEFT
+        assert extent.room_bytes <= extent.elements * 4 // tuning.WHOLE_ROW_READ
     for lengths in ((16_385, 260 - 5), (room + 1, 1000)):
-        assert reduction_forms.lay_out(nest, lengths)[1].ichunk < 16_385
+        assert lay_out(nest, lengths)[1].ichunk < 16_385
     spread = (
         total, Instruction("subtract", (0, 1), "float32", "float32"),
         Instruction("multiply", (2, 2), "float32", "float32"),
         Instruction("sum", (3,), "float32", "float32"),
     )  # fmt: skip
     both = LoopNest(2, (load,), (), (), spread, ((4, store),), False, "column", 1)
-    assert reduction_forms.lay_out(both, (5000, 4000))[1].ichunk == 5000
-    assert reduction_forms.lay_out(both, (5 << 10, 4000))[1].ichunk < 5000
+    assert lay_out(both, (5000, 4000))[1].ichunk == 5000
+    assert lay_out(both, (5 << 10, 4000))[1].ichunk < 5000
 
 
 def test_matrices_of_wide_rows_give_numpys_results() -> None:

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.backends.cpu.reducing import column_tiles, merged_columns, reduction_forms
+from fuser.backends.cpu import tuning
+from fuser.backends.cpu.reducing import column_tiles, merged_columns
 from fuser.backends.cpu.schedule import DEFAULT
 from fuser.base import config
 from fuser.codegen import Instruction, LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
+from tests.backends.cpu.laid_out import lay_out
 from tests.backends.cpu.on_threads import same_parts
 from tests.backends.cpu.schedules import ONLINE_JOINED
 
@@ -47,7 +49,7 @@ def test_columns_give_numpys_results(shape: tuple[int, int], dtype: str) -> None
         np.testing.assert_array_equal(ours, theirs)
 
 
-@pytest.mark.parametrize("columns", [1, 70, column_tiles.TILE, column_tiles.TILE + 1])
+@pytest.mark.parametrize("columns", [1, 70, tuning.COLUMN_TILE, tuning.COLUMN_TILE + 1])
 def test_every_row_is_taken_once(columns: int) -> None:
     """Blocks of rows far apart and beside each other, and all numbers of rows left over."""
     fused = fuser.fuse(lambda x: (x.sum(0), x - x.max(0), x.argmin(0)), fallback="error")
@@ -143,15 +145,15 @@ def test_tiles_that_are_read_once_are_wide() -> None:
 
     total = ("sum", (0,))
     for columns, wide in ((1025, 1280), (8192, 8192), (8193, 8193), (16_385, 16_385)):
-        extent = reduction_forms.lay_out(nest(total), (columns, (1 << 24) // columns))[1]
+        extent = lay_out(nest(total), (columns, (1 << 24) // columns))[1]
         assert extent.ichunk == wide
     for of, columns in ((nest(("argmax", (0,))), 16_385), (nest(total), 70_001)):
-        extent = reduction_forms.lay_out(of, (columns, (1 << 24) // columns))[1]
-        assert extent.ichunk <= column_tiles.MOST_COLUMNS
+        extent = lay_out(of, (columns, (1 << 24) // columns))[1]
+        assert extent.ichunk <= tuning.TILED_COLUMNS
     spread = nest(total, ("subtract", (0, 1)), ("multiply", (2, 2)), ("sum", (3,)))
     assert merged_columns.tile_columns(spread) < merged_columns.tile_columns(nest(total))
     centred = nest(total, ("subtract", (0, 1)), elements=True)
-    assert merged_columns.tile_columns(centred) == column_tiles.TILE
+    assert merged_columns.tile_columns(centred) == tuning.COLUMN_TILE
 
 
 def _once(x: Any) -> Any:
@@ -194,11 +196,11 @@ def test_rows_of_middling_arrays_are_not_divided() -> None:
     total = Instruction("sum", (0,), "float32", "float32")
     nest = LoopNest(2, (load,), (), (), (total,), ((1, store),), False, "column", 1)
     for columns in (257, 1023, 1024):
-        words, extent = reduction_forms.lay_out(nest, (columns, (1 << 20) // columns))
+        words, extent = lay_out(nest, (columns, (1 << 20) // columns))
         assert (extent.schedule, extent.ichunk) == (ONLINE_JOINED, columns)
         assert words[0] >= 4
-        assert len(words) <= reduction_forms.FEW_WORDS + 16
-    assert reduction_forms.lay_out(nest, (1023, 64))[1].schedule == DEFAULT
+        assert len(words) <= tuning.FEW_WORDS + 16
+    assert lay_out(nest, (1023, 64))[1].schedule == DEFAULT
 
 
 def test_much_that_is_kept_for_a_column_is_not_kept_by_tiles() -> None:
@@ -208,9 +210,9 @@ def test_much_that_is_kept_for_a_column_is_not_kept_by_tiles() -> None:
     total = Instruction("sum", (0,), "float32", "float32")
     few = LoopNest(2, (load,), (), (), (total,), ((1, store),), False, "column", 1)
     assert column_tiles.can_be_tiled(few)
-    words, extent = reduction_forms.lay_out(few, (1 << 12, 1 << 14))
+    words, extent = lay_out(few, (1 << 12, 1 << 14))
     assert (extent.schedule, extent.ichunk) == (ONLINE_JOINED, 1 << 12)
-    assert len(words) <= (1 << 26) // reduction_forms.WORD_ELEMENTS + 16
+    assert len(words) <= (1 << 26) // tuning.WORD_ELEMENTS + 16
     more = tuple(Instruction("negative", (k,), "float32", "float32") for k in range(1, 200))
     many = LoopNest(2, (load,), (), (), (total, *more), ((200, store),), False, "column", 1)
     assert not column_tiles.can_be_tiled(many)
@@ -229,7 +231,7 @@ def test_places_in_few_columns_are_the_first_ones(dtype: str) -> None:
         lambda x: (x.max(0), np.argmin(x, axis=0), np.argmax(x, axis=0)),
     )
     fused = [fuser.fuse(function, fallback="error") for function in functions]
-    size = column_tiles.ALONE_ROWS
+    size = tuning.ALONE_ROWS
     for rows in (1, 2, 9, size - 1, size, size + 1, 3 * size + 5):
         for columns in (1, 3, 7, 8, 9, 17):
             x = generator.integers(0, 3 + rows // 4, (rows, columns)).astype(dtype)

@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.backends.cpu.reducing import early_rows, held_rows, reduction_forms
+from fuser.backends.cpu import tuning
+from fuser.backends.cpu.reducing import early_rows
 from fuser.backends.cpu.schedule import DEFAULT
+from fuser.backends.cpu.scheduling import choose_reduction
 from fuser.codegen import Instruction, LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
-from tests.backends.cpu.chosen_forms import extents_of
+from tests.backends.cpu.chosen_schedules import answers_of
+from tests.backends.cpu.laid_out import lay_out
 from tests.backends.cpu.on_threads import same_parts
 from tests.backends.cpu.reducing.short_rows import drawn, softmax
 from tests.backends.cpu.schedules import PIPELINED, batch, of_one_block
@@ -41,10 +44,10 @@ def _by_row(x: Any, scale: Any, shift: Any) -> Any:
 @pytest.fixture(autouse=True)
 def _chosen(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Every test meets this form."""
-    monkeypatch.setattr(held_rows, "LEAST", 1 << 60)
-    extents = extents_of(early_rows, monkeypatch)
+    monkeypatch.setattr(tuning, "UNROLLED_ELEMENTS", 1 << 60)
+    chosen = answers_of(choose_reduction, "pipelined_rows", monkeypatch)
     yield
-    assert any(extents)
+    assert any(chosen)
 
 
 def _check(plain: Function, *arguments: Any, tolerance: float = 1e-5) -> None:
@@ -69,7 +72,7 @@ LENGTHS = {"float32": (300, 384, 511, 512, 833, 1023, 1025), "float64": (301, 35
 )
 def test_norms_of_every_length(dtype: str, length: int) -> None:
     """Whole vectors and what is left over, in one block and in several."""
-    rows = early_rows.LEAST // length + 1 + length % 3
+    rows = tuning.PIPELINED_ELEMENTS // length + 1 + length % 3
     x, weight, bias = (_numbers(*s, dtype=dtype) for s in ((rows, length), (length,), (length,)))
     _check(softmax, x)
     _check(_spread, x)
@@ -98,7 +101,7 @@ def test_the_bits_are_those_of_rows_one_by_one(monkeypatch: pytest.MonkeyPatch) 
     x[5, 7], x[6, 8] = np.nan, np.inf
     functions = (softmax, _spread, lambda x: _layer_norm(x, weight, bias))
     early = [_bytes(fuser.fuse(each, fallback="error")(x)) for each in functions]
-    monkeypatch.setattr(early_rows, "extent_of", lambda *_: None)
+    monkeypatch.setattr(choose_reduction, "pipelined_rows", lambda *_: None)
     fuser.clear_caches()
     assert [_bytes(fuser.fuse(each, fallback="error")(x)) for each in functions] == early
 
@@ -194,7 +197,7 @@ def test_which_rows_take_this_form() -> None:
         (1024, 1024, PIPELINED), (600, 2048, PIPELINED), (500, 3000, DEFAULT),
         (5000, 1023, DEFAULT), (100, 1023, DEFAULT), (16, 1023, DEFAULT),
     ):  # fmt: skip
-        extent = reduction_forms.lay_out(nest, (rows, length))[1]
+        extent = lay_out(nest, (rows, length))[1]
         assert extent.schedule == schedule, (rows, length)
     assert early_rows.can_be_early(nest)
     sums = ((1, TensorDesc("float32", INVARIANT)),)

@@ -14,8 +14,8 @@ from fuser.backends.cpu.machine import loader
 from fuser.backends.cpu.machine.target import KNOWN_TARGETS
 from fuser.backends.cpu.reducing import accumulators
 from fuser.backends.cpu.reducing.accumulators import Accumulator
-from fuser.backends.cpu.reducing.reduction_forms import emit_reduction
 from fuser.backends.cpu.schedule import Schedule
+from fuser.backends.cpu.scheduling.schedules import emit_nest
 from fuser.codegen import Instruction, LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
 from tests.backends.cpu.schedules import batch, of_one_block
@@ -42,7 +42,7 @@ def _nest(dtype: str) -> LoopNest:
 
 def _text(dtype: str, features: Features, name: str) -> tuple[str, Module]:
     module = Module(features)
-    emit_reduction(module, _nest(dtype), "k", SCHEDULES[name](np.dtype(dtype).itemsize))
+    emit_nest(module, _nest(dtype), "k", SCHEDULES[name](np.dtype(dtype).itemsize))
     return module.text(), module
 
 

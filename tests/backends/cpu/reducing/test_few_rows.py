@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.backends.cpu.reducing import few_rows
-from tests.backends.cpu.chosen_forms import extents_of
+from fuser.backends.cpu import tuning
+from fuser.backends.cpu.scheduling import choose_reduction
+from tests.backends.cpu.chosen_schedules import answers_of
 from tests.backends.cpu.reducing.short_rows import Function, check, numbers
 
 
@@ -49,44 +50,44 @@ CASES: dict[str, Callable[[int, int, int], tuple[Function, tuple[Any, ...]]]] = 
 
 
 @pytest.fixture
-def forms(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+def chosen(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What the form answered, call by call."""
-    return extents_of(few_rows, monkeypatch)
+    return answers_of(choose_reduction, "unrolled_columns", monkeypatch)
 
 
 @pytest.mark.parametrize("shape", [(1, 2, 4001), (3, 3, 2049), (7, 5, 1031), (40, 8, 67)])
 @pytest.mark.parametrize("name", CASES)
 def test_results_are_those_of_numpy(
-    name: str, shape: tuple[int, int, int], forms: list[Any]
+    name: str, shape: tuple[int, int, int], chosen: list[Any]
 ) -> None:
     """Whole vectors of columns and what is left over, one and several outside."""
     check(*CASES[name](*shape))
-    assert any(extent is not None for extent in forms)
+    assert any(schedule is not None for schedule in chosen)
 
 
 def test_the_bits_are_those_of_other_forms(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever the form ends: elements are added in the same order."""
     x = _image(3, 4, 1031)
     written = fuser.fuse(_softmax, fallback="error")(x)
-    monkeypatch.setattr(few_rows, "LEAST", 1 << 60)
+    monkeypatch.setattr(tuning, "UNROLLED_COLUMN_ELEMENTS", 1 << 60)
     fuser.clear_caches()
     np.testing.assert_array_equal(fuser.fuse(lambda x: _softmax(x), fallback="error")(x), written)
 
 
-def test_results_go_over_the_argument(forms: list[Any]) -> None:
+def test_results_go_over_the_argument(chosen: list[Any]) -> None:
     """Each element is read before it is written."""
     function = fuser.fuse(_softmax, fallback="error")
     x = _image(3, 4, 1031)
     expected = function(x)
     function(x, out=x)
     np.testing.assert_array_equal(x, expected)
-    assert forms[-1] is not None
+    assert chosen[-1] is not None
 
 
-def test_other_lengths_of_the_same_function(forms: list[Any]) -> None:
+def test_other_lengths_of_the_same_function(chosen: list[Any]) -> None:
     """One channel, many, few pixels, and none."""
     function = fuser.fuse(_softmax, fallback="error")
     for shape in [(9, 1, 3000), (2, 9, 3000), (200, 3, 60), (3, 3, 100), (0, 3, 3000), (4, 3, 0)]:
         x = np.random.default_rng(5).normal(size=shape).astype("float32")
         np.testing.assert_allclose(function(x), _softmax(x), rtol=1e-5, atol=1e-7)
-    assert all(extent is None for extent in forms)
+    assert all(schedule is None for schedule in chosen)

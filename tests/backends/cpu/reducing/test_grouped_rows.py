@@ -8,13 +8,17 @@ import numpy as np
 import pytest
 
 import fuser
+from fuser.backends.cpu import tuning
 from fuser.backends.cpu.body import Module
 from fuser.backends.cpu.machine.target import host_features
-from fuser.backends.cpu.reducing import grouped_rows, held_rows, reduction_forms
+from fuser.backends.cpu.reducing import grouped_rows
 from fuser.backends.cpu.schedule import DEFAULT
+from fuser.backends.cpu.scheduling import choose_reduction
+from fuser.backends.cpu.scheduling.schedules import emit_nest
 from fuser.codegen import Instruction, LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
-from tests.backends.cpu.chosen_forms import extents_of
+from tests.backends.cpu.chosen_schedules import answers_of
+from tests.backends.cpu.laid_out import lay_out
 from tests.backends.cpu.on_threads import same_parts
 from tests.backends.cpu.reducing.short_rows import drawn, normalised
 from tests.backends.cpu.schedules import GATHERED, IN_RUNS, PAIRWISE, batch, of_one_block
@@ -41,8 +45,8 @@ def _integers(x: Any) -> Any:
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Arrays that are small enough for a test take this form; extents that were chosen."""
-    monkeypatch.setattr(held_rows, "LEAST", 1 << 60)
-    return extents_of(grouped_rows, monkeypatch)
+    monkeypatch.setattr(tuning, "UNROLLED_ELEMENTS", 1 << 60)
+    return answers_of(choose_reduction, "row_batches", monkeypatch)
 
 
 def _check(plain: Function, few: list[Any], *arguments: Any, tolerance: float = 1e-5) -> None:
@@ -57,7 +61,7 @@ def _check(plain: Function, few: list[Any], *arguments: Any, tolerance: float = 
     for mine, theirs, like in zip(parts, expected, types, strict=True):
         assert mine.dtype == like.dtype
         np.testing.assert_allclose(mine, theirs, rtol=tolerance, atol=tolerance * 20)
-    assert any(extent is not None and extent.schedule.tile for extent in few)
+    assert any(schedule is not None and schedule.tile for schedule in few)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -118,7 +122,7 @@ def test_quotients_by_what_is_one_for_a_row(few: list[Any]) -> None:
             np.testing.assert_array_equal(found, expected)
             numbers = ~np.isnan(expected)
             assert np.array_equal(np.signbit(found)[numbers], np.signbit(expected)[numbers])
-    assert {extent.schedule for extent in few if extent} == {batch(16), batch(8)}
+    assert {schedule for schedule in few if schedule} == {batch(16), batch(8)}
 
 
 def test_what_a_group_leaves_for_the_next(few: list[Any]) -> None:
@@ -164,21 +168,21 @@ def test_rows_of_one_block_keep_no_errors(
     texts = []
     for schedule in (batch(32), of_one_block(batch(32))):
         module = Module(host_features())
-        reduction_forms.emit_reduction(module, nest, "k", schedule)
+        emit_nest(module, nest, "k", schedule)
         texts.append(module.text())
     assert texts[1].count("\n") < texts[0].count("\n")
     x = _numbers(4096, 300, bad=True)
     sums = fuser.fuse(lambda x: np.sum(x, -1), fallback="error")
     short = sums(x)
-    monkeypatch.setattr(grouped_rows, "is_short", lambda *_, **__: False)
+    monkeypatch.setattr(choose_reduction, "is_short", lambda *_, **__: False)
     assert sums(x[1:]).tobytes() == short[1:].tobytes()
     wanted = [of_one_block(batch(32)), batch(32)]
-    assert [each.schedule for each in few if each] == wanted
+    assert [each for each in few if each] == wanted
 
 
 def test_which_nests_and_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
     """Places, truths and rows too long for the first cache are left to other forms."""
-    monkeypatch.setattr(held_rows, "LEAST", 1 << 60)
+    monkeypatch.setattr(tuning, "UNROLLED_ELEMENTS", 1 << 60)
     load = TensorDesc("float32", CONTIGUOUS, False, STRIDED)
     store = TensorDesc("float32", INVARIANT, False, CONTIGUOUS)
 
@@ -196,7 +200,7 @@ def test_which_nests_and_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
         ((1000, 64), DEFAULT), ((100, 4096), DEFAULT), ((4096, 1 << 14), DEFAULT),
         ((0, 64), DEFAULT), ((4096, 0), GATHERED),
     ):  # fmt: skip
-        assert reduction_forms.lay_out(total, lengths)[1].schedule == schedule, lengths
+        assert lay_out(total, lengths)[1].schedule == schedule, lengths
 
 
 def test_rows_from_memory_that_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -209,13 +213,13 @@ def test_rows_from_memory_that_are_read_again(monkeypatch: pytest.MonkeyPatch) -
         Instruction("sum", (2,), "float32", "float32"),
     )
     nest = LoopNest(2, (load,), (), (), body, ((3, store),), False, "row", 1)
-    monkeypatch.setattr(held_rows, "LEAST", 1 << 60)
+    monkeypatch.setattr(tuning, "UNROLLED_ELEMENTS", 1 << 60)
     for rows, length, schedule in (
         (8192, 257, of_one_block(batch(16))), (8192, 255, of_one_block(batch(32))),
         (32_768, 64, of_one_block(batch(32))), (32_768, 257, of_one_block(IN_RUNS)),
         (65_536, 129, of_one_block(IN_RUNS)), (16_384, 1025, IN_RUNS),
     ):  # fmt: skip
-        extent = reduction_forms.lay_out(nest, (rows, length))[1]
+        extent = lay_out(nest, (rows, length))[1]
         assert extent.schedule == schedule, (rows, length)
 
 
@@ -228,4 +232,4 @@ def test_what_is_left_over_may_be_one_vector(few: list[Any]) -> None:
             _check(
                 lambda x, y, z: (np.sum(x * y, -1), np.max(z, -1)), few, *arrays, tolerance=1e-4
             )
-    assert any(each.schedule.accumulate == "plain" for each in few if each)
+    assert any(each.accumulate == "plain" for each in few if each)

@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.backends.cpu.reducing import held_rows, reduction_forms
+from fuser.backends.cpu.reducing import held_rows
 from fuser.backends.cpu.schedule import DEFAULT
+from fuser.backends.cpu.scheduling import choose_reduction
 from fuser.codegen import Instruction, LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
-from tests.backends.cpu.chosen_forms import extents_of
+from tests.backends.cpu.chosen_schedules import answers_of
+from tests.backends.cpu.laid_out import lay_out
 from tests.backends.cpu.on_threads import same_parts
 from tests.backends.cpu.reducing.short_rows import cases, check, normalised, numbers, softmax
 from tests.backends.cpu.schedules import PAIRWISE, batch, of_one_block, unrolled
@@ -21,9 +23,9 @@ LENGTHS = (9, 13, 16, 17, 33, 64, 100, 129, 256, 257)
 
 
 @pytest.fixture
-def forms(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+def chosen(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What the form answered, call by call."""
-    return extents_of(held_rows, monkeypatch)
+    return answers_of(choose_reduction, "unrolled_rows", monkeypatch)
 
 
 def _rows(length: int) -> int:
@@ -64,11 +66,11 @@ def _arguments(name: str, length: int, dtype: str, *, bad: bool = True) -> tuple
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_lengths_around_whole_vectors(name: str, dtype: str, forms: list[Any]) -> None:
+def test_lengths_around_whole_vectors(name: str, dtype: str, chosen: list[Any]) -> None:
     """NaN, infinities and signed zeros in some rows; the same bits on one thread and on three."""
     for length in LENGTHS:
         check(FUNCTIONS[name][0], _arguments(name, length, dtype))
-    kinds = {extent.schedule.combine for extent in forms if extent}
+    kinds = {schedule.combine for schedule in chosen if schedule}
     waiting = {"lane_transpose"} if name in ("norm", "log softmax", "spread", "angle") else set()
     assert kinds
     assert waiting <= kinds
@@ -82,7 +84,7 @@ def test_layouts_and_dtypes(name: str, length: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["norm", "backward", "angle"])
-def test_processors_with_other_vectors(name: str, forms: list[Any]) -> None:
+def test_processors_with_other_vectors(name: str, chosen: list[Any]) -> None:
     """The forms follow from lengths alone; their vectors may be several of the processor's."""
     function = FUNCTIONS[name][0]
     assert BaselineBackend.name == "cpu-baseline"  # it is registered
@@ -92,7 +94,7 @@ def test_processors_with_other_vectors(name: str, forms: list[Any]) -> None:
         found = fuser.fuse(function, fallback="error", backend="cpu-baseline")(*given)
         for mine, other in zip(np.atleast_2d(found), np.atleast_2d(expected), strict=True):
             np.testing.assert_allclose(mine, other, rtol=1e-4, atol=1e-4)
-    assert any(forms)
+    assert any(chosen)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -113,7 +115,7 @@ def test_errors_are_those_of_numpy(dtype: str) -> None:
             assert errors[0] <= 1.05 * errors[1], length
 
 
-def test_results_may_replace_an_operand(forms: list[Any]) -> None:
+def test_results_may_replace_an_operand(chosen: list[Any]) -> None:
     """Each row is read before it is written; nothing beside it is touched."""
     for length in (13, 33, 100):
         for function in (_backward, lambda x, y: normalised(x, y[0], y[1])):
@@ -127,7 +129,7 @@ def test_results_may_replace_an_operand(forms: list[Any]) -> None:
             np.testing.assert_array_equal(room, expected)
             assert (memory[:40] == 77).all()
             assert (memory[-40:] == 77).all()
-    assert any(forms)
+    assert any(chosen)
 
 
 def test_rows_with_two_loops_around_them() -> None:
@@ -138,7 +140,7 @@ def test_rows_with_two_loops_around_them() -> None:
     check(lambda x, y: np.sum(np.abs(x[:, None] - y), -1), (x[:70, 0], x[:50, 1]))
 
 
-def test_calls_of_other_sizes(forms: list[Any]) -> None:
+def test_calls_of_other_sizes(chosen: list[Any]) -> None:
     """Larger and smaller calls of one function, whose forms differ."""
     fused = fuser.fuse(_backward, fallback="error")
     for rows, length in ((3, 40), (2000, 40), (50, 40), (2000, 50), (1, 16), (3000, 16), (40, 999)):
@@ -146,8 +148,8 @@ def test_calls_of_other_sizes(forms: list[Any]) -> None:
         for part in (given, given):
             found = same_parts(fused, *part)[0]
             np.testing.assert_allclose(found, _backward(*given), rtol=1e-3, atol=1e-2)
-    assert any(forms)
-    assert None in forms
+    assert any(chosen)
+    assert None in chosen
 
 
 def test_which_nests_and_lengths() -> None:
@@ -169,8 +171,8 @@ def test_which_nests_and_lengths() -> None:
         ((4096, 257), of_one_block(batch(32))), ((4096, 12), PAIRWISE),
         ((200, 64), DEFAULT), ((0, 64), DEFAULT),
     ):  # fmt: skip
-        assert reduction_forms.lay_out(total, lengths)[1].schedule == schedule, lengths
-    assert reduction_forms.lay_out(nest("sum", "float64"), (4096, 65))[1].schedule == unrolled(9)
+        assert lay_out(total, lengths)[1].schedule == schedule, lengths
+    assert lay_out(nest("sum", "float64"), (4096, 65))[1].schedule == unrolled(9)
 
 
 def test_rows_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +181,7 @@ def test_rows_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     store = TensorDesc("float64", INVARIANT, False, CONTIGUOUS)
     body = (Instruction("sum", (0,), "float64", "float64"),)
     nest = LoopNest(2, (load,), (), (), body, ((1, store),), False, "row", 1)
-    monkeypatch.setattr(held_rows, "stream_bytes", lambda: 1 << 20)
+    monkeypatch.setattr(choose_reduction, "stream_bytes", lambda: 1 << 20)
     batches = of_one_block(batch(16))
     for length, schedule in ((40, unrolled(5, whole=True)), (41, batches), (64, batches)):
-        assert reduction_forms.lay_out(nest, (4096, length))[1].schedule == schedule
+        assert lay_out(nest, (4096, length))[1].schedule == schedule

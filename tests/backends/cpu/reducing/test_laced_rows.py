@@ -6,25 +6,26 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.backends.cpu.reducing import laced_rows, turned_rows
-from tests.backends.cpu.chosen_forms import extents_of
+from fuser.backends.cpu import tuning
+from fuser.backends.cpu.scheduling import choose_reduction
+from tests.backends.cpu.chosen_schedules import answers_of
 from tests.backends.cpu.reducing.short_rows import cases, check, numbers, softmax
 
 
 @pytest.fixture
-def forms(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+def chosen(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What the form answered, call by call."""
-    return extents_of(laced_rows, monkeypatch)
+    return answers_of(choose_reduction, "deinterleaved_rows", monkeypatch)
 
 
-@pytest.mark.parametrize("length", laced_rows.LENGTHS)
+@pytest.mark.parametrize("length", tuning.UNROLLED_LENGTHS)
 @pytest.mark.parametrize("name", cases(1, 6))
-def test_results_are_those_of_numpy(name: str, length: int, forms: list[Any]) -> None:
+def test_results_are_those_of_numpy(name: str, length: int, chosen: list[Any]) -> None:
     """Whole vectors and what is left over; the same bits on one thread and on three."""
     check(*cases(12_343, length)[name])
-    assert len(forms) > 0
+    assert len(chosen) > 0
     dense = name not in ("results beside", "gaps between rows", "rows backwards")
-    assert (forms[-1] is not None) == dense
+    assert (chosen[-1] is not None) == dense
 
 
 REDUCTIONS = {
@@ -42,10 +43,10 @@ REDUCTIONS = {
 @pytest.mark.parametrize("length", [2, 3, 4, 5, 8])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int16", "int64"])
 @pytest.mark.parametrize("name", REDUCTIONS)
-def test_one_result_a_row(name: str, dtype: str, length: int, forms: list[Any]) -> None:
+def test_one_result_a_row(name: str, dtype: str, length: int, chosen: list[Any]) -> None:
     """No element is stored; NaN, infinities and signed zeros among them."""
     check(REDUCTIONS[name], (numbers(7013, length, dtype),))
-    assert forms[-1] is not None
+    assert chosen[-1] is not None
 
 
 @pytest.mark.parametrize("length", [2, 3, 7])
@@ -53,14 +54,14 @@ def test_the_bits_are_those_of_other_forms(length: int, monkeypatch: pytest.Monk
     """Wherever the form ends: elements are added in the same order."""
     x = numbers(4099, length)
     laced = fuser.fuse(softmax, fallback="error")(x)
-    monkeypatch.setattr(laced_rows, "LEAST", 1 << 60)
-    monkeypatch.setattr(turned_rows, "LEAST", 1 << 60)
+    monkeypatch.setattr(tuning, "UNROLLED_COLUMN_ELEMENTS", 1 << 60)
+    monkeypatch.setattr(tuning, "TRANSPOSED_ELEMENTS", 1 << 60)
     fuser.clear_caches()
     np.testing.assert_array_equal(fuser.fuse(lambda x: softmax(x), fallback="error")(x), laced)
 
 
 @pytest.mark.parametrize("offset", [0, 1, 4, 28])
-def test_results_go_where_they_are_wanted(offset: int, forms: list[Any]) -> None:
+def test_results_go_where_they_are_wanted(offset: int, chosen: list[Any]) -> None:
     """Over the argument, and at odd addresses; nothing beside is touched."""
     function = fuser.fuse(softmax, fallback="error")
     x = numbers(3001, 3)
@@ -73,10 +74,10 @@ def test_results_go_where_they_are_wanted(offset: int, forms: list[Any]) -> None
     assert (memory[offset + x.nbytes :] == 77).all()
     function(x, out=x)
     np.testing.assert_array_equal(x, expected)
-    assert forms[-1] is not None
+    assert chosen[-1] is not None
 
 
-def test_other_lengths_and_layouts_of_the_same_function(forms: list[Any]) -> None:
+def test_other_lengths_and_layouts_of_the_same_function(chosen: list[Any]) -> None:
     """Rows that are too few, too long or lie apart take other forms."""
     function = fuser.fuse(softmax, fallback="error")
     apart = numbers(9000, 20, bad=False)
@@ -84,4 +85,4 @@ def test_other_lengths_and_layouts_of_the_same_function(forms: list[Any]) -> Non
     given += [apart[:, ::5], np.asfortranarray(apart[:, :3]), apart[:, 4::-1], apart[:, :3]]
     for x in given:
         np.testing.assert_allclose(function(x), softmax(x), rtol=1e-5, atol=1e-7)
-    assert all(extent is None for extent in forms)
+    assert all(schedule is None for schedule in chosen)

@@ -8,7 +8,7 @@ import pytest
 
 import fuser
 from fuser import functional
-from fuser.backends.cpu.reducing import reduction_forms
+from fuser.backends.cpu.scheduling import extents
 from fuser.base import config
 from tests.backends.cpu.long_rows import (  # noqa: F401 - a fixture is found by its name
     LENGTH,
@@ -98,7 +98,7 @@ def test_results_go_past_the_caches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Large results are streamed where vectors are aligned, with the same bits."""
     x = GENERATOR.standard_normal((1, LENGTH)).astype(np.float32)
     plain = fuser.fuse(functional.layer_norm)(x)
-    monkeypatch.setattr(reduction_forms, "stream_bytes", lambda: 0)
+    monkeypatch.setattr(extents, "stream_bytes", lambda: 0)
     fuser.clear_caches()
     fused = fuser.fuse(functional.layer_norm)
     room = np.empty(LENGTH + 32, np.float32)

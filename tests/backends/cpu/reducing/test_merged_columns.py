@@ -7,11 +7,12 @@ import pytest
 
 import fuser
 from fuser.backends.cpu import costs
-from fuser.backends.cpu.reducing import merged_columns, reduction_forms
+from fuser.backends.cpu.reducing import merged_columns
 from fuser.backends.cpu.schedule import DEFAULT
 from fuser.base import config
 from fuser.codegen import Instruction, LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, TensorDesc
+from tests.backends.cpu.laid_out import lay_out
 from tests.backends.cpu.schedules import ONLINE, ONLINE_AWAITED, ONLINE_JOINED
 
 
@@ -179,16 +180,16 @@ def test_schedules_follow_from_lengths() -> None:
             ((64, 1000), DEFAULT), ((1 << 14, 60), DEFAULT), ((1 << 16, 256), ONLINE),
             ((257, 1 << 16), ONLINE_AWAITED if stores else ONLINE_JOINED),
         ):  # fmt: skip
-            words, extent = reduction_forms.lay_out(nest, lengths)
+            words, extent = lay_out(nest, lengths)
             assert extent.schedule == schedule, lengths
             assert bool(words) == bool(extent.room_bytes) == (schedule.split != "none")
             assert costs.in_order(extent) == (schedule == ONLINE_AWAITED)
-    assert reduction_forms.lay_out(_variance(), (257, 1 << 16), turns=9)[1].schedule == DEFAULT
+    assert lay_out(_variance(), (257, 1 << 16), turns=9)[1].schedule == DEFAULT
     load, store = _variance().loads[0], _variance().stores[0][1]
     total = (Instruction("sum", (0,), "float32", "float32"),)
     once = LoopNest(2, (load,), (), (), total, ((1, store),), False, "column", 1)
-    assert reduction_forms.lay_out(once, (1 << 16, 256))[1].schedule == DEFAULT
-    assert reduction_forms.lay_out(once, (257, 1 << 16))[1].schedule == ONLINE_JOINED
+    assert lay_out(once, (1 << 16, 256))[1].schedule == DEFAULT
+    assert lay_out(once, (257, 1 << 16))[1].schedule == ONLINE_JOINED
     softmax = fuser.fuse(lambda x: np.exp(x - x.max(0)) / np.exp(x - x.max(0)).sum(0))
     x = np.random.default_rng(1).normal(size=(3000, 64))
     np.testing.assert_allclose(softmax(x).sum(0), 1.0, rtol=1e-12)

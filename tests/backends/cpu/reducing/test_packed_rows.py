@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.backends.cpu.reducing import held_rows, packed_rows
+from fuser.backends.cpu import tuning
+from fuser.backends.cpu.reducing import packed_rows
 from fuser.backends.cpu.reducing.packed_columns import schedule_of
 from fuser.backends.cpu.schedule import DEFAULT, Schedule
-from tests.backends.cpu.chosen_forms import extents_of
+from fuser.backends.cpu.scheduling import choose_reduction
+from tests.backends.cpu.chosen_schedules import answers_of
 from tests.backends.cpu.on_threads import same_parts
 from tests.backends.cpu.schedules import packed
 
@@ -106,8 +108,8 @@ SCHEDULES = {
 def test_results_are_those_of_numpy(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Several dtypes and ways to lie in memory; the same bits on one thread and on three."""
     plain, arguments = CASES[name]
-    monkeypatch.setattr(held_rows, "LEAST", 1 << 60)
-    extents = extents_of(packed_rows, monkeypatch)
+    monkeypatch.setattr(tuning, "UNROLLED_ELEMENTS", 1 << 60)
+    chosen = answers_of(choose_reduction, "packed_rows_of", monkeypatch)
     wide = [a.astype("float64") if a.dtype == np.float32 else a for a in arguments]
     with np.errstate(all="ignore"):
         expected, types = plain(*wide), plain(*arguments)
@@ -123,7 +125,7 @@ def test_results_are_those_of_numpy(name: str, monkeypatch: pytest.MonkeyPatch) 
         tolerance = 2e-3 if mine.dtype == np.float16 else 2e-6
         np.testing.assert_allclose(mine, theirs, rtol=tolerance, atol=2e-3)
     wanted = SCHEDULES.get(name, packed(64, DEFAULT))
-    assert any(extent is not None and extent.schedule == wanted for extent in extents)
+    assert wanted in chosen
 
 
 def test_sums_are_as_exact_as_those_of_whole_rows() -> None:
@@ -240,7 +242,7 @@ def test_sums_of_any_length_are_as_accurate_as_numpys(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One by one, by blocks of several lengths, with and without chains: over many sums."""
-    monkeypatch.setattr(packed_rows, "LEAST", 1)
+    monkeypatch.setattr(tuning, "PACKED_ELEMENTS", 1)
     terms, generator = TERMS[name], np.random.default_rng(5)
 
     def total(x: Any, y: Any) -> Any:

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.backends.cpu.reducing import reduction_forms
+from fuser.backends.cpu import tuning
 from fuser.backends.cpu.schedule import DEFAULT
 from fuser.base import config
 from fuser.codegen import Instruction, LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
+from tests.backends.cpu.laid_out import lay_out
 from tests.backends.cpu.schedules import (
     AS_JOINED_ROWS,
     AS_ROWS,
@@ -48,11 +49,11 @@ def test_schedules_follow_from_lengths() -> None:
         (column, (3, 1000), DEFAULT),
     ]  # fmt: skip
     for nest, lengths, schedule in cases:
-        words, extent = reduction_forms.lay_out(nest, lengths)
+        words, extent = lay_out(nest, lengths)
         assert extent.schedule == schedule, lengths
         assert extent.elements == np.prod(lengths)
-        room = extent.elements // reduction_forms.WORD_ELEMENTS
-        assert len(words) <= max(reduction_forms.SCRATCH_WORDS, room) + 16
+        room = extent.elements // tuning.WORD_ELEMENTS
+        assert len(words) <= max(tuning.PART_WORDS, room) + 16
         assert bool(words) == (schedule.split != "none")
 
 
@@ -68,7 +69,7 @@ def test_one_thread_has_few_columns_that_are_stored() -> None:
         (centred, (300, 200), 1), (centred, (512, 255), 1), (centred, (1000, 100), 4),
         (_nest("column", 2), (512, 200), 2),
     ):  # fmt: skip
-        extent = reduction_forms.lay_out(nest, lengths)[1]
+        extent = lay_out(nest, lengths)[1]
         assert extent.schedule == DEFAULT
         assert -(-lengths[0] // extent.ichunk) == chunks, lengths
 
@@ -77,15 +78,15 @@ def test_parts_cover_a_row() -> None:
     """The last part is not empty, and cuts lie at whole blocks."""
     nest = _nest("row", 1)
     for length in (131_073, 200_000, (1 << 22) - 1, 1 << 26):
-        words, extent = reduction_forms.lay_out(nest, (length,))
+        words, extent = lay_out(nest, (length,))
         parts, part = words[:2]
         assert (parts - 1) * part < length <= parts * part
-        assert part % reduction_forms.CUT == 0
+        assert part % tuning.CUT == 0
         assert extent.outer == parts
-        waited = reduction_forms.lay_out(nest, (length,), waited=True)[1]
+        waited = lay_out(nest, (length,), waits=True)[1]
         assert waited.outer == parts + 1  # and one that joins them
     for length, parts in ((1 << 18, 4), (1 << 22, 16), (1 << 26, 64)):
-        assert reduction_forms.lay_out(nest, (length,))[0][0] == parts
+        assert lay_out(nest, (length,))[0][0] == parts
 
 
 def _standardise(x: Any) -> Any:

@@ -7,7 +7,8 @@ import pytest
 
 import fuser
 from fuser.backends.cpu.costs import per_element
-from fuser.backends.cpu.reducing.reduction_stages import ROW_UNROLL, Kept, Stages, unrolled
+from fuser.backends.cpu.reducing.reduction_stages import Kept, Stages, unrolled
+from fuser.backends.cpu.tuning import ROW_UNROLL
 from fuser.codegen import Instruction, LoopNest, loop_nest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, SectionSpec, TensorDesc
 from fuser.passes.rewrite import rewrite

@@ -7,11 +7,12 @@ import pytest
 
 import fuser
 from fuser.backends.cpu import costs
-from fuser.backends.cpu.reducing import nest_views, reduction_forms
+from fuser.backends.cpu.reducing import nest_views
 from fuser.backends.cpu.schedule import DEFAULT
 from fuser.base import config
 from fuser.codegen import Instruction, LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, TensorDesc
+from tests.backends.cpu.laid_out import lay_out
 from tests.backends.cpu.schedules import AWAITED, JOINED
 
 GENERATOR = np.random.default_rng(31)
@@ -66,7 +67,7 @@ def test_which_nests() -> None:
     body = (Instruction("sum", (0,), "float64", "float64"),)
     nest = LoopNest(1, (load,), (), (), body, ((1, store),), False, "row", 1)
     assert nest_views.can_be_joined(nest)
-    words, extent = reduction_forms.lay_out(nest, (1 << 17,))
+    words, extent = lay_out(nest, (1 << 17,))
     assert extent.schedule == JOINED
     assert extent.outer == words[0]
     assert costs.counts_parts(extent)

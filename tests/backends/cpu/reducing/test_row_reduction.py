@@ -8,12 +8,14 @@ import pytest
 import fuser
 from fuser.backends.cpu.body import Module
 from fuser.backends.cpu.machine.target import KNOWN_TARGETS
-from fuser.backends.cpu.reducing import reduction_forms
-from fuser.backends.cpu.reducing.reduction_forms import emit_reduction, lay_out
 from fuser.backends.cpu.reducing.row_reduction import LINE_BYTES, looked_ahead
 from fuser.backends.cpu.schedule import DEFAULT, Schedule
+from fuser.backends.cpu.scheduling import choose_reduction
+from fuser.backends.cpu.scheduling.parts import Space
+from fuser.backends.cpu.scheduling.schedules import emit_nest
 from fuser.codegen import Instruction, LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
+from tests.backends.cpu.laid_out import lay_out
 from tests.backends.cpu.schedules import AWAITED, IN_RUNS, batch, of_one_block, unrolled
 
 GENERATOR = np.random.default_rng(31)
@@ -43,7 +45,7 @@ def _between(*loads: TensorDesc) -> LoopNest:
 def _asked(nest: LoopNest, schedule: Schedule = DEFAULT) -> int:
     """Calls that ask for memory."""
     module = Module(KNOWN_TARGETS["avx512"][2])
-    emit_reduction(module, nest, "k", schedule)
+    emit_nest(module, nest, "k", schedule)
     return sum("call void @llvm.prefetch" in line for line in module.text().splitlines())
 
 
@@ -86,20 +88,20 @@ def test_rows_from_memory(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
         p, q = (z - np.mean(z, -1, keepdims=True) for z in (x, y))
         return np.sum(p * q, -1) / np.sqrt(np.sum(p * p, -1) * np.sum(q * q, -1))
 
-    monkeypatch.setattr(reduction_forms.held_rows, "extent_of", lambda *_: None)
+    monkeypatch.setattr(choose_reduction, "unrolled_rows", lambda *_: None)
     arrays = [GENERATOR.normal(size=(2, 300, length)) for _ in range(2)]
     arrays[0][1, 5, 3] = np.nan
     near = fuser.fuse(correlation, fallback="error")(*arrays)
-    real, found = reduction_forms._row_schedule, []
+    real, found = choose_reduction._row_by_row, []
 
-    def far(nest: LoopNest, own: int, elements: int) -> Schedule:
-        schedule = real(nest, own, 1 << 24)
-        if own == length and looked_ahead(nest, far=True):
+    def far(nest: LoopNest, space: Space) -> Schedule:
+        schedule = real(nest, space._replace(elements=1 << 24))
+        if space.reduced == length and looked_ahead(nest, far=True):
             found.append(schedule)
         return schedule
 
-    monkeypatch.setattr(reduction_forms, "_row_schedule", far)
-    monkeypatch.setattr(reduction_forms.grouped_rows, "extent_of", lambda *_: None)
+    monkeypatch.setattr(choose_reduction, "_row_by_row", far)
+    monkeypatch.setattr(choose_reduction, "row_batches", lambda *_: None)
     for given in (arrays, [a[:, ::-1] for a in arrays]):
         there = near if given is arrays else near[:, ::-1]
         again = fuser.fuse(lambda x, y: correlation(x, y), fallback="error")(*given)

@@ -8,7 +8,7 @@ import pytest
 import fuser
 from fuser.backends.cpu.body import Module
 from fuser.backends.cpu.machine.target import KNOWN_TARGETS
-from fuser.backends.cpu.reducing.reduction_forms import emit_reduction
+from fuser.backends.cpu.scheduling.schedules import emit_nest
 from fuser.base.records import changed
 from fuser.codegen import Instruction, LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
@@ -26,7 +26,7 @@ def _truths(**other: bool) -> str:
     )
     row = TensorDesc("bool", INVARIANT, False, CONTIGUOUS)
     nest = LoopNest(2, (ROWS,), (), (), body, ((2, row),), False, "row", 1)
-    emit_reduction(module, changed(nest, **other), "k")
+    emit_nest(module, changed(nest, **other), "k")
     return module.text()
 
 
@@ -99,7 +99,7 @@ def test_truths_are_counted_in_one_number(target: str) -> None:
         Instruction("cast", (1,), "int64", "bool"),
         Instruction("sum", (2,), "int64", "int64"),
     )
-    emit_reduction(module, LoopNest(2, (load,), (), (), body, ((3, store),), False, "row", 1), "k")
+    emit_nest(module, LoopNest(2, (load,), (), (), body, ((3, store),), False, "row", 1), "k")
     (text,) = module.functions
     assert text.count("@llvm.ctpop.") == 2  # of whole vectors, and of what is left over
     assert "add <" not in text

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.backends.cpu.reducing import wide_columns
+from fuser.backends.cpu.scheduling import choose_reduction
+from tests.backends.cpu.chosen_schedules import answers_of
 from tests.backends.cpu.reducing.short_rows import Function, check
 
 
@@ -61,24 +62,15 @@ CASES: dict[str, Callable[[int, int], tuple[Function, tuple[Any, ...]]]] = {
 
 
 @pytest.fixture
-def groups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Rows of a group, call by call."""
-    found: list[int] = []
-    real = wide_columns.group_of
-
-    def spy(*given: Any) -> int:
-        found.append(real(*given))
-        return found[-1]
-
-    monkeypatch.setattr(wide_columns, "group_of", spy)
-    fuser.clear_caches()  # what is known is not asked for again
-    return found
+def groups(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Whether rows are flattened, call by call."""
+    return answers_of(choose_reduction, "flattens_rows", monkeypatch)
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(65600, 2), (43751, 3), (18737, 7), (2657, 50)])
 @pytest.mark.parametrize("name", CASES)
 def test_results_are_those_of_numpy(
-    name: str, rows: int, columns: int, groups: list[int]
+    name: str, rows: int, columns: int, groups: list[Any]
 ) -> None:
     """Groups and rows left over, of one part."""
     check(*CASES[name](rows, columns))
@@ -86,13 +78,13 @@ def test_results_are_those_of_numpy(
 
 
 @pytest.mark.parametrize("name", ["standardised", "softmax", "several", "sums"])
-def test_parts_are_joined(name: str, groups: list[int]) -> None:
+def test_parts_are_joined(name: str, groups: list[Any]) -> None:
     """Of many groups each, with rows left over in the last one."""
     check(*CASES[name](150_001, 3))
     assert any(groups)
 
 
-def test_sums_err_no_more_than_numpys(groups: list[int]) -> None:
+def test_sums_err_no_more_than_numpys(groups: list[Any]) -> None:
     """Sums of columns of one sign, against those of doubles."""
     x = np.random.default_rng(3).random((300_007, 3)).astype("float32")
     exact = x.astype("float64").sum(0)
@@ -101,7 +93,7 @@ def test_sums_err_no_more_than_numpys(groups: list[int]) -> None:
     assert any(groups)
 
 
-def test_results_go_where_they_are_wanted(groups: list[int]) -> None:
+def test_results_go_where_they_are_wanted(groups: list[Any]) -> None:
     """Over the argument, and at odd addresses; nothing beside is touched."""
     function = fuser.fuse(lambda x: x - np.mean(x, 0), fallback="error")
     x = _numbers(50_003, 3)
@@ -117,7 +109,7 @@ def test_results_go_where_they_are_wanted(groups: list[int]) -> None:
     assert groups[-1]
 
 
-def test_other_lengths_and_layouts_of_the_same_function(groups: list[int]) -> None:
+def test_other_lengths_and_layouts_of_the_same_function(groups: list[Any]) -> None:
     """Columns that are too many, rows that are few or lie apart, weights of rows: other forms."""
     function = fuser.fuse(_softmax, fallback="error")
     apart = _numbers(50_000, 10, bad=False)

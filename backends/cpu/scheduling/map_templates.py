@@ -1,0 +1,111 @@
+"""Kinds of schedules of nests that reduce nothing, and what emits them."""
+
+from __future__ import annotations
+
+import math
+
+from fuser.backends.cpu import costs, short_rows, steady_columns, tuning
+from fuser.backends.cpu.body import Module
+from fuser.backends.cpu.costs import Extent
+from fuser.backends.cpu.machine import workers
+from fuser.backends.cpu.schedule import Schedule
+from fuser.backends.cpu.scheduling.templates import Kind, Lengths, Strides, Template
+from fuser.backends.cpu.vector_loop import emit_section
+from fuser.backends.cpu.wrappers import Packing, Streaming, beside, packs, streams
+from fuser.base.records import changed
+from fuser.codegen import LoopNest
+
+Launch = tuple[list[int], Extent]
+
+
+def _emit_loops(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
+    """Append the function of a nest as its loops are; strided operands are packed."""
+    if not packs(nest):
+        _emit_section(module, nest, name, schedule, "")
+        return
+    inner = f"{name}.packed"
+    module.functions.append(Packing(module, nest, name, "").emit(inner))
+    loads = tuple(map(beside, nest.loads))
+    _emit_section(module, changed(nest, loads=loads), inner, schedule, "internal ")
+
+
+def _emit_section(
+    module: Module, nest: LoopNest, name: str, schedule: Schedule, linkage: str
+) -> None:
+    """Append the function of a nest whose loads are not packed."""
+    if schedule.store == "normal":
+        emit_section(module, nest, name, linkage)
+        return
+    plain, past = f"{name}.plain", f"{name}.past"
+    lanes = emit_section(module, nest, past, "internal ", stream=True)
+    emit_section(module, nest, plain, "internal ")
+    module.functions.append(Streaming(module, nest, name, linkage).emit(plain, past, lanes))
+
+
+def _emit_flattened(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
+    """Append the function of a nest whose innermost loops are one."""
+    inner = short_rows.emit_short(module, nest, name, deep=schedule.flattened > 1)
+    emit_section(module, short_rows.flat(nest), inner, "internal ")
+
+
+def _emit_invariants(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
+    """Append the function of a nest that computes loop-invariant values first."""
+    parts = steady_columns.split(nest, schedule.invariant_loads)
+    assert parts is not None
+    names = steady_columns.emit_steady(module, nest, name, parts)
+    for inner, part in zip(names, (parts.head, parts.rest), strict=True):
+        emit_section(module, part, inner, "internal ")
+
+
+def _chunk(nest: LoopNest, lengths: Lengths) -> int:
+    return costs.chunk_elements(math.prod(lengths), costs.cost_ns(nest))
+
+
+def _launch_loops(
+    nest: LoopNest, schedule: Schedule, lengths: Lengths, strides: Strides, turns: int
+) -> Launch:
+    *outside, inner = lengths
+    outer = math.prod(outside)
+    chunks = workers.chunking(outer, inner, packs(nest), _chunk(nest, lengths))
+    return [], Extent(outer, inner, outer * inner, *chunks, schedule)
+
+
+def _launch_flattened(
+    nest: LoopNest, schedule: Schedule, lengths: Lengths, strides: Strides, turns: int
+) -> Launch:
+    elements, inner = math.prod(lengths), math.prod(lengths[-schedule.flattened :])
+    outer, rows = elements // inner, max(1, _chunk(nest, lengths) // inner)
+    return [], Extent(outer, inner, elements, rows, inner, schedule)
+
+
+def _launch_invariants(
+    nest: LoopNest, schedule: Schedule, lengths: Lengths, strides: Strides, turns: int
+) -> Launch:
+    *outside, inner = lengths
+    outer, columns = math.prod(outside), min(inner, tuning.INVARIANT_TILE)
+    rows = max(tuning.INVARIANT_ROWS, _chunk(nest, lengths) // max(columns, 1))
+    return [], Extent(outer, inner, outer * inner, min(outer, rows), columns, schedule)
+
+
+TEMPLATES: dict[Kind, Template] = {
+    Kind("map"): Template(
+        _emit_loops, _launch_loops, lambda nest, s: s.store == "normal" or streams(nest),
+        parameters={"store": ("normal", "streaming")},
+    ),
+    Kind("map", is_flattened=True): Template(
+        _emit_flattened, _launch_flattened,
+        lambda nest, s: nest.rank > s.flattened and streams(nest),
+        lambda nest, s, lengths, strides: short_rows.can_be_flattened(
+            nest, s.flattened, lengths, strides
+        ),
+        {"flattened": (1, 2)},
+    ),
+    Kind("map", has_invariants=True): Template(
+        _emit_invariants, _launch_invariants,
+        lambda nest, s: steady_columns.split(nest, s.invariant_loads) is not None,
+        lambda nest, s, lengths, strides: (
+            s.invariant_loads == steady_columns.shared_loads(nest, strides)
+        ),
+        {"invariant_loads": lambda nest, strides: (steady_columns.shared_loads(nest, strides),)},
+    ),
+}  # fmt: skip

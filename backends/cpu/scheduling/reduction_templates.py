@@ -1,0 +1,401 @@
+"""Kinds of schedules of nests that reduce, and what emits them."""
+
+from __future__ import annotations
+
+import math
+
+from fuser.backends.cpu import tuning
+from fuser.backends.cpu.body import Module
+from fuser.backends.cpu.reducing import (
+    across,
+    beside_rows,
+    broad_columns,
+    early_rows,
+    few_rows,
+    grouped_rows,
+    held_rows,
+    laced_rows,
+    long_rows,
+    merged_columns,
+    packed_columns,
+    packed_rows,
+    split_totals,
+    totals,
+    turned_rows,
+    wide_columns,
+)
+from fuser.backends.cpu.reducing.column_reduction import ColumnReduction
+from fuser.backends.cpu.reducing.column_tiles import TiledColumns, can_be_tiled
+from fuser.backends.cpu.reducing.nest_views import (
+    along,
+    can_be_joined,
+    can_lie_beside,
+    can_run_along,
+    laces,
+    lengthwise,
+    packs,
+    turned,
+    turns,
+)
+from fuser.backends.cpu.reducing.reduction_stages import Stages
+from fuser.backends.cpu.reducing.row_parts import JoinedParts
+from fuser.backends.cpu.reducing.row_places import RowPlaces
+from fuser.backends.cpu.reducing.row_reduction import RowReduction, is_short
+from fuser.backends.cpu.schedule import WHOLE_ROW, Schedule
+from fuser.backends.cpu.scheduling import extents
+from fuser.backends.cpu.scheduling.parts import Space
+from fuser.backends.cpu.scheduling.templates import Fits, Kind, Lengths, Strides, Template
+from fuser.base.records import changed
+from fuser.codegen import LoopNest
+
+# -- rows ---------------------------------------------------------------------------------------
+
+
+def _emit_rows(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
+    if schedule.split == "last_joins":
+        JoinedParts(module, nest, name, split=True).emit()
+        return
+    RowPlaces(
+        module, nest, name, split=schedule.split != "none", far=schedule.prefetch == "runs",
+        short=schedule.accumulate == "plain",
+    ).emit()  # fmt: skip
+
+
+def _rows_are_legal(nest: LoopNest, schedule: Schedule) -> bool:
+    if schedule.split == "none":
+        return schedule.accumulate == "blocked" or nest.reduced == 1
+    alone = (schedule.accumulate, schedule.prefetch) == ("blocked", "next_row")
+    return alone and (schedule.split == "await" or can_be_joined(nest))
+
+
+def _one_block(by_stage: type[RowReduction]) -> Fits:
+    """Rows whose sums are plain are one block of vectors."""
+
+    def fits(nest: LoopNest, schedule: Schedule, lengths: Lengths, strides: Strides) -> bool:
+        short = schedule.accumulate != "plain" or is_short(
+            nest, lengths[-1], by_stage=by_stage.by_stage
+        )
+        return short and _parts_fit(nest, schedule, lengths, strides)
+
+    return fits
+
+
+def _parts_fit(
+    nest: LoopNest, schedule: Schedule, lengths: Lengths, strides: Strides
+) -> bool:
+    """Partial results have room in the argument block; parts of nothing are no parts."""
+    if schedule.split == "none":
+        return True
+    space = Space.of(nest, lengths)
+    if not space.elements:
+        return False
+    words, _ = extents.one_by_one(nest, schedule, lengths, strides, 0)
+    return len(words) <= max(tuning.FEW_WORDS, space.elements // tuning.WORD_ELEMENTS)
+
+
+def _emit_pipelined(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
+    short = schedule.accumulate == "plain"
+    early_rows.EarlyRows(module, nest, name, short=short).emit()
+
+
+def _emit_batches(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
+    short = schedule.accumulate == "plain"
+    grouped_rows.GroupedRows(module, nest, name, group=schedule.tile, short=short).emit()
+
+
+def _emit_long_rows(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
+    long_rows.LongRow(module, nest, name).emit()
+
+
+def _emit_unrolled_rows(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
+    kind = held_rows.HeldRows if schedule.combine == "tree" else held_rows.HeldGroups
+    kind(module, nest, name, schedule).emit()
+
+
+def _unrolled_is_legal(nest: LoopNest, schedule: Schedule) -> bool:
+    batch = grouped_rows.batch_of(nest) if schedule.combine == "lane_transpose" else 0
+    return schedule.tile == batch and held_rows.can_be_held(nest, schedule.unroll)
+
+
+def _unrolled_fit(
+    nest: LoopNest, schedule: Schedule, lengths: Lengths, strides: Strides
+) -> bool:
+    batched = schedule.combine == "lane_transpose"
+    return schedule == held_rows.schedule_of(nest, lengths[-1], batched=batched)
+
+
+def _of_batches(nest: LoopNest, strides: Strides) -> tuple[int, ...]:
+    """Rows of one batch."""
+    return tuple(grouped_rows.batch_of(nest, small=small) for small in (False, True))
+
+
+def _of_whole_batches(nest: LoopNest, strides: Strides) -> tuple[int, ...]:
+    """Rows of one batch of unrolled rows; 0 of rows one by one."""
+    return 0, grouped_rows.batch_of(nest)
+
+
+# -- vectors across rows ------------------------------------------------------------------------
+
+
+def _emit_gathered(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
+    if schedule.accumulate == "plain":
+        ColumnReduction(module, turned(nest), name, split=False, narrow=True).emit()
+        return
+    rows = beside_rows.BesideRows(module, turned(nest), name, split=False, narrow=True)
+    rows.along = along(nest)
+    rows.emit()
+
+
+def _gathered_fit(
+    nest: LoopNest, schedule: Schedule, lengths: Lengths, strides: Strides
+) -> bool:
+    return schedule == beside_rows.schedule_of(nest, lengths[-1])
+
+
+def _emit_deinterleaved(
+    module: Module, nest: LoopNest, name: str, schedule: Schedule
+) -> None:
+    laced_rows.LacedRows(module, turned(nest), name, schedule.unroll).emit()
+
+
+def _emit_transposed(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
+    turned_rows.emit_turned(module, turned(nest), name, schedule)
+
+
+def _emit_packed(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
+    packed_rows.emit_packed(module, turned(nest), name, schedule, along(nest))
+
+
+def _packed_fit(
+    nest: LoopNest, schedule: Schedule, lengths: Lengths, strides: Strides
+) -> bool:
+    usual = packed_columns.schedule_of(lengths[-2], lengths[-1])
+    ordered = schedule.accumulate == usual.accumulate and 0 < schedule.tile <= usual.tile
+    return ordered and packed_rows.is_same_outside(turned(nest), lengths, strides)
+
+
+# -- columns ------------------------------------------------------------------------------------
+
+
+def _emit_columns(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
+    kind = TiledColumns if can_be_tiled(nest) else ColumnReduction
+    kind(module, nest, name, split=schedule.split != "none").emit()
+
+
+def _emit_online(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
+    split, broad = schedule.split != "none", schedule.tile == WHOLE_ROW
+    merged_columns.MergedColumns(module, nest, name, split=split, broad=broad).emit()
+
+
+def _online_is_legal(nest: LoopNest, schedule: Schedule) -> bool:
+    if merged_columns.find(nest) is None:
+        return False
+    if schedule.tile == WHOLE_ROW:
+        whole = broad_columns.most_columns(nest) > 0 and not schedule.flattened
+        return whole and schedule.split == "last_joins"
+    joins = "await" if Stages(nest).ends_with_stores else "last_joins"
+    return schedule.split in ("none", joins)
+
+
+def _online_fits(
+    nest: LoopNest, schedule: Schedule, lengths: Lengths, strides: Strides
+) -> bool:
+    space = Space.of(nest, lengths)
+    if schedule.tile == WHOLE_ROW and space.inner > broad_columns.most_columns(nest):
+        return False
+    return space.elements > 0 and _parts_fit(nest, schedule, lengths, strides)
+
+
+def _emit_along(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
+    emit = _emit_long_rows if schedule.passes == "online" else _emit_rows
+    emit(module, lengthwise(nest), name, schedule)
+
+
+def _along_is_legal(nest: LoopNest, schedule: Schedule) -> bool:
+    if not can_run_along(nest):
+        return False
+    row = lengthwise(nest)
+    if schedule.passes == "online":
+        return long_rows.find(row) is not None
+    return schedule.split != "last_joins" or can_be_joined(row)
+
+
+def _along_fits(
+    nest: LoopNest, schedule: Schedule, lengths: Lengths, strides: Strides
+) -> bool:
+    row = changed(schedule, vector_axis="contiguous", layout="direct")
+    if schedule.passes == "online":
+        return math.prod(lengths) > 0
+    return _parts_fit(lengthwise(nest), row, lengths, strides)
+
+
+def _emit_unrolled(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
+    few_rows.FewRows(module, nest, name, schedule.unroll).emit()
+
+
+def _emit_flattened(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
+    online = schedule.passes == "online"
+    kind = wide_columns.WideMerged if online else wide_columns.WideColumns
+    kind(module, nest, name, split=schedule.split != "none").emit()
+
+
+def _flattened_fit(
+    nest: LoopNest, schedule: Schedule, lengths: Lengths, strides: Strides
+) -> bool:
+    if not 0 < lengths[-2] < tuning.FLATTENED_COLUMNS or not math.prod(lengths):
+        return False
+    dense = wide_columns.are_dense(nest, lengths, strides)
+    return dense and _parts_fit(nest, schedule, lengths, strides)
+
+
+# -- epilogues ----------------------------------------------------------------------------------
+
+
+def _emit_rows_with_epilogue(
+    module: Module, nest: LoopNest, name: str, schedule: Schedule
+) -> None:
+    if schedule.split == "await":
+        split_totals.SplitTotals(module, nest, name, split=True).emit()
+    else:
+        totals.RowTotals(module, nest, name).emit()
+
+
+def _emit_gathered_with_epilogue(
+    module: Module, nest: LoopNest, name: str, schedule: Schedule
+) -> None:
+    if schedule.accumulate == "plain":
+        totals.ColumnTotals(module, turned(nest), name).emit()
+        return
+    rows = totals.BesideTotals(module, turned(nest), name)
+    rows.along = along(nest)
+    rows.emit()
+
+
+def _emit_columns_with_epilogue(
+    module: Module, nest: LoopNest, name: str, schedule: Schedule
+) -> None:
+    totals.ColumnTotals(module, nest, name).emit()
+
+
+def _emit_across(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
+    across.RowsAcross(module, nest, name).emit()
+
+
+def _epilogue_fits(
+    nest: LoopNest, schedule: Schedule, lengths: Lengths, strides: Strides
+) -> bool:
+    return _parts_fit(nest.without_totals, schedule, lengths, strides)
+
+
+def _some(
+    nest: LoopNest, schedule: Schedule, lengths: Lengths, strides: Strides
+) -> bool:
+    """There is something to compute."""
+    return math.prod(lengths) > 0
+
+
+_SHORT = {"accumulate": ("blocked", "plain")}
+_SPLIT = {"split": ("none", "await", "last_joins")}
+_WAITING = {"split": ("none", "await")}
+_STRIDED = "strided"
+
+TEMPLATES: dict[Kind, Template] = {
+    Kind("row"): Template(
+        _emit_rows, extents.one_by_one, _rows_are_legal, _one_block(RowPlaces),
+        {**_SHORT, **_SPLIT, "prefetch": ("next_row", "runs")},
+    ),
+    Kind("row", passes="online"): Template(
+        _emit_long_rows, extents.long_rows_in_parts,
+        lambda nest, s: long_rows.find(nest) is not None, _some, {"split": ("await",)},
+    ),
+    Kind("row", pipeline_depth=2): Template(
+        _emit_pipelined, extents.pipelined_rows, lambda nest, s: early_rows.can_be_early(nest),
+        _one_block(early_rows.EarlyRows), _SHORT,
+    ),
+    **dict.fromkeys(
+        (Kind("row", is_unrolled=True), Kind("row", is_unrolled=True, combine="lane_transpose")),
+        Template(
+            _emit_unrolled_rows, extents.unrolled_rows,
+            _unrolled_is_legal, _unrolled_fit,
+            {
+                "unroll": range(1, tuning.UNROLLED_VECTORS + 1), "tail": ("masked", "none"),
+                "tile": _of_whole_batches, "accumulate": ("plain",),
+            },
+        ),
+    ),
+    Kind("row", combine="lane_transpose"): Template(
+        _emit_batches, extents.row_batches,
+        lambda nest, s: grouped_rows.can_be_grouped(nest) and s.tile in _of_batches(nest, ()),
+        _one_block(grouped_rows.GroupedRows), {**_SHORT, "tile": _of_batches},
+    ),
+    Kind("row", _STRIDED, "gather"): Template(
+        _emit_gathered, extents.gathered_rows, lambda nest, s: can_lie_beside(nest),
+        _gathered_fit, {"accumulate": ("plain", "pairwise")},
+    ),
+    Kind("row", _STRIDED, "deinterleave", is_unrolled=True): Template(
+        _emit_deinterleaved, extents.deinterleaved_rows,
+        lambda nest, s: laces(nest, s.unroll) and s == laced_rows.schedule_of(s.unroll),
+        lambda nest, s, lengths, strides: (
+            s.unroll == lengths[-1] and laced_rows.are_dense(turned(nest), lengths, strides)
+        ),
+        {"unroll": tuning.UNROLLED_LENGTHS, "accumulate": ("plain", "pairwise")},
+    ),
+    Kind("row", _STRIDED, "transpose"): Template(
+        _emit_transposed, extents.transposed_rows, lambda nest, s: turns(nest),
+        lambda nest, s, lengths, strides: (
+            s == turned_rows.schedule_of(lengths[-1])
+            and turned_rows.fits(turned(nest), lengths, strides)
+        ),
+        {"accumulate": ("plain", "pairwise")},
+    ),
+    Kind("row", _STRIDED, "pack"): Template(
+        _emit_packed, extents.packed_columns, lambda nest, s: packs(nest), _packed_fit,
+        {
+            "accumulate": ("plain", "chained", "blocked"),
+            "tile": [1 << k for k in range(tuning.PACKED_COLUMNS.bit_length())],
+        },
+    ),
+    Kind("column"): Template(
+        _emit_columns, extents.one_by_one, fits=_parts_fit, parameters=_WAITING
+    ),
+    Kind("column", passes="online"): Template(
+        _emit_online, extents.one_by_one, _online_is_legal, _online_fits,
+        {**_SPLIT, "tile": (0, WHOLE_ROW)},
+    ),
+    Kind("column", is_unrolled=True): Template(
+        _emit_unrolled, extents.unrolled_columns,
+        lambda nest, s: nest.reduced == 1 and few_rows.can_be_written(nest, s.unroll),
+        lambda nest, s, lengths, strides: s.unroll == lengths[-1] and math.prod(lengths) > 0,
+        {"unroll": tuning.UNROLLED_LENGTHS},
+    ),
+    Kind("column", is_flattened=True): Template(
+        _emit_flattened, extents.one_by_one, lambda nest, s: wide_columns.can_be_wide(nest),
+        _flattened_fit, {**_WAITING, "flattened": (1,)},
+    ),
+    Kind("column", is_flattened=True, passes="online"): Template(
+        _emit_flattened, extents.one_by_one,
+        lambda nest, s: wide_columns.can_be_wide(nest) and _online_is_legal(nest, s),
+        _flattened_fit, {**_SPLIT, "flattened": (1,)},
+    ),
+    Kind("column", _STRIDED, "gather"): Template(
+        _emit_along, extents.along_columns, _along_is_legal, _along_fits, _SPLIT
+    ),
+    Kind("column", _STRIDED, "gather", passes="online"): Template(
+        _emit_along, extents.along_columns, _along_is_legal, _along_fits, {"split": ("await",)}
+    ),
+    Kind("row epilogue"): Template(
+        _emit_rows_with_epilogue, extents.with_epilogue, fits=_epilogue_fits, parameters=_WAITING
+    ),
+    Kind("row epilogue", passes="online"): Template(
+        _emit_long_rows, extents.with_epilogue,
+        lambda nest, s: long_rows.find(nest) is not None, _some, {"split": ("await",)},
+    ),
+    Kind("row epilogue", _STRIDED, "gather"): Template(
+        _emit_gathered_with_epilogue, extents.with_epilogue,
+        lambda nest, s: can_lie_beside(nest), _gathered_fit,
+        {"accumulate": ("plain", "pairwise")},
+    ),
+    Kind("column epilogue"): Template(_emit_columns_with_epilogue, extents.with_epilogue),
+    Kind("row across"): Template(_emit_across, extents.with_epilogue),
+}  # fmt: skip
+"""What each kind is; a kind that is not here is legal for no nest."""
