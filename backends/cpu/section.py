@@ -213,9 +213,9 @@ class Section:
                 continue
             apart.append((raw, f"%q{k}", f"%st{k}"))
         if apart:
-            from fuser.backends.cpu import lacing
+            from fuser.backends.cpu import interleaving
 
-            lacing.lay_all(b, apart)
+            interleaving.lay_all(b, apart)
 
     def _paired(self) -> list[int]:
         """The first of every two loads that may take turns in memory."""

@@ -10,7 +10,7 @@ the same program has the same bits everywhere.
 
 from __future__ import annotations
 
-# -- what work costs, and how it is shared among threads (`costs`) ------------------------------
+# -- what work costs, and how it is shared among threads (`costs`) -----------------------------
 
 POOLED_BYTES = 1 << 18
 """[bytes; no command] Arrays of this size and more come from the output pool. The C library gives
@@ -43,7 +43,7 @@ times."""
 CHAIN_CHUNKS = 256
 """[chunks; no command] Row blocks of nests that run by turns are shared out in so many at most."""
 
-# -- one pass over elements (`short_rows`, `steady_columns`, `packing`, `wrappers`) --------------
+# -- one pass over elements (`flattened_loops`, `invariant_columns`, `packing`, `wrappers`) ----
 
 FLATTENED_LONGEST, FLATTENED_ELEMENTS = 32, 2048
 """[elements; no command] The longest innermost loop that is flattened, and the least elements in
@@ -64,7 +64,7 @@ all lengths at once."""
 STREAMED_VECTORS = 8
 """[vectors; no command] Rows that are shorter are not worth aligning for streaming stores."""
 
-# -- rows in unrolled vectors (`held_rows`) -------------------------------------------------------
+# -- rows in unrolled vectors (`unrolled_rows`) ------------------------------------------------
 
 UNROLLED_VECTORS, UNROLLED_HEAVY_VECTORS, UNROLLED_COST = 16, 8, 160
 """[vectors, vectors, light operations; no command] Of a row, of one with heavy functions, and work
@@ -94,7 +94,7 @@ UNROLLED_SLOW = 3
 """[results; no command] Slow ones of a row, if nothing waits for them, that make batches worth
 it."""
 
-# -- transposed row batches (`grouped_rows`) ------------------------------------------------------
+# -- transposed row batches (`row_batches`) ----------------------------------------------------
 
 BATCH_BYTES, SMALL_BATCH_BYTES = 128, 64
 """[bytes; no command] Of one value of every row of a batch, and of one where twice as many rows
@@ -116,7 +116,7 @@ BATCH_CHUNK, BATCH_JOBS = 1 << 15, 32
 """[elements, batches; no command] Of one chunk, at least, and batches that keep many threads
 busy."""
 
-# -- software-pipelined rows (`early_rows`) -------------------------------------------------------
+# -- software-pipelined rows (`pipelined_rows`) ------------------------------------------------
 
 PIPELINED_BYTES = 28 << 10
 """[bytes; no command] Of two rows of each operand, one of what all rows share, and one of what is
@@ -128,7 +128,7 @@ PIPELINED_ELEMENTS, PIPELINED_ROWS = 1 << 17, 32
 """[elements, rows; no command] In all, at least: smaller calls are served for all lengths at once,
 and so many rows keep many threads busy."""
 
-# -- rows one by one (`row_reduction`, `row_places`) ----------------------------------------------
+# -- rows one by one (`row_reduction`, `row_places`) -------------------------------------------
 
 ROW_UNROLL, COLUMN_UNROLL = ((6, 4), (24, 2)), ((60, 4),)
 """[light operations, vectors; no command] Most work of one element, and vectors of an
@@ -155,7 +155,7 @@ PLACES_BLOCK, PLACES_VECTORS, PLACES_AT_ONCE = 16, 4, 8
 vectors of an iteration: a maximum takes as many cycles as this many loads; native vectors of a row
 that are in registers at once, at most."""
 
-# -- rows in vectors across them (`beside_rows`, `laced_rows`, `turned_rows`, `packed_rows`) ------
+# -- vectors across rows (`gathered_rows`, `deinterleaved_rows`, `transposed_rows`, `packed_rows`)
 
 GATHERED_ONCE, GATHERED = 32, 16
 """[elements; no command] Of rows that are gathered, at most: where each element is picked up once,
@@ -219,7 +219,7 @@ other: what registers hold."""
 WIDE_REGISTER_BYTES = 64
 """[bytes; no command] Of vectors from which on there are twice as many registers."""
 
-# -- columns (`few_rows`, `column_tiles`, `merged_columns`, `wide_columns`) -----------------------
+# -- columns (`unrolled_columns`, `column_tiles`, `online_columns`, `flattened_columns`) -------
 
 UNROLLED_LENGTHS, UNROLLED_COLUMN_COST = range(2, 9), 120
 """[elements, light operations; no command] Of columns, and of interleaved rows, whose loop is
@@ -279,7 +279,7 @@ FLATTENED_COLUMN_ELEMENTS, FLATTENED_LEAST_GROUPS = 1 << 17, 16
 """[elements, groups; no command] In all, at least: smaller calls are served for all lengths at
 once."""
 
-# -- reductions in parts --------------------------------------------------------------------------
+# -- reductions in parts -----------------------------------------------------------------------
 
 REDUCED_CHUNK, REDUCED_COLUMNS = 1 << 14, 256
 """[elements, columns; no command] Of one chunk of work, at least: whole vectors; short chunks cost

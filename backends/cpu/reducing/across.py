@@ -20,8 +20,8 @@ from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.reducing import accumulators
 from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.emit_reduction import element_bytes
+from fuser.backends.cpu.reducing.epilogues import epilogues_of
 from fuser.backends.cpu.reducing.row_places import RowPlaces
-from fuser.backends.cpu.reducing.totals import totals_of
 from fuser.backends.cpu.spelling import spell
 from fuser.backends.cpu.vector_memory import lane_mask, load, store
 from fuser.codegen import LoopNest
@@ -38,7 +38,7 @@ def lay_out(nest: LoopNest, lengths: Sequence[int]) -> tuple[list[int], Extent]:
         lengths: of all loops.
     """
     rows, elements = math.prod(lengths[:-1]), math.prod(lengths)
-    each = 8 * len(totals_of(nest)) * (lengths[-1] + PADDING)
+    each = 8 * len(epilogues_of(nest)) * (lengths[-1] + PADDING)
     many = min(elements // tuning.EPILOGUE_BLOCK, rows // tuning.ACROSS_ROWS)
     blocks = max(1, min(tuning.EPILOGUE_BLOCKS, many))
     count = -(-rows // blocks)
@@ -56,7 +56,7 @@ class RowsAcross(RowPlaces):
         """Take the rows' own nest, whose last stores are those of running sums."""
         super().__init__(module, nest, name, split=False)
         self.stages.kept = {}  # running sums are no place to leave values in
-        self.running = totals_of(nest)
+        self.running = epilogues_of(nest)
         self.own_stores = len(self.nest.stores) - len(self.running)
 
     def _more_words(self, place: int) -> tuple[int, str]:

@@ -1,4 +1,4 @@
-"""Columns of wide rows that are read from memory: one tile of all of them, see `merged_columns`.
+"""Columns of wide rows that are read from memory: one tile of all of them, see `online_columns`.
 
 Pieces of rows are read more slowly than whole ones. What tiles on the stack have no room for is
 written down in the call's memory: parts of some rows, each with its own running values.
@@ -7,7 +7,7 @@ written down in the call's memory: parts of some rows, each with its own running
 from __future__ import annotations
 
 from fuser.backends.cpu import conversion, tuning
-from fuser.backends.cpu.reducing import merged_columns
+from fuser.backends.cpu.reducing import online_columns
 from fuser.backends.cpu.reducing.column_room import ColumnRoom
 from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.codegen import LoopNest
@@ -15,7 +15,7 @@ from fuser.codegen import LoopNest
 
 def most_columns(nest: LoopNest) -> int:
     """Columns of rows that are read whole, at most; 0 where elements are stored, too."""
-    merged = merged_columns.find(nest)
+    merged = online_columns.find(nest)
     if merged is None or Stages(nest).ends_with_stores:
         return 0
     return tuning.WHOLE_ROW_BYTES // ColumnRoom(nest, merged).column_bytes
@@ -36,9 +36,9 @@ def parts_of(
         reduced: rows of these.
         elements: of all.
     """
-    if not merged_columns.tile_columns(nest) < inner <= most_columns(nest):
+    if not online_columns.tile_columns(nest) < inner <= most_columns(nest):
         return None
-    merged = merged_columns.find(nest)
+    merged = online_columns.find(nest)
     if not rows or merged is None:
         return None
     if reduced < tuning.ONLINE_ROWS:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from fuser.backends.cpu import conversion, lacing, tuning
+from fuser.backends.cpu import conversion, interleaving, tuning
 from fuser.backends.cpu.body import Module, Value
 from fuser.backends.cpu.loops import Loop, begin_loop
 from fuser.backends.cpu.reducing import accumulators
@@ -159,7 +159,7 @@ class ColumnReduction(Reduction):
 
     def _store_each_result(self) -> None:
         """As the base class; whole vectors that lie in turn in memory are stored together."""
-        apart: list[lacing.Apart] = []
+        apart: list[interleaving.Apart] = []
         for place, (number, desc) in enumerate(self.nest.stores):
             k = len(self.nest.loads) + place
             if self.stages.store_level(place) != 1:
@@ -170,7 +170,7 @@ class ColumnReduction(Reduction):
             else:
                 self._store_result(k, number)
         if apart:
-            lacing.lay_all(self.b, apart)
+            interleaving.lay_all(self.b, apart)
 
     def _store_result(self, k: int, number: int) -> None:
         value = self._operand(number)

@@ -1,4 +1,4 @@
-"""Memory of a call in which parts of columns are written down: see `merged_columns`.
+"""Memory of a call in which parts of columns are written down: see `online_columns`.
 
 Vectors of all columns: for each part what it leaves, then results that elements need, or else what
 is written down of a part beside.

@@ -12,8 +12,8 @@ the argument block, and whoever needs them waits until the block counts all part
 in order. Parts depend on lengths, so the bits are the same whatever the number of threads.
 joined split: as split, of rows with one stage: who finishes the last part joins all of them, so
 that nobody waits, and parts may be computed in any order.
-long: rows that are longer than the cache, see `long_rows`.
-merged: columns that are read once for all reductions, see `merged_columns`.
+long: rows that are longer than the cache, see `online_rows`.
+merged: columns that are read once for all reductions, see `online_columns`.
 
 The function's arguments are those of `emit`; words of the block are addresses, lengths of all
 loops, strides of all loops operand by operand (reduced loops last); in split form the number of

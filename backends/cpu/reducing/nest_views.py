@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 from fuser.backends.cpu import conversion
-from fuser.backends.cpu.reducing import laced_rows, packed_rows, turned_rows
+from fuser.backends.cpu.reducing import deinterleaved_rows, packed_rows, transposed_rows
 from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.base.records import changed
 from fuser.codegen import LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
 
 
-def can_lie_beside(nest: LoopNest) -> bool:
+def can_be_gathered(nest: LoopNest) -> bool:
     """Whether rows of a nest can be computed side by side."""
     return nest.strategy == "row" and nest.reduced == 1 and nest.rank > 1
 
 
 def packs(nest: LoopNest) -> bool:
     """Whether rows of a nest can be packed and computed side by side."""
-    return can_lie_beside(nest) and packed_rows.can_be_packed(turned(nest))
+    return can_be_gathered(nest) and packed_rows.can_be_packed(turned(nest))
 
 
 def turns(nest: LoopNest) -> bool:
     """Whether rows of a nest can be turned into columns, and what it stores back."""
-    return can_lie_beside(nest) and turned_rows.can_be_turned(turned(nest))
+    return can_be_gathered(nest) and transposed_rows.can_be_transposed(turned(nest))
 
 
-def laces(nest: LoopNest, length: int) -> bool:
+def deinterleaves(nest: LoopNest, length: int) -> bool:
     """Whether rows of a nest can be sorted by their elements' places."""
-    return can_lie_beside(nest) and laced_rows.can_be_laced(turned(nest), length)
+    return can_be_gathered(nest) and deinterleaved_rows.can_be_deinterleaved(turned(nest), length)
 
 
 def turned(nest: LoopNest) -> LoopNest:

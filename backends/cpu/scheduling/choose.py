@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from fuser.backends.cpu import conversion, short_rows, steady_columns, tuning
+from fuser.backends.cpu import conversion, flattened_loops, invariant_columns, tuning
 from fuser.backends.cpu.body import Features
 from fuser.backends.cpu.machine.target import stream_bytes
 from fuser.backends.cpu.schedule import DEFAULT, Schedule
@@ -44,11 +44,11 @@ def choose(
         return choose_reduction(nest, lengths, strides, turns)
     if nest.rank < 2:
         return DEFAULT
-    found = flattened_loops(nest, lengths, strides, lanes_of(nest, features))
-    return found or invariant_columns(nest, lengths, strides) or DEFAULT
+    found = choose_flattened_loops(nest, lengths, strides, lanes_of(nest, features))
+    return found or choose_invariant_columns(nest, lengths, strides) or DEFAULT
 
 
-def flattened_loops(
+def choose_flattened_loops(
     nest: LoopNest, lengths: Lengths, strides: Strides, lanes: int
 ) -> Schedule | None:
     """Rows too short for a vector are one long row; rows of whole vectors are well served."""
@@ -59,12 +59,12 @@ def flattened_loops(
     if lengths[-1] % lanes == 0 and not packs(nest):
         return None
     for loops in (2, 1):
-        if short_rows.can_be_flattened(nest, loops, lengths, strides):
+        if flattened_loops.can_be_flattened(nest, loops, lengths, strides):
             return Schedule(flattened=loops)
     return None
 
 
-def invariant_columns(nest: LoopNest, lengths: Lengths, strides: Strides) -> Schedule | None:
+def choose_invariant_columns(nest: LoopNest, lengths: Lengths, strides: Strides) -> Schedule | None:
     """What all rows share, and costs much, is computed once for many of them."""
     *outside, inner = lengths
     outer, elements = math.prod(outside), math.prod(lengths)
@@ -74,8 +74,8 @@ def invariant_columns(nest: LoopNest, lengths: Lengths, strides: Strides) -> Sch
     touched = [d for d, s in zip(nest.operands, strides, strict=True) if any(s[:-1])]
     if elements * sum(conversion.bytes_of(desc.dtype) for desc in touched) >= stream_bytes():
         return None
-    shared = steady_columns.shared_loads(nest, strides)
-    return Schedule(invariant_loads=shared) if steady_columns.split(nest, shared) else None
+    shared = invariant_columns.shared_loads(nest, strides)
+    return Schedule(invariant_loads=shared) if invariant_columns.split(nest, shared) else None
 
 
 def writes_past_caches(nest: LoopNest, elements: int) -> bool:

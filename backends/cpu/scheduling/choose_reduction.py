@@ -9,27 +9,27 @@ from fuser.backends.cpu import conversion, tuning
 from fuser.backends.cpu.division import is_shared
 from fuser.backends.cpu.machine.target import stream_bytes
 from fuser.backends.cpu.reducing import (
-    beside_rows,
-    early_rows,
-    few_rows,
-    grouped_rows,
-    held_rows,
-    laced_rows,
-    long_rows,
+    deinterleaved_rows,
+    flattened_columns,
+    gathered_rows,
+    online_rows,
     packed_columns,
     packed_rows,
-    turned_rows,
-    wide_columns,
+    pipelined_rows,
+    row_batches,
+    transposed_rows,
+    unrolled_columns,
+    unrolled_rows,
 )
-from fuser.backends.cpu.reducing.grouped_rows import batch_of, moved_bytes, moving_of
 from fuser.backends.cpu.reducing.nest_views import (
+    can_be_gathered,
     can_be_joined,
-    can_lie_beside,
     can_run_along,
     lengthwise,
     turned,
 )
 from fuser.backends.cpu.reducing.reduction_stages import Stages, native_lanes
+from fuser.backends.cpu.reducing.row_batches import batch_of, moved_bytes, moving_of
 from fuser.backends.cpu.reducing.row_places import RowPlaces
 from fuser.backends.cpu.reducing.row_reduction import is_short, looked_ahead
 from fuser.backends.cpu.schedule import DEFAULT, WHOLE_ROW, Schedule
@@ -60,19 +60,19 @@ def choose_reduction(
     if nest.totals:
         return _with_epilogue(nest, lengths)
     space, times = Space.of(nest, lengths), max(turns, 1)
-    unrolled = unrolled_rows(nest, lengths, times)
+    unrolled = choose_unrolled_rows(nest, lengths, times)
     if unrolled is not None and nest.rank == 2:
         return unrolled
-    if strides and can_lie_beside(nest):
+    if strides and can_be_gathered(nest):
         for chosen in (
-            deinterleaved_rows(nest, lengths, strides, times),
-            packed_rows_of(nest, lengths, strides, times),
+            choose_deinterleaved_rows(nest, lengths, strides, times),
+            choose_packed_rows(nest, lengths, strides, times),
             unrolled,
-            transposed_rows(nest, lengths, strides, times),
+            choose_transposed_rows(nest, lengths, strides, times),
         ):
             if chosen is not None:
                 return chosen
-    if (columns := unrolled_columns(nest, lengths, times)) is not None:
+    if (columns := choose_unrolled_columns(nest, lengths, times)) is not None:
         return columns
     if strides and not turns and flattens_rows(nest, lengths, strides):
         return _in_parts(nest, Schedule(flattened=1), lengths)
@@ -81,11 +81,11 @@ def choose_reduction(
         row = choose_reduction(lengthwise(nest), lengths, (), turns)
         if row == changed(DEFAULT, passes=row.passes, split=row.split):
             return changed(row, vector_axis="strided", layout="gather")
-    batches = row_batches(nest, lengths, times)
+    batches = choose_row_batches(nest, lengths, times)
     longest = tuning.GATHERED_BEFORE_BATCHES if batches is not None else tuning.GATHERED_ONCE
-    if can_lie_beside(nest) and space.reduced <= min(longest, longest_gathered(nest)):
-        return beside_rows.schedule_of(nest, space.reduced)
-    chosen = pipelined_rows(nest, lengths, times) or batches
+    if can_be_gathered(nest) and space.reduced <= min(longest, longest_gathered(nest)):
+        return gathered_rows.schedule_of(nest, space.reduced)
+    chosen = choose_pipelined_rows(nest, lengths, times) or batches
     if chosen is not None or turns:
         return chosen or DEFAULT
     return _in_parts(nest, DEFAULT, lengths, waits=waits)
@@ -110,8 +110,8 @@ def _with_epilogue(nest: LoopNest, lengths: Lengths) -> Schedule:
         if row.split == "await":
             return row
     reduced = Space.of(nest, lengths).reduced
-    if can_lie_beside(nest) and reduced <= longest_gathered(nest):
-        return beside_rows.schedule_of(nest, reduced)
+    if can_be_gathered(nest) and reduced <= longest_gathered(nest):
+        return gathered_rows.schedule_of(nest, reduced)
     return DEFAULT
 
 
@@ -150,13 +150,13 @@ def _is_long(nest: LoopNest, space: Space) -> bool:
         return False
     reach = parts.element_bytes_of(nest) * space.reduced
     long = reach > ROW_CACHE_BYTES and space.reduced >= 2 * tuning.PART
-    return long and long_rows.find(nest) is not None
+    return long and online_rows.find(nest) is not None
 
 
 # -- rows in unrolled vectors -------------------------------------------------------------------
 
 
-def unrolled_rows(nest: LoopNest, lengths: Lengths, times: int = 1) -> Schedule | None:
+def choose_unrolled_rows(nest: LoopNest, lengths: Lengths, times: int = 1) -> Schedule | None:
     """Rows of one to a few vectors, one by one, or in batches where results are waited for.
 
     Args:
@@ -167,11 +167,11 @@ def unrolled_rows(nest: LoopNest, lengths: Lengths, times: int = 1) -> Schedule 
     if nest.strategy != "row" or nest.reduced != 1 or nest.rank < 2:
         return None
     *_, rows, reduced = lengths
-    lanes, elements = native_lanes(nest, held_rows.VECTOR_BYTES), math.prod(lengths) * times
+    lanes, elements = native_lanes(nest, unrolled_rows.VECTOR_BYTES), math.prod(lengths) * times
     vectors = -(-reduced // lanes)
     if elements < tuning.UNROLLED_ELEMENTS or reduced < tuning.UNROLLED_SHORTEST:
         return None
-    if vectors > tuning.UNROLLED_VECTORS or not held_rows.can_be_held(nest, vectors):
+    if vectors > tuning.UNROLLED_VECTORS or not unrolled_rows.can_be_unrolled(nest, vectors):
         return None
     if not _fills(nest, reduced, vectors):
         return None
@@ -182,9 +182,9 @@ def unrolled_rows(nest: LoopNest, lengths: Lengths, times: int = 1) -> Schedule 
         return None
     if not _is_near(nest, elements, reduced):
         return None
-    schedule = held_rows.schedule_of(nest, reduced, batched=batched)
+    schedule = unrolled_rows.schedule_of(nest, reduced, batched=batched)
     short = reduced <= tuning.UNROLLED_TRANSPOSED and lanes <= tuning.UNROLLED_DOUBLES
-    return None if not batched and short and held_rows.is_heavy(nest) else schedule
+    return None if not batched and short and unrolled_rows.is_heavy(nest) else schedule
 
 
 def _fills(nest: LoopNest, reduced: int, vectors: int) -> bool:
@@ -192,7 +192,7 @@ def _fills(nest: LoopNest, reduced: int, vectors: int) -> bool:
     stages = Stages(nest)
     count = sum(len(stages.reductions_of(stage)) for stage in stages.loops)
     stored = stages.stores_elements
-    filled = reduced == native_lanes(nest, held_rows.VECTOR_BYTES)
+    filled = reduced == native_lanes(nest, unrolled_rows.VECTOR_BYTES)
     if vectors == 1 and count > tuning.UNROLLED_REDUCTIONS and (stored or not filled):
         return False
     alone = count == 1 and (stored or len(moving_of(nest)) > 1)
@@ -247,12 +247,12 @@ def _divides(nest: LoopNest) -> bool:
 # -- rows in batches, and pipelined ones --------------------------------------------------------
 
 
-def row_batches(nest: LoopNest, lengths: Lengths, times: int = 1) -> Schedule | None:
+def choose_row_batches(nest: LoopNest, lengths: Lengths, times: int = 1) -> Schedule | None:
     """Rows whose lanes are joined in batches: these have to stay in the first cache."""
     if len(lengths) < 2 or not (elements := math.prod(lengths)):
         return None
     rows, reduced = lengths[-2:]
-    if elements * times < tuning.BATCH_ELEMENTS or not grouped_rows.can_be_grouped(nest):
+    if elements * times < tuning.BATCH_ELEMENTS or not row_batches.can_be_batched(nest):
         return None
     loads = [conversion.bytes_of(desc.dtype) for desc in moving_of(nest)]
     most = tuning.BATCH_ONCE_BYTES
@@ -266,19 +266,19 @@ def row_batches(nest: LoopNest, lengths: Lengths, times: int = 1) -> Schedule | 
     for batch in (batch_of(nest), batch_of(nest, small=True)):
         many = rows >= batch and elements // reduced * times >= tuning.BATCH_JOBS * batch
         if many and batch * reduced * sum(loads) <= most:
-            short = is_short(nest, reduced, by_stage=grouped_rows.GroupedRows.by_stage)
+            short = is_short(nest, reduced, by_stage=row_batches.RowBatches.by_stage)
             batches = Schedule(combine="lane_transpose", tile=batch)
             return changed(batches, accumulate="plain") if short else batches
     return None
 
 
-def pipelined_rows(nest: LoopNest, lengths: Lengths, times: int = 1) -> Schedule | None:
+def choose_pipelined_rows(nest: LoopNest, lengths: Lengths, times: int = 1) -> Schedule | None:
     """Rows that are stored while the next one is reduced: two rows stay in the first cache."""
     rows, reduced = math.prod(lengths[:-1]), lengths[-1]
     elements = rows * reduced * times
     if elements < tuning.PIPELINED_ELEMENTS or rows * times < tuning.PIPELINED_ROWS:
         return None
-    if not early_rows.can_be_early(nest):
+    if not pipelined_rows.can_be_pipelined(nest):
         return None
     sizes = [conversion.bytes_of(d.dtype) for d in nest.operands if d.access != INVARIANT]
     moving = [conversion.bytes_of(desc.dtype) for desc in moving_of(nest)]
@@ -288,16 +288,16 @@ def pipelined_rows(nest: LoopNest, lengths: Lengths, times: int = 1) -> Schedule
     if far and not stages.kept:
         return None
     brief = reduced * max(moving) < tuning.PIPELINED_STAGE_BYTES * len(stages.loops)
-    if grouped_rows.can_be_grouped(nest) and brief:
+    if row_batches.can_be_batched(nest) and brief:
         return None
-    short = is_short(nest, reduced, by_stage=early_rows.EarlyRows.by_stage)
+    short = is_short(nest, reduced, by_stage=pipelined_rows.PipelinedRows.by_stage)
     return Schedule(pipeline_depth=2, accumulate="plain" if short else "blocked")
 
 
 # -- vectors across rows ------------------------------------------------------------------------
 
 
-def deinterleaved_rows(
+def choose_deinterleaved_rows(
     nest: LoopNest, lengths: Lengths, strides: Strides, times: int = 1
 ) -> Schedule | None:
     """Rows of two to a few elements, which are unrolled, of dense operands."""
@@ -308,12 +308,12 @@ def deinterleaved_rows(
         return None
     if rows < tuning.UNROLLED_COLUMNS or length not in tuning.UNROLLED_LENGTHS:
         return None
-    dense = laced_rows.are_dense(turned(nest), lengths, strides)
-    legal = dense and laced_rows.can_be_laced(turned(nest), length)
-    return laced_rows.schedule_of(length) if legal else None
+    dense = deinterleaved_rows.are_dense(turned(nest), lengths, strides)
+    legal = dense and deinterleaved_rows.can_be_deinterleaved(turned(nest), length)
+    return deinterleaved_rows.schedule_of(length) if legal else None
 
 
-def packed_rows_of(
+def choose_packed_rows(
     nest: LoopNest, lengths: Lengths, strides: Strides, times: int = 1
 ) -> Schedule | None:
     """Rows that are read several times: for each outer iteration, or for each stage."""
@@ -336,7 +336,7 @@ def packed_rows_of(
     return packed_columns.schedule_of(inner, reduced)
 
 
-def transposed_rows(
+def choose_transposed_rows(
     nest: LoopNest, lengths: Lengths, strides: Strides, times: int = 1
 ) -> Schedule | None:
     """Short rows that are stored, too."""
@@ -348,21 +348,21 @@ def transposed_rows(
         return None
     if reduced not in tuning.TRANSPOSED_LENGTHS:
         return None
-    if not turned_rows.can_be_turned(columns):
+    if not transposed_rows.can_be_transposed(columns):
         return None
-    if not turned_rows.fits(columns, lengths, strides):
+    if not transposed_rows.fits(columns, lengths, strides):
         return None
     sizes = [conversion.bytes_of(desc.dtype) for desc in columns.operands if desc.picked]
     wide = max(sizes, default=0)
     if wide >= tuning.TRANSPOSED_FAR_BYTES and elements * wide >= stream_bytes():
         return None
-    return turned_rows.schedule_of(reduced)
+    return transposed_rows.schedule_of(reduced)
 
 
 # -- columns ------------------------------------------------------------------------------------
 
 
-def unrolled_columns(nest: LoopNest, lengths: Lengths, times: int = 1) -> Schedule | None:
+def choose_unrolled_columns(nest: LoopNest, lengths: Lengths, times: int = 1) -> Schedule | None:
     """Columns of two to a few elements."""
     if nest.strategy != "column" or nest.reduced != 1:
         return None
@@ -371,12 +371,12 @@ def unrolled_columns(nest: LoopNest, lengths: Lengths, times: int = 1) -> Schedu
         return None
     if columns < tuning.UNROLLED_COLUMNS or length not in tuning.UNROLLED_LENGTHS:
         return None
-    return Schedule(unroll=length) if few_rows.can_be_written(nest, length) else None
+    return Schedule(unroll=length) if unrolled_columns.can_be_unrolled(nest, length) else None
 
 
 def flattens_rows(nest: LoopNest, lengths: Lengths, strides: Strides) -> bool:
     """Whether some rows of few columns are one wide row."""
-    if nest.strategy != "column" or not wide_columns.can_be_wide(nest):
+    if nest.strategy != "column" or not flattened_columns.can_be_flattened(nest):
         return False
     *_, columns, rows = lengths
     elements, least = math.prod(lengths), tuning.FLATTENED_LEAST_GROUPS
@@ -386,11 +386,11 @@ def flattens_rows(nest: LoopNest, lengths: Lengths, strides: Strides) -> bool:
         return False
     if columns <= tuning.FLATTENED_PAIR and _is_of_extremes(nest):
         return False
-    if rows < least * wide_columns.group_of(columns):
+    if rows < least * flattened_columns.group_of(columns):
         return False
     if elements >= tuning.FLATTENED_FAR_ELEMENTS and columns > tuning.FLATTENED_FAR_COLUMNS:
         return False
-    return wide_columns.are_dense(nest, lengths, strides)
+    return flattened_columns.are_dense(nest, lengths, strides)
 
 
 def _is_of_extremes(nest: LoopNest) -> bool:

@@ -10,12 +10,12 @@ from fuser.backends.cpu.costs import Extent
 from fuser.backends.cpu.machine.target import stream_bytes
 from fuser.backends.cpu.reducing import (
     across,
-    long_parts,
-    long_rows,
-    merged_columns,
+    epilogues,
+    online_columns,
+    online_parts,
+    online_rows,
     packed_rows,
-    split_totals,
-    totals,
+    split_epilogues,
 )
 from fuser.backends.cpu.reducing.nest_views import lengthwise, turned
 from fuser.backends.cpu.reducing.reduction_stages import Stages
@@ -52,7 +52,7 @@ def _split(nest: LoopNest, schedule: Schedule, space: Space, cut: Cut) -> Launch
     count, length = cut.parts, cut.length
     rows, inner, _, elements = space
     if schedule.passes == "online":
-        words, items, room_bytes = merged_columns.lay_out(nest, rows, inner, count, length)
+        words, items, room_bytes = online_columns.lay_out(nest, rows, inner, count, length)
         extent = Extent(items, inner, elements, 1, cut.ichunk, schedule, room_bytes)
         return words, extent
     words = parts.words_of_parts(nest, space, count, length)
@@ -79,14 +79,14 @@ def long_rows_in_parts(
 ) -> Launch:
     """Rows whose parts are read once for all reductions."""
     rows, _, reduced, elements = Space.of(nest, lengths)
-    merged = long_rows.find(nest)
+    merged = online_rows.find(nest)
     assert merged is not None
     element_bytes = max(parts.element_bytes_of(nest), 1)
     most = max(1, tuning.LONG_PART_BYTES // element_bytes // tuning.CUT) * tuning.CUT
     count = -(-reduced // most)
     part = -(-reduced // (count * tuning.CUT)) * tuning.CUT
     count = -(-reduced // part)
-    scratch = long_parts.Room(nest, merged).words(rows, count)
+    scratch = online_parts.Room(nest, merged).words(rows, count)
     items = rows * count * (2 if Stages(nest).ends_with_stores else 1)
     stored = [d for _, d in nest.stores if d.access == CONTIGUOUS]
     stored_bytes = rows * reduced * sum(conversion.bytes_of(d.dtype) for d in stored)
@@ -200,10 +200,10 @@ def with_epilogue(
         return across.lay_out(nest, lengths)
     if schedule.split == "none":
         beside = schedule.vector_axis == "strided"
-        words, extent = totals.lay_out(nest, lengths, beside=beside)
+        words, extent = epilogues.lay_out(nest, lengths, beside=beside)
         return words, extent._replace(schedule=schedule)
     run = long_rows_in_parts if schedule.passes == "online" else one_by_one
     words, extent = run(nest.without_totals, schedule, lengths, strides, turns)
-    notes = split_totals.note_words(nest, Space.of(nest, lengths).rows)
+    notes = split_epilogues.note_words(nest, Space.of(nest, lengths).rows)
     words[2] += notes
     return [*words, *[0] * notes], extent

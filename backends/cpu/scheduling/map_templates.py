@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from fuser.backends.cpu import costs, short_rows, steady_columns, tuning
+from fuser.backends.cpu import costs, flattened_loops, invariant_columns, tuning
 from fuser.backends.cpu.body import Module
 from fuser.backends.cpu.costs import Extent
 from fuser.backends.cpu.machine import workers
@@ -44,15 +44,15 @@ def _emit_section(
 
 def _emit_flattened(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
     """Append the function of a nest whose innermost loops are one."""
-    inner = short_rows.emit_short(module, nest, name, deep=schedule.flattened > 1)
-    emit_section(module, short_rows.flat(nest), inner, "internal ")
+    inner = flattened_loops.emit_flattened(module, nest, name, deep=schedule.flattened > 1)
+    emit_section(module, flattened_loops.flat(nest), inner, "internal ")
 
 
 def _emit_invariants(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
     """Append the function of a nest that computes loop-invariant values first."""
-    parts = steady_columns.split(nest, schedule.invariant_loads)
+    parts = invariant_columns.split(nest, schedule.invariant_loads)
     assert parts is not None
-    names = steady_columns.emit_steady(module, nest, name, parts)
+    names = invariant_columns.emit_invariant(module, nest, name, parts)
     for inner, part in zip(names, (parts.head, parts.rest), strict=True):
         emit_section(module, part, inner, "internal ")
 
@@ -95,17 +95,17 @@ TEMPLATES: dict[Kind, Template] = {
     Kind("map", is_flattened=True): Template(
         _emit_flattened, _launch_flattened,
         lambda nest, s: nest.rank > s.flattened and streams(nest),
-        lambda nest, s, lengths, strides: short_rows.can_be_flattened(
+        lambda nest, s, lengths, strides: flattened_loops.can_be_flattened(
             nest, s.flattened, lengths, strides
         ),
         {"flattened": (1, 2)},
     ),
     Kind("map", has_invariants=True): Template(
         _emit_invariants, _launch_invariants,
-        lambda nest, s: steady_columns.split(nest, s.invariant_loads) is not None,
+        lambda nest, s: invariant_columns.split(nest, s.invariant_loads) is not None,
         lambda nest, s, lengths, strides: (
-            s.invariant_loads == steady_columns.shared_loads(nest, strides)
+            s.invariant_loads == invariant_columns.shared_loads(nest, strides)
         ),
-        {"invariant_loads": lambda nest, strides: (steady_columns.shared_loads(nest, strides),)},
+        {"invariant_loads": lambda nest, strides: (invariant_columns.shared_loads(nest, strides),)},
     ),
 }  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from fuser.backends.cpu import conversion, costs, tuning
-from fuser.backends.cpu.reducing import broad_columns, merged_columns, wide_columns
+from fuser.backends.cpu.reducing import broad_columns, flattened_columns, online_columns
 from fuser.backends.cpu.reducing.column_reduction import PADDING
 from fuser.backends.cpu.reducing.column_tiles import can_be_tiled
 from fuser.backends.cpu.reducing.nest_views import can_be_joined
@@ -80,7 +80,7 @@ def cut_of(
     rows, inner, reduced, elements = space
     length = lengths[nest.rank - nest.reduced]
     if schedule.flattened:
-        group = wide_columns.group_of(inner)
+        group = flattened_columns.group_of(inner)
         _, length = _parts(nest, space, reduced, 0)
         length = -(-length // group) * group
         return Cut(-(-reduced // length), length, 1, inner)
@@ -93,7 +93,7 @@ def cut_of(
     least = tuning.REDUCED_COLUMNS
     wide = max(fair, min(tuning.COLUMN_TILE, value_of(inner) // tuning.JOBS)) // least * least
     if tiled:
-        wide = even_tiles(inner, merged_columns.tile_columns(nest))
+        wide = even_tiles(inner, online_columns.tile_columns(nest))
     ichunk = max(least, wide)
     if turns:
         return Cut(1, length, 1, ichunk)
@@ -115,9 +115,9 @@ def halves_of(nest: LoopNest, schedule: Schedule, lengths: Sequence[int]) -> Cut
     space, length = Space.of(nest, lengths), lengths[nest.rank - nest.reduced]
     step, ichunk = 1, 1
     if schedule.flattened:
-        step, ichunk = wide_columns.group_of(space.inner), space.inner
+        step, ichunk = flattened_columns.group_of(space.inner), space.inner
     elif nest.strategy == "column":
-        ichunk = even_tiles(space.inner, merged_columns.tile_columns(nest))
+        ichunk = even_tiles(space.inner, online_columns.tile_columns(nest))
     elif nest.reduced == 1:
         step = tuning.CUT
     if schedule.tile:
@@ -133,7 +133,7 @@ def reads_once(nest: LoopNest, reduced: int, elements: int, parts: int) -> bool:
     """
     if nest.strategy != "column" or reduced < tuning.ONLINE_ROWS:
         return False
-    merged = merged_columns.find(nest) if elements >= tuning.ONLINE_ELEMENTS else None
+    merged = online_columns.find(nest) if elements >= tuning.ONLINE_ELEMENTS else None
     return merged is not None and (parts > 1 or bool(merged.mergings))
 
 

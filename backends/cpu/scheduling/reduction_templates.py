@@ -8,30 +8,30 @@ from fuser.backends.cpu import tuning
 from fuser.backends.cpu.body import Module
 from fuser.backends.cpu.reducing import (
     across,
-    beside_rows,
     broad_columns,
-    early_rows,
-    few_rows,
-    grouped_rows,
-    held_rows,
-    laced_rows,
-    long_rows,
-    merged_columns,
+    deinterleaved_rows,
+    epilogues,
+    flattened_columns,
+    gathered_rows,
+    online_columns,
+    online_rows,
     packed_columns,
     packed_rows,
-    split_totals,
-    totals,
-    turned_rows,
-    wide_columns,
+    pipelined_rows,
+    row_batches,
+    split_epilogues,
+    transposed_rows,
+    unrolled_columns,
+    unrolled_rows,
 )
 from fuser.backends.cpu.reducing.column_reduction import ColumnReduction
 from fuser.backends.cpu.reducing.column_tiles import TiledColumns, can_be_tiled
 from fuser.backends.cpu.reducing.nest_views import (
     along,
+    can_be_gathered,
     can_be_joined,
-    can_lie_beside,
     can_run_along,
-    laces,
+    deinterleaves,
     lengthwise,
     packs,
     turned,
@@ -95,43 +95,44 @@ def _parts_fit(
 
 def _emit_pipelined(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
     short = schedule.accumulate == "plain"
-    early_rows.EarlyRows(module, nest, name, short=short).emit()
+    pipelined_rows.PipelinedRows(module, nest, name, short=short).emit()
 
 
 def _emit_batches(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
     short = schedule.accumulate == "plain"
-    grouped_rows.GroupedRows(module, nest, name, group=schedule.tile, short=short).emit()
+    row_batches.RowBatches(module, nest, name, group=schedule.tile, short=short).emit()
 
 
 def _emit_long_rows(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
-    long_rows.LongRow(module, nest, name).emit()
+    online_rows.OnlineRow(module, nest, name).emit()
 
 
 def _emit_unrolled_rows(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
-    kind = held_rows.HeldRows if schedule.combine == "tree" else held_rows.HeldGroups
+    alone = schedule.combine == "tree"
+    kind = unrolled_rows.UnrolledRows if alone else unrolled_rows.UnrolledBatches
     kind(module, nest, name, schedule).emit()
 
 
 def _unrolled_is_legal(nest: LoopNest, schedule: Schedule) -> bool:
-    batch = grouped_rows.batch_of(nest) if schedule.combine == "lane_transpose" else 0
-    return schedule.tile == batch and held_rows.can_be_held(nest, schedule.unroll)
+    batch = row_batches.batch_of(nest) if schedule.combine == "lane_transpose" else 0
+    return schedule.tile == batch and unrolled_rows.can_be_unrolled(nest, schedule.unroll)
 
 
 def _unrolled_fit(
     nest: LoopNest, schedule: Schedule, lengths: Lengths, strides: Strides
 ) -> bool:
     batched = schedule.combine == "lane_transpose"
-    return schedule == held_rows.schedule_of(nest, lengths[-1], batched=batched)
+    return schedule == unrolled_rows.schedule_of(nest, lengths[-1], batched=batched)
 
 
 def _of_batches(nest: LoopNest, strides: Strides) -> tuple[int, ...]:
     """Rows of one batch."""
-    return tuple(grouped_rows.batch_of(nest, small=small) for small in (False, True))
+    return tuple(row_batches.batch_of(nest, small=small) for small in (False, True))
 
 
 def _of_whole_batches(nest: LoopNest, strides: Strides) -> tuple[int, ...]:
     """Rows of one batch of unrolled rows; 0 of rows one by one."""
-    return 0, grouped_rows.batch_of(nest)
+    return 0, row_batches.batch_of(nest)
 
 
 # -- vectors across rows ------------------------------------------------------------------------
@@ -141,7 +142,7 @@ def _emit_gathered(module: Module, nest: LoopNest, name: str, schedule: Schedule
     if schedule.accumulate == "plain":
         ColumnReduction(module, turned(nest), name, split=False, narrow=True).emit()
         return
-    rows = beside_rows.BesideRows(module, turned(nest), name, split=False, narrow=True)
+    rows = gathered_rows.GatheredRows(module, turned(nest), name, split=False, narrow=True)
     rows.along = along(nest)
     rows.emit()
 
@@ -149,17 +150,17 @@ def _emit_gathered(module: Module, nest: LoopNest, name: str, schedule: Schedule
 def _gathered_fit(
     nest: LoopNest, schedule: Schedule, lengths: Lengths, strides: Strides
 ) -> bool:
-    return schedule == beside_rows.schedule_of(nest, lengths[-1])
+    return schedule == gathered_rows.schedule_of(nest, lengths[-1])
 
 
 def _emit_deinterleaved(
     module: Module, nest: LoopNest, name: str, schedule: Schedule
 ) -> None:
-    laced_rows.LacedRows(module, turned(nest), name, schedule.unroll).emit()
+    deinterleaved_rows.DeinterleavedRows(module, turned(nest), name, schedule.unroll).emit()
 
 
 def _emit_transposed(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
-    turned_rows.emit_turned(module, turned(nest), name, schedule)
+    transposed_rows.emit_transposed(module, turned(nest), name, schedule)
 
 
 def _emit_packed(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
@@ -184,11 +185,11 @@ def _emit_columns(module: Module, nest: LoopNest, name: str, schedule: Schedule)
 
 def _emit_online(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
     split, broad = schedule.split != "none", schedule.tile == WHOLE_ROW
-    merged_columns.MergedColumns(module, nest, name, split=split, broad=broad).emit()
+    online_columns.OnlineColumns(module, nest, name, split=split, broad=broad).emit()
 
 
 def _online_is_legal(nest: LoopNest, schedule: Schedule) -> bool:
-    if merged_columns.find(nest) is None:
+    if online_columns.find(nest) is None:
         return False
     if schedule.tile == WHOLE_ROW:
         whole = broad_columns.most_columns(nest) > 0 and not schedule.flattened
@@ -216,7 +217,7 @@ def _along_is_legal(nest: LoopNest, schedule: Schedule) -> bool:
         return False
     row = lengthwise(nest)
     if schedule.passes == "online":
-        return long_rows.find(row) is not None
+        return online_rows.find(row) is not None
     return schedule.split != "last_joins" or can_be_joined(row)
 
 
@@ -230,12 +231,12 @@ def _along_fits(
 
 
 def _emit_unrolled(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
-    few_rows.FewRows(module, nest, name, schedule.unroll).emit()
+    unrolled_columns.UnrolledVectors(module, nest, name, schedule.unroll).emit()
 
 
 def _emit_flattened(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
     online = schedule.passes == "online"
-    kind = wide_columns.WideMerged if online else wide_columns.WideColumns
+    kind = flattened_columns.FlattenedOnline if online else flattened_columns.FlattenedColumns
     kind(module, nest, name, split=schedule.split != "none").emit()
 
 
@@ -244,7 +245,7 @@ def _flattened_fit(
 ) -> bool:
     if not 0 < lengths[-2] < tuning.FLATTENED_COLUMNS or not math.prod(lengths):
         return False
-    dense = wide_columns.are_dense(nest, lengths, strides)
+    dense = flattened_columns.are_dense(nest, lengths, strides)
     return dense and _parts_fit(nest, schedule, lengths, strides)
 
 
@@ -255,18 +256,18 @@ def _emit_rows_with_epilogue(
     module: Module, nest: LoopNest, name: str, schedule: Schedule
 ) -> None:
     if schedule.split == "await":
-        split_totals.SplitTotals(module, nest, name, split=True).emit()
+        split_epilogues.SplitEpilogue(module, nest, name, split=True).emit()
     else:
-        totals.RowTotals(module, nest, name).emit()
+        epilogues.RowEpilogue(module, nest, name).emit()
 
 
 def _emit_gathered_with_epilogue(
     module: Module, nest: LoopNest, name: str, schedule: Schedule
 ) -> None:
     if schedule.accumulate == "plain":
-        totals.ColumnTotals(module, turned(nest), name).emit()
+        epilogues.ColumnEpilogue(module, turned(nest), name).emit()
         return
-    rows = totals.BesideTotals(module, turned(nest), name)
+    rows = epilogues.GatheredEpilogue(module, turned(nest), name)
     rows.along = along(nest)
     rows.emit()
 
@@ -274,7 +275,7 @@ def _emit_gathered_with_epilogue(
 def _emit_columns_with_epilogue(
     module: Module, nest: LoopNest, name: str, schedule: Schedule
 ) -> None:
-    totals.ColumnTotals(module, nest, name).emit()
+    epilogues.ColumnEpilogue(module, nest, name).emit()
 
 
 def _emit_across(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
@@ -306,11 +307,12 @@ TEMPLATES: dict[Kind, Template] = {
     ),
     Kind("row", passes="online"): Template(
         _emit_long_rows, extents.long_rows_in_parts,
-        lambda nest, s: long_rows.find(nest) is not None, _some, {"split": ("await",)},
+        lambda nest, s: online_rows.find(nest) is not None, _some, {"split": ("await",)},
     ),
     Kind("row", pipeline_depth=2): Template(
-        _emit_pipelined, extents.pipelined_rows, lambda nest, s: early_rows.can_be_early(nest),
-        _one_block(early_rows.EarlyRows), _SHORT,
+        _emit_pipelined, extents.pipelined_rows,
+        lambda nest, s: pipelined_rows.can_be_pipelined(nest),
+        _one_block(pipelined_rows.PipelinedRows), _SHORT,
     ),
     **dict.fromkeys(
         (Kind("row", is_unrolled=True), Kind("row", is_unrolled=True, combine="lane_transpose")),
@@ -325,26 +327,28 @@ TEMPLATES: dict[Kind, Template] = {
     ),
     Kind("row", combine="lane_transpose"): Template(
         _emit_batches, extents.row_batches,
-        lambda nest, s: grouped_rows.can_be_grouped(nest) and s.tile in _of_batches(nest, ()),
-        _one_block(grouped_rows.GroupedRows), {**_SHORT, "tile": _of_batches},
+        lambda nest, s: row_batches.can_be_batched(nest) and s.tile in _of_batches(nest, ()),
+        _one_block(row_batches.RowBatches), {**_SHORT, "tile": _of_batches},
     ),
     Kind("row", _STRIDED, "gather"): Template(
-        _emit_gathered, extents.gathered_rows, lambda nest, s: can_lie_beside(nest),
+        _emit_gathered, extents.gathered_rows, lambda nest, s: can_be_gathered(nest),
         _gathered_fit, {"accumulate": ("plain", "pairwise")},
     ),
     Kind("row", _STRIDED, "deinterleave", is_unrolled=True): Template(
         _emit_deinterleaved, extents.deinterleaved_rows,
-        lambda nest, s: laces(nest, s.unroll) and s == laced_rows.schedule_of(s.unroll),
+        lambda nest, s: (
+            deinterleaves(nest, s.unroll) and s == deinterleaved_rows.schedule_of(s.unroll)
+        ),
         lambda nest, s, lengths, strides: (
-            s.unroll == lengths[-1] and laced_rows.are_dense(turned(nest), lengths, strides)
+            s.unroll == lengths[-1] and deinterleaved_rows.are_dense(turned(nest), lengths, strides)
         ),
         {"unroll": tuning.UNROLLED_LENGTHS, "accumulate": ("plain", "pairwise")},
     ),
     Kind("row", _STRIDED, "transpose"): Template(
         _emit_transposed, extents.transposed_rows, lambda nest, s: turns(nest),
         lambda nest, s, lengths, strides: (
-            s == turned_rows.schedule_of(lengths[-1])
-            and turned_rows.fits(turned(nest), lengths, strides)
+            s == transposed_rows.schedule_of(lengths[-1])
+            and transposed_rows.fits(turned(nest), lengths, strides)
         ),
         {"accumulate": ("plain", "pairwise")},
     ),
@@ -364,17 +368,18 @@ TEMPLATES: dict[Kind, Template] = {
     ),
     Kind("column", is_unrolled=True): Template(
         _emit_unrolled, extents.unrolled_columns,
-        lambda nest, s: nest.reduced == 1 and few_rows.can_be_written(nest, s.unroll),
+        lambda nest, s: nest.reduced == 1 and unrolled_columns.can_be_unrolled(nest, s.unroll),
         lambda nest, s, lengths, strides: s.unroll == lengths[-1] and math.prod(lengths) > 0,
         {"unroll": tuning.UNROLLED_LENGTHS},
     ),
     Kind("column", is_flattened=True): Template(
-        _emit_flattened, extents.one_by_one, lambda nest, s: wide_columns.can_be_wide(nest),
+        _emit_flattened, extents.one_by_one,
+        lambda nest, s: flattened_columns.can_be_flattened(nest),
         _flattened_fit, {**_WAITING, "flattened": (1,)},
     ),
     Kind("column", is_flattened=True, passes="online"): Template(
         _emit_flattened, extents.one_by_one,
-        lambda nest, s: wide_columns.can_be_wide(nest) and _online_is_legal(nest, s),
+        lambda nest, s: flattened_columns.can_be_flattened(nest) and _online_is_legal(nest, s),
         _flattened_fit, {**_SPLIT, "flattened": (1,)},
     ),
     Kind("column", _STRIDED, "gather"): Template(
@@ -388,11 +393,11 @@ TEMPLATES: dict[Kind, Template] = {
     ),
     Kind("row epilogue", passes="online"): Template(
         _emit_long_rows, extents.with_epilogue,
-        lambda nest, s: long_rows.find(nest) is not None, _some, {"split": ("await",)},
+        lambda nest, s: online_rows.find(nest) is not None, _some, {"split": ("await",)},
     ),
     Kind("row epilogue", _STRIDED, "gather"): Template(
         _emit_gathered_with_epilogue, extents.with_epilogue,
-        lambda nest, s: can_lie_beside(nest), _gathered_fit,
+        lambda nest, s: can_be_gathered(nest), _gathered_fit,
         {"accumulate": ("plain", "pairwise")},
     ),
     Kind("column epilogue"): Template(_emit_columns_with_epilogue, extents.with_epilogue),

@@ -7,7 +7,7 @@ import pytest
 
 import fuser
 from fuser.backends.cpu import tuning
-from fuser.backends.cpu.reducing import column_tiles, merged_columns
+from fuser.backends.cpu.reducing import column_tiles, online_columns
 from fuser.backends.cpu.schedule import DEFAULT
 from fuser.base import config
 from fuser.codegen import Instruction, LoopNest
@@ -151,9 +151,9 @@ def test_tiles_that_are_read_once_are_wide() -> None:
         extent = lay_out(of, (columns, (1 << 24) // columns))[1]
         assert extent.ichunk <= tuning.TILED_COLUMNS
     spread = nest(total, ("subtract", (0, 1)), ("multiply", (2, 2)), ("sum", (3,)))
-    assert merged_columns.tile_columns(spread) < merged_columns.tile_columns(nest(total))
+    assert online_columns.tile_columns(spread) < online_columns.tile_columns(nest(total))
     centred = nest(total, ("subtract", (0, 1)), elements=True)
-    assert merged_columns.tile_columns(centred) == tuning.COLUMN_TILE
+    assert online_columns.tile_columns(centred) == tuning.COLUMN_TILE
 
 
 def _once(x: Any) -> Any:

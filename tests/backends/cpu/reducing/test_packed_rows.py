@@ -109,7 +109,7 @@ def test_results_are_those_of_numpy(name: str, monkeypatch: pytest.MonkeyPatch) 
     """Several dtypes and ways to lie in memory; the same bits on one thread and on three."""
     plain, arguments = CASES[name]
     monkeypatch.setattr(tuning, "UNROLLED_ELEMENTS", 1 << 60)
-    chosen = answers_of(choose_reduction, "packed_rows_of", monkeypatch)
+    chosen = answers_of(choose_reduction, "choose_packed_rows", monkeypatch)
     wide = [a.astype("float64") if a.dtype == np.float32 else a for a in arguments]
     with np.errstate(all="ignore"):
         expected, types = plain(*wide), plain(*arguments)

@@ -88,7 +88,7 @@ def test_rows_from_memory(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
         p, q = (z - np.mean(z, -1, keepdims=True) for z in (x, y))
         return np.sum(p * q, -1) / np.sqrt(np.sum(p * p, -1) * np.sum(q * q, -1))
 
-    monkeypatch.setattr(choose_reduction, "unrolled_rows", lambda *_: None)
+    monkeypatch.setattr(choose_reduction, "choose_unrolled_rows", lambda *_: None)
     arrays = [GENERATOR.normal(size=(2, 300, length)) for _ in range(2)]
     arrays[0][1, 5, 3] = np.nan
     near = fuser.fuse(correlation, fallback="error")(*arrays)
@@ -101,7 +101,7 @@ def test_rows_from_memory(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
         return schedule
 
     monkeypatch.setattr(choose_reduction, "_row_by_row", far)
-    monkeypatch.setattr(choose_reduction, "row_batches", lambda *_: None)
+    monkeypatch.setattr(choose_reduction, "choose_row_batches", lambda *_: None)
     for given in (arrays, [a[:, ::-1] for a in arrays]):
         there = near if given is arrays else near[:, ::-1]
         again = fuser.fuse(lambda x, y: correlation(x, y), fallback="error")(*given)

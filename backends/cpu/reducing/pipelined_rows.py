@@ -23,7 +23,7 @@ from fuser.backends.cpu.reducing.row_reduction import RowReduction
 from fuser.codegen import LoopNest
 
 
-def can_be_early(nest: LoopNest) -> bool:
+def can_be_pipelined(nest: LoopNest) -> bool:
     """Whether a nest's first stage only reduces rows, and its last one only stores them."""
     if nest.strategy != "row" or nest.reduced != 1 or nest.rank < 2 or nest.checked or nest.totals:
         return False
@@ -44,7 +44,7 @@ class _Row(NamedTuple):
     divisors: dict[int, Divisor]
 
 
-class EarlyRows(RowReduction):
+class PipelinedRows(RowReduction):
     """Emits one nest by rows, the first stage of each in the last loop of the row before."""
 
     looks_ahead = False

@@ -31,7 +31,7 @@ from fuser.backends.cpu.reducing.column_tiles import (
     tile_of,
 )
 from fuser.backends.cpu.reducing.emit_reduction import AWAIT, element_bytes
-from fuser.backends.cpu.reducing.merged_sums import MergedSums, doubled, guessed, wide
+from fuser.backends.cpu.reducing.online_sums import OnlineSums, doubled, guessed, wide
 from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.backends.cpu.vector_memory import get_register, put_register
 from fuser.base.caches import memo
@@ -96,7 +96,7 @@ def lay_out(
     return words, items, room_bytes
 
 
-class MergedColumns(MergedSums, TiledColumns):
+class OnlineColumns(OnlineSums, TiledColumns):
     """Emits one nest by parts of tiles."""
 
     exactly = False  # of 64 parts at most

@@ -11,7 +11,7 @@ import fuser
 from fuser.backends.cpu import tuning
 from fuser.backends.cpu.body import Module
 from fuser.backends.cpu.machine.target import host_features
-from fuser.backends.cpu.reducing import grouped_rows
+from fuser.backends.cpu.reducing import row_batches
 from fuser.backends.cpu.schedule import DEFAULT
 from fuser.backends.cpu.scheduling import choose_reduction
 from fuser.backends.cpu.scheduling.schedules import emit_nest
@@ -46,7 +46,7 @@ def _integers(x: Any) -> Any:
 def few(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Arrays that are small enough for a test take this form; extents that were chosen."""
     monkeypatch.setattr(tuning, "UNROLLED_ELEMENTS", 1 << 60)
-    return answers_of(choose_reduction, "row_batches", monkeypatch)
+    return answers_of(choose_reduction, "choose_row_batches", monkeypatch)
 
 
 def _check(plain: Function, few: list[Any], *arguments: Any, tolerance: float = 1e-5) -> None:
@@ -191,8 +191,8 @@ def test_which_nests_and_lengths(monkeypatch: pytest.MonkeyPatch) -> None:
         return LoopNest(2, (load,), (), (), body, ((1, store),), False, "row", 1)
 
     total = nest("sum")
-    assert grouped_rows.can_be_grouped(total)
-    assert not grouped_rows.can_be_grouped(nest("argmax", "int64"))
+    assert row_batches.can_be_batched(total)
+    assert not row_batches.can_be_batched(nest("argmax", "int64"))
     short = of_one_block(batch(32))
     for lengths, schedule in (
         ((4096, 64), short), ((5462, 24), short), ((5700, 23), PAIRWISE),

@@ -14,7 +14,7 @@ from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import Body, Module, vector_type
 from fuser.backends.cpu.machine.loader import load_forever
 from fuser.backends.cpu.machine.target import host_features
-from fuser.backends.cpu.reducing import turning
+from fuser.backends.cpu.reducing import lane_transpose
 from fuser.backends.cpu.reducing.accumulators import Accumulator, with_error
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -31,7 +31,7 @@ def address(dtype: str, count: int, op: str) -> int:
     for row in range(count):
         at = b.value(f"getelementptr i8, ptr %from, i64 {row * row_bytes}", "ptr", 1).text
         rows.append(b.value(f"load {kind}, ptr {at}, align 1", memory, count))
-    parts = turning.join(b, accumulator, rows)
+    parts = lane_transpose.join(b, accumulator, rows)
     value = parts[0] if len(parts) == 1 else with_error(b, *parts)
     b.line(f"store {value.typed}, ptr %to, align 1")
     lines = "\n".join([*b.lines, "  ret void"])

@@ -7,7 +7,7 @@ import pytest
 
 import fuser
 from fuser.backends.cpu import costs
-from fuser.backends.cpu.reducing import merged_columns
+from fuser.backends.cpu.reducing import online_columns
 from fuser.backends.cpu.schedule import DEFAULT
 from fuser.base import config
 from fuser.codegen import Instruction, LoopNest
@@ -175,7 +175,7 @@ def test_schedules_follow_from_lengths() -> None:
     """Short columns and few elements have NumPy's order; nobody waits where nothing is stored."""
     for stores in (False, True):
         nest = _variance(stores)
-        assert merged_columns.find(nest) is not None
+        assert online_columns.find(nest) is not None
         for lengths, schedule in (
             ((64, 1000), DEFAULT), ((1 << 14, 60), DEFAULT), ((1 << 16, 256), ONLINE),
             ((257, 1 << 16), ONLINE_AWAITED if stores else ONLINE_JOINED),

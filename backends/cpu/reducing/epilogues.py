@@ -22,9 +22,9 @@ from fuser.backends.cpu.costs import Extent
 from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.reducing import accumulators
 from fuser.backends.cpu.reducing.accumulators import Accumulator
-from fuser.backends.cpu.reducing.beside_rows import BesideRows
 from fuser.backends.cpu.reducing.column_reduction import ColumnReduction
 from fuser.backends.cpu.reducing.emit_reduction import Reduction, element_bytes
+from fuser.backends.cpu.reducing.gathered_rows import GatheredRows
 from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.backends.cpu.reducing.row_places import RowPlaces
 from fuser.backends.cpu.vector_memory import get_register, lane_mask, load_one, put_register
@@ -34,7 +34,7 @@ from fuser.codegen import LoopNest
 FIXED_WORDS = 5
 
 
-def totals_of(nest: LoopNest) -> list[Accumulator]:
+def epilogues_of(nest: LoopNest) -> list[Accumulator]:
     """The totals themselves, without what follows from them."""
     first = nest.value_count - nest.totals
     return [
@@ -67,13 +67,13 @@ def lay_out(nest: LoopNest, lengths: Sequence[int], *, beside: bool) -> tuple[li
     blocks = -(-units // each) if units else 1
     words = [blocks, each, 0, ranges, width]
     if blocks > 1:
-        slots = sum(len(a.saved(column=False)) for a in totals_of(nest))
+        slots = sum(len(a.saved(column=False)) for a in epilogues_of(nest))
         words[2] = 1 + slots * blocks
         words += [0] * words[2]
     return words, Extent(blocks, 1, elements, 1, 1, counts_parts=blocks > 1)
 
 
-class Totals(Reduction):
+class Epilogue(Reduction):
     """What rows and columns with totals have in common; comes before either in the bases."""
 
     wide = 1
@@ -82,7 +82,7 @@ class Totals(Reduction):
     def emit(self) -> None:
         """Append the function; running totals wait in memory, where every loop reaches them."""
         self.slots: list[str] = []
-        self.running = totals_of(self.whole)
+        self.running = epilogues_of(self.whole)
         for accumulator in self.running:
             for _ in accumulator.saved(column=False):
                 self.slots.append(f"%totals{len(self.slots)}")
@@ -286,7 +286,7 @@ def border_of(nest: LoopNest, stages: Stages) -> tuple[list[int], frozenset[int]
         stages: of the same nest.
     """
     in_rows = _needed_in_rows(stages)
-    stack = [a.operand for a in totals_of(nest)]
+    stack = [a.operand for a in epilogues_of(nest)]
     found, seen = set(), set()
     while stack:
         number = stack.pop()
@@ -302,7 +302,7 @@ def border_of(nest: LoopNest, stages: Stages) -> tuple[list[int], frozenset[int]
     return sorted(found), frozenset(results) - in_rows
 
 
-class RowTotals(Totals, RowPlaces):
+class RowEpilogue(Epilogue, RowPlaces):
     """Rows with totals of their results.
 
     What totals need of some rows is written down; then all that follows from it is computed for
@@ -369,7 +369,7 @@ class RowTotals(Totals, RowPlaces):
         self.lanes, self.values = narrow, saved
 
 
-class ColumnTotals(Totals, ColumnReduction):
+class ColumnEpilogue(Epilogue, ColumnReduction):
     """Columns with totals of their results."""
 
     def __init__(self, module: Module, nest: LoopNest, name: str) -> None:
@@ -385,5 +385,5 @@ class ColumnTotals(Totals, ColumnReduction):
         super()._store_results(done)
 
 
-class BesideTotals(ColumnTotals, BesideRows):
+class GatheredEpilogue(ColumnEpilogue, GatheredRows):
     """Short rows side by side, with totals of their results."""

@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 
 from fuser.backends.cpu import conversion, tuning
 from fuser.backends.cpu.body import Module, Value, mangled, vector_type
-from fuser.backends.cpu.lacing import lace, split
+from fuser.backends.cpu.interleaving import lace, split
 from fuser.backends.cpu.reducing.accumulators import Accumulator
-from fuser.backends.cpu.reducing.beside_rows import BesideRows
-from fuser.backends.cpu.reducing.few_rows import (
-    WrittenOut,
-    can_be_written,
-)
+from fuser.backends.cpu.reducing.gathered_rows import GatheredRows
 from fuser.backends.cpu.reducing.reduction_stages import Stages
+from fuser.backends.cpu.reducing.unrolled_columns import (
+    UnrolledColumns,
+    can_be_unrolled,
+)
 from fuser.backends.cpu.schedule import Schedule
 from fuser.backends.cpu.vector_memory import lane_mask
 from fuser.codegen import LoopNest
@@ -44,11 +44,11 @@ def are_dense(nest: LoopNest, lengths: Sequence[int], strides: Sequence[Sequence
     return all(tuple(strides[k]) == (lengths[-1] * size, size) for k, size in sizes.items())
 
 
-def can_be_laced(nest: LoopNest, length: int) -> bool:
+def can_be_deinterleaved(nest: LoopNest, length: int) -> bool:
     """Whether all elements of rows of a length fit into registers, and the code stays short."""
     if nest.rank != 2 or not 0 < len(_laced(nest)) <= tuning.DEINTERLEAVED_OPERANDS:
         return False
-    return can_be_written(nest, length)
+    return can_be_unrolled(nest, length)
 
 
 def _laced(nest: LoopNest) -> list[int]:
@@ -59,7 +59,7 @@ def _laced(nest: LoopNest) -> list[int]:
     return loads + stored
 
 
-class LacedRows(BesideRows, WrittenOut):
+class DeinterleavedRows(GatheredRows, UnrolledColumns):
     """Emits one nest of turned rows of a known length."""
 
     finds_pairs = False  # all of a row's places are sorted together
@@ -89,7 +89,7 @@ class LacedRows(BesideRows, WrittenOut):
 
     def _stage(self, stage: int, running: list[Accumulator]) -> None:
         if self.length < tuning.PAIRED_BLOCK:
-            WrittenOut._stage(self, stage, running)
+            UnrolledColumns._stage(self, stage, running)
         else:
             super()._stage(stage, running)
 

@@ -17,7 +17,7 @@ from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.codegen import LoopNest
 
 
-def can_be_written(nest: LoopNest, length: int) -> bool:
+def can_be_unrolled(nest: LoopNest, length: int) -> bool:
     """Whether the code of columns of a length stays short."""
     plain = not nest.totals and not nest.checked
     return plain and work_of(nest) * length <= tuning.UNROLLED_COLUMN_COST
@@ -29,7 +29,7 @@ def work_of(nest: LoopNest) -> int:
     return stages.cost_of({number for stage in stages.loops for number in stages.computed(stage)})
 
 
-class WrittenOut(KnownElements, ColumnReduction):
+class UnrolledColumns(KnownElements, ColumnReduction):
     """Emits one nest of columns of a known length."""
 
     def __init__(self, module: Module, nest: LoopNest, name: str, length: int) -> None:
@@ -60,7 +60,7 @@ class WrittenOut(KnownElements, ColumnReduction):
             inside(moved)
 
 
-class FewRows(WrittenOut):
+class UnrolledVectors(UnrolledColumns):
     """Emits one nest whose columns lie beside each other."""
 
     def __init__(self, module: Module, nest: LoopNest, name: str, length: int) -> None:

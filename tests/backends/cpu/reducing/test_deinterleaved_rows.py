@@ -15,7 +15,7 @@ from tests.backends.cpu.reducing.short_rows import cases, check, numbers, softma
 @pytest.fixture
 def chosen(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What the form answered, call by call."""
-    return answers_of(choose_reduction, "deinterleaved_rows", monkeypatch)
+    return answers_of(choose_reduction, "choose_deinterleaved_rows", monkeypatch)
 
 
 @pytest.mark.parametrize("length", tuning.UNROLLED_LENGTHS)

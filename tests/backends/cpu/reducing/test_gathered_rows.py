@@ -89,7 +89,7 @@ def test_more_rows_are_added_in_the_same_order(
     name: str, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Some of many rows, which other forms compute where these lie together, have their bits."""
-    chosen = answers_of(choose_reduction, "deinterleaved_rows", monkeypatch)
+    chosen = answers_of(choose_reduction, "choose_deinterleaved_rows", monkeypatch)
     fused = fuser.fuse((SUMS | OTHERS)[name], fallback="error")
     for length in (6, 7, 8):
         x, y = _rows(1, length, dtype, 1, 5000)

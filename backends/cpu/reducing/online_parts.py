@@ -1,4 +1,4 @@
-"""What parts of a long row give, and the row's results from them: see `long_rows`.
+"""What parts of a long row give, and the row's results from them: see `online_rows`.
 
 Words after the strides: number of parts, length of a part, words of what follows; whether stores go
 past the caches; for each row two counters (parts that are done, and whether its results are there),
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import Module, Value
 from fuser.backends.cpu.reducing.accumulators import Accumulator
-from fuser.backends.cpu.reducing.merged_sums import MergedSums, doubled, guessed, wide
+from fuser.backends.cpu.reducing.online_sums import OnlineSums, doubled, guessed, wide
 from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.backends.cpu.reducing.row_reduction import RowReduction
 from fuser.backends.cpu.vector_memory import get_register, put_register
@@ -50,7 +50,7 @@ class Room:
         return FLAGS + rows * (COUNTERS + len(self.finals) + parts * self.part_words)
 
 
-class LongRowPart(RowReduction):
+class OnlineRowPart(RowReduction):
     """What the three functions have in common."""
 
     linkage = "internal "
@@ -128,7 +128,7 @@ class LongRowPart(RowReduction):
         return row
 
 
-class LocalPart(LongRowPart):
+class LocalPart(OnlineRowPart):
     """All reductions of one part of a row; item: row * parts + part."""
 
     def __init__(self, module: Module, nest: LoopNest, name: str, merged: Merged) -> None:
@@ -164,7 +164,7 @@ class LocalPart(LongRowPart):
         self.values[number] = guessed(b, accumulator, self.values[number], ratio)
 
 
-class MergeRow(LongRowPart, MergedSums):
+class MergeRow(OnlineRowPart, OnlineSums):
     """A row's results from those of its parts; item: row."""
 
     def __init__(self, module: Module, nest: LoopNest, name: str) -> None:

@@ -16,7 +16,7 @@ from fuser.backends.cpu import conversion, tuning
 from fuser.backends.cpu.body import Module, Value
 from fuser.backends.cpu.division import Divisor, is_served, is_shared, prepare
 from fuser.backends.cpu.loops import begin_loop
-from fuser.backends.cpu.reducing import accumulators, turning
+from fuser.backends.cpu.reducing import accumulators, lane_transpose
 from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.emit_reduction import element_bytes
 from fuser.backends.cpu.reducing.reduction_stages import Stages
@@ -43,7 +43,7 @@ def moved_bytes(nest: LoopNest) -> int:
     return sum(np.dtype(desc.dtype).itemsize for desc in [*moving_of(nest), *stored])
 
 
-def can_be_grouped(nest: LoopNest) -> bool:
+def can_be_batched(nest: LoopNest) -> bool:
     """Whether a nest's rows can be computed by groups: numbers, none of them kept or placed."""
     if nest.strategy != "row" or nest.reduced != 1 or nest.rank < 2 or nest.checked:
         return False
@@ -53,7 +53,7 @@ def can_be_grouped(nest: LoopNest) -> bool:
     return bool(running) and plain and not stages.kept
 
 
-class GroupedRows(RowReduction):
+class RowBatches(RowReduction):
     """Emits one nest by groups of rows, which the inner loop counts."""
 
     by_stage = looks_ahead = False
@@ -318,5 +318,5 @@ class GroupedRows(RowReduction):
                 address = self.moved("%lanes", str(place * self.room + row * size))
                 text = f"load {kind}, ptr {address}, align {min(size, 64)}"
                 rows.append(b.value(text, register, lanes))
-            squares.append(turning.join(b, accumulator, rows))
-        return [turning.beside(b, list(part)) for part in zip(*squares, strict=True)]
+            squares.append(lane_transpose.join(b, accumulator, rows))
+        return [lane_transpose.beside(b, list(part)) for part in zip(*squares, strict=True)]

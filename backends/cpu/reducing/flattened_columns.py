@@ -19,7 +19,7 @@ from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.column_reduction import PADDING
 from fuser.backends.cpu.reducing.column_tiles import RESULT, TiledColumns, can_be_tiled
 from fuser.backends.cpu.reducing.emit_reduction import deal, element_bytes
-from fuser.backends.cpu.reducing.merged_columns import MergedColumns
+from fuser.backends.cpu.reducing.online_columns import OnlineColumns
 from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.codegen import LoopNest
 from fuser.ir.specs import CONTIGUOUS
@@ -42,7 +42,7 @@ def are_dense(nest: LoopNest, lengths: Sequence[int], strides: Sequence[Sequence
     return all(tuple(strides[k][-2:]) == (size, lengths[-2] * size) for k, size in sizes.items())
 
 
-def can_be_wide(nest: LoopNest) -> bool:
+def can_be_flattened(nest: LoopNest) -> bool:
     """Whether a nest's rows can be grouped: elements lie beside each other, and none is placed."""
     if not can_be_tiled(nest) or nest.totals or nest.checked:
         return False
@@ -61,10 +61,10 @@ def _moving(nest: LoopNest) -> list[int]:
     return loads + [count + k for k in range(len(nest.stores)) if stages.store_level(k) == 2]
 
 
-class _Wide(TiledColumns):
+class _Flattened(TiledColumns):
     """Takes rows by groups, and columns of a group apart and together again."""
 
-    is_wide = False
+    is_flattened = False
     """Whether what is being written meets groups of rows."""
 
     def __init__(self, module: Module, nest: LoopNest, name: str, *, split: bool) -> None:
@@ -106,11 +106,11 @@ class _Wide(TiledColumns):
         self.strides = [[*steps] for steps in self.strides]
         for steps in self.strides:
             steps[along] = self.number(f"mul i64 {steps[along]}, {self.group}")
-        self.counts, self.is_wide = [groups], True
+        self.counts, self.is_flattened = [groups], True
         self.tile_end = self.number(f"add i64 {self.tile}, {wide}")
         yield groups, rest
         self.lengths, self.strides, self.counts, self.tile_end = saved
-        self.is_wide = False
+        self.is_flattened = False
 
     def _blocks(self, stage: int) -> None:
         """All rows of a stage: groups, then some columns of one more for those left over."""
@@ -175,12 +175,12 @@ class _Wide(TiledColumns):
             self._write((accumulator.number, 0), value)
 
     def _taken(self) -> Value | None:
-        return self.mask if self.is_wide else None
+        return self.mask if self.is_flattened else None
 
     def _operand(self, number: int, lanes: int = 0) -> Value:
         """As the base class; an operand that is one number a column was written down."""
         apart = number < len(self.nest.loads) and number not in self.values
-        if not (self.is_wide and apart):
+        if not (self.is_flattened and apart):
             return super()._operand(number, lanes)
         self.values[number] = self._read((number, RESULT))
         found = super()._operand(number, lanes)
@@ -194,11 +194,11 @@ class _Wide(TiledColumns):
                 self._write((k, RESULT), self._edge(k))
 
 
-class WideColumns(_Wide):
+class FlattenedColumns(_Flattened):
     """Emits one nest stage by stage."""
 
 
-class WideMerged(_Wide, MergedColumns):
+class FlattenedOnline(_Flattened, OnlineColumns):
     """Emits one nest whose parts are read once."""
 
 

@@ -36,7 +36,7 @@ def schedule_of(nest: LoopNest, length: int) -> Schedule:
     return PAIRWISE if exact and length >= tuning.PAIRED_BLOCK else GATHERED
 
 
-class BesideRows(ColumnReduction):
+class GatheredRows(ColumnReduction):
     """Emits one nest of rows, turned into columns, that have a block of elements."""
 
     finds_pairs = False

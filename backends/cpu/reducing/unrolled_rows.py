@@ -21,11 +21,11 @@ from fuser.backends.cpu import tuning
 from fuser.backends.cpu.body import Module
 from fuser.backends.cpu.reducing import accumulators
 from fuser.backends.cpu.reducing.accumulators import Accumulator
-from fuser.backends.cpu.reducing.few_rows import work_of
-from fuser.backends.cpu.reducing.grouped_rows import GroupedRows, batch_of
 from fuser.backends.cpu.reducing.known_elements import KnownElements
 from fuser.backends.cpu.reducing.reduction_stages import Stages, native_lanes
+from fuser.backends.cpu.reducing.row_batches import RowBatches, batch_of
 from fuser.backends.cpu.reducing.row_reduction import RowReduction, joined
+from fuser.backends.cpu.reducing.unrolled_columns import work_of
 from fuser.backends.cpu.schedule import Schedule
 from fuser.backends.cpu.vector_memory import lane_mask
 from fuser.base.records import changed
@@ -47,7 +47,7 @@ def schedule_of(nest: LoopNest, length: int, *, batched: bool = False) -> Schedu
     return changed(schedule, combine="lane_transpose", tile=batch_of(nest))
 
 
-def can_be_held(nest: LoopNest, vectors: int) -> bool:
+def can_be_unrolled(nest: LoopNest, vectors: int) -> bool:
     """Whether a nest's rows lie in memory as vectors, and their code stays short."""
     if nest.strategy != "row" or nest.reduced != 1 or nest.rank < 2 or nest.checked or nest.totals:
         return False
@@ -67,21 +67,21 @@ def is_heavy(nest: LoopNest) -> bool:
     return any(i.row.heavy and stages.levels[number] == 2 for number, i in body)
 
 
-class Held(KnownElements, RowReduction):
+class Unrolled(KnownElements, RowReduction):
     """What rows one by one and rows in groups share: a row's vectors, one after another."""
 
     vector_bytes = VECTOR_BYTES
-    vectors_held, whole_rows = 1, False
+    unrolled_vectors, whole_rows = 1, False
 
     def _hold(self, schedule: Schedule) -> None:
         """Take one vector at a time, and leave nothing in memory."""
         self.lanes = self.native
         self.stages.kept, self.known = {}, {}
-        self.vectors_held, self.whole_rows = schedule.unroll, schedule.tail == "none"
+        self.unrolled_vectors, self.whole_rows = schedule.unroll, schedule.tail == "none"
 
     def _count_vectors(self) -> None:
         """Which lanes of the last vector are in the row."""
-        before = (self.vectors_held - 1) * self.native
+        before = (self.unrolled_vectors - 1) * self.native
         rest = self.number(f"sub i64 {self.lengths[-1]}, {before}")
         self.mask = lane_mask(self.b, rest, self.native)
 
@@ -95,9 +95,9 @@ class Held(KnownElements, RowReduction):
         others = [accumulator.parts for accumulator in sums]
         for accumulator in sums:  # x + -0.0 is x, which costs nothing; the others' 0.0 makes it 0.0
             accumulator.parts = [b.fconst(accumulator.parts[0], -0.0)]
-        for piece in range(self.vectors_held):
+        for piece in range(self.unrolled_vectors):
             self.element = piece
-            masked = piece == self.vectors_held - 1 and not self.whole_rows
+            masked = piece == self.unrolled_vectors - 1 and not self.whole_rows
             mask = self.mask if masked else None
             self._take_at(stage, running, self.tops, str(piece * self.native), mask)
             for place, accumulator in enumerate(sums):
@@ -107,7 +107,7 @@ class Held(KnownElements, RowReduction):
             accumulator.parts = [joined(b, accumulator, accumulator.parts[0], other)]
 
 
-class HeldRows(Held):
+class UnrolledRows(Unrolled):
     """Emits one nest whose rows have a known number of vectors."""
 
     by_stage = looks_ahead = False
@@ -138,12 +138,12 @@ class HeldRows(Held):
                 )
 
 
-class HeldGroups(Held, GroupedRows):
+class UnrolledBatches(Unrolled, RowBatches):
     """The same by groups of rows, whose results are computed together."""
 
     def __init__(self, module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
         """Note how many vectors a row has."""
-        GroupedRows.__init__(self, module, nest, name, group=schedule.tile, short=True)
+        RowBatches.__init__(self, module, nest, name, group=schedule.tile, short=True)
         self._hold(schedule)
         self.row_lanes = self.lanes
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.backends.cpu import steady_columns
+from fuser.backends.cpu import invariant_columns
 from fuser.backends.cpu.body import Features
 from fuser.backends.cpu.emit import emit
 from fuser.backends.cpu.schedule import Schedule
@@ -67,11 +67,11 @@ CASES: dict[str, tuple[Function, tuple[Any, ...]]] = {
 def test_results_are_those_of_plain_loops(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same bits as when each element computes all, on one thread and on three."""
     plain, arguments = CASES[name]
-    chosen = answers_of(choose, "invariant_columns", monkeypatch)
+    chosen = answers_of(choose, "choose_invariant_columns", monkeypatch)
     function = fuser.fuse(plain, fallback="error")
     found = same_parts(function, *arguments, calls=3)
     assert any(schedule is not None and schedule.invariant_loads for schedule in chosen)
-    monkeypatch.setattr(choose, "invariant_columns", lambda *_: None)
+    monkeypatch.setattr(choose, "choose_invariant_columns", lambda *_: None)
     fuser.clear_caches()
     expected = fuser.fuse(plain, fallback="error")(*arguments)
     with np.errstate(all="ignore"):
@@ -127,16 +127,16 @@ def _nest(access: str) -> LoopNest:
 def test_only_what_rows_share_is_computed_before() -> None:
     """The division stands in the first part alone; nothing is split where nothing is saved."""
     nest, features = _nest(CONTIGUOUS), Features(32, fma=True)
-    parts = steady_columns.split(nest, (1,))
+    parts = invariant_columns.split(nest, (1,))
     assert parts is not None
     assert [i.op for i in parts.head.body] == ["divide"]
     assert [i.op for i in parts.rest.body] == ["multiply"]
     assert (parts.before, parts.after) == ([1], [0])
     rows = emit([nest], "k", features, Schedule(invariant_loads=(1,))).split("@k.0.rest(")[1]
     assert "fdiv" not in rows.split("\n}")[0]
-    assert steady_columns.split(nest, (0,)) is None
-    assert steady_columns.split(_nest(INVARIANT), (1,)) is None
-    assert steady_columns.split(_nest(STRIDED), (1,)) is None
+    assert invariant_columns.split(nest, (0,)) is None
+    assert invariant_columns.split(_nest(INVARIANT), (1,)) is None
+    assert invariant_columns.split(_nest(STRIDED), (1,)) is None
 
 
 def test_small_calls_and_few_rows_stay_as_they_are() -> None:
@@ -145,7 +145,7 @@ def test_small_calls_and_few_rows_stay_as_they_are() -> None:
 
     def shared(rows: int, columns: int, step: int = 0) -> tuple[int, ...]:
         strides = [[4 * columns, 4], [step, 4], [4 * columns, 4]]
-        schedule = choose.invariant_columns(nest, [rows, columns], strides)
+        schedule = choose.choose_invariant_columns(nest, [rows, columns], strides)
         return schedule.invariant_loads if schedule else ()
 
     assert shared(4096, 257) == (1,)

@@ -53,7 +53,7 @@ def flat(nest: LoopNest) -> LoopNest:
     return changed(nest, rank=1, loads=loads)
 
 
-class ShortRows(Wrapper):
+class FlattenedLoops(Wrapper):
     """A nest's function; `inner` does the work of the flat nest."""
 
     def emit(self, inner: str, depth: int) -> str:
@@ -256,9 +256,9 @@ def _function(name: str, arguments: str, b: Body) -> str:
     return f"define internal void @{name}({arguments}) #0 {{\nentry:\n{body}\n}}"
 
 
-def emit_short(module: Module, nest: LoopNest, name: str, *, deep: bool) -> str:
+def emit_flattened(module: Module, nest: LoopNest, name: str, *, deep: bool) -> str:
     """Append a nest's function in this form; returns the name of the one to emit for `flat`."""
     inner = f"{name}.flat"
-    module.functions.append(ShortRows(module, nest, name, "").emit(inner, 2 if deep else 1))
+    module.functions.append(FlattenedLoops(module, nest, name, "").emit(inner, 2 if deep else 1))
     return inner
 

@@ -113,7 +113,7 @@ def _renumbered(
     return {"body": tuple(found), "stores": tuple((places[n], desc) for n, desc in stores)}
 
 
-class SteadyColumns(Wrapper):
+class InvariantColumns(Wrapper):
     """A nest's function: has one nest compute a tile's shared values, and the other its rows."""
 
     def emit(self, names: tuple[str, str], parts: Parts) -> str:
@@ -174,8 +174,8 @@ class SteadyColumns(Wrapper):
                 self._set("rest", rest.stride(place, loop), self.word(block.stride(k, loop)))
 
 
-def emit_steady(module: Module, nest: LoopNest, name: str, parts: Parts) -> tuple[str, str]:
+def emit_invariant(module: Module, nest: LoopNest, name: str, parts: Parts) -> tuple[str, str]:
     """Append a nest's function in this form; the names of those to emit for its parts."""
     names = f"{name}.head", f"{name}.rest"
-    module.functions.append(SteadyColumns(module, nest, name, "").emit(names, parts))
+    module.functions.append(InvariantColumns(module, nest, name, "").emit(names, parts))
     return names

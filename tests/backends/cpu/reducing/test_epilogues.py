@@ -7,7 +7,7 @@ import pytest
 
 import fuser
 from fuser.backends.cpu import costs
-from fuser.backends.cpu.reducing import totals
+from fuser.backends.cpu.reducing import epilogues
 from fuser.backends.cpu.schedule import DEFAULT, Schedule
 from fuser.explain.explanation import launch_of
 from tests.backends.cpu.schedules import AWAITED, GATHERED
@@ -63,12 +63,12 @@ def test_blocks_depend_on_lengths_alone() -> None:
     structure, leaves = fuser.base.trees.flatten(((x,), {}))
     (group,) = launch_of(fused._find_call(structure, leaves)).groups
     (nest,) = group.kernel.nests
-    words, extent = totals.lay_out(nest, [1000, 64], beside=False)
+    words, extent = epilogues.lay_out(nest, [1000, 64], beside=False)
     assert words[:5] == [7, 143, 1 + 7, 1, 1]
     assert (extent.outer, extent.ochunk, extent.counts_parts) == (7, 1, True)
-    words, extent = totals.lay_out(nest, [0, 64], beside=False)
+    words, extent = epilogues.lay_out(nest, [0, 64], beside=False)
     assert words == [1, 0, 0, 1, 1]
     assert extent.outer == 1
-    words, extent = totals.lay_out(nest, [100_000, 5], beside=True)
+    words, extent = epilogues.lay_out(nest, [100_000, 5], beside=True)
     assert words[3] * words[4] >= 100_000
     assert extent.counts_parts

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.backends.cpu import lacing
+from fuser.backends.cpu import interleaving
 from fuser.backends.cpu.body import Body, Features, Module, Value
 from tests.backends.cpu.on_threads import same_parts
 
@@ -19,8 +19,8 @@ def test_lacing_undoes_splitting(count: int) -> None:
     b = Body(Module(Features()))
     names = {f"%in{k}": [k * lanes + lane for lane in range(lanes)] for k in range(count)}
     vectors = [Value(name, "i32", lanes) for name in names]
-    sorted_ = lacing.split(b, vectors)
-    back = lacing.lace(b, sorted_)
+    sorted_ = interleaving.split(b, vectors)
+    back = interleaving.lace(b, sorted_)
     for line in b.lines:
         name, text = line.strip().split(" = ")
         operands, places = re.findall(r"%\w+", text), re.findall(r"i32 (\d+|poison)", text)

@@ -9,7 +9,7 @@ import pytest
 
 import fuser
 from fuser.backends.cpu import tuning
-from fuser.backends.cpu.reducing import early_rows
+from fuser.backends.cpu.reducing import pipelined_rows
 from fuser.backends.cpu.schedule import DEFAULT
 from fuser.backends.cpu.scheduling import choose_reduction
 from fuser.codegen import Instruction, LoopNest
@@ -45,7 +45,7 @@ def _by_row(x: Any, scale: Any, shift: Any) -> Any:
 def _chosen(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Every test meets this form."""
     monkeypatch.setattr(tuning, "UNROLLED_ELEMENTS", 1 << 60)
-    chosen = answers_of(choose_reduction, "pipelined_rows", monkeypatch)
+    chosen = answers_of(choose_reduction, "choose_pipelined_rows", monkeypatch)
     yield
     assert any(chosen)
 
@@ -101,7 +101,7 @@ def test_the_bits_are_those_of_rows_one_by_one(monkeypatch: pytest.MonkeyPatch) 
     x[5, 7], x[6, 8] = np.nan, np.inf
     functions = (softmax, _spread, lambda x: _layer_norm(x, weight, bias))
     early = [_bytes(fuser.fuse(each, fallback="error")(x)) for each in functions]
-    monkeypatch.setattr(choose_reduction, "pipelined_rows", lambda *_: None)
+    monkeypatch.setattr(choose_reduction, "choose_pipelined_rows", lambda *_: None)
     fuser.clear_caches()
     assert [_bytes(fuser.fuse(each, fallback="error")(x)) for each in functions] == early
 
@@ -199,7 +199,7 @@ def test_which_rows_take_this_form() -> None:
     ):  # fmt: skip
         extent = lay_out(nest, (rows, length))[1]
         assert extent.schedule == schedule, (rows, length)
-    assert early_rows.can_be_early(nest)
+    assert pipelined_rows.can_be_pipelined(nest)
     sums = ((1, TensorDesc("float32", INVARIANT)),)
     stored = LoopNest(2, nest.loads, (), (), nest.body[:1], sums, False, "row", 1)
-    assert not early_rows.can_be_early(stored)
+    assert not pipelined_rows.can_be_pipelined(stored)

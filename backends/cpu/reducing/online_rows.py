@@ -14,9 +14,14 @@ from __future__ import annotations
 from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import Module, Value
 from fuser.backends.cpu.reducing.emit_reduction import AWAIT
-from fuser.backends.cpu.reducing.long_parts import LocalPart, LongRowPart, MergeRow, reductions_of
+from fuser.backends.cpu.reducing.online_parts import (
+    LocalPart,
+    MergeRow,
+    OnlineRowPart,
+    reductions_of,
+)
 from fuser.backends.cpu.reducing.reduction_stages import Stages
-from fuser.backends.cpu.reducing.split_totals import MergeTotals
+from fuser.backends.cpu.reducing.split_epilogues import MergeEpilogue
 from fuser.backends.cpu.wrappers import CACHE_LINE
 from fuser.codegen import LoopNest
 from fuser.scheduling.online_reductions import Merged, merging
@@ -42,7 +47,7 @@ def find(nest: LoopNest) -> Merged | None:
     return found
 
 
-class LongRow(LongRowPart):
+class OnlineRow(OnlineRowPart):
     """The nest's own function; item: a part of a row, to be summed or to be stored."""
 
     linkage = ""
@@ -52,7 +57,7 @@ class LongRow(LongRowPart):
         super().__init__(module, nest, name, nest)
         self.parts_function, self.merge_function = f"{name}.local", f"{name}.merge"
         LocalPart(module, nest, self.parts_function, self.merged).emit()
-        merge = MergeTotals if nest.totals else MergeRow
+        merge = MergeEpilogue if nest.totals else MergeRow
         merge(module, nest, self.merge_function).emit()
 
     def _part_of(self, item: str, kept: int) -> str:

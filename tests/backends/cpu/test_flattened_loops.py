@@ -63,7 +63,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
 def test_results_are_those_of_numpy(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Broadcast, reversed and cut operands of several dtypes, on one thread and on three."""
     plain, arguments = CASES[name]
-    chosen = answers_of(choose, "flattened_loops", monkeypatch)
+    chosen = answers_of(choose, "choose_flattened_loops", monkeypatch)
     with np.errstate(all="ignore"):
         expected = plain(*arguments)
     function = fuser.fuse(plain, fallback="error")

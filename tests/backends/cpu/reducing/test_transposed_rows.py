@@ -16,7 +16,7 @@ from tests.backends.cpu.reducing.short_rows import cases, check, numbers, softma
 def chosen(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What the form answered, call by call."""
     monkeypatch.setattr(tuning, "UNROLLED_ELEMENTS", 1 << 60)
-    return answers_of(choose_reduction, "transposed_rows", monkeypatch)
+    return answers_of(choose_reduction, "choose_transposed_rows", monkeypatch)
 
 
 @pytest.mark.parametrize("length", [6, 7, 8, 13, 16])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fuser
-from fuser.backends.cpu.reducing import held_rows
+from fuser.backends.cpu.reducing import unrolled_rows
 from fuser.backends.cpu.schedule import DEFAULT
 from fuser.backends.cpu.scheduling import choose_reduction
 from fuser.codegen import Instruction, LoopNest
@@ -25,7 +25,7 @@ LENGTHS = (9, 13, 16, 17, 33, 64, 100, 129, 256, 257)
 @pytest.fixture
 def chosen(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What the form answered, call by call."""
-    return answers_of(choose_reduction, "unrolled_rows", monkeypatch)
+    return answers_of(choose_reduction, "choose_unrolled_rows", monkeypatch)
 
 
 def _rows(length: int) -> int:
@@ -162,9 +162,9 @@ def test_which_nests_and_lengths() -> None:
         return LoopNest(2, (load,), (), (), body, ((1, store),), False, "row", 1)
 
     total = nest("sum")
-    assert held_rows.can_be_held(total, 4)
+    assert unrolled_rows.can_be_unrolled(total, 4)
     for other in (nest("argmax"), nest("sum", "int32"), nest("sum", access=STRIDED)):
-        assert not held_rows.can_be_held(other, 4)
+        assert not unrolled_rows.can_be_unrolled(other, 4)
     for lengths, schedule in (
         ((4096, 13), unrolled(1)), ((4096, 64), unrolled(4, whole=True)),
         ((4096, 65), unrolled(5)), ((4096, 256), unrolled(16, whole=True)),

@@ -1,4 +1,4 @@
-"""Totals of few, long rows that are computed in parts: see `totals`.
+"""Totals of few, long rows that are computed in parts: see `epilogues`.
 
 Each row's results are noted in the argument block, in its last words before the scalars: a counter
 of rows that are done, then row by row what totals are computed from. The last row that is done
@@ -10,12 +10,12 @@ from __future__ import annotations
 from fuser.backends.cpu.body import Module
 from fuser.backends.cpu.reducing.column_reduction import PADDING
 from fuser.backends.cpu.reducing.emit_reduction import element_bytes
-from fuser.backends.cpu.reducing.long_parts import MergeRow
+from fuser.backends.cpu.reducing.epilogues import Epilogue, RowEpilogue, border_of
+from fuser.backends.cpu.reducing.online_parts import MergeRow
 from fuser.backends.cpu.reducing.reduction_frame import Frame
 from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.backends.cpu.reducing.row_places import RowPlaces
 from fuser.backends.cpu.reducing.row_reduction import RowReduction
-from fuser.backends.cpu.reducing.totals import RowTotals, Totals, border_of
 from fuser.codegen import LoopNest
 
 
@@ -83,15 +83,15 @@ class _Noting(_Noted):
         b.start(after)
 
 
-class SplitTotals(_Noting, RowPlaces):
+class SplitEpilogue(_Noting, RowPlaces):
     """Rows in parts with totals of their results."""
 
 
-class MergeTotals(_Noting, MergeRow):
+class MergeEpilogue(_Noting, MergeRow):
     """Results of rows longer than the cache with totals of these."""
 
 
-class EndOfRows(_Noted, RowTotals):
+class EndOfRows(_Noted, RowEpilogue):
     """Takes the results of all rows into the totals, and ends them."""
 
     linkage = "internal "
@@ -102,7 +102,7 @@ class EndOfRows(_Noted, RowTotals):
 
     def emit(self) -> None:
         """Append the function."""
-        Totals.emit(self)
+        Epilogue.emit(self)
 
     def _item(self, item: str) -> None:
         self.blocks = "1"

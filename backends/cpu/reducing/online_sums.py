@@ -14,7 +14,7 @@ from fuser.backends.cpu.spelling import spell
 from fuser.scheduling.online_reductions import Factor, Merged, Merging
 
 
-class MergedSums(Reduction):
+class OnlineSums(Reduction):
     """Gets results of a row, or of some columns, from what their parts have left."""
 
     merged: Merged

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from fuser.backends.cpu import conversion, tuning
 from fuser.backends.cpu.body import Module
 from fuser.backends.cpu.loops import begin_loop
-from fuser.backends.cpu.reducing.beside_rows import BesideRows
 from fuser.backends.cpu.reducing.column_reduction import ColumnReduction
+from fuser.backends.cpu.reducing.gathered_rows import GatheredRows
 from fuser.backends.cpu.reducing.packed_rows import PackedRows
 from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.backends.cpu.schedule import Schedule
@@ -43,7 +43,7 @@ def fits(nest: LoopNest, lengths: Sequence[int], strides: Sequence[Sequence[int]
     return together and 0 < lengths[-1] <= tuning.TRANSPOSED_LENGTHS[-1]
 
 
-def can_be_turned(nest: LoopNest) -> bool:
+def can_be_transposed(nest: LoopNest) -> bool:
     """Whether a nest of turned rows stores elements, and has few operands to turn."""
     stages = Stages(nest)
     stored = stages.stores_elements
@@ -55,7 +55,7 @@ def _moved(nest: LoopNest) -> list[int]:
     return [k for k, desc in enumerate(nest.operands) if desc.picked]
 
 
-def emit_turned(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
+def emit_transposed(module: Module, nest: LoopNest, name: str, schedule: Schedule) -> None:
     """Append the function of a nest of turned rows, and the one that it calls."""
     loads = tuple(map(beside, nest.loads))
     stores = tuple((number, beside(desc)) for number, desc in nest.stores)
@@ -63,7 +63,7 @@ def emit_turned(module: Module, nest: LoopNest, name: str, schedule: Schedule) -
     kind = _LongColumns if schedule == PAIRWISE else _Columns
     inner = kind(module, columns, f"{name}.turned", split=False, narrow=True)
     inner.emit()
-    module.functions.append(TurnedRows(module, nest, name, "").emit(inner.name, inner.lanes))
+    module.functions.append(TransposedRows(module, nest, name, "").emit(inner.name, inner.lanes))
 
 
 class _Columns(ColumnReduction):
@@ -72,13 +72,13 @@ class _Columns(ColumnReduction):
     linkage = "internal "
 
 
-class _LongColumns(BesideRows):
+class _LongColumns(GatheredRows):
     """The same of rows that have a block of elements."""
 
     linkage = "internal "
 
 
-class TurnedRows(PackedRows):
+class TransposedRows(PackedRows):
     """A nest's function: packs tiles, has `inner` run down them, and packs what it has stored."""
 
     def emit(self, inner: str, lanes: int) -> str:

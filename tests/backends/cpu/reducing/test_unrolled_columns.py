@@ -52,7 +52,7 @@ CASES: dict[str, Callable[[int, int, int], tuple[Function, tuple[Any, ...]]]] = 
 @pytest.fixture
 def chosen(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """What the form answered, call by call."""
-    return answers_of(choose_reduction, "unrolled_columns", monkeypatch)
+    return answers_of(choose_reduction, "choose_unrolled_columns", monkeypatch)
 
 
 @pytest.mark.parametrize("shape", [(1, 2, 4001), (3, 3, 2049), (7, 5, 1031), (40, 8, 67)])
