@@ -37,10 +37,10 @@ LAYERS = {
         interface: interface functional random_functions control
     """,
     "fuser.backends.cpu": """
-        text: body conversion floats integers division loops spelling spacing interleaving
+        text: tuning body conversion floats integers division loops spelling spacing interleaving
             vector_memory shared_functions packing section vector_loop wrappers elementary.*
         accuracy: accuracy accuracy_samples accuracy_table
-        costs: schedule tuning costs reducing.reduction_stages reducing.accumulators
+        costs: schedule costs reducing.reduction_stages reducing.accumulators
         machine: machine.*
         loop nests: emit flattened_loops invariant_columns reducing.* scheduling.*
         kernels: fused_kernel sequence
