@@ -8,7 +8,7 @@ import pytest
 import fuser
 from fuser.base import config
 from tests.backends.cpu.long_rows import small_cache  # noqa: F401 - a fixture is found by its name
-from tests.backends.cpu.reducing.test_totals import extent_of
+from tests.backends.cpu.reducing.test_epilogues import extent_of
 from tests.backends.cpu.schedules import ONLINE_AWAITED
 
 GENERATOR = np.random.default_rng(6)
