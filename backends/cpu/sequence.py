@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fuser.backend import CompileError
+from fuser.backends.cpu.entries import layout
 from fuser.backends.cpu.fused_kernel import PROTOTYPE, FusedKernelCPU
 from fuser.backends.cpu.machine import workers
 from fuser.backends.cpu.machine.loader import load_forever
@@ -32,11 +33,13 @@ from fuser.runtime.launch import BoundGroup, Fresh, Launch, pack_scalars
 if TYPE_CHECKING:
     from fuser.backends.cpu.reducing.row_chain import RowChain
 
-HEAD_WORDS = 10
+HEAD_WORDS = len(layout.FIELDS["HEAD"])
+#: Words of a head that say how threads share the work; how many help is the last one.
+_SHARED = slice(layout.place("HEAD", "outer_chunk"), layout.place("HEAD", "words"))
 #: Temporaries start at multiples of this many bytes.
 ALIGNMENT = 64
 
-TEXT = """\
+TEXT = layout.spell_out("""\
 define i32 @sequence(ptr %base, i64 %count, ptr %team) {
 entry:
   br label %loop
@@ -48,15 +51,11 @@ loop:
   br i1 %some, label %work, label %done
 work:
   %fn = load ptr, ptr %p
-  %outer.at = getelementptr i8, ptr %p, i64 8
-  %outer = load i64, ptr %outer.at
-  %inner.at = getelementptr i8, ptr %p, i64 16
-  %inner = load i64, ptr %inner.at
-  %helpers.at = getelementptr i8, ptr %p, i64 56
-  %helpers = load i64, ptr %helpers.at
-  %words.at = getelementptr i8, ptr %p, i64 64
-  %words = load i64, ptr %words.at
-  %block = getelementptr i8, ptr %p, i64 80
+  %outer = get i64 %p HEAD.outer
+  %inner = get i64 %p HEAD.inner
+  %helpers = get i64 %p HEAD.helpers
+  %words = get i64 %p HEAD.words
+  %block = getelementptr i8, ptr %p, i64 HEAD.size
   %following = getelementptr i64, ptr %block, i64 %words
   %alone = icmp eq i64 %helpers, 0
   br i1 %alone, label %plain, label %shared
@@ -64,14 +63,10 @@ plain:
   %s0 = call i32 %fn(ptr %block, i64 0, i64 %outer, i64 0, i64 %inner)
   br label %next
 shared:
-  %ochunk.at = getelementptr i8, ptr %p, i64 24
-  %ochunk = load i64, ptr %ochunk.at
-  %ichunk.at = getelementptr i8, ptr %p, i64 32
-  %ichunk = load i64, ptr %ichunk.at
-  %iparts.at = getelementptr i8, ptr %p, i64 40
-  %iparts = load i64, ptr %iparts.at
-  %total.at = getelementptr i8, ptr %p, i64 48
-  %total = load i64, ptr %total.at
+  %ochunk = get i64 %p HEAD.outer_chunk
+  %ichunk = get i64 %p HEAD.inner_chunk
+  %iparts = get i64 %p HEAD.inner_chunks
+  %total = get i64 %p HEAD.chunks
   %h = trunc i64 %helpers to i32
   %s1 = call i32 %team(ptr %fn, ptr %block, i64 %outer, i64 %inner, i64 %ochunk, i64 %ichunk,
                        i64 %iparts, i64 %total, i32 %h)
@@ -84,7 +79,7 @@ next:
 done:
   ret i32 %status
 }
-"""
+""")
 
 
 @cache
@@ -213,8 +208,10 @@ class Table:
         """
         threads = workers.thread_count() if workers.supported() else 1
         for at, (kernel, number, extent) in zip(self.heads, self.nests, strict=True):
-            self.words[at + 3 : at + 8] = kernel.share(number, extent, threads)[3:8]
-        team = workers.workers() if any(self.words[at + 7] for at in self.heads) else None
+            first, end = at + _SHARED.start, at + _SHARED.stop
+            self.words[first:end] = kernel.share(number, extent, threads)[_SHARED]
+        helped = any(self.words[at + _SHARED.stop - 1] for at in self.heads)
+        team = workers.workers() if helped else None
         if team is None:
             return 0
         team.start(threads - 1)

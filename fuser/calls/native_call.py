@@ -12,7 +12,7 @@ import ctypes
 import sys
 from typing import Any
 
-_VECTORCALL_OFFSET, _CONTEXT_OFFSET, _BASIC_SIZE = 16, 24, 32
+_VECTORCALL_OFFSET, CONTEXT_OFFSET, _BASIC_SIZE = 16, 24, 32
 _TP_FLAGS_OFFSET = 168
 _HAVE_VECTORCALL = 1 << 11
 _DEFAULT, _BASETYPE = 1 << 18, 1 << 10
@@ -117,5 +117,5 @@ def set_entry(function: Any, entry: int, context: int) -> None:
         entry: address of a vectorcall function; 0 for none.
         context: address that the entry finds at offset 24 of the object.
     """
-    ctypes.c_void_p.from_address(id(function) + _CONTEXT_OFFSET).value = context
+    ctypes.c_void_p.from_address(id(function) + CONTEXT_OFFSET).value = context
     ctypes.c_void_p.from_address(id(function) + _VECTORCALL_OFFSET).value = entry

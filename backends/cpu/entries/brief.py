@@ -12,8 +12,8 @@ TEXT = """\
 define internal ptr @brief(ptr %context, ptr %api, ptr %table, ptr %args, ptr %bases,
                            ptr %symbols) {
 entry:
-  %made = alloca [32 x ptr]
-  %room = alloca [16 x i64]
+  %made = alloca [LAYOUT.MOST_OUTPUTS x ptr]
+  %room = alloca [LAYOUT.MOST_RANK x i64]
   %cell = alloca [2 x i64], align 16
   %pairs = get i64 %table TABLE.overlaps
   %no.pairs = icmp eq i64 %pairs, 0
@@ -32,7 +32,7 @@ outputs:
 one:
   %generic = get i64 %list OUTPUT.generic
   %flags = get i64 %table TABLE.flags
-  %nested = and i64 %flags, 9
+  %nested = and i64 %flags, LAYOUT.PUT_TOGETHER
   %is.number = icmp ne i64 %generic, 0
   %is.bare = icmp eq i64 %nested, 0
   %no.array = and i1 %is.number, %is.bare
@@ -47,7 +47,7 @@ array:
   %none = icmp eq ptr %new, null
   br i1 %none, label %error, label %keep
 keep:
-  %data = get ptr %new 16
+  %data = get ptr %new ARRAY.data
   %records = get i64 %table TABLE.records
   set ptr %data %bases %records
   store ptr %new, ptr %made
@@ -73,9 +73,9 @@ launch:
   br i1 %is.single, label %run, label %run.all
 run:
   %kernel = load ptr, ptr %words
-  %outer = at i64 %words 1
-  %inner = at i64 %words 2
-  %block = getelementptr i64, ptr %words, i64 10
+  %outer = get i64 %words HEAD.outer
+  %inner = get i64 %words HEAD.inner
+  %block = getelementptr i8, ptr %words, i64 HEAD.size
   %status = call i32 %kernel(ptr %block, i64 0, i64 %outer, i64 0, i64 %inner)
   br label %count
 run.all:

@@ -1,8 +1,9 @@
 """Tables that Python writes and the native dispatcher reads, and the short spelling of its text.
 
 A table is 8-byte words with names. The dispatcher's text names them too (`TABLE.nargs` is an
-offset in bytes), so that both sides agree. Four short forms stand for the pairs of instructions
-that reading and writing memory takes:
+offset in bytes), as it does fields of Python's and NumPy's objects (`ARRAY.data`) and numbers of
+this module (`LAYOUT.TUPLE`), so that both sides agree. Four short forms stand for the pairs of
+instructions that reading and writing memory takes:
 
     %x = get i64 %p 16           load from p + 16 bytes; an offset may be a field's name
     put i64 %x %p 16             store to p + 16 bytes
@@ -16,6 +17,8 @@ import ctypes
 import itertools
 import re
 from collections.abc import Sequence
+
+from fuser.backends.cpu.machine.arrays import OFFSETS
 
 #: Names of each table's words, in order.
 FIELDS: dict[str, tuple[str, ...]] = {
@@ -60,6 +63,9 @@ FIELDS: dict[str, tuple[str, ...]] = {
         # a tuple, list or dict whose items become arguments: where it is, its type and length,
         # the keys of a dict, where its items are put
         "UNPACK": "kind slot type length keys place",
+        # how a loop nest is run, before its block of arguments: function, outer iterations, length
+        # of the inner loop, how threads share these, and words of the block
+        "HEAD": "kernel outer inner outer_chunk inner_chunk inner_chunks chunks helpers words none",
         # what a result is put together from: an output, an argument, an object
         "LEAF": "kind index",
     }.items()
@@ -83,13 +89,14 @@ IN_DICT, IN_CELL, IN_OBJECT = range(3)
 #: Flags of a table: results in a tuple; a status means that Python has to look; the GIL is
 #: released whatever the lengths; results are more than the outputs one after another.
 TUPLE, STATUS, LONG, COMPOSED = 1, 2, 4, 8
+PUT_TOGETHER = TUPLE | COMPOSED
 
 #: Bounds on what the dispatcher holds in its fixed places.
 MOST_BASES, MOST_SYMBOLS, MOST_RANK, MOST_WORDS, MOST_OUTPUTS = 128, 64, 16, 8192, 32
 MOST_ARGUMENTS, MOST_LEAVES = 256, 64
 #: Lengths of arrays and strides of vectors that a table for many lengths serves: see
 #: `layout_matches`; lengths of 0 and 1 have tables of their own.
-LEAST_LENGTH, MOST_STRIDE = 2, 1 << 31
+LEAST_LENGTH, MOST_STRIDE, STRIDE_SPAN = 2, 1 << 31, 1 << 32
 
 
 def words(table: str, **values: int) -> list[int]:
@@ -115,7 +122,6 @@ def address(table: ctypes.Array[ctypes.c_int64]) -> int:
     return ctypes.addressof(table)
 
 
-_LIMITS = {"LEAST": LEAST_LENGTH, "STRIDE": MOST_STRIDE, "STRIDES": 2 * MOST_STRIDE}
 _FIELD = re.compile(r"\b([A-Z]+)\.(\w+)\b")
 _LOAD = re.compile(
     r"^\s*(?P<to>%[\w.]+) = (?P<how>get|at) (?P<kind>\w+) (?P<base>%[\w.]+) (?P<at>\S+)$"
@@ -128,10 +134,12 @@ _UNITS = {"get": "i8", "put": "i8", "at": "i64", "set": "i64"}
 
 
 def _offset(found: re.Match[str]) -> str:
-    """`TABLE.nargs` as bytes; `TABLE.size` is the table's own."""
+    """`TABLE.nargs` as bytes; `TABLE.size` is the table's own; `LAYOUT.TUPLE` as a number."""
     table, field = found[1], found[2]
-    if table == "MOST":
-        return str(_LIMITS[field])
+    if table == "LAYOUT":
+        return str(globals()[field])
+    if table in OFFSETS:
+        return str(OFFSETS[table][field])
     if field == "size":
         return str(8 * len(FIELDS[table]))
     return str(8 * place(table, field))

@@ -53,10 +53,11 @@ check:
   %name = get ptr %guard GUARD.name
   %expected = get ptr %guard GUARD.expected
   %kind = get i64 %guard GUARD.kind
-  switch i64 %kind, label %attribute [ i64 0, label %namespace
-                                       i64 1, label %cell ]
+  switch i64 %kind, label %attribute [
+    i64 LAYOUT.IN_DICT, label %namespace
+    i64 LAYOUT.IN_CELL, label %cell ]
 cell:
-  %content = get ptr %scope 16
+  %content = get ptr %scope CELL.content
   br label %found
 namespace:
   %get.item = get ptr %api API.get_item
@@ -93,20 +94,20 @@ define internal i1 @layout_matches(ptr %record, ptr %array, i64 %kind, i64 %span
 entry:
   %axes = get ptr %record RECORD.axes
   %rank = get i64 %record RECORD.rank
-  %dims = get ptr %array 32
-  %strides = get ptr %array 40
-  %is.exact = icmp eq i64 %kind, 2
+  %dims = get ptr %array ARRAY.lengths
+  %strides = get ptr %array ARRAY.strides
+  %is.exact = icmp eq i64 %kind, LAYOUT.EXACT_ARRAY
   br i1 %is.exact, label %exact, label %strided
 strided:
-  %flags = get i32 %array 64
-  %contiguous.bit = and i32 %flags, 1
+  %flags = get i32 %array ARRAY.flags
+  %contiguous.bit = and i32 %flags, LAYOUT.IS_CONTIGUOUS
   %contiguous = icmp ne i32 %contiguous.bit, 0
   %stride = load i64, ptr %strides
   %stride.at = at i64 %axes 1
   set i64 %stride %symbols %stride.at
   %steady = icmp eq i64 %stride, 0
-  %raised = add i64 %stride, MOST.STRIDE
-  %far = icmp ugt i64 %raised, MOST.STRIDES
+  %raised = add i64 %stride, LAYOUT.MOST_STRIDE
+  %far = icmp ugt i64 %raised, LAYOUT.STRIDE_SPAN
   %odd = or i1 %steady, %far
   %refused = or i1 %odd, %contiguous
   br i1 %refused, label %no, label %axis
@@ -118,7 +119,7 @@ axis:
 define:
   %place = xor i64 %symbol, -1
   set i64 %length %symbols %place
-  %more = sub i64 %length, MOST.LEAST
+  %more = sub i64 %length, LAYOUT.LEAST_LENGTH
   %fits = icmp ult i64 %more, %span
   ret i1 %fits
 compare:
@@ -153,9 +154,9 @@ no:
 define internal i1 @dtype_matches(i64 %descr.at, i64 %wanted.at) {
   %descr = inttoptr i64 %descr.at to ptr
   %wanted = inttoptr i64 %wanted.at to ptr
-  %number = get i32 %descr 28
-  %wanted.number = get i32 %wanted 28
-  %order = get i8 %descr 26
+  %number = get i32 %descr DTYPE.number
+  %wanted.number = get i32 %wanted DTYPE.number
+  %order = get i8 %descr DTYPE.order
   %alike = icmp eq i32 %number, %wanted.number
   %native = icmp ne i8 %order, 62
   %equal = and i1 %alike, %native
@@ -191,18 +192,19 @@ check:
   %offset = mul i64 %k, RECORD.size
   %record = getelementptr i8, ptr %records, i64 %offset
   %object = call ptr @argument(ptr %api, ptr %record, ptr %args)
-  %type = get ptr %object 8
+  %type = get ptr %object OBJECT.type
   %wanted.type = get ptr %record RECORD.type
   %type.fits = icmp eq ptr %type, %wanted.type
   br i1 %type.fits, label %kinds, label %no
 kinds:
   %kind = get i64 %record RECORD.kind
   %expected = get i64 %record RECORD.expected
-  %an.array = icmp ult i64 %kind, 3
+  %an.array = icmp ule i64 %kind, LAYOUT.EXACT_ARRAY
   br i1 %an.array, label %array, label %other
 other:
-  switch i64 %kind, label %generic [ i64 3, label %number
-                                     i64 4, label %identity ]
+  switch i64 %kind, label %generic [
+    i64 LAYOUT.NUMBER, label %number
+    i64 LAYOUT.OBJECT, label %identity ]
 number:
   set ptr %object %bases %k
   br label %next
@@ -211,16 +213,16 @@ identity:
   %same = icmp eq i64 %address, %expected
   br i1 %same, label %next, label %no
 generic:
-  %value = getelementptr i8, ptr %object, i64 16
+  %value = getelementptr i8, ptr %object, i64 OBJECT.value
   set ptr %value %bases %k
   br label %next
 array:
-  %descr = get i64 %object 56
-  %rank = get i32 %object 24
+  %descr = get i64 %object ARRAY.dtype
+  %rank = get i32 %object ARRAY.rank
   %wide = zext i32 %rank to i64
   %wanted.rank = get i64 %record RECORD.rank
   %mask = get i64 %record RECORD.flags
-  %flags = get i32 %object 64
+  %flags = get i32 %object ARRAY.flags
   %wide.flags = zext i32 %flags to i64
   %lacking.of = xor i64 %wide.flags, -1
   %lacking = and i64 %lacking.of, %mask
@@ -236,16 +238,16 @@ other.descr:
   %fine = and i1 %fitting, %alike
   br i1 %fine, label %data, label %no
 data:
-  %data.address = get ptr %object 16
+  %data.address = get ptr %object ARRAY.data
   set ptr %data.address %bases %k
-  %is.contiguous = icmp eq i64 %kind, 0
+  %is.contiguous = icmp eq i64 %kind, LAYOUT.CONTIGUOUS_ARRAY
   br i1 %is.contiguous, label %contiguous, label %layout
 layout:
   %fits = call i1 @layout_matches(ptr %record, ptr %object, i64 %kind, i64 %span,
                                   ptr %symbols)
   br i1 %fits, label %next, label %no
 contiguous:
-  %dims = get ptr %object 32
+  %dims = get ptr %object ARRAY.lengths
   %axes = get ptr %record RECORD.axes
   br label %axis.loop
 axis.loop:
@@ -260,7 +262,7 @@ axis:
 define:
   %place = xor i64 %symbol, -1
   set i64 %extent %symbols %place
-  %more = sub i64 %extent, MOST.LEAST
+  %more = sub i64 %extent, LAYOUT.LEAST_LENGTH
   %possible = icmp ult i64 %more, %span
   br i1 %possible, label %axis.next, label %no
 compare:

@@ -10,7 +10,7 @@ from __future__ import annotations
 TEXT = """\
 define internal ptr @prepare(ptr %api, ptr %table, ptr %args, ptr %bases) {
 entry:
-  %parts = alloca [64 x ptr]
+  %parts = alloca [LAYOUT.MOST_LEAVES x ptr]
   %count = get i64 %table TABLE.numbers
   %slots = get ptr %table TABLE.number_list
   br label %loop

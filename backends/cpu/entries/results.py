@@ -124,7 +124,7 @@ allocate:
 keep:
   %array = phi ptr [ %target, %take ], [ %new, %allocate ]
   set ptr %array %made %k
-  %data = get ptr %array 16
+  %data = get ptr %array ARRAY.data
   %place = add i64 %records, %k
   set ptr %data %bases %place
   %k1 = add i64 %k, 1
@@ -138,7 +138,7 @@ failed:
 
 define internal ptr @compose(ptr %api, ptr %table, ptr %args, ptr %made) {
 entry:
-  %parts = alloca [64 x ptr]
+  %parts = alloca [LAYOUT.MOST_LEAVES x ptr]
   %outputs = get i64 %table TABLE.outputs
   %count = get i64 %table TABLE.leaves
   %list = get ptr %table TABLE.leaf_list
@@ -152,8 +152,9 @@ one:
   %leaf = getelementptr i8, ptr %list, i64 %offset
   %kind = get i64 %leaf LEAF.kind
   %index = get i64 %leaf LEAF.index
-  switch i64 %kind, label %constant [ i64 0, label %output
-                                      i64 1, label %argument ]
+  switch i64 %kind, label %constant [
+    i64 LAYOUT.MADE, label %output
+    i64 LAYOUT.GIVEN, label %argument ]
 output:
   %result = at ptr %made %index
   br label %next
@@ -178,7 +179,7 @@ assemble:
   br label %finished
 plain:
   %flags = get i64 %table TABLE.flags
-  %tuple.bit = and i64 %flags, 1
+  %tuple.bit = and i64 %flags, LAYOUT.TUPLE
   %is.tuple = icmp ne i64 %tuple.bit, 0
   br i1 %is.tuple, label %tuple, label %single
 single:
@@ -216,7 +217,7 @@ finished:
 define internal ptr @hand_over(ptr %api, ptr %table, ptr %args, ptr %made) alwaysinline {
 entry:
   %flags = get i64 %table TABLE.flags
-  %composed.bit = and i64 %flags, 8
+  %composed.bit = and i64 %flags, LAYOUT.COMPOSED
   %is.composed = icmp ne i64 %composed.bit, 0
   br i1 %is.composed, label %compose, label %simple
 compose:
@@ -246,7 +247,7 @@ next:
   %k1 = add i64 %k, 1
   br label %loop
 all:
-  %tuple.bit = and i64 %flags, 1
+  %tuple.bit = and i64 %flags, LAYOUT.TUPLE
   %is.tuple = icmp ne i64 %tuple.bit, 0
   br i1 %is.tuple, label %several, label %single
 single:

@@ -47,9 +47,9 @@ held:
   br i1 %is.one, label %one, label %several
 one:
   %kernel = load ptr, ptr %words
-  %outer = at i64 %words 1
-  %inner = at i64 %words 2
-  %block = getelementptr i64, ptr %words, i64 10
+  %outer = get i64 %words HEAD.outer
+  %inner = get i64 %words HEAD.inner
+  %block = getelementptr i8, ptr %words, i64 HEAD.size
   %only = call i32 %kernel(ptr %block, i64 0, i64 %outer, i64 0, i64 %inner)
   ret i32 %only
 several:
@@ -67,8 +67,8 @@ released:
 define internal ptr @serve(ptr %context, ptr %api, ptr %table, ptr %args, ptr %bases,
                            ptr %symbols, i64 %work) {
 entry:
-  %made = alloca [32 x ptr]
-  %room = alloca [16 x i64]
+  %made = alloca [LAYOUT.MOST_OUTPUTS x ptr]
+  %room = alloca [LAYOUT.MOST_RANK x i64]
   %count = get i64 %table TABLE.words
   %template = get ptr %table TABLE.template
   %words = alloca i64, i64 %count, align 16
@@ -155,7 +155,7 @@ launch:
   %size = phi i64 [ 0, %temporaries ], [ %roomy, %shift ]
   call void @addresses(ptr %table, ptr %bases, ptr %words)
   %flags = get i64 %table TABLE.flags
-  %long.bit = and i64 %flags, 4
+  %long.bit = and i64 %flags, LAYOUT.LONG
   %always = icmp ne i64 %long.bit, 0
   %takes.long = icmp uge i64 %work, %patience
   %long = or i1 %always, %takes.long
@@ -173,7 +173,7 @@ free.plain:
   br label %finished
 finished:
   %met = icmp ne i32 %status, 0
-  %watched.bit = and i64 %flags, 2
+  %watched.bit = and i64 %flags, LAYOUT.STATUS
   %watched = icmp ne i64 %watched.bit, 0
   %again = and i1 %met, %watched
   br i1 %again, label %discard, label %give
@@ -199,10 +199,10 @@ slow:
 
 define ptr @dispatch(ptr %self, ptr %args, i64 %nargsf, ptr %kwnames) {
 entry:
-  %bases = alloca [128 x i64], align 16
-  %symbols = alloca [64 x i64], align 16
-  %flat = alloca [256 x ptr], align 16
-  %context = get ptr %self 24
+  %bases = alloca [LAYOUT.MOST_BASES x i64], align 16
+  %symbols = alloca [LAYOUT.MOST_SYMBOLS x i64], align 16
+  %flat = alloca [LAYOUT.MOST_ARGUMENTS x ptr], align 16
+  %context = get ptr %self FUNCTION.context
   %api = get ptr %context CONTEXT.api
   %n = and i64 %nargsf, 9223372036854775807
   %mode.word = get ptr %context CONTEXT.mode
@@ -216,7 +216,7 @@ names:
   %plain = icmp eq ptr %kwnames, null
   br i1 %plain, label %start, label %named
 named:
-  %name.count = get i64 %kwnames 16
+  %name.count = get i64 %kwnames OBJECT.length
   br label %start
 start:
   %given = phi i64 [ 0, %names ], [ %name.count, %named ]

@@ -14,8 +14,8 @@ entry:
   br i1 %same, label %yes, label %types
 types:
   %text = get ptr %api API.text
-  %one.type = get ptr %one 8
-  %other.type = get ptr %other 8
+  %one.type = get ptr %one OBJECT.type
+  %other.type = get ptr %other OBJECT.type
   %one.text = icmp eq ptr %one.type, %text
   %other.text = icmp eq ptr %other.type, %text
   %both = and i1 %one.text, %other.text
@@ -82,25 +82,26 @@ look:
   %place = get i64 %row UNPACK.place
   %places = getelementptr i64, ptr %flat, i64 %place
   %object = at ptr %flat %slot
-  %type = get ptr %object 8
+  %type = get ptr %object OBJECT.type
   %wanted.type = get ptr %row UNPACK.type
   %type.fits = icmp eq ptr %type, %wanted.type
   br i1 %type.fits, label %size, label %no
 size:
-  %length = get i64 %object 16
+  %length = get i64 %object OBJECT.length
   %wanted.length = get i64 %row UNPACK.length
   %length.fits = icmp eq i64 %length, %wanted.length
   br i1 %length.fits, label %kinds, label %no
 kinds:
   %kind = get i64 %row UNPACK.kind
-  switch i64 %kind, label %dict [ i64 0, label %tuple
-                                  i64 1, label %list.items ]
+  switch i64 %kind, label %dict [
+    i64 LAYOUT.OF_TUPLE, label %tuple
+    i64 LAYOUT.OF_LIST, label %list.items ]
 tuple:
   %first = get i64 %api API.tuple_items
   %of.tuple = getelementptr i8, ptr %object, i64 %first
   br label %copy
 list.items:
-  %of.list = get ptr %object 24
+  %of.list = get ptr %object LIST.items
   br label %copy
 copy:
   %items = phi ptr [ %of.tuple, %tuple ], [ %of.list, %list.items ]

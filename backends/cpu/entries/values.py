@@ -171,11 +171,12 @@ take:
   %source = get i64 %scalar SCALAR.source
   %target = get i64 %scalar SCALAR.target
   %object = at ptr %bases %record
-  switch i64 %source, label %length [ i64 0, label %float
-                                      i64 1, label %integer
-                                      i64 2, label %truth ]
+  switch i64 %source, label %length [
+    i64 LAYOUT.FROM_FLOAT, label %float
+    i64 LAYOUT.FROM_INT, label %integer
+    i64 LAYOUT.FROM_BOOL, label %truth ]
 float:
-  %float.value = get double %object 16
+  %float.value = get double %object OBJECT.value
   br label %real
 integer:
   %integer.value = call i64 %to.integer(ptr %object, ptr %overflow)
@@ -199,7 +200,7 @@ whole:
   %fits = and i1 %above, %below
   br i1 %fits, label %fitting, label %no
 fitting:
-  %stays = icmp eq i64 %target, 2
+  %stays = icmp eq i64 %target, LAYOUT.TO_INTEGER
   br i1 %stays, label %store.integer, label %as.float
 store.integer:
   set i64 %value %words %place
@@ -209,8 +210,9 @@ as.float:
   br label %real
 real:
   %double = phi double [ %float.value, %float ], [ %converted, %as.float ]
-  switch i64 %target, label %store.double [ i64 0, label %store.single
-                                            i64 3, label %store.half ]
+  switch i64 %target, label %store.double [
+    i64 LAYOUT.TO_SINGLE, label %store.single
+    i64 LAYOUT.TO_HALF, label %store.half ]
 store.half:
   %half = call i64 @half_of(double %double)
   set i64 %half %words %place
