@@ -32,7 +32,7 @@ outputs:
 one:
   %generic = get i64 %list OUTPUT.generic
   %flags = get i64 %table TABLE.flags
-  %nested = and i64 %flags, LAYOUT.PUT_TOGETHER
+  %nested = and i64 %flags, LAYOUT.COMPOSED
   %is.number = icmp ne i64 %generic, 0
   %is.bare = icmp eq i64 %nested, 0
   %no.array = and i1 %is.number, %is.bare

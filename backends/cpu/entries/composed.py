@@ -14,6 +14,7 @@ import numpy as np
 
 from fuser.backend import ServedCall
 from fuser.backends.cpu.entries import layout
+from fuser.backends.cpu.entries.containers import out_slot
 from fuser.backends.cpu.entries.draft import Draft
 from fuser.backends.cpu.entries.names import NotServed
 from fuser.base.trees import Leaf
@@ -40,6 +41,11 @@ def describe_results(draft: Draft) -> None:
             if type(leaf) is OutNode:
                 draft.generic[leaf.index] = leaf.generic
         _check_targets(call)
+        if type(call.out) is tuple:
+            draft.leaves = [layout.words("LEAF", kind=layout.GIVEN, index=out_slot(call))]
+        elif type(trace.structure) is not Leaf:
+            draft.leaves = [layout.words("LEAF", kind=layout.MADE, index=k) for k in range(count)]
+        draft.composed = bool(draft.leaves)
         return
     if call.out is not None:
         raise NotServed

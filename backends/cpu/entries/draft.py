@@ -37,7 +37,7 @@ class Draft:
     generic: list[bool] = field(default_factory=list)
     """Of each output: whether NumPy gives a scalar."""
     composed: bool = False
-    """Whether results are more than the outputs one after another; then `leaves` tells."""
+    """Whether the result is more than one output: `leaves` tells what it is put together of."""
     leaves: list[list[int]] = field(default_factory=list)
     assembled: Any = None
     """The Python function that puts the leaves together."""

@@ -35,7 +35,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
         "TABLE": "nargs names name_list records record_list span guards guard_list conditions "
         "steps step_list ranges range_list work_factor work_place words template lines line_list "
         "scalars scalar_list overlaps overlap_list temporaries temporary_list outputs output_list "
-        "operands operand_list nests flags limit patience brief scratch handed into unpacks "
+        "operands operand_list nests flags limit patience brief scratch handed unpacks "
         "unpack_list given held leaves leaf_list assembled prologue numbers number_list computed "
         "computed_first",
         # an argument: how it is compared
@@ -87,9 +87,8 @@ TO_SINGLE, TO_DOUBLE, TO_INTEGER, TO_HALF = range(4)
 #: Where a name is looked up.
 IN_DICT, IN_CELL, IN_OBJECT = range(3)
 #: Flags of a table: results in a tuple; a status means that Python has to look; the GIL is
-#: released whatever the lengths; results are more than the outputs one after another.
+#: released whatever the lengths; results are more than one output.
 TUPLE, STATUS, LONG, COMPOSED = 1, 2, 4, 8
-PUT_TOGETHER = TUPLE | COMPOSED
 
 #: Bounds on what the dispatcher holds in its fixed places.
 MOST_BASES, MOST_SYMBOLS, MOST_RANK, MOST_WORDS, MOST_OUTPUTS = 128, 64, 16, 8192, 32

@@ -217,18 +217,11 @@ finished:
 define internal ptr @hand_over(ptr %api, ptr %table, ptr %args, ptr %made) alwaysinline {
 entry:
   %flags = get i64 %table TABLE.flags
-  %composed.bit = and i64 %flags, LAYOUT.COMPOSED
-  %is.composed = icmp ne i64 %composed.bit, 0
-  br i1 %is.composed, label %compose, label %simple
-compose:
-  %composed = call ptr @compose(ptr %api, ptr %table, ptr %args, ptr %made)
-  ret ptr %composed
-simple:
   %count = get i64 %table TABLE.outputs
   %list = get ptr %table TABLE.output_list
   br label %loop
 loop:
-  %k = phi i64 [ 0, %simple ], [ %k1, %next ]
+  %k = phi i64 [ 0, %entry ], [ %k1, %next ]
   %some = icmp ult i64 %k, %count
   br i1 %some, label %one, label %all
 one:
@@ -247,45 +240,14 @@ next:
   %k1 = add i64 %k, 1
   br label %loop
 all:
-  %tuple.bit = and i64 %flags, LAYOUT.TUPLE
-  %is.tuple = icmp ne i64 %tuple.bit, 0
-  br i1 %is.tuple, label %several, label %single
+  %composed.bit = and i64 %flags, LAYOUT.COMPOSED
+  %is.composed = icmp ne i64 %composed.bit, 0
+  br i1 %is.composed, label %compose, label %single
+compose:
+  %composed = call ptr @compose(ptr %api, ptr %table, ptr %args, ptr %made)
+  ret ptr %composed
 single:
   %only = load ptr, ptr %made
   ret ptr %only
-several:
-  %into = get i64 %table TABLE.into
-  %is.given = icmp ne i64 %into, 0
-  br i1 %is.given, label %the.same, label %tuple
-the.same:
-  call void @forget(ptr %api, ptr %table, ptr %made, i64 %count)
-  %slot = sub i64 %into, 1
-  %out = at ptr %args %slot
-  %incref = get ptr %api API.incref
-  call void %incref(ptr %out)
-  ret ptr %out
-tuple:
-  %new.tuple = get ptr %api API.new_tuple
-  %first = get i64 %api API.tuple_items
-  %together = call ptr %new.tuple(i64 %count)
-  %none = icmp eq ptr %together, null
-  br i1 %none, label %failed, label %fill
-fill:
-  %items = getelementptr i8, ptr %together, i64 %first
-  br label %place
-place:
-  %f = phi i64 [ 0, %fill ], [ %f1, %put ]
-  %f.some = icmp ult i64 %f, %count
-  br i1 %f.some, label %put, label %done
-put:
-  %item = at ptr %made %f
-  set ptr %item %items %f
-  %f1 = add i64 %f, 1
-  br label %place
-done:
-  ret ptr %together
-failed:
-  call void @forget(ptr %api, ptr %table, ptr %made, i64 %count)
-  ret ptr null
 }
 """

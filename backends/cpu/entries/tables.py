@@ -16,7 +16,6 @@ import numpy as np
 
 from fuser.backends.cpu.entries import layout
 from fuser.backends.cpu.entries.composed import describe_results
-from fuser.backends.cpu.entries.containers import out_slot
 from fuser.backends.cpu.entries.draft import Draft
 from fuser.backends.cpu.entries.names import NotServed, describe_names
 from fuser.base.host_expressions import evaluate_scalar
@@ -244,14 +243,14 @@ def pack(
     draft.template, draft.scratch = layout.array([table.words]), layout.array([table.words])
     draft.keep.extend([call.names, call.specialisation, call.launch, draft.places])
     draft.keep.append(draft.assembled)
-    flags = layout.TUPLE if type(trace.structure) is not Leaf else 0
+    together = type(trace.structure) is not Leaf and type(call.out) is not tuple
+    flags = layout.TUPLE if together else 0
     flags |= layout.STATUS if call.specialisation.spec.may_raise else 0
     flags |= layout.COMPOSED if draft.composed else 0
     values["flags"] = values.get("flags", 0) | flags
-    values["into"] = out_slot(call) + 1 if type(call.out) is tuple else 0
     values["brief"] = _brief(rows, values)
     generic = any(row[GENERIC] for row in rows["outputs"])
-    values["handed"] = int(flags & (layout.TUPLE | layout.COMPOSED) != 0 or generic)
+    values["handed"] = int(draft.composed or generic)
     values["assembled"] = 0 if draft.assembled is None else id(draft.assembled)
     values["given"], values["held"] = draft.places.given, draft.places.held
     positional = draft.places.given - len(call.names)
