@@ -67,11 +67,10 @@ class Door:
     def whole_plan(self) -> Plan:
         """Return the plan of the options, before anything is deselected."""
         if self.plan is None:
-            full = self.option("preset") == "full"
-            make = presets.full_plan if full else presets.quick_plan
-            changes = {name: self.option(name) for name in ("processes", "budget_s", "seed")}
-            changes["command"] = command_line()
-            self.plan = make(**{key: each for key, each in changes.items() if each is not None})
+            given = {name: self.option(name) for name in ("processes", "budget_s", "seed")}
+            changes = {name: each for name, each in given.items() if each is not None}
+            preset = self.option("preset") or "quick"
+            self.plan = presets.plan_of(preset, command=command_line(), **changes)
         return self.plan
 
     def record(self) -> Record:

@@ -159,7 +159,8 @@ class Engine:
             left_s = max(0.0, self.plan.budget_s - (time.monotonic() - started_s))
             ends_s = time.monotonic() + max(LEAST_WORKER_S, left_s / left)
             order = chance.sample(range(len(self.plan.cells)), len(self.plan.cells))
-            order.sort(key=lambda cell: self.visits[cell])  # what was out of time before is first
+            # what was out of time before is first; else small arrays, so that many cells are known
+            order.sort(key=lambda at: (self.visits[at], self.plan.cells[at].elements))
             while order:
                 order = self._run_together(process, groups, order, ends_s)
             self._keep_partial()
@@ -183,8 +184,9 @@ class Engine:
                 first = min(waiting.values())
                 worker = self.chance.choice([each for each in waiting if waiting[each] == first])
                 del waiting[worker]
+                late = first[1] == BEGIN and time.monotonic() >= ends_s
                 if first[1] != STARTING:
-                    worker.tell(first[1] > BEGIN or time.monotonic() < ends_s)
+                    worker.tell(not late)
                 if (event := self._advance(process, worker)) is not None:
                     waiting[worker] = rank[event["cell"]], event["step"]
                 settle(worker.process.pid)
@@ -192,7 +194,8 @@ class Engine:
                     left = order[first[0] :]
                     self._blame(process, worker.problem, worker.position, left)
                     return left if self._goes_on(process, worker) else []
-                if min((place for place, _ in waiting.values()), default=len(order)) > first[0]:
+                ahead = min((place for place, _ in waiting.values()), default=len(order))
+                if ahead > first[0] and not late:
                     self._visited(order[first[0]])
         return []
 

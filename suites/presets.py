@@ -6,11 +6,11 @@ small calls beside NumPy's same line, `compile` first calls in new processes.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, cast
 
-from fuser.suites.families import first_calls
+from fuser.suites import cold_figures
 from fuser.suites.plan import (
     CellPlan,
     Plan,
@@ -24,7 +24,10 @@ from fuser.suites.workload import SWEEP, Axes, Workload
 KIBI = 1 << 10
 Shapes = tuple[tuple[int, Axes], ...]
 """Numbers of elements, each with the further axes that go with it."""
-FULL_BUDGET_S = 3600.0
+WHOLE_RUNS: Mapping[str, Mapping[str, Any]] = MappingProxyType({
+    "quick": {"most_processes": 6},  # at most four minutes with the report
+    "full": {"processes": 5, "most_processes": 10, "budget_s": 3600.0},
+})
 SCALING_OPERATIONS = (10, 40, 160, 640)
 
 POINTWISE = (
@@ -135,22 +138,34 @@ TABLES: Mapping[str, Table] = MappingProxyType({
 
 
 def plan_of(preset: str, checkout: str = "", **changes: Any) -> Plan:
-    """Return the plan of any preset, with the fuser of another checkout beside ours."""
+    """Return the plan of any preset, with the fuser of another checkout beside ours.
+
+    Args:
+        preset: its name.
+        checkout: the folder of another checkout, whose fuser is timed beside ours.
+        changes: fields of the plan.
+    """
     if preset in TABLES:
         return table_plan(preset, checkout, **changes)
-    plan = (full_plan if preset == "full" else quick_plan)(**changes)
-    if not checkout:
-        return plan
-    variants = [*plan.variants, *of_checkout(plan.variants, checkout)]
-    return replace(plan, variants=variants, alternate=True)
+    settings: dict[str, Any] = {
+        "cells": full_cells() if preset == "full" else quick_cells(), "preset": preset,
+        "variants": variants_for(), "scaling": SCALING_OPERATIONS, "experiments": True,
+        **WHOLE_RUNS[preset], **changes,
+    }  # fmt: skip
+    if checkout:
+        settings["variants"] = [
+            *settings["variants"], *of_checkout(settings["variants"], checkout)
+        ]
+        settings["alternate"] = True
+    return Plan(**settings)
 
 
 def table_cells(preset: str) -> list[CellPlan]:
     """Return the cells of a table: every workload in all its dtypes, or the first for calls."""
     if preset == "compile":
         return [
-            CellPlan(first_calls.spec(each), "float32", first_calls.ELEMENTS, "sweep")
-            for each in first_calls.WORKLOADS
+            CellPlan(cold_figures.spec(each), "float32", cold_figures.ELEMENTS, "sweep")
+            for each in cold_figures.WORKLOADS
         ]
     if preset == "calls":
         return [
@@ -177,7 +192,7 @@ def table_plan(preset: str, checkout: str = "", **changes: Any) -> Plan:
     """
     table = TABLES[preset]
     cells = table_cells(preset)
-    aims = first_calls.AIMS if preset == "compile" else {
+    aims = cold_figures.AIMS if preset == "compile" else {
         name: aim for name, (_, aim) in SMALL_CALLS.items() if aim is not None
     }
     settings = {**table.plan, "preset": preset, "cells": cells, **changes}
@@ -251,34 +266,6 @@ def _add_sweep(cells: dict[str, CellPlan], name: str, workload: Workload) -> Non
         elements = min(elements, workload.sizes["M"])
         cell = CellPlan(name, workload.dtypes[0], elements, "sweep")
         cells.setdefault(cell.id, cell)
-
-
-def quick_plan(**changes: Any) -> Plan:
-    """Return the default run: at most four minutes with the report."""
-    settings: dict[str, Any] = {
-        "cells": quick_cells(),
-        "variants": variants_for(),
-        "preset": "quick",
-        "most_processes": 6,
-        "scaling": SCALING_OPERATIONS,
-        "experiments": True,
-    }
-    return Plan(**(settings | changes))
-
-
-def full_plan(**changes: Any) -> Plan:
-    """Return everything: every workload, dtype and size, five processes."""
-    settings: dict[str, Any] = {
-        "cells": full_cells(),
-        "variants": variants_for(),
-        "preset": "full",
-        "processes": 5,
-        "most_processes": 10,
-        "budget_s": FULL_BUDGET_S,
-        "scaling": SCALING_OPERATIONS,
-        "experiments": True,
-    }
-    return Plan(**(settings | changes))
 
 
 def named_size(workload: Workload, elements: int) -> SizeName:

@@ -56,7 +56,7 @@ LAYERS = {
         backend: backend
     """,
     "fuser.suites": """
-        workloads: workload cold families.* registry
+        workloads: workload cold cold_figures families.* registry
         machine: children probes.machine probes.counters
         references: checks.verify
         runners: statement sampling details formula runners into peers.* ceilings.*

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from fuser.suites import cold_processes
+from fuser.suites import cold_figures, cold_processes
 from fuser.suites.cold import LENGTHS
 from fuser.suites.engine import Engine
-from fuser.suites.families import first_calls
 from fuser.suites.presets import table_plan
 from tests.tree import ROOT
 
@@ -23,7 +22,7 @@ def test_every_figure_is_found_for_both_checkouts(monkeypatch: pytest.MonkeyPatc
             assert len(run.samples.seconds) == (cell.workload in names), run
             assert run.status == ("ok" if cell.workload in names else "not_run")
     assert record.settings["aims"]["gelu_cold-float32-1024"] == 0.03
-    assert len(first_calls.WORKLOADS) == 5 + len(LENGTHS)
+    assert len(cold_figures.WORKLOADS) == 5 + len(LENGTHS)
 
 
 def test_a_process_that_fails_is_a_note(tmp_path: Path) -> None:

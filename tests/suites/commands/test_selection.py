@@ -10,7 +10,7 @@ from fuser.suites.commands.selection import (
     restrict,
     unique,
 )
-from fuser.suites.plan import quick_plan
+from fuser.suites.presets import plan_of
 
 
 @pytest.mark.parametrize(
@@ -52,18 +52,18 @@ def test_unknown_parts_say_what_there_is(identifier: str, hint: str) -> None:
 
 def test_axes_are_overridden() -> None:
     """Dtypes and sizes replace the preset's, for named workloads or for all."""
-    plan = restrict(quick_plan(), ["axpy"], dtypes=["float64"], sizes=["S", "100"])
+    plan = restrict(plan_of("quick"), ["axpy"], dtypes=["float64"], sizes=["S", "100"])
     assert [cell.id for cell in plan.cells] == ["axpy-float64-16384", "axpy-float64-100"]
     assert plan.preset == "custom"
-    whole = restrict(quick_plan(), sizes=["S"])
-    assert len(whole.cells) == len({cell.workload for cell in quick_plan().cells})
+    whole = restrict(plan_of("quick"), sizes=["S"])
+    assert len(whole.cells) == len({cell.workload for cell in plan_of("quick").cells})
 
 
 def test_further_axes_are_overridden() -> None:
     """Every combination, for the workloads that have the axis; the others stay."""
     axes = parse_axes(["hidden=64,1k"])
     assert axes == {"hidden": (64, 1024)}
-    plan = restrict(quick_plan(), ["softmax-float32-S", "axpy-float32-S"], axes=axes)
+    plan = restrict(plan_of("quick"), ["softmax-float32-S", "axpy-float32-S"], axes=axes)
     assert [cell.id for cell in plan.cells] == [
         "softmax-float32-16384-hidden64", "softmax-float32-16384", "axpy-float32-16384",
     ]
@@ -73,12 +73,12 @@ def test_further_axes_are_overridden() -> None:
     with pytest.raises(UnknownSelectionError, match="no axis 'nosuch'; the axes are dimensions, h"):
         parse_axes(["nosuch=1"])
     with pytest.raises(UnknownSelectionError, match="none of the workloads chosen has it; these"):
-        restrict(quick_plan(), ["axpy"], axes=axes)
+        restrict(plan_of("quick"), ["axpy"], axes=axes)
 
 
 def test_nothing_named_changes_nothing() -> None:
     """The preset stays as it is."""
-    plan = quick_plan()
+    plan = plan_of("quick")
     assert restrict(plan) is plan
 
 
