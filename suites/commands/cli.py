@@ -109,7 +109,8 @@ def run(
         raise click.UsageError(f"--output: {problem}")
     click.echo(_announcement(plan), err=as_json)
     record, folder = measure(plan, Path(output), *(_saved(resume) if resume else ()))
-    repeats = _repeats(record, Path(output), base) if ids or base else []
+    again = base is not None or (ids and not resume)
+    repeats = _repeats(record, Path(output), base) if again else []
     try:
         report = None if no_report else _report(folder)
     except KeyboardInterrupt:

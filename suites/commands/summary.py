@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from fuser.suites.commands.reproduce import Repeated
 
 
+MANY = 10
+"""Cells with the same finding, beyond which they are counted instead of named."""
+
+
 def counts(record: Record) -> dict[str, int]:
     """Return how many rows have each status, and how many there are."""
     found: dict[str, int] = {}
@@ -49,6 +53,19 @@ def findings(record: Record) -> Iterator[dict[str, Any]]:
                 together.setdefault((run.status, run.reason), []).append(run.variant)
         for (status, reason), names in together.items():
             yield {"cell": cell.id, "variants": names, "status": status, "reason": reason}
+
+
+def finding_lines(record: Record) -> Iterator[str]:
+    """Yield the findings as lines; what many cells have in common, once."""
+    cells: dict[tuple[str, str, str], list[str]] = {}
+    for each in findings(record):
+        key = (each["status"], ", ".join(each["variants"]), each["reason"])
+        cells.setdefault(key, []).append(each["cell"])
+    for (status, variants, reason), names in cells.items():
+        if len(names) > MANY:
+            yield f"{status}: {len(names)} cells, {variants}: {reason}"
+        else:
+            yield from (f"{status}: {name}, {variants}: {reason}" for name in names)
 
 
 def missing_rows(record: Record, required: Sequence[str]) -> Iterator[str]:
@@ -128,9 +145,8 @@ def print_summary(
     click.echo(f"{found.get('ok', 0)} of {rows} rows measured{others}{ending}")
     for line in means:
         click.echo(f"  {line}")
-    for each in findings(record):
-        row = f"{each['cell']}, {', '.join(each['variants'])}"
-        click.echo(f"  {each['status']}: {row}: {each['reason']}")
+    for line in finding_lines(record):
+        click.echo(f"  {line}")
     for again in repeats:
         click.echo(f"  again: {again.as_text()}")
     for note in record.notes:
