@@ -43,7 +43,7 @@ LAYERS = {
         costs: schedule costs reducing.reduction_stages reducing.accumulators
         machine: machine.*
         loop nests: emit flattened_loops invariant_columns reducing.* scheduling.*
-        kernels: entries.layout fused_kernel sequence
+        kernels: fused_kernel sequence
         entries: entries.*
         backend: backend
     """,

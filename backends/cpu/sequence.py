@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fuser.backend import CompileError
-from fuser.backends.cpu.entries import layout
 from fuser.backends.cpu.fused_kernel import PROTOTYPE, FusedKernelCPU
-from fuser.backends.cpu.machine import workers
+from fuser.backends.cpu.machine import layout, workers
 from fuser.backends.cpu.machine.loader import load_forever
 from fuser.base import config, forks
 from fuser.calls import native_call

@@ -165,7 +165,7 @@ def _never(*_arguments: Any) -> Any:
 def served(given: tuple[Any, ...]) -> tuple[Any, Any]:
     """Return a fused function that serves such a call natively, and the words of its launch."""
     import fuser
-    from fuser.backends.cpu.entries import layout
+    from fuser.backends.cpu.machine import layout
 
     fused = fuser.fuse(subject, fallback="error")
     for _ in range(4):  # the first calls compile, and install the entry
@@ -180,7 +180,7 @@ def served(given: tuple[Any, ...]) -> tuple[Any, Any]:
 
 def without_work(given: tuple[Any, ...], entries: NativeEntries) -> Any:
     """Return a fused function whose calls allocate nothing and whose kernel does nothing."""
-    from fuser.backends.cpu.entries import layout
+    from fuser.backends.cpu.machine import layout
 
     fused, words_at = served(given)
     context = fused._native

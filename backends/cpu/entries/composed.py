@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from fuser.backend import ServedCall
-from fuser.backends.cpu.entries import layout
 from fuser.backends.cpu.entries.containers import out_slot
 from fuser.backends.cpu.entries.draft import Draft
 from fuser.backends.cpu.entries.names import NotServed
+from fuser.backends.cpu.machine import layout
 from fuser.base.trees import Leaf
 from fuser.calls.result_assembly import NotAssembled, assemble
 from fuser.executor import shared_nest

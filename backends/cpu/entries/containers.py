@@ -6,8 +6,8 @@ from collections import deque
 from typing import Any
 
 from fuser.backend import ServedCall
-from fuser.backends.cpu.entries import layout
 from fuser.backends.cpu.entries.names import NotServed
+from fuser.backends.cpu.machine import layout
 from fuser.base.records import record
 from fuser.base.trees import Leaf
 

@@ -20,7 +20,6 @@ from fuser.backend import CompileError, ServedCall
 from fuser.backends.cpu import sequence
 from fuser.backends.cpu.entries import (
     brief,
-    layout,
     match,
     prologue,
     results,
@@ -28,7 +27,7 @@ from fuser.backends.cpu.entries import (
     unpack,
     values,
 )
-from fuser.backends.cpu.machine import pool
+from fuser.backends.cpu.machine import layout, pool
 from fuser.backends.cpu.machine.arrays import layout_is_known
 from fuser.backends.cpu.machine.loader import load_forever
 from fuser.base import config, forks

@@ -8,7 +8,6 @@ from typing import Any
 
 from fuser.backend import ServedCall
 from fuser.backends.cpu import costs
-from fuser.backends.cpu.entries import layout
 from fuser.backends.cpu.entries.composed import pairs_apart
 from fuser.backends.cpu.entries.draft import Draft
 from fuser.backends.cpu.entries.tables import (
@@ -20,7 +19,7 @@ from fuser.backends.cpu.entries.tables import (
     output,
     pack,
 )
-from fuser.backends.cpu.machine import pool
+from fuser.backends.cpu.machine import layout, pool
 from fuser.backends.cpu.sequence import Table
 
 

@@ -14,7 +14,6 @@ import numpy as np
 
 from fuser.backend import ServedCall
 from fuser.backends.cpu import costs
-from fuser.backends.cpu.entries import layout
 from fuser.backends.cpu.entries.composed import pairs_apart
 from fuser.backends.cpu.entries.draft import Draft
 from fuser.backends.cpu.entries.names import NotServed
@@ -33,7 +32,7 @@ from fuser.backends.cpu.entries.tables import (
     pack,
     target_of,
 )
-from fuser.backends.cpu.machine import pool
+from fuser.backends.cpu.machine import layout, pool
 from fuser.backends.cpu.sequence import Table
 from fuser.backends.cpu.tuning import PARALLEL_NS
 from fuser.base.errors import GraphError

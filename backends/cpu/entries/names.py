@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser.backends.cpu.entries import layout
+from fuser.backends.cpu.machine import layout
 from fuser.capture import captures
 
 #: Names that are looked up in every call; beyond, calls are left to Python.

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from fuser.backends.cpu.entries import layout
 from fuser.backends.cpu.entries.names import NotServed
+from fuser.backends.cpu.machine import layout
 from fuser.ir import dims
 from fuser.ir.dims import Dim, Length
 from fuser.runtime.symbolic import Assumptions, quotient

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from fuser.backends.cpu.entries import layout
 from fuser.backends.cpu.entries.composed import describe_results
 from fuser.backends.cpu.entries.draft import Draft
 from fuser.backends.cpu.entries.names import NotServed, describe_names
+from fuser.backends.cpu.machine import layout
 from fuser.base.host_expressions import evaluate_scalar
 from fuser.base.trees import Leaf
 from fuser.calls.result_assembly import NotAssembled, prepare

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from fuser.backend import ServedCall
-from fuser.backends.cpu.entries import layout
 from fuser.backends.cpu.entries.containers import out_slot, places_of
 from fuser.backends.cpu.entries.names import NotServed
+from fuser.backends.cpu.machine import layout
 from fuser.base import trees
 
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from fuser.backends.cpu.entries import layout
 from fuser.backends.cpu.entries.names import NotServed
 from fuser.backends.cpu.entries.steps import Steps, TooLarge
+from fuser.backends.cpu.machine import layout
 from fuser.ir import dims
 from fuser.runtime.symbolic import Assumptions
 

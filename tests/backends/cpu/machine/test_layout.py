@@ -2,7 +2,7 @@
 
 import pytest
 
-from fuser.backends.cpu.entries import layout
+from fuser.backends.cpu.machine import layout
 
 
 def test_fields_have_the_same_places_on_both_sides() -> None:
