@@ -220,6 +220,17 @@ def _refused(*_: Any) -> Any:
     raise NotSymbolic
 
 
+def _foreign(other: Any) -> Integer:
+    """What an operator says of an operand that is no integer.
+
+    Raises:
+        NotSymbolic: it is another number.
+    """
+    if isinstance(other, (float, complex)):
+        raise NotSymbolic
+    return NotImplemented  # type: ignore[no-any-return] # Python asks the other operand
+
+
 class Symbolic:
     """An integer with its expression: see the module."""
 
@@ -232,10 +243,10 @@ class Symbolic:
     def _made(self, dim: Dim, value: int) -> Integer:
         return dim if isinstance(dim, int) else Symbolic(dim, value, self._assumptions)
 
-    def __add__(self, other: Integer) -> Integer:
+    def __add__(self, other: Any) -> Integer:
         """Sum."""
         if not isinstance(other, _KINDS):
-            return NotImplemented
+            return _foreign(other)
         return self._made(self.dim + dim_of(other), self.value + value_of(other))
 
     __radd__ = __add__
@@ -246,16 +257,17 @@ class Symbolic:
 
     def __sub__(self, other: Any) -> Integer:
         """Difference."""
-        return self + -other if isinstance(other, _KINDS) else NotImplemented
+        found: Integer = self + -other
+        return found
 
     def __rsub__(self, other: Integer) -> Integer:
         """Difference, reflected."""
         return -self + other
 
-    def __mul__(self, other: Integer) -> Integer:
+    def __mul__(self, other: Any) -> Integer:
         """Product."""
         if not isinstance(other, _KINDS):
-            return NotImplemented
+            return _foreign(other)
         return self._made(self.dim * dim_of(other), self.value * value_of(other))
 
     __rmul__ = __mul__
