@@ -19,8 +19,8 @@ from fuser.backends.cpu.costs import Extent
 from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.reducing import accumulators
 from fuser.backends.cpu.reducing.accumulators import Accumulator
-from fuser.backends.cpu.reducing.emit_reduction import element_bytes
 from fuser.backends.cpu.reducing.epilogues import epilogues_of
+from fuser.backends.cpu.reducing.reduction import element_bytes
 from fuser.backends.cpu.reducing.row_places import RowPlaces
 from fuser.backends.cpu.spelling import spell
 from fuser.backends.cpu.vector_memory import lane_mask, load, store

@@ -10,7 +10,7 @@ from fuser.backends.cpu.body import Module, Value
 from fuser.backends.cpu.loops import Loop, begin_loop
 from fuser.backends.cpu.reducing import accumulators
 from fuser.backends.cpu.reducing.accumulators import Accumulator
-from fuser.backends.cpu.reducing.emit_reduction import Reduction, element_bytes
+from fuser.backends.cpu.reducing.reduction import Reduction, element_bytes
 from fuser.backends.cpu.reducing.reduction_stages import unrolled
 from fuser.backends.cpu.vector_memory import lane_mask, load, store
 from fuser.codegen import LoopNest

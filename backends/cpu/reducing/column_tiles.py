@@ -23,7 +23,7 @@ from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.reducing import accumulators
 from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.column_reduction import PADDING, ColumnReduction
-from fuser.backends.cpu.reducing.emit_reduction import deal, element_bytes
+from fuser.backends.cpu.reducing.reduction import deal, element_bytes
 from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.backends.cpu.vector_memory import lane_mask
 from fuser.codegen import LoopNest

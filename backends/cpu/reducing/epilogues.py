@@ -23,8 +23,8 @@ from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.reducing import accumulators
 from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.column_reduction import ColumnReduction
-from fuser.backends.cpu.reducing.emit_reduction import Reduction, element_bytes
 from fuser.backends.cpu.reducing.gathered_rows import GatheredRows
+from fuser.backends.cpu.reducing.reduction import Reduction, element_bytes
 from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.backends.cpu.reducing.row_places import RowPlaces
 from fuser.backends.cpu.vector_memory import get_register, lane_mask, load_one, put_register

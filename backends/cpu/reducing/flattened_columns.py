@@ -18,8 +18,8 @@ from fuser.backends.cpu.reducing import accumulators
 from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.column_reduction import PADDING
 from fuser.backends.cpu.reducing.column_tiles import RESULT, TiledColumns, can_be_tiled
-from fuser.backends.cpu.reducing.emit_reduction import deal, element_bytes
 from fuser.backends.cpu.reducing.online_columns import OnlineColumns
+from fuser.backends.cpu.reducing.reduction import deal, element_bytes
 from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.codegen import LoopNest
 from fuser.ir.specs import CONTIGUOUS

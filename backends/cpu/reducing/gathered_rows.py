@@ -19,7 +19,7 @@ from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.reducing import accumulators
 from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.column_reduction import ColumnReduction
-from fuser.backends.cpu.reducing.emit_reduction import deal
+from fuser.backends.cpu.reducing.reduction import deal
 from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.backends.cpu.schedule import Schedule
 from fuser.base.records import changed

@@ -1,4 +1,4 @@
-"""Columns of which parts are read once for all reductions, as `online_reductions` allows.
+"""Online (single-pass) reductions of columns: parts are read once, as `online_reductions` allows.
 
 A part is some rows of a tile. A few of its rows, far apart, are summed first: their results are
 the references of the part (for a variance, about its mean). Then all rows are summed once, with
@@ -8,8 +8,12 @@ computed again, stage by stage.
 
 Words after the strides, in parts: number of parts, length of one, words of what follows: for each
 tile two counters (parts that are done, and whether the results are there); then scalars. The memory
-at the last address holds what parts leave, each for all columns, and results that elements need. In
-the broad form, of one tile of all columns, it also holds what a part writes down meanwhile.
+at the last address has vectors of all columns: for each part what it leaves, then results that
+elements need.
+
+Wide rows that come from memory are one tile of all columns (`tile=WHOLE_ROW`): pieces of rows are
+read more slowly than whole ones. What tiles on the stack have no room for is written down in the
+call's memory then: parts of some rows, each with its own running values.
 """
 
 from __future__ import annotations
@@ -18,11 +22,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
-from fuser.backends.cpu import tuning
+from fuser.backends.cpu import conversion, tuning
 from fuser.backends.cpu.body import Module, Value
 from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.column_reduction import PADDING, ColumnReduction
-from fuser.backends.cpu.reducing.column_room import ALIGNED, ALL, AllAtOnce, ColumnRoom, Key
 from fuser.backends.cpu.reducing.column_tiles import (
     RESULT,
     TiledColumns,
@@ -30,13 +33,70 @@ from fuser.backends.cpu.reducing.column_tiles import (
     kept_bytes,
     tile_of,
 )
-from fuser.backends.cpu.reducing.emit_reduction import AWAIT, element_bytes
 from fuser.backends.cpu.reducing.online_sums import OnlineSums, doubled, guessed, wide
+from fuser.backends.cpu.reducing.reduction import AWAIT, element_bytes
 from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.backends.cpu.vector_memory import get_register, put_register
 from fuser.base.caches import memo
 from fuser.codegen import LoopNest
 from fuser.scheduling.online_reductions import Merged, merging
+
+Key = tuple[int, int]
+"""A value, and which part of it."""
+#: Stands for all stages of a part at once.
+ALL = -2
+#: Each vector begins with a line of the cache: at a multiple of so many elements of 4 bytes.
+ALIGNED = 16
+
+
+class AllAtOnce(Stages):
+    """Stages of a part: `ALL` has the reductions of every one."""
+
+    def reductions_of(self, stage: int) -> list[Accumulator]:
+        """The reductions of one stage, or of all."""
+        if stage != ALL:
+            return super().reductions_of(stage)
+        return [a for each in self.loops for a in super(AllAtOnce, self).reductions_of(each)]
+
+
+class ColumnRoom:
+    """What is written down, and bytes of each for all columns."""
+
+    def __init__(self, nest: LoopNest, merged: Merged) -> None:
+        """Count all."""
+        stages, local = Stages(nest), AllAtOnce(merged.local)
+
+        def result(of: LoopNest, number: int) -> tuple[Key, str]:
+            return (number, RESULT), conversion.REGISTER[of.dtype_of(number)]
+
+        self.left: list[tuple[Key, str]] = [
+            ((a.number, 0), a.register) for a in local.reductions_of(ALL)
+        ]
+        """What a part leaves: its running values, and what they refer to."""
+        self.left += [result(merged.local, number) for number in merged.references]
+        known = {key for key, _ in self.left}
+        made = (number for number in local.edge(ALL) if number >= local.first)
+        beside = (result(merged.local, number) for number in made)
+        self.own = [each for each in beside if each[0] not in known]
+        """What elements of a part need beside."""
+        self.results: list[tuple[int, str]] = []
+        if stages.ends_with_stores:
+            self.results = [
+                (number, conversion.REGISTER[nest.dtype_of(number)])
+                for number in stages.edge(stages.last)
+                if number >= stages.first
+            ]
+        scalars = [of for _, of in (*self.left, *self.own)]
+        self.column_bytes = sum(map(element_bytes, scalars))
+        """Bytes that are written down for one column of a part."""
+        self.width = max(map(element_bytes, (*scalars, *(of for _, of in self.results))))
+
+    def size_bytes(self, rows: int, parts: int, columns: int) -> int:
+        """Of all parts of so many outer iterations."""
+        own = 0 if self.results else len(self.own)
+        vectors = rows * (parts * (len(self.left) + own) + len(self.results))
+        return vectors * (-(-(columns + PADDING) // ALIGNED) * ALIGNED) * self.width
+
 
 #: Tiles begin at multiples of so many columns; counters of one tile.
 CHUNK, COUNTERS = 256, 2
@@ -394,3 +454,50 @@ class OnlineColumns(OnlineSums, TiledColumns):
         place = self.number(f"mul i64 {self.place}, {len(self.room.results)}")
         place = self.number(f"add i64 {self.number(f'add i64 {first}, {place}')}, {k}")
         return self._in_memory(place, self.room.results[k][1])
+
+
+def most_columns(nest: LoopNest) -> int:
+    """Columns of rows that are read whole, at most; 0 where elements are stored, too."""
+    merged = find(nest)
+    if merged is None or Stages(nest).ends_with_stores:
+        return 0
+    return tuning.WHOLE_ROW_BYTES // ColumnRoom(nest, merged).column_bytes
+
+
+def parts_of(
+    nest: LoopNest, rows: int, inner: int, reduced: int, elements: int
+) -> tuple[int, int] | None:
+    """Parts of a column where rows are read whole, and their rows; None where they are not.
+
+    Short parts have a long way from one stream of rows to the next: they are as long as leaves
+    enough of them.
+
+    Args:
+        nest: columns.
+        rows: outer iterations.
+        inner: columns.
+        reduced: rows of these.
+        elements: of all.
+    """
+    if not tile_columns(nest) < inner <= most_columns(nest):
+        return None
+    merged = find(nest)
+    if not rows or merged is None:
+        return None
+    if reduced < tuning.ONLINE_ROWS:
+        return None
+    room = ColumnRoom(nest, merged)
+    if len(room.left) > 1 and inner % tuning.WHOLE_ROW_SHARED == 0:
+        return None
+    each_bytes = room.size_bytes(rows, 2, inner) - room.size_bytes(rows, 1, inner)
+    moving = (desc for desc in nest.loads if not desc.steady)
+    read_bytes = elements * sum(conversion.bytes_of(desc.dtype) for desc in moving)
+    many = max(tuning.WHOLE_ROW_PARTS, elements // tuning.WHOLE_ROW_PART)
+    wanted = min(
+        min(many, tuning.WHOLE_ROW_MOST_PARTS) // rows,
+        read_bytes // (tuning.WHOLE_ROW_READ * each_bytes), reduced // tuning.WHOLE_ROW_ROWS,
+    )  # fmt: skip
+    if wanted < 2 or wanted * rows < tuning.WHOLE_ROW_PARTS:
+        return None
+    length = -(-reduced // wanted)
+    return -(-reduced // length), length

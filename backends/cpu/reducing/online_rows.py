@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import Module, Value
-from fuser.backends.cpu.reducing.emit_reduction import AWAIT
 from fuser.backends.cpu.reducing.online_parts import (
     LocalPart,
     MergeRow,
     OnlineRowPart,
     reductions_of,
 )
+from fuser.backends.cpu.reducing.reduction import AWAIT
 from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.backends.cpu.reducing.split_epilogues import MergeEpilogue
 from fuser.backends.cpu.wrappers import CACHE_LINE

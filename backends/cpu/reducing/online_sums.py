@@ -9,7 +9,7 @@ from fuser.backends.cpu.body import Body, Value
 from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.reducing import accumulators
 from fuser.backends.cpu.reducing.accumulators import Accumulator
-from fuser.backends.cpu.reducing.emit_reduction import Reduction
+from fuser.backends.cpu.reducing.reduction import Reduction
 from fuser.backends.cpu.spelling import spell
 from fuser.scheduling.online_reductions import Factor, Merged, Merging
 

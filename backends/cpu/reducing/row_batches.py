@@ -18,7 +18,7 @@ from fuser.backends.cpu.division import Divisor, is_served, is_shared, prepare
 from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.reducing import accumulators, lane_transpose
 from fuser.backends.cpu.reducing.accumulators import Accumulator
-from fuser.backends.cpu.reducing.emit_reduction import element_bytes
+from fuser.backends.cpu.reducing.reduction import element_bytes
 from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.backends.cpu.reducing.row_reduction import RowReduction, joined
 from fuser.backends.cpu.vector_memory import lane_mask, load, store

@@ -8,6 +8,10 @@ block on: an earlier block has nothing as good, so what is found is the first pl
 NaN ends the row. The row's last vector ends with the row, and may overlap the one before it:
 what is met twice changes no extreme, and is found where it was met first. A row that is shorter
 than a turn's vectors keeps a place in each lane.
+
+Parts of long rows with one stage are joined by whoever finishes the last one (`JoinedParts`):
+nobody waits, so parts need no order. Each thread begins with those that it had in the call before,
+whose operands may still lie in its own cache. They are joined in their order, whoever does it.
 """
 
 from __future__ import annotations
@@ -376,3 +380,26 @@ def _joined(b: Body, *ways: tuple[Value, str]) -> Value:
     value = ways[0][0]
     found = ", ".join(f"[ {each.text}, %{before} ]" for each, before in ways)
     return b.value(f"phi {value.type} {found}", value.scalar, value.lanes)
+
+
+class JoinedParts(RowPlaces):
+    """Emits a nest of rows with one stage, in parts."""
+
+    def _part(self, stage: int, running: list[Accumulator], done: str) -> None:
+        b = self.b
+        self._stage(stage, running)
+        before = self._keep(stage, running)
+        finished = self.number(f"add i64 {before}, 1")
+        last = b.value(f"icmp eq i64 {finished}, {self.parts}", "i1", 1).text
+        join = b.label("join")
+        b.line(f"br i1 {last}, label %{join}, label %{done}")
+        b.start(join)
+        self._joined(stage, running)
+
+    def _store_results(self, done: str) -> None:
+        b = self.b
+        for place, (number, _) in enumerate(self.nest.stores):
+            if self.stages.store_level(place) == 1:
+                self._store_result(len(self.nest.loads) + place, number)
+        b.line(f"br label %{done}")
+        b.start(done)

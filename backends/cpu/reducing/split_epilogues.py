@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from fuser.backends.cpu.body import Module
 from fuser.backends.cpu.reducing.column_reduction import PADDING
-from fuser.backends.cpu.reducing.emit_reduction import element_bytes
 from fuser.backends.cpu.reducing.epilogues import Epilogue, RowEpilogue, border_of
 from fuser.backends.cpu.reducing.online_parts import MergeRow
-from fuser.backends.cpu.reducing.reduction_frame import Frame
+from fuser.backends.cpu.reducing.reduction import Frame, element_bytes
 from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.backends.cpu.reducing.row_places import RowPlaces
 from fuser.backends.cpu.reducing.row_reduction import RowReduction

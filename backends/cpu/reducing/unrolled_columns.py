@@ -1,4 +1,4 @@
-"""Columns of two to eight elements: the loop over them is written out.
+"""Columns of two to eight elements: the loop over them is unrolled.
 
 Colours of an image, classes or channels before the pixels: running values stay in registers, what
 one stage has loaded or computed of an element the next ones find there, and nothing is counted.
@@ -12,9 +12,42 @@ from fuser.backends.cpu import tuning
 from fuser.backends.cpu.body import Module, Value
 from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.column_reduction import ColumnReduction
-from fuser.backends.cpu.reducing.known_elements import KnownElements
+from fuser.backends.cpu.reducing.reduction import Reduction
 from fuser.backends.cpu.reducing.reduction_stages import Stages
-from fuser.codegen import LoopNest
+from fuser.codegen import Instruction, LoopNest
+
+
+class KnownElements(Reduction):
+    """What one stage has loaded or computed of an element the next ones find in registers."""
+
+    element = 0
+    """Which element, or vector of elements, is met."""
+    known: dict[tuple[int, int], Value]
+    """What was loaded and computed of elements: (value, which element)."""
+
+    def _instruction(self, number: int, instruction: Instruction, level: int) -> None:
+        key = number, self.element
+        if level == 2 and key in self.known:
+            self.values[number] = self.known[key]
+            return
+        super()._instruction(number, instruction, level)
+        if level == 2:
+            self.known[key] = self.values[number]
+
+    def _load_pair(
+        self, k: int, address: Callable[[int], str], step: Callable[[int], str]
+    ) -> None:
+        keys = [(number, self.element) for number in (k, k + 1)]
+        if not all(key in self.known for key in keys):
+            super()._load_pair(k, address, step)
+            self.known |= {key: self.values[key[0]] for key in keys}
+        self.values |= {key[0]: self.known[key] for key in keys}
+
+    def _load_vector(self, k: int, address: str, step: str, mask: Value | None) -> Value:
+        key = k, self.element
+        if key not in self.known:
+            self.known[key] = super()._load_vector(k, address, step, mask)
+        return self.known[key]
 
 
 def can_be_unrolled(nest: LoopNest, length: int) -> bool:

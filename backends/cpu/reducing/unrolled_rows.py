@@ -21,11 +21,10 @@ from fuser.backends.cpu import tuning
 from fuser.backends.cpu.body import Module
 from fuser.backends.cpu.reducing import accumulators
 from fuser.backends.cpu.reducing.accumulators import Accumulator
-from fuser.backends.cpu.reducing.known_elements import KnownElements
 from fuser.backends.cpu.reducing.reduction_stages import Stages, native_lanes
 from fuser.backends.cpu.reducing.row_batches import RowBatches, batch_of
 from fuser.backends.cpu.reducing.row_reduction import RowReduction, joined
-from fuser.backends.cpu.reducing.unrolled_columns import work_of
+from fuser.backends.cpu.reducing.unrolled_columns import KnownElements, work_of
 from fuser.backends.cpu.schedule import Schedule
 from fuser.backends.cpu.vector_memory import lane_mask
 from fuser.base.records import changed

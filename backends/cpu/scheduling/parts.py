@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from fuser.backends.cpu import conversion, costs, tuning
-from fuser.backends.cpu.reducing import broad_columns, flattened_columns, online_columns
+from fuser.backends.cpu.reducing import flattened_columns, online_columns
 from fuser.backends.cpu.reducing.column_reduction import PADDING
 from fuser.backends.cpu.reducing.column_tiles import can_be_tiled
 from fuser.backends.cpu.reducing.nest_views import can_be_joined
@@ -97,7 +97,7 @@ def cut_of(
     ichunk = max(least, wide)
     if turns:
         return Cut(1, length, 1, ichunk)
-    if tiled and (whole := broad_columns.parts_of(nest, rows, inner, reduced, elements)):
+    if tiled and (whole := online_columns.parts_of(nest, rows, inner, reduced, elements)):
         count, part = whole
         return Cut(count, part, 1, inner, whole_rows=True)
     count, part = _parts(nest, space, length, wide if tiled else 0)

@@ -8,7 +8,6 @@ from fuser.backends.cpu import tuning
 from fuser.backends.cpu.body import Module
 from fuser.backends.cpu.reducing import (
     across,
-    broad_columns,
     deinterleaved_rows,
     epilogues,
     flattened_columns,
@@ -38,8 +37,7 @@ from fuser.backends.cpu.reducing.nest_views import (
     turns,
 )
 from fuser.backends.cpu.reducing.reduction_stages import Stages
-from fuser.backends.cpu.reducing.row_parts import JoinedParts
-from fuser.backends.cpu.reducing.row_places import RowPlaces
+from fuser.backends.cpu.reducing.row_places import JoinedParts, RowPlaces
 from fuser.backends.cpu.reducing.row_reduction import RowReduction, is_short
 from fuser.backends.cpu.schedule import WHOLE_ROW, Schedule
 from fuser.backends.cpu.scheduling import extents
@@ -192,7 +190,7 @@ def _online_is_legal(nest: LoopNest, schedule: Schedule) -> bool:
     if online_columns.find(nest) is None:
         return False
     if schedule.tile == WHOLE_ROW:
-        whole = broad_columns.most_columns(nest) > 0 and not schedule.flattened
+        whole = online_columns.most_columns(nest) > 0 and not schedule.flattened
         return whole and schedule.split == "last_joins"
     joins = "await" if Stages(nest).ends_with_stores else "last_joins"
     return schedule.split in ("none", joins)
@@ -202,7 +200,7 @@ def _online_fits(
     nest: LoopNest, schedule: Schedule, lengths: Lengths, strides: Strides
 ) -> bool:
     space = Space.of(nest, lengths)
-    if schedule.tile == WHOLE_ROW and space.inner > broad_columns.most_columns(nest):
+    if schedule.tile == WHOLE_ROW and space.inner > online_columns.most_columns(nest):
         return False
     return space.elements > 0 and _parts_fit(nest, schedule, lengths, strides)
 

@@ -6,7 +6,7 @@ import numpy as np
 
 import fuser
 from fuser.backends.cpu import tuning
-from fuser.backends.cpu.reducing import broad_columns
+from fuser.backends.cpu.reducing import online_columns
 from fuser.codegen import Instruction, LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, TensorDesc
 from tests.backends.cpu.laid_out import lay_out
@@ -20,7 +20,7 @@ def test_one_tile_of_all_columns_has_parts_enough() -> None:
     total = Instruction("sum", (0,), "float32", "float32")
     nest = LoopNest(2, (load,), (), (), (total,), ((1, store),), False, "column", 1)
     batch = LoopNest(3, (load,), (), (), (total,), ((1, store),), False, "column", 1)
-    room = broad_columns.most_columns(nest)
+    room = online_columns.most_columns(nest)
     for of, lengths, parts in (
         (nest, (16_385, 1023), 16), (nest, (16_385, 8000), 64), (batch, (4, 16_385, 300), 4),
     ):  # fmt: skip
