@@ -175,8 +175,19 @@ def page(records: Sequence[Record]) -> str:
         lines += ["", f"## {each.title}", "", "| cell | new to old [range] | baseline µs |"]
         lines.append("|---|---|---|")
         lines += map(_line, each.slowest[: max(SHOWN, len(each.beyond))])
-        lines += [f"- {name}: {reason}" for name, reason in each.missing.items()]
+        lines += _missing(each.missing)
     return "\n".join(lines) + "\n"
+
+
+def _missing(missing: Mapping[str, str]) -> Iterator[str]:
+    """What has no figure; many with one reason are counted."""
+    for reason in dict.fromkeys(missing.values()):
+        names = [name for name, each in missing.items() if each == reason]
+        yield f"- {names[0] if len(names) == 1 else _named(names)}: {reason}"
+
+
+def _named(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= SHOWN else f"{len(names)} figures"
 
 
 def _line(cell: Ratio) -> str:

@@ -66,6 +66,10 @@ def test_the_page_has_all_tables() -> None:
     assert places == sorted(places, reverse=True)
     assert "| quick |" not in text
     assert "not all of the same two commits" not in text
+    late = [cell(f"late{k}", fused="late", baseline="late") for k in range(side_by_side.SHOWN + 1)]
+    shown = side_by_side.page([record("rows", *late[:2]), record("others", *late)])
+    assert "- late0, late1: late" in shown
+    assert f"- {len(late)} figures: late" in shown
     other = record("calls", commit="another", dirty=True)
     assert "not all of the same two commits" in side_by_side.page([rows, other])
     assert "differed from its commit" in side_by_side.page([other])
