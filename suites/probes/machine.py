@@ -5,13 +5,10 @@ import platform
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
-from dataclasses import asdict
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 from fuser.reports.record import Machine
 
@@ -88,20 +85,6 @@ def checkout_state(root: Path | None = None) -> tuple[str | None, bool | None]:
         return None, None
     commit, status = _git(root, "rev-parse", "HEAD"), _git(root, "status", "--porcelain")
     return commit, None if status is None else bool(status)
-
-
-def describe_run(baseline: Path | None = None) -> dict[str, Any]:
-    """Return what a tool's record says of its run: machine, packages, commits, when.
-
-    Args:
-        baseline: another checkout that is timed beside the fuser's own.
-    """
-    commit, dirty = checkout_state()
-    found = {
-        "machine": asdict(describe_machine()), "packages": package_versions(), "commit": commit,
-        "dirty": dirty, "created_utc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-    }  # fmt: skip
-    return found if baseline is None else {**found, "baseline": checkout_state(baseline)[0]}
 
 
 def _git(root: Path, *arguments: str) -> str | None:
