@@ -10,9 +10,10 @@ from __future__ import annotations
 import importlib
 
 from fuser.backend import chosen_name, get_backend
-from fuser.base import digest, forks
+from fuser.base import forks
 
 MODULES = (
+    "hashlib",
     "fuser.capture.opaque_tracing",
     "fuser.capture.namespace",
     "fuser.programs.partition",
@@ -46,6 +47,5 @@ def load(backend: str | None) -> None:
     with _loading:
         for module in MODULES:
             importlib.import_module(module)
-        digest.load()
         get_backend(name).load()
         _loaded.add(name)

@@ -16,9 +16,9 @@ import os
 import stat
 import sys
 import warnings
+from hashlib import sha256
 
 from fuser.base import config
-from fuser.base.digest import sha256
 
 #: All entries together, and how many, at most; the least recently used go first, until there is
 #: room for some more. Looking through the folder takes 5 us an entry.

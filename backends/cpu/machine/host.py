@@ -14,12 +14,12 @@ import os
 import sys
 from collections.abc import Callable
 from functools import cache
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 from fuser.backends.cpu.machine import arena, disk_cache
 from fuser.backends.cpu.machine.object_file import PAGE
 from fuser.base import forks
-from fuser.base.digest import sha256
 
 PROCESSORS = "/proc/cpuinfo"
 #: What identifies a processor; the rest varies between its cores or by the minute.
