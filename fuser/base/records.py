@@ -1,9 +1,14 @@
 """Classes of named fields, as dataclasses are, but made without running the compiler at import.
 
 The standard decorator writes and compiles up to eight methods for each class when its module is
-imported, half a millisecond a class: with fifty classes that is most of the time of `import
-fuser`. Here a class's `__init__` is compiled when it has made some instances (most classes have few
-in a process that calls one function), and the other methods are shared.
+imported, half a millisecond a class. With it `import fuser` takes 82 ms of processor time and not
+38 (the least of 25 processes each, in turn, after NumPy's import of 76 ms). To time it again, let
+`record` be `dataclasses.dataclass(frozen=True, slots=True)` in a copy, and compare
+`python -c "import numpy, time; t = time.process_time(); import fuser; print(time.process_time() -
+t)"` there and here.
+
+Here a class's `__init__` is compiled when it has made some instances (most classes have few in a
+process that calls one function), and the other methods are shared.
 """
 
 from __future__ import annotations
