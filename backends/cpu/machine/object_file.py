@@ -5,6 +5,12 @@ file is linked by LLVM. A file becomes one piece of memory: what is never writte
 constants, the addresses and jumps to functions outside) and, on pages of its own behind it, what
 is.
 
+Why not LLVM's own linker alone: it ends the process where memory is refused while it links
+(`python -m tests.judges.faults --call mprotect` with `arena.arena` giving None), and it needs LLVM,
+which a process that finds all code on disk does not load: decorator and first call take 44 ms of
+processor time instead of 102. To link a kernel of 3 KB takes 0.065 ms instead of 0.25 (`_placed`
+and `_linked` of `loader.py` in turn, least of 12).
+
 Source: System V Application Binary Interface, AMD64 Architecture Processor Supplement, version
 1.0, section 4.4 (relocation types); "ELF-64 Object File Format", version 1.5.
 """
