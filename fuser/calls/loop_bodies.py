@@ -10,6 +10,7 @@ import numpy as np
 from fuser.backend import chosen, chosen_name
 from fuser.base import budget, trees
 from fuser.base.call_keys import signature
+from fuser.base.generated import define
 from fuser.base.host_expressions import evaluate_scalar, scalar_symbols
 from fuser.calls import native_call
 from fuser.calls.fast_path import exact_key
@@ -131,10 +132,7 @@ def _written(region: Region) -> Callable[[Any, Entry], list[Any]]:
         lines.append(f"    {', '.join(region.updates)} = {values}")
     found = ", ".join(f"{name}[()]" if name in scalars else name for name in state)
     lines.append(f"return [{found}]")
-    text = "def loop(body, entry):\n" + "".join(f"    {line}\n" for line in lines)
-    exec(compile(text, "<a loop of a fused function>", "exec"), objects)
-    made: Callable[[Any, Entry], list[Any]] = objects["loop"]
-    return made
+    return define("loop", ["body", "entry"], lines, objects)
 
 
 def _array(value: Any) -> Any:
