@@ -85,7 +85,7 @@ class _Before:
 
     _FIELDS = (
         "equal guards value_guards reaches scalars written hazards externs repeatable picked "
-        "optional common in_order"
+        "optional common in_order told"
     ).split()
 
     def __init__(self, tracing: Any, env: Mapping[str, Any]) -> None:
@@ -623,7 +623,7 @@ class _Pass:
                 if evaluate_scalar(text, numbers) is not value:
                     raise NotALoop("what it does depends on its index")
         for left, right in self.tracing.guards:
-            if any(s.startswith("s") for dim in (left, right) for s in dims.symbols(dim)):
+            if not symbols.isdisjoint(s for dim in (left, right) for s in dims.symbols(dim)):
                 raise NotALoop("a length depends on its index")
         return found
 
@@ -892,7 +892,7 @@ class _Body:
             if told.issuperset(s for d in pair for s in dims.symbols(tracing.resolve(d)))
         ]  # fmt: skip
         inner.value_guards, inner.hazards, inner.written = {}, {}, {}
-        inner.in_order, inner.optional, inner.captured = {}, {}, {}
+        inner.in_order, inner.optional, inner.captured, inner.told = {}, {}, {}, {}
         inner.spare, inner.seen = set(), set()
         values = {id(n): v for n, v in tracing.externs.values()}
         inner.externs = {

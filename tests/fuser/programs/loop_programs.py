@@ -400,6 +400,25 @@ def invariants(a: Any, b: Any, n: int) -> Any:
     return a
 
 
+def length_by_integer(a: Any, b: Any, n: int) -> Any:
+    """An integer argument is a length and a bound before the loop, and the number of iterations."""
+    x = np.zeros(n + 3) + a[0]
+    first = b[: n + 1]
+    for _ in range(n):
+        x = x * 0.5 + 1.0
+        first = first * 0.25 - 1.0
+    return x, first
+
+
+def integer_inside(a: Any, b: Any, n: int) -> Any:
+    """An integer argument is a bound in the body."""
+    k = min(n, 4)
+    for _ in range(6):
+        a[k:] = a[k:] * 0.5 + b[k:]
+        a[:k] = b[:k] - a[:k]
+    return a
+
+
 #: Seen as loops: one trace serves every number of iterations from some number on.
 REGIONS: tuple[Callable[..., Any], ...] = (
     jacobi, heat, in_its_own_place, swapped, three_in_a_ring, new_each_time, history, last_value,
@@ -412,7 +431,8 @@ REGIONS: tuple[Callable[..., Any], ...] = (
 #: Unrolled, or left to NumPy.
 OTHERS: tuple[Callable[..., Any], ...] = (
     view_of_a_swapped_array, two_names_become_one, chosen_by_index, indexed_by_index, left_early,
-    returned_early, appended, tuple_of_arrays, conditionally_set, transposed,
+    returned_early, appended, tuple_of_arrays, conditionally_set, transposed, integer_inside,
+    length_by_integer,
 )  # fmt: skip
 
 
