@@ -1,0 +1,150 @@
+"""Random functions with a loop over arrays do fused what they do plainly.
+
+`python -m tests.fuser.programs.test_random_loops SEED COUNT` judges more of them.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuser
+from fuser.base import trees
+from tests.fuser.comparing import difference, run_plain
+
+NAMES = ("a", "b", "c", "d")
+#: Sums in these programs are rounded otherwise, and iterations may make that larger.
+ULP = 1e7
+TRIPS = (((3, 2), (0, 1), (1, 1), (2, 2), (5, 2)), ((1, 1), (4, 0), (2, 1)))
+
+
+class _Writer:
+    """Writes one random function."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+
+    def _one(self, *texts: str) -> str:
+        """One of these."""
+        return self._random.choice(texts)
+
+    def _expression(self, depth: int = 0) -> str:
+        """A whole array."""
+        name = self._one(*NAMES)
+        if depth > 2:
+            return name
+        inner = self._expression(depth + 1)
+        return self._one(
+            name, name, f"{name} * {self._one('0.5', '2', 's', 'dt', 't')}", f"(-{name})",
+            f"({inner} + {name})", f"({inner} - {name})", f"np.minimum({name}, {inner})",
+            f"np.where({name} > 0, {name}, {inner})", f"({name}.sum() + {name})",
+            f"np.sort({name})", f"{name}.copy()", f"{name}[::-1]", f"({name} + g)",
+        )  # fmt: skip
+
+    def _part(self, part: str) -> str:
+        """Something of the shape of a slice."""
+        one, other = self._one(*NAMES), self._one(*NAMES)
+        if part in ("[1:]", "[:-1]"):
+            parts = self._one("[1:]", "[:-1]"), self._one("[1:]", "[:-1]")
+            return f"{one}{parts[0]} * 0.5 + {other}{parts[1]}"
+        if part == "[2:-2]":
+            return f"{one}[{self._one('4:', ':-4', '1:-3', '2:-2')}] - {other}[2:-2]"
+        return f"{one}{part} * 0.5"
+
+    def _statement(self) -> str:
+        """A statement of the body."""
+        name, other, third = (self._one(*NAMES) for _ in range(3))
+        part = self._one("[1:]", "[:-1]", "[2:-2]", "[:]", "[::2]")
+        return self._one(
+            f"{name}{part} = {self._part(part)}", f"{name}{part} = {self._part(part)}",
+            f"{name} = {self._expression()}", f"{name} = {self._expression()}",
+            f"{name}, {other} = {other}, {name}",
+            f"{name} {self._one('+=', '-=', '*=')} {self._one('0.5', 'dt', other)}",
+            f"{name}{part} {self._one('+=', '*=')} {self._part(part)}",
+            f"s = s {self._one('+ dt', '* 0.5', '+ 1')}",
+            f"{self._one('e', 'f')} = {self._expression()}",
+            f"np.add({name}, {other}, out={third})", f"w[:] = {name}[1:-1]",
+        )  # fmt: skip
+
+    def text(self) -> str:
+        """A module with the function."""
+        before = [
+            self._one("c = a * 0.5", "c = b", "c = np.zeros_like(a)", "c = a.copy()", "c = a[:]"),
+            self._one("d = b + 1.0", "d = a", "d = np.ones_like(a)", "d = c", "d = b[::-1]"),
+            self._one("w = a[1:-1]", "w = c[1:-1]", "w = d[1:-1]", "w = b.copy()[1:-1]"),
+            self._one("s = 0.5", "s = 1", "s = dt"), "e = f = b",
+        ]  # fmt: skip
+        body = [self._statement() for _ in range(self._random.randint(1, 5))]
+        if self._random.random() < 0.15:
+            body += ["for j in range(m):", f"    {self._statement()}"]
+        span = self._one("n", "1, n + 1", "n, 0, -1", "0, 2 * n, 2")
+        last = self._one("a, b", "c, d", "a, c, w", "a, b, c, d, w", "d, e, f")
+        lines = ["import numpy as np", "g = np.linspace(0, 1, 12)", "def f(a, b, n, m, dt):"]
+        lines += [f"    {line}" for line in before]
+        lines += [f"    for t in range({span}):", *(f"        {line}" for line in body)]
+        return "\n".join([*lines, f"    return {last}", ""])
+
+
+def differs(seed: int, folder: Path) -> tuple[str, bool]:
+    """How a random function differs, with its text; and whether its loop became a region."""
+    text = _Writer(seed).text()
+    path = folder / f"program_{seed}.py"
+    path.write_text(text)  # a loop is seen by its source
+    found = importlib.util.spec_from_file_location(path.stem, path)
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    fused = fuser.fuse(module.f, fallback="allow")
+    for trips in TRIPS[seed % len(TRIPS)]:
+        plain = np.random.default_rng(seed).standard_normal((2, 12))
+        own = plain.copy()
+        wanted = run_plain(module.f, [*plain, *trips, 0.25], {})
+        got = run_plain(fused, [*own, *trips, 0.25], {})
+        if isinstance(wanted, Exception) or isinstance(got, Exception):
+            if type(wanted) is not type(got):
+                return f"{trips}: {wanted!r} against {got!r}\n{text}", False
+            continue
+        one, two = trees.flatten((wanted, plain))[1], trees.flatten((got, own))[1]
+        told = [difference(x, y, ULP) for x, y in zip(one, two, strict=True)]
+        if any(told) or _sharing(one) != _sharing(two):
+            return f"{trips}: {told}\n{text}", False
+    graphs = [known.trace.graph.text for entry in fused._signatures.values()
+              for known in entry.found]  # fmt: skip
+    return "", any("fuser.loop" in graph for graph in graphs)
+
+
+def _sharing(arrays: list[Any]) -> list[list[bool]]:
+    """Which of several arrays share memory."""
+    return [[bool(np.shares_memory(one, other)) for other in arrays] for one in arrays]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_loops(seed: int, tmp_path: Path) -> None:
+    """Values, which results share memory, what is left in the arguments, exceptions."""
+    text, _ = differs(seed, tmp_path)
+    assert not text, text
+
+
+def main(seed: int, count: int) -> None:
+    """Judge many, and say which differ."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        regions = 0
+        for number in range(seed, seed + count):
+            text, region = differs(number, Path(folder))
+            regions += region
+            if text:
+                print(number, text)
+        print(f"{count} programs, {regions} of them with a region")
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:3]))
