@@ -206,3 +206,27 @@ def test_launches_take_few_steps_of_python(cupy: Any) -> None:
     finally:
         sys.setprofile(None)
     assert len(calls) <= 13, calls
+
+
+def test_integers_move_what_kernels_read_and_write(cupy: Any) -> None:
+    """Indices and bounds that are arguments: one specialisation for each class."""
+    def read(x: Any, k: int) -> Any:
+        return x[k] * 2, x[:, k] + 1, x[:k].sum(axis=0), x[k : k + 2] - x[0]
+
+    def written(x: Any, k: int) -> Any:
+        x[k] = x[k - 1] * 2
+        x[:, k] += 1
+        return x * 1
+
+    given = np.arange(30.0).reshape(6, 5)
+    for function in (read, written):
+        fused = fuser.fuse(function, fallback="error")
+        for k in (1, 3, 2, -2, -3, 0, 4, 2):
+            mine, theirs = given.copy(), cupy.asarray(given.copy())
+            wanted, found = function(mine, k), fused(theirs, k)
+            parts = zip(wanted, found, strict=True) if function is read else [(wanted, found)]
+            for one, other in parts:
+                np.testing.assert_allclose(other.get(), one, rtol=1e-15)
+            np.testing.assert_array_equal(theirs.get(), mine)
+        (entry,) = fused._signatures.values()
+        assert len(entry.found) <= 4
