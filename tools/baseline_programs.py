@@ -72,7 +72,9 @@ class Inside:
     def prepared(graph: Any, mode: str, fastmath: bool, checked: bool) -> int:
         """The key of a graph that is compiled upfront."""
         partition = importlib.import_module("fuser.programs.partition")
-        return int(partition.prepare(graph, mode, fastmath, checked).key)
+        spec = partition.prepare(graph, mode, fastmath, checked)
+        keep = getattr(importlib.import_module("fuser.kernel_cache"), "keep", None)
+        return int(spec.key if keep is None else keep(spec))  # older checkouts keep all
 
     @staticmethod
     def plan(key: int) -> Found:
