@@ -139,7 +139,8 @@ def specialised(
         except Unsupported as error:
             entry.refuse(error.reason, names)
             raise
-    specialisation = specialise(trace, spec, [*names, *around.further, *around.held], constants)
+    held = [*names, *around.further, *around.held, *around.read]
+    specialisation = specialise(trace, spec, held, constants)
     specialisation.by_contents = bool(around.held)
     specialisation.given_back = _given_back(trace, leaves)
     call = specialisation.match(leaves)

@@ -6,14 +6,13 @@ the next call.
 
 from __future__ import annotations
 
-import builtins
+import abc
 import dis
 import functools
+import operator
 import sys
-import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from contextvars import ContextVar
 from types import (
     BuiltinMethodType,
     CellType,
@@ -35,6 +34,7 @@ from fuser.base.packages import STABLE, root
 from fuser.base.protocols import attribute, is_a, module_of, namespace_of, on_type, type_has
 from fuser.base.records import record
 from fuser.capture.contents import CONTAINERS, Contents, is_other, parts_of, snapshot
+from fuser.capture.permitted import is_open, is_plain_array, may_hold, told
 from fuser.capture.random_and_file_states import shared_generators
 
 #: Stands for a name that is not there.
@@ -103,6 +103,26 @@ class Slots:
     def get(self, name: str, default: Any) -> Any:
         """As a namespace's."""
         return getattr(self.thing, name, default)
+
+
+class Kinds:
+    """The class of an object, or what a class inherits from: neither is asked itself."""
+
+    def __init__(self, thing: Any) -> None:
+        """Look at `thing`."""
+        self.thing = thing
+
+    def get(self, name: str, default: Any) -> Any:
+        """As a namespace's."""
+        return type(self.thing) if name == "__class__" else told(self.thing, name)
+
+
+class _Registered:
+    """The number of the latest class that was registered with an abstract one."""
+
+    def get(self, name: str, default: Any) -> Any:
+        """As a namespace's."""
+        return abc.get_cache_token()
 
 
 class Threshold:
@@ -234,6 +254,8 @@ class _Collector:
     def __init__(self) -> None:
         self.guards: list[NameGuard] = []
         self.names: set[str] = set()
+        self.own_names: set[str] = set()
+        """Those in code that is not of Python's own library."""
         self._seen: set[int] = set()
         self.objects: list[Any] = []
         self.functions: list[FunctionType] = []
@@ -268,31 +290,40 @@ class _Collector:
         if id(thing.__code__) in self._seen or hasattr(thing.__globals__, "replaces"):
             return
         self._seen.add(id(thing.__code__))
-        if root(thing.__module__) in STABLE and root(thing.__globals__) in STABLE:
+        if root(thing.__globals__) in STABLE and root(thing.__module__) in STABLE:
+            if thing.__module__ == "functools":  # what `singledispatch` keeps, and its like
+                self._cells(thing, (dict, FunctionType))
             return
         self.functions.append(thing)
         names = names_of(thing.__code__)
         self.names |= names
+        if root(thing.__globals__) not in sys.stdlib_module_names:
+            self.own_names |= names
         if _BY_TEXT.isdisjoint(names):
             names = _global_names(thing.__code__)
         for name in sorted(names):
-            if name in thing.__globals__ and not hasattr(builtins, name):
+            if name in thing.__globals__ and not name.startswith("__"):
                 self.value(thing.__globals__, name, thing.__globals__[name])
         for name in imported_by(thing.__code__):
             if name in sys.modules and root(name) not in STABLE:
                 self.value(sys.modules, name, sys.modules[name])
+        self._cells(thing, object)
+        for name in sorted(_stored(thing.__code__) - thing.__globals__.keys()):
+            self._absent(thing.__globals__, name, thing.__globals__)
+        for name in ("__code__", "__defaults__", "__kwdefaults__"):
+            if getattr(thing, name):
+                self.value(Slots(thing), name, getattr(thing, name), thing)
+
+    def _cells(self, thing: FunctionType, kinds: Any) -> None:
+        """Guard what a function has in its closure, of some kinds."""
         for name, cell in zip(thing.__code__.co_freevars, thing.__closure__ or (), strict=False):
             try:
                 content = cell.cell_contents
             except ValueError:
                 self._absent(cell, name, cell)
                 continue
-            self.value(cell, name, content)
-        for name in sorted(_stored(thing.__code__) - thing.__globals__.keys()):
-            self._absent(thing.__globals__, name, thing.__globals__)
-        for name in ("__defaults__", "__kwdefaults__"):
-            if getattr(thing, name):
-                self.value(Slots(thing), name, getattr(thing, name), thing)
+            if is_a(content, kinds):
+                self.value(cell, name, content)
 
     def settle(self) -> None:
         """Look at objects again until the methods found there name nothing new."""
@@ -318,6 +349,8 @@ class _Collector:
                 self.names.add("random")
             return
         holder = owner if is_a(owner, type) else None
+        if is_a(value, type) and name in self.own_names and may_hold(value):
+            raise _reading(value)
         if is_a(value, _SCALARS):
             self._add(NameGuard(scope, name, value, True, holder))
         elif is_logger(value) and self.names.isdisjoint(_OF_LOGGERS):
@@ -336,6 +369,11 @@ class _Collector:
 
     def contents(self, value: Any) -> None:
         """Guard what an object leads to: a function's names, an object's attributes."""
+        if is_a(value, (np.ndarray, memoryview)) and not is_plain_array(value):
+            objects = type(value) is np.ndarray
+            shown = "an array of objects" if objects else f"a {type(value).__name__}"
+            code = "unsupported-dtype" if objects else "unsupported-array"
+            raise Unsupported(code, type(value).__name__, f"{shown} that is no argument", "")
         if is_a(value, (*_SCALARS, np.ndarray)) or id(value) in self._seen:
             return
         if is_a(value, BaseException):
@@ -363,8 +401,12 @@ class _Collector:
             Unsupported: what it gives depends on more than could be looked at again.
         """
         kind = type(value)
-        if is_a(value, (ContextVar, threading.local)):
-            raise Unsupported("impure", kind.__name__, f"it reads a {kind.__name__}", "")
+        if _is_stream(value):
+            return
+        if not is_a(value, type) and not is_open(kind):
+            raise _reading(kind)
+        if is_a(value, (operator.attrgetter, operator.methodcaller)):
+            self.names |= {part for text in _texts(value) for part in text.split(".")}
         taking = on_type(value, "__next__")
         if taking is not None and not is_a(taking, FunctionType):
             if not type_has(value, "seek"):  # a file can be put back
@@ -380,6 +422,8 @@ class _Collector:
         if not known and root(module_of(kind)) in STABLE:
             self._arrays_in(thing)
             return
+        if not known:
+            self._kind(thing, kind)
         namespace = namespace_of(thing)
         own = namespace if is_a(namespace, dict) and kind is not thing else None
         for name in sorted(names & set(own or ())):
@@ -405,6 +449,24 @@ class _Collector:
             for cls in kind.__mro__[: kind.__mro__.index(holder)]:
                 self._absent(vars(cls), name, cls)
 
+    def _kind(self, thing: Any, kind: type) -> None:
+        """Guard the class that an object has, and what that inherits from."""
+        if thing is not kind:
+            self._same(thing, "__class__", kind)
+        for each in told(kind, "__mro__"):
+            if root(module_of(each)) not in STABLE:
+                self._same(each, "__bases__", told(each, "__bases__"))
+                if type(each) is abc.ABCMeta:
+                    self._same(_Registered(), "token", abc.get_cache_token())
+
+    def _same(self, thing: Any, name: str, value: Any) -> None:
+        """Guard an attribute by identity, without looking further."""
+        owner = _Registered if type(thing) is _Registered else thing
+        if (id(owner), name) not in self._guarded:
+            self._guarded.add((id(owner), name))
+            scope = thing if type(thing) is _Registered else Kinds(thing)
+            self._add(NameGuard(scope, name, value, type(thing) is _Registered))
+
     def _arrays_in(self, thing: Any) -> None:
         """Guard the attributes of an object of a known package that are arrays."""
         space = None if is_a(thing, type) else namespace_of(thing)
@@ -428,6 +490,28 @@ class _Collector:
         if len(self.guards) >= _LIMIT:
             raise Unsupported("not-traceable", guard.name, f"more than {_LIMIT} names in use")
         self.guards.append(guard)
+
+
+def _reading(kind: type) -> Unsupported:
+    """The error of code that reads what cannot be looked at again."""
+    name = told(kind, "__name__")
+    return Unsupported("impure", name, f"it reads a {name}", "")
+
+
+def _is_stream(value: Any) -> bool:
+    """Whether a value is one of the process's own streams, which are seen when they are used."""
+    return any(value is getattr(sys, name) for name in ("stdin", "stdout", "stderr"))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Names in what an object is made of."""
+    parts = [value.__reduce__()]
+    while parts:
+        part = parts.pop()
+        if type(part) is str:
+            yield part
+        elif is_a(part, (tuple, functools.partial)):
+            parts += part.args if is_a(part, functools.partial) else part
 
 
 def _stored(code: CodeType) -> set[str]:

@@ -16,7 +16,7 @@ import numpy as np
 from fuser.base import forks
 from fuser.base.packages import root
 from fuser.base.protocols import is_a, module_of, namespace_of
-from fuser.capture.captures import ABSENT, NameGuard, Slots, names_of
+from fuser.capture.captures import ABSENT, Kinds, NameGuard, Slots, names_of
 from fuser.capture.contents import CONTAINERS, is_other, parts_of, put_back, same_parts
 from fuser.capture.private_copies import Copies
 from fuser.capture.random_and_file_states import State, state_of
@@ -71,10 +71,13 @@ class Surroundings:
         """Guards of what arrays hold that a trace met as they are."""
         self.further: list[NameGuard] = []
         """Guards of names that no code spells."""
+        self.read: list[Any] = []
+        """Guards of names that hardly ever change."""
         self._owners: dict[int, Any] = {}
         self.attributes: list[tuple[Any, str]] | None = []
         self._names: list[tuple[NameGuard, Any]] = []
         self._containers: list[tuple[Any, Any, str]] = []
+        self._forms: dict[int, tuple[Any, tuple[Any, ...], str]] = {}
         self._arrays: dict[int, tuple[Any, Any, str]] = {}
         self._states: list[State] = []
         self.drawn = ""
@@ -113,7 +116,8 @@ class Surroundings:
                 waiting += held if deep else [part for part in held if type(part) is np.ndarray]
 
     def _keep_array(self, array: Any, name: str) -> None:
-        """Note an array's values; those of large ones would take too long."""
+        """Note an array's form and values; values of large ones would take too long."""
+        self._forms[id(array)] = (array, form_of(array), name)
         if array.flags.writeable and array.nbytes <= LARGEST_KEPT and not array.dtype.hasobject:
             self._arrays[id(array)] = (array, array.copy(), name)
 
@@ -137,6 +141,11 @@ class Surroundings:
                     changed = changed or _changed_part(now, before, name)
                     self._note(container, keys)
                 put_back(container, before)
+        for array, form, name in self._forms.values():
+            if form_of(array) != form:
+                changed = changed or name
+                self.attributes = None
+                _put_back_form(array, form)
         for array, values, name in self._arrays.values():
             if array.shape == values.shape and array.tobytes() != values.tobytes():
                 changed = changed or name
@@ -177,6 +186,22 @@ class Surroundings:
         return found or ([] if keys else None)
 
 
+def form_of(array: Any) -> tuple[Any, ...]:
+    """What an array is beside its values."""
+    return array.dtype, array.shape, array.strides, array.flags.writeable
+
+
+def _put_back_form(array: Any, form: tuple[Any, ...]) -> None:
+    """Have an array's memory seen again as it was."""
+    dtype, shape, strides, writeable = form
+    array.dtype = dtype
+    array.shape = shape
+    if array.strides != strides:
+        array.strides = strides
+    if array.flags.writeable != writeable:
+        array.flags.writeable = writeable
+
+
 def _value(scope: Any, name: str) -> Any:
     """What a name stands for now."""
     if type(scope) is not CellType:
@@ -195,6 +220,8 @@ def _restore(guard: NameGuard, value: Any) -> None:
             del scope.cell_contents
         else:
             scope.cell_contents = value
+    elif type(scope) is Kinds:
+        setattr(scope.thing, name, value)
     elif type(scope) is Slots:
         if value is ABSENT:
             delattr(scope.thing, name)

@@ -72,6 +72,8 @@ def is_evident(function: Any, leaves: Iterable[Any], arrays: bool = False) -> bo
         for name in names:
             if name in current.__globals__:
                 reached.append(current.__globals__[name])
+                if hasattr(np, name) and not _is_known_name(name):  # it may be NumPy's that is read
+                    return False
             elif not _is_known_name(name):
                 return False
         for value in reached:

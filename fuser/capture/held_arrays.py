@@ -30,7 +30,8 @@ class Held:
     def get(self, name: str, default: Any) -> bytes:
         """As a namespace's."""
         array = self.array
-        return f"{array.dtype!r} {array.shape} ".encode() + bytes(array.tobytes())
+        shown = f"{array.dtype!r} {array.shape} {array.strides} {array.flags.writeable} "
+        return shown.encode() + bytes(array.tobytes())
 
 
 def guards_of_contents(names: Iterable[NameGuard], function: str) -> list[NameGuard]:

@@ -27,10 +27,11 @@ from fuser.base.packages import STABLE, UNCHANGED, root
 from fuser.base.protocols import is_a
 from fuser.capture import evident, other_packages, staging
 from fuser.capture.brackets import GRIDS, JOINERS, Grid, Joiner
-from fuser.capture.captures import has_elements, names_of
+from fuser.capture.captures import NameGuard, has_elements, names_of
 from fuser.capture.evident import is_evident
 from fuser.capture.loops import Loop
 from fuser.capture.private_copies import LOOKING_CLOSELY, PLAIN, Copies, is_fused
+from fuser.capture.read_names import ReadNames, Unchanged
 from fuser.capture.side_effects import watched_partial
 from fuser.ir.function_table import Replaced, plain_function
 from fuser.tracing import makers, sequences
@@ -57,10 +58,12 @@ class Substitution:
         self.left: list[Any] = list(kept)
         """What the function meets as it is: arrays may be reached through it."""
         self.originals: list[FunctionType] = []
+        self.seen: list[FunctionType] = []
         self.modules: dict[int, Any] = {}
-        self.numpy = _Module(tracing, np)
-        self.plain = _Module(tracing, np, takes_lists=False)
-        self.reducing = _Module(tracing, np, reduces=True)
+        self.read = ReadNames()
+        self.numpy = _Module(tracing, self.read, np)
+        self.plain = _Module(tracing, self.read, np, takes_lists=False)
+        self.reducing = _Module(tracing, self.read, np, reduces=True)
         self.functions: dict[int, Any] = {}
         self.copied: dict[int, FunctionType] = {}
         """Functions by the identity of their copies, which `functions` has."""
@@ -90,6 +93,20 @@ class Substitution:
             found += [space[name] for name in self.copies.names & space.keys()]
         return found
 
+    def unchanged(self, known: Iterable[NameGuard]) -> list[Unchanged]:
+        """Guards of names that were read and that no other guard covers."""
+        return self.read.guards(known, [function.__code__ for function in self.seen])
+
+    def check_globals(self) -> None:
+        """Refuse a function that has stored global names by text.
+
+        Raises:
+            Unsupported: it has.
+        """
+        for names in self.namespaces.values():
+            if stored := names.assigned():
+                raise Unsupported("side-effect", stored[0], "it is assigned", "")
+
     def callable(self, function: Any) -> Any:
         """A function whose globals and closure are seen through this substitution."""
         if type(function) is MethodType:
@@ -113,6 +130,7 @@ class Substitution:
         names = self.namespaces.get(key)
         if names is None:
             names = self.namespaces[key] = Names(self, function.__globals__, numpy)
+        self.seen.append(function)
         if self.tracing.named:
             self.copies.names |= names_of(function.__code__)
             self.originals.append(function)
@@ -327,9 +345,9 @@ class Names(dict[str, Any]):
         found = original.get("__builtins__", builtins)
         space = vars(found) if type(found) is types.ModuleType else found
         super().__init__({"__builtins__": {**space, "__import__": self._imported}})
-        self[staging.LOOPS] = partial(Loop, substitution.tracing, substitution.admits)
+        super().__setitem__(staging.LOOPS, partial(Loop, substitution.tracing, substitution.admits))
         if "__name__" in original:  # asked for at every operation, to find the user's line
-            self["__name__"] = original["__name__"]
+            super().__setitem__("__name__", original["__name__"])
         self._substitution = substitution
         self._original = original
         self._numpy = numpy
@@ -346,13 +364,24 @@ class Names(dict[str, Any]):
 
     def __missing__(self, key: str) -> Any:
         """A global of the module, replaced where it is NumPy's."""
+        self._substitution.read.note(self._original, key)
         if key in BUILTINS and key not in self._original:
             return self._substitution.identity if key == "id" else BUILTINS[key]
         return self._substitution.named(self._original, key, self._original[key], self._numpy)
 
+    def __setitem__(self, key: str, value: Any) -> None:
+        """Refused, but for what the interpreter itself puts there: the module would not see it."""
+        if key != "__builtins__":
+            raise Unsupported("side-effect", key, "it is assigned")
+        super().__setitem__(key, value)
+
     def __contains__(self, key: object) -> bool:
         """Whether the module has such a global."""
         return key in self._original
+
+    def assigned(self) -> list[str]:
+        """Names that the interpreter has stored here, as `exec("global k; k = 1")` has it do."""
+        return sorted(self.keys() - {"__builtins__", "__name__", staging.LOOPS})
 
     def get(self, key: str, default: Any = None) -> Any:
         """A global, or the default."""
@@ -384,9 +413,11 @@ class _Module:
     """NumPy, or a part of it, with some functions replaced."""
 
     def __init__(
-        self, tracing: Tracing, module: Any, takes_lists: bool = True, reduces: bool = False
-    ) -> None:
+        self, tracing: Tracing, read: ReadNames, module: Any, takes_lists: bool = True,
+        reduces: bool = False,
+    ) -> None:  # fmt: skip
         self._tracing = tracing
+        self._read = read
         self._reduces = reduces
         self._module = module
         self._takes_lists = takes_lists
@@ -394,9 +425,10 @@ class _Module:
 
     def __getattr__(self, name: str) -> Any:
         """NumPy's own, or a maker of this trace."""
+        self._read.note(vars(self._module), name)
         if self._module is np:
             maker = makers.MAKERS.get(name)
-            if maker is not None:
+            if maker is not None and id(getattr(np, name, None)) in _MAKERS_OF_NUMPY:
                 bound = partial(maker, self._tracing)
                 owned = partial(makers.stand_in, self._tracing, bound)
                 return owned if self._tracing.arrays else bound
@@ -409,7 +441,7 @@ class _Module:
             if name in GRIDS:
                 return Grid(self._tracing, name)
             if name == "linalg":
-                return _Module(self._tracing, np.linalg, self._takes_lists)
+                return _Module(self._tracing, self._read, np.linalg, self._takes_lists)
         found = getattr(self._module, name)
         if self._reduces and type(found) is np.ufunc:
             return ReducingLists(self._tracing, found)
@@ -425,6 +457,8 @@ class _Module:
         return made
 
 
+#: The makers that NumPy itself has: another one in its place is somebody else's.
+_MAKERS_OF_NUMPY = {id(made) for name in makers.MAKERS if (made := getattr(np, name, None))}
 #: NumPy's functions that hand their arguments over to `__array_function__`.
 _DISPATCHED = type(np.sum)
 

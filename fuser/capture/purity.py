@@ -185,6 +185,7 @@ def _trace_twice(
         if named:
             around.held = _held_past(latest[0], around, name)
             around.further = further_guards(latest[0].copies.holders, second, around.guards)
+        around.read = latest[0].unchanged([*around.guards, *around.further])
         if done:
             return first, {}
     except GraphError as error:  # lengths whose expressions are beyond every limit

@@ -305,6 +305,7 @@ def _trace(
     with refusals() as refused:
         result = substitution.called(function)(*args, **kwargs)
     check_refusals(refused)
+    substitution.check_globals()
     tracing.errors.end()
     if tracing.failed is not None:  # the function has caught it: control flow by values
         raise tracing.failed

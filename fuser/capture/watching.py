@@ -34,6 +34,7 @@ from fuser.base.packages import UNWATCHED, WITHOUT_CODE, root
 from fuser.base.protocols import is_a, module_of, namespace_of
 from fuser.capture.contents import parts_of
 from fuser.capture.namespace import Names, codes_in, compares_truth
+from fuser.capture.permitted import is_permitted, is_permitted_code, is_trusted, may_read
 from fuser.capture.side_effects import EFFECTS, codes_with_effects, has_effect
 from fuser.tracing.builtin_names import REMEMBERING, is_stand_in
 from fuser.tracing.traced_scalars import HostScalar
@@ -44,6 +45,11 @@ _IMPORTING = frozenset(("importlib", "_frozen_importlib", "_frozen_importlib_ext
 _EFFECTS_BY_NAME = frozenset(
     "print input open eval exec builtins warn warn_explicit sleep system write writelines truncate "
     "mkdir makedirs remove unlink rename replace rmdir kill Popen".split()
+)
+#: Names by which code finds functions that it does not name.
+_BY_TEXT = frozenset(
+    "getattr globals vars locals __dict__ attrgetter methodcaller import_module __import__ modules "
+    "_getframe".split()
 )
 _SLOT = MemberDescriptorType
 #: What leads nowhere.
@@ -71,7 +77,7 @@ def may_ask(function: Any, leaves: Iterable[Any]) -> bool:
     modules: list[ModuleType] = []
     while waiting:
         value = waiting.pop()
-        if id(value) in EFFECTS:
+        if id(value) in EFFECTS or may_read(value):
             return True
         if id(value) in seen or is_a(value, _PLAIN):
             continue
@@ -83,7 +89,7 @@ def may_ask(function: Any, leaves: Iterable[Any]) -> bool:
             waiting += [vars(value)[name] for name in names & vars(value).keys()]
             continue
         codes, held = _parts(value)
-        if any(map(_may_ask, codes)):
+        if any(map(_may_ask, codes)) or any(map(_finds_by_text, codes)):
             return True
         waiting += held
         for code in codes:
@@ -140,6 +146,12 @@ def _may_ask(code: CodeType) -> bool:
 
 
 @memo(4096)
+def _finds_by_text(code: CodeType) -> bool:
+    """Whether a function, or one inside it, may find functions that no name leads to."""
+    return any(not _BY_TEXT.isdisjoint(part.co_names) for part in codes_in(code))
+
+
+@memo(4096)
 def _asks_types(code: CodeType) -> bool:
     """Whether a function, or one inside it, names `type`; `x.dtype.type` does not."""
     return any(
@@ -169,9 +181,15 @@ def watched() -> Iterator[None]:
             if has_effect(arg) and _is_users(frame) and not _imports(frame):
                 found.append(_effect(arg.__name__, frame))
                 raise found[-1]  # so it is not called
+            if not is_permitted(arg) and not _is_trusted(frame) and not _imports(frame):
+                found.append(_reading(arg.__name__, frame))
+                raise found[-1]
         elif event == "call" or event == "return":
             if event == "call" and frame.f_code in effects and not _imports(frame):
                 found.append(_effect(frame.f_code.co_name.strip("_"), _caller(frame)))
+                raise found[-1]
+            if event == "call" and _reads(frame) and not _imports(frame):
+                found.append(_reading(frame.f_code.co_name, _caller(frame)))
                 raise found[-1]
             if _asks(frame):
                 found.append(_asked(frame))
@@ -255,6 +273,25 @@ def _caller(frame: FrameType) -> FrameType:
 def _effect(name: str, frame: FrameType) -> Unsupported:
     """The error of code that prints, warns, logs or writes."""
     return Unsupported("side-effect", f"{name}()", "it is called", _place(frame))
+
+
+def _reads(frame: FrameType) -> bool:
+    """Whether the user's code calls a function of a known package that reads more than that."""
+    module = str(frame.f_globals.get("__name__", ""))
+    if is_permitted_code(module, frame.f_code.co_name) or frame.f_back is None:
+        return False
+    return not _is_trusted(frame.f_back)
+
+
+def _is_trusted(frame: FrameType) -> bool:
+    """Whether code is of a package that is known."""
+    return is_trusted(str(frame.f_globals.get("__name__", "")))
+
+
+def _reading(name: str, frame: FrameType) -> Unsupported:
+    """The error of code that calls what may give something else at each call."""
+    found = "what it gives may depend on more than on its arguments"
+    return Unsupported("impure", f"{name}()", found, _place(frame))
 
 
 def _place(frame: FrameType) -> str:

@@ -252,7 +252,8 @@ def explain_call(function: Owner, args: Any, kwargs: Any) -> Explanation:
     told = _told_by_integers(trace.graph)
     found.guards = spell_guards(trace.graph.guards, trace.value_guards, told)
     found.guards += [f"{name} is contiguous in C order" for name in trace.in_order]
-    for name in dict.fromkeys(guard.name for guard in call.specialisation.names):
+    named = [guard.name for guard in call.specialisation.names if hasattr(guard, "name")]
+    for name in dict.fromkeys(named):
         found.guards.append(DEFAULTS.get(name, f"{name} is unchanged"))
     if spec is None:
         found._sizes = call.sizes

@@ -49,7 +49,7 @@ _SETTINGS = frozenset(
     "get_workers set_workers".split()
 )
 #: Functions of NumPy that write files.
-_FILES = frozenset("save savez savez_compressed savetxt".split())
+FILES = frozenset("save savez savez_compressed savetxt".split())
 #: Methods of universal functions.
 _UFUNC_METHODS = frozenset("reduce accumulate reduceat outer at".split())
 #: Methods of arrays: they depend on their arguments alone.
@@ -330,7 +330,7 @@ def _member(module: str, name: str) -> Callable[..., Any] | None:
     """
     if name.startswith("_"):
         return None
-    if module in NUMPY_MODULES and name not in _FILES:
+    if module in NUMPY_MODULES and name not in FILES:
         owner: Any = np
         for part in module.split(".")[1:]:
             owner = getattr(owner, part)

@@ -30,7 +30,15 @@ from fuser.ir.views import Broadcast, Part
 from fuser.passes import length_facts, slice_updates
 from fuser.tracing.admitted_dtypes import check_dtype
 from fuser.tracing.memory_views import Contiguous
-from fuser.tracing.trace_result import OutAlias, OutNode, OutScalar, OutView, Trace, Write
+from fuser.tracing.trace_result import (
+    OutAlias,
+    OutNode,
+    OutScalar,
+    OutStatic,
+    OutView,
+    Trace,
+    Write,
+)
 from fuser.tracing.trace_state import Tracing
 
 
@@ -219,7 +227,8 @@ def _used(tracing: Tracing, leaves: Sequence[Any], nodes: Sequence[Node]) -> set
     needed = walk(nodes)
     inputs = {id(node) for node in needed}
     shown = [(node.shape, node.text) for node in needed if not node.op.is_input]
-    text = repr((leaves, shown, tracing.guards, list(tracing.value_guards)))
+    told = [leaf for leaf in leaves if not isinstance(leaf, OutStatic)]  # the user's own are not
+    text = repr((told, shown, tracing.guards, list(tracing.value_guards)))
     lengths = set(re.findall(r"\bn\d+\b", text))
     for symbol in tracing.sizes:  # one length may be spelled by another's symbol
         lengths |= {*dims.symbols(tracing.resolve(dims.symbol(symbol)))} - {symbol}

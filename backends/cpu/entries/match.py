@@ -43,7 +43,7 @@ entry:
   %list = get ptr %table TABLE.guard_list
   br label %loop
 loop:
-  %k = phi i64 [ 0, %entry ], [ %k1, %next ]
+  %k = phi i64 [ 0, %entry ], [ %k1, %next ], [ %past, %skipped ]
   %some = icmp ult i64 %k, %count
   br i1 %some, label %check, label %yes
 check:
@@ -55,7 +55,30 @@ check:
   %kind = get i64 %guard GUARD.kind
   switch i64 %kind, label %attribute [
     i64 LAYOUT.IN_DICT, label %namespace
-    i64 LAYOUT.IN_CELL, label %cell ]
+    i64 LAYOUT.IN_CELL, label %cell
+    i64 LAYOUT.WORD, label %word
+    i64 LAYOUT.SKIPPING, label %skipping
+    i64 LAYOUT.NOTING, label %noting ]
+word:
+  %there = load ptr, ptr %scope
+  %as.it.was = icmp eq ptr %there, %expected
+  br i1 %as.it.was, label %next, label %no
+skipping:
+  %tag = load ptr, ptr %scope
+  %unchanged = icmp eq ptr %tag, %expected
+  br i1 %unchanged, label %skipped, label %next
+skipped:
+  %rows = ptrtoint ptr %name to i64
+  %past = add i64 %k, %rows
+  br label %loop
+noting:
+  %latest = load ptr, ptr %scope
+  %back = ptrtoint ptr %name to i64
+  %first.row = sub i64 %k, %back
+  %first.offset = mul i64 %first.row, GUARD.size
+  %skipper = getelementptr i8, ptr %list, i64 %first.offset
+  put ptr %latest %skipper GUARD.expected
+  br label %next
 cell:
   %content = get ptr %scope CELL.content
   br label %found

@@ -11,6 +11,7 @@ import numpy as np
 
 from fuser.backends.cpu.machine import layout
 from fuser.capture import captures
+from fuser.capture.read_names import Unchanged
 
 #: Names that are looked up in every call; beyond, calls are left to Python.
 MOST_GUARDS = 64
@@ -21,16 +22,25 @@ class NotServed(Exception):  # noqa: N818 - a signal: Python keeps serving such 
     """The dispatcher cannot serve a call."""
 
 
-def describe_names(guards: Sequence[captures.NameGuard], keep: list[Any]) -> list[list[int]]:
+def describe_names(
+    guards: Sequence[captures.NameGuard | Unchanged], keep: list[Any]
+) -> list[list[int]]:
     """Names that the function reads, as pairs of a place and the object that must be there.
 
     Raises:
         NotServed: a value may change without its object changing, or there are too many names.
     """
-    if len(guards) > MOST_GUARDS:
+    if sum(type(guard) is captures.NameGuard for guard in guards) > MOST_GUARDS:
         raise NotServed
     rows = []
     for guard in guards:
+        if not isinstance(guard, captures.NameGuard):
+            rows += _describe_space(guard, keep)
+            continue
+        if (word := _word(guard)) is not None:
+            rows.append(word)
+            keep.append(guard)
+            continue
         kind, scope, name = _scope(guard)
         expected = _now(guard, kind, scope)
         if not guard.holds():
@@ -46,11 +56,63 @@ def describe_names(guards: Sequence[captures.NameGuard], keep: list[Any]) -> lis
     return rows
 
 
+def _describe_space(guard: Unchanged, keep: list[Any]) -> list[list[int]]:
+    """Names of a namespace, looked up where anything in it has changed since the last time.
+
+    Raises:
+        NotServed: one stands for something else just now.
+    """
+    if not guard.holds() or type(guard.space) is not dict:
+        raise NotServed
+    keep.append(guard)
+    names = [
+        layout.words(
+            "GUARD", kind=layout.IN_DICT, scope=id(guard.space), name=id(name),
+            expected=0 if value is captures.ABSENT else id(value),
+        )
+        for name, value in guard.names
+    ]  # fmt: skip
+    if not guard.tag:
+        return names
+    rows = len(names) + 1
+    tag = ctypes.c_int64.from_address(guard.tag).value
+    first = layout.words(
+        "GUARD", kind=layout.SKIPPING, scope=guard.tag, name=rows + 1, expected=tag
+    )
+    last = layout.words("GUARD", kind=layout.NOTING, scope=guard.tag, name=rows, expected=0)
+    return [first, *names, last]
+
+
+#: Where a function keeps its code, and an object its class.
+_CODE_OFFSET, _CLASS_OFFSET = 48, 8
+
+
+def _word(guard: captures.NameGuard) -> list[int] | None:
+    """A guard of a function's code, or of an object's class, as a word; None for any other."""
+    scope = guard.scope
+    if type(scope) is captures.Kinds and guard.name == "__class__":
+        place = id(scope.thing) + _CLASS_OFFSET
+    elif type(scope) is captures.Slots and guard.name == "__code__":
+        place = id(scope.thing) + _CODE_OFFSET
+        if type(scope.thing) is not FunctionType:
+            return None
+    else:
+        return None
+    if ctypes.c_void_p.from_address(place).value != id(guard.expected):
+        return None
+    return layout.words("GUARD", kind=layout.WORD, scope=place, name=0, expected=id(guard.expected))
+
+
 def _scope(guard: captures.NameGuard) -> tuple[int, Any, Any]:
     """How a name is looked up, where, and by which object."""
     scope = guard.scope
     if type(scope) is CellType:
         return layout.IN_CELL, scope, None
+    if type(scope) is captures.Kinds and guard.name == "__bases__":
+        kinds = type(scope.thing).__mro__[:-2]  # but type and object
+        if any("__getattribute__" in vars(kind) for kind in kinds):
+            raise NotServed  # code of the user's
+        return layout.IN_OBJECT, scope.thing, guard.name
     if type(scope) is captures.Slots and type(scope.thing) is FunctionType:
         return layout.IN_OBJECT, scope.thing, guard.name
     if type(scope) is MappingProxyType:

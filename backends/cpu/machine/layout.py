@@ -86,6 +86,9 @@ FROM_FLOAT, FROM_INT, FROM_BOOL, FROM_LENGTH = range(4)
 TO_SINGLE, TO_DOUBLE, TO_INTEGER, TO_HALF = range(4)
 #: Where a name is looked up.
 IN_DICT, IN_CELL, IN_OBJECT = range(3)
+#: Other guards: a word at an address; one that stands for the next rows while it is as it was; and
+#: after those, which found all else unchanged, what it is from now on.
+WORD, SKIPPING, NOTING = 3, 4, 5
 #: Flags of a table: results in a tuple; a status means that Python has to look; the GIL is
 #: released whatever the lengths; results are more than one output.
 TUPLE, STATUS, LONG, COMPOSED = 1, 2, 4, 8
