@@ -297,7 +297,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
     ) -> None:
         """Remember how calls with exactly these shapes and strides run."""
         key = exact_key(args if out is None else (*args, out))
-        if key is None or (names and out is None):
+        if key is None or (names and out is None) or call.specialisation.identities:
             return
         if len(self._ready) >= READY_LIMIT:
             self._ready = {}
@@ -334,7 +334,8 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
             return False
         if call.specialisation.trace.graph.guards_of_integers:
             return False  # native entries read lengths off arrays alone
-        if call.specialisation.trace.in_order:  # native entries do not look at that
+        if call.specialisation.trace.in_order or call.specialisation.identities:
+            # native entries do not look at that
             return False
         if out is None and "out" in names and self._takes_out:
             return False

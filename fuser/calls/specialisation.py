@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fuser import executor
 from fuser.base.host_expressions import evaluate_scalar, scalar_symbols
+from fuser.base.protocols import is_array
 from fuser.base.records import field, record
 from fuser.capture import captures
 from fuser.ir import dims
@@ -37,6 +38,8 @@ class Specialisation:
     """Whether it holds for what some arrays hold that are no arguments."""
     given_back: tuple[tuple[int, Any], ...] = ()
     """Arguments that are results, with their places: another one that is equal is not the same."""
+    identities: tuple[int, ...] = ()
+    """Which arrays are one, where the function may ask: see `identities_in`."""
     repeated: bool = False
     """Whether it has run before."""
     early_guards: tuple[tuple[str, Any], ...] = ()
@@ -61,7 +64,7 @@ class Specialisation:
         """
         guards = self.trace.value_guards
         enough = all(value is True and _LONG_ENOUGH.fullmatch(text) for text, value in guards)
-        by_object = self.by_contents or bool(self.given_back)
+        by_object = self.by_contents or bool(self.given_back or self.identities)
         return by_object or bool(self.trace.hints or self.trace.in_order) or not enough
 
     def match(self, leaves: Sequence[Any]) -> Call | None:
@@ -72,6 +75,8 @@ class Specialisation:
         for place, value in self.given_back:
             if leaves[place] is not value:
                 return None
+        if self.identities and self.identities != self.identities_in(leaves):
+            return None
         arrays = {name: leaves[place] for name, place in self.array_leaves}
         for name, array in self.captured.items():
             if array.dtype != self.captured_dtypes[name]:
@@ -91,6 +96,17 @@ class Specialisation:
             if not captures.same_value(now, value):
                 return None
         return Call(self, arrays, numbers, sizes)
+
+    def identities_in(self, leaves: Sequence[Any]) -> tuple[int, ...]:
+        """For each array, of arguments and by names, the place of the first that is the same.
+
+        Nothing for fewer than two: there is no other that one of them could be.
+        """
+        places: dict[int, int] = {}
+        named = self.trace.by_identity or ()
+        arrays = [*filter(is_array, leaves), *self.captured.values(), *named]
+        found = tuple(places.setdefault(id(array), place) for place, array in enumerate(arrays))
+        return found if len(found) > 1 else ()
 
     def check_late(self, numbers: Mapping[str, Any]) -> None:
         """Check what only functions between kernels tell, as soon as it is known.

@@ -143,6 +143,8 @@ def specialised(
     specialisation = specialise(trace, spec, held, constants)
     specialisation.by_contents = bool(around.held)
     specialisation.given_back = _given_back(trace, leaves)
+    if trace.by_identity is not None:
+        specialisation.identities = specialisation.identities_in(leaves)
     call = specialisation.match(leaves)
     if call is None:
         reason = Reason("impure", function._name, "a guard fails right after tracing")

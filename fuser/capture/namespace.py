@@ -15,7 +15,7 @@ import types
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
-from types import CellType, CodeType, FunctionType, MethodType
+from types import CellType, CodeType, FunctionType, MappingProxyType, MethodType
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from fuser.base import error_states
 from fuser.base.caches import memo
 from fuser.base.errors import Unsupported
 from fuser.base.packages import STABLE, UNCHANGED, root
-from fuser.base.protocols import is_a
+from fuser.base.protocols import is_a, namespace_of
 from fuser.capture import evident, other_packages, staging
 from fuser.capture.brackets import GRIDS, JOINERS, Grid, Joiner
 from fuser.capture.captures import NameGuard, has_elements, names_of
@@ -323,6 +323,61 @@ def decides_by_truth(function: Any, depth: int = 8) -> bool:
         with suppress(ValueError):  # not set yet
             named.append(cell.cell_contents)
     return any(decides_by_truth(each, depth - 1) for each in named if each is not function)
+
+
+def compares_arrays(function: Any, depth: int = 8) -> bool:
+    """Whether a function, or one that it names, may ask whether two arrays are one (`x is y`)."""
+    function = getattr(function, "__func__", function)
+    if type(function) is not FunctionType or depth == 0 or not _substitutable(function):
+        return False
+    code = function.__code__
+    if _compares_identity(code) and any(_compares(c, function.__globals__) for c in codes_in(code)):
+        return True
+    names = {name for part in codes_in(code) for name in part.co_names}
+    named = [function.__globals__.get(name) for name in names]
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):  # not set yet
+            named.append(cell.cell_contents)
+    return any(compares_arrays(each, depth - 1) for each in named if each is not function)
+
+
+def _compares(code: CodeType, names: dict[str, Any]) -> bool:
+    """Whether code asks `is` of two things neither of which a global name settles as no array."""
+    steps = list(dis.get_instructions(code))
+    for place, step in enumerate(steps):
+        if step.opname == "IS_OP":
+            right, before = _operand(steps, place - 1, names)
+            left, _ = _operand(steps, before, names)
+            if all(value is _UNKNOWN or has_elements(value) for value in (left, right)):
+                return True
+    return False
+
+
+#: What an operand is that no global name, and no constant, settles.
+_UNKNOWN = object()
+
+
+def _operand(steps: list[Any], place: int, names: dict[str, Any]) -> tuple[Any, int]:
+    """What the instructions that end at a place put on the stack, and where those before end."""
+    parts: list[str] = []
+    while place >= 0 and steps[place].opname in ("LOAD_ATTR", "EXTENDED_ARG"):
+        if steps[place].opname == "LOAD_ATTR":
+            parts.append(steps[place].argval)
+        place -= 1
+    if place < 0:
+        return _UNKNOWN, -1
+    step = steps[place]
+    if step.opname == "LOAD_CONST":
+        return step.argval, place - 1
+    if step.opname in ("LOAD_FAST", "LOAD_DEREF"):
+        return _UNKNOWN, place - 1
+    if step.opname not in ("LOAD_GLOBAL", "LOAD_NAME"):
+        return _UNKNOWN, -1
+    found = names.get(step.argval, vars(builtins).get(step.argval, _UNKNOWN))
+    for part in reversed(parts):
+        space = namespace_of(found)
+        found = space[part] if is_a(space, (dict, MappingProxyType)) and part in space else _UNKNOWN
+    return found, place - 1
 
 
 def codes_in(code: CodeType) -> list[CodeType]:

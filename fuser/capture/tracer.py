@@ -58,12 +58,21 @@ class Tracer(Tracing):
     def capture(self, array: Any) -> TracedArray:
         """Stand in for a real array that the function reached: a hidden input by reference."""
         self.spare.discard(id(array))
-        found = self.captured.get(id(array))
+        found = self._found(array)
         if found is None:
             found = self.captured[id(array)] = self.add_array(array, None)
             if isinstance(array, np.ndarray) and array.flags.writeable:
                 if array.nbytes <= LARGEST_KEPT:
                     self.values.append((array, array.tobytes()))
+        return found
+
+    def _found(self, array: Any) -> TracedArray | None:
+        """The stand-in that an array has already."""
+        found: TracedArray | None = self.captured.get(id(array))
+        if found is not None and self.by_identity:
+            argument = found.storage.argument
+            if argument is not None and self.arguments[argument].leaf is not None:
+                self.named_arguments[id(array)] = array
         return found
 
     def by_name(self, array: Any, spare: bool) -> TracedArray:
@@ -74,7 +83,7 @@ class Tracer(Tracing):
             spare: it is one of many that something holds, and may not be used.
         """
         self.seen.add(id(array))
-        found = self.captured.get(id(array))
+        found = self._found(array)
         if found is None:
             found = self.captured[id(array)] = self.add_array(array, None)
             if spare:
@@ -280,7 +289,7 @@ def _trace(
     named: bool, met: list[Substitution] | None,
 ) -> Trace:  # fmt: skip
     """Run `function` on stand-ins, with the dtypes that are admitted now."""
-    from fuser.capture.namespace import Substitution, decides_by_truth
+    from fuser.capture.namespace import Substitution, compares_arrays, decides_by_truth
     from fuser.capture.opaque_operands import Replay
 
     tracing = Tracer(
@@ -293,10 +302,14 @@ def _trace(
         met.append(substitution)
     tracing.replay.place = 0
     tracing.exact_truth = decides_by_truth(function)
+    tracing.by_identity = compares_arrays(function)
     stand_ins: list[Any] = []
     for place, leaf in enumerate(leaves):
         if is_array(leaf):
-            stand_ins.append(tracing.add_array(leaf, place))
+            known = tracing.captured.get(id(leaf)) if tracing.by_identity else None
+            stand_ins.append(tracing.add_array(leaf, place) if known is None else known)
+            if tracing.by_identity:  # one array has one stand-in, by whatever names it is reached
+                tracing.captured[id(leaf)] = stand_ins[-1]
         elif type(leaf) is bool or type(leaf) is int or type(leaf) is float:
             stand_ins.append(tracing.add_scalar(leaf, place))
         else:

@@ -126,6 +126,7 @@ def canonical(
         ),
         hints,
         tuple(tracing.arguments[place].initial.payload.name for place in tracing.in_order),
+        tuple(tracing.named_arguments.values()) if tracing.by_identity else None,
     )
 
 

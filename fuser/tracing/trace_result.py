@@ -73,6 +73,8 @@ class Trace:
             the second is read or written.
         hints: lengths in the traced call that only functions run between kernels tell.
         in_order: parameters that have to be contiguous in C order.
+        by_identity: where the function may ask whether two arrays are one: arguments that it has
+            reached by a name, too; None where it does not ask.
     """
 
     graph: Graph
@@ -84,6 +86,7 @@ class Trace:
     hazards: tuple[tuple[int, int], ...] = ()
     hints: Mapping[str, int] = field(default_factory=dict)
     in_order: tuple[str, ...] = ()
+    by_identity: tuple[Any, ...] | None = None
 
     @property
     def written(self) -> tuple[tuple[str, int, Region | None], ...]:

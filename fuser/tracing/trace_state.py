@@ -129,6 +129,10 @@ class Tracing(Lengths):
     in_order: dict[int, None] = field(default_factory=dict)
     """Arguments that have to be contiguous in C order."""
     errors: ErrorState = field(default_factory=ErrorState)
+    by_identity: bool = False
+    """Whether the function may ask whether two arrays are one."""
+    named_arguments: dict[int, Any] = field(default_factory=dict)
+    """Where it may: arguments that it has reached by a name, too."""
     exact_truth: bool = False
     """Whether the function asks what is True itself: no stand-in is."""
 

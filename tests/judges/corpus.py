@@ -160,12 +160,6 @@ KNOWN: tuple[Known, ...] = (
         r"^call \d+: result\S*: writeable False against True$",
     ),
     Known(
-        "x-is-y",
-        "in a trace an array is never another argument's array",
-        r" is (not )?[xyzW]\b",
-        r"^call \d+: ",
-    ),
-    Known(
         "read-only-message",
         "an assignment to a read-only argument has the words of a ufunc's out=",
         r"readonly",

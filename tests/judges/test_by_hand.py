@@ -17,10 +17,10 @@ PARTS = re.split(r"^=== (.*)\n", TEXT, flags=re.M)[1:]
 PROGRAMS: dict[str, str] = dict(zip(PARTS[::2], PARTS[1::2], strict=True))
 #: Programs that still differ: what a mended mechanism has to take from this list.
 FAILING = frozenset("""
-    is-same-twice is-not is-default is-global is-attr is-in-list view-twice-one
+    view-twice-one
     return-class-attr imag-real imag-write np-imag imag-int imag-computed part-scalar
     part-complex order-maker asarray-is broadcast getattr-dyn str-format w-own-attr w-lru
-    w-cachedprop in-list
+    w-cachedprop
 """.split())
 #: Programs that ran without a fallback at every call when this was written.
 FUSED = 127
