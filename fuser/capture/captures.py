@@ -44,6 +44,13 @@ _MAKERS = frozenset(
     "__init__ __new__ __post_init__ __init_subclass__ __del__ __repr__ __str__ __format__ "
     "__reduce__ __reduce_ex__ __getstate__ __setstate__ __replace__".split()
 )
+#: Methods that give an object's text; functions that ask for it, and instructions that do.
+_SPELLING = frozenset("__repr__ __str__ __format__".split())
+_TEXTS = frozenset("str repr format ascii print".split())
+_FORMATTING = frozenset(
+    dis.opmap[name] for name in ("FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC")
+    if name in dis.opmap
+)  # fmt: skip
 _LIMIT = 1000
 #: Attributes of loggers that tell more than whether one does anything; those that do are watched.
 _OF_LOGGERS = frozenset("handlers level parent manager filters propagate hasHandlers".split())
@@ -254,6 +261,8 @@ class _Collector:
     def __init__(self) -> None:
         self.guards: list[NameGuard] = []
         self.names: set[str] = set()
+        self.spells = False
+        """Whether code asks objects for their texts."""
         self.own_names: set[str] = set()
         """Those in code that is not of Python's own library."""
         self._seen: set[int] = set()
@@ -297,6 +306,7 @@ class _Collector:
         self.functions.append(thing)
         names = names_of(thing.__code__)
         self.names |= names
+        self.spells = self.spells or _spells(thing.__code__)
         if root(thing.__globals__) not in sys.stdlib_module_names:
             self.own_names |= names
         if _BY_TEXT.isdisjoint(names):
@@ -430,7 +440,9 @@ class _Collector:
             self.value(own, name, own[name])  # type: ignore[index] # it is in there
         if is_a(thing, ModuleType):
             return
-        names |= {n for cls in kind.__mro__[:-1] for n in vars(cls) if _operator(vars(cls)[n], n)}
+        spelled = _SPELLING if self.spells else ()
+        members = {name: part for cls in kind.__mro__[:-1] for name, part in vars(cls).items()}
+        names |= {n for n, part in members.items() if _operator(part, n) or n in spelled}
         for name in sorted(names - set(own or ())):
             holder = next((cls for cls in kind.__mro__ if name in vars(cls)), None)
             if holder is None or root(module_of(holder)) in STABLE:
@@ -585,6 +597,14 @@ def stored_attributes(function: Callable[..., Any]) -> set[str]:
             found |= {step.argval for step in steps if step.opname == "STORE_ATTR"}
             waiting += [part for part in code.co_consts if is_a(part, CodeType)]
     return found
+
+
+@memo(1024)
+def _spells(code: CodeType) -> bool:
+    """Whether code, or code inside it, asks objects for their texts."""
+    if not _TEXTS.isdisjoint(code.co_names) or not _FORMATTING.isdisjoint(code.co_code[::2]):
+        return True
+    return any(_spells(part) for part in code.co_consts if is_a(part, CodeType))
 
 
 def _operator(member: Any, name: str) -> bool:

@@ -30,6 +30,7 @@ from fuser.capture.brackets import GRIDS, JOINERS, Grid, Joiner
 from fuser.capture.captures import NameGuard, has_elements, names_of
 from fuser.capture.evident import is_evident
 from fuser.capture.loops import Loop
+from fuser.capture.permitted import told
 from fuser.capture.private_copies import LOOKING_CLOSELY, PLAIN, Copies, is_fused
 from fuser.capture.read_names import ReadNames, Unchanged
 from fuser.capture.side_effects import watched_partial
@@ -82,6 +83,17 @@ class Substitution:
     def identity(self, value: Any, /) -> int:
         """`id`: that of the original of a copy."""
         return int(BUILTINS["id"](self.copies.original(value)))
+
+    def attribute(self, value: Any, name: str, /, *default: Any) -> Any:
+        """`getattr`, by a name that the code may have put together: what it finds is guarded."""
+        thing = self.copies.original(value)
+        if type(name) is str and not is_a(thing, (TracedArray, HostScalar)):
+            kind = thing if is_a(thing, type) else type(thing)
+            of_classes = [told(each, "__dict__") for each in told(kind, "__mro__")]
+            for space in (namespace_of(thing), *of_classes):
+                if is_a(space, (dict, MappingProxyType)):
+                    self.read.note(space, name)
+        return BUILTINS["getattr"](value, name, *default)
 
     def ways_past(self) -> list[Any]:
         """What may lead to arrays that are no stand-ins: what the function met as it is."""
@@ -421,7 +433,8 @@ class Names(dict[str, Any]):
         """A global of the module, replaced where it is NumPy's."""
         self._substitution.read.note(self._original, key)
         if key in BUILTINS and key not in self._original:
-            return self._substitution.identity if key == "id" else BUILTINS[key]
+            own = {"id": self._substitution.identity, "getattr": self._substitution.attribute}
+            return own.get(key, BUILTINS[key])
         return self._substitution.named(self._original, key, self._original[key], self._numpy)
 
     def __setitem__(self, key: str, value: Any) -> None:

@@ -12,13 +12,15 @@ import builtins
 import ctypes
 import sys
 from collections.abc import Iterable, Mapping
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from fuser.base.packages import STABLE, root
 from fuser.base.protocols import is_a
 from fuser.capture.captures import ABSENT, NameGuard, names_of
 
+#: What names are looked up in; a class shows its names as a view.
+Space = dict[str, Any] | MappingProxyType[str, Any]
 #: Where a dict keeps the number of its latest change.
 _TAG_OFFSET = 24
 
@@ -34,7 +36,7 @@ class Unchanged:
 
     __slots__ = ("_seen", "_word", "names", "space", "tag")
 
-    def __init__(self, space: dict[str, Any], names: Iterable[tuple[str, Any]]) -> None:
+    def __init__(self, space: Space, names: Iterable[tuple[str, Any]]) -> None:
         """Hold on to them."""
         self.space = space
         self.names = tuple(names)
@@ -78,9 +80,9 @@ class ReadNames:
 
     def __init__(self) -> None:
         """Nothing yet."""
-        self._found: dict[int, tuple[dict[str, Any], dict[str, Any]]] = {}
+        self._found: dict[int, tuple[Space, dict[str, Any]]] = {}
 
-    def note(self, space: dict[str, Any], name: str) -> None:
+    def note(self, space: Space, name: str) -> None:
         """Note that a name was looked up; where it is not there, it is the built-in one."""
         names = self._found.setdefault(id(space), (space, {}))[1]
         if name not in names:

@@ -19,7 +19,7 @@ PROGRAMS: dict[str, str] = dict(zip(PARTS[::2], PARTS[1::2], strict=True))
 FAILING = frozenset("""
     view-twice-one
     return-class-attr imag-real imag-write np-imag imag-int imag-computed part-scalar
-    part-complex order-maker asarray-is broadcast getattr-dyn str-format w-own-attr w-lru
+    part-complex order-maker asarray-is broadcast w-own-attr w-lru
     w-cachedprop
 """.split())
 #: Programs that ran without a fallback at every call when this was written.

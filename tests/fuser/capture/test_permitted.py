@@ -1,0 +1,95 @@
+"""What a trace may call and read: a list of what depends on its operands alone."""
+
+import ctypes
+import datetime
+import io
+import math
+import operator
+import os
+import random
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuser
+from fuser.capture.permitted import is_open, is_permitted, is_permitted_code, may_hold
+
+X = np.arange(4.0)
+
+
+class Plain:
+    """Attributes alone."""
+
+    __slots__ = ("a", "b")
+
+
+class Closing(Plain):
+    """It does something when it goes."""
+
+    def __del__(self) -> None:
+        """Nothing, here."""
+
+
+@pytest.mark.parametrize(
+    "function",
+    [math.sin, abs, sorted, [].append, {}.get, "".join, operator.add, np.array, random.random,
+     io.StringIO().write, threading.Lock().__exit__, os.fspath, datetime.date.min.isoformat],
+)  # fmt: skip
+def test_what_depends_on_its_operands_may_be_called(function: Any) -> None:
+    """Functions and methods in C."""
+    assert is_permitted(function)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [os.stat, time.time, open, print, np.fromfile, datetime.datetime.now, threading.Lock().locked,
+     np.zeros(1).tofile, os.getcwd],
+)  # fmt: skip
+def test_what_reads_more_may_not(function: Any) -> None:
+    """Files, clocks, settings, locks."""
+    assert not is_permitted(function)
+
+
+def test_functions_of_numpy_in_python_are_told_by_their_module() -> None:
+    """Those of arrays are known, those of files and settings are not."""
+    for function in (np.full, np.eye, np.ones):
+        assert is_permitted_code(function.__globals__["__name__"], function.__name__)
+    for function in (np.load, np.loadtxt, np.get_printoptions, np.geterr, np.memmap.__new__):
+        assert not is_permitted_code(function.__globals__["__name__"], function.__name__)
+
+
+@pytest.mark.parametrize("kind", [Plain, int, list, dict, np.ndarray, ValueError, random.Random])
+def test_objects_that_are_no_more_than_attributes(kind: type) -> None:
+    """Classes in Python, and built-in types that are known."""
+    assert is_open(kind)
+
+
+@pytest.mark.parametrize("kind", [ctypes.c_double, ctypes.Structure, io.FileIO, threading.local])
+def test_objects_that_may_hold_anything(kind: type) -> None:
+    """Other types in C, and classes from them."""
+    assert not is_open(kind)
+
+
+def test_objects_that_do_more_when_they_go_are_not_made_in_traces() -> None:
+    """`__del__`; memory that reads as a file may be made."""
+    assert may_hold(Closing)
+    assert not may_hold(Plain)
+    assert not may_hold(io.StringIO)
+
+
+def test_the_reason_names_what_was_called_and_where() -> None:
+    """And a lock that a function holds meanwhile is let go."""
+    lock = threading.Lock()
+
+    def stamped(x: Any) -> Any:
+        with lock:
+            return x + time.time()
+
+    fused = fuser.fuse(stamped, fallback="allow")
+    fused(X)
+    assert not lock.locked()
+    assert [(reason.code, reason.operation) for reason in fused.fallbacks] == [("impure", "time()")]
+    assert "test_permitted.py" in fused.fallbacks[0].where
