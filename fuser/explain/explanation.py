@@ -39,6 +39,10 @@ SHOWN_PAIRS = 8
 DEFAULTS = {
     "__defaults__": "the defaults of arguments are unchanged",
     "__kwdefaults__": "the defaults of keywords are unchanged",
+    "__code__": "the code of functions is unchanged",
+    "__class__": "the classes of objects are unchanged",
+    "__bases__": "what classes inherit from is unchanged",
+    "token": "what abstract classes have registered is unchanged",
 }
 
 
