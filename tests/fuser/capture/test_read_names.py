@@ -50,6 +50,7 @@ def test_calls_without_python_hear_it_too(rank: int) -> None:
     for step in range(40):
         space[f"other {step}"] = step
         np.testing.assert_allclose(fused(x), np.exp(x) + x)
+    assert fused._native is not None
     space["abs"] = np.negative
     np.testing.assert_allclose(fused(x), np.exp(x) - x)
     del space["abs"]
