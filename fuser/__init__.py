@@ -1,56 +1,54 @@
 """Fuse NumPy and CuPy array code into single kernels."""
 
-# ruff: noqa: E402 - the checkout joins the path before anything else is imported
-
 import os
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 _CHECKOUT = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 if os.path.isdir(f"{_CHECKOUT}/backends") and os.path.isfile(f"{_CHECKOUT}/pyproject.toml"):
     __path__.append(_CHECKOUT)  # `import fuser.backends` then works without installing
 
-from fuser import functional
-from fuser.backend import available_backends, register_backend
-from fuser.base.errors import (
-    ArgumentError,
-    BackendError,
-    ConfigurationError,
-    DtypeError,
-    FallbackWarning,
-    FuserError,
-    FusionError,
-    GraphError,
-    Reason,
-    ShapeError,
-)
-from fuser.base.timeline import profile
-from fuser.calls.fused_function import FusedFunction
-from fuser.control import (
-    can_fuse_on_cpu,
-    can_fuse_on_gpu,
-    clear_caches,
-    debug_num_cached_kernel_specs,
-    n_compiled_kernels,
-    override_can_fuse_on_cpu,
-    override_can_fuse_on_gpu,
-    set_num_threads,
-    show_config,
-    stats,
-)
-from fuser.interface import (
-    debug_get_fused_kernel_code,
-    debug_launch_graph,
-    fuse,
-    fusion_candidates,
-    generate_code,
-    register_fusion,
-    run_fusion,
-    trace,
-)
-from fuser.ir.graph import Graph
-
 if TYPE_CHECKING:
+    from fuser import functional
+    from fuser.backend import available_backends, register_backend
+    from fuser.base.errors import (
+        ArgumentError,
+        BackendError,
+        ConfigurationError,
+        DtypeError,
+        FallbackWarning,
+        FuserError,
+        FusionError,
+        GraphError,
+        Reason,
+        ShapeError,
+    )
+    from fuser.base.timeline import profile
+    from fuser.calls.fused_function import FusedFunction
+    from fuser.control import (
+        can_fuse_on_cpu,
+        can_fuse_on_gpu,
+        clear_caches,
+        debug_num_cached_kernel_specs,
+        n_compiled_kernels,
+        override_can_fuse_on_cpu,
+        override_can_fuse_on_gpu,
+        set_num_threads,
+        show_config,
+        stats,
+    )
     from fuser.explain.explanation import Explanation
+    from fuser.interface import (
+        debug_get_fused_kernel_code,
+        debug_launch_graph,
+        fuse,
+        fusion_candidates,
+        generate_code,
+        register_fusion,
+        run_fusion,
+        trace,
+    )
+    from fuser.ir.graph import Graph
     from fuser.ir.graph_text import parse
     from fuser.scheduling.ledger import Ledger
 
@@ -97,14 +95,45 @@ __all__ = [
 ]
 
 
+#: Where each public name is. A module is imported when the first of its names is asked for, so that
+#: `import fuser` costs nothing where nothing is fused.
+_PLACES = {
+    "fuser.backend": "available_backends register_backend",
+    "fuser.base.errors": """
+        ArgumentError BackendError ConfigurationError DtypeError FallbackWarning
+        FuserError FusionError GraphError Reason ShapeError
+    """,
+    "fuser.base.timeline": "profile",
+    "fuser.calls.fused_function": "FusedFunction",
+    "fuser.control": """
+        can_fuse_on_cpu can_fuse_on_gpu clear_caches debug_num_cached_kernel_specs
+        n_compiled_kernels override_can_fuse_on_cpu override_can_fuse_on_gpu
+        set_num_threads show_config stats
+    """,
+    "fuser.interface": """
+        debug_get_fused_kernel_code debug_launch_graph fuse fusion_candidates
+        generate_code register_fusion run_fusion trace
+    """,
+    "fuser.ir.graph": "Graph",
+    "fuser.explain.explanation": "Explanation",
+    "fuser.ir.graph_text": "parse",
+    "fuser.scheduling.ledger": "Ledger",
+}
+_MODULE_OF = {name: module for module, names in _PLACES.items() for name in names.split()}
+
+
 def __getattr__(name: str) -> Any:
-    """Names that are not needed to call a fused function are imported when they are asked for."""
-    if name in ("Explanation", "Ledger"):
-        from fuser.explain import explanation
+    """Import a public name when it is asked for."""
+    if name in _MODULE_OF:
+        value = getattr(import_module(_MODULE_OF[name]), name)
+    elif name == "functional":
+        value = import_module("fuser.functional")
+    else:
+        raise AttributeError(f"module 'fuser' has no attribute {name!r}")
+    globals()[name] = value
+    return value
 
-        return getattr(explanation, name)
-    if name == "parse":
-        from fuser.ir import graph_text
 
-        return graph_text.parse
-    raise AttributeError(f"module 'fuser' has no attribute {name!r}")
+def __dir__() -> list[str]:
+    """The public names, imported or not."""
+    return sorted({*globals(), *__all__})
