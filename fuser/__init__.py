@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     )
     from fuser.ir.graph import Graph
     from fuser.ir.graph_text import parse
-    from fuser.scheduling.ledger import Ledger
+    from fuser.traffic.ledger import Ledger
 
 __version__ = "0.1.0"
 
@@ -117,7 +117,7 @@ _PLACES = {
     "fuser.ir.graph": "Graph",
     "fuser.explain.explanation": "Explanation",
     "fuser.ir.graph_text": "parse",
-    "fuser.scheduling.ledger": "Ledger",
+    "fuser.traffic.ledger": "Ledger",
 }
 _MODULE_OF = {name: module for module, names in _PLACES.items() for name in names.split()}
 

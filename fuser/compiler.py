@@ -23,6 +23,7 @@ from fuser.scheduling import in_place, row_reductions, schedule
 from fuser.scheduling.capabilities import Capabilities
 from fuser.scheduling.nest_sequences import apart
 from fuser.scheduling.plans import Plan
+from fuser.traffic.moved_bytes import nominal_traffic
 
 
 def compile_upfront(
@@ -136,7 +137,7 @@ def _writing_plan(spec: KernelSpec, writes: Sequence[in_place.Write]) -> Plan:
         other = schedule.plan(graph, spec.mode, source=spec.graph, stored=again)
         other = in_place.aside(other, writes)
     try:
-        fewer = in_place.nominal_traffic(other) < in_place.nominal_traffic(plan)
+        fewer = nominal_traffic(other) < nominal_traffic(plan)
     except ValueError:  # a plan for arrays of fewer elements than the nominal ones, as of none
         return plan
     return other if fewer else plan

@@ -24,7 +24,9 @@ LAYERS = {
         base: base.*
         ir: ir.*
         passes: passes.*
-        scheduling: scheduling.* codegen kernel_spec
+        scheduling: scheduling.*
+        loop nests: codegen kernel_spec
+        traffic: traffic.*
         backend contract: backend
         compiler: program_spec kernel_cache compiler
         runtime: runtime.* executor fallback

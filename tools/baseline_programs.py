@@ -85,7 +85,7 @@ class Inside:
         names = sorted(set(re.findall(r"\bn\d+\b", spec.graph.text)), key=lambda n: int(n[1:]))
         sizes = dict(zip(names, itertools.cycle(NOMINAL), strict=False))
         try:
-            ledger = importlib.import_module("fuser.scheduling.ledger").ledger(spec, sizes)
+            ledger = importlib.import_module("fuser.traffic.ledger").ledger(spec, sizes)
         except Exception:  # noqa: BLE001 - lengths that this graph does not take
             return found
         return {**found, "bytes": ledger.planned_bytes}

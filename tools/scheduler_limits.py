@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import fuser
 from fuser.scheduling import clustering, inlining, ordering, planner
-from fuser.scheduling.ledger import ledger
+from fuser.traffic.ledger import ledger
 
 SIDE = 1024
 #: Calls of one turn.

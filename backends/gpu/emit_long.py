@@ -10,7 +10,7 @@ from fuser.backends.gpu.emit_reduction import Reduction
 from fuser.backends.gpu.long_rows import LongRows
 from fuser.backends.gpu.reduction_loops import places, row_head
 from fuser.codegen import LoopNest
-from fuser.scheduling.online_reductions import Factor, Merging
+from fuser.traffic.online_reductions import Factor, Merging
 
 #: The operations that stand outside of a sum, of its value and a number of the row.
 _SCALES = {

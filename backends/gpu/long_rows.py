@@ -1,6 +1,6 @@
 """Rows that several blocks share, read once for all reductions: where their parts leave results.
 
-`fuser.scheduling.online_reductions` says how a row's results are had from those of its parts. Three
+`fuser.traffic.online_reductions` says how a row's results are had from those of its parts. Three
 launches:
 every block reduces its part of a row, which it holds in registers; one block merges a row's parts;
 then every block reads its part again and stores its elements. The second launch takes a row anew,
@@ -15,7 +15,7 @@ from fuser.backends.gpu.accumulators import Accumulator, State
 from fuser.backends.gpu.stages import Stages
 from fuser.base.caches import memo
 from fuser.codegen import LoopNest
-from fuser.scheduling.online_reductions import Merged, merging
+from fuser.traffic.online_reductions import Merged, merging
 
 
 @dataclass(frozen=True, slots=True)

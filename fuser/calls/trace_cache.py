@@ -184,7 +184,7 @@ def _loss(prepared: KernelSpec | Program | None, call: Call) -> str:
         one = whole if one.in_parts else one
         if not any(node.op.joins for node in one.plan.graph.nodes):
             continue
-        from fuser.scheduling.ledger import ledger  # most first calls need none
+        from fuser.traffic.ledger import ledger  # most first calls need none
 
         book = ledger(one, {**call.specialisation.trace.hints, **call.sizes})
         planned, unfused = planned + book.planned_bytes, unfused + book.unfused_bytes

@@ -23,7 +23,7 @@ from fuser.scheduling import verdicts
 from fuser.scheduling.nest_sequences import settled
 from fuser.scheduling.plans import Plan
 from fuser.scheduling.row_tiles import Group, kept_buffers
-from fuser.scheduling.traffic import group_reads, group_writes, held_by
+from fuser.traffic.moved_bytes import group_reads, group_writes, held_by
 
 #: What a box is -> (fill, border).
 COLOURS: Mapping[str, tuple[str, str]] = {

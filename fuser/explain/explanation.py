@@ -25,9 +25,10 @@ from fuser.ir.labels import argument_names, labels_of
 from fuser.kernel_spec import KernelSpec
 from fuser.program_spec import LoopRegion, Program, Stage
 from fuser.programs import partition, run
-from fuser.scheduling import rereads, row_tiling, verdicts
-from fuser.scheduling.ledger import Ledger, boundaries, ledger
+from fuser.scheduling import row_tiling, verdicts
 from fuser.scheduling.plans import Plan
+from fuser.traffic import rereads
+from fuser.traffic.ledger import Ledger, boundaries, ledger
 
 if TYPE_CHECKING:
     import pandas

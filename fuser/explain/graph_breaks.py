@@ -13,9 +13,9 @@ from fuser.ir.graph import Node, size_bytes
 from fuser.ir.labels import labels_of
 from fuser.kernel_spec import KernelSpec
 from fuser.program_spec import Program, Seam, Stage
-from fuser.scheduling import ledger
-from fuser.scheduling.ledger import BYTES_PER_S, Ledger
 from fuser.scheduling.nest_sequences import settled
+from fuser.traffic import ledger
+from fuser.traffic.ledger import BYTES_PER_S, Ledger
 
 if TYPE_CHECKING:
     import pandas

@@ -19,7 +19,7 @@ from fuser.scheduling import verdicts
 from fuser.scheduling.loop_nests import Section
 from fuser.scheduling.plans import Plan
 from fuser.scheduling.row_tiles import Group
-from fuser.scheduling.traffic import held_by
+from fuser.traffic.moved_bytes import held_by
 
 #: Columns of a line.
 WIDTH = 96

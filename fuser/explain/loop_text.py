@@ -11,8 +11,8 @@ from fuser.ir import dims, opaque_calls
 from fuser.ir.labels import labels_of
 from fuser.kernel_spec import KernelSpec
 from fuser.program_spec import LoopRegion, Program
-from fuser.scheduling import ledger
-from fuser.scheduling.ledger import Ledger
+from fuser.traffic import ledger
+from fuser.traffic.ledger import Ledger
 
 
 def lengths_in(step: LoopRegion, sizes: Mapping[str, int]) -> dict[str, int]:

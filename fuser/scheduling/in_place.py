@@ -17,7 +17,6 @@ from fuser.ir.specs import PartitionDesc
 from fuser.ir.view_chains import seen_of_box
 from fuser.ir.views import Chain, Transpose
 from fuser.passes import length_facts
-from fuser.scheduling.clustering import NOMINAL_LENGTH
 from fuser.scheduling.loop_nests import Section
 from fuser.scheduling.nest_sequences import joined
 from fuser.scheduling.plans import Buffer, Plan
@@ -151,17 +150,6 @@ def used_again(graph: Graph, writes: Sequence[Write]) -> dict[int, str]:
         for key, node in written.items()
         if key in used and not node.op.structure
     }
-
-
-def nominal_traffic(plan: Plan) -> int:
-    """Bytes that a plan moves where every length is the nominal one."""
-    from fuser.scheduling.traffic import group_reads, group_writes, held_by
-
-    sizes, held, total = plan.graph.with_lengths_of(NOMINAL_LENGTH), held_by(plan), 0
-    for group in plan.groups:
-        total += sum(group_writes(group, held, sizes).values())
-        total += sum(sum(read.values()) for read in group_reads(group, held, sizes))
-    return total
 
 
 def _copy(name: str, buffer: Buffer) -> Section:

@@ -8,8 +8,8 @@ import pytest
 import fuser
 from fuser import executor
 from fuser.compiler import compile_upfront
-from fuser.scheduling import ledger
 from fuser.suites.registry import resolve
+from fuser.traffic import ledger
 
 ELEMENTS = 4096
 

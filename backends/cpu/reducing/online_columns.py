@@ -39,7 +39,7 @@ from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.backends.cpu.vector_memory import get_register, put_register
 from fuser.base.caches import memo
 from fuser.codegen import LoopNest
-from fuser.scheduling.online_reductions import Merged, merging
+from fuser.traffic.online_reductions import Merged, merging
 
 Key = tuple[int, int]
 """A value, and which part of it."""

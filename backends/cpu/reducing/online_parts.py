@@ -17,7 +17,7 @@ from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.backends.cpu.reducing.row_reduction import RowReduction
 from fuser.backends.cpu.vector_memory import get_register, put_register
 from fuser.codegen import LoopNest
-from fuser.scheduling.online_reductions import Merged, merging
+from fuser.traffic.online_reductions import Merged, merging
 
 #: Words before the counters, and counters of one row.
 FLAGS, COUNTERS = 1, 2

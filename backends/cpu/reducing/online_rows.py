@@ -1,6 +1,6 @@
 """Rows longer than the cache: each part is read once for all reductions, once more for stores.
 
-Three functions for one nest; `fuser.scheduling.online_reductions` says why they give the right
+Three functions for one nest; `fuser.traffic.online_reductions` says why they give the right
 results:
 local: all sums over one part of a row, with the part's own references, from the cache.
 merge: whoever finishes a row's last part gets the row's results from those of the parts, in
@@ -24,7 +24,7 @@ from fuser.backends.cpu.reducing.reduction_stages import Stages
 from fuser.backends.cpu.reducing.split_epilogues import MergeEpilogue
 from fuser.backends.cpu.wrappers import CACHE_LINE
 from fuser.codegen import LoopNest
-from fuser.scheduling.online_reductions import Merged, merging
+from fuser.traffic.online_reductions import Merged, merging
 
 
 def find(nest: LoopNest) -> Merged | None:

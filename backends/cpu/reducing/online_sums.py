@@ -11,7 +11,7 @@ from fuser.backends.cpu.reducing import accumulators
 from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.reduction import Reduction
 from fuser.backends.cpu.spelling import spell
-from fuser.scheduling.online_reductions import Factor, Merged, Merging
+from fuser.traffic.online_reductions import Factor, Merged, Merging
 
 
 class OnlineSums(Reduction):

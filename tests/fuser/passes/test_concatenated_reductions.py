@@ -16,7 +16,8 @@ from fuser.ir.graph import intern
 from fuser.ir.ops import op
 from fuser.ir.views import Index
 from fuser.passes.concatenated_reductions import layer
-from fuser.scheduling import ledger, nest_sequences
+from fuser.scheduling import nest_sequences
+from fuser.traffic import ledger
 from tests.fuser.randomly import randomly
 
 

@@ -11,7 +11,7 @@ import fuser
 from fuser.compiler import compile_upfront, planned
 from fuser.ir.graph import Graph
 from fuser.scheduling import schedule
-from fuser.scheduling.ledger import ledger
+from fuser.traffic.ledger import ledger
 from tests.fuser.comparing import visible_strides
 from tests.fuser.random_programs import laid_out
 

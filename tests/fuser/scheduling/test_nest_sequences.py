@@ -8,8 +8,9 @@ import pytest
 import fuser
 from fuser.backends.cpu.machine import workers
 from fuser.compiler import compile_upfront, planned
-from fuser.scheduling import ledger, nest_sequences
+from fuser.scheduling import nest_sequences
 from fuser.scheduling.capabilities import Capabilities
+from fuser.traffic import ledger
 from tests.fuser.passes.test_concatenated_reductions import book_of
 
 

@@ -12,7 +12,7 @@ from fuser.backends.cpu import tuning
 from fuser.backends.cpu.reducing import across
 from fuser.base import config
 from fuser.compiler import compile_upfront
-from fuser.scheduling.ledger import ledger
+from fuser.traffic.ledger import ledger
 from tests.fuser.random_programs import laid_out
 
 GENERATOR = np.random.default_rng(3)

@@ -17,9 +17,9 @@ from fuser.codegen import LoopNest, loop_nest
 from fuser.ir import dims, view_chains
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, SectionSpec, TensorDesc
 from fuser.scheduling.loop_nests import Section
-from fuser.scheduling.online_reductions import merging
-from fuser.scheduling.reduction_passes import classify
 from fuser.scheduling.row_tiles import ROW_CACHE_BYTES
+from fuser.traffic.online_reductions import merging
+from fuser.traffic.reduction_passes import classify
 
 #: (rows, bytes of operands of one) -> whether a row stays near from one run to the next
 Keeps = Callable[[int, int], bool]

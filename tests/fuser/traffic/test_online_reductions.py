@@ -10,8 +10,8 @@ from fuser import functional
 from fuser.codegen import loop_nest
 from fuser.compiler import compile_upfront
 from fuser.ir.specs import CONTIGUOUS, SectionSpec, TensorDesc
-from fuser.scheduling.online_reductions import Merged, merging
-from fuser.scheduling.reduction_passes import classify
+from fuser.traffic.online_reductions import Merged, merging
+from fuser.traffic.reduction_passes import classify
 from tests.fuser.scheduling.stages import reducing_stages
 
 X = np.ones((4, 50), np.float32)

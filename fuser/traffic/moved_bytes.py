@@ -10,10 +10,11 @@ from fuser.ir import dims, layouts
 from fuser.ir.graph import Node
 from fuser.ir.specs import is_counted
 from fuser.ir.views import Chain, Reshape
-from fuser.scheduling import rereads
+from fuser.scheduling.clustering import NOMINAL_LENGTH
 from fuser.scheduling.loop_nests import Section
 from fuser.scheduling.plans import Plan
 from fuser.scheduling.row_tiles import Group, kept_buffers, runs_by_rows
+from fuser.traffic import rereads
 
 
 def elements_of(node: Node, sizes: Mapping[str, int]) -> int:
@@ -67,7 +68,7 @@ def group_writes(
 def section_reads(section: Section, sizes: Mapping[str, int]) -> dict[str, int]:
     """Bytes that one loop nest reads, by buffer: at most the whole buffer in each run through it.
 
-    Rows longer than the cache are run through more than once: see `fuser.scheduling.rereads`.
+    Rows longer than the cache are run through more than once: see `fuser.traffic.rereads`.
     """
     read: dict[str, int] = {}
     runs = rereads.runs(section, sizes)
@@ -112,3 +113,12 @@ def _seen(chain: Chain, node: Node, sizes: Mapping[str, int]) -> tuple[Any, int]
     own = zip(layout.shape, layout.strides, strict=True)
     place = layout.offset, tuple((n, step) for n, step in own if n != 1), merged
     return place, elements * node.dtype.itemsize
+
+
+def nominal_traffic(plan: Plan) -> int:
+    """Bytes that a plan moves where every length is the nominal one."""
+    sizes, held, total = plan.graph.with_lengths_of(NOMINAL_LENGTH), held_by(plan), 0
+    for group in plan.groups:
+        total += sum(group_writes(group, held, sizes).values())
+        total += sum(sum(read.values()) for read in group_reads(group, held, sizes))
+    return total

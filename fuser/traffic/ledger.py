@@ -12,7 +12,7 @@ from fuser.kernel_spec import KernelSpec
 from fuser.scheduling import arithmetic, verdicts
 from fuser.scheduling.nest_sequences import settled
 from fuser.scheduling.plans import Plan
-from fuser.scheduling.traffic import elements_of, group_reads, group_writes, held_by
+from fuser.traffic.moved_bytes import elements_of, group_reads, group_writes, held_by
 
 
 @dataclass(frozen=True, slots=True)

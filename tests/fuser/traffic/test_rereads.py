@@ -9,8 +9,8 @@ import fuser
 from fuser import functional
 from fuser.backend import get_backend
 from fuser.compiler import compile_upfront
-from fuser.scheduling import ledger, rereads
 from fuser.scheduling.row_tiles import ROW_CACHE_BYTES
+from fuser.traffic import ledger, rereads
 
 X = np.ones((2, 5), np.float32)
 FITS = ROW_CACHE_BYTES // 4

@@ -22,7 +22,7 @@ from functools import partial
 
 from fuser.base.records import changed
 from fuser.codegen import Instruction, LoopNest
-from fuser.scheduling.reduction_passes import classify
+from fuser.traffic.reduction_passes import classify
 
 FLOATS = ("float32", "float64")
 
