@@ -44,13 +44,21 @@ class Standing:
     def __init__(self, names: Sequence[Any]) -> None:
         """Hold on to the guards of names."""
         self._mode = MODE_WORD.value
-        self._names = names
+        found = [(guard, guard.look_up()) for guard in names]
+        self._identities = [(*way, guard.expected) for guard, way in found if way is not None]
+        self._names = [guard for guard, way in found if way is None]
 
     def holds(self) -> bool:
         """Whether settings and names are as they were."""
         if self._mode != MODE_WORD.value:
             return False
-        return not self._names or all(guard.holds() for guard in self._names)
+        for look, given, expected in self._identities:
+            if look(*given) is not expected:
+                return False
+        for guard in self._names:
+            if not guard.holds():
+                return False
+        return True
 
 
 @record

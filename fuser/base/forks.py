@@ -22,8 +22,8 @@ Value = TypeVar("Value")
 
 #: Milliseconds that a fork waits for imports at most.
 _TRIES = 1000
-#: Packages whose imports it waits for: ours, and those that only we may import.
-_PACKAGES = ("fuser", "llvmlite")
+#: Packages whose imports it waits for: ours, and those that ours import while functions are fused.
+_PACKAGES = ("fuser", "llvmlite", "hashlib")
 
 _locks: WeakSet[Any] = WeakSet()
 _waits: list[Callable[[], Callable[[], None] | None]] = []

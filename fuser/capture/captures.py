@@ -99,6 +99,14 @@ class NameGuard:
             now = scope.get(self.name, ABSENT)
         return same_value(now, self.expected) if self.by_value else now is self.expected
 
+    def look_up(self) -> tuple[Callable[..., Any], tuple[Any, ...]] | None:
+        """What gives the object that has to be `expected`; None where that takes more."""
+        if self.by_value or type(self.scope) is CellType:
+            return None
+        if type(self.scope) is Slots:
+            return getattr, (self.scope.thing, self.name, ABSENT)
+        return self.scope.get, (self.name, ABSENT)
+
 
 class Slots:
     """The attributes of an object without a namespace of its own."""

@@ -44,6 +44,9 @@ class Unchanged:
         self._word = ctypes.c_uint64.from_address(self.tag) if self.tag else ctypes.c_uint64()
         self._seen = 0
 
+    def look_up(self) -> None:
+        """Nothing: several names are looked up here, or none."""
+
     def holds(self) -> bool:
         """Whether nothing has changed."""
         now = self._word.value

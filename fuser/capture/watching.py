@@ -10,6 +10,7 @@ warns, logs, waits, or changes files.
 from __future__ import annotations
 
 import dis
+import gc
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -32,6 +33,7 @@ from fuser.base.caches import memo
 from fuser.base.errors import Unsupported, short_path
 from fuser.base.packages import UNWATCHED, WITHOUT_CODE, root
 from fuser.base.protocols import is_a, module_of, namespace_of
+from fuser.capture import staging
 from fuser.capture.contents import parts_of
 from fuser.capture.namespace import Names, codes_in, compares_truth
 from fuser.capture.permitted import is_permitted, is_permitted_code, is_trusted, may_read
@@ -178,17 +180,17 @@ def watched() -> Iterator[None]:
 
     def watch(frame: FrameType, event: str, arg: Any) -> None:
         if event == "c_call":
-            if has_effect(arg) and _is_users(frame) and not _imports(frame):
+            if has_effect(arg) and _is_users(frame) and not _is_aside(frame):
                 found.append(_effect(arg.__name__, frame))
                 raise found[-1]  # so it is not called
-            if not is_permitted(arg) and not _is_trusted(frame) and not _imports(frame):
+            if not is_permitted(arg) and not _is_trusted(frame) and not _is_aside(frame):
                 found.append(_reading(arg.__name__, frame))
                 raise found[-1]
         elif event == "call" or event == "return":
-            if event == "call" and frame.f_code in effects and not _imports(frame):
+            if event == "call" and frame.f_code in effects and not _is_aside(frame):
                 found.append(_effect(frame.f_code.co_name.strip("_"), _caller(frame)))
                 raise found[-1]
-            if event == "call" and _reads(frame) and not _imports(frame):
+            if event == "call" and _reads(frame) and not _is_aside(frame):
                 found.append(_reading(frame.f_code.co_name, _caller(frame)))
                 raise found[-1]
             if _asks(frame):
@@ -210,12 +212,20 @@ def _is_users(frame: FrameType) -> bool:
     return root(frame.f_globals) not in UNWATCHED
 
 
-def _imports(frame: FrameType) -> bool:
-    """Whether code runs because a module is imported: that happens once, traced or not."""
+def _is_aside(frame: FrameType) -> bool:
+    """Whether code runs for what is not the function's doing.
+
+    A module is imported, which happens once, traced or not; tracing reads the text of a source;
+    or memory is cleared, of which somebody wants to know.
+    """
+    told = [getattr(callback, "__code__", None) for callback in gc.callbacks]
     above: FrameType | None = frame
-    while above is not None and root(above.f_globals) not in _IMPORTING:
+    while above is not None:
+        space = above.f_globals
+        if root(space) in _IMPORTING or space is vars(staging) or above.f_code in told:
+            return True
         above = above.f_back
-    return above is not None
+    return False
 
 
 def _asks(frame: FrameType) -> bool:
