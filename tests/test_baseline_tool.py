@@ -41,8 +41,8 @@ def run(*arguments: str, hash_seed: str = "0") -> tuple[int, str]:
         ({}, []),
         ({"plan": "q"}, ["plans changed"]),
         ({"kernels": 1, "bytes": 96}, ["fewer kernels", "more planned bytes"]),
-        ({"texts": ["plain a", "stream c"]}, ["texts changed", "of these: texts themselves"]),
-        ({"texts": ["plain a", "past b"]}, ["texts changed", "of these: only names of forms"]),
+        ({"texts": ["plain a", "stream c"]}, ["texts changed"]),
+        ({"texts": ["a", "past b"]}, []),  # digests alone: older records have names before them
         ({"gpu": "h", "results": ["s"]}, ["GPU texts changed", "results changed"]),
         ({"error": "ValueError"}, ["errors that came"]),
     ],

@@ -21,6 +21,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import fuser
+from fuser.ir import costs
 from fuser.scheduling import clustering, inlining, ordering, planner
 from fuser.traffic.ledger import ledger
 
@@ -97,7 +98,7 @@ LIMITS = (
     Limit((inlining, planner), "REALISE_WEIGHT", (5, 20, 40, 80, 1000), shared_by_loops(4, 3)),
     Limit((inlining, planner), "REALISE_READS", (1, 4, 16), shared_reads, 8),
     Limit((inlining, planner), "REALISE_READS", (1, 4, 16), shared_reads, 3),
-    Limit((inlining, planner), "HEAVY_WEIGHT", (1, 10, 40), shared_by_loops(0, 4)),
+    Limit((costs,), "PLANNED", (1, 10, 40), shared_by_loops(0, 4)),
 )
 
 
