@@ -1,6 +1,7 @@
 """Fuse NumPy and CuPy array code into single kernels."""
 
 import os
+from _thread import get_ident
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -95,8 +96,8 @@ __all__ = [
 ]
 
 
-#: Where each public name is. A module is imported when the first of its names is asked for, so that
-#: `import fuser` costs nothing where nothing is fused.
+#: Where each public name is. All are imported when the first is asked for, so that `import fuser`
+#: costs nothing where nothing is fused.
 _PLACES = {
     "fuser.backend": "available_backends register_backend",
     "fuser.base.errors": """
@@ -119,19 +120,28 @@ _PLACES = {
     "fuser.ir.graph_text": "parse",
     "fuser.traffic.ledger": "Ledger",
 }
-_MODULE_OF = {name: module for module, names in _PLACES.items() for name in names.split()}
+_NAMES = frozenset(" ".join(_PLACES.values()).split())
+#: Threads that import them. A signal handler that interrupts its own thread there finds modules
+#: that are not whole: it gets an AttributeError, as of any module that is being imported.
+_importing: set[int] = set()
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is asked for."""
-    if name in _MODULE_OF:
-        value = getattr(import_module(_MODULE_OF[name]), name)
-    elif name == "functional":
-        value = import_module("fuser.functional")
+    """Import the public names when one is asked for."""
+    here = get_ident()
+    if name == "functional":
+        globals()[name] = import_module("fuser.functional")
+    elif name in _NAMES and here not in _importing:
+        _importing.add(here)
+        try:
+            for module, names in _PLACES.items():
+                found = import_module(module)
+                globals().update({each: getattr(found, each) for each in names.split()})
+        finally:
+            _importing.discard(here)
     else:
         raise AttributeError(f"module 'fuser' has no attribute {name!r}")
-    globals()[name] = value
-    return value
+    return globals()[name]
 
 
 def __dir__() -> list[str]:
