@@ -19,18 +19,32 @@ def entry_of(function: fuser.FusedFunction) -> Signature:
 
 
 def test_lengths_and_numbers_add_nothing_and_structure_does() -> None:
-    """One specialisation for every length; one for each value that decides structure."""
+    """One specialisation for every length; one for each value that decides structure.
+
+    A loop over a range of an argument is one region, however often it runs; the length of a list
+    decides how often its body is traced.
+    """
+
+    @fuser.fuse(fallback="error")
+    def in_a_region(x: Any, repeats: int) -> Any:
+        """A loop that runs or does not."""
+        for _ in range(repeats):
+            x = x * 2
+        return x
 
     @fuser.fuse(fallback="allow")
     def work(x: Any, repeats: int) -> Any:
         """Structure by a number."""
-        for _ in range(repeats):
+        for _ in [None] * repeats:
             x = x * 2
         return x
 
     for size in (3, 4, 5):
         work(np.ones(size), 1)
     assert len(entry_of(work).found) == 1
+    for repeats in range(VALUE_LIMIT + 3):
+        assert in_a_region(X, repeats).tolist() == (X * 2**repeats).tolist()
+    assert len(entry_of(in_a_region).found) == 2
     for repeats in range(VALUE_LIMIT + 3):
         assert work(X, repeats).tolist() == (X * 2**repeats).tolist()
     assert len(entry_of(work).found) == VALUE_LIMIT
