@@ -96,8 +96,8 @@ __all__ = [
 ]
 
 
-#: Where each public name is. All are imported when the first is asked for, so that `import fuser`
-#: costs nothing where nothing is fused.
+#: Where each public name is. All of these are imported when the first is asked for, so that
+#: `import fuser` costs nothing where nothing is fused.
 _PLACES = {
     "fuser.backend": "available_backends register_backend",
     "fuser.base.errors": """
@@ -116,11 +116,15 @@ _PLACES = {
         generate_code register_fusion run_fusion trace
     """,
     "fuser.ir.graph": "Graph",
-    "fuser.explain.explanation": "Explanation",
-    "fuser.ir.graph_text": "parse",
-    "fuser.traffic.ledger": "Ledger",
 }
 _NAMES = frozenset(" ".join(_PLACES.values()).split())
+#: What no call of a fused function needs: each is imported when it is asked for itself.
+_SELDOM = {
+    "Explanation": "fuser.explain.explanation",
+    "Ledger": "fuser.traffic.ledger",
+    "parse": "fuser.ir.graph_text",
+    "functional": "fuser.functional",
+}
 #: Threads that import them. A signal handler that interrupts its own thread there finds modules
 #: that are not whole: it gets an AttributeError, as of any module that is being imported.
 _importing: set[int] = set()
@@ -129,8 +133,9 @@ _importing: set[int] = set()
 def __getattr__(name: str) -> Any:
     """Import the public names when one is asked for."""
     here = get_ident()
-    if name == "functional":
-        globals()[name] = import_module("fuser.functional")
+    if name in _SELDOM:
+        found = import_module(_SELDOM[name])
+        globals()[name] = found if name == "functional" else getattr(found, name)
     elif name in _NAMES and here not in _importing:
         _importing.add(here)
         try:

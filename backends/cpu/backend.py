@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 #: What every first call imports.
 FIRST_CALL = (
-    "machine.host", "machine.target", "machine.arrays", "emit", "fused_kernel", "sequence"
+    "machine.host", "machine.target", "machine.arrays", "emit", "fused_kernel", "sequence",
+    "scheduling.map_templates", "vector_loop",
 )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="timers are thos
 
 HEAD = """
 import faulthandler, gc, signal, sys, threading, time, warnings
-import numpy as np
+import numpy as np, numpy.testing
 faulthandler.dump_traceback_later(100, exit=True)
 BUSY = False
 CALLS = [0]
