@@ -2,6 +2,7 @@
 
 import ctypes
 import datetime
+import gc
 import io
 import math
 import operator
@@ -93,3 +94,28 @@ def test_the_reason_names_what_was_called_and_where() -> None:
     assert not lock.locked()
     assert [(reason.code, reason.operation) for reason in fused.fallbacks] == [("impure", "time()")]
     assert "test_permitted.py" in fused.fallbacks[0].where
+
+
+def test_what_interrupts_a_trace_is_not_the_functions_doing() -> None:
+    """Memory is cleared in the middle, and somebody times that."""
+    seen: list[float] = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        """Read the clock."""
+        seen.append(time.perf_counter())
+
+    def work(x: Any) -> Any:
+        """Code that is watched, and makes lists."""
+        return x * getattr(x, "ndim") + len([[] for _ in [None] * 1000])  # noqa: B009
+
+    fused = fuser.fuse(work, fallback="error")
+    before = gc.get_threshold()
+    gc.callbacks.append(note)
+    gc.set_threshold(100)
+    try:
+        found = fused(np.ones(3))
+    finally:
+        gc.set_threshold(*before)
+        gc.callbacks.remove(note)
+    assert seen
+    assert found.tolist() == [1001.0] * 3
