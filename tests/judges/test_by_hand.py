@@ -6,6 +6,7 @@ raises. `by_hand.txt` has them, each under its name.
 """
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -25,7 +26,7 @@ FAILING = frozenset("""
 #: Programs that ran without a fallback at every call when this was written.
 FUSED = 127
 #: Programs that one process judges; those that differ may leave it changed.
-BATCH = 25
+BATCH = 100
 
 Verdicts = dict[str, tuple[int, int, str]]
 
@@ -33,12 +34,22 @@ Verdicts = dict[str, tuple[int, int, str]]
 @pytest.fixture(scope="module")
 def said() -> Verdicts:
     """Calls, those without a fallback, and the first difference, of each program."""
-    workers = {True: Worker(batch=1), False: Worker(batch=BATCH)}
     found: Verdicts = {}
-    for name, text in PROGRAMS.items():
-        told = workers[name in FAILING].judge(text, name)
-        found[name] = (told.get("calls", 0), told.get("fused", 0), told["difference"])
-    for worker in workers.values():
+    with ThreadPoolExecutor(2) as pool:
+        for some in pool.map(_judged, (True, False), (1, BATCH)):
+            found |= some
+    return found
+
+
+def _judged(failing: bool, batch: int) -> Verdicts:
+    """Verdicts on the programs that still differ, or on the others; so many to a process."""
+    worker, found = Worker(batch), Verdicts()
+    try:
+        for name in PROGRAMS:
+            if (name in FAILING) == failing:
+                told = worker.judge(PROGRAMS[name], name)
+                found[name] = (told.get("calls", 0), told.get("fused", 0), told["difference"])
+    finally:
         worker.stop()
     return found
 
