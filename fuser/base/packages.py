@@ -13,7 +13,7 @@ from fuser.base.protocols import is_a
 STABLE = frozenset(
     "numpy math cmath fuser cupy scipy builtins typing functools itertools operator "
     "abc bisect collections contextlib copy dataclasses enum heapq inspect numbers re statistics "
-    "string types".split()
+    "string types warnings".split()
 )
 #: Packages whose objects are never copied while a function is traced.
 UNCOPIED = STABLE | {"pandas"}

@@ -48,7 +48,7 @@ _NUMPY_MODULES = frozenset(
 )
 #: Functions in those that read or write what is no operand.
 _OTHER_NUMPY = FILES | frozenset(
-    "get_include seterr geterr seterrcall geterrcall setbufsize getbufsize show_config info "
+    "get_include geterr seterrcall geterrcall setbufsize getbufsize show_config info "
     "tofile dump dumps __repr__ __str__ print_array_function_result".split()
 )
 #: Packages of SciPy's.

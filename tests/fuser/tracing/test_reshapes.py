@@ -154,7 +154,7 @@ def test_a_call_in_another_order_refuses_no_call_in_c_order(function: Any) -> No
 def test_reading_a_reshape_is_no_guard() -> None:
     """Nothing is held that only a write would need."""
     fused = fuser.fuse(lambda x: x.reshape(-1) * 2, fallback="error")
-    assert not fused.explain(X).guards
+    assert not [guard for guard in fused.explain(X).guards if "code of functions" not in guard]
     assert_same(fused, np.asfortranarray(X))
 
 
