@@ -177,20 +177,21 @@ def watched() -> Iterator[None]:
     if stopped:
         before.disable()
     effects = codes_with_effects()
+    outside = sys._getframe(2)  # who enters the context
 
     def watch(frame: FrameType, event: str, arg: Any) -> None:
         if event == "c_call":
-            if has_effect(arg) and _is_users(frame) and not _is_aside(frame):
+            if has_effect(arg) and _is_users(frame) and not _is_aside(frame, outside):
                 found.append(_effect(arg.__name__, frame))
                 raise found[-1]  # so it is not called
-            if not is_permitted(arg) and not _is_trusted(frame) and not _is_aside(frame):
+            if not is_permitted(arg) and not _is_trusted(frame) and not _is_aside(frame, outside):
                 found.append(_reading(arg.__name__, frame))
                 raise found[-1]
         elif event == "call" or event == "return":
-            if event == "call" and frame.f_code in effects and not _is_aside(frame):
+            if event == "call" and frame.f_code in effects and not _is_aside(frame, outside):
                 found.append(_effect(frame.f_code.co_name.strip("_"), _caller(frame)))
                 raise found[-1]
-            if event == "call" and _reads(frame) and not _is_aside(frame):
+            if event == "call" and _reads(frame) and not _is_aside(frame, outside):
                 found.append(_reading(frame.f_code.co_name, _caller(frame)))
                 raise found[-1]
             if _asks(frame):
@@ -212,7 +213,7 @@ def _is_users(frame: FrameType) -> bool:
     return root(frame.f_globals) not in UNWATCHED
 
 
-def _is_aside(frame: FrameType) -> bool:
+def _is_aside(frame: FrameType, outside: FrameType) -> bool:
     """Whether code runs for what is not the function's doing.
 
     A module is imported, which happens once, traced or not; tracing reads the text of a source;
@@ -220,7 +221,7 @@ def _is_aside(frame: FrameType) -> bool:
     """
     told = [getattr(callback, "__code__", None) for callback in gc.callbacks]
     above: FrameType | None = frame
-    while above is not None:
+    while above is not None and above is not outside:
         space = above.f_globals
         if root(space) in _IMPORTING or space is vars(staging) or above.f_code in told:
             return True

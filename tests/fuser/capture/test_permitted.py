@@ -3,6 +3,7 @@
 import ctypes
 import datetime
 import gc
+import importlib
 import io
 import math
 import operator
@@ -10,6 +11,7 @@ import os
 import random
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -119,3 +121,48 @@ def test_what_interrupts_a_trace_is_not_the_functions_doing() -> None:
         gc.callbacks.remove(note)
     assert seen
     assert found.tolist() == [1001.0] * 3
+
+
+MODULE = """
+import os
+import numpy as np
+import fuser
+PATH = {path!r}
+traced = fuser.fuse(lambda x: x * 0 + os.stat(PATH).st_size, fallback="allow")
+FIRST = traced(np.ones(3))[0]
+"""
+
+
+def test_files_are_read_anew_where_a_module_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an import does by itself is no affair of a function; what the function does is."""
+    file = tmp_path / "some.txt"
+    file.write_text("abc")
+    (tmp_path / "module_that_calls.py").write_text(MODULE.format(path=str(file)))
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("module_that_calls")
+    assert module.FIRST == 3
+    file.write_text("abcdefgh")
+    assert module.traced(np.ones(3))[0] == 8
+
+
+def test_files_are_read_anew_where_memory_is_cleared(tmp_path: Path) -> None:
+    """A first call in a callback of the collector is a call as any other."""
+    file = tmp_path / "some.txt"
+    file.write_text("abc")
+    traced = fuser.fuse(lambda x: x * 0 + os.stat(file).st_size, fallback="allow")
+    found: list[float] = []
+
+    def told(phase: str, _: object) -> None:
+        if phase == "start" and not found:
+            found.append(traced(np.ones(3))[0])
+
+    gc.callbacks.append(told)
+    try:
+        gc.collect()
+    finally:
+        gc.callbacks.remove(told)
+    assert found == [3]
+    file.write_text("abcdefgh")
+    assert traced(np.ones(3))[0] == 8
