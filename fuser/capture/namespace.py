@@ -12,7 +12,7 @@ from __future__ import annotations
 import builtins
 import dis
 import types
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from types import CellType, CodeType, FunctionType, MappingProxyType, MethodType
@@ -319,38 +319,35 @@ def compares_truth(code: CodeType) -> bool:
     return any(compares_truth(part) for part in code.co_consts if isinstance(part, CodeType))
 
 
-def decides_by_truth(function: Any, depth: int = 8) -> bool:
+def decides_by_truth(function: Any) -> bool:
     """Whether a function, or one that it names, asks whether something is True itself."""
-    function = getattr(function, "__func__", function)
-    if type(function) is not FunctionType or depth == 0:
-        return False
-    if not _substitutable(function):
-        return False
-    code = function.__code__
-    if compares_truth(code):
-        return True
-    names = {name for part in codes_in(code) for name in part.co_names}
-    named = [function.__globals__.get(name) for name in names]
-    for cell in function.__closure__ or ():
-        with suppress(ValueError):  # not set yet
-            named.append(cell.cell_contents)
-    return any(decides_by_truth(each, depth - 1) for each in named if each is not function)
+    return _reaches(function, lambda each: compares_truth(each.__code__))
 
 
-def compares_arrays(function: Any, depth: int = 8) -> bool:
+def compares_arrays(function: Any) -> bool:
     """Whether a function, or one that it names, may ask whether two arrays are one (`x is y`)."""
+
+    def compares(each: FunctionType) -> bool:
+        code = each.__code__
+        found = (_compares(part, each.__globals__) for part in codes_in(code))
+        return _compares_identity(code) and any(found)
+
+    return _reaches(function, compares)
+
+
+def _reaches(function: Any, asks: Callable[[FunctionType], bool], depth: int = 8) -> bool:
+    """Whether something holds of a function, or of one that it names, and so on."""
     function = getattr(function, "__func__", function)
     if type(function) is not FunctionType or depth == 0 or not _substitutable(function):
         return False
-    code = function.__code__
-    if _compares_identity(code) and any(_compares(c, function.__globals__) for c in codes_in(code)):
+    if asks(function):
         return True
-    names = {name for part in codes_in(code) for name in part.co_names}
+    names = {name for part in codes_in(function.__code__) for name in part.co_names}
     named = [function.__globals__.get(name) for name in names]
     for cell in function.__closure__ or ():
         with suppress(ValueError):  # not set yet
             named.append(cell.cell_contents)
-    return any(compares_arrays(each, depth - 1) for each in named if each is not function)
+    return any(_reaches(each, asks, depth - 1) for each in named if each is not function)
 
 
 def _compares(code: CodeType, names: dict[str, Any]) -> bool:
