@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from fuser.explain.explanation import Explanation
     from fuser.ir.graph_text import parse
     from fuser.traffic.ledger import Ledger
+    from fuser.tuner import Tuning, tune
 
 __version__ = "0.1.0"
 
@@ -71,6 +72,7 @@ __all__ = [
     "Ledger",
     "Reason",
     "ShapeError",
+    "Tuning",
     "available_backends",
     "can_fuse_on_cpu",
     "can_fuse_on_gpu",
@@ -94,6 +96,7 @@ __all__ = [
     "show_config",
     "stats",
     "trace",
+    "tune",
 ]
 
 
@@ -107,4 +110,8 @@ def __getattr__(name: str) -> Any:
         from fuser.ir import graph_text
 
         return graph_text.parse
+    if name in ("Tuning", "tune"):
+        from fuser import tuner
+
+        return getattr(tuner, name)
     raise AttributeError(f"module 'fuser' has no attribute {name!r}")

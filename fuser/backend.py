@@ -109,6 +109,27 @@ class ServedCall:
     direct: frozenset[int] = frozenset()
 
 
+@record
+class NestChoice:
+    """A loop nest of a bound launch, and the schedules by which it may run.
+
+    Attributes:
+        label: the kernel's name and the nest's number in it.
+        chosen: the schedule that its lengths and strides are given.
+        used: what runs: the chosen one, or one that is kept for this machine.
+        legal: every schedule that computes it rightly, the chosen one among them.
+        same_bits: those of them that give the same bits as the chosen one.
+        nest: what the backend knows it by.
+    """
+
+    label: str
+    chosen: Any
+    used: Any
+    legal: tuple[Any, ...]
+    same_bits: tuple[Any, ...]
+    nest: Any
+
+
 class Backend(ABC):
     """A device class that can run fused kernels.
 
@@ -215,6 +236,32 @@ class Backend(ABC):
             Whether it will.
         """
         return False
+
+    def choices(self, bind: Callable[[], Any]) -> list[NestChoice]:
+        """The loop nests of a launch that may run by several schedules.
+
+        Args:
+            bind: binds the launch.
+        """
+        return []
+
+    def bound_by(self, bind: Callable[[], Any], choice: NestChoice, schedule: Any) -> Any:
+        """A launch with one of its loop nests by a given schedule, the others by chosen ones.
+
+        Args:
+            bind: binds the launch.
+            choice: the nest.
+            schedule: one of its legal ones.
+        """
+        return bind()
+
+    def keep(self, choice: NestChoice, schedule: Any) -> None:  # noqa: B027 - some have no choice
+        """Run such a nest by a schedule from now on, in other processes of this machine, too.
+
+        Args:
+            choice: the nest, at lengths like these.
+            schedule: one that gives the same bits as the chosen one, which forgets what is kept.
+        """
 
     def release_memory(self) -> int:
         """Give back memory that waits to be used again; returns how many bytes that is."""

@@ -37,6 +37,7 @@ LAYERS = {
         calls: calls.*
         explain: explain.*
         interface: interface functional random_functions control
+        tuner: tuner
     """,
     "fuser.backends.cpu": """
         text: tuning body conversion floats integers division loops spelling spacing interleaving

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fuser.backend import Backend, CompileError, ServedCall
+from fuser.backend import Backend, CompileError, NestChoice, ServedCall
 from fuser.backends.cpu.tuning import POOLED_BYTES
 from fuser.base import forks
 from fuser.codegen import LoopNest
@@ -145,6 +145,35 @@ class CpuBackend(Backend):
         from fuser.backends.cpu.machine import pool
 
         return pool.release()
+
+    def choices(self, bind: Callable[[], Any]) -> list[NestChoice]:
+        """Nests that run by row blocks have the schedules of their blocks, and are left out."""
+        from fuser.backends.cpu.fused_kernel import Trial, bound_in
+        from fuser.backends.cpu.scheduling.schedules import same_bits
+
+        trial = Trial([])
+        bound_in(trial, bind)
+        return [
+            NestChoice(
+                f"{met.kernel}.{met.section}", met.chosen, met.used, tuple(met.legal),
+                tuple(each for each in met.legal if same_bits(met.nest, each, met.chosen)), met,
+            )
+            for met in trial.met
+        ]  # fmt: skip
+
+    def bound_by(self, bind: Callable[[], Any], choice: NestChoice, schedule: Any) -> Any:
+        """As the base class has it."""
+        from fuser.backends.cpu.fused_kernel import Trial, bound_in
+
+        met = choice.nest
+        return bound_in(Trial([], ((met.kernel, met.section), schedule)), bind)
+
+    def keep(self, choice: NestChoice, schedule: Any) -> None:
+        """In a file beside machine code, see `scheduling.kept`."""
+        from fuser.backends.cpu.scheduling import kept
+
+        usual = schedule == choice.chosen
+        kept.keep(choice.nest.nest, choice.nest.lengths, None if usual else schedule)
 
     def sequence(self, launch: Any) -> Any:
         """One native call for all loop nests."""

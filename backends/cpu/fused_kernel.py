@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from fuser.backend import Kernel
@@ -13,8 +14,9 @@ from fuser.backends.cpu.body import Features
 from fuser.backends.cpu.emit import emit
 from fuser.backends.cpu.machine import loader, team_code, workers
 from fuser.backends.cpu.schedule import DEFAULT, Schedule
+from fuser.backends.cpu.scheduling import kept
 from fuser.backends.cpu.scheduling.choose import choose, writes_past_caches
-from fuser.backends.cpu.scheduling.schedules import launch_of
+from fuser.backends.cpu.scheduling.schedules import launch_of, legal_schedules
 from fuser.backends.cpu.wrappers import packs
 from fuser.base import forks
 from fuser.base.records import changed
@@ -32,6 +34,53 @@ PROTOTYPE = ctypes.CFUNCTYPE(
 )
 
 STREAMING = Schedule(store="streaming")
+
+
+class Met(NamedTuple):
+    """A loop nest at the lengths of one call.
+
+    Attributes:
+        kernel: its name.
+        section: the nest's number in it.
+        nest: what is computed.
+        lengths: of its loops.
+        chosen: the schedule by its lengths.
+        used: the one that is kept for this machine; else the chosen one.
+        legal: all that compute it rightly.
+    """
+
+    kernel: str
+    section: int
+    nest: LoopNest
+    lengths: tuple[int, ...]
+    chosen: Schedule
+    used: Schedule
+    legal: list[Schedule]
+
+
+class Trial(NamedTuple):
+    """A binding whose schedules are looked at, or one of which is given.
+
+    Attributes:
+        met: loop nests whose schedule was asked for; those that run by row blocks are left out.
+        forced: a kernel and a number of a nest, and its schedule; others have the chosen ones.
+    """
+
+    met: list[Met]
+    forced: tuple[tuple[str, int], Schedule] | None = None
+
+
+#: What a binding of this thread is asked to do.
+TRIAL: ContextVar[Trial | None] = ContextVar("trial", default=None)
+
+
+def bound_in(trial: Trial, bind: Callable[[], Any]) -> Any:
+    """What binding gives while schedules are looked at, or one is given."""
+    token = TRIAL.set(trial)
+    try:
+        return bind()
+    finally:
+        TRIAL.reset(token)
 
 
 def _plain(schedule: Schedule) -> Schedule:
@@ -76,6 +125,7 @@ class FusedKernelCPU(Kernel):
         self.code = code
         self.nests = tuple(nests)
         self._features = features
+        self._digests: dict[int, str] = {}
         self._tiled = [packs(nest) for nest in nests]
         self._costs = [costs.cost_ns(nest) for nest in nests]
         self._default = self._load(code, imports, range(len(nests)))
@@ -138,13 +188,32 @@ class FusedKernelCPU(Kernel):
         """Choose the schedule of one loop nest; its words and extent."""
         nest = self.nests[section]
         words, whole = super().words_of(section, lengths, strides)
-        schedule = _plain(choose(nest, lengths, strides, self._features, turns))
+        schedule = _plain(self._schedule_of(section, lengths, strides, turns))
         if nest.strategy == "map" and schedule == DEFAULT:
             return words, whole
         extra, extent = launch_of(nest, schedule, lengths, strides, turns)
         if nest.strategy == "map":
             return words, extent
         return [*lengths, *(step for operand in strides for step in operand), *extra], extent
+
+    def _schedule_of(
+        self, section: int, lengths: Sequence[int], strides: Sequence[Sequence[int]], turns: int
+    ) -> Schedule:
+        """The schedule of one loop nest: the chosen one, one that is kept, or one that is tried."""
+        nest, trial = self.nests[section], TRIAL.get()
+        chosen = choose(nest, lengths, strides, self._features, turns)
+        if turns or (trial is None and not kept.known()):
+            return chosen
+        if trial is not None and trial.forced is not None:
+            place, schedule = trial.forced
+            return schedule if place == (self.name, section) else chosen
+        digest = self._digests.get(section) or kept.digest_of(nest)
+        self._digests[section] = digest
+        used = kept.find(digest, nest, lengths, strides, chosen)
+        if trial is not None:
+            legal = legal_schedules(nest, lengths, strides)
+            trial.met.append(Met(self.name, section, nest, tuple(lengths), chosen, used, legal))
+        return used
 
     def share(self, section: int, extent: Any, threads: int) -> list[int]:
         """How the work of one loop nest is shared out.

@@ -25,6 +25,7 @@ from fuser.suites.commands.pytest_command import pytest_command
 from fuser.suites.commands.saved_runs import RESULTS, not_writable, open_run
 from fuser.suites.commands.side_by_side_command import side_by_side
 from fuser.suites.commands.summary import exit_code, missing_rows, print_summary
+from fuser.suites.commands.tune_command import tune_command
 from fuser.suites.plan import MODES, Plan, variants_for
 from fuser.suites.probes.machine import command_line
 
@@ -250,6 +251,7 @@ def report(run_path: str, base: str | None, markdown: str | None) -> None:
 main.add_command(compare)
 main.add_command(pytest_command)
 main.add_command(side_by_side)
+main.add_command(tune_command)
 
 
 @main.command()

@@ -32,6 +32,45 @@ def legal_schedules(
     ]
 
 
+def is_legal(nest: LoopNest, schedule: Schedule, lengths: Sequence[int],
+             strides: Sequence[Sequence[int]]) -> bool:  # fmt: skip
+    """Whether a schedule computes a nest rightly at these lengths.
+
+    Args:
+        nest: what is computed.
+        schedule: how.
+        lengths: of all loops.
+        strides: of loads, then of stores, in bytes.
+    """
+    try:
+        template = template_of(nest, schedule)
+    except IllegalScheduleError:
+        return False
+    return template.fits(nest, schedule, lengths, strides)
+
+
+def same_bits(nest: LoopNest, one: Schedule, other: Schedule) -> bool:
+    """Whether two schedules that are legal for a nest give the same bits, whatever its values.
+
+    Nests that reduce nothing do. So do reductions whose order cannot be seen (integers, the least,
+    the greatest, any, all), if they pass through their elements as often. Sums of floats do where
+    only fields differ that leave the order as it is.
+    """
+    differing = {n for n in Schedule.__match_args__ if getattr(one, n) != getattr(other, n)}
+    if not differing or nest.strategy == "map":
+        return True
+    reductions = [i for i in nest.body if i.row.reduction]
+    if all(i.row.selects or "float" not in i.operand_dtype for i in reductions):
+        return "passes" not in differing
+    unordered = _UNORDERED if nest.strategy == "row" else _UNORDERED - {"tile"}
+    return differing <= unordered
+
+
+#: Fields of rows that do not say in which order elements are added. `accumulate` is among them as
+#: one chain is legal only for rows that are no longer than a block.
+_UNORDERED = frozenset({"tile", "pipeline_depth", "prefetch", "store", "accumulate"})
+
+
 def launch_of(
     nest: LoopNest,
     schedule: Schedule,

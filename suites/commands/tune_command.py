@@ -1,0 +1,149 @@
+"""The command `fuser-bench tune`: how far the chosen schedules are from the best legal ones."""
+
+import json
+import math
+import multiprocessing
+import statistics
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Column, Table
+
+from fuser.base.errors import FuserError
+from fuser.suites import presets
+from fuser.suites.commands import selection
+from fuser.suites.commands.exit_codes import ExitCode
+from fuser.suites.plan import CellPlan
+from fuser.suites.registry import resolve
+from fuser.tuner import TunedNest, time_again, tune
+
+AIM, AIM_95 = 1.03, 1.15
+"""Of the regret of all loop nests: the geometric mean, and the 95th percentile."""
+
+
+@click.command("tune")
+@click.argument("ids", nargs=-1)
+@click.option("--preset", type=click.Choice(("quick", "full", "peers", "rows", "others")),
+              default="quick", show_default=True, help="Its rows, where no IDS are given.")
+@click.option("--keep", is_flag=True, help="Run by the best schedules on this machine from now on.")
+@click.option("--processes", type=click.IntRange(1, 50), default=5, show_default=True,
+              help="Fresh processes that time the best schedule again.")
+@click.option("--seconds", type=click.FloatRange(0.01), default=2.0, show_default=True,
+              help="For each loop nest in each process.")
+@click.option("--json", "as_json", is_flag=True, help="Print the rows as JSON.")
+def tune_command(
+    ids: Sequence[str], preset: str, keep: bool, processes: int, seconds: float, as_json: bool
+) -> None:
+    """Time every legal schedule of the kernels of IDS, or of a preset's rows.
+
+    Regret is the time by the chosen schedule over that by the fastest one: 1 where the choice is
+    the best. The fastest of many is so partly by chance; so it is timed again in processes that
+    did not choose it, and the median of theirs is printed. Kept are schedules alone that give the
+    same bits, in the folder of the machine code; CI keeps nothing.
+    """
+    try:
+        cells = selection.restrict(presets.plan_of(preset), ids).cells
+    except selection.UnknownSelectionError as error:
+        raise click.UsageError(str(error)) from None
+    rows: list[dict[str, Any]] = []
+    progress = Progress(console=Console(stderr=True), disable=as_json, transient=True)
+    with progress:
+        task = progress.add_task("tuning", total=len(cells))
+        for cell in cells:
+            progress.update(task, description=cell.id)
+            rows += _rows(cell, keep, processes, seconds)
+            progress.advance(task)
+    if as_json:
+        click.echo(json.dumps({"rows": rows, **_summary(rows)}, indent=1))
+    else:
+        _print(rows)
+    sys.exit(0 if rows else ExitCode.NOTHING)
+
+
+def _call(cell: CellPlan) -> tuple[Any, Any]:
+    """A row's function and its arguments."""
+    workload = resolve(cell.workload)
+    return workload.function, workload.inputs(cell.elements, cell.dtype, 0, cell.axes)
+
+
+def _in_process(cell: CellPlan, keep: bool, seconds: float) -> tuple[TunedNest, ...] | str:
+    """What is found for a row, or why it has no kernels."""
+    try:
+        function, arguments = _call(cell)
+        return tune(function, *arguments, keep=keep, seconds=seconds).nests
+    except FuserError as error:
+        return str(error)
+
+
+def _again(cell: CellPlan, picked: Mapping[str, str], seconds: float) -> dict[str, float]:
+    """What other samples say of the schedules that were found."""
+    function, arguments = _call(cell)
+    return time_again(function, arguments, picked, seconds)
+
+
+def _rows(cell: CellPlan, keep: bool, processes: int, seconds: float) -> Iterator[dict[str, Any]]:
+    """The loop nests of one row."""
+    found = _fresh(_in_process, cell, keep, seconds)
+    if isinstance(found, str):
+        yield {"row": cell.id, "refused": found}
+        return
+    picked = {each.nest: each.best for each in found if each.best != each.chosen}
+    samples = [_fresh(_again, cell, picked, seconds) for _ in range(processes if picked else 0)]
+    for each in found:
+        ratios = [taken[each.nest] for taken in samples if each.nest in taken]
+        yield {
+            "row": cell.id, "nest": each.nest, "schedules": each.schedules,
+            "chosen": each.chosen, "chosen_s": each.chosen_s, "best": each.best,
+            "regret": max(1.0, statistics.median(ratios)) if ratios else 1.0,
+            "regret_of_processes": ratios, "kept": each.kept,
+        }  # fmt: skip
+
+
+def _fresh(function: Any, *arguments: Any) -> Any:
+    """What a function gives in a process of its own."""
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(max_workers=1, mp_context=spawn) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+def _summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Over all loop nests: how many, and their regret."""
+    regrets = sorted(row["regret"] for row in rows if "regret" in row)
+    if not regrets:
+        return {"nests": 0}
+    last = regrets[min(len(regrets) - 1, math.ceil(0.95 * len(regrets)) - 1)]
+    return {
+        "nests": len(regrets), "regret_geometric_mean": statistics.geometric_mean(regrets),
+        "regret_95th_percentile": last,
+    }  # fmt: skip
+
+
+def _print(rows: Sequence[Mapping[str, Any]]) -> None:
+    """A table for people, and its summary."""
+    table = Table(
+        Column("row", no_wrap=True), "legal", "chosen", "us", "best", "regret", "kept"
+    )
+    for row in rows:
+        if "refused" in row:
+            table.add_row(row["row"], "-", row["refused"])
+            continue
+        table.add_row(
+            row["row"], str(row["schedules"]), row["chosen"], f"{row['chosen_s'] * 1e6:,.1f}",
+            row["best"] if row["best"] != row["chosen"] else "the same", f"{row['regret']:.2f}",
+            row["kept"],
+        )  # fmt: skip
+    Console(width=None if sys.stdout.isatty() else 140).print(table)
+    summary = _summary(rows)
+    if not summary["nests"]:
+        click.echo("no kernel was timed")
+        return
+    click.echo(
+        f"{summary['nests']} loop nests: regret {summary['regret_geometric_mean']:.3f} in the "
+        f"geometric mean (aim {AIM}), {summary['regret_95th_percentile']:.2f} at the 95th "
+        f"percentile (aim {AIM_95})"
+    )
