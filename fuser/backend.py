@@ -263,6 +263,11 @@ class Backend(ABC):
             schedule: one that gives the same bits as the chosen one, which forgets what is kept.
         """
 
+    @property
+    def threads(self) -> int:
+        """How many threads of this machine a kernel may use."""
+        return 1
+
     def release_memory(self) -> int:
         """Give back memory that waits to be used again; returns how many bytes that is."""
         return 0

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from fuser import kernel_cache
 from fuser.backend import Backend, Kernel
-from fuser.base import budget, config, counters
+from fuser.base import budget, config, counters, logs
 from fuser.base.records import changed
 from fuser.base.timeline import phase
 from fuser.codegen import LoopNest, loop_nests
@@ -209,6 +209,7 @@ def compile_kernel(spec: KernelSpec, group: int, arg_spec: ArgSpec, backend: Bac
         name, text, nests = emit_text(spec, group, arg_spec, backend)
     budget.spend("instructions", _compile_cost(text, nests))
     dump("llvm" if backend.name == "cpu" else "cuda", name, text)
+    logs.note("compiling %s", name)
     with phase("compile", name):
         kernel = backend.compile(text, nests, name)
     if "asm" in config.current().dump:

@@ -99,6 +99,15 @@ def show_config() -> str:
     return text
 
 
+def get_num_threads() -> int:
+    """How many threads a CPU kernel may use.
+
+    That is what `set_num_threads` was given, else FUSER_NUM_THREADS, else OMP_NUM_THREADS, else the
+    processors that this process may run on. Short work is done by fewer.
+    """
+    return get_backend("cpu").threads
+
+
 def set_num_threads(count: int) -> None:
     """Let CPU kernels use this many threads, 256 at most.
 

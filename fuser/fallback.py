@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fuser.backend import backend_of, get_backend
-from fuser.base import budget, caches, counters, forks
+from fuser.base import budget, caches, counters, forks, logs
 from fuser.base.errors import FallbackWarning, FusionError, Reason
 from fuser.base.host_expressions import evaluate_scalar
 from fuser.ir import dims, infer, layouts, loops, opaque_calls
@@ -19,7 +19,7 @@ from fuser.ir.graph import Graph, Node, constant_value, walk
 
 #: Reasons that were warned of; after so many, all are forgotten.
 WARNED_LIMIT = 4096
-_warned: set[tuple[str, str, str]] = set()
+_warned: set[tuple[str, ...]] = set()
 _lock = forks.lock()
 
 
@@ -221,12 +221,13 @@ def _value(
     return function(*operands)
 
 
-def record(reason: Reason, policy: str) -> None:
+def record(reason: Reason, policy: str, function: str = "") -> None:
     """Count a fallback, and warn or raise as the policy says.
 
     Args:
         reason: why.
-        policy: "warn" (once for each reason), "allow" or "error".
+        policy: "warn" (once for each reason and function), "allow" or "error".
+        function: the name of the function that is not fused.
 
     Raises:
         FusionError: the policy is "error".
@@ -235,20 +236,22 @@ def record(reason: Reason, policy: str) -> None:
     counters.count(f"fallback.{reason.code}")
     if policy == "error":
         raise FusionError(reason)
-    say(reason, policy)
+    say(reason, policy, function)
 
 
-def say(reason: Reason, policy: str) -> None:
-    """Warn of a reason, once, if the policy is "warn"."""
+def say(reason: Reason, policy: str, function: str = "") -> None:
+    """Warn of a reason, once for each function, if the policy is "warn"; log it if it is not."""
     if policy != "warn":
+        logs.note("not fused: %s", reason)
         return
-    key = (reason.code, reason.operation, reason.where)
+    key = (reason.code, reason.operation, reason.where, function)
     with _lock:
         new = key not in _warned
         if len(_warned) >= WARNED_LIMIT:
             _warned.clear()
         _warned.add(key)
     if new:
+        logs.tell("not fused: %s", reason)
         warnings.warn(f"not fused: {reason}", FallbackWarning, stacklevel=_stack_level())
 
 

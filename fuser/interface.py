@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 import numpy as np
 
@@ -26,17 +26,20 @@ from fuser.tracing.canonical import whole_graph
 if TYPE_CHECKING:
     from fuser.program_spec import LoopRegion, Program
 
+P = ParamSpec("P")
+Result = TypeVar("Result")
+
 
 @overload
 def fuse(
-    function: Callable[..., Any],
+    function: Callable[P, Result],
     *,
     backend: str | None = ...,
     mode: str = ...,
     fallback: str = ...,
     fastmath: bool = ...,
     errstate: bool = ...,
-) -> FusedFunction: ...
+) -> FusedFunction[P, Result]: ...
 @overload
 def fuse(
     function: None = None,
@@ -46,7 +49,7 @@ def fuse(
     fallback: str = ...,
     fastmath: bool = ...,
     errstate: bool = ...,
-) -> Callable[[Callable[..., Any]], FusedFunction]: ...
+) -> Callable[[Callable[P, Result]], FusedFunction[P, Result]]: ...
 def fuse(
     function: Callable[..., Any] | None = None,
     *,
@@ -75,7 +78,7 @@ def fuse(
     Raises:
         ArgumentError: no function, or an option with a value that it cannot have.
     """
-    def make(wrapped: Callable[..., Any]) -> FusedFunction:
+    def make(wrapped: Callable[P, Result]) -> FusedFunction[P, Result]:
         return FusedFunction(
             wrapped,
             backend=backend,
@@ -452,14 +455,14 @@ def fusion_candidates(
         return candidates(partition.planned(described, get_backend(backend)), sizes)
 
 
-def _explained(function: FusedFunction, args: Any, kwargs: Any) -> Any:
+def _explained(function: FusedFunction[..., Any], args: Any, kwargs: Any) -> Any:
     """What a call of a fused function does, and why."""
     from fuser.explain.explanation import explain_call  # most programs need none
 
     return explain_call(function, args, kwargs)
 
 
-def _kernels(function: FusedFunction, args: Any, kwargs: Any) -> Any:
+def _kernels(function: FusedFunction[..., Any], args: Any, kwargs: Any) -> Any:
     """The kernels that a call of a fused function runs."""
     from fuser.explain.explanation import kernels_of_call  # most programs need none
 

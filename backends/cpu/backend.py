@@ -66,6 +66,13 @@ class CpuBackend(Backend):
             return row.name in complex_parts.ROWS
         return admits(row, dtype)
 
+    @property
+    def threads(self) -> int:
+        """The team's, where the platform has one."""
+        from fuser.backends.cpu.machine import workers
+
+        return workers.thread_count() if workers.supported() else 1
+
     def load(self) -> None:
         """The modules that spell kernels and run them; llvmlite is not among them."""
         for module in FIRST_CALL:

@@ -6,8 +6,17 @@ import copy
 import functools
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from types import MethodType
-from typing import Any
+from types import GenericAlias, MethodType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    ParamSpec,
+    Self,
+    TypeVar,
+    overload,
+)
 
 import numpy as np
 
@@ -15,7 +24,7 @@ from fuser import executor, fallback
 from fuser.backend import OWNERS, CompileError, ServedCall, adopted_leaves, chosen
 from fuser.base import budget, caches, counters, forks, timeline, trees
 from fuser.base.call_keys import parameter_names, signature
-from fuser.base.errors import ArgumentError, Reason, ShapeError, Unsupported
+from fuser.base.errors import ArgumentError, FusionError, Reason, ShapeError, Unsupported
 from fuser.base.protocols import is_a
 from fuser.base.unexpected import internal_errors
 from fuser.calls import loading, native_call, pickling, running
@@ -43,6 +52,9 @@ from fuser.kernel_spec import KernelSpec
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_scalars import HostScalar
 
+if TYPE_CHECKING:
+    from fuser.calls.comparison import Comparison
+
 MODES = ("fused", "unfused", "fallback")
 POLICIES = ("warn", "allow", "error")
 
@@ -55,17 +67,39 @@ SIGNATURE_LIMIT = 512
 REASON_LIMIT = 256
 
 
-class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made at run time
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+Owning = TypeVar("Owning")
+Result = TypeVar("Result", covariant=True)
+Out = TypeVar("Out")
+
+if TYPE_CHECKING:
+
+    class _Base(Generic[P, Result]):
+        """What a type checker sees of the base."""
+
+else:  # the base is made at run time, and takes no parameters
+    _Base = {(P, Result): native_call.NativelyCallable}
+
+
+class FusedFunction(_Base[P, Result]):
     """A function whose array operations run as fused kernels.
 
     Called with NumPy arrays it runs on the CPU backend, with CuPy arrays on the GPU backend. It
     gives what the plain function gives. `out=` takes an array, or a tuple of arrays for several
     outputs, to write results into.
+
+    Attributes:
+        fallbacks: reasons for which calls, or functions in them, were not fused; each once.
+        fallback_counts: how often each of them was met.
     """
+
+    if not TYPE_CHECKING:
+        __class_getitem__ = classmethod(GenericAlias)  # FusedFunction[[int], float] in annotations
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: Callable[P, Result],
         *,
         backend: str | None = None,
         mode: str = "fused",
@@ -92,6 +126,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         self.fastmath = fastmath
         self.errstate = errstate
         self.fallbacks: list[Reason] = []
+        self.fallback_counts: dict[Reason, int] = {}
         self._signatures: dict[Any, Signature] = {}
         self._native: Any = None
         self._ready: dict[Any, Any] = {}
@@ -109,6 +144,12 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         name = getattr(self.__wrapped__, "__qualname__", repr(self.__wrapped__))
         return f"<fused function {name}, mode {self.mode}>"
 
+    @overload
+    def __get__(self, instance: None, owner: Any = None) -> Self: ...
+    @overload
+    def __get__(
+        self: FusedFunction[Concatenate[Owning, Q], Result], instance: Owning, owner: Any = None
+    ) -> Callable[Q, Result]: ...
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """Bind as a method does."""
         return self if instance is None else MethodType(self, instance)
@@ -117,11 +158,11 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         """Pickle by reference where other processes find the name, else by the function."""
         return pickling.reduced(self, protocol)
 
-    def __copy__(self) -> FusedFunction:
+    def __copy__(self) -> Self:
         """A function is its own copy."""
         return self
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> FusedFunction:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         """A copy of what the function belongs to has its own; a function is its own copy."""
         copied = copy.deepcopy(self.__wrapped__, memo)
         return self if copied is self.__wrapped__ else pickling.fused(copied, self.options)
@@ -141,6 +182,10 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
 
     # -- calls ------------------------------------------------------------------------------
 
+    @overload
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Result: ...
+    @overload
+    def __call__(self, *args: Any, out: Out, **kwargs: Any) -> Out: ...
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the function, fused where it can be."""
         try:
@@ -159,6 +204,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
                     elif ready.refused is not None and self.fallback != "error":
                         result = self.__wrapped__(*args)
                         counters.add_soon(ready.counts)
+                        self.note_reason(ready.refused)
                         return result
                     else:
                         ready.raise_known(args)
@@ -175,6 +221,8 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
             if known is not None and known.holds():
                 result = self.__wrapped__(*args, **kwargs)
                 counters.add_soon(known.counts)
+                if known.refused is not None:
+                    self.note_reason(known.refused)
                 return result
         names = tuple(kwargs)
         out = kwargs.pop("out", None) if self._takes_out and "out" in kwargs else None
@@ -223,7 +271,7 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         if entry is not None and entry.suspected is not None:
             entry.refuse(*entry.suspected)
 
-    def seen_as(self, args: tuple[Any, ...], kwargs: Any) -> tuple[FusedFunction, Any, Any]:
+    def seen_as(self, args: tuple[Any, ...], kwargs: Any) -> tuple[Any, Any, Any]:
         """The function and arguments that a call is run by: see `attributes.Frame`.
 
         Args:
@@ -418,15 +466,18 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         if not passing:
             self.note_reason(reason)
         if reason.code != "runtime-check" or not self.errstate:
-            fallback.record(reason, "allow" if passing else self.fallback)
+            fallback.record(reason, "allow" if passing else self.fallback, self._name)
         if not plain:
             result = self.__wrapped__(*args, **kwargs)
         return result if out is None else copied_into(out, result)
 
     def note_reason(self, reason: Reason) -> None:
-        """Keep a reason for `fallbacks`, once, and not without end."""
+        """Keep a reason for `fallbacks`, once, and not without end; and how often it was met."""
         if reason not in self.fallbacks and len(self.fallbacks) < REASON_LIMIT:
             self.fallbacks.append(reason)
+        with _counting:
+            if reason in self.fallback_counts or len(self.fallback_counts) < REASON_LIMIT:
+                self.fallback_counts[reason] = self.fallback_counts.get(reason, 0) + 1
 
     # -- looking inside ---------------------------------------------------------------------
 
@@ -458,7 +509,52 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
         """
         with chosen(self.backend):
             kernels = _looking["kernels"](self, args, kwargs)
-        return {kernel.name: kernel.text(kind) for kernel in kernels}
+        return Texts((kernel.name, kernel.text(kind)) for kernel in kernels)
+
+    # -- before calls, and beside them ------------------------------------------------------
+
+    def warmup(self, *args: Any, **kwargs: Any) -> None:
+        """Compile what a call with such arguments runs; the call itself is not made.
+
+        Only dtypes, ranks, broadcast patterns and memory layouts of arrays count, so smaller ones
+        will do. A NumPy function between kernels runs once, as it tells what its result is like.
+        What cannot be fused is said as the call would say it.
+
+        Args:
+            args: as for a call; none of them is written into.
+            kwargs: likewise.
+
+        Raises:
+            FusionError: the call cannot be fused, and the policy is "error".
+        """
+        try:
+            with chosen(self.backend):
+                _looking["kernels"](self, args, kwargs)
+        except FusionError as error:
+            self.note_reason(error.reason)
+            if self.fallback == "error":
+                raise
+            fallback.say(error.reason, self.fallback, self._name)
+
+    def benchmark(self, *args: Any, seconds: float = 1.0, **kwargs: Any) -> Comparison:
+        """Time the plain function and the fused one in turns, in this process.
+
+        Arguments that the function writes into are restored between calls, and at the end.
+
+        Args:
+            args: as for a call.
+            seconds: how long to measure, beside the first calls.
+            kwargs: as for a call.
+
+        Returns:
+            A Comparison: printable; `.speedup`, `.low`, `.high`, `.plain_s`, `.fused_s`.
+
+        Raises:
+            ArgumentError: `seconds` is not positive.
+        """
+        from fuser.calls.comparison import compare  # most programs need none
+
+        return compare(self, args, kwargs, seconds)
 
     def clear(self) -> None:
         """Forget every specialisation; running calls keep what they use."""
@@ -470,15 +566,24 @@ class FusedFunction(native_call.NativelyCallable):  # type: ignore[misc] # made 
             self._native.detach()
 
 
+class Texts(dict[str, str]):
+    """Generated text by kernel: printed as text, not as one escaped line."""
+
+    def __str__(self) -> str:
+        """Each kernel's text under its name."""
+        return "\n\n".join(f"; {name}\n{text.rstrip()}" for name, text in self.items())
+
+    __repr__ = __str__
+
+
 pickling.pickles(FusedFunction)
 
 #: What looks inside a call, see `looks_inside`.
-_looking: dict[str, Callable[[FusedFunction, Any, Any], Any]] = {}
+_looking: dict[str, Callable[[Any, Any, Any], Any]] = {}
 
 
 def looks_inside(
-    explain: Callable[[FusedFunction, Any, Any], Any],
-    kernels: Callable[[FusedFunction, Any, Any], Any],
+    explain: Callable[[Any, Any, Any], Any], kernels: Callable[[Any, Any, Any], Any]
 ) -> None:
     """Hand in what explains a call of a fused function, and what gives the kernels of one."""
     _looking.update(explain=explain, kernels=kernels)
@@ -487,7 +592,9 @@ def looks_inside(
 #: Whether fused functions can be entered natively in this interpreter.
 _NATIVE = native_call.enable_vectorcall(FusedFunction)
 
-_all_functions: weakref.WeakSet[FusedFunction] = weakref.WeakSet()
+_all_functions: weakref.WeakSet[FusedFunction[..., Any]] = weakref.WeakSet()
+#: Held while reasons are counted.
+_counting = forks.lock()
 
 
 def _is_plain_leaf(leaf: Any) -> bool:

@@ -29,7 +29,7 @@ def _unknown(*_: Any) -> Any:
     raise IterationFailed("an iteration finds arrays of another kind")
 
 
-class BodyFunction(FusedFunction):
+class BodyFunction(FusedFunction[..., Any]):
     """The body of a loop: kernels that are known without a trace."""
 
     def __init__(self, step: LoopRegion, backend: str) -> None:
@@ -55,7 +55,7 @@ class BodyFunction(FusedFunction):
         self._alone = isinstance(body, KernelSpec)
         self._known = specialise(trace, body, [], {})
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any) -> Any:  # type: ignore[override] # from our own calls alone
         """One iteration."""
         if self._latest is not None:
             result = self._latest.try_again(args)
@@ -73,7 +73,7 @@ class BodyFunction(FusedFunction):
                 self._shorten(call, structure, leaves, args, (), None)
         return result
 
-    _slow_call = __call__
+    _slow_call: Any = __call__
 
 
 native_call.enable_vectorcall(BodyFunction)

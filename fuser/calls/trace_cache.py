@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fuser import executor, fallback
-from fuser.base import forks
+from fuser.base import forks, logs
 from fuser.base.constant_keys import stands_for_others
 from fuser.base.error_states import noted
 from fuser.base.errors import Reason, ShapeError, Unsupported
@@ -164,6 +164,7 @@ def specialised(
         entry.refuse(reason, names)
         raise CannotRun(reason)
     entry.found = [*entry.found, specialisation]
+    logs.note("traced %s: its graph has %d operations", function._name, len(trace.graph.nodes))
     return call
 
 
@@ -221,4 +222,4 @@ def _note_seams(
             entry.refuse(reason, names)
             raise CannotRun(reason)
         function.note_reason(reason)
-        fallback.say(reason, function.fallback)
+        fallback.say(reason, function.fallback, function._name)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import fuser
+from fuser.base import config
 
 X = np.ones(8)
 
@@ -32,6 +33,17 @@ def test_devices_are_switched_off_and_on() -> None:
     finally:
         fuser.override_can_fuse_on_cpu(True)
     assert fuser.can_fuse_on_cpu()
+
+
+def test_how_many_threads_there_are() -> None:
+    """What was asked for, and by default what the machine has."""
+    before = config.current().num_threads
+    try:
+        fuser.set_num_threads(3)
+        assert fuser.get_num_threads() == 3
+    finally:
+        config.change(num_threads=before)
+    assert fuser.get_num_threads() >= 1
 
 
 @pytest.mark.parametrize("count", [0, -1, 1.5, True, "2", None])

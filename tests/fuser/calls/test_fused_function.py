@@ -1,6 +1,8 @@
 """Calls: out=, keywords, methods, nesting, pickling, size-free kernels and threads."""
 
+import inspect
 import pickle
+import pydoc
 import sys
 import threading
 import time
@@ -449,3 +451,86 @@ def test_a_refusal_is_looked_at_again_where_an_object_changes() -> None:
     before = fuser.stats().get("fallbacks", 0)
     np.testing.assert_array_equal(fused(X, thing), X + 1)
     assert fuser.stats().get("fallbacks", 0) == before
+
+
+def test_warmup_compiles_and_does_not_run() -> None:
+    """The call that follows compiles nothing; arguments are untouched."""
+    fused = fuser.fuse(_adds_one)
+    x = np.arange(6.0)
+    before = fuser.n_compiled_kernels()
+    fused.warmup(x)
+    compiled = fuser.n_compiled_kernels()
+    assert (x == np.arange(6.0)).all()
+    fused(x)
+    assert (x == np.arange(1.0, 7.0)).all()
+    assert compiled == fuser.n_compiled_kernels() > before
+
+
+def _adds_one(x: Any) -> None:
+    """Its kernel is of no other test."""
+    x += 1 + 0 * np.tanh(x)
+
+
+def test_warmup_says_what_is_not_fused() -> None:
+    """As the call would: a warning, nothing, or an error."""
+    def values(x: Any) -> Any:
+        return float(x[0]) + x
+
+    with pytest.warns(fuser.FallbackWarning, match="array-conversion"):
+        fuser.fuse(values).warmup(np.ones(3))
+    silent = fuser.fuse(values, fallback="allow")
+    silent.warmup(np.ones(3))
+    assert [reason.code for reason in silent.fallbacks] == ["array-conversion"]
+    with pytest.raises(fuser.FusionError, match="array-conversion"):
+        fuser.fuse(values, fallback="error").warmup(np.ones(3))
+
+
+def test_reasons_are_counted_by_function() -> None:
+    """Also those of calls that are known to be refused."""
+    fused = fuser.fuse(lambda x: float(x[0]) + x, fallback="allow")
+    for _ in range(5):
+        fused(np.ones(3))
+    assert list(fused.fallback_counts.values()) == [5]
+    assert list(fused.fallback_counts) == fused.fallbacks
+
+
+def test_two_functions_on_one_line_warn_each() -> None:
+    """A reason is said once for each function."""
+    one, two = (fuser.fuse(make) for make in (_first, _second))
+    for fused in (one, two):
+        with pytest.warns(fuser.FallbackWarning):
+            fused(np.ones(3))
+
+
+def _first(x: Any) -> Any:
+    return _value(x) + x
+
+
+def _second(x: Any) -> Any:
+    return _value(x) - x
+
+
+def _value(x: Any) -> float:
+    return float(x[0])
+
+
+def test_generated_text_prints_as_text() -> None:
+    """The mapping from kernels to texts, not one escaped line."""
+    found = fuser.fuse(lambda x: x * 3 + 1).source(np.ones(3))
+    assert isinstance(found, dict)
+    assert str(found).count("\n") > 5
+    assert repr(found) == str(found)
+
+
+def test_help_is_the_functions() -> None:
+    """Signature and docstring are those of the plain function."""
+
+    @fuser.fuse
+    def scaled(x: Any, *, scale: float = 2.0) -> Any:
+        """Scale."""
+        return x * scale
+
+    text = pydoc.plain(pydoc.render_doc(scaled))
+    assert "scale: float = 2.0" in text
+    assert "Scale." in text
+    assert str(inspect.signature(scaled)) == str(inspect.signature(scaled.__wrapped__))
