@@ -164,7 +164,7 @@ def spelled(schedule: Any) -> str:
 Bound = tuple[Backend, Callable[[], Launch], Mapping[str, Any], Mapping[str, Any]]
 
 
-def launches_of(function: FusedFunction, args: Sequence[Any]) -> list[Bound]:
+def launches_of(function: FusedFunction[..., Any], args: Sequence[Any]) -> list[Bound]:
     """The kernels of a call: backend, what binds them anew, arrays and numbers, stage by stage.
 
     Raises:
