@@ -7,6 +7,7 @@ from typing import Any
 
 from fuser.base.errors import Reason
 from fuser.base.records import field, record
+from fuser.ir.attributes import Region as Box
 from fuser.ir.graph import Graph, Node
 from fuser.ir.loops import Region
 from fuser.ir.views import Chain
@@ -46,6 +47,21 @@ class Seam:
     reason: Reason
 
 
+@record(eq=False)
+class Phase:
+    """Kernels of one iteration of a loop, which read before they write: see `programs.phases`.
+
+    Attributes:
+        body: its graph, prepared; its parameters are named as the region's values are.
+        stored: the values that its outputs are; "" for one that is only written.
+        writes: (value, output, box) of what is written into arrays; None is all.
+    """
+
+    body: KernelSpec | Program
+    stored: tuple[str, ...]
+    writes: tuple[tuple[str, int, Box | None], ...]
+
+
 @record(frozen=False, slots=False, eq=False)
 class LoopRegion:
     """A loop whose iterations are kernels.
@@ -55,7 +71,7 @@ class LoopRegion:
         operands: (value, views) of each operand.
         stored: the values that `nodes` are.
         region: what an iteration finds and leaves.
-        body: its graph, prepared.
+        phases: its kernels, in order.
         where: `file:line` of the loop.
         runners: what runs it, by the name of the backend that is chosen.
     """
@@ -64,7 +80,7 @@ class LoopRegion:
     operands: tuple[tuple[str, Chain], ...]
     stored: tuple[str, ...]
     region: Region
-    body: KernelSpec | Program
+    phases: tuple[Phase, ...]
     where: str
     runners: dict[str, Any] = field(default_factory=dict)
 

@@ -1,7 +1,8 @@
-"""What runs a loop region: its body as a fused function of its own, called once for each index."""
+"""What runs a loop region: its phases as fused functions of their own, called for each index."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ from fuser.backend import chosen, chosen_name
 from fuser.base import budget, trees
 from fuser.base.call_keys import signature
 from fuser.base.generated import define
-from fuser.base.host_expressions import evaluate_scalar, scalar_symbols
+from fuser.base.host_expressions import SCALAR, compiled, evaluate_scalar, scalar_symbols
 from fuser.calls import native_call
 from fuser.calls.fast_path import exact_key
 from fuser.calls.fused_function import FusedFunction
@@ -20,8 +21,12 @@ from fuser.calls.specialisation import specialise
 from fuser.calls.trace_cache import Signature
 from fuser.ir.loops import Entry, IterationFailed, Region, started
 from fuser.kernel_spec import KernelSpec
-from fuser.program_spec import LoopRegion
-from fuser.tracing.trace_result import OutAlias, OutNode, OutStatic, Trace
+from fuser.program_spec import LoopRegion, Phase
+from fuser.programs.phases import value_name
+from fuser.tracing.trace_result import OutNode, OutStatic, Trace
+
+#: Arithmetic that may make long integers, and names that are not Python's.
+_BOUNDED = re.compile(r"\*\*|<<|\b(real|imag|inf|nan)\b")
 
 
 def _unknown(*_: Any) -> Any:
@@ -29,34 +34,34 @@ def _unknown(*_: Any) -> Any:
     raise IterationFailed("an iteration finds arrays of another kind")
 
 
-class BodyFunction(FusedFunction[..., Any]):
-    """The body of a loop: kernels that are known without a trace."""
+class PhaseFunction(FusedFunction[..., Any]):
+    """A phase of an iteration: kernels that are known without a trace."""
 
-    def __init__(self, step: LoopRegion, backend: str) -> None:
+    def __init__(self, phase: Phase, backend: str) -> None:
         """Prepare it; the first iteration compiles its native entry.
 
         Args:
-            step: the loop.
+            phase: what it runs.
             backend: the name of the one that is chosen; "" for none.
         """
-        body = step.body
+        body = phase.body
         super().__init__(
             _unknown, backend=backend or None, mode=body.mode, fallback="allow",
             fastmath=body.fastmath, errstate=body.checked,
         )  # fmt: skip
-        region = step.region
-        names = [parameter.name for parameter in region.graph.parameters]
-        leaves = tuple(_leaf(text, names) for text in region.results if text)
+        names = parameters_of(phase)
+        leaves = tuple(OutNode(k, False) for k, name in enumerate(phase.stored) if name)
         structure, _ = trees.flatten(0 if len(leaves) < 2 else tuple(range(len(leaves))))
-        places = tuple(range(len(names)))
+        writes = tuple((names.index(name), output, box) for name, output, box in phase.writes)
         trace = Trace(
-            region.graph, structure, leaves or (OutStatic(None),), region.writes, (), places
+            body.graph, structure, leaves or (OutStatic(None),), writes, (),
+            tuple(range(len(names))),
         )  # fmt: skip
         self._alone = isinstance(body, KernelSpec)
         self._known = specialise(trace, body, [], {})
 
     def __call__(self, *args: Any) -> Any:  # type: ignore[override] # from our own calls alone
-        """One iteration."""
+        """Run it once."""
         if self._latest is not None:
             result = self._latest.try_again(args)
             if result is not MISSED:
@@ -76,39 +81,37 @@ class BodyFunction(FusedFunction[..., Any]):
     _slow_call: Any = __call__
 
 
-native_call.enable_vectorcall(BodyFunction)
+native_call.enable_vectorcall(PhaseFunction)
 
 
-def _leaf(text: str, names: list[str]) -> Any:
-    """What one result of the body is, see `Region.results`."""
-    if text in names:
-        return OutAlias(names.index(text), ())
-    return OutNode(int(text.removesuffix("[()]")), False)
+def parameters_of(phase: Phase) -> list[str]:
+    """The values that a phase takes."""
+    return [parameter.name for parameter in phase.body.graph.parameters]
 
 
 def runner(step: LoopRegion) -> Callable[..., list[Any]]:
     """What runs a loop: a function of the arguments of its call."""
-    body = BodyFunction(step, chosen_name())
-    loop = _written(step.region)
+    functions = [PhaseFunction(phase, chosen_name()) for phase in step.phases]
+    loop = _written(step.region, step.phases)
 
     def run_loop(*args: Any) -> list[Any]:
         """Run the loop; what its last iteration leaves."""
-        return loop(body, Entry(*args[7:]))
+        return loop(Entry(*args[7:]), *functions)
 
     return run_loop
 
 
-def _written(region: Region) -> Callable[[Any, Entry], list[Any]]:
-    """The loop as a Python function of the body and of what it begins with.
+def _written(region: Region, phases: tuple[Phase, ...]) -> Callable[..., list[Any]]:
+    """The loop as a Python function of what it begins with, and of its phases.
 
-    Between two iterations nothing is looked up: names in it are those of the graph's parameters.
+    Between two iterations nothing is looked up: names in it are those of the region's values.
     """
     arrays = [p.name for p in region.graph.parameters if p.dtype is not None]
     numbers = [p.name for p in region.graph.parameters if p.dtype is None]
     later = [f"later{k}" for k in range(len(region.results) - region.carried)]
     state = [*arrays[: region.carried], *later]
-    objects: dict[str, Any] = {"started": started, "region": region, "Failed": IterationFailed}
-    objects.update(evaluate=evaluate_scalar, range=range, asarray=_array)
+    writer = _Expressions({"started": started, "region": region, "Failed": IterationFailed})
+    writer.objects.update(range=range, asarray=_array)
     index = region.index
     needed = {*numbers, *region.updates}
     for text in (*region.updates.values(), *(text for text, _ in region.guards)):
@@ -120,19 +123,34 @@ def _written(region: Region) -> Callable[[Any, Entry], list[Any]]:
     lines += [f"{name} = asarray({name})" for name in arrays if name in scalars]
     fixed = arrays[region.carried :]
     lines += [f"[{', '.join(fixed)}] = entry.fixed"]
+    lines += [f"{name} = None" for name in later]
     lines += [f"{name} = entry.numbers[{name!r}]" for name in sorted(needed - {index})]
     lines += [f"for {index} in range(*entry.span):"]
     for text, truth in region.guards:
-        lines.append(f"    if {_evaluated(text)} is not {truth}: raise Failed({text!r})")
-    changed = [name for name, text in zip(state, region.results, strict=True) if text]
-    call = f"body({', '.join((*arrays, *numbers))})"
-    lines.append(f"    {', '.join(changed)} = {call}" if changed else f"    {call}")
+        lines.append(f"    if {writer.spelled(text)} is not {truth}: raise Failed({text!r})")
+    for number, phase in enumerate(phases):
+        given = ", ".join(name for name in phase.stored if name)
+        call = f"phase{number}({', '.join(parameters_of(phase))})"
+        lines.append(f"    {given} = {call}" if given else f"    {call}")
+    moved = [(name, _value(region, text)) for name, text in zip(state, region.results, strict=True)
+             if text]  # fmt: skip
+    if moved:
+        sources = ", ".join(value for _, value in moved)
+        lines.append(f"    {', '.join(name for name, _ in moved)} = {sources}")
     if region.updates:
-        values = ", ".join(map(_evaluated, region.updates.values()))
+        values = ", ".join(map(writer.spelled, region.updates.values()))
         lines.append(f"    {', '.join(region.updates)} = {values}")
     found = ", ".join(f"{name}[()]" if name in scalars else name for name in state)
     lines.append(f"return [{found}]")
-    return define("loop", ["body", "entry"], lines, objects)
+    names = ["entry", *(f"phase{number}" for number in range(len(phases)))]
+    return define("loop", names, lines, writer.objects)
+
+
+def _value(region: Region, result: str) -> str:
+    """The value that a result of an iteration is, see `Region.results`."""
+    if result in region.names:
+        return result
+    return value_name(region, int(result.removesuffix("[()]")))
 
 
 def _array(value: Any) -> Any:
@@ -140,8 +158,17 @@ def _array(value: Any) -> Any:
     return np.asarray(value) if isinstance(value, np.generic) else value
 
 
-def _evaluated(text: str) -> str:
-    """A host expression as the loop has it."""
-    names = ", ".join(f"{name!r}: {name}" for name in sorted(scalar_symbols(text)))
-    return f"evaluate({text!r}, {{{names}}})"
+class _Expressions:
+    """Spells host expressions as parts of the loop, and keeps what the loop's names stand for."""
 
+    def __init__(self, objects: dict[str, Any]) -> None:
+        """Begin with some names."""
+        self.objects = {**objects, "evaluate": evaluate_scalar}
+
+    def spelled(self, text: str) -> str:
+        """A host expression: as it stands where Python alone does its arithmetic."""
+        compiled(text, SCALAR)  # checks it
+        if not _BOUNDED.search(text):
+            return f"({text})"
+        names = ", ".join(f"{name!r}: {name}" for name in sorted(scalar_symbols(text)))
+        return f"evaluate({text!r}, {{{names}}})"

@@ -29,9 +29,13 @@ def lengths_in(step: LoopRegion, sizes: Mapping[str, int]) -> dict[str, int]:
 def book_of(step: LoopRegion, sizes: Mapping[str, int]) -> Ledger:
     """The bytes of one iteration; what NumPy's functions move in it is no kernel's doing."""
     known = lengths_in(step, sizes)
-    if isinstance(step.body, KernelSpec):
-        return ledger.ledger(step.body, known)
-    return sum_ledgers(step.body, known)
+    books = [
+        ledger.ledger(phase.body, known) if isinstance(phase.body, KernelSpec)
+        else sum_ledgers(phase.body, known)
+        for phase in step.phases
+    ]  # fmt: skip
+    names = Ledger.__dataclass_fields__
+    return Ledger(**{name: sum(getattr(book, name) for book in books) for name in names})
 
 
 def iterations(step: LoopRegion, numbers: Mapping[str, Any]) -> int | None:
@@ -79,20 +83,23 @@ def spell_loop(
 
 def _body(step: LoopRegion, sizes: Mapping[str, int]) -> list[str]:
     """The kernels and functions of one iteration."""
-    plans: list[tuple[Any, dict[str, str]]] = []
     texts: list[str] = []
-    if isinstance(step.body, KernelSpec):
-        plans = [(step.body.plan, {})]
-    else:
-        stages = step.body.stages
-        plans = [
-            (one.spec.plan, {f"o{k}": name for k, name in enumerate(one.stored)}) for one in stages
-        ]
-        texts = [spell_seam(step.body, seam, sizes) for seam in step.body.seams]
-        texts += [spell_loop(step.body, loop, sizes, {}) for loop in step.body.loops]
     number = 0
-    for plan, names in plans:
-        for group in plan.groups:
-            texts.append(describe_group(number, group, plan, sizes, names))
-            number += 1
+    for phase in step.phases:
+        plans: list[tuple[Any, dict[str, str]]] = []
+        if isinstance(phase.body, KernelSpec):
+            names = {f"o{k}": name for k, name in enumerate(phase.stored) if name}
+            plans = [(phase.body.plan, names if len(step.phases) > 1 else {})]
+        else:
+            body = phase.body
+            plans = [
+                (one.spec.plan, {f"o{k}": name for k, name in enumerate(one.stored)})
+                for one in body.stages
+            ]
+            texts += [spell_seam(body, seam, sizes) for seam in body.seams]
+            texts += [spell_loop(body, loop, sizes, {}) for loop in body.loops]
+        for plan, outputs in plans:
+            for group in plan.groups:
+                texts.append(describe_group(number, group, plan, sizes, outputs))
+                number += 1
     return [line for text in texts for line in text.split("\n")]

@@ -29,7 +29,8 @@ from fuser.ir.graph import (
 from fuser.ir.labels import labels_of, named_line
 from fuser.ir.views import Chain, View
 from fuser.kernel_spec import KernelSpec
-from fuser.program_spec import LoopRegion, Program, Seam, Stage
+from fuser.program_spec import LoopRegion, Phase, Program, Seam, Stage
+from fuser.programs.phases import phases_of
 from fuser.scheduling import nest_sequences
 from fuser.scheduling.in_place import Write
 from fuser.tracing.canonical import lengths_of
@@ -81,9 +82,10 @@ def _planned_step(step: Stage | Seam | LoopRegion, backend: Backend) -> Stage | 
     if isinstance(step, Stage):
         return Stage(compiler.planned(step.spec, backend), step.stored)
     if isinstance(step, LoopRegion):
-        names = step.region.names
-        writes = [(names[place], output, box) for place, output, box in step.region.writes]
-        return changed(step, body=planned(step.body, backend, writes), runners={})
+        phases = tuple(
+            changed(each, body=planned(each.body, backend, each.writes)) for each in step.phases
+        )
+        return changed(step, phases=phases, runners={})
     return step
 
 
@@ -195,8 +197,11 @@ class _Splitter:
         if not _is_loop(call[0]):
             return Seam(tuple(call), operands, stored, opaque_calls.reason_of(call[0], line))
         region = loops.region_of(call[0].payload.args)
-        body = prepare(region.graph, *self.options)
-        return LoopRegion(tuple(call), operands, stored, region, body, line)
+        divided = phases_of(region)
+        phases = tuple(
+            Phase(prepare(each.graph, *self.options), each.stored, each.writes) for each in divided
+        )
+        return LoopRegion(tuple(call), operands, stored, region, phases, line)
 
     def _is_stored(self, node: Node) -> bool:
         """Whether an output is there already; an argument is no array of its own."""

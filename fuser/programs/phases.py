@@ -1,0 +1,302 @@
+"""One iteration of a loop as phases: kernels that write, and kernels that read what was written.
+
+`b[1:-1] = f(a)` and then `a[1:-1] = g(b)` is one graph, in which the second statement reads an
+update of `b`. One kernel of both would compute `f` anew for each neighbour that `g` looks at. Where
+an update is read at other places than where it was written, the iteration is divided there: the
+first phase writes into `b` itself, the second one reads it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence, Set
+
+from fuser.base.records import record
+from fuser.ir import dims
+from fuser.ir.attributes import Region as Box
+from fuser.ir.attributes import full_box
+from fuser.ir.graph import Graph, Node, Parameter, intern, make_input
+from fuser.ir.loops import Region
+from fuser.ir.view_chains import seen_of_box
+from fuser.passes import length_facts, slice_updates
+from fuser.tracing.canonical import lengths_of
+
+#: Arrays that a phase leaves for later ones at most, beside those that it writes into.
+_KEPT = 4
+
+
+@record(slots=False, eq=False)
+class PhaseGraph:
+    """Kernels of one iteration that read before they write.
+
+    Attributes:
+        graph: its parameters are named as the region's values are.
+        stored: the values that its outputs are; "" for one that is only written.
+        writes: (value, output, box) of what is written into arrays; None is all.
+    """
+
+    graph: Graph
+    stored: tuple[str, ...]
+    writes: tuple[tuple[str, int, Box | None], ...]
+
+
+class _Undivided(Exception):  # noqa: N818 - a signal: the iteration is one phase
+    """What a later phase needs is gone by then."""
+
+
+def phases_of(region: Region) -> tuple[PhaseGraph, ...]:
+    """The phases of an iteration, in order."""
+    if not region.graph.has_externs:
+        division = _Division(region)
+        if division.last:
+            try:
+                return division.phases()
+            except _Undivided:
+                pass
+    stored = tuple(value_name(region, k) for k in range(len(region.graph.outputs)))
+    used = {_output(text) for text in region.results}
+    kept = tuple(name if k in used else "" for k, name in enumerate(stored))
+    names = region.names
+    writes = tuple((names[place], output, box) for place, output, box in region.writes)
+    return (PhaseGraph(region.graph, kept, writes),)
+
+
+def value_name(region: Region, output: int) -> str:
+    """What the value of an output of a region's graph is called."""
+    taken = [int(name[1:]) for name in region.names if name.startswith("x")]
+    return f"x{max(taken, default=-1) + 1 + output}"
+
+
+def _output(result: str) -> int | None:
+    """The number of the output that a result is, see `Region.results`; None for an array."""
+    number = result.removesuffix("[()]")
+    return int(number) if number.isdigit() else None
+
+
+class _Division:
+    """The phases of one iteration, while they are found."""
+
+    def __init__(self, region: Region) -> None:
+        """Find the phase of each node, and until which phase it can be computed."""
+        self.region, self.graph = region, region.graph
+        self.bounds = length_facts.lower_bounds(self.graph.guards)
+        self.memory: dict[int, tuple[str, int]] = {}  # an array's name and how many writes it has
+        names = region.names
+        self.writes: dict[str, list[tuple[int, Box | None]]] = {}
+        for place, output, box in region.writes:
+            self.writes.setdefault(names[place], []).append((output, box))
+        self._find_memory()
+        found = self._read_elsewhere()
+        self.barriers = {id(node): node for node in found}
+        self.phase: dict[int, int] = {}
+        for node in self.graph.nodes:
+            level = max((self.phase[id(arg)] for arg in node.args), default=0)
+            self.phase[id(node)] = level + (id(node) in self.barriers)
+        self.last = max(self.phase.values(), default=0)
+        self._time_writes()
+        self.until: dict[int, float] = {}
+        self.costly: dict[int, bool] = {}
+        for node in self.graph.nodes:
+            below = [self.until[id(arg)] for arg in node.args if id(node) not in self.barriers]
+            own = self._overwritten(node)
+            self.until[id(node)] = min([own, *below])
+            self.costly[id(node)] = node.op.heavy or node.op.reduction or any(
+                self.costly[id(arg)] for arg in node.args
+            )
+
+    def _find_memory(self) -> None:
+        """Nodes that are what an array holds after so many of its writes."""
+        for node in self.graph.nodes:
+            if node.op.is_input and node.payload.name in self.writes:
+                self.memory[id(node)] = (node.payload.name, 0)
+            elif node.op.is_update and id(node.args[0]) in self.memory:
+                name, count = self.memory[id(node.args[0])]
+                if count < len(self.writes[name]):
+                    output, box = self.writes[name][count]
+                    if self.graph.outputs[output] is node.args[1] and box == node.payload:
+                        self.memory[id(node)] = (name, count + 1)
+
+    def _read_elsewhere(self) -> Iterator[Node]:
+        """Yield updates of arrays that are read at places where they did not write."""
+        for node in self.graph.nodes:
+            for arg in node.args:
+                if arg.op.is_update and id(arg) in self.memory and not node.op.is_update:
+                    seen = None
+                    if node.op.structure:
+                        seen = seen_of_box(full_box(arg.shape), (node.payload,), arg.shape)
+                    box = seen.box if seen is not None else None
+                    whole = box == full_box(arg.shape) or not node.op.structure
+                    if whole:
+                        continue
+                    if box is None or not self._within(arg, box):
+                        yield arg
+
+    def _within(self, update: Node, box: Sequence[tuple[dims.Dim, dims.Dim, int]]) -> bool:
+        """Whether a box lies in what an update writes."""
+        bounds = self.bounds
+        spans = tuple(
+            (length_facts.simplify(low, bounds), length_facts.simplify(high, bounds), step)
+            for low, high, step in box
+        )
+        return slice_updates.contains(update.payload.box, spans, self.bounds)
+
+    def _time_writes(self) -> None:
+        """The phase that does each write: after all that reads what was there, or with it."""
+        self.when: dict[str, list[int]] = {}
+        nodes = self.graph.nodes
+        for name, writes in self.writes.items():
+            versions = {key: count for key, (array, count) in self.memory.items() if array == name}
+            read = [
+                (versions[id(arg)], self.phase[id(node)]) for node in nodes for arg in node.args
+                if id(arg) in versions and id(node) not in self.barriers
+            ]  # fmt: skip
+            times: list[int] = []
+            for place, (output, _) in enumerate(writes):
+                after = [self.phase[key] - 1 for key, count in versions.items()
+                         if key in self.barriers and count > place]  # fmt: skip
+                value = self.phase[id(self.graph.outputs[output])]
+                readers = [phase for count, phase in read if count <= place]
+                times.append(min(after) if after else max([value, *readers, *times]))
+            self.when[name] = times
+
+    def _overwritten(self, node: Node) -> float:
+        """The last phase that finds a version of an array in it; any phase for other nodes."""
+        if id(node) not in self.memory:
+            return math.inf
+        name, count = self.memory[id(node)]
+        if count and id(node) not in self.barriers:
+            return math.inf  # computed from what is below it
+        times = self.when[name]
+        return times[count] if count < len(times) else math.inf
+
+    # -- building ---------------------------------------------------------------------------
+
+    def phases(self) -> tuple[PhaseGraph, ...]:
+        """The phases, in order.
+
+        Raises:
+            _Undivided: a later one needs what an earlier one has overwritten.
+        """
+        outputs = self.graph.outputs
+        kept: list[dict[int, Node]] = [{} for _ in range(self.last + 1)]
+        self.names: dict[int, str] = {}
+        for text in self.region.results:
+            if (number := _output(text)) is not None:
+                self.names[id(outputs[number])] = value_name(self.region, number)
+                kept[self.phase[id(outputs[number])]][id(outputs[number])] = outputs[number]
+        self.next = int(value_name(self.region, len(outputs))[1:])
+        written: list[list[tuple[str, int, Box | None]]] = [[] for _ in kept]
+        for name, writes in self.writes.items():
+            for (output, box), time in zip(writes, self.when[name], strict=True):
+                written[time].append((name, output, box))
+        order = [(place, output) for place, output, _ in self.region.writes]
+        names = self.region.names
+        for each in written:
+            each.sort(key=lambda write: order.index((names.index(write[0]), write[1])))
+        self.kept = kept
+        found = [self._phase(q, written[q]) for q in reversed(range(self.last + 1))]
+        if sum(len(each) for each in kept) > _KEPT + len(self.region.results):
+            raise _Undivided
+        return tuple(found[::-1])
+
+    def _phase(self, number: int, writes: Sequence[tuple[str, int, Box | None]]) -> PhaseGraph:
+        """One phase; what it needs of earlier ones is noted for them."""
+        values = [self.graph.outputs[output] for _, output, _ in writes]
+        wanted = list({id(n): n for n in (*self.kept[number].values(), *values)}.values())
+        new: dict[int, Node] = {}
+        stack: list[tuple[Node, bool]] = [(node, False) for node in reversed(wanted)]
+        lines: dict[int, str] = {}
+        while stack:
+            node, ready = stack.pop()
+            if id(node) in new:
+                continue
+            if self._is_given(node, number):
+                new[id(node)] = make_input(self._name(node), node.dtype, node.shape)
+                continue
+            if not ready and node.args:
+                stack.append((node, True))
+                stack.extend((arg, False) for arg in reversed(node.args))
+                continue
+            args = tuple(new[id(arg)] for arg in node.args)
+            made = new[id(node)] = intern(node.op, args, node.shape, node.dtype, node.payload)
+            if line := self.graph.line_of(node):
+                lines.setdefault(id(made), line)
+        made_of = [new[id(node)] for node in wanted], list(new.values())
+        graph = self._graph(*made_of, {name for name, _, _ in writes}, lines)
+        stored = tuple(
+            self.names[id(node)] if id(node) in self.kept[number] else "" for node in wanted
+        )
+        places = {id(node): place for place, node in enumerate(wanted)}
+        done = tuple(
+            (name, places[id(value)], box)
+            for (name, _, box), value in zip(writes, values, strict=True)
+        )
+        return PhaseGraph(graph, stored, done)
+
+    def _is_given(self, node: Node, number: int) -> bool:
+        """Whether a phase finds a value; it is kept for it where it has to be.
+
+        Raises:
+            _Undivided: it is gone by then.
+        """
+        if node.op.is_input or id(node) in self.barriers:
+            if self.phase[id(node)] <= number <= self.until[id(node)]:
+                return True
+            if node.op.is_input or self.phase[id(node)] <= number:
+                raise _Undivided
+        own = self.phase[id(node)]
+        if own >= number or node.op.is_scalar or node.op.is_constant:
+            return False
+        if self.until[id(node)] >= number and not self.costly[id(node)]:
+            return False
+        if self.until[id(node)] < own:
+            raise _Undivided
+        self.kept[own][id(node)] = node
+        return True
+
+    def _name(self, node: Node) -> str:
+        """The name of a value that phases find."""
+        if node.op.is_input:
+            return str(node.payload.name)
+        if id(node) in self.memory and id(node) not in self.names:
+            return self.memory[id(node)][0]
+        if id(node) not in self.names:
+            self.names[id(node)] = f"x{self.next}"
+            self.next += 1
+        return self.names[id(node)]
+
+    def _graph(
+        self, outputs: Sequence[Node], nodes: Sequence[Node], written: Set[str],
+        lines: Mapping[int, str],
+    ) -> Graph:  # fmt: skip
+        """The graph of a phase: arrays that it reads or writes, and those that tell its lengths."""
+        graph = self.graph
+        arrays = {p.name: p for p in graph.parameters if p.dtype is not None}
+        used = {
+            node.payload.name: Parameter(node.payload.name, node.dtype, node.shape)
+            for node in nodes if node.op.is_input
+        }  # fmt: skip
+        used |= {name: arrays[name] for name in written}
+        told = {s for p in used.values() for s in _plain(p)}
+        for symbol in lengths_of(nodes):
+            if symbol not in told:
+                teller = next((p for p in arrays.values() if symbol in _plain(p)), None)
+                if teller is None:
+                    raise _Undivided
+                used[teller.name] = teller
+                told |= set(_plain(teller))
+        spoken = {name for node in nodes for name in node.payload.symbols}
+        numbers = [p for p in graph.parameters if p.dtype is None and p.name in spoken]
+        ordered = sorted(used.values(), key=lambda p: int(p.name[1:]))
+        guards = tuple(
+            pair for pair in graph.guards if all(s in told for d in pair for s in dims.symbols(d))
+        )
+        titles = dict(zip((p.name for p in graph.parameters), graph.names, strict=False))
+        parameters = (*ordered, *numbers)
+        shown = tuple(titles.get(p.name, p.name) for p in parameters)
+        return Graph(parameters, tuple(outputs), guards, shown, lines)
+
+
+def _plain(parameter: Parameter) -> list[str]:
+    """The symbols that an array's shape binds."""
+    return [str(dim) for dim in parameter.shape if str(dim).isalnum() and dim != 1]
