@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fuser.base.records import changed, record
+from fuser.ir.attributes import dtype_name
 from fuser.ir.ops import TABLE, Op
 from fuser.ir.specs import CONTIGUOUS, ArgSpec, SectionSpec, TensorDesc
 from fuser.scheduling.loop_nests import Section
@@ -142,8 +143,8 @@ def loop_nest(section: Section, spec: SectionSpec, checked: bool = False) -> Loo
         Instruction(
             step.node.op.name,
             tuple(number.get(k, k) for k in step.operands),
-            step.node.dtype.name,
-            step.node.args[-1].dtype.name,
+            dtype_name(step.node.dtype),
+            dtype_name(step.node.args[-1].dtype),
         )
         for step in section.steps
     )
@@ -155,9 +156,9 @@ def loop_nest(section: Section, spec: SectionSpec, checked: bool = False) -> Loo
     return LoopNest(
         spec.rank,
         spec.tensors[:n_loads],
-        tuple(section.leaves[k].dtype.name for k in scalars),
+        tuple(dtype_name(section.leaves[k].dtype) for k in scalars),
         tuple(
-            (section.leaves[k].dtype.name, section.leaves[k].payload.bits) for k in constants
+            (dtype_name(section.leaves[k].dtype), section.leaves[k].payload.bits) for k in constants
         ),
         body,
         stores,

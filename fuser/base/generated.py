@@ -1,6 +1,6 @@
 """The one writer of generated Python: text becomes a function that tracebacks can show.
 
-What a call repeats (assembling results, the steps between kernels, a record's `__init__`) is
+What a call repeats (assembling results, the steps between kernels) is
 written once as the text of a function and compiled. The text stays with the function: a traceback
 finds it through the loader in its globals, and both go together.
 """

@@ -19,6 +19,7 @@ CONTAINERS = (tuple, list, dict, set)
 _OTHERS = (list, dict, set, deque, bytearray, array, MappingProxyType)
 #: Python classes that hold what they hold in one attribute, and its name.
 WRAPPING: dict[type, str] = {UserDict: "data", UserList: "data", ChainMap: "maps"}
+_WRAPPING = {id(kind): name for kind, name in WRAPPING.items()}
 
 
 @record
@@ -67,10 +68,11 @@ def parts_of(value: Any) -> Any:
 
 def _wrapped(value: Any) -> Any:
     """The container that holds what a container of a Python class holds; None for others."""
-    kinds = mro_of(value)  # isinstance is slow for such classes
-    name = next((name for kind, name in WRAPPING.items() if any(k is kind for k in kinds)), None)
-    found = None if name is None else vars(value).get(name)
-    return found if type(found) in (list, dict) else None
+    for kind in mro_of(value):  # isinstance is slow for such classes
+        if (name := _WRAPPING.get(id(kind))) is not None:
+            found = vars(value).get(name)
+            return found if type(found) in (list, dict) else None
+    return None
 
 
 def snapshot(value: Any, name: str) -> Any:

@@ -34,6 +34,7 @@ from fuser.capture.permitted import told
 from fuser.capture.private_copies import LOOKING_CLOSELY, PLAIN, Copies, is_fused
 from fuser.capture.read_names import ReadNames, Unchanged
 from fuser.capture.side_effects import watched_partial
+from fuser.capture.staging import codes_in
 from fuser.ir.function_table import Replaced, plain_function
 from fuser.tracing import makers, sequences
 from fuser.tracing.builtin_names import BUILTINS, REMEMBERING, without_memory
@@ -42,6 +43,7 @@ from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_scalars import HostScalar
 
 _IS_OP = dis.opmap["IS_OP"]
+_STORES = frozenset(dis.opmap[name] for name in ("STORE_GLOBAL", "DELETE_GLOBAL", "STORE_DEREF"))
 
 
 class Substitution:
@@ -282,10 +284,10 @@ def _substitutable(function: FunctionType) -> bool:
 @memo(1024)
 def _writes_globals(code: CodeType) -> bool:
     """Whether a function, or one inside it, assigns to global names or to its closure's."""
-    writes = ("STORE_GLOBAL", "DELETE_GLOBAL")
     free = set(code.co_freevars)
-    for step in dis.get_instructions(code):
-        if step.opname in writes or (step.opname == "STORE_DEREF" and step.argval in free):
+    stores = not _STORES.isdisjoint(code.co_code[::2])
+    for step in dis.get_instructions(code) if stores else ():
+        if step.opcode in _STORES and (step.opname != "STORE_DEREF" or step.argval in free):
             return True
     return any(_writes_globals(part) for part in code.co_consts if isinstance(part, CodeType))
 
@@ -387,12 +389,6 @@ def _operand(steps: list[Any], place: int, names: dict[str, Any]) -> tuple[Any, 
         space = namespace_of(found)
         found = space[part] if is_a(space, (dict, MappingProxyType)) and part in space else _UNKNOWN
     return found, place - 1
-
-
-def codes_in(code: CodeType) -> list[CodeType]:
-    """A function's code, and that of functions inside it."""
-    inner = [part for part in code.co_consts if isinstance(part, CodeType)]
-    return [code, *(each for part in inner for each in codes_in(part))]
 
 
 def _is_constant(step: Any, known: tuple[Any, ...] = (None, True, False)) -> bool:

@@ -25,6 +25,7 @@ import ast
 import inspect
 import linecache
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import reduce
 from operator import or_
 from types import CodeType
@@ -126,6 +127,12 @@ def plain(code: CodeType) -> CodeType:
     return last.code if type(last) is _Original else code
 
 
+def codes_in(code: CodeType) -> list[CodeType]:
+    """A function's code, and that of functions inside it."""
+    inner = [part for part in code.co_consts if isinstance(part, CodeType)]
+    return [code, *(each for part in inner for each in codes_in(part))]
+
+
 def _options(code: CodeType) -> tuple[str, str, int, bool]:
     """How a function's module was compiled."""
     return code.co_filename, "exec", code.co_flags & _FLAGS, True
@@ -135,10 +142,44 @@ def _definition(code: CodeType) -> tuple[ast.Module, ast.FunctionDef] | None:
     """The syntax tree of a function, in a module where it has its free names; None if it is not it.
 
     Lines and columns stay, and so do imports of its module, which the compiler looks at: the code
-    compares as equal.
+    compares as equal. Its own lines and imports of one line are enough for most functions, and the
+    rest of a long file is not parsed.
     """
     linecache.checkcache(code.co_filename)
-    tree = ast.parse("".join(linecache.getlines(code.co_filename)))
+    lines = linecache.getlines(code.co_filename)
+    with suppress(SyntaxError):
+        if (found := _in_module(ast.parse("".join(_own_lines(lines, code))), code)) is not None:
+            return found
+    return _in_module(ast.parse("".join(lines)), code)
+
+
+def _own_lines(lines: Sequence[str], code: CodeType) -> list[str]:
+    """A file with nothing but the lines of a function and imports of one line, where they stand."""
+    first = code.co_firstlineno - 1
+    if first >= len(lines):
+        return []
+    stop = max(end or 0 for part in codes_in(code) for _, end, _, _ in part.co_positions())
+    depth = _indent(lines[first])
+    while stop < len(lines) and (
+        not lines[stop].strip() or _indent(lines[stop]) > depth or lines[stop].lstrip()[0] in ")]}"
+    ):
+        stop += 1
+    kept = [line if line.startswith(("import ", "from ")) else "\n" for line in lines]
+    kept[first:stop] = lines[first:stop]
+    if depth:
+        kept[first - 1] = "if True:\n"
+    return kept
+
+
+def _indent(line: str) -> int:
+    """How many blanks a line begins with."""
+    return len(line) - len(line.lstrip())
+
+
+def _in_module(
+    tree: ast.Module, code: CodeType
+) -> tuple[ast.Module, ast.FunctionDef] | None:
+    """The function in a module's syntax tree, and the module of its own; None if it is not it."""
     function = next((each for each in ast.walk(tree) if _is_of(each, code)), None)
     if not isinstance(function, ast.FunctionDef):
         return None

@@ -305,6 +305,11 @@ def substitute(value: Dim | str, names: Mapping[str, Dim]) -> Dim:
     """Replace symbols by lengths or integers and normalise again."""
     if isinstance(value, int):
         return value
+    if isinstance(value, Length):
+        if (alone := names.get(value.text)) is not None and value.text.isalnum():
+            return alone
+        if names.keys().isdisjoint(symbols(value)):
+            return value
     scope = _Names(names)
     scope.update(max=maximum, min=minimum)
     result = host_expressions.evaluate(str(value), LENGTH, scope)

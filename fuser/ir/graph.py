@@ -191,7 +191,7 @@ class Parameter:
         if self.dtype is None:
             return f"{self.name}: {self.kind}"
         mark = " captured" if self.captured else ""
-        return f"{self.name}: {self.dtype.name}{dims.spell_shape(self.shape)}{mark}"
+        return f"{self.name}: {dtype_name(self.dtype)}{dims.spell_shape(self.shape)}{mark}"
 
 
 @record(slots=False, eq=False)

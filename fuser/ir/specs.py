@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from fuser.base.records import record
+from fuser.ir.attributes import dtype_name
 from fuser.ir.views import Chain
 
 CONTIGUOUS, STRIDED, INVARIANT = "contiguous", "strided", "invariant"
@@ -98,7 +99,7 @@ def access_class(stride: int, itemsize: int) -> str:
 
 def desc_of(dtype: np.dtype[Any], stride: int, counted: bool = False) -> TensorDesc:
     """The TensorDesc of an operand with this innermost stride in bytes."""
-    return TensorDesc(dtype.name, access_class(stride, dtype.itemsize), counted=counted)
+    return TensorDesc(dtype_name(dtype), access_class(stride, dtype.itemsize), counted=counted)
 
 
 def counted_name(length: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fuser.ir.attributes import dtype_name
 from fuser.ir.graph import Node
 from fuser.ir.views import Index
 from fuser.tracing.trace_state import Tracing
@@ -28,7 +29,7 @@ def layers(tracing: Tracing, node: Node, axes: Sequence[int]) -> list[Node] | No
         Arrays of the sum's shape, in order; None where there are none, or where the memory order
         of the sum is not known from them.
     """
-    if len(axes) != 1 or len(node.shape) > 2 or node.dtype.name == "float16":
+    if len(axes) != 1 or len(node.shape) > 2 or dtype_name(node.dtype) == "float16":
         return None
     axis, chain = axes[0], [node]
     while not chain[-1].op.concatenates:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fuser.ir.attributes import Axis
+from fuser.ir.attributes import Axis, dtype_name
 from fuser.ir.dims import Dim, Shape
 from fuser.ir.graph import Node, constant_value, intern, make, make_constant
 from fuser.ir.ops import op
@@ -40,7 +40,7 @@ def reduced(node: Node, joined: Node, is_one: IsOne) -> Node | None:
     in_rows = len(axes) < len(joined.shape) and max(_kept(joined, axes)) < min(axes)
     if row.places and not in_rows and concatenated_argmax.are_parts(joined, axes):
         return concatenated_argmax.of_parts(node, joined)
-    coarse = node.dtype.name == "float16" and row.accumulates  # of results rounded twice
+    coarse = dtype_name(node.dtype) == "float16" and row.accumulates  # of results rounded twice
     if row.places or in_rows or coarse:
         return None
     return _of(node, joined, axes, node.shape)
@@ -96,7 +96,7 @@ def _combined(node: Node, results: list[Node], shape: Shape) -> Node:
 def _layers(node: Node, joined: Node, is_one: IsOne) -> Node | None:
     """What single layers along the reduced axis are combined to; None where there are others."""
     axis = joined.payload.axis
-    known = not node.op.places and node.dtype.name != "float16"
+    known = not node.op.places and dtype_name(node.dtype) != "float16"
     if not known and not node.op.places:
         return None
     if not all(is_one(part.shape[axis]) for part in joined.args):

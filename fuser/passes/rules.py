@@ -8,7 +8,7 @@ import numpy as np
 
 from fuser.base.errors import FuserError
 from fuser.base.records import field, record
-from fuser.ir.attributes import Cast
+from fuser.ir.attributes import Cast, dtype_name
 from fuser.ir.dims import Dim
 from fuser.ir.graph import Node, constant_value, make, make_constant
 from fuser.ir.views import Broadcast, Index, IndexPart
@@ -345,7 +345,7 @@ def inverse_power(node: Node, equal: Equal) -> Node | None:
     """One rounding, where a power has up to 3 ulp; signs of zeros and infinities agree."""
     x, exponent = node.args
     value = _constant(exponent)
-    if value is None or value != -1 or node.dtype.name not in ("float32", "float64"):
+    if value is None or value != -1 or dtype_name(node.dtype) not in ("float32", "float64"):
         return None
     return make("reciprocal", x) if _same_type(x, node) else None
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from fuser.base.errors import Unsupported
 from fuser.codegen import scalar_nodes
+from fuser.ir.attributes import dtype_name
 from fuser.ir.dims import Dim
 from fuser.ir.graph import Node
 from fuser.ir.layouts import Layout
@@ -171,7 +172,7 @@ def _bind_reduction(
     row = order[-1] in axes
     tensors = tuple(
         TensorDesc(
-            node.dtype.name,
+            dtype_name(node.dtype),
             access_class((inner if row else kept)[-1], node.dtype.itemsize),
             (not row or len(reduced) > 1) and not any(inner),
             _beside(kept[-1], node.dtype.itemsize, inner if reduced == [1] else ())

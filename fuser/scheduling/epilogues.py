@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from fuser.ir.attributes import dtype_name
 from fuser.ir.dims import Dim, Shape
 from fuser.ir.graph import Node
 from fuser.ir.views import Broadcast, Chain
@@ -27,7 +28,7 @@ def is_total(node: Node) -> bool:
     if not node.op.reduction or node.op.places:
         return False
     (arg,) = node.args
-    half = node.dtype.name == "float16" and node.op.accumulates
+    half = dtype_name(node.dtype) == "float16" and node.op.accumulates
     whole = node.payload.axes == tuple(range(len(arg.shape)))
     return whole and arg.dtype == node.dtype and not half
 
@@ -135,7 +136,7 @@ def across_chain(node: Node, space: Space) -> Chain | None:
     kept = tuple(axis for axis in range(len(whole)) if axis not in axes)
     (arg,) = node.args
     ours = node.op.adds and node.payload.axes == kept
-    plain = arg.shape == whole and arg.dtype == node.dtype and node.dtype.name != "float16"
+    plain = arg.shape == whole and arg.dtype == node.dtype and dtype_name(node.dtype) != "float16"
     return () if ours and plain else None
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from fuser.ir.attributes import Axes
+from fuser.ir.attributes import Axes, dtype_name
 from fuser.ir.dims import Shape
 from fuser.ir.graph import Graph, Node, intern, rebuild
 from fuser.ir.ops import Op
@@ -117,7 +117,7 @@ def _takes_all(node: Node) -> bool:
 
 def _is_exact(node: Node) -> bool:
     """Whether parts of a reduction are not rounded by themselves."""
-    return node.dtype.name != "float16"
+    return dtype_name(node.dtype) != "float16"
 
 
 def _reduces_elsewhere(node: Node, behind: Mapping[int, bool]) -> bool:

@@ -15,6 +15,7 @@ from contextvars import ContextVar
 from fuser.base.caches import memo
 from fuser.codegen import LoopNest, loop_nest
 from fuser.ir import dims, view_chains
+from fuser.ir.attributes import dtype_name
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, SectionSpec, TensorDesc
 from fuser.scheduling.loop_nests import Section
 from fuser.scheduling.row_tiles import ROW_CACHE_BYTES
@@ -72,7 +73,7 @@ def _bare(section: Section, steady: set[int]) -> LoopNest:
     """A section as one row of contiguous memory."""
     nodes = [*section.load_nodes, *(section.node_of(value) for value, _ in section.stores)]
     tensors = tuple(
-        TensorDesc(node.dtype.name, INVARIANT if k in steady else CONTIGUOUS)
+        TensorDesc(dtype_name(node.dtype), INVARIANT if k in steady else CONTIGUOUS)
         for k, node in enumerate(nodes)
     )
     return loop_nest(section, SectionSpec(1, tensors, "row", 1))

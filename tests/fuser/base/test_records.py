@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fuser.base.records import FEW, FrozenRecordError, changed, field, record
+from fuser.base.records import FrozenRecordError, changed, field, record
 
 
 @record
@@ -71,8 +71,8 @@ def test_copies_and_pickles_are_equal() -> None:
     assert changed(changed(point, x=2), x=1) == point
 
 
-def test_the_first_instances_are_as_those_after_them() -> None:
-    """Its `__init__` is compiled after some; until then arguments are bound one by one."""
+def test_arguments_are_bound_as_those_of_any_function() -> None:
+    """By place, by name or by default; what is wrong is refused."""
 
     @record(frozen=False)
     class Triple:
@@ -87,11 +87,10 @@ def test_the_first_instances_are_as_those_after_them() -> None:
             """Add up."""
             self.total = self.first + self.second
 
-    for _ in range(2 * FEW):
-        found = Triple(1), Triple(1, second=5), Triple(second=3, first=4, many=[1])
-        assert [each.total for each in found] == [3, 6, 7]
-        assert (found[0].many, found[2].many) == ([], [1])
-        assert found[0].many is not found[1].many
+    found = Triple(1), Triple(1, second=5), Triple(second=3, first=4, many=[1])
+    assert [each.total for each in found] == [3, 6, 7]
+    assert (found[0].many, found[2].many) == ([], [1])
+    assert found[0].many is not found[1].many
 
     @record
     class Pair:
@@ -104,8 +103,7 @@ def test_the_first_instances_are_as_those_after_them() -> None:
         ((), {}), ((1,), {}), ((1, 2, 3), {}), ((1,), {"left": 2}), ((1, 2), {"top": 3}),
         ((1, 2), {"right": 2}), ((1,), {"top": 3}),
     ]  # fmt: skip
-    for _ in range(2):
-        for args, kwargs in wrong:
-            with pytest.raises(TypeError, match=r"Pair\.__init__\(\)"):
-                Pair(*args, **kwargs)
-        assert Pair(1, right=2) == Pair(1, 2)
+    for args, kwargs in wrong:
+        with pytest.raises(TypeError, match=r"Pair\.__init__\(\)"):
+            Pair(*args, **kwargs)
+    assert Pair(1, right=2) == Pair(1, 2)
