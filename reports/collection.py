@@ -17,13 +17,16 @@ from fuser.reports import (
     side_by_side,
     tables,
     traffic_tables,
+    whole_programs,
 )
 from fuser.reports.analysis import Analysis
 from fuser.reports.comparison import Comparison
 from fuser.reports.plots.style import KIND_COLORS
+from fuser.reports.record import Record
 
 TABLES = {
     "side_by_side": side_by_side.side_by_side_table,
+    "whole_programs": whole_programs.programs_table,
     "best_peers": best_peers.best_peers_table,
     "aims": aims.aims_table,
     "summary": tables.summary_table,
@@ -88,3 +91,11 @@ def collect(analysis: Analysis, comparison: Comparison | None = None) -> Collect
     made = {name: make(analysis) for name, make in TABLES.items()}
     made |= {name: make(comparison) for name, make in COMPARED.items()}
     return Collection(analysis, made, comparison)
+
+
+def markdown_page(record: Record) -> str:
+    """The page of a table in Markdown: of two checkouts, of whole programs, else of the peers."""
+    if side_by_side.has_baseline(record):
+        return side_by_side.page([record])
+    page = whole_programs.page if record.preset == whole_programs.PRESET else best_peers.page
+    return page(record)

@@ -28,6 +28,15 @@ COLUMNS: Mapping[str, Sequence[Column]] = {
         Column("old_s", "Baseline takes", "seconds"),
         Column("reason", "Not measured", "long"),
     ),
+    "whole_programs": (
+        Column("program", "Program"),
+        Column("numpy_s", "NumPy takes", "seconds"),
+        Column("ours", "Ours", "ratio", "NumPy's time over ours: above 1 ours is faster"),
+        Column("best", "Best peer"),
+        Column("best_ratio", "Best peer's", "ratio", "NumPy's time over the best peer's"),
+        Column("first_call_s", "Our first call", "seconds"),
+        Column("note", "What is left to NumPy, and why", "long"),
+    ),
     "best_peers": (
         CELL,
         Column("fused_s", "Fresh", "seconds", "results in new arrays"),

@@ -36,7 +36,9 @@ VariantKind = Literal[
     "eager", "fallback", "unfused", "fused", "peer", "aa", "into", "ceiling", "baseline"
 ]
 SizeName = Literal["S", "M", "L", "sweep"]
-Preset = Literal["quick", "full", "peers", "rows", "others", "calls", "compile", "custom"]
+Preset = Literal[
+    "quick", "full", "peers", "rows", "others", "programs", "calls", "compile", "custom"
+]
 CeilingName = Literal["copy", "triad", "read"]
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from fuser.reports import best_peers, side_by_side
+from fuser.reports import best_peers, side_by_side, whole_programs
 from fuser.reports.aims import aims_sentences
 from fuser.reports.collection import Collection
 from fuser.reports.comparison_output import headline
@@ -26,7 +26,8 @@ LAST_TABLES = {
     "overview": tuple(
         (name, True)
         for name in (
-            "side_by_side", "aims", "best_peers", "summary", "extremes", "runs", "left_out",
+            "side_by_side", "aims", "whole_programs", "best_peers", "summary", "extremes", "runs",
+            "left_out",
         )
     ),
     "traffic": (("fresh_into", True), ("ceilings", False)),
@@ -38,6 +39,7 @@ LAST_TABLES = {
 
 TABLE_TITLES = {
     "side_by_side": "Two checkouts: time of the new one over that of the baseline",
+    "whole_programs": "Whole programs: NumPy's time over ours and over each peer's",
     "best_peers": "The best peer of each cell, and the ceiling",
     "aims": "Figures beside what is asked of them",
     "summary": "Summaries by size: geometric means, rows and verdicts",
@@ -131,6 +133,7 @@ def paragraphs_of(collection: Collection, section: str) -> list[str]:
         record, made = collection.analysis.record, collection.tables
         return [
             *side_by_side.sentences(record), *aims_sentences(record),
+            *whole_programs.sentences(record, made["whole_programs"]),
             *best_peers.sentences(record, made["best_peers"]), left_out_sentence(collection),
         ]
     if section == "overhead":

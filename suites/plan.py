@@ -12,7 +12,9 @@ from fuser.suites.pace import FEW, PATIENCE_S, pace
 from fuser.suites.registry import workloads
 from fuser.suites.workload import Axes
 
-Preset = Literal["quick", "full", "peers", "rows", "others", "calls", "compile", "custom"]
+Preset = Literal[
+    "quick", "full", "peers", "rows", "others", "programs", "calls", "compile", "custom"
+]
 SizeName = Literal["S", "M", "L", "sweep"]
 
 MODES = ("eager", "fallback", "unfused", "fused", "eager_into", "fused_into")

@@ -1,8 +1,9 @@
 """The presets: which cells a run measures, beside whom, in how many processes and how long.
 
 `quick` and `full` say what fusing buys. The others are tables: `peers`, `rows` and `others` time
-arrays beside other fusers and the machine's ceilings, with all processes in turns; `calls` times
-small calls beside NumPy's same line, `compile` first calls in new processes.
+arrays beside other fusers and the machine's ceilings, with all processes in turns; `programs` times
+whole programs beside loops written by hand; `calls` times small calls beside NumPy's same line,
+`compile` first calls in new processes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,7 @@ from fuser.suites.plan import (
     of_checkout,
     variants_for,
 )
-from fuser.suites.registry import workloads
+from fuser.suites.registry import program_workloads, workloads
 from fuser.suites.workload import SWEEP, Axes, Workload
 
 KIBI = 1 << 10
@@ -125,6 +126,10 @@ TABLES: Mapping[str, Table] = MappingProxyType({
     "peers": Table((*OURS, *LIBRARIES, "c"), IN_TURNS),
     "rows": Table((*OURS, "loops", "jax", "torch", "c"), IN_TURNS),
     "others": Table((*OURS, *LIBRARIES), IN_TURNS),
+    "programs": Table(
+        ("eager", "fused", "numba", "loops", "loops_strict", "jax_loops"),
+        {**IN_TURNS, "budget_s": 600.0, "reuse_compiled": False, "ceilings": False},
+    ),
     "calls": Table(
         OURS,
         {"processes": 7, "budget_s": 120.0, "most_blocks": 15, "alternate": True,
@@ -166,6 +171,11 @@ def table_cells(preset: str) -> list[CellPlan]:
         return [
             CellPlan(cold_figures.spec(each), "float32", cold_figures.ELEMENTS, "sweep")
             for each in cold_figures.WORKLOADS
+        ]
+    if preset == "programs":
+        return [
+            CellPlan(name, each.dtypes[0], each.sizes["M"], "M")
+            for name, each in program_workloads().items()
         ]
     if preset == "calls":
         return [

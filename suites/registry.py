@@ -21,9 +21,17 @@ FAMILIES = (
     "overhead",
     "real_data",
     "mixed",
+    "time_loops",
+    "recurrences",
+    "solvers",
+    "element_loops",
+    "scans",
+    "products",
     "must_refuse",
 )
 """Modules of `fuser.suites.families`, in the order in which results are listed."""
+PROGRAM_FAMILIES = FAMILIES[FAMILIES.index("time_loops") : FAMILIES.index("must_refuse")]
+"""Those of whole programs: loops, decisions and library calls around the kernels."""
 
 
 class UnknownWorkloadError(ValueError):
@@ -40,6 +48,13 @@ def workloads() -> Mapping[str, Workload]:
                 raise ValueError(f"two workloads are called {workload.name!r}")
             found[workload.name] = workload
     return found
+
+
+@cache
+def program_workloads() -> Mapping[str, Workload]:
+    """Return the workloads that are whole programs by name, in the order of the families."""
+    modules = [import_module(f"fuser.suites.families.{each}") for each in PROGRAM_FAMILIES]
+    return {each.name: each for module in modules for each in module.WORKLOADS}
 
 
 def resolve(spec: str) -> Workload:

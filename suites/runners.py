@@ -297,9 +297,11 @@ a checkout is used that was never installed."""
 
 BY_HAND: Mapping[str, str] = types.MappingProxyType({
     "loops": "fuser.suites.peers.loops_runner:LoopsRunner",
+    "loops_strict": "fuser.suites.peers.loops_runner:StrictLoopsRunner",
+    "jax_loops": "fuser.suites.peers.jax_programs:JaxProgramsRunner",
     "c": "fuser.suites.ceilings.c_runner:CRunner",
 })
-"""What somebody wrote for some workloads: loops for numba, and in C, which are no other fusers."""
+"""What somebody wrote for some workloads: loops for numba and JAX, and in C."""
 
 
 @cache

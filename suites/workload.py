@@ -148,6 +148,11 @@ def number_of(text: str) -> int | None:
     return int(digits) * factor if digits.isdecimal() and int(digits) > 0 else None
 
 
+def sizes_of(small: int, medium: int, large: int) -> Mapping[str, int]:
+    """Return sizes of a workload's own, where neither `SIZES` nor `HEAVY_SIZES` fits."""
+    return {"S": small, "M": medium, "L": large}
+
+
 def rows_of(elements: int, hidden: int) -> tuple[int, int]:
     """Return the shape of about `elements` elements in rows of `hidden`, or one shorter row."""
     columns = max(1, min(elements, hidden))

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from fuser.base import config
-from fuser.reports import best_peers, side_by_side
+from fuser.reports import side_by_side
+from fuser.reports.collection import markdown_page
 from fuser.reports.record import load
 from tests.tree import ROOT
 
@@ -71,7 +72,7 @@ def test_files_that_are_named_exist(document: str) -> None:
 def test_recorded_pages_are_made_of_their_records(path: Path) -> None:
     """What is published is what the command makes of the raw seconds beside it."""
     record = load(path.with_suffix(".json"))
-    assert path.read_text(encoding="utf-8") == best_peers.page(record)
+    assert path.read_text(encoding="utf-8") == markdown_page(record)
 
 
 def test_other_recorded_pages_are_known() -> None:

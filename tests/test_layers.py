@@ -79,7 +79,7 @@ LAYERS = {
         analysis: analysis device
         tables: columns tables weaknesses cost_model comparison aims best_peers call_tables
             compare_tables comparison_output coverage_table detail_tables fresh_into side_by_side
-            traffic_tables collection
+            traffic_tables whole_programs collection
         page: display headline evidence row_details plots.* sections page
     """,
 }

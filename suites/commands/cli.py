@@ -234,11 +234,9 @@ def report(run_path: str, base: str | None, markdown: str | None) -> None:
     """
     folder, record = _saved(run_path)
     if markdown is not None:
-        from fuser.reports import best_peers, side_by_side
+        from fuser.reports.collection import markdown_page
 
-        compared = side_by_side.has_baseline(record)
-        text = side_by_side.page([record]) if compared else best_peers.page(record)
-        Path(markdown).write_text(text, encoding="utf-8")
+        Path(markdown).write_text(markdown_page(record), encoding="utf-8")
     base_folder = None if base is None else _saved(base)[0]
     written = _report(folder, base_folder)
     if written is None:

@@ -98,7 +98,7 @@ def exit_code(record: Record, missing: Sequence[str] = ()) -> ExitCode:
 def _head(record: Record) -> tuple[list[str], list[str]]:
     """Return what makes the figures weak, and the geometric means, in the words of the report."""
     try:
-        from fuser.reports import side_by_side
+        from fuser.reports import side_by_side, whole_programs
         from fuser.reports.aims import aims_sentences
         from fuser.reports.analysis import analyse
         from fuser.reports.best_peers import best_peers_table, sentences
@@ -109,6 +109,7 @@ def _head(record: Record) -> tuple[list[str], list[str]]:
         return [], []
     analysis = analyse(record)
     means = [str(each) for each in cards_of(record, summary_table(analysis))]
+    means += whole_programs.sentences(record, whole_programs.programs_table(analysis))
     means += [
         *side_by_side.sentences(record), *aims_sentences(record),
         *sentences(record, best_peers_table(analysis)),

@@ -1,18 +1,20 @@
 """Loops as a person writes them for numba: a row a turn of `prange`, `fastmath`, all in one pass.
 
 Each has the name, the arguments and the results of a workload. Sums of columns are taken by each
-thread over a block of rows, so that memory is read from one end to the other.
+thread over a block of rows, so that memory is read from one end to the other. Those of whole
+programs are in `loop_programs.py`.
 """
 
 import types
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fuser.suites.peers import missing
-from fuser.suites.peers.numba_runner import first_line
+from fuser.suites.peers.loop_programs import PROGRAMS
+from fuser.suites.peers.numba_runner import FASTMATH, first_line
 from fuser.suites.runners import NotExpressibleError, Runner
 from fuser.suites.workload import Arguments
 
@@ -325,7 +327,7 @@ LOOPS: dict[str, Callable[..., Any]] = {
     for each in (
         softmax, log_softmax, layer_norm, rms_norm, batch_norm, row_logsumexp, cross_entropy,
         row_mean, row_variance, column_mean, column_variance, row_range, row_argmax,
-        row_correlation, sum_of_squares, value_range, dot, pairwise_distance,
+        row_correlation, sum_of_squares, value_range, dot, pairwise_distance, *PROGRAMS,
     )
 }  # fmt: skip
 
@@ -335,7 +337,10 @@ class LoopsRunner(Runner):
 
     name = "loops"
     typical_first_call_s = 3.0
-    description = "loops written by hand for numba.njit(parallel=True, fastmath=True)"
+    description = (
+        "loops written by hand for numba.njit, fastmath, parallel=True where one is independent"
+    )
+    fastmath: ClassVar[bool] = True
 
     def __init__(self) -> None:
         self.kept: dict[Any, Callable[..., Any]] = {}
@@ -356,18 +361,21 @@ class LoopsRunner(Runner):
         loop: Any = LOOPS.get(function.__name__)
         if loop is None:
             raise NotExpressibleError("no loop is written for it")
-        self.dtype = arguments[0].dtype
+        self.dtype = next(each.dtype for each in arguments if isinstance(each, np.ndarray))
         key = (function, *map(numba.typeof, arguments))
         self.reused = self.reuses and key in self.kept
         if self.reused:
             return self.kept[key]
-        inlined = numba.njit(fastmath=True, inline="always")
+        # programs may meet infinities and NaN; loops over rows keep what they were tuned with
+        fastmath = self.fastmath and (set(FASTMATH) if loop in PROGRAMS else True)
+        inlined = numba.njit(fastmath=fastmath, inline="always")
         known = {
             **loop.__globals__, "prange": numba.prange, "THREADS": numba.get_num_threads(),
             **{each.__name__: inlined(each) for each in (largest_of, extremes_of)},
         }  # fmt: skip
         copied = types.FunctionType(loop.__code__, known, loop.__name__)
-        compiled: Any = numba.njit(parallel=True, fastmath=True)(copied)
+        parallel = "prange" in loop.__code__.co_names
+        compiled: Any = numba.njit(parallel=parallel, fastmath=fastmath)(copied)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
@@ -382,3 +390,11 @@ class LoopsRunner(Runner):
         if isinstance(result, tuple):
             return tuple(map(self.fetch, result))
         return self.dtype.type(result) if isinstance(result, float) else result
+
+
+class StrictLoopsRunner(LoopsRunner):
+    """The same loops with the order of operations and the roundings that they state."""
+
+    name = "loops_strict"
+    description = "loops written by hand for numba.njit, without fastmath"
+    fastmath = False

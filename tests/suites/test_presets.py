@@ -4,7 +4,7 @@ import pytest
 
 from fuser.suites import presets
 from fuser.suites.plan import of_checkout, variants_for
-from fuser.suites.registry import resolve, workloads
+from fuser.suites.registry import program_workloads, resolve, workloads
 
 
 def test_the_quick_preset_is_what_it_says() -> None:
@@ -42,6 +42,8 @@ def test_tables_have_their_cells() -> None:
     assert "pairwise_distance-float32-16777216" in cells["rows"], "3 is the default dimension"
     further = presets.ARRAYS["others"].keys()
     assert not further & (presets.ARRAYS["peers"].keys() | presets.ARRAYS["rows"].keys())
+    assert [each.partition("-")[0] for each in cells["programs"]] == [*program_workloads()]
+    assert len(cells["programs"]) >= 30
     assert len(cells["calls"]) == len(presets.SMALL_CALLS)
     for name in presets.SMALL_CALLS:
         assert {"eager", "fused"} <= workloads()[name].statements.keys()
@@ -55,6 +57,9 @@ def test_another_checkout_is_timed_beside_ours_alone(preset: str) -> None:
     if preset == "compile":
         assert groups == [["fused"], ["baseline"]]
         assert plan.cold
+    elif preset == "programs":
+        assert groups == [["fused"], ["baseline"]]
+        assert plan.alternate
     else:
         assert groups == [["fused", "fused_into"], ["baseline", "baseline_into"]]
         assert plan.alternate

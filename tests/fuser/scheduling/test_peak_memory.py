@@ -16,7 +16,7 @@ from fuser.compiler import compile_upfront
 from fuser.ir.graph import Graph
 from fuser.scheduling import schedule
 from fuser.scheduling.peak_memory import planned_peak_bytes, unfused_peak_bytes
-from fuser.suites.registry import workloads
+from fuser.suites.registry import program_workloads, workloads
 from tests.fuser.random_programs import random_program
 from tests.fuser.randomly import randomly
 
@@ -45,10 +45,10 @@ def test_peaks_counted_by_hand() -> None:
 
 
 def test_no_workload_holds_more_than_its_operations_one_by_one() -> None:
-    """Every workload of the suite that is fused as one graph."""
+    """Every workload of the suite that is fused as one graph; unrolled loops are no such plans."""
     tried = 0
-    for workload in workloads().values():
-        if workload.family == "must refuse":
+    for name, workload in workloads().items():
+        if workload.family == "must refuse" or name in program_workloads():
             continue
         found = peaks(workload.function, tuple(workload.inputs(4096, workload.dtypes[0], 0)))
         if found is not None:

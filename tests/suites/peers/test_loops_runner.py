@@ -4,17 +4,26 @@ import numpy as np
 import pytest
 
 from fuser.suites.checks.verify import flatten
-from fuser.suites.peers.loops_runner import LOOPS, LoopsRunner
-from fuser.suites.presets import ARRAYS
-from fuser.suites.registry import resolve
+from fuser.suites.peers.loop_programs import PROGRAMS
+from fuser.suites.peers.loops_runner import LOOPS, LoopsRunner, StrictLoopsRunner
+from fuser.suites.registry import program_workloads, resolve
 from fuser.suites.runners import NotExpressibleError
 
 
-@pytest.mark.parametrize("name", ARRAYS["rows"])
+def test_every_program_with_a_loop_has_a_loop_written_by_hand() -> None:
+    """Matrix products without one are numba's own matter; nothing is written for another name."""
+    named = {each.__name__ for each in PROGRAMS}
+    assert named <= program_workloads().keys()
+    assert all(" for " not in program_workloads()[name].formula()
+               for name in program_workloads().keys() - named)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LOOPS)
 def test_loops_give_the_workloads_results(name: str) -> None:
     """As plain Python, on few elements, with what is left over of eight."""
     work = resolve(name)
-    given = work.inputs(19 * 8, "float64", 0, tuple((each, 19) for each in work.axes))
+    dtype = work.dtypes[0] if name in program_workloads() else "float64"
+    given = work.inputs(19 * 8, dtype, 0, tuple((each, 19) for each in work.axes))
     found, expected = LOOPS[name](*given), work.function(*given)
     for ours, right in zip(flatten(found), flatten(expected), strict=True):
         np.testing.assert_allclose(ours, right, rtol=1e-9, atol=1e-12)
@@ -30,3 +39,14 @@ def test_a_workload_without_a_loop_is_refused() -> None:
     x = np.ones(64, np.float32)
     found = runner.fetch(runner.prepare(resolve("sum_of_squares").function, (x,))(x))
     assert (found, found.dtype) == (64, np.float32)
+
+
+def test_loops_without_fastmath_keep_the_order_of_sums() -> None:
+    """The same loop, compiled without the promise: a recurrence has Python's bits."""
+    runner = StrictLoopsRunner()
+    if reason := runner.unavailable():
+        pytest.skip(reason)
+    work = resolve("garch")
+    given = work.inputs(500, "float64", 1)
+    found = runner.fetch(runner.prepare(work.function, given)(*given))
+    assert np.array_equal(found, LOOPS["garch"](*given))
