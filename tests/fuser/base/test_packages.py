@@ -2,8 +2,10 @@
 
 import numpy as np
 
+import fuser
 from fuser.base import packages
 from fuser.ir import opaque_calls
+from fuser.suites.registry import resolve
 from tests.tree import ROOT
 
 
@@ -12,6 +14,16 @@ def test_root_of_modules_and_namespaces() -> None:
     assert packages.root(np.linalg.__name__) == "numpy"
     assert packages.root(vars(np.linalg)) == "numpy"
     assert packages.root({}) not in packages.STABLE
+
+
+def test_functions_that_are_timed_are_users_code() -> None:
+    """A workload is traced as a user's function is: its loops are seen, its names guarded."""
+    work = resolve("jacobi_1d")
+    assert packages.root(work.function.__module__) == packages.WORKLOADS
+    assert packages.WORKLOADS not in packages.UNCHANGED | packages.UNWATCHED
+    assert packages.root("fuser.suites.registry") == "fuser"
+    fused = fuser.fuse(work.function)
+    assert len(fused.explain(*work.inputs(64, "float64", 0)).loops) == 1
 
 
 def test_what_is_not_copied_is_what_is_stable_and_more() -> None:
