@@ -108,6 +108,10 @@ def __getattr__(name: str) -> Any:
         from fuser.explain import explanation
 
         return getattr(explanation, name)
+    if name == "dask":  # which imports Dask
+        import importlib
+
+        return importlib.import_module("fuser.dask")
     if name == "parse":
         from fuser.ir import graph_text
 

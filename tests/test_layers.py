@@ -37,6 +37,7 @@ LAYERS = {
         calls: calls.*
         explain: explain.*
         interface: interface functional random_functions control
+        dask: dask.*
         tuner: tuner
     """,
     "fuser.backends.cpu": """

@@ -163,7 +163,7 @@ def test_what_is_imported_is_declared() -> None:
     extras = {k: distribution_names(v) for k, v in project["optional-dependencies"].items()}
     lazy = {"pandas"}  # imported where a DataFrame is asked for, by who has the extra `bench`
     cupy = {"cupy", "cupyx"}  # of the distribution cupy-cuda13x
-    assert foreign_imports("fuser") - cupy <= base | lazy
+    assert foreign_imports("fuser") - cupy <= base | lazy | extras["dask"]
     assert foreign_imports("fuser.backends") - cupy <= base | extras["gpu"]
     harness = foreign_imports("fuser.suites") | foreign_imports("fuser.reports")
     assert harness - cupy <= base | extras["bench"] | extras["peers"]

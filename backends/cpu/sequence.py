@@ -269,6 +269,8 @@ class Sequence:
             words[at] = bases[name] + offset
         for at, index, step in table.moves:
             words[at] += dims.evaluate(index, numbers) * step
+        if config.is_single_threaded():  # the native loop shares out what the table says
+            return self._run_each(words)
         if not self._ran and not self._team and not _native.cache_info().currsize:
             self._ran = True
             return self._run_each(words)

@@ -8,7 +8,9 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from operator import methodcaller
 from typing import Any
 
@@ -142,6 +144,35 @@ def _at_import() -> Config:
             raise
         print(f"fuser-bench: {error}", file=sys.stderr)
         raise SystemExit(2) from None
+
+
+class _Here(threading.local):
+    """What holds for one thread."""
+
+    alone = False
+
+
+_here = _Here()
+
+
+@contextmanager
+def single_threaded() -> Iterator[None]:
+    """Have kernels that this thread runs inside use no other threads.
+
+    Threads of Dask's run a chunk each; kernels with a team of their own would be too many for the
+    processors.
+    """
+    before = _here.alone
+    _here.alone = True
+    try:
+        yield
+    finally:
+        _here.alone = before
+
+
+def is_single_threaded() -> bool:
+    """Whether this thread is inside of `single_threaded`."""
+    return _here.alone
 
 
 _current = _at_import()

@@ -189,6 +189,14 @@ REASONS: dict[str, tuple[str, str]] = {
         "the call came while this thread was tracing, compiling or importing, as a signal's does",
         "NumPy ran it; the next call is looked at again.",
     ),
+    "lazy-array": (
+        "Dask runs this operation by operation, as its values or lengths are known later",
+        "Kernels do what goes by chunks; use da.map_blocks(f, x) for a function of each chunk.",
+    ),
+    "lazy-write": (
+        "Dask arrays are never written into: they are computed later, and may be shared",
+        "Return the result; da.store writes results into arrays.",
+    ),
     "shape-pattern": (
         "the shapes do not fit the pattern that the graph was traced with",
         "Trace again with arguments of this pattern.",

@@ -27,7 +27,7 @@ from fuser.base.call_keys import parameter_names, signature
 from fuser.base.errors import ArgumentError, FusionError, Reason, ShapeError, Unsupported
 from fuser.base.protocols import is_a
 from fuser.base.unexpected import internal_errors
-from fuser.calls import loading, native_call, pickling, running
+from fuser.calls import lazy_arrays, loading, native_call, pickling, running
 from fuser.calls.attributes import Frames, Hidden, frame_for, run_frame
 from fuser.calls.fast_path import (
     READY_LIMIT,
@@ -236,6 +236,8 @@ class FusedFunction(_Base[P, Result]):
             return self._fall_back(reason, args, kwargs, out)
         if any(issubclass(type(leaf), (TracedArray, HostScalar)) for leaf in leaves):
             return self.__wrapped__(*args, **kwargs)
+        if (lazily := lazy_arrays.caller(leaves)) is not None:
+            return lazily(self, structure, leaves, out)
         if (taken := adopted_leaves(leaves)) is not leaves:
             (args, kwargs), leaves = trees.unflatten(structure, taken), taken
         if self._frames and (frame := self._frames.find(self, structure, leaves)) is not None:

@@ -190,7 +190,7 @@ def workers() -> Workers | None:
 
 def thread_count() -> int:
     """Threads that kernels may use: set_num_threads, FUSER_NUM_THREADS, OMP_NUM_THREADS, all."""
-    return min(_wanted(), MOST_WORKERS + 1)
+    return 1 if config.is_single_threaded() else min(_wanted(), MOST_WORKERS + 1)
 
 
 def _wanted() -> int:

@@ -1,0 +1,80 @@
+"""An optimisation of Dask's arrays: each layer of elementwise operations is one kernel a chunk.
+
+Dask fuses neighbouring blockwise layers into one whose task is a small graph. This is where such a
+task becomes a kernel; everything before and after is Dask's own optimisation. Keys stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import dask
+from dask._task_spec import Task, TaskRef
+from dask.array.optimization import optimize as plain_optimize
+from dask.blockwise import Blockwise, blockwise_token, fuse_roots, optimize_blockwise
+from dask.core import flatten
+from dask.highlevelgraph import HighLevelGraph
+
+from fuser.dask.tasks import LEAST, ChunkTasks
+
+
+def optimize(dsk: Any, keys: Any, **kwargs: Any) -> Any:
+    """Optimise a graph of Dask arrays: Dask's own optimisation, with a kernel for each fused layer.
+
+    `dask.config.set(array_optimize=fuser.dask.optimize)` switches it on.
+
+    Args:
+        dsk: the graph.
+        keys: what is asked for; these are never fused away.
+        kwargs: as of Dask's own optimisation.
+    """
+    if not isinstance(dsk, HighLevelGraph):
+        dsk = HighLevelGraph.from_collections(id(dsk), dsk, dependencies=())
+    wanted = list(flatten(keys if isinstance(keys, (list, set)) else [keys]))
+    return plain_optimize(with_kernels(dsk, wanted), keys, **kwargs)
+
+
+@contextmanager
+def fused() -> Iterator[None]:
+    """Have Dask arrays that are computed inside run as fused kernels, one for each chunk."""
+    with dask.config.set(array_optimize=optimize):
+        yield
+
+
+def with_kernels(dsk: HighLevelGraph, keys: list[Any]) -> HighLevelGraph:
+    """A graph whose blockwise layers are fused, and each a kernel a chunk.
+
+    Args:
+        dsk: the graph.
+        keys: what has to stay.
+    """
+    dsk = fuse_roots(optimize_blockwise(dsk, keys=keys), keys=keys)
+    layers = {
+        name: _with_kernel(layer) if isinstance(layer, Blockwise) else layer
+        for name, layer in dsk.layers.items()
+    }
+    return HighLevelGraph(layers, dsk.dependencies)
+
+
+def _with_kernel(layer: Blockwise) -> Blockwise:
+    """A layer whose task is a kernel, if it has enough operations to be worth one."""
+    if isinstance(layer.task.func, ChunkTasks):
+        return layer
+    names = [blockwise_token(place) for place in range(len(layer.indices))]
+    function = ChunkTasks(layer.task, names)
+    if function.operations < LEAST:
+        return layer
+    return Blockwise(
+        layer.output,
+        layer.output_indices,
+        Task(layer.output, function, *map(TaskRef, names)),
+        layer.indices,
+        layer.numblocks,
+        concatenate=layer.concatenate,
+        new_axes=layer.new_axes,
+        output_blocks=layer.output_blocks,
+        annotations=layer.annotations,
+        io_deps=layer.io_deps,
+    )

@@ -1,0 +1,180 @@
+"""Tasks of Dask's as one kernel: those of a fused layer that are known to compute, and no more.
+
+A layer's task is a small graph of tasks. Which of them a kernel may do is a list of what depends on
+its operands alone: operators, NumPy's functions, Dask's own functions of chunks, and fused
+functions. All others (sources of data, functions of users, random numbers) run as they are: those
+that need nothing of the kernel's before it, those that do after it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from dask._task_spec import DataNode, GraphNode, Task, _execute_subgraph
+from dask.base import tokenize
+
+from fuser.base import caches
+from fuser.calls.fused_function import FusedFunction
+from fuser.dask.kernels import REFUSALS, Kernel, note, traced_by
+
+#: Modules whose functions compute with what they are given.
+_MODULES = frozenset(("_operator", "operator", "dask.array.chunk", "dask.array.reductions"))
+#: Functions of NumPy's that write into what they are given.
+_WRITING = frozenset("copyto put place putmask fill_diagonal put_along_axis".split())
+#: A kernel of fewer operations than this gains nothing over NumPy.
+LEAST = 2
+
+
+def is_known(function: Any) -> bool:
+    """Whether what a task's function gives depends on its operands alone.
+
+    Args:
+        function: of a task.
+    """
+    while type(function) is functools.partial:
+        if not all(is_known(part) for part in function.keywords.values() if callable(part)):
+            return False
+        function = function.func
+    if isinstance(function, np.ufunc):
+        return getattr(np, function.__name__, None) is function
+    if isinstance(function, (FusedFunction, type)):
+        return not isinstance(function, type) or issubclass(function, np.generic)
+    module, name = (getattr(function, key, None) or "" for key in ("__module__", "__name__"))
+    if module == "numpy":
+        dispatched = hasattr(function, "_implementation") and getattr(np, name, None) is function
+        return dispatched and name not in _WRITING and not name.startswith(("save", "load"))
+    return module in _MODULES
+
+
+def parts_of(task: Task) -> dict[Any, GraphNode]:
+    """The tasks of a fused task by key, or the task itself."""
+    return dict(task.args[0]) if task.func is _execute_subgraph else {task.key: task}
+
+
+class ChunkTasks:
+    """The tasks of a layer as a function of chunks."""
+
+    def __init__(self, task: Task, names: Sequence[str]) -> None:
+        """Sort the tasks: before the kernel, in it, after it.
+
+        Args:
+            task: of the layer.
+            names: what its tasks call the chunks, in the order in which they are given.
+        """
+        self.task = task
+        self.names = tuple(names)
+        parts = parts_of(task)
+        self._result = task.args[1] if task.func is _execute_subgraph else task.key
+        order = _in_order(parts)
+        inside: set[Any] = set()
+        later: set[Any] = set()
+        for key in order:
+            node, needs = parts[key], parts[key].dependencies
+            if not needs.isdisjoint(later):
+                later.add(key)
+            elif isinstance(node, Task) and is_known(node.func):
+                inside.add(key)
+            elif not needs.isdisjoint(inside):
+                later.add(key)
+        self._before = [parts[key] for key in order if key not in inside | later]
+        self._inside = [parts[key] for key in order if key in inside]
+        self._after = [parts[key] for key in order if key in later]
+        wanted = {self._result}.union(*(node.dependencies for node in self._after))
+        self.outputs = tuple(node.key for node in self._inside if node.key in wanted)
+        needed: set[Any] = set().union(*(node.dependencies for node in self._inside)) - inside
+        given = [*self.names, *(node.key for node in self._before)]
+        self.inputs = tuple(key for key in given if key in needed)
+        self.__name__ = "-".join(["fused", *(_name(node) for node in self._inside)])[:80]
+
+    @property
+    def operations(self) -> int:
+        """How many tasks the kernel does."""
+        return len(self._inside)
+
+    def __call__(self, *chunks: Any) -> Any:
+        """Run the tasks on chunks."""
+        values = dict(zip(self.names, chunks, strict=True))
+        for node in self._before:
+            values[node.key] = node(values)
+        given = [values[key] for key in self.inputs]
+        try:
+            found = _kernel(self)(*given)
+        except REFUSALS as error:
+            note(error)
+            found = self.plain(*given)
+        values.update(zip(self.outputs, found, strict=True))
+        for node in self._after:
+            values[node.key] = node(values)
+        return values[self._result]
+
+    def plain(self, *given: Any) -> tuple[Any, ...]:
+        """What the kernel does, task by task.
+
+        Args:
+            given: values of `inputs`.
+        """
+        values = dict(zip(self.inputs, given, strict=True))
+        for node in self._inside:
+            values[node.key] = node(values)
+        return tuple(values[key] for key in self.outputs)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By its tasks."""
+        return type(self), (self.task, self.names)
+
+    @functools.cached_property
+    def token(self) -> str:
+        """The same for equal tasks, in every process."""
+        nodes = [*self._before, *self._inside, *self._after]
+        return str(tokenize([(node.key, node) for node in nodes], self._result, self.names))
+
+    def __dask_tokenize__(self) -> Any:
+        """The tasks' own token."""
+        return type(self).__name__, self.token
+
+    def __eq__(self, other: object) -> bool:
+        """Equal tasks share kernels."""
+        return isinstance(other, ChunkTasks) and other.token == self.token
+
+    def __hash__(self) -> int:
+        """Hash of the token."""
+        return hash(self.token)
+
+    def __repr__(self) -> str:
+        """The operations' names."""
+        return self.__name__
+
+
+@caches.memo(512)
+def _kernel(tasks: ChunkTasks) -> Kernel:
+    """The kernels of tasks, shared by equal ones."""
+    return Kernel(tasks.__name__, traced_by(lambda *given: tasks.plain(*given)))
+
+
+def _in_order(parts: Mapping[Any, GraphNode]) -> list[Any]:
+    """Keys of tasks, each after those that it needs; the same order in every process."""
+    order: dict[Any, None] = {}
+    stack = [(key, False) for key in sorted(parts, key=str, reverse=True)]
+    while stack:
+        key, ready = stack.pop()
+        if key in order:
+            continue
+        if ready:
+            order[key] = None
+            continue
+        stack.append((key, True))
+        needs = sorted((each for each in parts[key].dependencies if each in parts), key=str)
+        stack += [(each, False) for each in reversed(needs)]
+    return list(order)
+
+
+def _name(node: GraphNode) -> str:
+    """What a task does, in a word."""
+    function = getattr(node, "func", None)
+    while type(function) is functools.partial:
+        function = function.func
+    name = getattr(function, "__name__", "") or ("data" if isinstance(node, DataNode) else "task")
+    return str(name)

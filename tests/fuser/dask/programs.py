@@ -1,0 +1,53 @@
+"""Programs of Dask arrays, as a user writes them: name -> (Dask arrays -> one of them)."""
+
+from typing import Any
+
+import dask.array as da
+import numpy as np
+
+import fuser
+
+CHANCE = np.random.default_rng(5)
+VALUES = CHANCE.normal(size=(60, 50))
+WEIGHTS = CHANCE.random(50)
+
+
+def arrays(chunks: Any = (25, 20)) -> Any:
+    """The values in chunks of unequal lengths."""
+    return da.from_array(VALUES, chunks=chunks)
+
+
+PROGRAMS = {
+    "elementwise": lambda x: (x * 2 + np.exp(x)) * WEIGHTS,
+    "gelu": lambda x: 0.5 * x * (1 + np.tanh(x + 0.044715 * x**3)) + x,
+    "sum": lambda x: (x * 2 + np.exp(x)).sum(axis=0) + 1,
+    "mean": lambda x: (x * 2 + 1).mean(axis=1) * 2 - 1,
+    "var": lambda x: (x * 2 + 1).var(axis=0, ddof=1),
+    "standardise": lambda x: (x - x.mean(axis=0)) / x.std(axis=0),
+    "argmax": lambda x: (x * 2 + 1).argmax(axis=1),
+    "where": lambda x: da.where(x > 0.5, x * 2, -x),
+    "clip": lambda x: (x + 1).clip(0, 1) * 3,
+    "astype": lambda x: (x * 2 + 1).astype("float32"),
+    "transpose": lambda x: (x[:50, :50] + x[:50, :50].T) * 2,
+    "any": lambda x: ((x > 1) & (x < 2)).any(axis=0),
+    "nansum": lambda x: da.nansum(da.where(x > 0, np.nan, x * 2), axis=0),
+    "round": lambda x: da.round(x * 2 + 1, 2),
+    "new axis": lambda x: (x + 1)[:, None, :] * 2 - 1,
+    "ones": lambda x: da.ones(x.shape, chunks=x.chunks) * x + 1,
+    "map_blocks": lambda x: da.map_blocks(lambda block: block + 1, x * 2 + 1) * 3 - 1,
+    "block_info": lambda x: da.map_blocks(
+        lambda block, block_info=None: block + block_info[0]["chunk-location"][0],
+        x * 2 + 1, dtype="float64",
+    ) * 2 + 1,
+    "a fused function": lambda x: da.map_blocks(fuser.fuse(lambda b: np.exp(b) * 2), x + 1) * 3,
+    "random numbers": lambda x: da.random.default_rng(3).random(x.shape, chunks=x.chunks) * x + 1,
+    "cumsum": lambda x: (x * 2 + 1).cumsum(axis=0) * 2 + 1,
+    "matmul": lambda x: (x * 2 + 1) @ (x.T * 2 + 1),
+    "unknown lengths": lambda x: x[x > 0.5] * 2 + 1,
+    "pad": lambda x: da.pad(x * 2 + 1, 1) * 2 + 1,
+    "median": lambda x: da.median(x * 2 + 1, axis=0),
+    "masked": lambda x: da.ma.masked_greater(x * 2 + 1, 1.5) * 2 + 1,
+    "overlap": lambda x: da.map_overlap(lambda b: b * 2 + 1, x + 1, depth=1) * 2 + 1,
+    "complex": lambda x: abs(x * 1j + 2 - x),
+    "integers": lambda x: ((x * 100).astype("int16") * 3 + 1) // 7,
+}  # fmt: skip

@@ -1,0 +1,123 @@
+"""Dask programs with the optimisation switched on: values, dtypes and keys are those without."""
+
+import pickle
+import subprocess
+import sys
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import pytest
+
+dask = pytest.importorskip("dask", reason="not installed: pip install 'fuser-bench[dask]'")
+
+import dask.array as da  # noqa: E402
+from dask.core import flatten  # noqa: E402
+
+import fuser  # noqa: E402
+from fuser.dask.tasks import ChunkTasks  # noqa: E402
+from tests.fuser.dask.programs import PROGRAMS, arrays  # noqa: E402
+from tests.tree import ROOT  # noqa: E402
+
+
+def chunk_functions(array: Any) -> list[ChunkTasks]:
+    """The kernels of an optimised graph, one a task."""
+    found = []
+    for task in dict(array.__dask_graph__()).values():
+        parts = task.args[0].values() if hasattr(task, "args") and task.args and isinstance(
+            task.args[0], dict) else [task]  # fmt: skip
+        found += [p.func for p in parts if isinstance(getattr(p, "func", None), ChunkTasks)]
+    return found
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_values_are_those_without(name: str) -> None:
+    """Also dtype and kind of array; sums and elementary functions to their bounds."""
+    program = PROGRAMS[name](arrays())
+    wanted = program.compute(scheduler="sync")
+    with fuser.dask.fused():
+        got = program.compute(scheduler="sync")
+        again = program.compute(scheduler="threads")
+    assert type(got) is type(wanted)
+    assert got.dtype == wanted.dtype
+    np.testing.assert_allclose(got, wanted, rtol=1e-13, atol=1e-13)
+    np.testing.assert_array_equal(got, again)
+
+
+@pytest.mark.parametrize("name", ["gelu", "sum", "var", "where", "a fused function"])
+def test_a_layer_is_one_kernel_a_chunk(name: str) -> None:
+    """What is fused is counted: no chunk falls back, and each runs once."""
+    program = PROGRAMS[name](arrays())
+    program.compute(scheduler="sync")
+    before = fuser.stats()
+    with fuser.dask.fused():
+        (optimised,) = dask.optimize(program)
+        assert len(chunk_functions(optimised)) >= 9
+        program.compute(scheduler="sync")
+    after = fuser.stats()
+    assert after.get("fallbacks", 0) == before.get("fallbacks", 0)
+    assert after["launches"] - before.get("launches", 0) >= 9
+
+
+def test_keys_stay_and_graphs_travel() -> None:
+    """The keys that are asked for, and the pickles of the optimised graph."""
+    program = PROGRAMS["gelu"](arrays())
+    with fuser.dask.fused():
+        (optimised,) = dask.optimize(program)
+    keys = list(flatten(program.__dask_keys__()))
+    assert set(keys) <= set(dict(optimised.__dask_graph__()))
+    sent = cloudpickle.loads(cloudpickle.dumps(optimised))
+    np.testing.assert_array_equal(sent.compute(), optimised.compute())
+    function = chunk_functions(optimised)[0]
+    received = pickle.loads(pickle.dumps(function))
+    assert received == function
+    assert dask.base.tokenize(received) == dask.base.tokenize(function)
+    assert "tanh" in repr(function)
+
+
+def test_tokens_are_the_same_in_every_process() -> None:
+    """Two interpreters with other hash seeds give equal tasks equal tokens and names."""
+    code = (
+        "import dask, fuser, fuser.dask\n"
+        "from tests.fuser.dask.programs import PROGRAMS, arrays\n"
+        "from tests.fuser.dask.test_optimization import chunk_functions\n"
+        "with fuser.dask.fused(): (o,) = dask.optimize(PROGRAMS['gelu'](arrays()))\n"
+        "print(chunk_functions(o)[0].token, chunk_functions(o)[0])"
+    )
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True,
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT), "PATH": "", "HOME": "/tmp"},
+        ).stdout
+        for seed in ("1", "2")
+    }  # fmt: skip
+    assert len(said) == 1
+
+
+def test_errors_are_those_without() -> None:
+    """What an operation raises for a chunk is raised."""
+    x = da.from_array(np.arange(6), chunks=3)
+    program = (x * 2 + 1) ** (x - 4)
+    for block in (fuser.dask.fused(), dask.config.set({})):
+        with block, pytest.raises(ValueError, match="negative integer powers"):
+            program.compute(scheduler="sync")
+
+
+def test_as_a_setting() -> None:
+    """`array_optimize` takes it, for a whole program."""
+    with dask.config.set(array_optimize=fuser.dask.optimize):
+        (optimised,) = dask.optimize(PROGRAMS["gelu"](arrays()))
+    assert chunk_functions(optimised)
+
+
+def test_import_fuser_does_not_import_dask() -> None:
+    """Nor does a call without Dask arrays."""
+    code = (
+        "import sys, fuser, numpy; fuser.fuse(lambda x: x + 1)(numpy.ones(3))\n"
+        "print('dask' in sys.modules, 'fuser.dask' in sys.modules)\n"
+        "fuser.dask.optimize; print('dask' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["False", "False", "True"]
