@@ -1,0 +1,131 @@
+"""The documentation site: examples print what it says, links lead somewhere, it is complete."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import doctest
+import io
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fuser
+from fuser.base.errors import REASONS
+from fuser.suites.commands import cli
+from tests.tree import ROOT
+
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+IDS = [str(page.relative_to(DOCS)) for page in PAGES]
+FENCE = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```[ ]*$", flags=re.DOTALL | re.MULTILINE)
+OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+#: Words of our own making that a reader would not know; the field's word stands beside each.
+BANNED = {
+    r"\bseams?\b": "opaque call", r"\blaced\b": "deinterleaved", r"\bsteady\b": "loop-invariant",
+    r"\bturns? of rows\b": "tile", r"\bhanded over\b": "tiled producer-consumer fusion",
+    r"\bcounted arrays?\b": "iota", r"\bhand in hand\b": "together",
+}  # fmt: skip
+
+
+def _examples(text: str) -> list[tuple[str, str | None]]:
+    """The Python blocks of a page, each with the output that is shown right below it."""
+    found = list(FENCE.finditer(text))
+    pairs: list[tuple[str, str | None]] = []
+    for place, block in enumerate(found):
+        if block[1] != "python":
+            continue
+        after = found[place + 1] if place + 1 < len(found) else None
+        shown = after is not None and after[1] == "text"
+        near = after is not None and not text[block.end() : after.start()].strip()
+        pairs.append((block[2], after[2] if after is not None and shown and near else None))
+    return pairs
+
+
+@pytest.mark.parametrize("page", PAGES, ids=IDS)
+def test_examples_print_what_is_shown(page: Path, tmp_path: Path) -> None:
+    """The Python blocks of a page run one after another; three dots stand for anything."""
+    text = page.read_text(encoding="utf-8")
+    if "import cupy" in text:
+        pytest.importorskip("cupy", reason="cupy is not installed: pip install cupy-cuda13x")
+    examples = _examples(text)
+    names: dict[str, object] = {"__name__": "__main__"}
+    checker = doctest.OutputChecker()
+    try:
+        for number, (code, wanted) in enumerate(examples):
+            ast.parse(code)
+            script = tmp_path / f"example{number}.py"
+            script.write_text(code, encoding="utf-8")
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                exec(compile(code, str(script), "exec"), names)
+            if wanted is not None:
+                found = printed.getvalue()
+                assert checker.check_output(wanted, found, OPTIONS), f"{code}\nprinted\n{found}"
+    finally:
+        fuser.set_num_threads(2)
+        fuser.clear_caches()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=IDS)
+def test_links_lead_somewhere(page: Path) -> None:
+    """Relative links name files, and anchors headings, of the site."""
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if "://" in target:
+            continue
+        name, _, anchor = target.partition("#")
+        other = page.parent / name if name else page
+        assert other.exists(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.+)$", other.read_text(encoding="utf-8"), re.MULTILINE)
+            known = {re.sub(r"[^\w -]", "", each).strip().lower().replace(" ", "-")
+                     for each in headings}  # fmt: skip
+            assert anchor in known, target
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    """And the navigation names no other."""
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    named = re.findall(r"^\s+- ([\w/-]+\.md)$", text, flags=re.MULTILINE)
+    assert sorted(named) == sorted(IDS)
+    assert "\nstrict: true\n" in text
+
+
+def test_the_reference_is_complete() -> None:
+    """Every public name, every reason and every command has its entry; nothing else has."""
+    reference = (DOCS / "reference" / "api.md").read_text(encoding="utf-8")
+    named = re.findall(r"^::: fuser\.(\w+)", reference, flags=re.MULTILINE)
+    assert sorted(named) == sorted(fuser.__all__)
+    reasons = (DOCS / "reference" / "reasons.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## `([\w-]+)`", reasons, flags=re.MULTILINE) == list(REASONS)
+    for name in cli.main.commands:
+        assert cli.main.commands[name].help, name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=IDS)
+def test_words_are_the_fields(page: Path) -> None:
+    """Words that only this project used have become those that the field uses."""
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
+    for pattern, instead in BANNED.items():
+        found = re.search(pattern, text, flags=re.IGNORECASE)
+        assert found is None, f"{found and found[0]}: write {instead}"
+
+
+def test_the_gallery_is_made_of_its_record() -> None:
+    """Its page has the recorded times and the programs as they stand; all have pictures."""
+    folder = DOCS / "gallery"
+    code = (
+        f"import json, sys; sys.path[:0] = [{str(folder)!r}, {str(ROOT)!r}]\n"
+        "import make\n"
+        "sys.stdout.reconfigure(encoding='utf-8')\n"
+        "print(make.page(json.loads(make.RECORDED.read_text(encoding='utf-8'))), end='')"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert (folder / "index.md").read_text(encoding="utf-8") == done.stdout.decode()
+    pictures = re.findall(r"!\[[^]]*\]\(([^)]+)\)", done.stdout.decode())
+    assert len(pictures) >= 12
+    assert all((folder / each).exists() for each in pictures)
