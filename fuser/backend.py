@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -128,6 +129,44 @@ class NestChoice:
     legal: tuple[Any, ...]
     same_bits: tuple[Any, ...]
     nest: Any
+
+
+@record
+class PythonCall:
+    """What serves calls in Python, where a backend compares their arguments natively.
+
+    Attributes:
+        function: it takes the leaves of the arguments and gives the result, or `MISSED`; without
+            `places`, it takes the arguments as they are given.
+        guards: of names that the function reads.
+        holds: whether these, and settings, are as they were.
+        counts: what each such call adds to the counters.
+        leaves: the arguments of one call, see `ServedCall`.
+        names: likewise.
+        structure: likewise.
+        places: leaves that are arrays, by parameter name: their layouts are compared. None: only
+            their dtypes and ranks are.
+        captured: arrays that are no arguments, likewise.
+        written: arrays that have to be writeable.
+        apart: pairs of arrays that must not share memory.
+    """
+
+    function: Callable[..., Any]
+    guards: Sequence[Any]
+    holds: Callable[[], bool]
+    counts: Mapping[str, int]
+    leaves: Sequence[Any]
+    names: tuple[str, ...]
+    structure: Any
+    places: Mapping[str, int] | None = None
+    captured: Mapping[str, Any] = MappingProxyType({})
+    written: tuple[str, ...] = ()
+    apart: tuple[tuple[str, ...], ...] = ()
+    out: None = None
+
+
+#: What such a function gives where the call has to be looked at again.
+MISSED = object()
 
 
 class Backend(ABC):
@@ -267,6 +306,18 @@ class Backend(ABC):
     def threads(self) -> int:
         """How many threads of this machine a kernel may use."""
         return 1
+
+    def install_python(self, function: Any, call: PythonCall) -> bool:
+        """Compare the arguments of calls like this one natively, then call what serves them.
+
+        Args:
+            function: the fused function.
+            call: what serves them.
+
+        Returns:
+            Whether it will.
+        """
+        return False
 
     def release_memory(self) -> int:
         """Give back memory that waits to be used again; returns how many bytes that is."""

@@ -5,16 +5,57 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from fuser.base.errors import Reason
 from fuser.base.records import field, record
 from fuser.ir.attributes import Region as Box
 from fuser.ir.graph import Graph, Node
+from fuser.ir.layouts import is_array
 from fuser.ir.loops import Region
 from fuser.ir.views import Chain
 from fuser.kernel_spec import KernelSpec
 
 #: "loop": makes what runs a loop, a function of the arguments of its call; it is handed in.
 made_by: dict[str, Callable[[Any], Callable[..., list[Any]]]] = {}
+
+
+@record
+class Kind:
+    """What a program's value was in one call, without the value.
+
+    Attributes:
+        type: its class.
+        dtype: of an array, or of a NumPy scalar.
+        shape: likewise.
+        strides: of an array.
+        contiguous: whether it is an array in C order.
+        owned: whether it is an array with memory of its own.
+        is_array: whether it is an array at all.
+    """
+
+    type: type[Any]
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    contiguous: bool
+    owned: bool
+    is_array: bool
+
+    @classmethod
+    def of(cls, value: Any) -> Kind:
+        """What a value is."""
+        if not is_array(value):
+            dtype = getattr(value, "dtype", None) or np.dtype(type(value))
+            return cls(type(value), dtype, (), (), False, False, False)
+        flags = value.flags.c_contiguous, value.base is None
+        return cls(type(value), value.dtype, value.shape, value.strides, *flags, True)
+
+    def empty(self) -> Any:
+        """Another value of this type, dtype and rank."""
+        if self.is_array:
+            return self.type((0,) * len(self.shape), self.dtype)
+        return self.type(0)
 
 
 @record

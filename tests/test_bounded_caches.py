@@ -35,7 +35,7 @@ FILLED_ONCE = frozenset((
 IN_CACHES = frozenset((
     "fuser.kernel_cache._by_text", "fuser.kernel_cache._by_number", "fuser.kernel_cache._building",
     "fuser.calls.fused_function._all_functions", "fuser.ir.graph._nodes", "fuser.fallback._warned",
-    "fuser.base.counters._counts", "fuser.base.counters._pending",
+    "fuser.base.counters._counts", "fuser.base.counters._pending", "fuser.base.counters._tallies",
     "fuser.backends.cpu.machine.disk_cache._said",
 ))  # fmt: skip
 #: Methods that change a container.

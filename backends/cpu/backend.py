@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fuser.backend import Backend, CompileError, NestChoice, ServedCall
+from fuser.backend import Backend, CompileError, NestChoice, PythonCall, ServedCall
 from fuser.backends.cpu.tuning import POOLED_BYTES
 from fuser.base import forks
 from fuser.codegen import LoopNest
@@ -201,6 +201,12 @@ class CpuBackend(Backend):
         from fuser.backends.cpu.entries.entry import install
 
         return install(function, call)
+
+    def install_python(self, function: Any, call: PythonCall) -> bool:
+        """Compare the arguments of such calls in the native dispatcher."""
+        from fuser.backends.cpu.entries.entry import install_python
+
+        return install_python(function, call)
 
     @property
     def array_module(self) -> Any:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableSequence
 
 from fuser.base import forks
 
@@ -40,8 +41,31 @@ def add_soon(counts: Mapping[str, int]) -> None:
             _settle()
 
 
+class Tally:
+    """What native code counts in a word, and what each of these adds to the counters."""
+
+    def __init__(self, words: MutableSequence[int], place: int, counts: Mapping[str, int]) -> None:
+        """Read the word at `place` from now on, until this is forgotten."""
+        self._words, self._place, self._counts, self._seen = words, place, counts, words[place]
+        _tallies.add(self)
+
+    def settle(self) -> None:
+        """Have what is new wait to be added."""
+        now = self._words[self._place]
+        new, self._seen = now - self._seen, now
+        if new:
+            _pending.append({name: by * new for name, by in self._counts.items()})
+
+    __del__ = settle
+
+
+_tallies: weakref.WeakSet[Tally] = weakref.WeakSet()
+
+
 def _settle() -> None:
     """Add what waits; with the lock held."""
+    for tally in list(_tallies):
+        tally.settle()
     while _pending:
         try:
             counts = _pending.popleft()

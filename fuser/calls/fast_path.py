@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,11 +17,7 @@ from fuser.calls.result_assembly import NotAssembled, assemble, prepare
 from fuser.calls.specialisation import Call
 from fuser.ir import dims
 from fuser.kernel_spec import KernelSpec
-from fuser.program_spec import Program
 from fuser.tracing.trace_result import OutNode
-
-if TYPE_CHECKING:
-    from fuser.calls.program_fast_path import ReadyProgram
 
 
 class Ready(Prepared):
@@ -329,18 +325,9 @@ def _is_cupy(kind: type[Any]) -> bool:
     return root(module_of(kind)) == "cupy" and kind.__name__ == "ndarray"
 
 
-def make_ready(call: Call, kind: Any) -> Ready | ReadyProgram | None:
-    """A short way for calls like this one.
-
-    Args:
-        call: one that has been served.
-        kind: makes a fused function, for each stage of a program.
-    """
+def make_ready(call: Call) -> Ready | None:
+    """A short way for calls like this one, which has been served."""
     spec = call.specialisation.spec
-    if isinstance(spec, Program):
-        from fuser.calls.program_fast_path import make_ready_program  # few functions are programs
-
-        return make_ready_program(call, spec, kind)
     if not isinstance(spec, KernelSpec) or spec.checked:
         return None
     if call.specialisation.captured:

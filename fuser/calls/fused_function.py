@@ -21,7 +21,7 @@ from typing import (
 import numpy as np
 
 from fuser import executor, fallback
-from fuser.backend import OWNERS, CompileError, ServedCall, adopted_leaves, chosen
+from fuser.backend import OWNERS, CompileError, PythonCall, ServedCall, adopted_leaves, chosen
 from fuser.base import budget, caches, counters, forks, timeline, trees
 from fuser.base.call_keys import parameter_names, signature
 from fuser.base.errors import ArgumentError, FusionError, Reason, ShapeError, Unsupported
@@ -49,6 +49,7 @@ from fuser.capture.known_errors import Unready
 from fuser.executor import CannotRun
 from fuser.ir.opaque_calls import PatternMiss
 from fuser.kernel_spec import KernelSpec
+from fuser.program_spec import Program
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_scalars import HostScalar
 
@@ -63,6 +64,8 @@ _OUT = {"out"}
 _OWN_ARRAYS = (None, "", *OWNERS)
 #: Different signatures (dtypes, ranks, static values) that one function remembers.
 SIGNATURE_LIMIT = 512
+#: Times that the steps of a program are written down anew for calls with the same shapes.
+MISSED_LIMIT = 8
 #: Different reasons for not fusing that one function remembers.
 REASON_LIMIT = 256
 
@@ -321,12 +324,28 @@ class FusedFunction(_Base[P, Result]):
                 objects = () if known is self._ready else (*args, *(kwargs or {}).values())
                 named = [thing for thing in objects if not is_a(thing, (np.ndarray, np.generic))]
                 with internal_errors(self._name):
-                    found = Unready(captures.find_guards(self.__wrapped__, named), reason)
+                    guards = captures.find_guards(self.__wrapped__, named)
+                    found = Unready(guards, reason)
             except Unsupported:
                 return
             known[key] = found
+            if reason is not None and self.fallback != "error":
+                self._leave_to_numpy(found, guards, args, kwargs or {})
         if error is not None and type(found) is Unready:
             found.keep(args, error)
+
+    def _leave_to_numpy(
+        self, found: Unready, guards: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """Have the plain function serve such calls at once, whatever their values are."""
+        leaves = [*args, *kwargs.values()]
+        if len(leaves) <= READY_LIMIT:
+            structure, _ = trees.flatten(((0,) * len(args), dict.fromkeys(kwargs, 0)))
+            call = PythonCall(
+                function=self.__wrapped__, guards=guards, holds=found.holds,
+                counts=found.counts, leaves=leaves, names=tuple(kwargs), structure=structure,
+            )  # fmt: skip
+            self._install(call)
 
     def _shorten(
         self, call: Call, structure: Any, leaves: Sequence[Any], args: tuple[Any, ...],
@@ -336,18 +355,27 @@ class FusedFunction(_Base[P, Result]):
         try:
             with internal_errors("the short way of later calls"):
                 native = self._go_native(call, structure, leaves, names, out)
-                if not native and len(args) == len(leaves):
-                    self._get_ready(call, args, names, out)
+                if not native:
+                    self._get_ready(call, structure, leaves, args, names, out)
         except (CannotRun, Unsupported, CompileError) as error:  # later calls take the long way
             code = error.code if isinstance(error, CompileError) else error.reason.code
             counters.count(f"no-short-way.{code}")
 
     def _get_ready(
-        self, call: Call, args: tuple[Any, ...], names: tuple[str, ...], out: Any
-    ) -> None:
+        self, call: Call, structure: Any, leaves: Sequence[Any], args: tuple[Any, ...],
+        names: tuple[str, ...], out: Any,
+    ) -> None:  # fmt: skip
         """Remember how calls with exactly these shapes and strides run."""
-        key = exact_key(args if out is None else (*args, out))
-        if key is None or (names and out is None) or call.specialisation.identities:
+        key = exact_key(tuple(leaves) if out is None else (*leaves, out))
+        if key is None or call.specialisation.identities:
+            return
+        nested = len(args) != len(leaves)
+        if isinstance(call.specialisation.spec, Program):
+            if out is None:
+                key = ("native", names, trees.spell(structure), key) if nested or names else key
+                self._get_program_ready(call, key, structure, leaves, names)
+            return
+        if nested or (names and out is None):
             return
         if len(self._ready) >= READY_LIMIT:
             self._ready = {}
@@ -356,7 +384,7 @@ class FusedFunction(_Base[P, Result]):
                 self._ready["out", key] = make_ready_out(call, out)
             self._latest_out = self._ready["out", key]
             return
-        made = make_ready(call, FusedFunction)
+        made = make_ready(call)
         if type(made) is ReadyForIntegers:
             known = self._ready.get(key)
             if type(known) is Ways:
@@ -367,6 +395,37 @@ class FusedFunction(_Base[P, Result]):
             self._ready[key] = made
             known = made.knows_its_arguments and not call.specialisation.trace.in_order
             self._latest = made if known else None
+
+    def _get_program_ready(
+        self, call: Call, key: Any, structure: Any, leaves: Sequence[Any], names: tuple[str, ...]
+    ) -> None:
+        """Have a program serve such calls when they come for the second time."""
+        if not call.specialisation.repeated:  # most first calls are the only ones
+            call.specialisation.repeated = True
+            return
+        known = self._ready.get(key)
+        missed = 0 if known is None or not known.holds() else known.missed + 1
+        if missed > MISSED_LIMIT:  # its results differ from call to call
+            return
+        from fuser.calls.program_fast_path import make_ready_program
+
+        if len(self._ready) >= READY_LIMIT:
+            self._ready = {}
+        made = make_ready_program(call, FusedFunction, leaves, names, structure)
+        if made is None:
+            return
+        made.missed = missed
+        self._ready[key] = made
+        self._install(made.call)
+
+    def _install(self, call: PythonCall) -> None:
+        """Have the backend compare the arguments of such calls natively, where it does that."""
+        if not _NATIVE:
+            return
+        if self._native is not None and self._native.stale():
+            self._native.renew()
+        arrays = [leaf for leaf in call.leaves if is_a(leaf, np.ndarray)]
+        executor.planned_for(arrays).install_python(self, call)
 
     def _go_native(
         self,

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fuser.backend import MISSED as MISSED
 from fuser.base import config
 from fuser.base.host_expressions import evaluate_scalar, scalar_symbols
 from fuser.calls.specialisation import Call
 from fuser.capture import captures
-
-#: What a short way gives where the call has to be looked at again.
-MISSED = object()
 
 
 class Prepared(config.Standing):

@@ -1,30 +1,29 @@
 """The short way of calls that run NumPy functions between kernels, for known shapes.
 
 Each stage becomes a function of its own, which the backend's native entry serves; between them the
-functions run as the user wrote them. The first run notes what their results are; after it all
-steps are one Python function, which compares them.
+functions run as the user wrote them. All steps are one Python function, which compares what they
+give with what they gave before. A backend that compares arguments natively calls it itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from operator import itemgetter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from fuser.base import counters, trees
+from fuser.backend import PythonCall
+from fuser.base import config, counters, trees
 from fuser.base.call_keys import signature
-from fuser.base.host_expressions import evaluate_scalar, scalar_symbols
-from fuser.calls.prepared import MISSED, Prepared
+from fuser.base.host_expressions import scalar_symbols
+from fuser.calls.prepared import MISSED
 from fuser.calls.specialisation import Call, specialise
 from fuser.calls.trace_cache import Signature
-from fuser.ir import dims, layouts, opaque_calls
-from fuser.ir.view_chains import apply_views
-from fuser.program_spec import LoopRegion, Program, Seam, Stage
+from fuser.ir import dims
+from fuser.program_spec import Kind, LoopRegion, Program, Stage
 from fuser.programs import partition, run
 from fuser.programs.straight_line import LEAVES, StraightLine
-from fuser.tracing.trace_result import OutAlias, OutNode, OutScalar, OutStatic, Trace
+from fuser.tracing.trace_result import OutAlias, OutNode, OutStatic, Trace, Write
 
 
 class StageMissed(Exception):  # noqa: N818 - a signal, not a fault
@@ -36,212 +35,159 @@ def _unknown(*_: Any) -> Any:
     raise StageMissed
 
 
-class _StageStep:
-    """The kernels of one stage as a function of arrays and scalars."""
+def stage_function(
+    stage: Stage, like: Sequence[Any], kind: Any, writes: Sequence[Write]
+) -> Callable[..., Any]:
+    """The kernels of one stage as a function of arrays and scalars, known without a trace.
 
-    def __init__(self, stage: Stage, kind: Any) -> None:
-        """Prepare it; the first call compiles its native entry."""
-        self._step = stage
-        self._names = tuple(p.name for p in stage.spec.graph.parameters)
-        self._function = kind(_unknown, mode=stage.spec.mode, fallback="allow")
-
-    def teach(self, args: tuple[Any, ...]) -> None:
-        """Have the function know the stage for arguments like these."""
-        graph = self._step.spec.graph
-        count = len(graph.outputs)
-        structure, _ = trees.flatten(0 if count == 1 else tuple(range(count)))
-        leaves = tuple(OutNode(place, False) for place in range(count))
-        places = tuple(range(len(graph.parameters)))
-        known = specialise(Trace(graph, structure, leaves, (), (), places), self._step.spec, [], {})
-        key = signature(*trees.flatten((args, {})))
-        self._function._signatures[key] = Signature([known])
-
-    def first(self, values: dict[str, Any], numbers: dict[str, Any]) -> None:
-        """Add the stage's results to `values`."""
-        args = [values[n] if n in values else numbers[n] for n in self._names]
-        self.teach(tuple(args))
-        result = self._function(*args)
-        found = (result,) if len(self._step.stored) == 1 else result
-        values.update(zip(self._step.stored, found, strict=True))
-
-    def write(self, line: StraightLine, values: Mapping[str, Any]) -> None:
-        """Add the step to the program's function; `values` are those of the first run."""
-        line.stage(self._step, self._function, self._names)
+    Args:
+        stage: the first call of the function makes its native entry.
+        like: values of the types, dtypes and ranks that it will be called with.
+        kind: makes a fused function.
+        writes: outputs that go into its arguments; it gives the others.
+    """
+    function: Any = kind(_unknown, mode=stage.spec.mode, fallback="allow")
+    graph = stage.spec.graph
+    written = {output for _, output, _ in writes}
+    given = [place for place in range(len(graph.outputs)) if place not in written]
+    structure, _ = trees.flatten(0 if len(given) < 2 else tuple(given))
+    leaves = tuple(OutNode(place, False) for place in given) or (OutStatic(None),)
+    places = tuple(range(len(graph.parameters)))
+    trace = Trace(graph, structure, leaves, tuple(writes), (), places)
+    known = specialise(trace, stage.spec, [], {})
+    function._signatures[signature(*trees.flatten((tuple(like), {})))] = Signature([known])
+    return function  # type: ignore[no-any-return] # one that is called
 
 
-def _array(value: Any) -> Any:
-    """An array for a scalar."""
-    return value if layouts.is_array(value) else np.asarray(value)
+class ReadyProgram(config.Standing):
+    """How such calls run where NumPy functions stand between kernels.
 
+    Attributes:
+        line: all steps, as a function of the arguments.
+        call: for a backend that compares arguments natively.
+        missed: how often such calls have missed another one that was made before.
+    """
 
-class _SeamStep:
-    """One NumPy function, or loop, between kernels."""
+    knows_its_arguments = False
 
-    def __init__(self, seam: Seam | LoopRegion) -> None:
-        """Keep what is to be called."""
-        self._step = seam
-        self._runner = run.runner_of(seam) if isinstance(seam, LoopRegion) else None
-
-    def first(self, values: dict[str, Any], numbers: dict[str, Any]) -> None:
-        """Add the function's results to `values`, and the lengths that they tell to `numbers`.
-
-        Raises:
-            PatternMiss, CallFailed: as `opaque_calls.run` does.
-        """
-        operands = [
-            apply_views(_array(values[name]), chain, numbers, np) if chain else values[name]
-            for name, chain in self._step.operands
-        ]
-        if isinstance(self._step, LoopRegion):
-            results = run.run_loop(self._step, operands, numbers)
-        else:
-            results = opaque_calls.run(self._step.nodes, operands, numbers)
-        values.update(zip(self._step.stored, results, strict=True))
-
-    def write(self, line: StraightLine, values: Mapping[str, Any]) -> None:
-        """Add the step to the program's function; `values` are those of the first run."""
-        line.seam(self._step, [values[name] for name in self._step.stored], self._runner)
-
-
-class ReadyProgram(Prepared):
-    """How such calls run where NumPy functions stand between kernels."""
-
-    knows_its_arguments = True
-
-    def __init__(self, call: Call, program: Program, kind: Any) -> None:
-        """Prepare every step; `kind` makes a fused function."""
+    def __init__(
+        self, call: Call, program: Program, kind: Any, leaves: Sequence[Any],
+        names: tuple[str, ...], structure: Any,
+    ) -> None:  # fmt: skip
+        """Write the steps down, after a call has run them; see `make_ready_program`."""
         specialisation = call.specialisation
-        super().__init__(call, specialisation.early_guards)
-        told = _early_lengths(program)  # the call has learned others, which may differ in the next
-        self._sizes = {name: size for name, size in self._sizes.items() if name in told}
-        structure = specialisation.trace.structure
-        self._structure = None if type(structure) is trees.Leaf else structure
-        self._program = program
-        self._specialisation = specialisation
-        self._steps = tuple(
-            _StageStep(step, kind) if isinstance(step, Stage) else _SeamStep(step)
-            for step in program.steps
-        )
+        super().__init__(specialisation.names)
+        trace = specialisation.trace
         self._counts = partition.seam_counts(program)
-        self._apart = self._hazards()
-        self._line: Callable[[tuple[Any, ...]], Any] | None = None
-
-    def _hazards(self) -> list[tuple[Callable[[tuple[Any, ...]], Any], ...]]:
-        """Pairs of arrays that must not share memory, each as a function of the arguments."""
-        trace, captured = self._specialisation.trace, self._specialisation.captured
-        names = [parameter.name for parameter in trace.graph.parameters]
-        places = dict(self._arrays)
-
-        def getter(name: str) -> Callable[[tuple[Any, ...]], Any]:
-            if name in places:
-                return itemgetter(places[name])
-            return lambda args: captured[name]
-
+        titles = [parameter.name for parameter in trace.graph.parameters]
+        where: dict[str, Any] = dict(specialisation.array_leaves)
+        captured = specialisation.captured
+        self._captured = [(array, Kind.of(array)) for array in captured.values()]
         pairs = dict.fromkeys(tuple(sorted(pair)) for pair in trace.hazards)
-        return [tuple(getter(names[place]) for place in pair) for pair in pairs]
+        apart = [tuple(titles[place] for place in pair) for pair in pairs]
+        self._apart = [
+            tuple(where.get(name, captured.get(name)) for name in pair) for pair in apart
+        ]
+        written = dict.fromkeys(titles[place] for place, _, _ in trace.writes)
+        self._written = [where[name] for name in written]
+        self.missed = 0
+        self.line = _written_down(call, program, kind, len(leaves))
+        self.call = PythonCall(
+            function=self.line, guards=specialisation.names, holds=self.holds,
+            counts=self._counts, leaves=leaves, names=names, structure=structure,
+            places=where, captured=captured,
+            written=tuple(written), apart=tuple(apart),
+        )  # fmt: skip
 
     def run(self, args: tuple[Any, ...]) -> Any:
         """The outputs, or MISSED where the call has to be looked at again."""
-        try:
-            for one, other in self._apart:
-                first, then = one(args), other(args)
-                if first is then or np.may_share_memory(first, then):
-                    return MISSED
-            if self._line is not None:
-                found = self._line(args)
-                if found is MISSED:
-                    return MISSED
-            elif (numbers := self._numbers(args)) is None:
+        for array, kind in self._captured:
+            if Kind.of(array) != kind:
                 return MISSED
-            else:
-                found = self._first(args, dict(numbers))
-        except Exception:  # noqa: BLE001 - the long way meets it again, and says it as NumPy does
-            return MISSED
-        counters.add_soon(self._counts)
-        return found[0] if self._structure is None else trees.unflatten(self._structure, found)
-
-    def try_again(self, args: tuple[Any, ...]) -> Any:
-        """`run` where arguments may be others than those that this was made for."""
-        if self._line is None or len(args) != self._count or not self.holds():
-            return MISSED
-        return self.run(args)
-
-    def _first(self, args: tuple[Any, ...], numbers: dict[str, Any]) -> list[Any]:
-        """The results, step by step; then the steps are written down."""
-        program = self._program
-        captured = self._specialisation.captured
-        values = {**program.constants, **captured}
-        for name, place in self._arrays:
-            values[name] = args[place]
-        names = [parameter.name for parameter in program.graph.parameters]
-        for place, _, _ in self._specialisation.trace.writes:
-            if not values[names[place]].flags.writeable:
-                raise ValueError("output array is read-only")
-        for step in self._steps:
-            step.first(values, numbers)
-            if isinstance(step, _SeamStep):
-                opaque_calls.check_guards(program.graph, numbers)
-                self._specialisation.check_late(numbers)
-        scalar_names = {name for name, _ in self._scalars}
-        sizes = {name: size for name, size in numbers.items() if name not in scalar_names}
-        late = {name for text, _ in self._specialisation.late_guards
-                for name in scalar_symbols(text)}  # fmt: skip
-        if late <= sizes.keys():
-            self._line = self._written(args, values, sizes)
-        return self._results(args, values, numbers)
-
-    def _results(
-        self, args: tuple[Any, ...], values: Mapping[str, Any], numbers: Mapping[str, Any]
-    ) -> list[Any]:
-        """The leaves of the result; what belongs into arguments is written there, last of all."""
-        trace = self._specialisation.trace
-        outputs = [values[name] for name in self._program.outputs]
-        found: list[Any] = []
-        for leaf in trace.leaves:
-            if isinstance(leaf, OutNode):
-                found.append(outputs[leaf.index][()] if leaf.generic else outputs[leaf.index])
-            elif isinstance(leaf, OutScalar):
-                found.append(evaluate_scalar(leaf.text, numbers))
-            elif isinstance(leaf, OutAlias):
-                found.append(values[trace.graph.parameters[leaf.parameter].name])
-            else:
-                found.append(leaf.value)
-        for place, output, region in trace.writes:
-            array = values[trace.graph.parameters[place].name]
-            array[region.slices(numbers) if region else ...] = outputs[output]
+        for pair in self._apart:
+            first, then = (args[each] if type(each) is int else each for each in pair)
+            if first is then or np.may_share_memory(first, then):
+                return MISSED
+        for place in self._written:
+            if not args[place].flags.writeable:
+                return MISSED
+        found = self.line(*args)
+        if found is not MISSED:
+            counters.add_soon(self._counts)
         return found
 
-    def _written(
-        self, args: tuple[Any, ...], values: Mapping[str, Any], sizes: Mapping[str, int]
-    ) -> Callable[[tuple[Any, ...]], Any]:
-        """The steps as one function, after they have given these values once."""
-        program, captured = self._program, self._specialisation.captured
-        late = _late_lengths(program)
-        guards = self._specialisation.late_guards
-        line = StraightLine(program, sizes, MISSED, late, guards)
-        for name, array in captured.items():
-            line.captured(name, array)
-        for name, place in (*self._arrays, *self._scalars):
-            line.argument(name, place, args[place])
-        if self._guards:
-            line.condition(lambda args: self._numbers(args) is not None)
-        trace = self._specialisation.trace
-        names = [parameter.name for parameter in trace.graph.parameters]
-        for name in dict.fromkeys(names[place] for place, _, _ in trace.writes):
-            line.writable(name)
-        kept = {name for name, _ in self._arrays} | set(program.constants) | set(captured)
-        for step, dropped in zip(self._steps, program.dropped, strict=True):
-            step.write(line, values)
-            line.forget([name for name in dropped if name not in kept])
-        for place, output, region in trace.writes:
-            line.write(names[place], region, program.outputs[output])
-        return line.function(trace.leaves)
+
+def _written_down(call: Call, program: Program, kind: Any, count: int) -> Callable[..., Any]:
+    """The steps of a program that a call has run as one function of the arguments."""
+    specialisation = call.specialisation
+    trace, numbers = specialisation.trace, call.numbers
+    told = _early_lengths(program)  # the call has learned others, which may differ in the next
+    scalars = dict(specialisation.scalar_leaves)
+    sizes = {name: size for name, size in call.sizes.items() if name not in scalars}
+    late = _late_lengths(program)
+    guards = [
+        *(g for g in specialisation.early_guards if not scalar_symbols(g[0]) <= told),
+        *specialisation.late_guards,
+    ]
+    line = StraightLine(program, sizes, call.kinds, MISSED, late, guards)
+    for name, array in specialisation.captured.items():
+        line.captured(name, array)
+    places = {place: name for name, place in (*specialisation.array_leaves, *scalars.items())}
+    line.arguments([places.get(k, f"u{k}") for k in range(count)], scalars)
+    names = [parameter.name for parameter in trace.graph.parameters]
+    writes = {program.outputs[output]: (names[place], box) for place, output, box in trace.writes}
+    kept = {*names, *program.constants}
+    direct: list[Write] = []
+    for step, dropped in zip(program.steps, program.dropped, strict=True):
+        if isinstance(step, Stage):
+            wanted = [parameter.name for parameter in step.spec.graph.parameters]
+            if step is program.steps[-1]:
+                direct = _direct_writes(step, trace, program, writes)
+            like = [
+                call.kinds[n].empty() if n in call.kinds else type(numbers[n])() for n in wanted
+            ]
+            made = stage_function(step, like, kind, direct)
+            written = {step.stored[output] for _, output, _ in direct}
+            line.stage([name for name in step.stored if name not in written], made, wanted)
+            writes = {name: write for name, write in writes.items() if name not in written}
+        else:
+            line.seam(step, run.runner_of(step) if isinstance(step, LoopRegion) else None)
+        line.forget([name for name in dropped if name not in kept])
+    for name, (array, box) in writes.items():
+        line.write(array, box, name)
+    return line.function(trace.structure, trace.leaves)
 
 
-def make_ready_program(call: Call, program: Program, kind: Any) -> ReadyProgram | None:
-    """A short way for calls like this one, where every output is an array of its own."""
-    trace = call.specialisation.trace
-    if program.checked or not (trace.leaves or trace.writes):
+def _direct_writes(
+    stage: Stage, trace: Trace, program: Program, writes: Mapping[str, tuple[str, Any]]
+) -> list[Write]:
+    """What the last stage writes into arguments that it reads: nothing ends after it has begun."""
+    given = {program.outputs[leaf.index] for leaf in trace.leaves if isinstance(leaf, OutNode)}
+    names = [parameter.name for parameter in stage.spec.graph.parameters]
+    found: list[Write] = []
+    for place, name in enumerate(stage.stored):
+        array, box = writes.get(name, ("", None))
+        lengths = () if box is None else box.lengths
+        told = {symbol for dim in lengths for symbol in dims.symbols(dim)}
+        if name not in given and array in names and told <= _told(stage):
+            found.append((names.index(array), place, box))
+    return found
+
+
+def make_ready_program(
+    call: Call, kind: Any, leaves: Sequence[Any], names: tuple[str, ...], structure: Any
+) -> ReadyProgram | None:
+    """A short way for calls like this one, where every output is an array of its own.
+
+    Args:
+        call: one that a program has served.
+        kind: makes a fused function, for each stage.
+        leaves: its arguments.
+        names: its keywords.
+        structure: how its arguments nest.
+    """
+    trace, program = call.specialisation.trace, call.specialisation.spec
+    if not isinstance(program, Program) or program.checked or not (trace.leaves or trace.writes):
         return None
     if program.graph.guards_of_integers:
         return None  # views that functions read are written for lengths that all calls share
@@ -253,13 +199,14 @@ def make_ready_program(call: Call, program: Program, kind: Any) -> ReadyProgram 
     made = [name for step in program.steps for name in step.stored]
     if len(set(program.outputs)) < len(program.outputs) or not set(program.outputs) <= set(made):
         return None
-    if not all(map(layouts.is_array, call.arrays.values())):
-        return None
     if trace.writes and any(_shares(node) for step in program.between for node in step.nodes):
         return None
     if not all(map(_self_contained, program.stages)):
         return None
-    return ReadyProgram(call, program, kind)
+    late = {name for text, _ in call.specialisation.late_guards for name in scalar_symbols(text)}
+    if not late <= call.numbers.keys():
+        return None
+    return ReadyProgram(call, program, kind, leaves, names, structure)
 
 
 def _is_plain(leaf: Any) -> bool:
@@ -294,13 +241,18 @@ def _shares(node: Any) -> bool:
     return bool(node.payload.shares)
 
 
+def _told(stage: Stage) -> set[str]:
+    """The scalars and lengths that a stage's arguments tell."""
+    known = {p.name for p in stage.spec.graph.parameters}
+    for parameter in stage.spec.graph.parameters:
+        known |= {s for dim in parameter.shape for s in dims.symbols(dim)}
+    return known
+
+
 def _self_contained(stage: Stage) -> bool:
     """Whether a stage's arrays and scalars tell every length that it uses."""
-    graph = stage.spec.graph
-    known = {p.name for p in graph.parameters}
-    for parameter in graph.parameters:
-        known |= {s for dim in parameter.shape for s in dims.symbols(dim)}
-    for node in graph.nodes:
+    known = _told(stage)
+    for node in stage.spec.graph.nodes:
         if node.op.is_scalar and not known.issuperset(node.payload.symbols):
             return False
         if any(not set(dims.symbols(dim)) <= known for dim in node.shape):

@@ -58,7 +58,7 @@ def run_call(call: Call, leaves: Sequence[Any], out: Any) -> Any:
         partition.count_seams(spec)
         learned: dict[str, Any] = {}
         results = run.execute(
-            spec, call.arrays, call.numbers, given, check, learned=learned
+            spec, call.arrays, call.numbers, given, check, learned=learned, kinds=call.kinds
         )
         call.learn(learned)
     else:

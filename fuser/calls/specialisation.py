@@ -17,7 +17,7 @@ from fuser.kernel_spec import KernelSpec
 from fuser.tracing.trace_result import Trace
 
 if TYPE_CHECKING:
-    from fuser.program_spec import Program
+    from fuser.program_spec import Kind, Program
 
 _LONG_ENOUGH = re.compile(r"\(.*\) (?:>= \d+|!= 0)")
 
@@ -128,6 +128,8 @@ class Call:
     arrays: dict[str, Any]
     numbers: dict[str, Any]
     sizes: dict[str, int]
+    kinds: dict[str, Kind] = field(default_factory=dict)
+    """What a program's values were, once it has run."""
 
     def learn(self, numbers: Mapping[str, Any]) -> None:
         """Know the lengths, too, that functions between kernels have told."""

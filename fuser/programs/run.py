@@ -15,7 +15,7 @@ from fuser.base.timeline import phase
 from fuser.executor import CannotRun
 from fuser.ir import dims, layouts, opaque_calls, view_chains
 from fuser.kernel_spec import KernelSpec
-from fuser.program_spec import LoopRegion, Program, Seam, Stage, made_by
+from fuser.program_spec import Kind, LoopRegion, Program, Seam, Stage, made_by
 
 
 def execute(
@@ -26,6 +26,7 @@ def execute(
     check: Callable[[Mapping[str, Any]], None] | None = None,
     seen: Callable[[KernelSpec, Mapping[str, Any]], None] | None = None,
     learned: dict[str, Any] | None = None,
+    kinds: dict[str, Kind] | None = None,
 ) -> list[Any]:
     """Run a program's steps.
 
@@ -37,6 +38,7 @@ def execute(
         check: called with all numbers known so far after each seam.
         seen: called with each stage's spec and arrays after it ran.
         learned: takes all numbers that are known at the end.
+        kinds: takes what each value was.
 
     Returns:
         One array, or NumPy scalar, for each output.
@@ -59,6 +61,9 @@ def execute(
             arrays_ = _run_stage(step, values, known, direct if step is last else {})
             if seen is not None:
                 seen(step.spec, arrays_)
+        if kinds is not None:
+            kinds.update((name, Kind.of(value)) for name, value in values.items()
+                         if name not in kinds)  # fmt: skip
         for name in dropped:
             del values[name]
     if learned is not None:

@@ -1,12 +1,13 @@
 """The steps of a program as one Python function, for arguments of known shapes.
 
-It begins with a comparison of the arguments with those that it was made for. Between two kernels
+Whoever calls it has compared the arguments with those that it was made for. Between two kernels
 nothing is looked up: each step is a line that calls what it calls with what it reads, and one that
 compares the result with what it was the first time.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -15,18 +16,21 @@ import numpy as np
 from fuser.base import trees
 from fuser.base.error_states import silent
 from fuser.base.generated import define
-from fuser.base.host_expressions import evaluate_scalar, scalar_symbols
+from fuser.base.host_expressions import SCOPE, evaluate_scalar, scalar_symbols
 from fuser.capture import captures
-from fuser.ir import callables, dims, layouts, opaque_calls
+from fuser.ir import callables, dims, opaque_calls
 from fuser.ir.attributes import Region
 from fuser.ir.opaque_calls import Closure, Number, Operand
 from fuser.ir.views import Chain
-from fuser.program_spec import LoopRegion, Program, Seam, Stage
+from fuser.program_spec import Kind, LoopRegion, Program, Seam
 from fuser.tracing.trace_result import OutAlias, OutNode, OutScalar, OutStatic
 
 METHOD = "numpy.ndarray."
 #: Kinds of results that such functions give.
 LEAVES = (OutNode, OutScalar, OutAlias, OutStatic)
+#: Operations of host expressions that `evaluate_scalar` alone keeps from integers without end.
+_UNBOUNDED = re.compile(r"\*\*|<<")
+_SYMBOL = re.compile(r"\b[ns]\d+\b")
 
 
 def _flat(result: Any) -> Sequence[Any]:
@@ -47,56 +51,49 @@ class StraightLine:
         self,
         program: Program,
         sizes: Mapping[str, int],
+        kinds: Mapping[str, Kind],
         missed: Any,
         late: Collection[str] = (),
         guards: Sequence[tuple[str, Any]] = (),
     ) -> None:
-        """Begin a function of `args`.
+        """Begin a function.
 
         Args:
             program: its steps are to be added in their order.
             sizes: the lengths, which all calls share.
-            missed: what the function gives where an argument or a result is not as it was.
+            kinds: what the program's values were in one call.
+            missed: what the function gives where a result is not as it was.
             late: lengths that may differ, and that functions between kernels tell.
-            guards: (host expression, value) pairs that speak of those.
+            guards: (host expression, value) pairs that speak of those, or of scalars.
         """
         self._late = dict.fromkeys(late, False)
+        lengths = [(f"({left}) - ({right})", 0) for left, right in program.graph.guards]
         self._guards = [
-            *((f"({left}) - ({right})", 0) for left, right in program.graph.guards),
-            *guards,
+            *(guard for guard in lengths if scalar_symbols(guard[0]) & self._late.keys()),
+            *(guard for guard in guards if not scalar_symbols(guard[0]) <= sizes.keys() - late),
         ]
-        self._guards = [g for g in self._guards if scalar_symbols(g[0]) & self._late.keys()]
         self._names: dict[str, str] = {}
         self._objects: dict[str, Any] = {"MISSED": missed}
+        self._objects.update((name, SCOPE[name]) for name in ("real", "imag", "inf", "nan"))
+        self._parameters: list[str] = []
         self._lines: list[str] = []
         self._writes: list[str] = []
         self._sizes = sizes
+        self._kinds = kinds
         self._numbers: list[str] = []
-        self._generic: set[str] = set()
         self._program = program
         for name, value in program.constants.items():
             self._names[name] = self._object(value)
-            if not layouts.is_array(value):
-                self._generic.add(name)
 
-    def argument(self, name: str, place: int, value: Any) -> None:
-        """Take an argument if its kind, and an array's layout, are those of `value`."""
-        variable = self._name(name)
-        self._lines.append(f"{variable} = args[{place}]")
-        if layouts.is_array(value):
-            self._compare(variable, value, owned=False)
-        else:
-            self._numbers.append(name)
-            self._miss([f"type({variable}) is not {self._object(type(value))}"])
+    def arguments(self, names: Sequence[str], numbers: Collection[str]) -> None:
+        """Take arguments; some are Python numbers."""
+        self._parameters = list(map(self._name, names))
+        self._numbers = list(numbers)
+        self._check_guards()
 
     def captured(self, name: str, array: Any) -> None:
-        """Take an array that is none of the arguments, if its layout was not changed in place."""
+        """Take an array that is none of the arguments."""
         self._names[name] = self._object(array)
-        self._compare(self._names[name], array, owned=False)
-
-    def condition(self, holds: Callable[[tuple[Any, ...]], bool]) -> None:
-        """Give up where a function of the arguments says so."""
-        self._miss([f"not {self._object(holds)}(args)"])
 
     def _name(self, value: str) -> str:
         """The variable of a value."""
@@ -110,27 +107,34 @@ class StraightLine:
 
     # -- steps ------------------------------------------------------------------------------
 
-    def stage(self, step: Stage, function: Callable[..., Any], names: Sequence[str]) -> None:
-        """Call a stage's kernels with values, scalars and lengths by name."""
+    def stage(
+        self, stored: Sequence[str], function: Callable[..., Any], names: Sequence[str]
+    ) -> None:
+        """Call a stage's kernels.
+
+        Args:
+            stored: the values that it gives.
+            function: its kernels, as a function of what they read.
+            names: of the values, scalars and lengths that it takes.
+        """
         args = [
             name if name in self._late
             else self._object(self._sizes[name]) if name in self._sizes
             else self._name(name)
             for name in names
         ]  # fmt: skip
-        wanted = ", ".join(self._name(name) for name in step.stored)
-        self._lines.append(f"{wanted} = {self._object(function)}({', '.join(args)})")
+        call = f"{self._object(function)}({', '.join(args)})"
+        wanted = ", ".join(map(self._name, stored))
+        self._lines.append(f"{wanted} = {call}" if stored else call)
 
-    def seam(
-        self, step: Seam | LoopRegion, found: Sequence[Any], runner: Any = None
-    ) -> None:
+    def seam(self, step: Seam | LoopRegion, runner: Any = None) -> None:
         """Call a NumPy function, and compare its results with those of the first call.
 
         Args:
             step: the call.
-            found: the first call's results, those of `step.nodes`.
             runner: what is called in the function's place: it runs a loop.
         """
+        found = [self._kinds[name] for name in step.stored]
         call = step.nodes[0].payload
         operands = [self._seen(name, chain) for name, chain in step.operands]
         args = [self._spell(part, operands) for part in call.args]
@@ -141,7 +145,7 @@ class StraightLine:
         called = self._called(call.name, args, runner)
         self._lines.append(f"{indent}r = {called}")
         places = [node.payload.output for node in step.nodes]
-        flat, kind = self._object(_flat), self._object(type(found[0]))
+        flat, kind = self._object(_flat), self._object(found[0].type)
         if places == [0]:
             self._lines.append(f"if type(r) is not {kind}: r = {flat}(r)[0]")
             results = ["r"]
@@ -151,31 +155,27 @@ class StraightLine:
         shapes = [node.shape for node in step.nodes]
         for value, result, stored, shape in zip(found, results, step.stored, shapes, strict=True):
             name = self._name(stored)
-            if not layouts.is_array(value):
-                self._generic.add(stored)
             self._lines.append(f"{name} = {result}")
             if any(str(dim) in self._late for dim in shape):
                 self._learn(name, value, shape)
-            elif layouts.is_array(value) and self._is_internal(stored):
+            elif value.is_array and self._is_internal(stored):
                 self._miss(self._changed(name, value, "shape"))  # kernels look at all the rest
             else:
                 self._compare(name, value)
         self._lines.append("del r")
-        self._check_late()
+        self._check_guards()
 
-    def _learn(self, name: str, value: Any, shape: Sequence[Any]) -> None:
+    def _learn(self, name: str, value: Kind, shape: Sequence[Any]) -> None:
         """Take the lengths of a result that may have others than it had the first time.
 
         In what order its axes lie is compared where other functions or the caller see it.
         """
-        dtype = self._object(value.dtype)
         tests = [
-            f"type({name}) is not {self._object(type(value))}",
-            f"{name}.dtype is not {dtype} and {name}.dtype != {dtype}",
-            f"{name}.ndim != {value.ndim}",
-            f"not {name}.flags.c_contiguous" if value.flags.c_contiguous
+            *self._of_type(name, value),
+            f"{name}.ndim != {len(value.shape)}",
+            f"not {name}.flags.c_contiguous" if value.contiguous
             else f"{name}.strides != {self._object(value.strides)}",
-            f"{name}.base {'is not' if value.base is None else 'is'} None",
+            f"{name}.base {'is not' if value.owned else 'is'} None",
         ]  # fmt: skip
         self._miss(tests)
         for axis, (dim, length) in enumerate(zip(shape, value.shape, strict=True)):
@@ -187,8 +187,8 @@ class StraightLine:
                 wanted = symbol if symbol in self._late else self._object(length)
                 self._miss([f"{name}.shape[{axis}] != {wanted}"])
 
-    def _check_late(self) -> None:
-        """Give up where a guard of lengths that are known by now does not hold."""
+    def _check_guards(self) -> None:
+        """Give up where a guard of numbers that are known by now does not hold."""
         told = {name for name, known in self._late.items() if known}
         known = told | self._sizes.keys() - self._late.keys() | set(self._numbers)
         for guard in [each for each in self._guards if scalar_symbols(each[0]) <= known]:
@@ -212,18 +212,23 @@ class StraightLine:
             return f"{args[0]}.{method}({', '.join(args[1:])})"
         return f"{self._object(opaque_calls.resolve(function))}({', '.join(args)})"
 
-    def _compare(self, name: str, value: Any, owned: bool = True) -> None:
+    def _compare(self, name: str, value: Kind) -> None:
         """Give up where a value is of another type, dtype, shape or layout than it was."""
-        tests = [f"type({name}) is not {self._object(type(value))}"]
-        dtype = self._object(value.dtype)
-        tests.append(f"({name}.dtype is not {dtype} and {name}.dtype != {dtype})")
-        if layouts.is_array(value):
+        tests = self._of_type(name, value)
+        if value.is_array:
             tests += self._changed(name, value, "shape", "strides")
-            if owned:
-                tests.append(f"{name}.base {'is not' if value.base is None else 'is'} None")
+            tests.append(f"{name}.base {'is not' if value.owned else 'is'} None")
         self._miss(tests)
 
-    def _changed(self, name: str, value: Any, *attributes: str) -> list[str]:
+    def _of_type(self, name: str, value: Kind) -> list[str]:
+        """Tests of a value's type and dtype."""
+        dtype = self._object(value.dtype)
+        return [
+            f"type({name}) is not {self._object(value.type)}",
+            f"({name}.dtype is not {dtype} and {name}.dtype != {dtype})",
+        ]
+
+    def _changed(self, name: str, value: Kind, *attributes: str) -> list[str]:
         """Tests of an array's attributes."""
         return [f"{name}.{each} != {self._object(getattr(value, each))}" for each in attributes]
 
@@ -241,7 +246,7 @@ class StraightLine:
     def _seen(self, value: str, chain: Chain) -> str:
         """An operand through its views."""
         seen = self._name(value)
-        if chain and value in self._generic:
+        if chain and not self._kinds[value].is_array:
             seen = f"{self._object(np.asarray)}({seen})"
         for view in chain:
             seen = view.python(seen, self._object, lambda dim: str(dims.evaluate(dim, self._sizes)))
@@ -273,11 +278,13 @@ class StraightLine:
         symbols = scalar_symbols(text)
         if symbols <= self._sizes.keys() - self._late.keys():
             return self._object(evaluate_scalar(text, self._sizes))
-        sizes = {name: size for name, size in self._sizes.items() if name in symbols}
-        pairs = [f"{name!r}: {self._name(name)}" for name in self._numbers if name in symbols]
-        pairs += [f"{name!r}: {name}" for name in self._late if name in symbols]
-        given = f"{{**{self._object(sizes)}, {', '.join(pairs)}}}"
-        return f"{self._object(evaluate_scalar)}({text!r}, {given})"
+        names = {name: str(size) for name, size in self._sizes.items()}
+        names |= {name: self._name(name) for name in self._numbers}
+        names |= {name: name for name in self._late}
+        if not _UNBOUNDED.search(text):
+            return f"({_SYMBOL.sub(lambda found: names[found[0]], text)})"
+        given = ", ".join(f"{name!r}: {names[name]}" for name in sorted(symbols))
+        return f"{self._object(evaluate_scalar)}({text!r}, {{{given}}})"
 
     # -- the function -----------------------------------------------------------------------
 
@@ -286,19 +293,27 @@ class StraightLine:
         index = region.python(lambda dim: self._number(str(dim))) if region else "..."
         self._writes.append(f"{self._name(array)}[{index}] = {self._name(value)}")
 
-    def writable(self, array: str) -> None:
-        """Give up where an argument may not be written into."""
-        self._miss([f"not {self._name(array)}.flags.writeable"])
-
-    def function(self, leaves: Sequence[Any]) -> Callable[[tuple[Any, ...]], Any]:
-        """The finished function of the arguments; it gives a list of results, or MISSED.
+    def function(self, structure: Any, leaves: Sequence[Any]) -> Callable[..., Any]:
+        """The finished function of the arguments; it gives what the program gives, or MISSED.
 
         Args:
+            structure: how the results nest.
             leaves: the trace's results: those that `LEAVES` names.
         """
-        results = [self._result(leaf) for leaf in leaves]
-        lines = [*self._lines, f"found = [{', '.join(results)}]", *self._writes, "return found"]
-        return define("straight_line", ["args"], lines, dict(self._objects))
+        result = self._nested(structure, [self._result(leaf) for leaf in leaves])
+        body = [*self._lines, f"found = {result}", *self._writes, "return found"]
+        self._objects["Exception"] = Exception  # the long way meets it again, and says it as NumPy
+        lines = ["try:", *(f"    {line}" for line in body), "except Exception: return MISSED"]
+        return define("straight_line", self._parameters, lines, dict(self._objects))
+
+    def _nested(self, structure: Any, results: Sequence[str]) -> str:
+        """Results in their structure."""
+        if type(structure) is trees.Leaf:
+            return results[structure.index]
+        if structure == tuple(map(trees.Leaf, range(len(results)))):
+            return f"({', '.join(results)},)" if results else "()"
+        unflatten, nesting = self._object(trees.unflatten), self._object(structure)
+        return f"{unflatten}({nesting}, [{', '.join(results)}])"
 
     def _result(self, leaf: Any) -> str:
         """One result of the function."""

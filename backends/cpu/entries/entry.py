@@ -12,25 +12,28 @@ The one that served last is looked at first.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from fuser.backend import CompileError, ServedCall
+from fuser.backend import MISSED, CompileError, PythonCall, ServedCall
 from fuser.backends.cpu import sequence
 from fuser.backends.cpu.entries import (
     brief,
     match,
     prologue,
+    python_calls,
     results,
     serve,
     unpack,
     values,
 )
+from fuser.backends.cpu.entries.names import NotServed
 from fuser.backends.cpu.machine import layout, pool
 from fuser.backends.cpu.machine.arrays import layout_is_known
 from fuser.backends.cpu.machine.loader import load_forever
-from fuser.base import config, forks
+from fuser.base import config, counters, forks
 from fuser.base.constant_keys import Same
 from fuser.calls import native_call
 
@@ -46,7 +49,7 @@ MANY_LENGTHS = 32
 
 _PARTS = (
     match, unpack, prologue, values, results, brief,
-    serve,
+    python_calls, serve,
 )  # fmt: skip
 TEXT = sequence.TEXT.replace("define i32 @sequence", "define internal i32 @sequence") + (
     layout.spell_out("".join(part.TEXT for part in _PARTS))
@@ -71,7 +74,7 @@ class _Entry:
                     tuple_items=tuple.__basicsize__, new_array=int(table[94]),
                     to_scalar=int(table[76]), set_handler=int(table[304]),
                     new_scalar=int(table[60]), pooled_bytes=pool.THRESHOLD, text=id(str),
-                    none=id(None), vectorcall=self.vectorcall,
+                    none=id(None), missed=id(MISSED), vectorcall=self.vectorcall,
                     malloc=_address(library.malloc), free=_address(library.free), **python,
                 )
             ]
@@ -194,7 +197,6 @@ class Context:
         """Make and append one table; of a family, for all lengths that are bound alike."""
         from fuser.backends.cpu.entries.exact import exact_table
         from fuser.backends.cpu.entries.general import general_table
-        from fuser.backends.cpu.entries.names import NotServed
 
         if self.count >= TABLE_LIMIT and not self._start_anew():
             return False
@@ -206,7 +208,6 @@ class Context:
             if (family, draft.key) in self._tried:  # it is there, and refused the call
                 return False
             self._tried.add((family, draft.key))
-        self._keep.extend([table, draft.keep, draft.template, draft.scratch])
         if not family and draft.table.largest_bytes >= pool.THRESHOLD:
             self._entry.use_pool()
         if draft.long:
@@ -214,11 +215,31 @@ class Context:
             self._entry.use_team(draft.team)
         if _is_one_reduction(call):
             self._count_length(table, bool(family))
+        self._append(table, [table, draft.keep, draft.template, draft.scratch])
+        return True
+
+    def add_python(self, call: PythonCall) -> bool:
+        """Have a Python function serve calls like this one from now on; whether it will."""
+        if forks.held_here(self._lock):
+            return False
+        with self._lock:
+            if self.count >= TABLE_LIMIT and not self._start_anew():
+                return False
+            try:
+                table, keep = python_calls.python_table(call)
+            except NotServed:
+                return False
+            tally = counters.Tally(table, layout.place("TABLE", "calls"), call.counts)
+            self._append(table, [table, keep, tally])
+        return True
+
+    def _append(self, table: Any, keep: list[Any]) -> None:
+        """One more table."""
+        self._keep.extend(keep)
         place = self.count
         self._tables[place] = ctypes.addressof(table)
         self._set("count", place + 1)
         self._set("expected", config.MODE_WORD.value)
-        return True
 
     @property
     def _many(self) -> bool:
@@ -328,6 +349,16 @@ def install(function: Any, call: ServedCall) -> bool:
     if not _loaded and not call.specialisation.repeated:
         call.specialisation.repeated = True
         return True
+    return _enter(function, lambda context: context.add(call))
+
+
+def install_python(function: Any, call: PythonCall) -> bool:
+    """Have the dispatcher compare arguments, and then call what serves such calls in Python."""
+    return _enter(function, lambda context: context.add_python(call))
+
+
+def _enter(function: Any, add: Callable[[Context], bool]) -> bool:
+    """Add a table to a function, whose calls begin at the dispatcher from then on."""
     try:
         entry = load()
         if entry is None:
@@ -336,7 +367,7 @@ def install(function: Any, call: ServedCall) -> bool:
         if context is None:
             made = Context(entry, function._slow_call)
             context = function._native = function._native or made  # one step: the first stays
-        added = bool(context.add(call))
+        added = bool(add(context))
     except CompileError:  # the system lets no more code run: this way, the call has run already
         return False
     native_call.set_entry(function, entry.address, ctypes.addressof(context.words))

@@ -20,6 +20,7 @@ from fuser.backends.cpu.entries.tables import (
     pack,
 )
 from fuser.backends.cpu.machine import layout, pool
+from fuser.backends.cpu.machine.arrays import reach
 from fuser.backends.cpu.sequence import Table
 
 
@@ -91,8 +92,8 @@ def _exact_overlaps(draft: Draft, arrays: Mapping[str, Any]) -> list[list[int]]:
             continue
         same = array.strides == target.strides and array.shape == target.shape
         same = same and array.dtype.itemsize == target.dtype.itemsize
-        low_w, high_w = _reach(target)
-        low_r, high_r = _reach(array)
+        low_w, high_w = reach(target)
+        low_r, high_r = reach(array)
         shift = _shift(draft, written)
         rows.append(
             layout.words(
@@ -111,10 +112,3 @@ def _shift(draft: Draft, name: str) -> int:
     address = draft.call.launch.backend.address
     whole = draft.call.arrays[draft.written[name]]
     return int(address(draft.call.arrays[name])) - int(address(whole))
-
-
-def _reach(array: Any) -> tuple[int, int]:
-    """How many bytes an array reaches before and after its first element's address."""
-    spans = [(n - 1) * s for n, s in zip(array.shape, array.strides, strict=True)]
-    low = -sum(span for span in spans if span < 0)
-    return low, sum(span for span in spans if span > 0) + array.dtype.itemsize

@@ -181,8 +181,11 @@ define internal i1 @dtype_matches(i64 %descr.at, i64 %wanted.at) {
   %wanted.number = get i32 %wanted DTYPE.number
   %order = get i8 %descr DTYPE.order
   %alike = icmp eq i32 %number, %wanted.number
+  %wanted.order = get i8 %wanted DTYPE.order
   %native = icmp ne i8 %order, 62
-  %equal = and i1 %alike, %native
+  %wanted.native = icmp ne i8 %wanted.order, 62
+  %both = and i1 %native, %wanted.native
+  %equal = and i1 %alike, %both
   ret i1 %equal
 }
 
@@ -222,7 +225,7 @@ check:
 kinds:
   %kind = get i64 %record RECORD.kind
   %expected = get i64 %record RECORD.expected
-  %an.array = icmp ule i64 %kind, LAYOUT.EXACT_ARRAY
+  %an.array = icmp ule i64 %kind, LAYOUT.ANY_ARRAY
   br i1 %an.array, label %array, label %other
 other:
   switch i64 %kind, label %generic [
@@ -263,8 +266,9 @@ other.descr:
 data:
   %data.address = get ptr %object ARRAY.data
   set ptr %data.address %bases %k
-  %is.contiguous = icmp eq i64 %kind, LAYOUT.CONTIGUOUS_ARRAY
-  br i1 %is.contiguous, label %contiguous, label %layout
+  switch i64 %kind, label %layout [
+    i64 LAYOUT.CONTIGUOUS_ARRAY, label %contiguous
+    i64 LAYOUT.ANY_ARRAY, label %next ]
 layout:
   %fits = call i1 @layout_matches(ptr %record, ptr %object, i64 %kind, i64 %span,
                                   ptr %symbols)

@@ -280,6 +280,14 @@ hold:
   call void @hold(ptr %api, ptr %table, ptr %values, i1 true)
   br label %choose
 choose:
+  %callee = get ptr %table TABLE.callee
+  %is.kernels = icmp eq ptr %callee, null
+  br i1 %is.kernels, label %kernels, label %ask
+ask:
+  %answered = call ptr @ask(ptr %context, ptr %api, ptr %table, ptr %args, i64 %n, ptr %kwnames,
+                            ptr %values, ptr %bases, ptr %symbols)
+  br label %served
+kernels:
   %prologue = get ptr %table TABLE.prologue
   %no.prologue = icmp eq ptr %prologue, null
   br i1 %no.prologue, label %begin, label %prepare
@@ -288,7 +296,7 @@ prepare:
   %unready = icmp eq ptr %computed, null
   br i1 %unready, label %served, label %begin
 begin:
-  %numbers = phi ptr [ null, %choose ], [ %computed, %prepare ]
+  %numbers = phi ptr [ null, %kernels ], [ %computed, %prepare ]
   %scale = getelementptr i8, ptr %table, i64 TABLE.work_factor
   %work = call i64 @scaled(ptr %scale, ptr %symbols)
   %brief = get i64 %table TABLE.brief
@@ -304,8 +312,9 @@ fully:
   br label %served
 served:
   %result = phi ptr [ %soon, %briefly ], [ %late, %fully ],
-                    [ inttoptr (i64 1 to ptr), %prepare ]
-  %kept = phi ptr [ %numbers, %briefly ], [ %numbers, %fully ], [ null, %prepare ]
+                    [ %answered, %ask ], [ inttoptr (i64 1 to ptr), %prepare ]
+  %kept = phi ptr [ %numbers, %briefly ], [ %numbers, %fully ], [ null, %ask ],
+                  [ null, %prepare ]
   %has.numbers = icmp ne ptr %kept, null
   br i1 %has.numbers, label %drop.numbers, label %release
 drop.numbers:

@@ -30,14 +30,14 @@ FIELDS: dict[str, tuple[str, ...]] = {
         "API": "ndarray true tuple_items incref decref new_array to_scalar new_tuple "
         "get_item get_attribute clear_error compare_text to_integer release acquire set_handler "
         "capsule no_memory team malloc free pool_malloc pool_free pooled_bytes "
-        "vectorcall dict_next text none new_scalar",
+        "vectorcall dict_next text none new_scalar missed",
         # one a way to serve calls
         "TABLE": "nargs names name_list records record_list span guards guard_list conditions "
         "steps step_list ranges range_list work_factor work_place words template lines line_list "
         "scalars scalar_list overlaps overlap_list temporaries temporary_list outputs output_list "
         "operands operand_list nests flags limit patience brief scratch handed unpacks "
         "unpack_list given held leaves leaf_list assembled prologue numbers number_list computed "
-        "computed_first",
+        "computed_first callee calls",
         # an argument: how it is compared
         "RECORD": "kind slot object expected rank axes flags type",
         # a name that the function reads: how, where, its name, the object
@@ -71,8 +71,10 @@ FIELDS: dict[str, tuple[str, ...]] = {
     }.items()
 }
 #: Kinds of arguments: a C-contiguous array, a strided vector, an array of exactly these lengths
-#: and strides, a Python number, this very object, a NumPy scalar.
-CONTIGUOUS_ARRAY, STRIDED_VECTOR, EXACT_ARRAY, NUMBER, OBJECT, GENERIC = range(6)
+#: and strides, an array of this dtype and rank, a Python number, this very object, a NumPy scalar.
+CONTIGUOUS_ARRAY, STRIDED_VECTOR, EXACT_ARRAY, ANY_ARRAY, NUMBER, OBJECT, GENERIC = range(7)
+#: How many arguments a Python function gets that takes them as they are given.
+AS_GIVEN = -1
 #: Where an object is that is no argument, but captured.
 CAPTURED = -1
 #: Kinds of containers.
