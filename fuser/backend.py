@@ -149,6 +149,7 @@ class PythonCall:
         captured: arrays that are no arguments, likewise.
         written: arrays that have to be writeable.
         apart: pairs of arrays that must not share memory.
+        told: is called, some time later, with how many such calls there were.
     """
 
     function: Callable[..., Any]
@@ -162,6 +163,7 @@ class PythonCall:
     captured: Mapping[str, Any] = MappingProxyType({})
     written: tuple[str, ...] = ()
     apart: tuple[tuple[str, ...], ...] = ()
+    told: Callable[[int], None] | None = None
     out: None = None
 
 

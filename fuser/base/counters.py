@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import defaultdict, deque
-from collections.abc import Mapping, MutableSequence
+from collections.abc import Callable, Mapping, MutableSequence
 
 from fuser.base import forks
 
@@ -44,9 +44,20 @@ def add_soon(counts: Mapping[str, int]) -> None:
 class Tally:
     """What native code counts in a word, and what each of these adds to the counters."""
 
-    def __init__(self, words: MutableSequence[int], place: int, counts: Mapping[str, int]) -> None:
-        """Read the word at `place` from now on, until this is forgotten."""
+    def __init__(
+        self, words: MutableSequence[int], place: int, counts: Mapping[str, int],
+        told: Callable[[int], None] | None,
+    ) -> None:  # fmt: skip
+        """Read the word at `place` from now on, until this is forgotten.
+
+        Args:
+            words: that native code writes.
+            place: of the word.
+            counts: what one adds.
+            told: is called with how many are new, whenever counters are read.
+        """
         self._words, self._place, self._counts, self._seen = words, place, counts, words[place]
+        self._told = told
         _tallies.add(self)
 
     def settle(self) -> None:
@@ -55,6 +66,8 @@ class Tally:
         new, self._seen = now - self._seen, now
         if new:
             _pending.append({name: by * new for name, by in self._counts.items()})
+            if self._told is not None:
+                self._told(new)
 
     __del__ = settle
 
@@ -73,6 +86,12 @@ def _settle() -> None:
             return
         for name, by in counts.items():
             _counts[name] += by
+
+
+def settle() -> None:
+    """Count what waits to be counted."""
+    with _lock:
+        _settle()
 
 
 def value(name: str) -> int:

@@ -94,7 +94,6 @@ class FusedFunction(_Base[P, Result]):
 
     Attributes:
         fallbacks: reasons for which calls, or functions in them, were not fused; each once.
-        fallback_counts: how often each of them was met.
     """
 
     if not TYPE_CHECKING:
@@ -129,7 +128,7 @@ class FusedFunction(_Base[P, Result]):
         self.fastmath = fastmath
         self.errstate = errstate
         self.fallbacks: list[Reason] = []
-        self.fallback_counts: dict[Reason, int] = {}
+        self._fallback_counts: dict[Reason, int] = {}
         self._signatures: dict[Any, Signature] = {}
         self._native: Any = None
         self._ready: dict[Any, Any] = {}
@@ -330,13 +329,14 @@ class FusedFunction(_Base[P, Result]):
                 return
             known[key] = found
             if reason is not None and self.fallback != "error":
-                self._leave_to_numpy(found, guards, args, kwargs or {})
+                self._leave_to_numpy(found, reason, guards, args, kwargs or {})
         if error is not None and type(found) is Unready:
             found.keep(args, error)
 
     def _leave_to_numpy(
-        self, found: Unready, guards: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> None:
+        self, found: Unready, reason: Reason, guards: list[Any], args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> None:  # fmt: skip
         """Have the plain function serve such calls at once, whatever their values are."""
         leaves = [*args, *kwargs.values()]
         if len(leaves) <= READY_LIMIT:
@@ -344,6 +344,7 @@ class FusedFunction(_Base[P, Result]):
             call = PythonCall(
                 function=self.__wrapped__, guards=guards, holds=found.holds,
                 counts=found.counts, leaves=leaves, names=tuple(kwargs), structure=structure,
+                told=functools.partial(_count_reason, self._fallback_counts, reason),
             )  # fmt: skip
             self._install(call)
 
@@ -403,12 +404,12 @@ class FusedFunction(_Base[P, Result]):
         if not call.specialisation.repeated:  # most first calls are the only ones
             call.specialisation.repeated = True
             return
+        from fuser.calls.program_fast_path import ReadyProgram, make_ready_program
+
         known = self._ready.get(key)
-        missed = 0 if known is None or not known.holds() else known.missed + 1
+        missed = known.missed + 1 if type(known) is ReadyProgram and known.holds() else 0
         if missed > MISSED_LIMIT:  # its results differ from call to call
             return
-        from fuser.calls.program_fast_path import make_ready_program
-
         if len(self._ready) >= READY_LIMIT:
             self._ready = {}
         made = make_ready_program(call, FusedFunction, leaves, names, structure)
@@ -536,9 +537,13 @@ class FusedFunction(_Base[P, Result]):
         """Keep a reason for `fallbacks`, once, and not without end; and how often it was met."""
         if reason not in self.fallbacks and len(self.fallbacks) < REASON_LIMIT:
             self.fallbacks.append(reason)
-        with _counting:
-            if reason in self.fallback_counts or len(self.fallback_counts) < REASON_LIMIT:
-                self.fallback_counts[reason] = self.fallback_counts.get(reason, 0) + 1
+        _count_reason(self._fallback_counts, reason, 1)
+
+    @property
+    def fallback_counts(self) -> dict[Reason, int]:
+        """How often each reason of `fallbacks` was met."""
+        counters.settle()
+        return self._fallback_counts
 
     # -- looking inside ---------------------------------------------------------------------
 
@@ -656,6 +661,13 @@ _NATIVE = native_call.enable_vectorcall(FusedFunction)
 _all_functions: weakref.WeakSet[FusedFunction[..., Any]] = weakref.WeakSet()
 #: Held while reasons are counted.
 _counting = forks.lock()
+
+
+def _count_reason(counts: dict[Reason, int], reason: Reason, by: int) -> None:
+    """Add to how often a reason was met."""
+    with _counting:
+        if reason in counts or len(counts) < REASON_LIMIT:
+            counts[reason] = counts.get(reason, 0) + by
 
 
 def _is_plain_leaf(leaf: Any) -> bool:

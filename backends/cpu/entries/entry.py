@@ -229,7 +229,7 @@ class Context:
                 table, keep = python_calls.python_table(call)
             except NotServed:
                 return False
-            tally = counters.Tally(table, layout.place("TABLE", "calls"), call.counts)
+            tally = counters.Tally(table, layout.place("TABLE", "calls"), call.counts, call.told)
             self._append(table, [table, keep, tally])
         return True
 
