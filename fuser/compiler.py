@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from fuser import kernel_cache
 from fuser.backend import Backend, Kernel
 from fuser.base import budget, config, counters, logs
+from fuser.base.digests import digest
 from fuser.base.records import changed
 from fuser.base.timeline import phase
 from fuser.codegen import LoopNest, loop_nests
@@ -195,11 +196,8 @@ def emit_text(
     spec: KernelSpec, group: int, arg_spec: ArgSpec, backend: Backend
 ) -> tuple[str, str, tuple[LoopNest, ...]]:
     """A kernel's name, text and loop nests; the same graph always gives the same text."""
-    from hashlib import sha256  # `import fuser` does without its 3 ms
-
     nests = loop_nests(spec.plan.groups[group], arg_spec, checked=spec.checked)
-    digest = sha256(repr(nests).encode()).hexdigest()[:12]
-    name = f"fused_{digest}"
+    name = f"fused_{digest(repr(nests).encode()).hex()[:12]}"
     return name, backend.emit(nests, name), nests
 
 

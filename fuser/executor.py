@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,10 +25,12 @@ from fuser.ir.dims import Dim, symbols
 from fuser.ir.graph import Graph
 from fuser.ir.views import Broadcast, Index, Part, Transpose
 from fuser.kernel_spec import KernelSpec
-from fuser.runtime.launch import Launch, bind
 from fuser.runtime.view_bounds import outside
 from fuser.scheduling.in_place import reads_beside
 from fuser.scheduling.loop_nests import Section
+
+if TYPE_CHECKING:
+    from fuser.runtime.launch import Launch
 
 #: How many combinations of shapes and strides a spec remembers.
 BOUND_LIMIT = 512
@@ -114,6 +116,8 @@ def bound(
         return found
     if spec.refused is not None:
         raise CannotRun(spec.refused, lasting=True)
+    from fuser.runtime.launch import bind  # `import fuser` does without
+
     try:
         if wrong := outside(spec.graph, sizes):
             raise CannotRun(Reason("shape-pattern", "call", wrong))

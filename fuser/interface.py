@@ -13,15 +13,11 @@ from fuser.backend import get_backend
 from fuser.base import budget, trees
 from fuser.base.errors import ArgumentError, FuserError, FusionError, Reason, ShapeError
 from fuser.calls.fused_function import MODES, FusedFunction, looks_inside
-from fuser.capture.tracer import trace_call
-from fuser.compiler import compile_upfront, emit_text, planned
 from fuser.executor import CannotRun
 from fuser.ir import opaque_calls
 from fuser.ir.graph import Graph
 from fuser.kernel_spec import KernelSpec
 from fuser.program_spec import made_by
-from fuser.runtime.launch import contiguous_specs
-from fuser.tracing.canonical import whole_graph
 
 if TYPE_CHECKING:
     from fuser.program_spec import LoopRegion, Program
@@ -107,7 +103,9 @@ def trace(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Graph:
         Exception: what the function itself raises.
     """
     from fuser.base.errors import Unsupported
+    from fuser.capture.tracer import trace_call
     from fuser.programs import partition
+    from fuser.tracing.canonical import whole_graph
 
     plain = function.__wrapped__ if isinstance(function, FusedFunction) else function
     try:
@@ -330,6 +328,7 @@ def _launchable(graph: Graph, args: Sequence[Any]) -> tuple[KernelSpec, Any, Any
     Raises:
         FusionError: the shapes break the graph's pattern, or it has a function that NumPy runs.
     """
+    from fuser.compiler import compile_upfront, planned
     from fuser.programs import partition
 
     for reason in partition.seam_reasons(_graph(graph)):
@@ -411,7 +410,9 @@ def generate_code(graph: Graph, backend: str = "cpu") -> dict[str, str]:
             a kind that is not found.
         BackendError: there is no such backend.
     """
+    from fuser.compiler import emit_text, planned
     from fuser.programs import partition
+    from fuser.runtime.launch import contiguous_specs
 
     spelled: dict[str, str] = {}
     with _within_limits():

@@ -42,7 +42,6 @@ from fuser.calls.fast_path import (
 from fuser.calls.outputs import copied_into, given_buffers
 from fuser.calls.prepared import MISSED
 from fuser.calls.specialisation import Call, Specialisation
-from fuser.calls.trace_cache import VALUE_LIMIT, Signature, specialised
 from fuser.capture import captures
 from fuser.capture.effects import tracing_here
 from fuser.capture.known_errors import Unready
@@ -55,6 +54,7 @@ from fuser.tracing.traced_scalars import HostScalar
 
 if TYPE_CHECKING:
     from fuser.calls.comparison import Comparison
+    from fuser.calls.trace_cache import Signature
 
 MODES = ("fused", "unfused", "fallback")
 POLICIES = ("warn", "allow", "error")
@@ -472,6 +472,8 @@ class FusedFunction(_Base[P, Result]):
         Raises:
             CannotRun, Unsupported: the function cannot be fused for such arguments.
         """
+        from fuser.calls.trace_cache import VALUE_LIMIT  # `import fuser` does without
+
         missed: list[Specialisation] = []
         while True:
             call = self._find_call(structure, leaves, missed)
@@ -495,6 +497,8 @@ class FusedFunction(_Base[P, Result]):
         Raises:
             CannotRun, Unsupported: the function cannot be fused for such arguments.
         """
+        from fuser.calls.trace_cache import Signature, specialised  # `import fuser` does without
+
         with internal_errors(self._name):
             key = signature(structure, leaves)
         entry = self._signatures.get(key)

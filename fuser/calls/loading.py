@@ -13,13 +13,12 @@ from fuser.backend import chosen_name, get_backend
 from fuser.base import forks
 
 MODULES = (
-    "hashlib",
+    "fuser.calls.trace_cache",
     "fuser.capture.opaque_tracing",
-    "fuser.capture.namespace",
     "fuser.programs.partition",
+    "fuser.runtime.launch",
 )
-"""What tracing and planning import while they run: in their own text the imports would go round,
-or would slow `import fuser`."""
+"""What calls, tracing and planning import while they run: it would slow `import fuser`."""
 DEFAULT_BACKEND = "cpu"
 """Whose modules are loaded where nobody names a backend: which one serves a call is known from its
 arrays."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import dis
-import signal
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
@@ -35,6 +34,8 @@ def is_own(error: BaseException) -> bool:
     """
     if isinstance(error, Exception):
         return True
+    import signal  # few traces end so
+
     handlers = [signal.getsignal(number) for number in signal.valid_signals()]
     codes = [code for handler in handlers if (code := getattr(handler, "__code__", None))]
     step: TracebackType | None = error.__traceback__

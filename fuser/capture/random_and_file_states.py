@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import pickle
-import random
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -45,8 +44,10 @@ class State:
 
 def state_of(thing: Any) -> State | None:
     """The state of a random generator or a file; None for all else."""
-    if is_a(thing, random.Random) and not is_a(thing, random.SystemRandom):
-        return State("a random generator", thing.getstate, thing.setstate)
+    drawing = sys.modules.get("random")  # who has a generator has imported it
+    if drawing is not None and is_a(thing, drawing.Random):
+        if not is_a(thing, drawing.SystemRandom):
+            return State("a random generator", thing.getstate, thing.setstate)
     if is_a(thing, _FILE):
         try:
             return State("a file", thing.tell, thing.seek) if thing.seekable() else None

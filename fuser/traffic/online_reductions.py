@@ -17,17 +17,16 @@ summed with its own reference r in the place of e:
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from functools import partial
 
-from fuser.base.records import changed
+from fuser.base.records import changed, record
 from fuser.codegen import Instruction, LoopNest
 from fuser.traffic.reduction_passes import classify
 
 FLOATS = ("float32", "float64")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Shift:
     """How a value moves when the whole row's result takes the place of a part's reference.
 
@@ -42,7 +41,7 @@ class Shift:
     reference: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Factor:
     """An element's value that moves by the sum of its shifts.
 
@@ -55,7 +54,7 @@ class Factor:
     local: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Merging:
     """How a sum over a row is had from sums over its parts.
 
@@ -77,7 +76,7 @@ class Merging:
     scales: tuple[tuple[str, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Merged:
     """A nest that parts of a row can be computed by, and how they give the whole.
 
@@ -95,7 +94,7 @@ class Merged:
     references: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Form:
     """An element's value, as a sum's operand is taken apart."""
 

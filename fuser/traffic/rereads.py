@@ -19,7 +19,6 @@ from fuser.ir.attributes import dtype_name
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, SectionSpec, TensorDesc
 from fuser.scheduling.loop_nests import Section
 from fuser.scheduling.row_tiles import ROW_CACHE_BYTES
-from fuser.traffic.online_reductions import merging
 from fuser.traffic.reduction_passes import classify
 
 #: (rows, bytes of operands of one) -> whether a row stays near from one run to the next
@@ -97,8 +96,11 @@ def _long_row(nest: LoopNest, steady: tuple[int, ...]) -> tuple[int, ...]:
     last = max(reduced, default=-1)
     after = {stage for stage in stored if stage > last}
     late = stored.keys() <= after and not across
-    if len(reduced) > 1 and late and merging(nest, steady) is not None:
-        reduced = {0: set().union(*reduced.values())}
+    if len(reduced) > 1 and late:
+        from fuser.traffic.online_reductions import merging  # most first calls need none
+
+        if merging(nest, steady) is not None:
+            reduced = {0: set().union(*reduced.values())}
     found = [reduced.get(s, set()) | stored.get(s, set()) for s in reduced.keys() | stored.keys()]
     return tuple(max(1, sum(k in loads for loads in found)) for k in range(len(nest.loads)))
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 from fuser.backend import ServedCall
 from fuser.backends.cpu.entries.containers import Places, places_of
 from fuser.backends.cpu.sequence import Table
 from fuser.base import forks
+from fuser.base.records import field, record
 
 
-@dataclass
+@record(frozen=False, slots=False, eq=False)
 class Draft:
     """What a table is made of while it is being made."""
 

@@ -16,9 +16,9 @@ import os
 import stat
 import sys
 import warnings
-from hashlib import sha256
 
 from fuser.base import config
+from fuser.base.digests import digest
 
 #: All entries together, and how many, at most; the least recently used go first, until there is
 #: room for some more. Looking through the folder takes 5 us an entry.
@@ -64,10 +64,7 @@ def key_of(text: str, environment: bytes, quick: bool = False) -> str:
         environment: what the machine code depends on besides its text.
         quick: whether it is compiled quickly.
     """
-    digest = sha256(_MAGIC + environment)
-    digest.update(b"\1" if quick else b"\0")
-    digest.update(text.encode())
-    return str(digest.hexdigest())
+    return digest(_MAGIC, environment, b"\1" if quick else b"\0", text.encode()).hex()
 
 
 def read(key: str, suffix: str = ".o") -> bytes | None:
@@ -110,7 +107,7 @@ def _at_once(path: str, flags: int) -> int:
 
 def _checksum(key: str, code: bytes) -> bytes:
     """The checksum of an entry; it covers the name, so that a renamed file is refused."""
-    return bytes(sha256(key.encode() + code).digest())
+    return digest(key.encode(), code)
 
 
 def _is_ours(status: os.stat_result) -> bool:

@@ -14,12 +14,12 @@ import os
 import sys
 from collections.abc import Callable
 from functools import cache
-from hashlib import sha256
 from typing import Any, NamedTuple
 
 from fuser.backends.cpu.machine import arena, disk_cache
 from fuser.backends.cpu.machine.object_file import PAGE
 from fuser.base import forks
+from fuser.base.digests import digest
 
 PROCESSORS = "/proc/cpuinfo"
 #: What identifies a processor; the rest varies between its cores or by the minute.
@@ -179,4 +179,4 @@ def _key() -> str | None:
         "2", llvmlite.__version__, folder, f"{library.st_size} {library.st_mtime_ns}",
         system.sysname, system.release, system.version, system.machine, *identity, str(words),
     ]  # fmt: skip
-    return str(sha256("\n".join(parts).encode()).hexdigest())
+    return digest("\n".join(parts).encode()).hex()

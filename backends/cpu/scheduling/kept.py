@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from hashlib import sha256
 from typing import Any
 
 from fuser.backends.cpu.emit import emit
@@ -18,6 +17,7 @@ from fuser.backends.cpu.machine import disk_cache, processors, target
 from fuser.backends.cpu.schedule import DEFAULT, Schedule
 from fuser.backends.cpu.scheduling.schedules import is_legal, same_bits
 from fuser.base import config, forks
+from fuser.base.digests import digest
 from fuser.base.records import changed
 from fuser.codegen import LoopNest
 
@@ -47,7 +47,7 @@ def in_use() -> bool:
 
 def digest_of(nest: LoopNest) -> str:
     """What a loop nest is known by: the hash of its usual text."""
-    return sha256(emit([nest], "nest", target.host_features()).encode()).hexdigest()
+    return digest(emit([nest], "nest", target.host_features()).encode()).hex()
 
 
 def find(

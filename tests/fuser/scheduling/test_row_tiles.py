@@ -18,6 +18,7 @@ from fuser.compiler import compile_upfront, planned
 from fuser.ir import dims
 from fuser.ir.dims import symbol
 from fuser.ir.views import read
+from fuser.runtime.launch import bind
 from fuser.scheduling import row_tiles, schedule, verdicts
 from fuser.scheduling.capabilities import Capabilities
 from fuser.scheduling.row_tiles import loop_of
@@ -162,7 +163,7 @@ def test_memory_is_for_some_rows_as_planned(name: str) -> None:
     args = arguments(shapes, "float64")
     spec, sizes = plan_of(function, *args)
     arrays = dict(zip((p.name for p in spec.graph.parameters), args, strict=True))
-    launch = executor.bind(spec, arrays, dict(sizes), executor.get_backend("cpu"))
+    launch = bind(spec, arrays, dict(sizes), executor.get_backend("cpu"))
     (group,) = spec.plan.groups
     (number,) = (k for k, part in enumerate(group.parts) if part.rows is not None)
     assert launch.by_rows == {(0, number)}
@@ -286,7 +287,7 @@ def test_rows_left_over_are_nobody_elses() -> None:
 
     Softmax writes powers where its results go; another thread that did so would spoil them.
     """
-    group = fuser.executor.bind(
+    group = bind(
         compile_upfront(fuser.trace(weights, *(args := arguments(((500, 3), (40, 3)), "float64")))),
         {"x0": args[0], "x1": args[1]},
         {"n0": 500, "n1": 3, "n2": 40},
