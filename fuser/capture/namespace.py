@@ -29,7 +29,6 @@ from fuser.capture import evident, other_packages, staging
 from fuser.capture.brackets import GRIDS, JOINERS, Grid, Joiner
 from fuser.capture.captures import NameGuard, has_elements, names_of
 from fuser.capture.evident import is_evident
-from fuser.capture.loops import Loop
 from fuser.capture.permitted import told
 from fuser.capture.private_copies import LOOKING_CLOSELY, PLAIN, Copies, is_fused
 from fuser.capture.read_names import ReadNames, Unchanged
@@ -396,6 +395,13 @@ def _is_constant(step: Any, known: tuple[Any, ...] = (None, True, False)) -> boo
     return step.opname == "LOAD_CONST" and any(step.argval is each for each in known)
 
 
+def _loop(substitution: Substitution, *told: Any) -> Any:
+    """The object that a twin asks what its loop does next."""
+    from fuser.capture.loops import Loop  # most functions have none
+
+    return Loop(substitution.tracing, substitution.admits, *told)
+
+
 class Names(dict[str, Any]):
     """A module's globals, looked up when they are needed."""
 
@@ -405,7 +411,7 @@ class Names(dict[str, Any]):
         found = original.get("__builtins__", builtins)
         space = vars(found) if type(found) is types.ModuleType else found
         super().__init__({"__builtins__": {**space, "__import__": self._imported}})
-        super().__setitem__(staging.LOOPS, partial(Loop, substitution.tracing, substitution.admits))
+        super().__setitem__(staging.LOOPS, partial(_loop, substitution))
         if "__name__" in original:  # asked for at every operation, to find the user's line
             super().__setitem__("__name__", original["__name__"])
         self._substitution = substitution

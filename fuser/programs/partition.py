@@ -30,7 +30,6 @@ from fuser.ir.labels import labels_of, named_line
 from fuser.ir.views import Chain, View
 from fuser.kernel_spec import KernelSpec
 from fuser.program_spec import LoopRegion, Phase, Program, Seam, Stage
-from fuser.programs.phases import phases_of
 from fuser.scheduling import nest_sequences
 from fuser.scheduling.in_place import Write
 from fuser.tracing.canonical import lengths_of
@@ -197,6 +196,8 @@ class _Splitter:
         if not _is_loop(call[0]):
             return Seam(tuple(call), operands, stored, opaque_calls.reason_of(call[0], line))
         region = loops.region_of(call[0].payload.args)
+        from fuser.programs.phases import phases_of  # most programs have no loops
+
         divided = phases_of(region)
         phases = tuple(
             Phase(prepare(each.graph, *self.options), each.stored, each.writes) for each in divided
