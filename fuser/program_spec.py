@@ -173,3 +173,14 @@ class Program:
     def between(self) -> tuple[Seam | LoopRegion, ...]:
         """The steps that are no kernels."""
         return tuple(step for step in self.steps if not isinstance(step, Stage))
+
+    @property
+    def repeated(self) -> list[KernelSpec]:
+        """The specs of what loops repeat, those of loops within loops, too."""
+        found: list[KernelSpec] = []
+        for body in (phase.body for step in self.loops for phase in step.phases):
+            if isinstance(body, KernelSpec):
+                found.append(body)
+            else:
+                found += [*(stage.spec for stage in body.stages), *body.repeated]
+        return found

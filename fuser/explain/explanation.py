@@ -129,9 +129,11 @@ class Explanation:
 
     def __str__(self) -> str:
         """Readable text."""
-        lines = [f"{self.name}: mode {self.mode}, {_kernels(len(self.groups))}"]
-        for reason in self.fallbacks:
-            lines += wrapped(f"not fused: {reason}", later="  ")
+        loops = f", {len(self.loops)} loop{'s' * (len(self.loops) > 1)}" if self.loops else ""
+        lines = [f"{self.name}: mode {self.mode}, {_kernels(len(self.groups))}{loops}"]
+        for reason, times in Counter(map(str, self.fallbacks)).items():
+            again = f" ({times} times)" if times > 1 else ""
+            lines += wrapped(f"not fused: {reason}{again}", later="  ")
         if self.mode == "fallback" and not self.fallbacks:
             lines.append("not fused: this mode is NumPy, operation by operation")
         if self.lengths:
@@ -255,7 +257,8 @@ def explain_call(function: Owner, args: Any, kwargs: Any) -> Explanation:
     trace, spec = call.specialisation.trace, call.specialisation.spec
     found.graph = trace.graph
     told = _told_by_integers(trace.graph)
-    found.guards = spell_guards(trace.graph.guards, trace.value_guards, told)
+    names = argument_names(trace.graph)
+    found.guards = spell_guards(trace.graph.guards, trace.value_guards, told, names)
     found.guards += [f"{name} is contiguous in C order" for name in trace.in_order]
     named = [guard.name for guard in call.specialisation.names if hasattr(guard, "name")]
     for name in dict.fromkeys(named):

@@ -253,6 +253,7 @@ def spell_guards(
     equal: Iterable[tuple[Dim, Dim]],
     values: Iterable[tuple[str, object]],
     integers: Mapping[str, Dim] = MappingProxyType({}),
+    names: Mapping[str, str] = MappingProxyType({}),
 ) -> list[str]:
     """What a specialisation holds for: `n0 >= 4` rather than `n0 == max(n0, 4)`.
 
@@ -260,6 +261,7 @@ def spell_guards(
         equal: lengths that are equal.
         values: expressions over scalars and lengths, and what they are.
         integers: lengths that integer arguments tell, in the user's names: `n1` is `k`.
+        names: the user's names of numbers, `steps` of `s0`.
     """
     bounds: dict[str, int] = {}
     found: list[str] = []
@@ -282,6 +284,7 @@ def spell_guards(
         else:
             found.append(" == ".join(str(dims.substitute(d, integers)) for d in (left, right)))
     for text, value in values:
+        text = re.sub(r"\((\w+)\) - \(0\)", r"\1", text)  # how often a loop runs
         shown = re.fullmatch(r"\((.*)\) (>=|<=|==|!=|>|<) (-?\d+)", text)
         if shown is None or not isinstance(value, bool) or not _is_closed(shown[1]):
             found.append(f"{text} is {value!r}")
@@ -296,7 +299,8 @@ def spell_guards(
         else:
             found.append(f"{shown[1] if length is None else length} {sign} {shown[3]}")
     spelled = (_at_least(text, bounds[text]) if text in bounds else text for text in found)
-    return list(dict.fromkeys(spelled))
+    shown_names = (re.sub(r"\bs\d+\b", lambda s: names.get(s[0], s[0]), text) for text in spelled)
+    return list(dict.fromkeys(shown_names))
 
 
 def _at_least(text: str, bound: int) -> str:

@@ -10,32 +10,56 @@ from fuser.explain.kernel_text import describe_group, seen_behind, spell_views, 
 from fuser.ir import dims, opaque_calls
 from fuser.ir.labels import labels_of
 from fuser.kernel_spec import KernelSpec
-from fuser.program_spec import LoopRegion, Program
+from fuser.program_spec import LoopRegion, Program, Stage
 from fuser.traffic import ledger
 from fuser.traffic.ledger import Ledger
 
 
 def lengths_in(step: LoopRegion, sizes: Mapping[str, int]) -> dict[str, int]:
-    """The lengths in a loop's body, by its own symbols."""
+    """The lengths in a loop's body, by its own symbols; 0 for those that an iteration finds."""
     found: dict[str, int] = {}
     arrays = [p for p in step.region.graph.parameters if p.dtype is not None]
     for parameter, node in zip(arrays, step.nodes[0].args, strict=True):
         for own, outer in zip(parameter.shape, node.shape, strict=True):
             if str(own) not in found:
                 found[str(own)] = dims.evaluate(outer, sizes)
-    return found
+    return {**dict.fromkeys(found_in(step), 0), **found}
 
 
-def book_of(step: LoopRegion, sizes: Mapping[str, int]) -> Ledger:
+def found_in(step: LoopRegion) -> list[str]:
+    """Lengths of what NumPy gives within an iteration: the values tell them."""
+    names = (
+        name for node in step.region.graph.nodes if node.op.is_opaque
+        for dim in node.shape for name in dims.symbols(dim)
+    )  # fmt: skip
+    told = {name for p in step.region.graph.parameters for d in p.shape for name in dims.symbols(d)}
+    return [name for name in dict.fromkeys(names) if name not in told]
+
+
+def numbers_in(step: LoopRegion, numbers: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers that a loop's body finds first, by its own names; without its index."""
+    try:
+        return dict(opaque_calls.filled(step.nodes[0].payload.args[10], (), numbers))
+    except (NameError, KeyError):  # some of them differ from one iteration around it to the next
+        return {}
+
+
+def book_of(
+    step: LoopRegion, sizes: Mapping[str, int], numbers: Mapping[str, Any]
+) -> Ledger:
     """The bytes of one iteration; what NumPy's functions move in it is no kernel's doing."""
-    known = lengths_in(step, sizes)
-    books = [
-        ledger.ledger(phase.body, known) if isinstance(phase.body, KernelSpec)
-        else sum_ledgers(phase.body, known)
+    known, own = lengths_in(step, sizes), numbers_in(step, numbers)
+    return _sum([
+        (1, ledger.ledger(phase.body, known) if isinstance(phase.body, KernelSpec)
+         else whole_book(phase.body, known, own))
         for phase in step.phases
-    ]  # fmt: skip
+    ])  # fmt: skip
+
+
+def _sum(books: list[tuple[int, Ledger]]) -> Ledger:
+    """Several ledgers as one, each as often as it says."""
     names = Ledger.__dataclass_fields__
-    return Ledger(**{name: sum(getattr(book, name) for book in books) for name in names})
+    return Ledger(**{name: sum(n * getattr(book, name) for n, book in books) for name in names})
 
 
 def iterations(step: LoopRegion, numbers: Mapping[str, Any]) -> int | None:
@@ -48,11 +72,15 @@ def iterations(step: LoopRegion, numbers: Mapping[str, Any]) -> int | None:
 
 
 def whole_book(program: Program, sizes: Mapping[str, int], numbers: Mapping[str, Any]) -> Ledger:
-    """The bytes of all kernels of a program, those of loops as often as they run."""
+    """The bytes of all kernels of a program, those of loops as often as they run.
+
+    A loop whose iterations differ from one iteration around it to the next counts as one of them.
+    """
     books = [(1, sum_ledgers(program, sizes))]
-    books += [(iterations(step, numbers) or 1, book_of(step, sizes)) for step in program.loops]
-    names = Ledger.__dataclass_fields__
-    return Ledger(**{name: sum(n * getattr(book, name) for n, book in books) for name in names})
+    for step in program.loops:
+        count = iterations(step, numbers)
+        books.append((1 if count is None else count, book_of(step, sizes, numbers)))
+    return _sum(books)
 
 
 def spell_loop(
@@ -61,10 +89,11 @@ def spell_loop(
     """A loop as text: how often it runs, what goes around, bytes an iteration, its kernels."""
     label = labels_of(program.graph)
     count, region = iterations(step, numbers), step.region
-    known, book = lengths_in(step, sizes), book_of(step, sizes)
+    known, book = lengths_in(step, sizes), book_of(step, sizes, numbers)
     times = "as often as the loop around it says" if count is None else f"{count:,} iterations"
     kernels = f"{book.kernels_fused} kernel{'s' * (book.kernels_fused != 1)} an iteration"
-    lines = wrapped(f"loop ({step.where}): {times}, {kernels}", later="  ")
+    where = f" ({step.where})" if step.where else ""
+    lines = wrapped(f"loop{where}: {times}, {kernels}", later="  ")
     for place, (node, (source, chain)) in enumerate(
         zip(step.nodes[0].args, step.operands, strict=True)
     ):
@@ -78,28 +107,37 @@ def spell_loop(
         f"bytes an iteration: unfused {book.unfused_bytes:,}, planned {book.planned_bytes:,}, "
         f"least possible {book.least_bytes:,}", "  ", "    ",
     )  # fmt: skip
-    return "\n".join([*lines, *(f"  {line}" for line in _body(step, known))])
+    if found := found_in(step):
+        lines += wrapped(
+            f"each iteration finds how long {', '.join(found)} is; in bytes that counts 0",
+            "  ", "    ",
+        )  # fmt: skip
+    body = _body(step, known, numbers_in(step, numbers))
+    return "\n".join([*lines, *(f"  {line}" for line in body)])
 
 
-def _body(step: LoopRegion, sizes: Mapping[str, int]) -> list[str]:
-    """The kernels and functions of one iteration."""
+def _body(step: LoopRegion, sizes: Mapping[str, int], numbers: Mapping[str, Any]) -> list[str]:
+    """What one iteration does, in its order: kernels, functions that NumPy runs, loops."""
     texts: list[str] = []
-    number = 0
+    kernels = 0
+
+    def add(spec: KernelSpec, outputs: dict[str, str]) -> None:
+        nonlocal kernels
+        for group in spec.plan.groups:
+            texts.append(describe_group(kernels, group, spec.plan, sizes, outputs))
+            kernels += 1
+
     for phase in step.phases:
-        plans: list[tuple[Any, dict[str, str]]] = []
-        if isinstance(phase.body, KernelSpec):
+        body = phase.body
+        if isinstance(body, KernelSpec):
             names = {f"o{k}": name for k, name in enumerate(phase.stored) if name}
-            plans = [(phase.body.plan, names if len(step.phases) > 1 else {})]
-        else:
-            body = phase.body
-            plans = [
-                (one.spec.plan, {f"o{k}": name for k, name in enumerate(one.stored)})
-                for one in body.stages
-            ]
-            texts += [spell_seam(body, seam, sizes) for seam in body.seams]
-            texts += [spell_loop(body, loop, sizes, {}) for loop in body.loops]
-        for plan, outputs in plans:
-            for group in plan.groups:
-                texts.append(describe_group(number, group, plan, sizes, outputs))
-                number += 1
+            add(body, names if len(step.phases) > 1 else {})
+            continue
+        for one in body.steps:
+            if isinstance(one, Stage):
+                add(one.spec, {f"o{k}": name for k, name in enumerate(one.stored)})
+            elif isinstance(one, LoopRegion):
+                texts.append(spell_loop(body, one, sizes, numbers))
+            else:
+                texts.append(spell_seam(body, one, sizes))
     return [line for text in texts for line in text.split("\n")]

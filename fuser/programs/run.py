@@ -106,6 +106,8 @@ def kernels_of(
 ) -> list[Kernel]:
     """The compiled kernels that these arguments run: the program runs once to know.
 
+    Of loops these are all that were compiled for them.
+
     Raises:
         CannotRun, PatternMiss: as `execute` does.
     """
@@ -116,6 +118,9 @@ def kernels_of(
         found.extend(group.kernel for group in (launch.groups if launch else ()))
 
     execute(program, arrays, numbers, seen=note)
+    for spec in program.repeated:
+        planned = [each for each in spec.planned.values() if each is not None]
+        found.extend(kernel for each in (spec, *planned) for kernel in each.kernels)
     return list({id(kernel): kernel for kernel in found}.values())  # some run in parts
 
 

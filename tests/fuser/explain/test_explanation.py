@@ -83,7 +83,7 @@ def test_an_explanation_reads_well() -> None:
         "1 kernel",
         "bytes a call",
         "holds while",
-        "s0 is 5",
+        "s is 5",
         "rewrites",
         "x * 1 -> x",
         "loop over",

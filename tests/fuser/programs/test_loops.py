@@ -220,6 +220,45 @@ def test_explain_and_statistics_show_the_loop() -> None:
     assert fuser.stats()["loops"] == before + 2
 
 
+def _inner_loop(u: Any, steps: int, inner: int) -> Any:
+    for _ in range(steps):
+        cooled = np.exp(-u)
+        for _ in range(inner):
+            u = 0.5 * (u + cooled)
+        u = u - u.mean()
+    return u
+
+
+def test_explain_shows_loops_within_loops() -> None:
+    """How often each runs, what it does in its order, all kernels' bytes and text."""
+    fused = fuser.fuse(_inner_loop, fallback="error")
+    u = np.linspace(0, 1, 1000)
+    found = fused.explain(u, 5, 4)
+    text = str(found)
+    assert text.startswith("_inner_loop: mode fused, 0 kernels, 1 loop\n")
+    assert text.index("5 iterations, 6 kernels") < text.index("exp") < text.index("4 iterations")
+    assert "steps >= 1" in text
+    assert found.ledger.kernels_fused == 5 * (2 + 4)
+    assert fused.explain(u, 5, 8).ledger.kernels_fused == 5 * (2 + 8)
+    assert len(fused.source(u, 5, 4)) == 3
+
+
+def _by_mask(z: Any, c: Any, steps: int) -> Any:
+    for _ in range(steps):
+        inside = np.abs(z) < 2.0
+        z[inside] = z[inside] ** 2 + c[inside]
+    return z
+
+
+def test_explain_says_which_lengths_an_iteration_finds() -> None:
+    """How many elements a mask picks differs from one iteration to the next."""
+    fused = fuser.fuse(_by_mask, fallback="allow")
+    z, c = np.zeros(50, complex), np.linspace(-2, 1, 50) + 0.3j
+    np.testing.assert_allclose(fused(z.copy(), c, 9), _by_mask(z.copy(), c, 9))
+    found = fused.explain(z, c, 9)
+    assert not found.loops or "each iteration finds how long" in found.loops[0]
+
+
 def test_a_graph_with_a_loop_is_read_back() -> None:
     """Text, key and results of a traced graph; every mode."""
     a, b = programs.arguments("float64")
