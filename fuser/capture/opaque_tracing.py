@@ -22,6 +22,7 @@ from fuser.tracing.reshapes import check_writable
 from fuser.tracing.trace_state import Storage, Tracing
 from fuser.tracing.traced_array import ArrayOfAxes, TracedArray, method
 from fuser.tracing.traced_memory import THROUGH, TracedMemory
+from fuser.tracing.valueless import check_values
 
 #: Reasons for which one call, not the whole function, runs in NumPy.
 SEAM_CODES = ("unsupported-function", "unsupported-argument", "unsupported-dtype")
@@ -132,6 +133,7 @@ def _spelled(
 def _first_run(tracing: Tracing, name: str, text: str, operands: Operands) -> Record:
     """Run a call on the values of this call, which it may not change."""
     call = opaque_calls.read(f"0.0 {text}")
+    check_values(call.short_name, "it does not go by chunks")
     values = [_read_only(tracing.evaluate(node)) for node in operands.nodes]
     try:
         with np.errstate(all="ignore"), budget.unclocked():

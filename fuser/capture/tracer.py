@@ -29,6 +29,7 @@ from fuser.tracing.trace_result import Trace
 from fuser.tracing.trace_state import LATER, Argument, Storage, Tracing
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_scalars import HostScalar
+from fuser.tracing.valueless import check_values
 
 if TYPE_CHECKING:
     from fuser.capture.namespace import Substitution
@@ -138,6 +139,7 @@ class Tracer(Tracing):
 
     def evaluate(self, node: Node) -> Any:
         """The value of a node in this call, computed operation by operation."""
+        check_values(f"np.{node.op.name}", "its value is asked for while the function is traced")
         from fuser.fallback import evaluate
 
         arrays = {argument.initial.payload.name: argument.array for argument in self.arguments}

@@ -8,19 +8,33 @@ too, and the reason says why.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dask.array as da
+import numpy as np
 from dask.core import flatten
 from dask.highlevelgraph import HighLevelGraph
+from numpy.lib.stride_tricks import as_strided
 
-from fuser import fallback
-from fuser.base import trees
-from fuser.base.errors import FusionError, Reason, Unsupported
+from fuser import executor, fallback
+from fuser.base import budget, trees
+from fuser.base.error_states import noted
+from fuser.base.errors import FusionError, Reason, ShapeError, Unsupported
+from fuser.base.host_expressions import evaluate_scalar, scalar_symbols
+from fuser.base.unexpected import internal_errors
 from fuser.calls.owner import Owner
+from fuser.capture import captures
+from fuser.capture.effects import Surroundings, alone
+from fuser.capture.purity import trace_purely
+from fuser.dask.blocks import Blocks
 from fuser.dask.optimization import with_kernels
 from fuser.executor import CannotRun
+from fuser.ir import dims
+from fuser.ir.graph import Graph
+from fuser.ir.view_chains import apply_views
+from fuser.tracing.trace_result import OutAlias, OutNode, OutScalar, OutView, Trace
+from fuser.tracing.valueless import valueless
 
 
 def call(function: Owner, structure: Any, leaves: list[Any], out: Any) -> Any:
@@ -39,7 +53,7 @@ def call(function: Owner, structure: Any, leaves: list[Any], out: Any) -> Any:
     if out is not None:
         raise FusionError(Reason("lazy-write", function._name, "out= with Dask arrays"))
     try:
-        raise Unsupported("lazy-array", function._name, "not yet", "")
+        return by_chunks(function, structure, leaves)
     except (CannotRun, Unsupported) as error:
         reason = error.reason
     if reason.code == "lazy-write":
@@ -47,6 +61,102 @@ def call(function: Owner, structure: Any, leaves: list[Any], out: Any) -> Any:
     function.note_reason(reason)
     fallback.record(reason, function.fallback, function._name)
     return operation_by_operation(function, structure, leaves)
+
+
+def by_chunks(function: Owner, structure: Any, leaves: Sequence[Any]) -> Any:
+    """Trace a function on stand-ins, and have kernels compute what it gives, chunk by chunk.
+
+    Args:
+        function: what is called.
+        structure: how its arguments nest.
+        leaves: the arguments.
+
+    Raises:
+        Unsupported: why that cannot be done.
+    """
+    name = function._name
+    stand_ins: dict[int, Any] = {}
+    for leaf in leaves:
+        if isinstance(leaf, da.Array):
+            stand_ins[id(leaf)] = _stand_in(leaf, name)
+    given = [stand_ins.get(id(leaf), leaf) for leaf in leaves]
+    trace = _traced(function, structure, given)
+    if trace.writes:
+        raise Unsupported("lazy-write", name, "it writes into an argument", "")
+    graph = trace.graph
+    captured = iter(graph.captured)
+    arrays: dict[str, Any] = {}
+    numbers: dict[str, Any] = {}
+    for parameter, place in zip(graph.parameters, trace.parameter_leaves, strict=True):
+        value = next(captured) if place is None else leaves[place]
+        if parameter.dtype is None:
+            numbers[parameter.name] = value
+        else:
+            arrays[parameter.name] = value if isinstance(value, da.Array) else np.asarray(value)
+    _check_integers(trace, arrays, name)
+    plain = {key: each for key, each in arrays.items() if isinstance(each, np.ndarray)}
+    numbers |= {
+        key: int(plain[key]) for key in graph.integer_arrays if key in plain
+    }  # fmt: skip
+    sizes = executor.sizes_of(graph, {k: each.shape for k, each in arrays.items()}, numbers)
+    if sizes is None:
+        raise Unsupported("lazy-array", name, "lengths that do not fit its trace", "")
+    numbers |= sizes
+    results = Blocks(graph, arrays, numbers, name if name.isidentifier() else "fused").results()
+    return trees.unflatten(trace.structure, [
+        _result(leaf, results, arrays, numbers, graph) for leaf in trace.leaves
+    ])  # fmt: skip
+
+
+def _stand_in(array: da.Array, name: str) -> Any:
+    """An array of the same dtype and shape, all of whose elements are one."""
+    if any(map(np.isnan, array.shape)):
+        raise Unsupported("lazy-array", name, "an array of unknown length (NaN)", "")
+    if type(array._meta) is not np.ndarray:
+        kind = type(array._meta).__name__
+        raise Unsupported("lazy-array", name, f"chunks of type {kind}", "")
+    return as_strided(np.zeros(1, array.dtype), array.shape, (0,) * array.ndim)
+
+
+def _traced(function: Owner, structure: Any, leaves: list[Any]) -> Trace:
+    """The trace of a function, for arguments whose values nobody may ask for."""
+    plain, name = function.__wrapped__, function._name
+    objects = [leaf for leaf in leaves if not isinstance(leaf, (np.ndarray, np.generic))]
+    with budget.limited(name), internal_errors(name, (ShapeError, OverflowError)), alone():
+        names, met = captures.look_around(plain, objects, frozenset())
+        with valueless(), noted(function.errstate):
+            trace, _ = trace_purely(
+                plain, structure, leaves, name, Surroundings(names, met, frozenset())
+            )
+    return trace
+
+
+def _check_integers(trace: Trace, arrays: Mapping[str, Any], name: str) -> None:
+    """Refuse integers of Dask's as indices and lengths: nobody knows them yet."""
+    later = {key for key, each in arrays.items() if isinstance(each, da.Array)}
+    asked = {key for node in trace.graph.nodes for key in getattr(node.payload, "symbols", ())}
+    asked |= {key for text, _ in trace.value_guards for key in scalar_symbols(text)}
+    asked |= {key for pair in trace.graph.guards for dim in pair for key in dims.symbols(dim)}
+    if later & asked:
+        raise Unsupported("lazy-array", name, "an integer of Dask's as an index or a length", "")
+
+
+def _result(
+    leaf: Any, results: Sequence[Any], arrays: Mapping[str, Any], numbers: Mapping[str, Any],
+    graph: Graph,
+) -> Any:  # fmt: skip
+    """One result of the function."""
+    sizes = {key: value for key, value in numbers.items() if isinstance(value, int)}
+    if isinstance(leaf, OutNode):
+        return results[leaf.index]
+    if isinstance(leaf, OutView):
+        return apply_views(results[leaf.index], leaf.views, sizes, da)
+    if isinstance(leaf, OutAlias):
+        array = arrays[graph.parameters[leaf.parameter].name]
+        return apply_views(array, leaf.views, sizes, da if isinstance(array, da.Array) else np)
+    if isinstance(leaf, OutScalar):
+        return evaluate_scalar(leaf.text, numbers)
+    return leaf.value.copy() if type(leaf.value) is np.ndarray and leaf.fresh else leaf.value
 
 
 def operation_by_operation(function: Owner, structure: Any, leaves: Sequence[Any]) -> Any:

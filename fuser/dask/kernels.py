@@ -136,6 +136,7 @@ class ChunkGraph:
 
     def __call__(self, *chunks: Any) -> Any:
         """Run it on chunks; where no kernel can, operation by operation."""
+        chunks = tuple(map(_only, chunks))
         kernel = _graph_kernel(self.text)
         try:
             return kernel(*chunks)
@@ -153,6 +154,13 @@ class ChunkGraph:
     def __repr__(self) -> str:
         """The name."""
         return self.__name__
+
+
+def _only(chunk: Any) -> Any:
+    """A chunk out of lists of one: along axes that results have not, Dask gives lists of chunks."""
+    while type(chunk) is list:
+        (chunk,) = chunk
+    return chunk
 
 
 @caches.memo(512)

@@ -1,0 +1,389 @@
+"""A graph of Dask arrays as kernels on chunks: divided at what crosses chunks.
+
+What lies between is one kernel a chunk, which computes what it needs from arrays that are there:
+the arguments, and results of what crossed chunks before. A reduction along a divided axis is a
+kernel that reduces each chunk, a tree that joins these (`combining.py`), and is then there for
+later kernels. Reductions of one shape that do not need one another are one pass. Slices at the ends
+of an axis are computed of chunks that overlap. Reshapes, concatenations and other indexing are
+Dask's own operations.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from operator import getitem
+from typing import Any
+
+import dask.array as da
+import numpy as np
+from dask._task_spec import Task, TaskRef
+from dask.base import tokenize
+from dask.highlevelgraph import HighLevelGraph
+
+from fuser.base.host_expressions import evaluate_scalar
+from fuser.dask.combining import Combine, Partial
+from fuser.dask.kernels import ChunkGraph
+from fuser.dask.labels import AxisLabels, Label, refusal
+from fuser.dask.regions import Region, extreme_before, mean_before
+from fuser.ir import dims, infer
+from fuser.ir.dims import Dim
+from fuser.ir.graph import (
+    Graph,
+    Node,
+    constant_value,
+    make,
+)
+from fuser.ir.views import Index, Reshape
+
+#: Partial results that are joined at a time.
+SPLIT_EVERY = 8
+#: What the chunks of a value are: along each axis, their lengths.
+Chunks = tuple[tuple[int, ...], ...]
+
+
+class Blocks:
+    """A graph, and the Dask arrays of its values that are there."""
+
+    def __init__(
+        self, graph: Graph, arrays: Mapping[str, Any], numbers: Mapping[str, Any], name: str
+    ) -> None:
+        """Label axes, and decide how each is divided.
+
+        Args:
+            graph: what is computed.
+            arrays: Dask's and NumPy's arrays by parameter name.
+            numbers: scalars and lengths by name.
+            name: of the function, for tasks.
+
+        Raises:
+            Unsupported: it cannot be computed by chunks.
+        """
+        self.graph = graph
+        self._numbers = numbers
+        self._name = name
+        self.there: dict[int, Any] = {}
+        self._passes = 0
+        blocks = {
+            key: array.numblocks if isinstance(array, da.Array) else (1,) * array.ndim
+            for key, array in arrays.items()
+        }
+        self.labels = AxisLabels(graph, blocks)
+        for node in graph.nodes:
+            if node.op.is_input:
+                self.there[id(node)] = arrays[node.payload.name]
+        self._cuts: dict[int, list[int]] = self._divided()
+        self._below: dict[int, frozenset[int]] = {}
+
+    def number(self, node: Node) -> Any:
+        """The value of a constant, or of a scalar that this call knows."""
+        if node.op.is_constant:
+            return constant_value(node)
+        value = evaluate_scalar(node.payload.expression, self._numbers)
+        return infer.convert_scalar(value, node.dtype)
+
+    # -- how axes are divided ---------------------------------------------------------------
+
+    def _length(self, dim: Dim) -> int:
+        return dims.evaluate(dim, self._numbers)
+
+    def lengths(self, node: Node) -> tuple[int, ...]:
+        """The shape of a value."""
+        return tuple(map(self._length, node.shape))
+
+    def _divided(self) -> dict[int, list[int]]:
+        """Where axes of each label are cut: where an array that is given is, all counted from 0.
+
+        Chunks are at least as long as the longest halo, so that one lies within the next chunk.
+        """
+        wanted: dict[int, set[int]] = {}
+        longest: dict[int, int] = {}
+        shortest: dict[int, int] = {}
+        for node in self.graph.nodes:
+            for label, length in zip(self.labels.of(node), self.lengths(node), strict=True):
+                if label is None:
+                    continue
+                longest[label] = max(longest.get(label, 0), length)
+                shortest[label] = min(shortest.get(label, length), length)
+                if length == 0:
+                    raise refusal(self.graph, node, "it has no elements")
+            array = self.there.get(id(node))
+            if isinstance(array, da.Array):
+                for label, lengths in zip(self.labels.of(node), array.chunks, strict=True):
+                    if label is not None:
+                        wanted.setdefault(label, set()).update(itertools.accumulate(lengths))
+        cuts = {}
+        for label, length in shortest.items():
+            halo, kept = longest[label] - length, [0]
+            for cut in sorted(wanted.get(label, ())):
+                if cut - kept[-1] >= max(halo, 1) and length - cut >= max(halo, 1):
+                    kept.append(cut)
+            cuts[label] = kept[1:]
+        return cuts
+
+    def chunks(self, label: Label, length: int) -> tuple[int, ...]:
+        """Lengths of the chunks of an axis."""
+        if label is None:
+            return (length,)
+        ends = [*(cut for cut in self._cuts[label] if cut < length), length]
+        return tuple(end - start for start, end in itertools.pairwise([0, *ends]))
+
+    # -- what is computed -------------------------------------------------------------------
+
+    def results(self) -> list[da.Array]:
+        """Dask arrays of the graph's outputs."""
+        while True:
+            waiting = [n for n in self.graph.nodes if self._crosses(n) and not self.is_there(n)]
+            if not waiting:
+                break
+            crossing = [n for n in waiting if id(n) in self.labels.crossing and self._is_ready(n)]
+            for node in crossing:
+                self.there[id(node)] = self._by_dask(node)
+            if not crossing:
+                self._reduce(waiting)
+        return self._outputs()
+
+    def _crosses(self, node: Node) -> bool:
+        """Whether a value is computed of more than one chunk of its operand."""
+        if id(node) in self.labels.crossing:
+            return True
+        return node.op.reduction and bool(self.labels.divided_axes(node))
+
+    def is_there(self, node: Node) -> bool:
+        """Whether a value is an array already."""
+        return id(node) in self.there
+
+    def needs(self, node: Node, local: Sequence[Node] = ()) -> Iterator[Node]:
+        """What a value is computed of, down to what crosses chunks; `local` is computed, too."""
+        allowed = set(map(id, local))
+        stack, seen = list(node.args), set()
+        while stack:
+            each = stack.pop()
+            if id(each) in seen:
+                continue
+            seen.add(id(each))
+            yield each
+            if not self.is_there(each) and (id(each) in allowed or not self._crosses(each)):
+                stack += each.args
+
+    def _is_ready(self, node: Node, local: Sequence[Node] = ()) -> bool:
+        """Whether all that crosses chunks below a value is there."""
+        return all(
+            self.is_there(each) or not self._crosses(each) or each in local
+            for each in self.needs(node, local)
+        )
+
+    def _by_dask(self, node: Node) -> Any:
+        """What Dask itself computes: it crosses chunks."""
+        sizes = {k: v for k, v in self._numbers.items() if isinstance(v, int)}
+        if node.op.is_iota:
+            return da.arange(self._length(node.shape[0]), dtype=node.dtype)
+        operands = [self._array(arg) for arg in node.args]
+        if node.op.is_update:
+            changed = operands[0].copy()
+            changed[node.payload.slices(sizes)] = operands[1]
+            return changed
+        if node.op.repeats:
+            return da.broadcast_to(operands[0], self.lengths(node))
+        if node.op.concatenates:
+            return da.concatenate(operands, axis=node.payload.axis)
+        if isinstance(node.payload, Reshape):
+            return operands[0].reshape(self.lengths(node))
+        if isinstance(node.payload, Index):
+            return operands[0][node.payload.parts]
+        raise refusal(self.graph, node, "it does not go by chunks")
+
+    def _array(self, node: Node) -> da.Array:
+        """A value as a Dask array."""
+        if node.op.uniform:
+            return da.from_array(np.asarray(self.number(node)), chunks=-1)
+        if not self.is_there(node):
+            self.there[id(node)] = self._kernels([node], node)[0]
+        array = self.there[id(node)]
+        return array if isinstance(array, da.Array) else da.from_array(array.copy(), chunks=-1)
+
+    def _outputs(self) -> list[da.Array]:
+        """The graph's outputs; those of one shape are one pass."""
+        together: dict[Any, list[Node]] = {}
+        for node in self.graph.outputs:
+            if not self.is_there(node):
+                key = self.labels.of(node), self.lengths(node)
+                together.setdefault(key, []).append(node)
+        for nodes in together.values():
+            unique = list({id(node): node for node in nodes}.values())
+            for node, array in zip(unique, self._kernels(unique, unique[0]), strict=True):
+                self.there[id(node)] = array
+        return [self._array(node) for node in self.graph.outputs]
+
+    # -- reductions -------------------------------------------------------------------------
+
+    def _reduce(self, waiting: Sequence[Node]) -> None:
+        """Compute the reductions that need nothing which is not there, one pass for each shape."""
+        ready = [node for node in waiting if node.op.reduction and self._is_ready(node)]
+        assert ready, "something is always ready: a graph has no circles"
+        known = {id(node) for node in ready}
+        follow: dict[int, list[Node]] = {}
+        for node in waiting:
+            if id(node) not in known and node.op.reduction:
+                before = mean_before(node) or extreme_before(node)
+                if before is not None and id(before) in known and self._is_ready(node, [before]):
+                    if self._mean_is_whole(node, before):
+                        follow[id(before)] = [*follow.get(id(before), ()), node]
+        passes: dict[Any, list[Node]] = {}
+        for node in ready:
+            over = node.args[0]
+            key = self.labels.of(over), self.lengths(over), node.payload.axes
+            passes.setdefault(key, []).extend([node, *follow.get(id(node), ())])
+        for nodes in passes.values():
+            for node, array in zip(nodes, self._reduced(nodes), strict=True):
+                self.there[id(node)] = array
+
+    def _mean_is_whole(self, node: Node, before: Node) -> bool:
+        """Whether what the elements are around is the mean of all elements, if it is a mean."""
+        mean = mean_before(node)
+        if mean is None:
+            return True
+        divisor = node.args[0].args[0].args[1].args[1]
+        over = before.args[0]
+        count = math.prod(self._length(over.shape[axis]) for axis in before.payload.axes)
+        told = evaluate_scalar(divisor.payload.expression, self._numbers)
+        return bool(told == count) and node.dtype.itemsize > 2
+
+    def _reduced(self, nodes: Sequence[Node]) -> list[da.Array]:
+        """Reduce chunks, join them in a tree; the whole results."""
+        over, axes = nodes[0].args[0], nodes[0].payload.axes
+        outputs: list[Node] = []
+        partials: list[Partial] = []
+        slots: dict[int, int] = {}
+        local: list[Node] = []
+        for node in nodes:
+            before = next((e for e in (mean_before(node), extreme_before(node))
+                           if e is not None and id(e) in slots), None)  # fmt: skip
+            slots[id(node)] = place = len(outputs)
+            outputs.append(node)
+            wide = node.dtype.name
+            if node.op.places:
+                outputs.append(make(node.op.combine.replace("imum", ""), node.args[0],
+                                    payload=node.payload))  # fmt: skip
+                partials.append(Partial("place", place, wide, place + 1, node.op.greatest))
+            elif before is not None:
+                kind = "squares" if mean_before(node) is before else "exponentials"
+                partials.append(Partial(kind, place, wide, slots[id(before)]))
+                local.append(before)
+            else:
+                partials.append(Partial(node.op.combine, place, wide))
+        chunks = self._kernels(outputs, over, axes, local, tuples=True)[0]
+        return self._joined(chunks, over, axes, partials, nodes)
+
+    def _joined(
+        self, chunks: da.Array, over: Node, axes: tuple[int, ...], partials: list[Partial],
+        nodes: Sequence[Node],
+    ) -> list[da.Array]:  # fmt: skip
+        """Join what chunks gave, some at a time."""
+        lengths = [
+            self.chunks(label, length)
+            for label, length in zip(self.labels.of(over), self.lengths(over), strict=True)
+        ]
+        starts = [[0, *itertools.accumulate(each)] for each in lengths]
+        kept = [axis for axis in range(len(lengths)) if axis not in axes]
+        token = tokenize(chunks.name, [(p.kind, p.slot) for p in partials], axes)
+        name = f"{self._name}-reduce-{token}"
+        graph: dict[Any, Any] = {}
+        final = Combine(partials, axes, True, len(nodes) == 1)
+        between = Combine(partials, axes, False, False)
+        for place in itertools.product(*(range(len(lengths[axis])) for axis in kept)):
+            level: list[tuple[Any, tuple[int, int]]] = []
+            for inner in itertools.product(*(range(len(lengths[axis])) for axis in axes)):
+                at = dict(zip((*kept, *axes), (*place, *inner), strict=True))
+                where = tuple(at[axis] for axis in range(len(lengths)))
+                count = math.prod(lengths[axis][at[axis]] for axis in axes)
+                start = starts[axes[0]][at[axes[0]]] if len(axes) == 1 else 0
+                level.append(((chunks.name, *where), (start, count)))
+            depth = 0
+            while True:
+                first = depth == 0
+                last = len(level) <= SPLIT_EVERY
+                after = []
+                for number, group in enumerate(_grouped(level)):
+                    key = (name, *place) if last else (f"{name}-{depth}", *place, number)
+                    known = {"chunks": [of for _, of in group]} if first else {}
+                    refs = [TaskRef(each) for each, _ in group]
+                    graph[key] = Task(key, final if last else between, *refs, **known)
+                    after.append((key, (0, 0)))
+                level, depth = after, depth + 1
+                if last:
+                    break
+        out = tuple(lengths[axis] for axis in kept)
+        whole = HighLevelGraph.from_collections(name, graph, dependencies=[chunks])
+        dtype = nodes[0].dtype if len(nodes) == 1 else np.dtype(object)
+        joined = da.Array(whole, name, out, meta=_meta(len(out), dtype))
+        return [joined] if len(nodes) == 1 else self._taken_apart(joined, nodes, out)
+
+    def _taken_apart(
+        self, tuples: da.Array, nodes: Sequence[Node], chunks: Chunks
+    ) -> list[da.Array]:
+        """The arrays of an array whose chunks are tuples."""
+        ind = tuple(range(len(chunks)))
+        return [
+            da.blockwise(
+                getitem, ind, tuples, ind, place, None, dtype=node.dtype,
+                meta=_meta(len(chunks), node.dtype), name=f"{self._name}-{place}-"
+                + tokenize(tuples.name, place), align_arrays=False,
+                adjust_chunks=dict(zip(ind, chunks, strict=True)),
+            )
+            for place, node in enumerate(nodes)
+        ]  # fmt: skip
+
+    # -- kernels ----------------------------------------------------------------------------
+
+    def _kernels(
+        self, nodes: Sequence[Node], over: Node, axes: tuple[int, ...] = (),
+        local: Sequence[Node] = (), tuples: bool = False,
+    ) -> list[da.Array]:  # fmt: skip
+        """Compute values chunk by chunk, in one pass.
+
+        Args:
+            nodes: the values: all of one shape.
+            over: whose chunks are gone through.
+            axes: of `over` that `nodes` reduce; they are of length 1 in results.
+            local: reductions that are those of a chunk.
+            tuples: give what the kernel gives, whether that is a tuple or not.
+        """
+        region = Region(self, over, axes, local)
+        graph = region.graph(nodes)
+        labels, lengths = self.labels.of(over), self.lengths(over)
+        pairs: list[Any] = []
+        for node in region.bases:
+            pairs += region.operand(node)
+        chunks: list[tuple[int, ...]] = []
+        new_axes: dict[Any, int] = {}
+        for axis, (label, length) in enumerate(zip(labels, lengths, strict=True)):
+            found = self.chunks(label, length)
+            chunks.append((1,) * len(found) if axis in axes else found)
+            if label is None or label not in region.seen:
+                new_axes[region.index(axis)] = chunks[-1][0]
+        ind = tuple(map(region.index, range(len(labels))))
+        one = len(nodes) == 1
+        dtype = nodes[0].dtype if one else np.dtype(object)
+        function = ChunkGraph(graph.text, self._name)
+        known = {
+            region.index(axis): each for axis, each in enumerate(chunks)
+            if region.index(axis) not in new_axes
+        }  # fmt: skip
+        made = da.blockwise(
+            function, ind, *pairs, new_axes=new_axes, adjust_chunks=known, align_arrays=False,
+            dtype=dtype, meta=_meta(len(ind), dtype), token=self._name,
+        )  # fmt: skip
+        return [made] if one or tuples else self._taken_apart(made, nodes, tuple(chunks))
+
+
+def _meta(rank: int, dtype: Any) -> Any:
+    """What a Dask array says of its chunks."""
+    return np.empty((0,) * rank, dtype)
+
+
+def _grouped(level: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    """Some neighbours at a time."""
+    for start in range(0, len(level), SPLIT_EVERY):
+        yield level[start : start + SPLIT_EVERY]

@@ -1,0 +1,288 @@
+"""Fused functions of Dask arrays: values, dtypes, chunks, passes, and what is refused."""
+
+import pickle
+import random
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import pytest
+
+dask = pytest.importorskip("dask", reason="not installed: pip install 'fuser-bench[dask]'")
+
+import dask.array as da  # noqa: E402
+
+import fuser  # noqa: E402
+from fuser import functional  # noqa: E402
+from fuser.base import trees  # noqa: E402
+from fuser.dask.kernels import ChunkGraph  # noqa: E402
+
+CHANCE = np.random.default_rng(3)
+X = CHANCE.random((20, 30))
+WEIGHTS = np.arange(30.0)
+MATRIX = CHANCE.random((20, 30))
+CHUNKS = ((7, 11), (20, 8), ((6, 1, 13), 30))
+
+
+def stencil(x: Any) -> Any:
+    """Four neighbours, with the borders kept."""
+    y = x * 1
+    y[1:-1, 1:-1] = (x[1:-1, 2:] + x[1:-1, :-2] + x[2:, 1:-1] + x[:-2, 1:-1]) / 4
+    return y
+
+
+#: Computed by chunks: no reason is found.
+BY_CHUNKS: dict[str, Any] = {
+    "elementwise": lambda x: (x * 2 + np.exp(x)) * WEIGHTS,
+    "several results": lambda x: (x * MATRIX, {"a": x + 1, "b": x.sum(0) + 1}),
+    "sum": lambda x: (x * 2).sum(0) + 1,
+    "sum of all": lambda x: (x * 2).sum() + x,
+    "mean": lambda x: x.mean(-1),
+    "var": lambda x: x.var(0),
+    "var of all": lambda x: x.var(ddof=1),
+    "softmax": lambda x: functional.softmax(x, axis=0),
+    "logsumexp": lambda x: functional.logsumexp(x, axis=1),
+    "layer norm": lambda x: functional.layer_norm(x, WEIGHTS, WEIGHTS),
+    "standardise": lambda x: (x - x.mean(0)) / x.std(0),
+    "standardise all": lambda x: (x - x.mean()) / x.std(),
+    "min and max": lambda x: (x - x.min()) / (x.max() - x.min()),
+    "argmax": lambda x: (x * 2).argmax(0),
+    "argmin": lambda x: x.argmin(1),
+    "argmax of all": lambda x: x.argmax(),
+    "differences": lambda x: (x[1:] - x[:-1]) * 2,
+    "np.diff": lambda x: np.diff(x, axis=1),
+    "laplacian": lambda x: x[1:-1, 2:] + x[1:-1, :-2] + x[2:, 1:-1] + x[:-2, 1:-1],
+    "slices of slices": lambda x: np.diff((x[1:] - x[:-1]) * MATRIX[1:], axis=0),
+    "stencil": stencil,
+    "transposed": lambda x: x.T * 2 + 1,
+    "columns": lambda x: x[:, 0] + x[:, 1:2].sum(1),
+    "roll": lambda x: np.roll(x, 1, 0) + x,
+    "any": lambda x: (x > 1).any(0),
+    "nanmean": lambda x: np.nanmean(np.where(x > 0.5, np.nan, x), axis=0),
+    "prod": lambda x: x.prod(1),
+    "concatenate": lambda x: np.concatenate([x, x * 2], 0) + 1,
+    "reshape": lambda x: (x + 1).reshape(-1) * 2,
+    "steps": lambda x: x[::2] * 2,
+    "integers": lambda x: (x * 10).astype("int32").sum(1),
+    "loop": lambda x: sum(x * k for k in range(3)),
+    "outer": lambda x: x.sum(1)[:, None] * x.sum(0),
+    "complex": lambda x: np.abs(x * 1j + 1),
+    "the argument": lambda x: x,
+    "a view": lambda x: x.T,
+    "lengths": lambda x: (x.shape, x * 0 + x.shape[0]),
+}  # fmt: skip
+
+
+def compare(function: Any, values: Any, chunks: Any, rtol: float = 1e-12) -> Any:
+    """Compare what a fused function gives for chunks with what the plain one gives for the array.
+
+    Returns:
+        The fused function.
+    """
+    fused = fuser.fuse(function, fallback="allow")
+    lazy = fused(da.from_array(values, chunks=chunks))
+    (found,) = dask.compute(lazy, scheduler="sync")
+    found, promised, wanted = (trees.flatten(each)[1] for each in (found, lazy, function(values)))
+    for got, told, right in zip(found, promised, wanted, strict=True):
+        np.testing.assert_allclose(got, right, rtol=rtol, atol=1e-12)
+        if hasattr(right, "dtype"):
+            assert isinstance(told, da.Array)
+            assert got.dtype == told.dtype == right.dtype
+            assert got.shape == told.shape == right.shape
+            assert told._meta.ndim == right.ndim
+    return fused
+
+
+@pytest.mark.parametrize("chunks", CHUNKS, ids=str)
+@pytest.mark.parametrize("name", BY_CHUNKS)
+def test_values_are_those_of_the_whole_array(name: str, chunks: Any) -> None:
+    """In any chunks, and nothing is refused."""
+    assert compare(BY_CHUNKS[name], X, chunks).fallbacks == []
+
+
+@pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf, -0.0])
+@pytest.mark.parametrize("name", ["softmax", "logsumexp", "var", "argmax", "argmin", "min and max"])
+def test_special_values(name: str, special: float) -> None:
+    """In one element, in a whole chunk, in whole rows."""
+    function = BY_CHUNKS[name]
+    for where in ((3, 4), (slice(0, 7), slice(0, 11)), (slice(None), 2), (5,)):
+        values = X.copy()
+        values[where] = special
+        with np.errstate(all="ignore"):
+            compare(function, values, (7, 11))
+
+
+def test_positions_are_the_first() -> None:
+    """Of equal elements in several chunks."""
+    values = np.zeros((20, 30))
+    values[[3, 9, 18], 5] = 1.0
+    compare(lambda x: (x.argmax(0), x.argmin(0), x.argmax(1)), values, (7, 11))
+
+
+@pytest.mark.parametrize(
+    ("name", "passes"), [("softmax", 2), ("standardise", 2), ("layer norm", 2), ("logsumexp", 1),
+                         ("var", 1), ("argmax", 1), ("elementwise", 1), ("laplacian", 1)],
+)  # fmt: skip
+def test_passes_over_chunks_are_few(name: str, passes: int) -> None:
+    """Each chunk is read so often, whatever the function computes."""
+    source = da.from_array(X, chunks=(7, 11))
+    lazy = fuser.fuse(BY_CHUNKS[name])(source)
+    tasks = [task for task in dict(lazy.__dask_graph__()).values()
+             if isinstance(getattr(task, "func", None), ChunkGraph)]  # fmt: skip
+    chunks = {key for key in dict(source.__dask_graph__()) if key[0] == source.name}
+    chunks |= {key for key in dict(lazy.__dask_graph__()) if str(key[0]).startswith("overlap")}
+    reads = [key for task in tasks for key in task.dependencies if key in chunks]
+    assert len(reads) == 9 * passes
+
+
+def test_arrays_that_are_reached_are_taken_as_they_are() -> None:
+    """Dask is lazy: what is written into them later does not show."""
+    weights = np.arange(30.0)
+    fused = fuser.fuse(lambda x: x * weights)
+    lazy = fused(da.from_array(X, chunks=(7, 11)))
+    wanted = X * weights
+    weights[:] = 0
+    np.testing.assert_array_equal(lazy.compute(scheduler="sync"), wanted)
+    assert (fused(da.from_array(X, chunks=(7, 11))).compute(scheduler="sync") == 0).all()
+
+
+def test_names_are_deterministic() -> None:
+    """Equal code, arrays and captured values give equal names; others do not."""
+    x, scale = da.from_array(X, chunks=(7, 11)), np.full(30, 2.0)
+    one, two = (fuser.fuse(lambda x: np.exp(x) * scale)(x).name for _ in range(2))
+    assert one == two
+    scale[0] = 3
+    assert fuser.fuse(lambda x: np.exp(x) * scale)(x).name != one
+
+
+def test_several_arrays_in_other_chunks() -> None:
+    """Their chunks are made alike; NumPy's arrays and numbers mix with them."""
+    fused = fuser.fuse(lambda x, y, z, k: (x - y.mean(0)) * z + k)
+    x, y = da.from_array(X, chunks=(7, 11)), da.from_array(MATRIX, chunks=(5, 30))
+    wanted = (X - MATRIX.mean(0)) * WEIGHTS + 2
+    np.testing.assert_allclose(fused(x, y, WEIGHTS, 2).compute(scheduler="sync"), wanted)
+    assert fused.fallbacks == []
+    with pytest.raises(ValueError, match="broadcast"):
+        fused(x, y[:, :7], WEIGHTS, 2)
+
+
+def test_one_array_is_one_inside() -> None:
+    """`x is y` holds for one Dask array."""
+    fused = fuser.fuse(lambda x, y: x + 1 if x is y else x - y)
+    x = da.from_array(X, chunks=(7, 11))
+    np.testing.assert_array_equal(fused(x, x).compute(scheduler="sync"), X + 1)
+
+
+@pytest.mark.parametrize("name", ["out=", "argument", "keyword"])
+def test_writes_are_refused(name: str) -> None:
+    """Nobody's array is changed, and the reason says what to do."""
+    x = da.from_array(X, chunks=(7, 11))
+    before = x.name
+
+    def writes(x: Any) -> Any:
+        x[0] = 1
+        return x
+
+    calls = {
+        "out=": lambda: fuser.fuse(lambda x: x + 1)(x, out=x),
+        "argument": lambda: fuser.fuse(writes)(x),
+        "keyword": lambda: fuser.fuse(lambda x: np.add(x, 1, out=x))(x=x),
+    }
+    with pytest.raises(fuser.FusionError, match=r"da\.store"):
+        calls[name]()
+    assert x.name == before
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+@pytest.mark.parametrize(
+    ("code", "function"),
+    [("lazy-array", lambda x: (x * 2).cumsum(0) + 1), ("lazy-array", lambda x: x @ x.T + 1),
+     ("lazy-array", lambda x: np.median(x, axis=0) * 2 + 1),
+     ("lazy-array", lambda x: x[x > 0.5] * 2 + 1),
+     ("lazy-array", lambda x: x[:20, :20] + x[:20, :20].T)],
+)  # fmt: skip
+def test_dask_does_the_rest(code: str, function: Any) -> None:
+    """With its own operations, and a reason that names one."""
+    fused = fuser.fuse(function)
+    with pytest.warns(fuser.FallbackWarning, match=code):
+        lazy = fused(da.from_array(X, chunks=(7, 11)))
+    np.testing.assert_allclose(lazy.compute(scheduler="sync"), function(X))
+    with pytest.raises(fuser.FusionError, match=code):
+        fuser.fuse(function, fallback="error")(da.from_array(X, chunks=(7, 11)))
+
+
+def test_unknown_lengths() -> None:
+    """Of an array chosen by a mask: Dask's operations, with kernels for what is elementwise."""
+    x = da.from_array(X, chunks=(7, 11))
+    fused = fuser.fuse(lambda y: np.exp(y) * 2 + 1, fallback="allow")
+    found = fused(x[x > 0.5]).compute(scheduler="sync")
+    np.testing.assert_allclose(np.sort(found), np.sort(np.exp(X[X > 0.5]) * 2 + 1))
+    assert "NaN" in fused.fallbacks[0].found
+
+
+def test_integers_of_dask_as_indices() -> None:
+    """Nobody knows them while the graph is made."""
+    x, k = da.from_array(X, chunks=(7, 11)), da.from_array(np.array(3), chunks=())
+    fused = fuser.fuse(lambda x, k: x * k + 1)
+    np.testing.assert_allclose(fused(x, k).compute(scheduler="sync"), X * 3 + 1)
+
+
+def test_nothing_is_computed_before_it_is_asked_for() -> None:
+    """Nor while meta is made."""
+    x = da.from_array(X, chunks=(7, 11)).map_blocks(pytest.fail, dtype="float64", meta=X[:0])
+    lazy = fuser.fuse(BY_CHUNKS["standardise"])(x)
+    assert lazy.chunks == x.chunks
+
+
+def test_graphs_travel() -> None:
+    """By pickle where functions have names, by cloudpickle in any case."""
+    lazy = fuser.fuse(BY_CHUNKS["layer norm"])(da.from_array(X, chunks=(7, 11)))
+    wanted = lazy.compute(scheduler="sync")
+    for module in (pickle, cloudpickle):
+        sent = module.loads(module.dumps(lazy))
+        np.testing.assert_array_equal(sent.compute(scheduler="sync"), wanted)
+
+
+def test_they_fuse_with_dask_programs() -> None:
+    """What stands around them in a Dask program becomes part of the same layer."""
+    x = da.from_array(X, chunks=(7, 11))
+    lazy = fuser.fuse(lambda x: np.exp(x) * 2)(x * 2 + 1) * 3 - 1
+    with fuser.dask.fused():
+        found = lazy.compute(scheduler="threads")
+    np.testing.assert_allclose(found, np.exp(X * 2 + 1) * 2 * 3 - 1)
+
+
+ELEMENTWISE = [np.exp, np.tanh, np.abs, lambda x: x * 2 - 1, lambda x: x * MATRIX.mean()]
+SHRINKING = [
+    lambda x: x[1:], lambda x: x[:-1], lambda x: x[:, 1:-1], lambda x: x[2:, :-2],
+    lambda x: np.diff(x, axis=0), lambda x: x[:, 1:] - x[:, :-1], lambda x: x[::2],
+    lambda x: x[:, 3:9], lambda x: x[-5:], lambda x: x.T,
+]  # fmt: skip
+KEEPING = [
+    lambda x: x - x.mean(0), lambda x: x / (1 + x.std(1, keepdims=True)), lambda x: x - x.max(),
+    lambda x: functional.softmax(x, axis=0), lambda x: x + x.argmax(1)[:, None],
+    lambda x: x * x.sum(1)[:, None], lambda x: np.where(x > x.mean(), x, -x),
+]  # fmt: skip
+ENDING = [lambda x: x, lambda x: x.sum(0), lambda x: x.var(), lambda x: x.argmin(1), lambda x: x.T]
+
+
+def random_function(seed: int) -> Any:
+    """A function of some steps, each an elementwise one, a view, or one over whole axes."""
+    chance = random.Random(seed)
+    steps = [chance.choice(chance.choice([ELEMENTWISE, SHRINKING, KEEPING])) for _ in range(4)]
+    end = chance.choice(ENDING)
+
+    def function(x: Any) -> Any:
+        for step in steps:
+            x = step(x)
+        return end(x)
+
+    return function
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_random_functions(seed: int) -> None:
+    """In random chunks."""
+    chance = random.Random(seed)
+    chunks = (chance.randint(1, 20), chance.randint(1, 30))
+    compare(random_function(seed), X, chunks, rtol=1e-9)
