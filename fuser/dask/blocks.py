@@ -26,7 +26,7 @@ from fuser.base.host_expressions import evaluate_scalar
 from fuser.dask.combining import Combine, Partial
 from fuser.dask.kernels import ChunkGraph
 from fuser.dask.labels import AxisLabels, Label, refusal
-from fuser.dask.regions import Region, extreme_before, mean_before
+from fuser.dask.regions import Region, recentred
 from fuser.ir import dims, infer
 from fuser.ir.dims import Dim
 from fuser.ir.graph import (
@@ -226,9 +226,9 @@ class Blocks:
         follow: dict[int, list[Node]] = {}
         for node in waiting:
             if id(node) not in known and node.op.reduction:
-                before = mean_before(node) or extreme_before(node)
-                if before is not None and id(before) in known and self._is_ready(node, [before]):
-                    if self._mean_is_whole(node, before):
+                kind, before = recentred(node) or ("", node)
+                if id(before) in known and self._is_ready(node, [before]):
+                    if kind == "exponentials" or self._mean_is_whole(node, before):
                         follow[id(before)] = [*follow.get(id(before), ()), node]
         passes: dict[Any, list[Node]] = {}
         for node in ready:
@@ -240,15 +240,12 @@ class Blocks:
                 self.there[id(node)] = array
 
     def _mean_is_whole(self, node: Node, before: Node) -> bool:
-        """Whether what the elements are around is the mean of all elements, if it is a mean."""
-        mean = mean_before(node)
-        if mean is None:
-            return True
+        """Whether the quotient that squares are around is the mean of all elements."""
         divisor = node.args[0].args[0].args[1].args[1]
         over = before.args[0]
         count = math.prod(self._length(over.shape[axis]) for axis in before.payload.axes)
         told = evaluate_scalar(divisor.payload.expression, self._numbers)
-        return bool(told == count) and node.dtype.itemsize > 2
+        return bool(told == count)
 
     def _reduced(self, nodes: Sequence[Node]) -> list[da.Array]:
         """Reduce chunks, join them in a tree; the whole results."""
@@ -258,8 +255,7 @@ class Blocks:
         slots: dict[int, int] = {}
         local: list[Node] = []
         for node in nodes:
-            before = next((e for e in (mean_before(node), extreme_before(node))
-                           if e is not None and id(e) in slots), None)  # fmt: skip
+            kind, before = recentred(node) or ("", node)
             slots[id(node)] = place = len(outputs)
             outputs.append(node)
             wide = node.dtype.name
@@ -267,8 +263,7 @@ class Blocks:
                 outputs.append(make(node.op.combine.replace("imum", ""), node.args[0],
                                     payload=node.payload))  # fmt: skip
                 partials.append(Partial("place", place, wide, place + 1, node.op.greatest))
-            elif before is not None:
-                kind = "squares" if mean_before(node) is before else "exponentials"
+            elif id(before) in slots and before is not node:
                 partials.append(Partial(kind, place, wide, slots[id(before)]))
                 local.append(before)
             else:

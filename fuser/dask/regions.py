@@ -231,31 +231,32 @@ def _around(node: Node, axes: tuple[int, ...], over: Node, operand: Node) -> boo
     return len(operand.shape) == len(over.shape) and all(alike)
 
 
-def extreme_before(node: Node) -> Node | None:
-    """The maximum m of x, if a value is `sum(exp(x - m))`."""
-    if not (node.op.adds and node.dtype.kind == "f" and node.args[0].op.name == "exp"):
-        return None
-    inner = node.args[0].args[0]
-    if inner.op.name != "subtract":
-        return None
-    over, operand = inner.args
-    found = _kept(operand)
-    if not (found.op.is_extreme and found.op.greatest and node.dtype.itemsize > 2):
-        return None
-    return found if _around(found, node.payload.axes, over, operand) else None
+#: Sums of these functions of `x - e` that are made up for where e is another one: see `combining`.
+RECENTRED = {"exp": "exponentials", "square": "squares"}
 
 
-def mean_before(node: Node) -> Node | None:
-    """The sum of x, if a value is `sum(square(x - sum(x) / n))`; n is looked at elsewhere."""
-    if not (node.op.adds and node.dtype.kind == "f" and node.args[0].op.name == "square"):
+def recentred(node: Node) -> tuple[str, Node] | None:
+    """What a sum is recentred by: `sum(exp(x - max(x)))`, `sum(square(x - sum(x) / n))`.
+
+    Args:
+        node: a reduction.
+
+    Returns:
+        What `combining` calls it, and the maximum or the sum of x. Who asks looks at n.
+    """
+    kind = RECENTRED.get(node.args[0].op.name)
+    if kind is None or not node.op.adds or node.dtype.kind != "f" or node.dtype.itemsize == 2:
         return None
     inner = node.args[0].args[0]
-    if inner.op.name != "subtract":
+    if not inner.op.subtracts:
         return None
     over, operand = inner.args
-    if not (operand.op.is_quotient and operand.args[1].op.is_scalar):
-        return None
-    found = _kept(operand.args[0])
-    if not found.op.adds:
-        return None
-    return found if _around(found, node.payload.axes, over, operand) else None
+    if kind == "squares":
+        if not (operand.op.is_quotient and operand.args[1].op.is_scalar):
+            return None
+        found = _kept(operand.args[0])
+        alike = found.op.adds
+    else:
+        found = _kept(operand)
+        alike = found.op.is_extreme and found.op.greatest
+    return (kind, found) if alike and _around(found, node.payload.axes, over, operand) else None

@@ -50,6 +50,7 @@ class Op:
         never_negative_zero: no element of the result is -0.0.
         divides: its second operand is a divisor, of which NumPy tells where it is 0.
         is_quotient: the quotient of two floats, rounded once.
+        subtracts: the difference of its operands.
         multiplies: the product of its operands, or of its operand with itself.
         is_input: names an array that the graph is given.
         is_scalar: names a number that each call computes before kernels run.
@@ -90,6 +91,7 @@ class Op:
     never_negative_zero: bool = False
     divides: bool = False
     is_quotient: bool = False
+    subtracts: bool = False
     multiplies: bool = False
     is_input: bool = False
     is_scalar: bool = False
@@ -294,7 +296,7 @@ def _structure(
 _ROWS = (
     # name, arity, meaning, kinds, error …
     Op("add", 2, np.add, "biuf"),
-    Op("subtract", 2, np.subtract, "iuf"),
+    Op("subtract", 2, np.subtract, "iuf", subtracts=True),
     Op("multiply", 2, np.multiply, "biuf", multiplies=True),
     Op("divide", 2, np.divide, "f", is_quotient=True, divides=True, slow=True),
     Op("floor_divide", 2, np.floor_divide, "iuf", divides=True, slow=True),
