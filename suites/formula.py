@@ -6,11 +6,13 @@ or how a number is spelled.
 
 import ast
 import dis
+import importlib.util
 import inspect
 import textwrap
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -82,6 +84,40 @@ class Rebuilding:
         if isinstance(value, types.FunctionType) and not value.__module__.startswith("numpy"):
             return self.copy(value, self.finish)
         return self.swap(value)
+
+
+def module_text(function: Function) -> str:
+    """Return the source of a function as a module of its own: no annotations, numbers written in.
+
+    Raises:
+        NotExpressibleError: it uses other things of its module than NumPy and numbers.
+    """
+    plain = _plain(function)
+    tree = ast.parse(textwrap.dedent(inspect.getsource(plain)))
+    definition = tree.body[0]
+    if not isinstance(definition, ast.FunctionDef):
+        raise NotExpressibleError(f"{plain.__name__} is not defined by `def`")
+    definition.returns = None
+    for argument in definition.args.args:
+        argument.annotation = None
+    lines = ["import numpy as np"]
+    for name in sorted(_names(plain.__code__) & plain.__globals__.keys()):
+        value = plain.__globals__[name]
+        if isinstance(value, int | float):
+            lines.append(f"{name} = {value!r}")
+        elif value is not np:
+            raise NotExpressibleError(f"{plain.__name__} uses {name} of its module")
+    return "\n".join([*lines, ast.unparse(tree), ""])
+
+
+def loaded(name: str, path: Path) -> types.ModuleType:
+    """Return the module of a file, in Python or compiled."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def _plain(function: Function) -> types.FunctionType:

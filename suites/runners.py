@@ -303,6 +303,12 @@ BY_HAND: Mapping[str, str] = types.MappingProxyType({
 })
 """What somebody wrote for some workloads: loops for numba and JAX, and in C."""
 
+THROUGH_CPP: Mapping[str, str] = types.MappingProxyType({
+    "dace": "fuser.suites.peers.dace_runner:DaceRunner",
+    "pythran": "fuser.suites.peers.pythran_runner:PythranRunner",
+})
+"""Compilers that take ten seconds and more for a workload: those who want them name them."""
+
 
 @cache
 def _fuser() -> Any:
@@ -367,7 +373,7 @@ def specs() -> dict[str, str]:
     from importlib.metadata import entry_points
 
     found = {name: f"{kind.__module__}:{kind.__name__}" for name, kind in BUILT_IN.items()}
-    found |= {**INTO, **PEERS, **BY_HAND}
+    found |= {**INTO, **PEERS, **BY_HAND, **THROUGH_CPP}
     for point in entry_points(group=ENTRY_POINTS):
         found.setdefault(point.name, point.value)
     return found
