@@ -442,8 +442,6 @@ class FusedFunction(_Base[P, Result]):
         spec = call.specialisation.spec
         if not _NATIVE or not isinstance(spec, KernelSpec):
             return False
-        if call.specialisation.trace.graph.guards_of_integers:
-            return False  # native entries read lengths off arrays alone
         if call.specialisation.trace.in_order or call.specialisation.identities:
             # native entries do not look at that
             return False

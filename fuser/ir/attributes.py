@@ -242,11 +242,18 @@ class Region(Attribute):
 
 
 def span_fits(span: Span, length: int, count: int, sizes: Mapping[str, int]) -> bool:
-    """Whether start, start + step, … below stop are `count` places of an axis of some length."""
+    """Whether start, start + step, … below stop are `count` places of an axis of some length.
+
+    All numbers may be symbolic.
+    """
     start, stop = (dims.evaluate(bound, sizes) for bound in span[:2])
-    places = range(start, stop, span[2]) if span[2] > 0 else ()
-    within = not places or places[-1] < length
-    return start >= 0 and span[2] > 0 and count == len(places) and within
+    step = span[2]
+    if not (start >= 0 and step > 0):
+        return False
+    if not stop > start:
+        return count == 0
+    places = (stop - start + step - 1) // step
+    return count == places and start + (places - 1) * step < length
 
 
 def full_box(shape: Shape) -> Box:

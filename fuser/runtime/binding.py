@@ -66,6 +66,7 @@ class Layouts:
         *,
         nested: bool,
         by_rows: bool = True,
+        moving: frozenset[str] = frozenset(),
     ) -> None:
         """Lay out what is known: arguments, given outputs, and what is to be allocated.
 
@@ -75,9 +76,11 @@ class Layouts:
             sizes: values of symbols.
             nested: whether the backend takes several reduced loops.
             by_rows: chains run on some rows at a time, where they can.
+            moving: lengths that only move where kernels read and write: those are added to
+                offsets by each call.
         """
         self.sizes = sizes
-        self._moving = spec.moving
+        self._moving = moving
         self.by_rows = by_rows
         self.nested = nested
         self.fresh: list[Fresh] = []

@@ -212,7 +212,8 @@ def bind(
         LookupError: these layouts need others than `only`.
     """
     nested = backend.capabilities.nested_reductions
-    layouts = Layouts(spec, arrays, sizes, nested=nested, by_rows=by_rows)
+    moving = frozenset[str]() if symbolic else spec.moving
+    layouts = Layouts(spec, arrays, sizes, nested=nested, by_rows=by_rows, moving=moving)
     launch = Launch(backend, sizes=sizes, fresh=layouts.fresh)
     launch.temporary_bytes = layouts.temporary_bytes
     launch.by_rows = frozenset(layouts.blocks)

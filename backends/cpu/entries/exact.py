@@ -10,6 +10,7 @@ from fuser.backend import ServedCall
 from fuser.backends.cpu import costs
 from fuser.backends.cpu.entries.composed import pairs_apart
 from fuser.backends.cpu.entries.draft import Draft
+from fuser.backends.cpu.entries.names import NotServed
 from fuser.backends.cpu.entries.tables import (
     PATIENCE_NS,
     arrays_of,
@@ -30,6 +31,8 @@ def exact_table(call: ServedCall) -> tuple[Any, Draft]:
     Raises:
         NotServed: the dispatcher cannot serve such calls.
     """
+    if call.specialisation.trace.graph.guards_of_integers:
+        raise NotServed
     draft = Draft(call)
     draft.table = Table(call.launch)
     describe_arguments(draft)

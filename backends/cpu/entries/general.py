@@ -40,6 +40,7 @@ from fuser.base.host_expressions import evaluate_scalar
 from fuser.capture import captures
 from fuser.ir import dims, layouts
 from fuser.ir.dims import Dim
+from fuser.ir.graph import Graph
 from fuser.runtime.launch import Launch, bind
 from fuser.runtime.symbolic import (
     Assumptions,
@@ -48,6 +49,7 @@ from fuser.runtime.symbolic import (
     Symbolic,
     dim_of,
 )
+from fuser.runtime.view_bounds import outside
 
 #: Estimated nanoseconds of several loop nests, or of a reduction that has met many lengths, that
 #: one thread does whatever the lengths.
@@ -110,7 +112,10 @@ class _General:
         if draft.in_part:
             raise NotServed
         free = {name: length for name, length in call.sizes.items() if length >= 2}
-        if not free or max(free.values()) > most:
+        graph = call.specialisation.trace.graph
+        told = graph.scalar_lengths
+        free = {name: length for name, length in free.items() if name not in told}
+        if max(free.values(), default=0) > most or not (free or told):
             raise NotServed
         self.assumptions = Assumptions(free, dict.fromkeys(free, (layout.LEAST_LENGTH, most)))
         self.span = most - layout.LEAST_LENGTH + 1
@@ -119,8 +124,9 @@ class _General:
             for name, length in call.sizes.items()
         }
         self.places: dict[str, int] = {}
+        if graph.guards_of_integers:
+            self._take_integers(graph, most)
         self.arrays = arrays_of(draft)
-        graph = call.specialisation.trace.graph
         self.shapes = {p.name: p.shape for p in graph.parameters if p.dtype is not None}
         if "o0" in self.arrays:
             self.shapes["o0"] = spec.plan.outputs[0].node.shape
@@ -134,6 +140,41 @@ class _General:
         self._check_guards()
         self.launch = self._bound()
         self.steps = Steps(self.places, self.assumptions)
+
+    def _take_integers(self, graph: Graph, most: int) -> None:
+        """Integer arguments that are indices or bounds are symbols of either sign.
+
+        The lengths that they tell are not negative, and all views lie within what they look at:
+        what has to be compared for that becomes guards.
+
+        Raises:
+            NotServed: one is too large, or no 64-bit integer.
+        """
+        call = self.draft.call
+        speaking = {name for _, right in graph.guards_of_integers for name in dims.symbols(right)}
+        for name, place in (*call.specialisation.scalar_leaves, *call.specialisation.array_leaves):
+            if name not in speaking or name not in graph.integers:
+                continue
+            leaf = call.leaves[place]
+            if name in self.draft.fixed:
+                self.sizes[name] = leaf
+                continue
+            wide = type(leaf) is np.int64
+            if not (wide or type(leaf) is int) or not -most <= leaf <= most:
+                raise NotServed
+            self.assumptions.add(name, int(leaf), most)
+            self.sizes[name] = self.assumptions.symbol(name)
+            self.places[name] = len(self.places) + 1
+            self.draft.records[self.draft.record_of[name]] |= {
+                "kind": layout.INTEGER, "expected": self.places[name], "rank": most,
+                "flags": int(wide),
+            }  # fmt: skip
+        for name, told in graph.scalar_lengths.items():
+            self.sizes[name] = dims.evaluate(told, self.sizes)
+            if self.sizes[name] < 0:
+                raise NotServed
+        if outside(graph, self.sizes):
+            raise NotServed
 
     def _describe(self, name: str, array: Any) -> None:
         """The record of one array, and what stands for it.

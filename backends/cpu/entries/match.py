@@ -189,6 +189,38 @@ define internal i1 @dtype_matches(i64 %descr.at, i64 %wanted.at) {
   ret i1 %equal
 }
 
+define internal i1 @integer_matches(ptr %api, ptr %record, ptr %object, i64 %k, ptr %bases,
+                                    ptr %symbols) {
+entry:
+  %overflow = alloca i32
+  %wide = get i64 %record RECORD.flags
+  %is.scalar = icmp ne i64 %wide, 0
+  br i1 %is.scalar, label %scalar, label %number
+scalar:
+  %data = getelementptr i8, ptr %object, i64 OBJECT.value
+  set ptr %data %bases %k
+  %stored = load i64, ptr %data
+  br label %check
+number:
+  set ptr %object %bases %k
+  %convert = get ptr %api API.to_integer
+  %converted = call i64 %convert(ptr %object, ptr %overflow)
+  %over = load i32, ptr %overflow
+  %fits = icmp eq i32 %over, 0
+  br i1 %fits, label %check, label %no
+check:
+  %value = phi i64 [ %stored, %scalar ], [ %converted, %number ]
+  %place = get i64 %record RECORD.expected
+  set i64 %value %symbols %place
+  %most = get i64 %record RECORD.rank
+  %raised = add i64 %value, %most
+  %span = shl i64 %most, 1
+  %inside = icmp ule i64 %raised, %span
+  ret i1 %inside
+no:
+  ret i1 false
+}
+
 define internal ptr @argument(ptr %api, ptr %record, ptr %args) alwaysinline {
 entry:
   %slot = get i64 %record RECORD.slot
@@ -230,10 +262,15 @@ kinds:
 other:
   switch i64 %kind, label %generic [
     i64 LAYOUT.NUMBER, label %number
-    i64 LAYOUT.OBJECT, label %identity ]
+    i64 LAYOUT.OBJECT, label %identity
+    i64 LAYOUT.INTEGER, label %integer ]
 number:
   set ptr %object %bases %k
   br label %next
+integer:
+  %inside = call i1 @integer_matches(ptr %api, ptr %record, ptr %object, i64 %k, ptr %bases,
+                                     ptr %symbols)
+  br i1 %inside, label %next, label %no
 identity:
   %address = ptrtoint ptr %object to i64
   %same = icmp eq i64 %address, %expected

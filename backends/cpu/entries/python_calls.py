@@ -107,13 +107,15 @@ def python_table(call: PythonCall) -> tuple[Any, list[Any]]:
         record_of[name] = len(records)
         found = _record(array, as_given, keep)
         records.append({"slot": layout.CAPTURED, "object": id(array), **found})
-    for name, array in arrays.items():
-        record = records[record_of[name]]
-        if type(array) is np.ndarray:
-            axes = native([array.shape, array.strides])
-            record |= {"kind": layout.EXACT_ARRAY, "axes": axes}
-        if name in call.written:
-            record["flags"] = layout.IS_WRITEABLE
+    pairs = [(array, records[record_of[name]]) for name, array in arrays.items()]
+    if as_given:
+        pairs = list(zip(call.leaves, records, strict=True))
+    for array, record in pairs:
+        if type(array) is not np.ndarray or (as_given and array.flags.c_contiguous):
+            continue  # what is refused in one memory order may be fused in another
+        record |= {"kind": layout.EXACT_ARRAY, "axes": native([array.shape, array.strides])}
+    for name in call.written:
+        records[record_of[name]]["flags"] = layout.IS_WRITEABLE
     if not as_given:
         keep.append(call)
     counted = layout.AS_GIVEN if as_given else len(call.leaves)

@@ -71,8 +71,10 @@ FIELDS: dict[str, tuple[str, ...]] = {
     }.items()
 }
 #: Kinds of arguments: a C-contiguous array, a strided vector, an array of exactly these lengths
-#: and strides, an array of this dtype and rank, a Python number, this very object, a NumPy scalar.
-CONTIGUOUS_ARRAY, STRIDED_VECTOR, EXACT_ARRAY, ANY_ARRAY, NUMBER, OBJECT, GENERIC = range(7)
+#: and strides, an array of this dtype and rank, a Python number, this very object, a NumPy scalar,
+#: an integer that lengths or offsets depend on.
+CONTIGUOUS_ARRAY, STRIDED_VECTOR, EXACT_ARRAY, ANY_ARRAY, NUMBER, OBJECT = range(6)
+GENERIC, INTEGER = 6, 7
 #: How many arguments a Python function gets that takes them as they are given.
 AS_GIVEN = -1
 #: Where an object is that is no argument, but captured.

@@ -216,7 +216,7 @@ def test_an_index_is_no_launch_of_its_own() -> None:
     fused = fuser.fuse(ROWS["x[:k]"])
     for k in range(2, 18):
         assert compare(fused, x, k) == ""
-    assert len(launches_of(fused, x)) == 16
+    assert len(launches_of(fused, x)) <= 16
 
 
 def launches_of(fused: Any, x: Any) -> list[Any]:

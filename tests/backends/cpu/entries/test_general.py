@@ -1,5 +1,6 @@
 """Tables for many lengths; other lengths are exact."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -274,3 +275,40 @@ def test_three_long_axes_are_not_multiplied_beyond_a_word() -> None:
     long = np.broadcast_to(np.float64(1), (1 << 30,))
     with pytest.raises(ValueError, match="array is too big"):
         function(long, long, long)
+
+
+INTEGERS = {
+    "element": (lambda x, k: x[k] * 2, 1), "head": (lambda x, k: x[:k] * 2, 1),
+    "tail": (lambda x, k: x[k:] + k, 1), "column": (lambda x, k: x[:, k] + 1, 2),
+    "several": (lambda x, k: x[k - 1 : k + 2] + x[-k] + k, 1),
+    "new": (lambda x, k: np.zeros(k) + x[0], 1),
+    "rows": (lambda x, k: x[k : k + 2].sum(axis=0), 2),
+    "joined": (lambda x, k: np.concatenate([x[k:], x[:k]]) * 2, 1),
+    "both ends": (lambda x, k: x[k:-k] * 3, 1), "steps": (lambda x, k: x[k::2] * 1.5, 1),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_integer_arguments_are_symbols(name: str) -> None:
+    """Indices, bounds and lengths, from either end and beyond, of Python and of NumPy."""
+    function, rank = INTEGERS[name]
+    fused = fuser.fuse(function, fallback="allow")
+    whole = np.arange(10.0) if rank == 1 else np.arange(40.0).reshape(4, 10)
+    for k in (3, 4, 5, 2, 0, 1, -1, -2, 9, 10, 11, -10, -11, 2**40, True, np.int64(3), np.int64(-2),
+              np.int64(4), np.int32(3), 6, 7):  # fmt: skip
+        for array in (whole, whole + 1, whole[:-1], np.ascontiguousarray(whole[..., :-2])):
+            if name == "new" and k == 2**40:
+                continue  # more memory than there is
+            try:
+                wanted = function(array, k)
+            except (IndexError, ValueError, TypeError) as error:
+                with pytest.raises(type(error), match=re.escape(str(error))):
+                    fused(array, k)
+                continue
+            found = fused(array, k)
+            assert type(found) is type(wanted)
+            np.testing.assert_array_equal(found, wanted)
+    fresh = fuser.fuse(function)
+    for k in (3, 2, 4, 3, 2):
+        np.testing.assert_array_equal(fresh(whole, k), function(whole, k))
+    assert fresh._native.hits >= 2
