@@ -82,6 +82,11 @@ class Kernel(ABC):
         """The kernel as text: "source", "optimized", "asm" or "ptx", where the backend has it."""
 
 
+#: Calls that are sent to the plain function before one is looked at again, at first; and how often
+#: that number doubles.
+FEWEST_PLAIN, MOST_DOUBLINGS = 16, 10
+
+
 @record
 class ServedCall:
     """A call that has been served, as a pattern for those that a backend may serve natively.
@@ -169,6 +174,36 @@ class PythonCall:
 
 #: What such a function gives where the call has to be looked at again.
 MISSED = object()
+
+
+@record
+class PlainCall:
+    """A call that took a long look, and ended in the plain function or in an error.
+
+    Attributes:
+        function: the plain function.
+        key: what such calls have in common.
+        leaves: its arguments: positional ones, then keywords in their order.
+        names: those in their order.
+        structure: how positional arguments and keywords nest, see `trees.flatten`.
+        counts: what each such call adds to the counters.
+        seen: how many of them have been looked at.
+        out: None: `out=` is the fused function's.
+    """
+
+    function: Any
+    key: Any
+    leaves: Sequence[Any]
+    names: tuple[str, ...]
+    structure: Any
+    counts: Mapping[str, int]
+    seen: int
+    out: Any = None
+
+    @property
+    def number(self) -> int:
+        """How many calls to serve before one is looked at again: more each time."""
+        return FEWEST_PLAIN << min(self.seen, MOST_DOUBLINGS)
 
 
 class Backend(ABC):
@@ -308,6 +343,18 @@ class Backend(ABC):
     def threads(self) -> int:
         """How many threads of this machine a kernel may use."""
         return 1
+
+    def install_plain(self, function: Any, call: PlainCall) -> bool:
+        """Send a number of calls like this one to the plain function, where the backend can.
+
+        Args:
+            function: the fused function.
+            call: one that no kernel served.
+
+        Returns:
+            Whether it will.
+        """
+        return False
 
     def install_python(self, function: Any, call: PythonCall) -> bool:
         """Compare the arguments of calls like this one natively, then call what serves them.

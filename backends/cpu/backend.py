@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fuser.backend import Backend, CompileError, NestChoice, PythonCall, ServedCall
+from fuser.backend import (
+    Backend,
+    CompileError,
+    NestChoice,
+    PlainCall,
+    PythonCall,
+    ServedCall,
+)
 from fuser.backends.cpu.tuning import POOLED_BYTES
 from fuser.base import forks
 from fuser.codegen import LoopNest
@@ -30,6 +37,8 @@ FIRST_CALL = (
 )  # fmt: skip
 
 
+#: Calls of the plain function's after which the dispatcher is loaded for them alone.
+OFTEN = 64
 COMPLEX = frozenset(map(np.dtype, ("complex64", "complex128")))
 
 
@@ -201,6 +210,17 @@ class CpuBackend(Backend):
         from fuser.backends.cpu.entries.entry import install
 
         return install(function, call)
+
+    def install_plain(self, function: Any, call: PlainCall) -> bool:
+        """Send such calls to the plain function by the native dispatcher.
+
+        Where no kernel has needed that yet, it is loaded for what is called often only.
+        """
+        if "fuser.backends.cpu.entries.entry" not in sys.modules and call.seen < OFTEN:
+            return False
+        from fuser.backends.cpu.entries.entry import install_plain
+
+        return install_plain(function, call)
 
     def install_python(self, function: Any, call: PythonCall) -> bool:
         """Compare the arguments of such calls in the native dispatcher."""

@@ -6,6 +6,7 @@ import copy
 import functools
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from types import GenericAlias, MethodType
 from typing import (
     TYPE_CHECKING,
@@ -21,11 +22,26 @@ from typing import (
 import numpy as np
 
 from fuser import executor, fallback
-from fuser.backend import OWNERS, CompileError, PythonCall, ServedCall, adopted_leaves, chosen
+from fuser.backend import (
+    OWNERS,
+    CompileError,
+    PlainCall,
+    PythonCall,
+    ServedCall,
+    adopted_leaves,
+    chosen,
+)
 from fuser.base import budget, caches, counters, forks, timeline, trees
 from fuser.base.call_keys import parameter_names, signature
-from fuser.base.errors import ArgumentError, FusionError, Reason, ShapeError, Unsupported
-from fuser.base.protocols import is_a
+from fuser.base.errors import (
+    ArgumentError,
+    FuserError,
+    FusionError,
+    Reason,
+    ShapeError,
+    Unsupported,
+)
+from fuser.base.protocols import is_a, type_has
 from fuser.base.unexpected import internal_errors
 from fuser.calls import lazy_arrays, loading, native_call, pickling, running
 from fuser.calls.attributes import Frames, Hidden, frame_for, run_frame
@@ -41,10 +57,10 @@ from fuser.calls.fast_path import (
 )
 from fuser.calls.outputs import copied_into, given_buffers
 from fuser.calls.prepared import MISSED
-from fuser.calls.specialisation import Call, Specialisation
+from fuser.calls.specialisation import Call, Specialisation, is_brief
 from fuser.capture import captures
 from fuser.capture.effects import tracing_here
-from fuser.capture.known_errors import Unready
+from fuser.capture.known_errors import PATIENCE, Unready, counts_of
 from fuser.executor import CannotRun
 from fuser.ir.opaque_calls import PatternMiss
 from fuser.kernel_spec import KernelSpec
@@ -62,6 +78,8 @@ POLICIES = ("warn", "allow", "error")
 _OUT = {"out"}
 #: Backends that arrays lead to by themselves: later calls need not say which.
 _OWN_ARRAYS = (None, "", *OWNERS)
+#: Why small calls are the plain function's in the end.
+_LONG_WAY = "every call looks at its arguments in Python, which takes longer than NumPy"
 #: Different signatures (dtypes, ranks, static values) that one function remembers.
 SIGNATURE_LIMIT = 512
 #: Times that the steps of a program are written down anew for calls with the same shapes.
@@ -136,6 +154,7 @@ class FusedFunction(_Base[P, Result]):
         self._latest_out: Any = None
         self._takes_out = "out" not in parameter_names(function)
         self._refused: dict[Any, Unready] = {}
+        self._long: dict[Any, int] = {}
         self._frames = Frames()
         self._hidden: Hidden | None = None
         self._by_value: Any = None
@@ -195,6 +214,8 @@ class FusedFunction(_Base[P, Result]):
                 if self._latest is not None:
                     result = self._latest.try_again(args)
                     if result is not MISSED:
+                        if self._long:
+                            self._long.clear()
                         return result
                 key = exact_key(args)
                 ready = self._ready.get(key) if key is not None else None
@@ -202,14 +223,17 @@ class FusedFunction(_Base[P, Result]):
                     if type(ready) is not Unready:
                         result = ready.run(args)
                         if result is not MISSED:
+                            if self._long:
+                                self._long.clear()
                             return result
                     elif ready.refused is not None and self.fallback != "error":
-                        result = self.__wrapped__(*args)
                         counters.add_soon(ready.counts)
                         self.note_reason(ready.refused)
-                        return result
-                    else:
-                        ready.raise_known(args)
+                        self._count_long(args, kwargs, [ready.refused])
+                        return self.__wrapped__(*args)
+                    elif (error := ready.known_error(args)) is not None:
+                        self._count_long(args, kwargs, ())
+                        raise error
             elif self._latest_out is not None and kwargs.keys() == _OUT:
                 result = self._latest_out.run(args, kwargs["out"])
                 if result is not MISSED:
@@ -221,11 +245,26 @@ class FusedFunction(_Base[P, Result]):
         if self._refused and self.fallback != "error":
             known = self._refused.get(refusal_key(args, kwargs))
             if known is not None and known.holds():
-                result = self.__wrapped__(*args, **kwargs)
                 counters.add_soon(known.counts)
                 if known.refused is not None:
                     self.note_reason(known.refused)
-                return result
+                    self._count_long(args, kwargs, [known.refused])
+                return self.__wrapped__(*args, **kwargs)
+        given = dict(kwargs) if kwargs else kwargs
+        fell: list[Reason] = []
+        try:
+            result = self._long_way(args, kwargs, fell)
+        except Exception:
+            self._count_long(args, given, fell)
+            raise
+        if fell:
+            self._count_long(args, given, fell)
+        return result
+
+    def _long_way(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], fell: list[Reason]
+    ) -> Any:
+        """Run a call of which no short way is known; `fell` takes why NumPy runs such calls."""
         names = tuple(kwargs)
         out = kwargs.pop("out", None) if self._takes_out and "out" in kwargs else None
         reason: Reason | None = None
@@ -234,6 +273,7 @@ class FusedFunction(_Base[P, Result]):
         except Unsupported as error:
             reason = error.reason
         if reason is not None:
+            fell.append(reason)
             self._note(args, None, reason, kwargs if out is None else None)
             return self._fall_back(reason, args, kwargs, out)
         if any(issubclass(type(leaf), (TracedArray, HostScalar)) for leaf in leaves):
@@ -250,7 +290,9 @@ class FusedFunction(_Base[P, Result]):
             with chosen(self.backend), budget.limited(self._name):
                 call, result = self._find_and_run(structure, leaves, out)
                 if self.backend in _OWN_ARRAYS and not timeline.listening():
-                    self._shorten(call, structure, leaves, args, names, out)
+                    short = self._shorten(call, structure, leaves, args, names, out)
+                    if not short and out is None and is_brief(call):
+                        fell.append(Reason("no-gain", self._name, _LONG_WAY))
             return result
         except (CannotRun, Unsupported) as error:
             reason = error.reason
@@ -264,6 +306,7 @@ class FusedFunction(_Base[P, Result]):
         # No exception of ours is handled any more: the plain function must not meet one.
         if frame is not None:
             return run_frame(self, *frame, args, kwargs, out)
+        fell.append(reason)
         result = self._fall_back(reason, args, kwargs, out)
         if reason.code == "not-traceable":
             self._confirm(structure, leaves)
@@ -333,6 +376,35 @@ class FusedFunction(_Base[P, Result]):
         if error is not None and type(found) is Unready:
             found.keep(args, error)
 
+    def _count_long(self, args: tuple[Any, ...], kwargs: Any, fell: Sequence[Reason]) -> None:
+        """Count a call that Python looked at, and that ended in the plain function or in an error.
+
+        After a few in a row the backend sends such calls there: that is where they end anyway.
+
+        Args:
+            args: of the call.
+            kwargs: likewise.
+            fell: why the plain function ran, if it did.
+        """
+        key = exact_key(args) if not kwargs else None
+        key = refusal_key(args, kwargs) if key is None else key
+        if len(self._long) >= READY_LIMIT and key not in self._long:
+            self._long.clear()
+        seen = self._long[key] = self._long.get(key, 0) + 1
+        if seen < PATIENCE or not _NATIVE or self.fallback == "error" or timeline.listening():
+            return
+        if self.backend not in _OWN_ARRAYS or (self._takes_out and "out" in kwargs):
+            return
+        with suppress(FuserError):
+            structure, leaves = trees.flatten((args, kwargs))
+            if all(map(_is_itself, leaves)):
+                call = PlainCall(
+                    self.__wrapped__, key, leaves, tuple(kwargs), structure,
+                    counts_of(fell[-1]) if fell else {}, seen,
+                )  # fmt: skip
+                arrays = [leaf for leaf in leaves if is_a(leaf, np.ndarray)]
+                executor.planned_for(arrays).install_plain(self, call)
+
     def _leave_to_numpy(
         self, found: Unready, reason: Reason, guards: list[Any], args: tuple[Any, ...],
         kwargs: dict[str, Any],
@@ -351,40 +423,44 @@ class FusedFunction(_Base[P, Result]):
     def _shorten(
         self, call: Call, structure: Any, leaves: Sequence[Any], args: tuple[Any, ...],
         names: tuple[str, ...], out: Any,
-    ) -> None:  # fmt: skip
-        """Have later calls like this one take a short way; the result of this one is there."""
+    ) -> bool:  # fmt: skip
+        """Have later calls like this one take a short way; the result of this one is there.
+
+        Returns:
+            Whether they do, or may.
+        """
         try:
             with internal_errors("the short way of later calls"):
                 native = self._go_native(call, structure, leaves, names, out)
-                if not native:
-                    self._get_ready(call, structure, leaves, args, names, out)
+                return native or self._get_ready(call, structure, leaves, args, names, out)
         except (CannotRun, Unsupported, CompileError) as error:  # later calls take the long way
             code = error.code if isinstance(error, CompileError) else error.reason.code
             counters.count(f"no-short-way.{code}")
+        return False
 
     def _get_ready(
         self, call: Call, structure: Any, leaves: Sequence[Any], args: tuple[Any, ...],
         names: tuple[str, ...], out: Any,
-    ) -> None:  # fmt: skip
-        """Remember how calls with exactly these shapes and strides run."""
+    ) -> bool:  # fmt: skip
+        """Remember how calls with exactly these shapes and strides run; whether it can be."""
         key = exact_key(tuple(leaves) if out is None else (*leaves, out))
         if key is None or call.specialisation.identities:
-            return
+            return False
         nested = len(args) != len(leaves)
         if isinstance(call.specialisation.spec, Program):
-            if out is None:
-                key = ("native", names, trees.spell(structure), key) if nested or names else key
-                self._get_program_ready(call, key, structure, leaves, names)
-            return
+            if out is not None:
+                return False
+            key = ("native", names, trees.spell(structure), key) if nested or names else key
+            return self._get_program_ready(call, key, structure, leaves, names)
         if nested or (names and out is None):
-            return
+            return False
         if len(self._ready) >= READY_LIMIT:
             self._ready = {}
         if out is not None:
             if ("out", key) not in self._ready:
                 self._ready["out", key] = make_ready_out(call, out)
             self._latest_out = self._ready["out", key]
-            return
+            return True
         made = make_ready(call)
         if type(made) is ReadyForIntegers:
             known = self._ready.get(key)
@@ -396,28 +472,30 @@ class FusedFunction(_Base[P, Result]):
             self._ready[key] = made
             known = made.knows_its_arguments and not call.specialisation.trace.in_order
             self._latest = made if known else None
+        return made is not None
 
     def _get_program_ready(
         self, call: Call, key: Any, structure: Any, leaves: Sequence[Any], names: tuple[str, ...]
-    ) -> None:
-        """Have a program serve such calls when they come for the second time."""
+    ) -> bool:
+        """Have a program serve such calls when they come again; whether it does, or may."""
         if not call.specialisation.repeated:  # most first calls are the only ones
             call.specialisation.repeated = True
-            return
+            return True
         from fuser.calls.program_fast_path import ReadyProgram, make_ready_program
 
         known = self._ready.get(key)
         missed = known.missed + 1 if type(known) is ReadyProgram and known.holds() else 0
         if missed > MISSED_LIMIT:  # its results differ from call to call
-            return
+            return False
         if len(self._ready) >= READY_LIMIT:
             self._ready = {}
         made = make_ready_program(call, FusedFunction, leaves, names, structure)
         if made is None:
-            return
+            return False
         made.missed = missed
         self._ready[key] = made
         self._install(made.call)
+        return True
 
     def _install(self, call: PythonCall) -> None:
         """Have the backend compare the arguments of such calls natively, where it does that."""
@@ -441,9 +519,6 @@ class FusedFunction(_Base[P, Result]):
             self._native.renew()
         spec = call.specialisation.spec
         if not _NATIVE or not isinstance(spec, KernelSpec):
-            return False
-        if call.specialisation.trace.in_order or call.specialisation.identities:
-            # native entries do not look at that
             return False
         if out is None and "out" in names and self._takes_out:
             return False
@@ -628,7 +703,7 @@ class FusedFunction(_Base[P, Result]):
         """Forget every specialisation; running calls keep what they use."""
         self._signatures = {}
         self._ready, self._latest, self._latest_out = {}, None, None
-        self._refused = {}
+        self._refused, self._long = {}, {}
         self._frames = Frames()
         if self._native is not None:
             self._native.detach()
@@ -670,6 +745,13 @@ def _count_reason(counts: dict[Reason, int], reason: Reason, by: int) -> None:
     with _counting:
         if reason in counts or len(counts) < REASON_LIMIT:
             counts[reason] = counts.get(reason, 0) + by
+
+
+def _is_itself(value: Any) -> bool:
+    """Whether an argument is what the plain function gets, and is not adopted first."""
+    return is_a(value, (np.ndarray, np.generic)) or not (
+        type_has(value, "__dlpack__") or type_has(value, "__cuda_array_interface__")
+    )
 
 
 def _is_plain_leaf(leaf: Any) -> bool:

@@ -7,7 +7,8 @@ names only; what they stand for is in its globals.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,8 @@ from fuser.capture import captures
 from fuser.ir import dims
 from fuser.ir.views import Chain
 from fuser.tracing.trace_result import OutAlias, OutNode, OutScalar, OutView, Trace
+
+_NONE: Mapping[str, Any] = MappingProxyType({})
 
 
 @record
@@ -59,20 +62,36 @@ def assemble(
 
 
 def prepare(
-    trace: Trace, guards: Sequence[tuple[str, Any]], wanted: Sequence[tuple[str, type]]
-) -> Assembly:
+    trace: Trace, guards: Sequence[tuple[str, Any]], wanted: Sequence[tuple[str, type]],
+    captured: Mapping[str, Any] = _NONE, asked: Iterable[Any] = (),
+    same: Iterable[tuple[Any, Any, bool]] = (), equal: Iterable[tuple[int, Any]] = (),
+) -> Assembly:  # fmt: skip
     """A function of arguments that computes numbers; None where a guard does not hold.
 
     Args:
         trace: what was found.
         guards: (host expression, value that it must have) pairs.
         wanted: (host expression, type that its value must have) pairs; their values are given.
+        captured: arrays that the function reaches by name, by parameter name.
+        asked: guards of names.
+        same: pairs of arrays, the place of an argument or an array, and whether they are one.
+        equal: pairs of the place of an argument and what it must be equal to.
 
     Raises:
         NotAssembled: a length cannot be told from the arguments.
     """
-    text = _Text(trace, {})
+    text = _Text(trace, captured)
     lines = []
+    for one, other, alike in same:
+        told = "is not" if alike else "is"
+        lines.append(f"if {text.array(one)} {told} {text.array(other)}: return None")
+    for leaf, value in equal:
+        lines.append(f"if {text.array(leaf)} != {text.constant(value)}: return None")
+    for guard in asked:
+        lines.append(f"if not {text.constant(guard.holds)}(): return None")
+    for place, parameter in enumerate(trace.graph.parameters):
+        if parameter.name in trace.in_order:
+            lines.append(f"if not {text.parameter(place)}.flags.c_contiguous: return None")
     for expression, value in guards:
         now = text.expression(expression)
         if type(value) is bool:
@@ -122,6 +141,13 @@ class _Text:
         name = f"k{len(self.scope)}"
         self.scope[name] = value
         return name
+
+    def array(self, value: Any) -> str:
+        """An argument, by its place, or an array by itself."""
+        if type(value) is not int:
+            return self.constant(value)
+        self.leaves[value] = None
+        return f"a{value}"
 
     def result(self, output: int) -> str:
         """A graph output."""

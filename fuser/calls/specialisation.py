@@ -6,12 +6,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from fuser import executor
 from fuser.base.host_expressions import evaluate_scalar, scalar_symbols
 from fuser.base.protocols import is_array
 from fuser.base.records import field, record
 from fuser.capture import captures
-from fuser.ir import dims
+from fuser.ir import dims, loops
 from fuser.ir.opaque_calls import PatternMiss
 from fuser.kernel_spec import KernelSpec
 from fuser.tracing.trace_result import Trace
@@ -108,6 +110,22 @@ class Specialisation:
         found = tuple(places.setdefault(id(array), place) for place, array in enumerate(arrays))
         return found if len(found) > 1 else ()
 
+    def alike(self, leaves: Sequence[Any]) -> list[tuple[Any, Any, bool]]:
+        """Pairs of arrays that tell `identities`, and whether they are one.
+
+        An array is the place of an argument, or the array itself where it is none.
+        """
+        given = [place for place, leaf in enumerate(leaves) if is_array(leaf)]
+        arrays = [*given, *self.captured.values(), *(self.trace.by_identity or ())]
+        firsts = sorted(set(self.identities))
+        pairs = []
+        for place, first in enumerate(self.identities):
+            if place != first:
+                pairs.append((arrays[place], arrays[first], True))
+            else:
+                pairs += [(arrays[k], arrays[place], False) for k in firsts if k < place]
+        return pairs
+
     def check_late(self, numbers: Mapping[str, Any]) -> None:
         """Check what only functions between kernels tell, as soon as it is known.
 
@@ -135,6 +153,21 @@ class Call:
         """Know the lengths, too, that functions between kernels have told."""
         known = {name: n for name, n in numbers.items() if name.startswith("n")}
         self.numbers, self.sizes = {**self.numbers, **known}, {**self.sizes, **known}
+
+
+#: Nanoseconds that Python takes to look at a call of which no short way is known, those of one
+#: NumPy operation, and of an element of one.
+LONG_WAY_NS, OPERATION_NS, ELEMENT_NS = 50_000, 400, 0.5
+
+
+def is_brief(call: Call) -> bool:
+    """Whether NumPy's operations take less, by estimate, than a look at the call by Python."""
+    nodes = [n for n in call.specialisation.trace.graph.nodes if not n.op.is_input]
+    if any(node.op.is_opaque and node.payload.name == loops.NAME for node in nodes):
+        return False
+    count = sum(not (node.op.is_opaque or node.op.is_scalar) for node in nodes)
+    sizes = [int(np.prod(np.shape(array))) for array in call.arrays.values()]
+    return count * (OPERATION_NS + ELEMENT_NS * max(sizes, default=1)) < LONG_WAY_NS
 
 
 def specialise(

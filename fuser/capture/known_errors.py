@@ -15,6 +15,8 @@ from fuser.capture import captures
 
 #: Combinations of lengths and numbers whose error is remembered, for one signature.
 LIMIT = 64
+#: Calls of one kind that are looked at before the plain function is called without a look.
+PATIENCE = 4
 
 
 def note_fleeting(error: BaseException) -> None:
@@ -76,6 +78,11 @@ class KnownErrors:
             raise copy.copy(found[0])
 
 
+def counts_of(refused: Reason) -> dict[str, int]:
+    """What a call that is refused adds to the counters."""
+    return {"fallbacks": 1, f"fallback.{refused.code}": 1}
+
+
 class Unready(config.Standing):
     """What such calls lead to that do not run as kernels: the short way of errors and refusals.
 
@@ -93,7 +100,7 @@ class Unready(config.Standing):
         super().__init__(names)
         self._known: dict[Any, Exception] = {}
         self.refused = refused
-        self.counts = {} if refused is None else {"fallbacks": 1, f"fallback.{refused.code}": 1}
+        self.counts = {} if refused is None else counts_of(refused)
 
     def keep(self, args: Sequence[Any], error: Exception) -> None:
         """Remember what arguments with these numbers lead to."""
@@ -103,11 +110,10 @@ class Unready(config.Standing):
             self._known.clear()
         self._known[_numbers(args)] = copy.copy(error)
 
-    def raise_known(self, args: Sequence[Any]) -> None:
-        """Raise what these numbers have led to; nothing happens where that is unknown."""
+    def known_error(self, args: Sequence[Any]) -> Exception | None:
+        """What these numbers have led to; None where that is unknown."""
         found = self._known.get(_numbers(args)) if self._known else None
-        if found is not None:
-            raise copy.copy(found)
+        return None if found is None else copy.copy(found)
 
 
 def _numbers(args: Sequence[Any]) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from fuser.backend import PythonCall, ServedCall
+from fuser.backend import PlainCall, PythonCall, ServedCall
 from fuser.backends.cpu.entries.names import NotServed
 from fuser.backends.cpu.machine import layout
 from fuser.base.records import record
@@ -33,7 +33,7 @@ class Places:
     keep: tuple[Any, ...]
 
 
-def places_of(call: ServedCall | PythonCall) -> Places:
+def places_of(call: ServedCall | PythonCall | PlainCall) -> Places:
     """Look at how a call's arguments nest.
 
     Raises:
@@ -82,7 +82,7 @@ def _row(slot: int, part: Any, place: int, keep: list[Any]) -> list[int]:
     )  # fmt: skip
 
 
-def out_slot(call: ServedCall | PythonCall) -> int:
+def out_slot(call: ServedCall | PythonCall | PlainCall) -> int:
     """Where the interpreter puts the array, or the tuple of arrays, of `out=`."""
     positional, _ = call.structure
     return len(positional) + call.names.index("out")

@@ -49,6 +49,8 @@ class Draft:
     """Expressions over scalars, and the values that they must have."""
     computed: list[tuple[str, type]] = field(default_factory=list)
     """Expressions over scalars that kernels take, and the types of their values."""
+    equal: list[tuple[int, Any]] = field(default_factory=list)
+    """Arguments, by their place, that must be equal to something."""
     in_part: bool = False
     """Whether one of them is written in a part of it."""
 

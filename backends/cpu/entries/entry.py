@@ -17,11 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from fuser.backend import MISSED, CompileError, PythonCall, ServedCall
+from fuser.backend import MISSED, CompileError, PlainCall, PythonCall, ServedCall
 from fuser.backends.cpu import sequence
 from fuser.backends.cpu.entries import (
     brief,
     match,
+    plain,
     prologue,
     python_calls,
     results,
@@ -49,7 +50,7 @@ MANY_LENGTHS = 32
 
 _PARTS = (
     match, unpack, prologue, values, results, brief,
-    python_calls, serve,
+    plain, python_calls, serve,
 )  # fmt: skip
 TEXT = sequence.TEXT.replace("define i32 @sequence", "define internal i32 @sequence") + (
     layout.spell_out("".join(part.TEXT for part in _PARTS))
@@ -129,6 +130,8 @@ class Context:
         self._entry = entry
         self._keep: list[Any] = [slow]
         self._tables = (ctypes.c_void_p * TABLE_LIMIT)()
+        self._plains = (ctypes.c_void_p * plain.LIMIT)()
+        self._plain: dict[Any, plain.PlainTable] = {}
         self._shared: list[tuple[Any, Any]] = []
         self._tried: set[Any] = set()
         self._families: dict[Any, int] = {}
@@ -141,6 +144,7 @@ class Context:
                     "CONTEXT", slow=id(slow), vectorcall=entry.vectorcall,
                     mode=ctypes.addressof(config.MODE_WORD),
                     tables=ctypes.addressof(self._tables), api=ctypes.addressof(entry.api),
+                    plains=ctypes.addressof(self._plains),
                 )
             ]
         )  # fmt: skip
@@ -233,6 +237,31 @@ class Context:
             self._append(table, [table, keep, tally])
         return True
 
+    def add_plain(self, call: PlainCall) -> bool:
+        """Send a number of calls like this one to the plain function; whether it will."""
+        if forks.held_here(self._lock):
+            return False
+        if self.stale():
+            self.renew()
+        with self._lock:
+            table = self._plain.get(call.key)
+            if table is None:
+                if len(self._plain) >= plain.LIMIT:
+                    if call.seen & (call.seen - 1):
+                        return False  # many kinds take turns: tables are seldom made anew
+                    self._plain.pop(next(iter(self._plain)))
+                try:
+                    table = plain.PlainTable(call)
+                except NotServed:
+                    return False
+                self._set("plain_count", 0)
+                self._plain[call.key] = table
+                for place, each in enumerate(self._plain.values()):
+                    self._plains[place] = ctypes.addressof(each.words)
+                self._set("plain_count", len(self._plain))
+            table.serve(call.number)
+        return True
+
     def _append(self, table: Any, keep: list[Any]) -> None:
         """One more table."""
         self._keep.extend(keep)
@@ -289,6 +318,8 @@ class Context:
     def detach(self) -> None:
         """Serve nothing natively until tables are added again; nothing is freed."""
         self._set("count", 0)  # no lock: who holds it may wait for what this thread has begun
+        self._set("plain_count", 0)
+        self._plain = {}
         self._tried.clear()
         self._families.clear()
 
@@ -355,6 +386,11 @@ def install(function: Any, call: ServedCall) -> bool:
 def install_python(function: Any, call: PythonCall) -> bool:
     """Have the dispatcher compare arguments, and then call what serves such calls in Python."""
     return _enter(function, lambda context: context.add_python(call))
+
+
+def install_plain(function: Any, call: PlainCall) -> bool:
+    """Send a number of calls like this one to the plain function, without a look by Python."""
+    return _enter(function, lambda context: context.add_plain(call))
 
 
 def _enter(function: Any, add: Callable[[Context], bool]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from types import CellType, FunctionType, MappingProxyType
+from types import CellType, FunctionType, MappingProxyType, MemberDescriptorType
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from fuser.backends.cpu.machine import layout
 from fuser.capture import captures
 from fuser.capture.read_names import Unchanged
 
-#: Names that are looked up in every call; beyond, calls are left to Python.
+#: Names that the dispatcher looks up; further ones are looked up by Python.
 MOST_GUARDS = 64
 _IMMUTABLE = (int, float, complex, bool, str, bytes, type(None), np.generic)
 
@@ -22,38 +22,50 @@ class NotServed(Exception):  # noqa: N818 - a signal: Python keeps serving such 
     """The dispatcher cannot serve a call."""
 
 
-def describe_names(
-    guards: Sequence[captures.NameGuard | Unchanged], keep: list[Any]
-) -> list[list[int]]:
+Guard = captures.NameGuard | Unchanged
+
+
+def describe_names(guards: Sequence[Guard], keep: list[Any]) -> tuple[list[list[int]], list[Guard]]:
     """Names that the function reads, as pairs of a place and the object that must be there.
 
-    Raises:
-        NotServed: a value may change without its object changing, or there are too many names.
+    Returns:
+        Those, and the guards that Python has to look at: a value may change without its object
+        changing, or there are too many names.
     """
-    if sum(type(guard) is captures.NameGuard for guard in guards) > MOST_GUARDS:
-        raise NotServed
-    rows = []
+    rows: list[list[int]] = []
+    asked: list[Guard] = []
     for guard in guards:
-        if not isinstance(guard, captures.NameGuard):
-            rows += _describe_space(guard, keep)
-            continue
-        if (word := _word(guard)) is not None:
-            rows.append(word)
-            keep.append(guard)
-            continue
-        kind, scope, name = _scope(guard)
-        expected = _now(guard, kind, scope)
-        if not guard.holds():
-            raise NotServed  # it changes just now
-        keep.extend([guard, scope, name, expected])
-        absent = expected is captures.ABSENT
-        rows.append(
-            layout.words(
-                "GUARD", kind=kind, scope=id(scope), name=0 if name is None else id(name),
-                expected=0 if absent else id(expected),
-            )
-        )  # fmt: skip
-    return rows
+        try:
+            if len(rows) >= MOST_GUARDS:
+                raise NotServed
+            if isinstance(guard, captures.NameGuard):
+                rows.append(_describe(guard, keep))
+            else:
+                rows += _describe_space(guard, keep)
+        except NotServed:
+            asked.append(guard)
+    return rows, asked
+
+
+def _describe(guard: captures.NameGuard, keep: list[Any]) -> list[int]:
+    """One name.
+
+    Raises:
+        NotServed: Python has to look at it.
+    """
+    if (word := _word(guard)) is not None:
+        keep.append(guard)
+        return word
+    kind, scope, name = _scope(guard)
+    expected = _now(guard, kind, scope)
+    if not guard.holds():
+        raise NotServed  # it changes just now
+    keep.extend([guard, scope, name, expected])
+    absent = expected is captures.ABSENT
+    return layout.words(
+        "GUARD", kind=kind, scope=id(scope), name=0 if name is None else id(name),
+        expected=0 if absent else id(expected),
+    )  # fmt: skip
 
 
 def _describe_space(guard: Unchanged, keep: list[Any]) -> list[list[int]]:
@@ -113,7 +125,7 @@ def _scope(guard: captures.NameGuard) -> tuple[int, Any, Any]:
         if any("__getattribute__" in vars(kind) for kind in kinds):
             raise NotServed  # code of the user's
         return layout.IN_OBJECT, scope.thing, guard.name
-    if type(scope) is captures.Slots and type(scope.thing) is FunctionType:
+    if type(scope) is captures.Slots and _is_slot(scope.thing, guard.name):
         return layout.IN_OBJECT, scope.thing, guard.name
     if type(scope) is MappingProxyType:
         place = ctypes.c_void_p.from_address(id(scope) + 16).value
@@ -124,6 +136,17 @@ def _scope(guard: captures.NameGuard) -> tuple[int, Any, Any]:
     if type(scope) is not dict:
         raise NotServed
     return layout.IN_DICT, scope, guard.name
+
+
+def _is_slot(thing: Any, name: str) -> bool:
+    """Whether looking at an attribute runs no code of the user's."""
+    if type(thing) is FunctionType:
+        return True
+    kind: Any = type(thing)
+    if kind.__getattribute__ is not object.__getattribute__ or hasattr(kind, "__getattr__"):
+        return False
+    held = next((vars(each)[name] for each in kind.__mro__ if name in vars(each)), None)
+    return type(held) is MemberDescriptorType
 
 
 def _referents(scope: Any) -> list[Any]:

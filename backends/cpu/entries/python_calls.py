@@ -85,9 +85,8 @@ def python_table(call: PythonCall) -> tuple[Any, list[Any]]:
     places = places_of(call)
     keep: list[Any] = [call.names, places]
     function = call.function
-    try:
-        guards = describe_names(call.guards, keep)
-    except NotServed:  # they are compared in Python
+    guards, asked = describe_names(call.guards, keep)
+    if asked:  # they are compared in Python
         function, guards = _guarded(call), []
     keep.append(function)
 

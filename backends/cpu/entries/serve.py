@@ -224,7 +224,7 @@ start:
 loop:
   %k = phi i64 [ 0, %start ], [ %k1, %next ]
   %some = icmp ult i64 %k, %count
-  br i1 %some, label %try, label %slow
+  br i1 %some, label %try, label %plainly
 try:
   %table = at ptr %tables %k
   %want.n = get i64 %table TABLE.nargs
@@ -334,6 +334,15 @@ leave:
   br i1 %refused, label %next, label %give
 give:
   ret ptr %result
+plainly:
+  %known = call ptr @plain(ptr %context, ptr %api, ptr %args, i64 %n, ptr %kwnames, i64 %given,
+                           ptr %bases, ptr %symbols)
+  %is.known = icmp ne ptr %known, null
+  br i1 %is.known, label %refuse, label %slow
+refuse:
+  %python = get ptr %context CONTEXT.vectorcall
+  %theirs = call ptr %python(ptr %known, ptr %args, i64 %n, ptr %kwnames)
+  ret ptr %theirs
 slow:
   %slow.object = get ptr %context CONTEXT.slow
   %vectorcall = get ptr %context CONTEXT.vectorcall

@@ -16,7 +16,7 @@ import numpy as np
 
 from fuser.backends.cpu.entries.composed import describe_results
 from fuser.backends.cpu.entries.draft import Draft
-from fuser.backends.cpu.entries.names import NotServed, describe_names
+from fuser.backends.cpu.entries.names import Guard, NotServed, describe_names
 from fuser.backends.cpu.machine import layout
 from fuser.base.host_expressions import evaluate_scalar
 from fuser.base.trees import Leaf
@@ -56,6 +56,11 @@ def describe_arguments(draft: Draft) -> None:
         elif place in names and isinstance(leaf, np.generic):
             _check_generic(leaf)
             record |= {"kind": layout.GENERIC}
+        elif place not in names and type(leaf) is np.ndarray and call.specialisation.identities:
+            record |= {"kind": layout.NUMBER}  # it is another argument, which Python looks at
+        elif type(leaf) in (slice, range, bytes):  # made anew at each call, more often than not
+            record |= {"kind": layout.NUMBER}
+            draft.equal.append((place, leaf))
         elif place not in names:
             record |= {"kind": layout.OBJECT, "expected": id(leaf)}
             draft.keep.append(leaf)
@@ -221,13 +226,14 @@ def pack(
     computed_first = first + len(rows["temporaries"])
     if computed_first + len(draft.computed) > layout.MOST_BASES:
         raise NotServed
-    numbers = _prologue(draft, computed_first, values)
+    names, asked = describe_names(call.specialisation.names, draft.keep)
+    numbers = _prologue(draft, computed_first, values, asked)
     operands = _operands(draft, bases)
     if len(table.words) > layout.MOST_WORDS:
         raise NotServed
     rows = rows | {
         "records": [layout.words("RECORD", **record) for record in draft.records],
-        "guards": describe_names(call.specialisation.names, draft.keep),
+        "guards": names,
         "steps": draft.steps,
         "ranges": draft.ranges,
         "lines": draft.lines,
@@ -264,21 +270,28 @@ def pack(
     return layout.array([words])
 
 
-def _prologue(draft: Draft, first: int, values: dict[str, int]) -> list[list[int]]:
-    """Where the arguments are from which Python computes numbers, if it has to.
+def _prologue(
+    draft: Draft, first: int, values: dict[str, int], asked: Sequence[Guard]
+) -> list[list[int]]:
+    """Where the arguments are from which Python computes numbers, or of which it asks, if any.
 
     Args:
         draft: the table; its scalars learn where those numbers will be.
         first: place of the first one among addresses.
         values: the table's words, to which some are added.
+        asked: names that Python looks up.
 
     Raises:
         NotServed: Python cannot know a length, or needs too many arguments.
     """
-    if not draft.guards and not draft.computed:
+    known, guards = draft.call.specialisation, draft.guards
+    standing = asked or known.identities or known.trace.in_order or draft.equal
+    if not (guards or draft.computed or standing):
         return []
+    same = known.alike(draft.call.leaves) if known.identities else ()
     try:
-        made = prepare(draft.call.specialisation.trace, draft.guards, draft.computed)
+        made = prepare(known.trace, guards, draft.computed, known.captured, asked, same,
+                       draft.equal)
     except NotAssembled:
         raise NotServed from None
     if len(made.leaves) > layout.MOST_LEAVES:

@@ -25,7 +25,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     name: tuple(words.split())
     for name, words in {
         # one a fused function
-        "CONTEXT": "slow vectorcall mode expected count tables hits running api",
+        "CONTEXT": "slow vectorcall mode expected count tables hits running api plain_count plains",
         # one a process: types, functions of Python's and NumPy's C API, the team, the pool
         "API": "ndarray true tuple_items incref decref new_array to_scalar new_tuple "
         "get_item get_attribute clear_error compare_text to_integer release acquire set_handler "
@@ -37,7 +37,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
         "scalars scalar_list overlaps overlap_list temporaries temporary_list outputs output_list "
         "operands operand_list nests flags limit patience brief scratch handed unpacks "
         "unpack_list given held leaves leaf_list assembled prologue numbers number_list computed "
-        "computed_first callee calls",
+        "computed_first callee calls left",
         # an argument: how it is compared
         "RECORD": "kind slot object expected rank axes flags type",
         # a name that the function reads: how, where, its name, the object

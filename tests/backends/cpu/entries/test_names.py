@@ -28,23 +28,19 @@ def test_names_are_settled_by_objects_that_cannot_change() -> None:
     guards = [captures.NameGuard(scope, n, scope[n], n != "thing") for n in scope]
     keep: list[Any] = []
     for guard in guards:
-        if guard.name == "names":
-            with pytest.raises(names.NotServed):
-                names.describe_names([guard], keep)
-        else:
-            assert names.describe_names([guard], keep)
+        rows, asked = names.describe_names([guard], keep)
+        assert (len(rows), len(asked)) == ((0, 1) if guard.name == "names" else (1, 0))
     absent = captures.NameGuard(scope, "absent", captures.ABSENT, False)
-    assert names.describe_names([absent], keep)[0][-1] == 0
-    with pytest.raises(names.NotServed):
-        names.describe_names([absent] * (names.MOST_GUARDS + 1), keep)
+    assert names.describe_names([absent], keep)[0][0][-1] == 0
+    assert len(names.describe_names([absent] * (names.MOST_GUARDS + 1), keep)[1]) == 1
 
 
 def test_a_list_that_changes_is_noticed() -> None:
-    """Its object stays the same, so its calls stay with Python."""
+    """Its object stays the same, so Python looks at what it holds before a kernel runs."""
     weights = [1.0, 2.0]
     function = fuser.fuse(lambda x: x * weights[0] + weights[1])
     for first in (1.0, 3.0, -2.0):
         weights[0] = first
         for _ in range(2):
             assert np.array_equal(function(X), X * first + 2.0)
-    assert function._native is None or function._native.hits == 0
+    assert function._native.hits

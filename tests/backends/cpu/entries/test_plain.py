@@ -1,0 +1,127 @@
+"""Calls that are the plain function's: after a few, no Python looks at them any more."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuser
+from fuser.backends.cpu.entries import entry
+
+X = np.array([1.5, -2.0, 3.0])
+CALLS = 12
+
+
+@pytest.fixture(autouse=True)
+def _dispatcher() -> None:
+    """The dispatcher is there from the first call on."""
+    if entry.load() is None:
+        pytest.skip("no native entries in this interpreter")
+
+
+def _largest(x: Any) -> Any:
+    """A value decides."""
+    return x + 1 if x.max() > 0 else x
+
+
+def _of_list(arrays: list[Any]) -> Any:
+    """The same of a list's first array."""
+    return _largest(arrays[0]) * len(arrays)
+
+
+def _served(function: Any) -> int:
+    """Calls that the dispatcher sent to the plain function."""
+    place = entry.layout.place("TABLE", "calls")
+    passed = sum(table.words[place] for table in function._native._plain.values())
+    return int(function._native.hits + passed)
+
+
+@pytest.mark.parametrize(
+    ("plain", "args", "kwargs"),
+    [
+        (_largest, (X,), {}),
+        (_largest, (), {"x": X}),
+        (_of_list, ([X, X],), {}),
+        (lambda pair: _of_list(list(pair["a"])), ({"a": (X, X)},), {}),
+        (lambda x, text, none, number: x * len(text) if x[0] > number else none,
+         (X, "ab", None, 0.5), {}),
+    ],
+    ids=["array", "keyword", "list", "nested", "others"],
+)  # fmt: skip
+def test_refused_calls_go_straight_to_the_plain_function(
+    plain: Callable[..., Any], args: Any, kwargs: Any
+) -> None:
+    """They give what it gives, and each counts as a fallback."""
+    function = fuser.fuse(plain, fallback="allow")
+    if function(*args, **kwargs) is not None and not function.fallbacks:
+        pytest.skip("it is fused")
+    before = fuser.stats()["fallbacks"]
+    for _ in range(CALLS):
+        assert np.array_equal(function(*args, **kwargs), plain(*args, **kwargs))
+    assert _served(function)
+    assert fuser.stats()["fallbacks"] == before + CALLS
+
+
+def test_other_arguments_are_looked_at() -> None:
+    """Another dtype, rank or type has a table of its own, or kernels."""
+    function = fuser.fuse(_largest, fallback="allow")
+    for _ in range(CALLS):
+        function(X)
+    served = _served(function)
+    for other in (X.astype(np.float32), X[None], np.float64(2), 3.0):
+        wanted = _largest(np.asarray(other))
+        assert np.array_equal(function(np.asarray(other)), wanted)
+    assert _served(function) == served
+
+
+def test_a_call_that_raises_goes_there_too() -> None:
+    """Lengths that do not fit: the kernels' own calls are served as before."""
+    function = fuser.fuse(lambda x, y: x * y + 1, fallback="error")
+    allowed = fuser.fuse(lambda x, y: x * y + 1, fallback="allow")
+    for _ in range(CALLS):
+        for each in (function, allowed):
+            with pytest.raises(ValueError):
+                each(X, X[:2])
+            assert np.array_equal(each(X, X), X * X + 1)
+    assert allowed._native._plain
+    assert not function._native._plain
+
+
+def test_a_number_of_calls_later_python_looks_again() -> None:
+    """What decides may have changed: then such calls are fused."""
+    space: dict[str, Any] = {"FLAG": True}
+    exec("def f(x): return x + 1 if FLAG and x.max() > 0 else x * 2", space)
+    function = fuser.fuse(space["f"], fallback="allow")
+    for _ in range(CALLS):
+        function(X)
+    space["FLAG"] = False
+    for _ in range(2000):  # no guard may be looked at meanwhile
+        assert np.array_equal(function(X), X * 2)
+    before = fuser.stats()["fallbacks"]
+    function(X)
+    assert fuser.stats()["fallbacks"] == before
+
+
+def test_many_kinds_take_turns() -> None:
+    """More than there are tables for."""
+    function = fuser.fuse(lambda x, y: x * y, fallback="allow")
+    for _ in range(CALLS):
+        for length in range(2, 40):
+            with pytest.raises(ValueError):
+                function(np.ones(length), np.ones(length + 1))
+    assert len(function._native._plain) <= entry.plain.LIMIT
+    fuser.clear_caches()
+    assert function(X, X).shape == X.shape
+
+
+def test_equal_slices_and_one_array_twice_are_served_natively() -> None:
+    """Python compares them before a kernel runs."""
+    function = fuser.fuse(lambda x, y, part: (x[part] * 2 + y[part], x is y), fallback="error")
+    for _ in range(CALLS):
+        x = np.arange(6.0)
+        for y, part in ((x, slice(1, 3)), (x.copy(), slice(1, 3)), (x, slice(0, 4))):
+            found, same = function(x, y, part)
+            assert np.array_equal(found, x[part] * 2 + y[part])
+            assert same is (x is y)
+    assert function._native.hits > CALLS
