@@ -13,7 +13,7 @@ from typing import Any
 import dask
 from dask._task_spec import Task, TaskRef
 from dask.array.optimization import optimize as plain_optimize
-from dask.blockwise import Blockwise, blockwise_token, fuse_roots, optimize_blockwise
+from dask.blockwise import Blockwise, blockwise_token, optimize_blockwise
 from dask.core import flatten
 from dask.highlevelgraph import HighLevelGraph
 
@@ -50,7 +50,7 @@ def with_kernels(dsk: HighLevelGraph, keys: list[Any]) -> HighLevelGraph:
         dsk: the graph.
         keys: what has to stay.
     """
-    dsk = fuse_roots(optimize_blockwise(dsk, keys=keys), keys=keys)
+    dsk = optimize_blockwise(dsk, keys=keys)  # Dask joins roots later, which makes tasks
     layers = {
         name: _with_kernel(layer) if isinstance(layer, Blockwise) else layer
         for name, layer in dsk.layers.items()

@@ -49,9 +49,37 @@ def is_known(function: Any) -> bool:
     return module in _MODULES
 
 
-def parts_of(task: Task) -> dict[Any, GraphNode]:
-    """The tasks of a fused task by key, or the task itself."""
-    return dict(task.args[0]) if task.func is _execute_subgraph else {task.key: task}
+def parts_of(task: Task, names: Sequence[str]) -> tuple[dict[Any, GraphNode], Any]:
+    """The tasks of a fused task, and of fused tasks in it, by keys of their own.
+
+    Args:
+        task: of a layer.
+        names: what it calls the chunks, which keep their names.
+
+    Returns:
+        The tasks, each after those that it needs, and the key of the result.
+    """
+    found: dict[Any, GraphNode] = {}
+
+    def enter(parts: Mapping[Any, GraphNode], wanted: Any, known: dict[Any, Any], path: str) -> Any:
+        """Add the tasks of one; the key of its result."""
+        for key in _in_order(parts):
+            node = parts[key]
+            if key in known:  # Dask takes what is given before what is inside
+                continue
+            if isinstance(node, Task) and node.func is _execute_subgraph:
+                inner, outkey, inkeys, *given = node.args
+                passed = zip(inkeys, given, strict=True)
+                bound = {inkey: known[each.key] for inkey, each in passed}
+                known[key] = enter(inner, outkey, bound, f"{path}{key}/")
+            else:
+                new = f"{path}{key}"
+                renamed = {each: known[each] for each in node.dependencies}
+                found[new] = node.substitute(renamed, key=new)
+                known[key] = new
+        return known[wanted]
+
+    return found, enter({task.key: task}, task.key, {name: name for name in names}, "")
 
 
 class ChunkTasks:
@@ -66,9 +94,8 @@ class ChunkTasks:
         """
         self.task = task
         self.names = tuple(names)
-        parts = parts_of(task)
-        self._result = task.args[1] if task.func is _execute_subgraph else task.key
-        order = _in_order(parts)
+        parts, self._result = parts_of(task, names)
+        order = list(parts)
         inside: set[Any] = set()
         later: set[Any] = set()
         for key in order:

@@ -17,6 +17,15 @@ def arrays(chunks: Any = (25, 20)) -> Any:
     return da.from_array(VALUES, chunks=chunks)
 
 
+def _black_scholes(spot: Any, strike: Any, years: Any) -> Any:
+    """Dask fuses layers of it, and then layers of these."""
+    first = (np.log(spot / strike) + 0.07 * years) / (0.2 * np.sqrt(years))
+    second = first - 0.2 * np.sqrt(years)
+    return spot / (1 + np.exp(-1.7 * first)) - strike * np.exp(-0.05 * years) / (
+        1 + np.exp(-1.7 * second)
+    )
+
+
 PROGRAMS = {
     "elementwise": lambda x: (x * 2 + np.exp(x)) * WEIGHTS,
     "gelu": lambda x: 0.5 * x * (1 + np.tanh(x + 0.044715 * x**3)) + x,
@@ -49,5 +58,6 @@ PROGRAMS = {
     "masked": lambda x: da.ma.masked_greater(x * 2 + 1, 1.5) * 2 + 1,
     "overlap": lambda x: da.map_overlap(lambda b: b * 2 + 1, x + 1, depth=1) * 2 + 1,
     "complex": lambda x: abs(x * 1j + 2 - x),
+    "fused several times": lambda x: _black_scholes(abs(x) + 1, abs(x) + 2, abs(x) + 0.5),
     "integers": lambda x: ((x * 100).astype("int16") * 3 + 1) // 7,
 }  # fmt: skip

@@ -44,7 +44,8 @@ def test_values_are_those_without(name: str) -> None:
     np.testing.assert_array_equal(got, again)
 
 
-@pytest.mark.parametrize("name", ["gelu", "sum", "var", "where", "a fused function"])
+@pytest.mark.parametrize("name", ["gelu", "sum", "var", "where", "a fused function",
+                                  "fused several times"])
 def test_a_layer_is_one_kernel_a_chunk(name: str) -> None:
     """What is fused is counted: no chunk falls back, and each runs once."""
     program = PROGRAMS[name](arrays())
@@ -101,6 +102,16 @@ def test_errors_are_those_without() -> None:
     for block in (fuser.dask.fused(), dask.config.set({})):
         with block, pytest.raises(ValueError, match="negative integer powers"):
             program.compute(scheduler="sync")
+
+
+def test_roots_that_dask_joins_with_a_layer() -> None:
+    """A layer of arrays that are there (persisted) is a kernel a chunk all the same."""
+    x, y = (da.from_array(np.arange(12.0) + k, chunks=4).persist() for k in range(2))
+    with fuser.dask.fused():
+        (optimised,) = dask.optimize(np.exp(x) * y + x)
+    before = fuser.stats().get("launches", 0)
+    optimised.compute(scheduler="sync", optimize_graph=False)
+    assert fuser.stats()["launches"] - before == 3
 
 
 def test_as_a_setting() -> None:
