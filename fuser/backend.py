@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 
 from fuser.base import caches, config, forks
-from fuser.base.errors import BackendError
+from fuser.base.errors import BackendError, Unsupported
 from fuser.base.packages import ARRAYS, NO_FOREIGN_ARRAYS, root
 from fuser.base.protocols import attribute, module_of
 from fuser.base.records import record
 from fuser.codegen import LoopNest
+from fuser.element_loops.code import Code
 from fuser.ir.ops import Op, admits
 from fuser.scheduling.capabilities import Capabilities
 from fuser.scheduling.row_tiles import ROW_CACHE_BYTES
@@ -367,6 +368,15 @@ class Backend(ABC):
             Whether it will.
         """
         return False
+
+    def element_kernel(self, code: Code) -> Any:
+        """What runs a loop over elements, see `fuser.element_loops.region.run`.
+
+        Raises:
+            Unsupported: this backend has no such kernels.
+        """
+        found = f"the {self.name} backend runs no loops over single elements"
+        raise Unsupported("control-flow", "loop", found)
 
     def release_memory(self) -> int:
         """Give back memory that waits to be used again; returns how many bytes that is."""

@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from fuser.backend import backend_of, get_backend
+from fuser.backend import backend_of, chosen_name, get_backend
 from fuser.base import budget, caches, counters, forks, logs
 from fuser.base.errors import FallbackWarning, FusionError, Reason
 from fuser.base.host_expressions import evaluate_scalar
+from fuser.element_loops import region
 from fuser.ir import dims, infer, layouts, loops, opaque_calls
 from fuser.ir.graph import Graph, Node, constant_value, walk
+from fuser.program_spec import made_by
 
 #: Reasons that were warned of; after so many, all are forgotten.
 WARNED_LIMIT = 4096
@@ -142,6 +144,26 @@ def _left(name: str, arrays: Mapping[str, Any], found: Sequence[Any]) -> Any:
 
 
 opaque_calls.SPECIAL[loops.NAME] = run_loop
+
+
+def run_elements(*args: Any) -> list[Any]:
+    """What a call that stands for a loop over elements gives, where no program has prepared it."""
+    return element_runner(args[:4])(*args)
+
+
+@caches.memo(64)
+def _elements(args: tuple[Any, ...], name: str) -> Callable[..., list[Any]]:
+    """What runs such a call, on a backend."""
+    return region.runner(args, get_backend(name).element_kernel)
+
+
+def element_runner(args: Sequence[Any]) -> Callable[..., list[Any]]:
+    """What runs a loop over elements on the backend that is chosen, by what its text says."""
+    return _elements(tuple(args), chosen_name() or "cpu")
+
+
+opaque_calls.SPECIAL[region.NAME] = run_elements
+made_by["element loop"] = lambda step: element_runner(step.nodes[0].payload.args[:4])
 
 
 def module_of(arrays: Mapping[str, Any]) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from fuser.ir.loops import Region
 from fuser.ir.views import Chain
 from fuser.kernel_spec import KernelSpec
 
-#: "loop": makes what runs a loop, a function of the arguments of its call; it is handed in.
+#: "loop", "element loop": makes what runs one, a function of the arguments of its call; handed in.
 made_by: dict[str, Callable[[Any], Callable[..., list[Any]]]] = {}
 
 
@@ -104,6 +104,25 @@ class Phase:
 
 
 @record(frozen=False, slots=False, eq=False)
+class ElementLoop:
+    """A loop over single elements, which one kernel runs.
+
+    Attributes:
+        nodes: the extern nodes, one for each result that is used.
+        operands: (value, views) of each operand.
+        stored: the values that `nodes` are.
+        where: `file:line` of the loop.
+        runners: what runs it, by the name of the backend that is chosen.
+    """
+
+    nodes: tuple[Node, ...]
+    operands: tuple[tuple[str, Chain], ...]
+    stored: tuple[str, ...]
+    where: str
+    runners: dict[str, Any] = field(default_factory=dict)
+
+
+@record(frozen=False, slots=False, eq=False)
 class LoopRegion:
     """A loop whose iterations are kernels.
 
@@ -124,6 +143,9 @@ class LoopRegion:
     phases: tuple[Phase, ...]
     where: str
     runners: dict[str, Any] = field(default_factory=dict)
+
+
+Step: TypeAlias = Stage | Seam | LoopRegion | ElementLoop
 
 
 @record(frozen=False, slots=False, eq=False)
@@ -149,7 +171,7 @@ class Program:
     mode: str
     fastmath: bool
     checked: bool
-    steps: tuple[Stage | Seam | LoopRegion, ...]
+    steps: tuple[Step, ...]
     outputs: tuple[str, ...]
     constants: dict[str, Any]
     dropped: tuple[tuple[str, ...], ...]
@@ -170,7 +192,12 @@ class Program:
         return tuple(step for step in self.steps if isinstance(step, LoopRegion))
 
     @property
-    def between(self) -> tuple[Seam | LoopRegion, ...]:
+    def element_loops(self) -> tuple[ElementLoop, ...]:
+        """The steps that are loops over elements."""
+        return tuple(step for step in self.steps if isinstance(step, ElementLoop))
+
+    @property
+    def between(self) -> tuple[Seam | LoopRegion | ElementLoop, ...]:
         """The steps that are no kernels."""
         return tuple(step for step in self.steps if not isinstance(step, Stage))
 

@@ -23,6 +23,7 @@ LAYERS = {
     "fuser": """
         base: base.*
         ir: ir.*
+        element loops: element_loops.*
         passes: passes.*
         scheduling: scheduling.*
         loop nests: codegen kernel_spec
@@ -46,8 +47,9 @@ LAYERS = {
         accuracy: accuracy accuracy_samples accuracy_table
         costs: schedule costs reducing.reduction_stages reducing.accumulators
         machine: machine.*
+        element loops: element_loops
         loop nests: emit flattened_loops invariant_columns reducing.* scheduling.*
-        kernels: fused_kernel sequence
+        kernels: fused_kernel sequence element_kernels
         entries: entries.*
         backend: backend
     """,

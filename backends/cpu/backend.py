@@ -21,6 +21,7 @@ from fuser.backend import (
 from fuser.backends.cpu.tuning import POOLED_BYTES
 from fuser.base import forks
 from fuser.codegen import LoopNest
+from fuser.element_loops.code import Code
 from fuser.ir.layouts import ordered_strides
 from fuser.ir.ops import Op, admits
 from fuser.passes import complex_parts
@@ -153,6 +154,12 @@ class CpuBackend(Backend):
         from fuser.backends.cpu.machine import pool
 
         return pool.empty(shape, dtype, ordered_strides(shape, order, dtype.itemsize))
+
+    def element_kernel(self, code: Code) -> Any:
+        """One scalar kernel."""
+        from fuser.backends.cpu.element_kernels import ElementKernel
+
+        return ElementKernel(code)
 
     def release_memory(self) -> int:
         """Empty the output pool."""

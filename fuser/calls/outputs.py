@@ -14,7 +14,7 @@ from fuser.base.host_expressions import evaluate_scalar
 from fuser.calls.specialisation import Call
 from fuser.fallback import module_of
 from fuser.ir import dims, view_chains
-from fuser.tracing.trace_result import OutAlias, OutNode, OutScalar, OutView, Trace
+from fuser.tracing.trace_result import OutAlias, OutNode, OutNumber, OutScalar, OutView, Trace
 
 
 def check_hazards(call: Call) -> None:
@@ -119,6 +119,8 @@ def result_of(
         if leaf.generic and leaf.index not in targets and hasattr(value, "ndim"):
             return value[()]
         return np.asarray(value) if isinstance(value, np.generic) and not leaf.generic else value
+    if isinstance(leaf, OutNumber):
+        return results[leaf.index].item()
     if isinstance(leaf, OutView):
         base = results[leaf.index]
         return view_chains.apply_views(base, leaf.views, call.sizes, np)

@@ -20,7 +20,7 @@ from fuser.calls.prepared import MISSED
 from fuser.calls.specialisation import Call, specialise
 from fuser.calls.trace_cache import Signature
 from fuser.ir import dims
-from fuser.program_spec import Kind, LoopRegion, Program, Stage
+from fuser.program_spec import Kind, Program, Seam, Stage
 from fuser.programs import partition, run
 from fuser.programs.straight_line import LEAVES, StraightLine
 from fuser.tracing.trace_result import OutAlias, OutNode, OutStatic, Trace, Write
@@ -151,7 +151,7 @@ def _written_down(call: Call, program: Program, kind: Any, count: int) -> Callab
             line.stage([name for name in step.stored if name not in written], made, wanted)
             writes = {name: write for name, write in writes.items() if name not in written}
         else:
-            line.seam(step, run.runner_of(step) if isinstance(step, LoopRegion) else None)
+            line.seam(step, None if isinstance(step, Seam) else run.runner_of(step))
         line.forget([name for name in dropped if name not in kept])
     for name, (array, box) in writes.items():
         line.write(array, box, name)

@@ -21,7 +21,7 @@ from fuser.base.trees import Leaf
 from fuser.capture import captures
 from fuser.ir import dims
 from fuser.ir.views import Chain
-from fuser.tracing.trace_result import OutAlias, OutNode, OutScalar, OutView, Trace
+from fuser.tracing.trace_result import OutAlias, OutNode, OutNumber, OutScalar, OutView, Trace
 
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
@@ -199,6 +199,8 @@ class _Text:
         """One result of the function."""
         if isinstance(leaf, OutNode):
             return self.result(leaf.index) + ("[()]" if leaf.generic else "")
+        if isinstance(leaf, OutNumber):
+            return f"{self.result(leaf.index)}.item()"
         if isinstance(leaf, OutView):
             return self.views(self.result(leaf.index), leaf.views)
         if isinstance(leaf, OutAlias):

@@ -395,11 +395,14 @@ def _is_constant(step: Any, known: tuple[Any, ...] = (None, True, False)) -> boo
     return step.opname == "LOAD_CONST" and any(step.argval is each for each in known)
 
 
-def _loop(substitution: Substitution, *told: Any) -> Any:
+def _loop(substitution: Substitution, source: Any, *told: Any) -> Any:
     """The object that a twin asks what its loop does next."""
-    from fuser.capture.loops import Loop  # most functions have none
+    from fuser.capture.element_loops import ElementLoop  # most functions have none
+    from fuser.capture.loops import Loop
 
-    return Loop(substitution.tracing, substitution.admits, *told)
+    if type(source) is staging.ElementSource:
+        return ElementLoop(substitution.tracing, source)
+    return Loop(substitution.tracing, substitution.admits, source, *told)
 
 
 class Names(dict[str, Any]):

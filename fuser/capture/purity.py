@@ -21,6 +21,7 @@ from fuser.capture.known_errors import is_own, note_fleeting
 from fuser.capture.tracer import trace_call
 from fuser.capture.watching import may_ask, watched
 from fuser.tracing.trace_result import OutStatic, Trace
+from fuser.tracing.trace_state import LATER
 
 if TYPE_CHECKING:
     from fuser.capture.namespace import Substitution
@@ -159,8 +160,8 @@ def _trace_twice(
             if met and met[0].tracing.captured:
                 note_fleeting(raised)
             if isinstance(raised, (ShapeError, OverflowError)):
-                if changed or (met and met[0].tracing.written):  # the plain function leaves that
-                    told = f"{raised}, after it has written"
+                if changed or (met and _has_begun(met[0].tracing)):  # the plain function does that
+                    told = f"{raised}, after it has written, or a loop that may raise"
                     raise Unsupported("not-traceable", name, told) from raised
             if not isinstance(raised, Exception) and is_own(raised):  # so the plain function, too
                 raise Unsupported("not-traceable", name, type(raised).__name__) from raised
@@ -202,6 +203,11 @@ def _trace_twice(
             kind = type(one.value).__name__
             raise Unsupported("array-conversion", name, f"it returns a {kind}, made anew")
     return first, fresh
+
+
+def _has_begun(tracing: Any) -> bool:
+    """Whether a function has written, or run a loop that its trace has not, before it raised."""
+    return bool(tracing.written) or any(v is LATER for _, v in tracing.externs.values())
 
 
 def _check_reached(

@@ -13,11 +13,13 @@ from fuser.base.trees import flatten
 from fuser.ir.graph import Node, walk
 from fuser.ir.views import Chain
 from fuser.tracing.canonical import canonical, written
+from fuser.tracing.late_numbers import LateNumber
 from fuser.tracing.memory_views import ComplexPart
 from fuser.tracing.reshapes import computed_as
 from fuser.tracing.trace_result import (
     OutAlias,
     OutNode,
+    OutNumber,
     OutScalar,
     OutStatic,
     OutView,
@@ -90,6 +92,9 @@ def _leaf(
     """Describe one output; `alone`: memory that no other output looks at."""
     from fuser.tracing.builtin_names import plain_builtin
 
+    if type(leaf) is LateNumber:
+        nodes.append(leaf.node)
+        return OutNumber(len(nodes) - 1)
     if is_a(leaf, HostScalar):
         return OutScalar(leaf.text, leaf.kind.__name__)
     if not is_a(leaf, TracedArray):

@@ -22,6 +22,7 @@ from __future__ import annotations
 import __future__
 
 import ast
+import dis
 import inspect
 import linecache
 from collections.abc import Iterator, Sequence
@@ -29,15 +30,20 @@ from contextlib import suppress
 from functools import reduce
 from operator import or_
 from types import CodeType
+from typing import Any
 
 from fuser.base.caches import memo
 from fuser.base.errors import short_path
 from fuser.base.records import record
+from fuser.capture import element_staging
+from fuser.capture.element_staging import ElementSource as ElementSource
 
 #: The twin's global name of what makes the object of a loop; no name of a user's has a blank.
 LOOPS = "fused loops"
 #: How a loop stands in the twin's syntax tree, before it is put into its code.
 _TOKEN = "\0loop"
+#: Instructions that go back, or over what is iterated.
+_BACKWARDS = frozenset(name for name in dis.opmap if "BACKWARD" in name) | {"FOR_ITER"}
 #: Names by which a function may look at its own variables.
 _LOOKING = frozenset("locals vars eval exec dir globals".split())
 _FLAGS = reduce(or_, (getattr(__future__, n).compiler_flag for n in __future__.all_feature_names))
@@ -81,7 +87,7 @@ class Staged:
     """The twin's code, and its loops in the order of their numbers."""
 
     code: CodeType
-    loops: tuple[LoopSource, ...]
+    loops: tuple[LoopSource | ElementSource, ...]
 
 
 @record
@@ -93,7 +99,7 @@ class _Original:
 
 def staged(code: CodeType) -> Staged | None:
     """The twin of a function's code; None where it has no such loop, or no source of its own."""
-    if "range" not in code.co_names or not _LOOKING.isdisjoint(code.co_names):
+    if not _has_loops(code) or not _LOOKING.isdisjoint(code.co_names):
         return None
     return _staged(code, code.co_filename)
 
@@ -109,7 +115,7 @@ def _staged(code: CodeType, _: str) -> Staged | None:
         return None
     module, function = found
     stage = _Stage(function, code)
-    function.body = [part for each in function.body for part in stage.statement(each)]
+    function.body = stage.block(function.body, True)
     if not stage.loops:
         return None
     twin = _code_of(compile(ast.fix_missing_locations(module), *_options(code)), code)
@@ -121,10 +127,25 @@ def _staged(code: CodeType, _: str) -> Staged | None:
     return Staged(twin, tuple(stage.loops))
 
 
+@memo(1024)
+def _has_loops(code: CodeType) -> bool:
+    """Whether some instruction goes back to an earlier one."""
+    return any(step.opname in _BACKWARDS for step in dis.get_instructions(code))
+
+
 def plain(code: CodeType) -> CodeType:
     """The code that a twin stands for; other code itself."""
     last = code.co_consts[-1] if code.co_consts else None
     return last.code if type(last) is _Original else code
+
+
+def definition(code: CodeType) -> ast.FunctionDef | None:
+    """The syntax tree of a function whose source is its own; None for others."""
+    try:
+        found = _definition(plain(code))
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return None
+    return None if found is None else found[1]
 
 
 def codes_in(code: CodeType) -> list[CodeType]:
@@ -228,12 +249,63 @@ class _Stage:
 
     def __init__(self, function: ast.FunctionDef, code: CodeType) -> None:
         """Look at a function whose code is `code`."""
-        self.loops: list[LoopSource] = []
+        self.loops: list[LoopSource | ElementSource] = []
         self._function = function
         self._shared = {*code.co_cellvars, *code.co_freevars}
         self._place = short_path(code.co_filename)
         self._arguments = {arg.arg for arg in ast.walk(function.args) if isinstance(arg, ast.arg)}
         self._outer = 0
+        self._live = element_staging.live_after(function)
+
+    def block(self, body: Sequence[ast.stmt], last: bool = False) -> list[ast.stmt]:
+        """Statements, with the groups among them that may be loops over elements in front.
+
+        Args:
+            body: the statements.
+            last: they are all of the function.
+        """
+        found: list[ast.stmt] = []
+        for group in element_staging.grouped(body, last):
+            alone = element_staging.is_group(group) and self._may_change(group)
+            made = self._asked(group) if alone else None
+            whole = len(group) == 1
+            rest = self.statement(group[0]) if whole else [
+                part for each in group for part in self.block([each])
+            ]  # fmt: skip
+            if made is None:
+                found += rest
+            else:
+                made[-1].orelse = rest
+                found += made
+        return found
+
+    def _may_change(self, group: Sequence[ast.stmt]) -> bool:
+        """Whether the names that statements assign to are the function's own."""
+        return self._shared.isdisjoint(_stored(group)) and not any(
+            isinstance(node, (ast.Global, ast.Nonlocal)) for node in ast.walk(self._function)
+        )
+
+    def _asked(self, group: Sequence[ast.stmt]) -> list[Any]:
+        """What asks whether statements run as one loop over elements: an `if` comes last."""
+        live = self._live.get(id(group[-1]), frozenset())
+        where = f"{self._place}:{group[0].lineno}"
+        source = element_staging.source_of(group, live, where)
+        token, loop = f"{_TOKEN}{len(self.loops)}", f"loop {len(self.loops)}"
+        self.loops.append(source)
+        text = [f"L = F({token!r}, range, ())", "if L.taken():"]
+        text += [f"  if L.binds({name!r}): N{k} = L.value({name!r})"
+                 for k, name in enumerate(source.wanted)]  # fmt: skip
+        text += [f"  return L.value({element_staging.RETURNED!r})" if source.returns else "  pass"]
+        made = ast.parse("\n".join(text)).body
+        names = {f"N{k}": name for k, name in enumerate(source.wanted)}
+        names |= {"L": loop, "F": LOOPS}
+        for each in (part for one in made for part in ast.walk(one)):
+            if isinstance(each, ast.Name):
+                each.id = names.get(each.id, each.id)
+            ast.copy_location(each, group[0])
+        call = made[0].value  # type: ignore[attr-defined]
+        call.args[1] = ast.copy_location(ast.Constant(None), group[0])
+        return made
 
     def statement(self, node: ast.stmt) -> list[ast.stmt]:
         """A statement with the loops in it changed."""
@@ -243,9 +315,9 @@ class _Stage:
         for field in ("body", "orelse", "finalbody"):
             inside = getattr(node, field, None)
             if isinstance(inside, list) and not isinstance(node, (ast.ClassDef, ast.FunctionDef)):
-                setattr(node, field, [part for each in inside for part in self.statement(each)])
+                setattr(node, field, self.block(inside))
         for handler in getattr(node, "handlers", ()):
-            handler.body = [part for each in handler.body for part in self.statement(each)]
+            handler.body = self.block(handler.body)
         self._outer -= loops
         if made is None or not isinstance(node, ast.For):
             return [node]
@@ -261,7 +333,8 @@ class _Stage:
         if not self._shared.isdisjoint((*changed, index)) or (index in changed and index in kept):
             return None
         changed.pop(index, None)  # which each iteration begins with
-        exposed = _exposed(node.body)[0]
+        exposed, surely = _exposed(node.body)
+        exposed |= kept - surely  # what no iteration need set, the loop may leave as it was
         number = len(self.loops)
         self.loops.append(LoopSource(
             index=index,
@@ -296,6 +369,7 @@ class _Stage:
     def _twin(self, node: ast.For, number: int) -> list[ast.stmt]:
         """The statements in place of a loop."""
         source = self.loops[number]
+        assert isinstance(source, LoopSource)
         loop, index = f"loop {number}", source.index
         bound = [*source.carried, *source.later]
         text = [f"L = F({_TOKEN + str(number)!r}, range, ())", "while L.again():", "  I = L.index"]

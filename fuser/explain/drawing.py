@@ -18,7 +18,7 @@ from fuser.ir.graph import Node, size_bytes
 from fuser.ir.labels import labels_of
 from fuser.ir.specs import is_counted
 from fuser.kernel_spec import KernelSpec
-from fuser.program_spec import LoopRegion, Program, Seam, Stage
+from fuser.program_spec import ElementLoop, LoopRegion, Program, Seam, Stage
 from fuser.scheduling import verdicts
 from fuser.scheduling.nest_sequences import settled
 from fuser.scheduling.plans import Plan
@@ -197,13 +197,16 @@ def _add_plan(
 
 
 def _add_between(
-    boxes: dict[str, Box], arrows: dict[tuple[str, str], int], step: Seam | LoopRegion,
-    sizes: Mapping[str, int], label: Mapping[int, str], number: int,
+    boxes: dict[str, Box], arrows: dict[tuple[str, str], int],
+    step: Seam | LoopRegion | ElementLoop, sizes: Mapping[str, int], label: Mapping[int, str],
+    number: int,
 ) -> None:  # fmt: skip
     """Add a function that NumPy runs, or a loop."""
     key = f"function {number}"
     if isinstance(step, LoopRegion):
         lines: tuple[str, ...] = (f"loop of {step.where}", "its iterations are kernels")
+    elif isinstance(step, ElementLoop):
+        lines = (f"loop of {step.where}", "one kernel runs it element by element")
     else:
         meaning = textwrap.wrap(REASONS[step.reason.code][0], WIDTH)
         lines = (f"{step.reason.operation} in NumPy", *meaning)

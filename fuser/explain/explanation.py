@@ -23,7 +23,7 @@ from fuser.ir import dims
 from fuser.ir.graph import Graph
 from fuser.ir.labels import argument_names, labels_of
 from fuser.kernel_spec import KernelSpec
-from fuser.program_spec import LoopRegion, Program, Stage
+from fuser.program_spec import LoopRegion, Program, Seam, Stage
 from fuser.programs import partition, run
 from fuser.scheduling import row_tiling, verdicts
 from fuser.scheduling.plans import Plan
@@ -123,7 +123,7 @@ class Explanation:
         steps: list[str] = []
         for step in self._spec.steps:
             count = len(step.spec.plan.groups) if isinstance(step, Stage) else 0
-            rest = loops if isinstance(step, LoopRegion) else between
+            rest = between if isinstance(step, Seam) else loops
             steps += [next(kernels) for _ in range(count)] or [next(rest)]
         return steps
 
@@ -291,7 +291,10 @@ def explain_call(function: Owner, args: Any, kwargs: Any) -> Explanation:
         with rereads.kept_by(backend.keeps_rows):
             found.ledger = loop_text.whole_book(spec, found._sizes, call.numbers)
             found.loops = [
-                loop_text.spell_loop(spec, loop, found._sizes, call.numbers) for loop in spec.loops
+                loop_text.spell_loop(spec, loop, found._sizes, call.numbers)
+                if isinstance(loop, LoopRegion)
+                else loop_text.spell_element_loop(spec, loop, found._sizes)
+                for loop in spec.between if not isinstance(loop, Seam)
             ]
         found.seams = [graph_breaks.spell_seam(spec, seam, found._sizes) for seam in spec.seams]
         found.fallbacks += [seam.reason for seam in spec.seams]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from fuser.base.errors import REASONS
+from fuser.element_loops import region as element_loops
 from fuser.explain.candidates import COLUMNS, row, rows_of, saved_bytes, shown_by
 from fuser.explain.kernel_text import seen_behind, spell_views, wrapped
 from fuser.ir import dims, loops, opaque_calls
@@ -158,7 +159,7 @@ def _rows_of_program(
             ours = next((n for n in (node, source) if n.op.is_opaque), None)
             if ours is None or source.op.given:
                 continue
-            if ours.payload.name == loops.NAME:
+            if ours.payload.name in (loops.NAME, element_loops.NAME):
                 continue
             code = opaque_calls.reason_of(ours, "").code
             distance = place[id(node)] - place[id(source)]

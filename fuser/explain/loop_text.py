@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from fuser.element_loops.region import code_of
 from fuser.explain.graph_breaks import spell_seam, sum_ledgers
 from fuser.explain.kernel_text import describe_group, seen_behind, spell_views, wrapped
 from fuser.ir import dims, opaque_calls
 from fuser.ir.labels import labels_of
 from fuser.kernel_spec import KernelSpec
-from fuser.program_spec import LoopRegion, Program, Stage
+from fuser.program_spec import ElementLoop, LoopRegion, Program, Stage
 from fuser.traffic import ledger
 from fuser.traffic.ledger import Ledger
 
@@ -116,6 +117,32 @@ def spell_loop(
     return "\n".join([*lines, *(f"  {line}" for line in body)])
 
 
+def spell_element_loop(program: Program, step: ElementLoop, sizes: Mapping[str, int]) -> str:
+    """A loop over elements as text: where it is, which arrays and numbers go in and come out."""
+    label = labels_of(program.graph)
+    args = step.nodes[0].payload.args
+    code = code_of(*args[:4])
+    count, depth = code.loops
+    loops = f"{count} loop{'s' * (count != 1)}" + (f", {depth} deep" if depth > 1 else "")
+    lines = wrapped(
+        f"loop over elements ({step.where}): {loops}, one sequential kernel", later="  "
+    )
+    arrays = {array.name: array for array in code.arrays}
+    for (source, chain), node, name in zip(
+        step.operands, step.nodes[0].args, args[1], strict=False
+    ):
+        if name not in arrays:
+            continue
+        base = seen_behind(node, chain)
+        value = label.get(id(base), source) + spell_views(chain, base, (), sizes)
+        verb = "reads and writes a copy of" if arrays[name].written else "reads"
+        lines.append(f"  {verb} {value}: {node.type}")
+    left = [result.name for result in code.results]
+    if left:
+        lines += wrapped(f"leaves the numbers {', '.join(left)}", "  ", "    ")
+    return "\n".join(lines)
+
+
 def _body(step: LoopRegion, sizes: Mapping[str, int], numbers: Mapping[str, Any]) -> list[str]:
     """What one iteration does, in its order: kernels, functions that NumPy runs, loops."""
     texts: list[str] = []
@@ -138,6 +165,8 @@ def _body(step: LoopRegion, sizes: Mapping[str, int], numbers: Mapping[str, Any]
                 add(one.spec, {f"o{k}": name for k, name in enumerate(one.stored)})
             elif isinstance(one, LoopRegion):
                 texts.append(spell_loop(body, one, sizes, numbers))
+            elif isinstance(one, ElementLoop):
+                texts.append(spell_element_loop(body, one, sizes))
             else:
                 texts.append(spell_seam(body, one, sizes))
     return [line for text in texts for line in text.split("\n")]

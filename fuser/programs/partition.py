@@ -17,6 +17,7 @@ from fuser.base import budget, counters
 from fuser.base.errors import Reason
 from fuser.base.records import changed
 from fuser.compiler import compile_upfront
+from fuser.element_loops import region as element_loops
 from fuser.ir import dims, loops, opaque_calls
 from fuser.ir.graph import (
     Graph,
@@ -29,7 +30,7 @@ from fuser.ir.graph import (
 from fuser.ir.labels import labels_of, named_line
 from fuser.ir.views import Chain, View
 from fuser.kernel_spec import KernelSpec
-from fuser.program_spec import LoopRegion, Phase, Program, Seam, Stage
+from fuser.program_spec import ElementLoop, LoopRegion, Phase, Program, Seam, Stage, Step
 from fuser.scheduling import nest_sequences
 from fuser.scheduling.in_place import Write
 from fuser.tracing.canonical import lengths_of
@@ -76,7 +77,7 @@ def planned(
     return changed(prepared, steps=steps)
 
 
-def _planned_step(step: Stage | Seam | LoopRegion, backend: Backend) -> Stage | Seam | LoopRegion:
+def _planned_step(step: Step, backend: Backend) -> Step:
     """A step with the plans that a backend runs."""
     if isinstance(step, Stage):
         return Stage(compiler.planned(step.spec, backend), step.stored)
@@ -121,7 +122,7 @@ class _Splitter:
         self.options = options
         self.calls = opaque_calls.calls_of(graph)
         self.call_of = {call[0].payload.number: call for call in self.calls}
-        self.steps: list[Stage | Seam | LoopRegion] = []
+        self.steps: list[Step] = []
         self.used: list[tuple[str, ...]] = []
         self.names: dict[int, str] = {}
         self.alive: list[Node] = []  # so that an id in `names` stays this node's
@@ -190,9 +191,11 @@ class _Splitter:
 
     def _between(
         self, call: list[Node], operands: tuple[tuple[str, Chain], ...], stored: tuple[str, ...]
-    ) -> Seam | LoopRegion:
+    ) -> Seam | LoopRegion | ElementLoop:
         """The step of one call."""
         line = self.graph.line_of(call[0])
+        if call[0].payload.name == element_loops.NAME:
+            return ElementLoop(tuple(call), operands, stored, line)
         if not _is_loop(call[0]):
             return Seam(tuple(call), operands, stored, opaque_calls.reason_of(call[0], line))
         region = loops.region_of(call[0].payload.args)
@@ -402,7 +405,7 @@ def seam_reasons(graph: Graph) -> list[Reason]:
 
 def _is_loop(call: Node) -> bool:
     """Whether a call stands for a loop, of which kernels run the iterations."""
-    return bool(call.payload.name == loops.NAME)
+    return call.payload.name in (loops.NAME, element_loops.NAME)
 
 
 def specs_of(prepared: KernelSpec | Program) -> list[KernelSpec]:
@@ -415,7 +418,8 @@ def specs_of(prepared: KernelSpec | Program) -> list[KernelSpec]:
 def seam_counts(program: Program) -> dict[str, int]:
     """What one call adds to the counters: functions run in NumPy, in all and by reason."""
     counts = Counter(f"fallback.{seam.reason.code}" for seam in program.seams)
-    loops_run = {"loops": len(program.loops)} if program.loops else {}
+    count = len(program.loops) + len(program.element_loops)
+    loops_run = {"loops": count} if count else {}
     return {"seams": len(program.seams), **loops_run, **counts}
 
 

@@ -15,7 +15,7 @@ from fuser.base.timeline import phase
 from fuser.executor import CannotRun
 from fuser.ir import dims, layouts, opaque_calls, view_chains
 from fuser.kernel_spec import KernelSpec
-from fuser.program_spec import Kind, LoopRegion, Program, Seam, Stage, made_by
+from fuser.program_spec import ElementLoop, Kind, LoopRegion, Program, Seam, Stage, made_by
 
 
 def execute(
@@ -124,17 +124,18 @@ def kernels_of(
     return list({id(kernel): kernel for kernel in found}.values())  # some run in parts
 
 
-def runner_of(step: LoopRegion) -> Callable[..., list[Any]]:
+def runner_of(step: LoopRegion | ElementLoop) -> Callable[..., list[Any]]:
     """What runs a loop on the backend that is chosen."""
     name = chosen_name()
     found: Callable[..., list[Any]] | None = step.runners.get(name)
     if found is None:
-        found = step.runners[name] = made_by["loop"](step)
+        kind = "loop" if isinstance(step, LoopRegion) else "element loop"
+        found = step.runners[name] = made_by[kind](step)
     return found
 
 
 def _run_between(
-    step: Seam | LoopRegion, values: dict[str, Any], numbers: dict[str, Any]
+    step: Seam | LoopRegion | ElementLoop, values: dict[str, Any], numbers: dict[str, Any]
 ) -> None:
     """Run a function in NumPy, or a loop.
 
@@ -151,7 +152,7 @@ def _run_between(
             value = view_chains.apply_views(value, chain, sizes, np)
         operands.append(value)
     try:
-        if isinstance(step, LoopRegion):
+        if isinstance(step, (LoopRegion, ElementLoop)):
             results = run_loop(step, operands, numbers)
         else:
             with phase("numpy", step.reason.operation), budget.unclocked():
@@ -162,7 +163,7 @@ def _run_between(
 
 
 def run_loop(
-    step: LoopRegion, operands: Sequence[Any], numbers: dict[str, Any]
+    step: LoopRegion | ElementLoop, operands: Sequence[Any], numbers: dict[str, Any]
 ) -> list[Any]:
     """Run a loop; its results that are used.
 

@@ -22,12 +22,12 @@ from fuser.ir import callables, dims, opaque_calls
 from fuser.ir.attributes import Region
 from fuser.ir.opaque_calls import Closure, Number, Operand
 from fuser.ir.views import Chain
-from fuser.program_spec import Kind, LoopRegion, Program, Seam
-from fuser.tracing.trace_result import OutAlias, OutNode, OutScalar, OutStatic
+from fuser.program_spec import ElementLoop, Kind, LoopRegion, Program, Seam
+from fuser.tracing.trace_result import OutAlias, OutNode, OutNumber, OutScalar, OutStatic
 
 METHOD = "numpy.ndarray."
 #: Kinds of results that such functions give.
-LEAVES = (OutNode, OutScalar, OutAlias, OutStatic)
+LEAVES = (OutNode, OutNumber, OutScalar, OutAlias, OutStatic)
 #: Operations of host expressions that `evaluate_scalar` alone keeps from integers without end.
 _UNBOUNDED = re.compile(r"\*\*|<<")
 _SYMBOL = re.compile(r"\b[ns]\d+\b")
@@ -127,7 +127,7 @@ class StraightLine:
         wanted = ", ".join(map(self._name, stored))
         self._lines.append(f"{wanted} = {call}" if stored else call)
 
-    def seam(self, step: Seam | LoopRegion, runner: Any = None) -> None:
+    def seam(self, step: Seam | LoopRegion | ElementLoop, runner: Any = None) -> None:
         """Call a NumPy function, and compare its results with those of the first call.
 
         Args:
@@ -319,6 +319,8 @@ class StraightLine:
         """One result of the function."""
         if isinstance(leaf, OutNode):
             return self._name(self._program.outputs[leaf.index]) + ("[()]" if leaf.generic else "")
+        if isinstance(leaf, OutNumber):
+            return f"{self._name(self._program.outputs[leaf.index])}.item()"
         if isinstance(leaf, OutScalar):
             return self._number(leaf.text)
         if isinstance(leaf, OutAlias):

@@ -33,6 +33,7 @@ from fuser.tracing.memory_views import Contiguous
 from fuser.tracing.trace_result import (
     OutAlias,
     OutNode,
+    OutNumber,
     OutScalar,
     OutStatic,
     OutView,
@@ -149,7 +150,7 @@ def whole_graph(trace: Trace) -> Graph:
     inputs = {p.name: make_input(p.name, p.dtype, p.shape) for p in graph.parameters if p.dtype}
     outputs: list[Node] = []
     for leaf in trace.leaves:
-        if isinstance(leaf, OutNode):
+        if isinstance(leaf, (OutNode, OutNumber)):
             outputs.append(graph.outputs[leaf.index])
         elif isinstance(leaf, OutScalar):
             outputs.append(make_scalar(leaf.text, np.dtype(leaf.kind)))

@@ -47,6 +47,13 @@ class OutScalar:
 
 
 @record
+class OutNumber:
+    """An output that is a Python number, which the graph computes as a value without axes."""
+
+    index: int
+
+
+@record
 class OutStatic:
     """An output that does not depend on the arguments' values.
 
@@ -64,7 +71,7 @@ class Trace:
     Attributes:
         graph: the canonical graph; its outputs are OutNodes first, then values written back.
         structure: how outputs nest; leaves are indices into `leaves`.
-        leaves: OutNode, OutAlias, OutScalar or OutStatic.
+        leaves: OutNode, OutAlias, OutScalar, OutNumber or OutStatic.
         writes: (parameter, graph output, region) of what is written back into arguments, in
             order; None is the whole array.
         value_guards: (host expression, value) pairs that this trace holds for.

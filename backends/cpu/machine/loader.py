@@ -93,11 +93,26 @@ def compile_object(text: str, quick: bool = False) -> bytes:
     with phase("llvm"):
         if INLINED in text:
             _inline(module, machine)
+        if text.startswith(OPTIMISED):
+            _optimise(module, machine)
         return bytes(machine.emit_object(module))
 
 
 #: What a text calls functions whose calls it wants replaced by their bodies.
 INLINED = ") alwaysinline {"
+
+
+#: What a text begins with that all of LLVM's own passes are to optimise: scalar code of loops.
+OPTIMISED = "; optimised by LLVM\n"
+
+
+def _optimise(module: Any, machine: Any) -> None:
+    """Run LLVM's passes of its second level."""
+    llvm = compiler()
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = options.loop_interleaving = options.slp_vectorization = True
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
 
 
 def _inline(module: Any, machine: Any) -> None:

@@ -18,9 +18,13 @@ class _AsPython:
 
     asked: list[str]
 
-    def __init__(self, source: LoopSource, function: Any, args: tuple[Any, ...]) -> None:
+    def __init__(self, source: Any, function: Any, args: tuple[Any, ...]) -> None:
         self.source = source
-        self._iterator: Iterator[Any] = iter(function(*args))
+        self._iterator: Iterator[Any] = iter(() if function is None else function(*args))
+
+    def taken(self) -> bool:
+        """Loops over elements run as they stand, too."""
+        return False
 
     def again(self) -> bool:
         """The next iteration."""
@@ -54,7 +58,8 @@ def _run(function: Callable[..., Any], *args: Any) -> Any:
 def _loops(function: Any) -> tuple[LoopSource, ...]:
     """What the source says of a function's loops; nothing where it is not staged."""
     found = staging.staged(function.__code__)
-    return () if found is None else found.loops
+    loops = () if found is None else found.loops
+    return tuple(loop for loop in loops if isinstance(loop, LoopSource))
 
 
 def _collatz(start: int, steps: int = 5) -> list[int]:

@@ -1,0 +1,501 @@
+"""Element loops as LLVM IR text: scalar code, which LLVM's own passes optimise.
+
+A module has two functions. `i64 @name(ptr arrays, ptr numbers, ptr results)` reads NumPy's array
+objects; it calls one that has addresses, lengths and strides as arguments, no two arrays of which
+overlap where one is written. It returns 0, 1 where the run ended early, 2 after Ctrl-C.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fuser.backends.cpu import conversion
+from fuser.backends.cpu.body import Body, Features, Module, Value, float_bits
+from fuser.backends.cpu.spelling import spell
+from fuser.base.errors import Unsupported
+from fuser.element_loops.code import (
+    Array,
+    Block,
+    Check,
+    Code,
+    Constant,
+    Expression,
+    For,
+    Get,
+    If,
+    Leave,
+    Length,
+    Load,
+    Operation,
+    Repeat,
+    Set,
+    Statement,
+    Store,
+    inner,
+)
+
+#: How an array lies: contiguous in C order; the last axis contiguous; any strides.
+CONTIGUOUS, ROWS, STRIDED = "crs"
+ENDED, INTERRUPTED = 1, 2
+#: Turns of loops between two looks at Ctrl-C.
+_TURNS = 1 << 16
+#: Where the fields of NumPy's array objects lie.
+_DATA, _LENGTHS, _STRIDES = 16, 32, 40
+_FLOATS = ("float", "double")
+
+
+def emit(code: Code, layouts: str, name: str, features: Features) -> str:
+    """The module of an element loop.
+
+    Args:
+        code: what it does.
+        layouts: how each array lies.
+        name: of the function.
+        features: what the processor can do.
+
+    Raises:
+        Unsupported: an operation has no spelling.
+    """
+    module = Module(features)
+    module.functions += [_Emitter(module, code, layouts, name).text(), _entry(code, name)]
+    module.declare("PyGILState_Ensure", "i32", ())
+    module.declare("PyGILState_Release", "void", ("i32",))
+    module.declare("PyOS_InterruptOccurred", "i32", ())
+    module.helpers["poll"] = _POLL
+    return module.text()
+
+
+_POLL = """define internal i1 @poll() noinline cold #0 {
+  %state = call i32 @PyGILState_Ensure()
+  %seen = call i32 @PyOS_InterruptOccurred()
+  call void @PyGILState_Release(i32 %state)
+  %found = icmp ne i32 %seen, 0
+  ret i1 %found
+}"""
+
+
+def _parameters(arrays: Sequence[Array]) -> list[tuple[str, str]]:
+    """Types and names of the arguments that tell of arrays."""
+    found: list[tuple[str, str]] = []
+    for place, array in enumerate(arrays):
+        found.append(("ptr", f"%data{place}"))
+        for axis in range(array.rank):
+            found.append(("i64", f"%length{place}.{axis}"))
+            found.append(("i64", f"%stride{place}.{axis}"))
+    return found
+
+
+def _entry(code: Code, name: str) -> str:
+    """The function that is called."""
+    lines = [f"define i64 @{name}(ptr %arrays, ptr %numbers, ptr %results) #0 {{"]
+    for place, array in enumerate(code.arrays):
+        lines += [
+            f"  %slot{place} = getelementptr i8, ptr %arrays, i64 {8 * place}",
+            f"  %object{place} = load ptr, ptr %slot{place}",
+            f"  %field{place} = getelementptr i8, ptr %object{place}, i64 {_DATA}",
+            f"  %data{place} = load ptr, ptr %field{place}",
+        ]
+        for word, field in (("length", _LENGTHS), ("stride", _STRIDES)) if array.rank else ():
+            at = f"{word}at{place}"
+            lines += [
+                f"  %{word}field{place} = getelementptr i8, ptr %object{place}, i64 {field}",
+                f"  %{word}s{place} = load ptr, ptr %{word}field{place}",
+            ]
+            for axis in range(array.rank):
+                lines += [
+                    f"  %{at}.{axis} = getelementptr i8, ptr %{word}s{place}, i64 {8 * axis}",
+                    f"  %{word}{place}.{axis} = load i64, ptr %{at}.{axis}",
+                ]
+    given = [f"{kind} {text}" for kind, text in _parameters(code.arrays)]
+    listed = ", ".join([*given, "ptr %numbers", "ptr %results"])
+    lines += [f"  %status = call i64 @{name}.body({listed})", "  ret i64 %status", "}"]
+    return "\n".join(lines)
+
+
+class _Emitter:
+    """Writes the function that does the work."""
+
+    def __init__(self, module: Module, code: Code, layouts: str, name: str) -> None:
+        self.b = Body(module)
+        self.code, self.layouts, self.name = code, layouts, name
+        self.slots: dict[tuple[str, str], str] = {}
+        self.labels: dict[int, str] = {}
+        self.open = True
+
+    def text(self) -> str:
+        """The function."""
+        for place, number in enumerate(self.code.numbers):
+            at = self._word("%numbers", place)
+            self._set(number.slot, self._from_word(at, number.dtype), number.dtype)
+        self._statements(self.code.body)
+        if self.open:
+            for place, result in enumerate(self.code.results):
+                value = self._get(result.slot, result.dtype)
+                self._to_word(self._word("%results", place), value, result.dtype)
+            self.b.line("ret i64 0")
+        arguments = [
+            f"{kind} noalias {text}" if kind == "ptr" else f"{kind} {text}"
+            for kind, text in _parameters(self.code.arrays)
+        ]
+        listed = ", ".join([*arguments, "ptr noalias %numbers", "ptr noalias %results"])
+        head = [f"define internal i64 @{self.name}.body({listed}) noinline #0 {{", "entry:"]
+        head += [f"  {slot} = alloca {conversion.REGISTER[dtype]}"
+                 for (_, dtype), slot in self.slots.items()]  # fmt: skip
+        head += ["  %turns = alloca i64", f"  store i64 {_TURNS}, ptr %turns", "  br label %begin"]
+        ends = ["ended:", f"  ret i64 {ENDED}", "interrupted:", f"  ret i64 {INTERRUPTED}", "}"]
+        return "\n".join([*head, "begin:", *self.b.lines, *ends])
+
+    # -- words and variables ----------------------------------------------------------------
+
+    def _word(self, base: str, place: int) -> Value:
+        """The address of a word."""
+        return self.b.value(f"getelementptr i8, ptr {base}, i64 {8 * place}", "ptr", 1)
+
+    def _from_word(self, at: Value, dtype: str) -> Value:
+        """Read a number."""
+        kind = conversion.MEMORY[dtype]
+        raw = self.b.value(f"load {kind}, ptr {at.text}", kind, 1)
+        return conversion.from_memory(self.b, raw, dtype)
+
+    def _to_word(self, at: Value, value: Value, dtype: str) -> None:
+        """Write a number."""
+        raw = conversion.to_memory(self.b, value, dtype)
+        self.b.line(f"store {raw.typed}, ptr {at.text}")
+
+    def _slot(self, slot: str, dtype: str) -> str:
+        """Where a variable is."""
+        return self.slots.setdefault((slot, dtype), f"%slot{len(self.slots)}")
+
+    def _get(self, slot: str, dtype: str) -> Value:
+        """What a variable holds."""
+        kind = conversion.REGISTER[dtype]
+        return self.b.value(f"load {kind}, ptr {self._slot(slot, dtype)}", kind, 1)
+
+    def _set(self, slot: str, value: Value, dtype: str) -> None:
+        """Give a variable a value."""
+        self.b.line(f"store {value.typed}, ptr {self._slot(slot, dtype)}")
+
+    # -- statements ---------------------------------------------------------------------------
+
+    def _go(self, label: str) -> None:
+        """Go on at a label."""
+        self.b.line(f"br label %{label}")
+        self.open = False
+
+    def _start(self, label: str) -> None:
+        """What follows stands at a label."""
+        if self.open:
+            self._go(label)
+        self.b.start(label)
+        self.open = True
+
+    def _unless(self, bad: Value, target: str = "ended") -> None:
+        """Go elsewhere if something holds."""
+        on = self.b.label("on")
+        self.b.line(f"br i1 {bad.text}, label %{target}, label %{on}")
+        self.b.start(on)
+
+    def _statements(self, body: Sequence[Statement]) -> None:
+        """Statements one after another."""
+        for each in body:
+            if not self.open:
+                return
+            self._statement(each)
+
+    def _statement(self, one: Statement) -> None:
+        """One statement."""
+        b = self.b
+        if isinstance(one, Set):
+            self._set(one.slot, self.value(one.value), one.value.dtype)
+        elif isinstance(one, Store):
+            dtype = self.code.arrays[one.array].dtype
+            raw = conversion.to_memory(b, self.value(one.value), dtype)
+            at = self._address(one.array, one.indices, one.checked)
+            b.line(f"store {raw.typed}, ptr {at.text}")
+        elif isinstance(one, Check):
+            test = self.value(one.test)
+            on = b.label("on")
+            b.line(f"br i1 {test.text}, label %{on}, label %ended")
+            b.start(on)
+        elif isinstance(one, If):
+            then, other, after = b.label("then"), b.label("else"), b.label("after")
+            test = self.value(one.test)
+            b.line(f"br i1 {test.text}, label %{then}, label %{other}")
+            reached = False
+            for label, body in ((then, one.then), (other, one.other)):
+                b.start(label)
+                self.open = True
+                self._statements(body)
+                if self.open:
+                    self._go(after)
+                    reached = True
+            if reached:
+                b.start(after)
+            self.open = reached
+        elif isinstance(one, Block):
+            label = self.labels[one.label] = b.label("end")
+            left = len(b.lines)
+            self._statements(one.body)
+            if self.open or any(f"label %{label}" in line for line in b.lines[left:]):
+                self._start(label)
+        elif isinstance(one, Leave):
+            self._go(self.labels[one.label])
+        elif isinstance(one, Repeat):
+            again = b.label("again")
+            self._start(again)
+            self._poll()
+            self._statements(one.body)
+            if self.open:
+                self._go(again)
+        else:
+            self._for(one)
+
+    def _for(self, one: For) -> None:
+        """A loop over integers."""
+        b = self.b
+        start, stop = self.value(one.start), self.value(one.stop)
+        head, work, done = b.label("head"), b.label("work"), b.label("done")
+        self._set(one.slot, start, "int64")
+        self._start(head)
+        index = self._get(one.slot, "int64")
+        more = b.compare("icmp slt" if one.step > 0 else "icmp sgt", index, stop)
+        b.line(f"br i1 {more.text}, label %{work}, label %{done}")
+        b.start(work)
+        if any(_has_loops(body) for body in [one.body]):
+            self._poll()
+        self._statements(one.body)
+        if self.open:
+            now = self._get(one.slot, "int64")
+            step = b.iconst(now, one.step)
+            self._set(one.slot, b.value(f"add nsw i64 {now.text}, {step.text}", "i64", 1), "int64")
+            self._go(head)
+        b.start(done)
+        self.open = True
+
+    def _poll(self) -> None:
+        """Look at Ctrl-C now and then."""
+        b = self.b
+        left = b.value("load i64, ptr %turns", "i64", 1)
+        fewer = b.value(f"sub i64 {left.text}, 1", "i64", 1)
+        b.line(f"store i64 {fewer.text}, ptr %turns")
+        out = b.compare("icmp eq", fewer, b.iconst(fewer, 0))
+        look, on = b.label("look"), b.label("on")
+        b.line(f"br i1 {out.text}, label %{look}, label %{on}")
+        b.start(look)
+        b.line(f"store i64 {_TURNS}, ptr %turns")
+        seen = b.value("call i1 @poll()", "i1", 1)
+        b.line(f"br i1 {seen.text}, label %interrupted, label %{on}")
+        b.start(on)
+
+    # -- elements -------------------------------------------------------------------------------
+
+    def _address(self, array: int, indices: Sequence[Expression], checked: bool) -> Value:
+        """Where an element is; the run ends where an index is outside."""
+        b = self.b
+        known = self.code.arrays[array]
+        places = [self.value(index) for index in indices]
+        if checked:
+            for axis, place in enumerate(places):
+                length = f"%length{array}.{axis}"
+                self._unless(b.value(f"icmp uge i64 {place.text}, {length}", "i1", 1))
+        layout, kind = self.layouts[array], conversion.MEMORY[known.dtype]
+        base = Value(f"%data{array}", "ptr", 1)
+        if layout == CONTIGUOUS and known.rank > 1:
+            place = places[0]
+            for axis, each in enumerate(places[1:], 1):
+                row = b.value(f"mul i64 {place.text}, %length{array}.{axis}", "i64", 1)
+                place = b.value(f"add i64 {row.text}, {each.text}", "i64", 1)
+            places = [place]
+        elif layout != CONTIGUOUS:
+            whole = places if layout == STRIDED else places[:-1]
+            for axis, each in enumerate(whole):
+                step = b.value(f"mul i64 {each.text}, %stride{array}.{axis}", "i64", 1)
+                base = b.value(f"getelementptr i8, ptr {base.text}, i64 {step.text}", "ptr", 1)
+            places = [] if layout == STRIDED else places[-1:]
+        for place in places:
+            text = f"getelementptr {kind}, ptr {base.text}, i64 {place.text}"
+            base = b.value(text, "ptr", 1)
+        return base
+
+    # -- expressions ----------------------------------------------------------------------------
+
+    def value(self, one: Expression) -> Value:
+        """What an expression gives, in a register."""
+        b = self.b
+        if isinstance(one, Constant):
+            kind = conversion.REGISTER[one.dtype]
+            if kind in _FLOATS:
+                return b.constant_bits(kind, 1, float_bits(kind, float(one.value)))
+            return b.constant_bits(kind, 1, int(one.value) & (2**64 - 1) if kind == "i64"
+                                   else int(one.value) & ((1 << int(kind[1:])) - 1))  # fmt: skip
+        if isinstance(one, Get):
+            return self._get(one.slot, one.dtype)
+        if isinstance(one, Length):
+            return Value(f"%length{one.array}.{one.axis}", "i64", 1)
+        if isinstance(one, Load):
+            at = self._address(one.array, one.indices, one.checked)
+            return self._from_word(at, one.dtype)
+        return self._operation(one)
+
+    def _operation(self, one: Operation) -> Value:
+        """An operation."""
+        b, name, dtype = self.b, one.name, one.dtype
+        args = [self.value(arg) for arg in one.args]
+        if name == "convert":
+            return conversion.convert(b, args[0], one.args[0].dtype, dtype)
+        if name == "nonzero":
+            return conversion.convert(b, args[0], one.args[0].dtype, "bool")
+        if name == "checked_convert":
+            return self._held(args[0], one.args[0].dtype, dtype)
+        if name == "truncated":
+            return self._truncated(args[0])
+        if name == "add_in_any_order":
+            if dtype.startswith("float"):
+                kind = args[0].scalar
+                return b.value(f"fadd reassoc {args[0].typed}, {args[1].text}", kind, 1)
+            return spell(b, "add", dtype, args)
+        if name == "select":
+            return b.select(*args)
+        if name.startswith("checked_"):
+            return self._checked(name.removeprefix("checked_"), dtype, args)
+        return spell(b, name, one.args[-1].dtype, args)
+
+    def _held(self, x: Value, source: str, target: str) -> Value:
+        """A value in another dtype, which has to hold it exactly."""
+        b = self.b
+        if source == "bool":
+            return conversion.convert(b, x, source, target)
+        made = conversion.convert(b, x, source, target)
+        if source.startswith("float"):
+            back = conversion.convert(b, made, target, source)
+            same = b.compare("fcmp ueq", x, back)
+        elif target.startswith("float"):
+            limit = 53 if target == "float64" else 24
+            wide = conversion.convert(b, x, source, "int64")
+            moved = b.op("add", wide, b.iconst(wide, 1 << limit))
+            same = b.compare("icmp ule", moved, b.iconst(wide, 2 << limit))
+        else:
+            back = conversion.convert(b, made, target, source)
+            same = b.compare("icmp eq", x, back)
+            if source.startswith("u") != target.startswith("u"):
+                kind = made if source.startswith("u") else x
+                positive = b.compare("icmp sge", kind, b.iconst(kind, 0))
+                same = b.op("and", same, positive)
+        self._unless(b.op("xor", same, b.constant_bits("i1", 1, 1)))
+        return made
+
+    def _truncated(self, x: Value) -> Value:
+        """An integer of 64 bits from a float, towards zero."""
+        b = self.b
+        inside = b.compare("fcmp olt", b.intrinsic("llvm.fabs", x), b.fconst(x, 2.0**63))
+        self._unless(b.op("xor", inside, b.constant_bits("i1", 1, 1)))
+        return b.cast("fptosi", x, "i64")
+
+    def _checked(self, name: str, dtype: str, args: list[Value]) -> Value:
+        """An operation of Python's, which raises, or has results of more than 64 bits."""
+        b = self.b
+        x = args[0]
+        if dtype.startswith("float"):
+            return self._checked_float(name, dtype, args)
+        zero = b.iconst(x, 0)
+        if name in ("add", "subtract", "multiply"):
+            return self._overflowing({"add": "add", "subtract": "sub"}.get(name, "mul"), *args)
+        if name == "negative":
+            return self._overflowing("sub", zero, x)
+        if name == "absolute":
+            minus = self._overflowing("sub", zero, x)
+            return b.select(b.compare("icmp slt", x, zero), minus, x)
+        y = args[1]
+        if name in ("floor_divide", "remainder"):
+            self._unless(b.compare("icmp eq", y, b.iconst(y, 0)))
+            if name == "floor_divide":
+                least = b.compare("icmp eq", x, b.iconst(x, -(2**63)))
+                minus = b.compare("icmp eq", y, b.iconst(y, -1))
+                self._unless(b.op("and", least, minus))
+            return spell(b, name, dtype, args)
+        self._unless(b.compare("icmp slt", y, b.iconst(y, 0)))
+        if name == "right_shift":
+            return spell(b, name, dtype, args)
+        if name == "left_shift":
+            self._unless(b.compare("icmp sge", y, b.iconst(y, 64)))
+            made = b.op("shl", x, y)
+            same = b.compare("icmp ne", b.op("ashr", made, y), x)
+            self._unless(same)
+            return made
+        if name == "power":
+            return self._power(x, y)
+        raise Unsupported("unsupported-op", name, "an element loop has no such operation", "")
+
+    def _overflowing(self, name: str, x: Value, y: Value) -> Value:
+        """An operation whose result has to have 64 bits."""
+        b = self.b
+        symbol = f"llvm.s{name}.with.overflow.i64"
+        b.module.declare(symbol, "{ i64, i1 }", ("i64", "i64"))
+        pair = b.value(f"call {{ i64, i1 }} @{symbol}({x.typed}, {y.typed})", "pair", 1)
+        over = b.value(f"extractvalue {{ i64, i1 }} {pair.text}, 1", "i1", 1)
+        self._unless(over)
+        return b.value(f"extractvalue {{ i64, i1 }} {pair.text}, 0", "i64", 1)
+
+    def _power(self, x: Value, y: Value) -> Value:
+        """A power of an integer, by squaring; it ends the run where a product overflows."""
+        b = self.b
+        total, base, left = (self._slot(f"power {b.label('p')}", "int64") for _ in range(3))
+        for slot, value in ((total, b.iconst(x, 1)), (base, x), (left, y)):
+            b.line(f"store {value.typed}, ptr {slot}")
+        head, odd, even, more, done = map(b.label, ("head", "odd", "even", "more", "done"))
+        b.line(f"br label %{head}")
+        b.start(head)
+        n = b.value(f"load i64, ptr {left}", "i64", 1)
+        some = b.compare("icmp ne", n, b.iconst(n, 0))
+        b.line(f"br i1 {some.text}, label %{more}, label %{done}")
+        b.start(more)
+        bit = b.compare("icmp ne", b.op("and", n, b.iconst(n, 1)), b.iconst(n, 0))
+        b.line(f"br i1 {bit.text}, label %{odd}, label %{even}")
+        b.start(odd)
+        product = self._overflowing(
+            "mul", b.value(f"load i64, ptr {total}", "i64", 1),
+            b.value(f"load i64, ptr {base}", "i64", 1),
+        )  # fmt: skip
+        b.line(f"store {product.typed}, ptr {total}")
+        b.line(f"br label %{even}")
+        b.start(even)
+        rest = b.op("lshr", n, b.iconst(n, 1))
+        b.line(f"store {rest.typed}, ptr {left}")
+        last, again = b.compare("icmp eq", rest, b.iconst(n, 0)), b.label("square")
+        b.line(f"br i1 {last.text}, label %{done}, label %{again}")
+        b.start(again)
+        factor = b.value(f"load i64, ptr {base}", "i64", 1)
+        b.line(f"store {self._overflowing('mul', factor, factor).typed}, ptr {base}")
+        b.line(f"br label %{head}")
+        b.start(done)
+        return b.value(f"load i64, ptr {total}", "i64", 1)
+
+    def _checked_float(self, name: str, dtype: str, args: list[Value]) -> Value:
+        """An operation of Python's on floats: a zero divisor, or finite numbers that give none."""
+        b = self.b
+        if name in ("divide", "floor_divide", "remainder"):
+            self._unless(b.compare("fcmp oeq", args[1], b.fconst(args[1], 0.0)))
+            return spell(b, name, dtype, args)
+        if dtype == "float64" and name == "negative":
+            return spell(b, name, dtype, args)
+        made = spell(b, name, dtype, args)
+        infinite = b.fconst(made, float("inf"))
+
+        def finite(x: Value) -> Value:
+            return b.compare("fcmp one", b.intrinsic("llvm.fabs", x), infinite)
+
+        bad = b.op("xor", finite(made), b.constant_bits("i1", 1, 1))
+        for arg in args:
+            bad = b.op("and", bad, finite(arg))
+        self._unless(bad)
+        return made
+
+
+def _has_loops(body: Sequence[Statement]) -> bool:
+    """Whether loops stand among statements, or inside of them."""
+    return any(
+        isinstance(each, (For, Repeat)) or any(_has_loops(part) for part in inner(each))
+        for each in body
+    )
+
+

@@ -1,0 +1,235 @@
+"""Which statements of a function may be loops over elements, as its source shows.
+
+A group is a loop and the statements after it in the same block, as far as these, too, only compute
+with numbers and elements. In a function's twin (`staging`) each group is asked first whether it
+runs as one element loop; if not, its statements run, and the loops among them are looked at alone.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Sequence
+
+from fuser.base.records import record
+
+#: What statements and expressions of an element loop are made of.
+_ADMITTED = (
+    ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Expr, ast.If, ast.For, ast.While, ast.Break,
+    ast.Continue, ast.Pass, ast.Return, ast.Assert, ast.Raise,
+    ast.Name, ast.Attribute, ast.Subscript, ast.Slice, ast.Call, ast.Constant, ast.BinOp,
+    ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Tuple, ast.List, ast.keyword,
+    ast.operator, ast.unaryop, ast.boolop, ast.cmpop, ast.expr_context,
+)  # fmt: skip
+#: Functions of numbers that may stand before a loop.
+_OF_NUMBERS = frozenset("sqrt exp log sin cos tan abs float int min max len".split())
+#: Names of the results of a group that returns.
+RETURNED = "return"
+
+
+@record(slots=False, eq=False)
+class ElementSource:
+    """What the source says of one group.
+
+    Attributes:
+        body: its statements.
+        assigned: names that it assigns to.
+        needed: names whose values from before it may be read, in it or afterwards.
+        wanted: those of `assigned` that are read afterwards.
+        returns: whether the function ends with it.
+        alone: whether nothing else looks at its loops.
+        where: `file:line`.
+    """
+
+    body: tuple[ast.stmt, ...]
+    assigned: frozenset[str]
+    needed: frozenset[str]
+    wanted: tuple[str, ...]
+    returns: bool
+    alone: bool
+    where: str
+
+
+def is_admitted(node: ast.stmt) -> bool:
+    """Whether a statement may be part of an element loop."""
+    parts = list(ast.walk(node))
+    if not all(isinstance(part, _ADMITTED) for part in parts):
+        return False
+    return not any(_is_loose(part) for part in parts)
+
+
+def _is_loose(node: ast.AST) -> bool:
+    """Whether a part of a statement shows that it is none."""
+    if isinstance(node, ast.Constant):
+        return not isinstance(node.value, (bool, int, float, str))
+    if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+        return True
+    return isinstance(node, ast.keyword) and node.arg is None
+
+
+def has_loop(node: ast.stmt) -> bool:
+    """Whether a statement is a loop."""
+    return isinstance(node, (ast.For, ast.While))
+
+
+def returns(node: ast.AST) -> bool:
+    """Whether a `return` stands in a statement."""
+    return any(isinstance(part, ast.Return) for part in ast.walk(node))
+
+
+def grouped(body: Sequence[ast.stmt], last: bool) -> list[list[ast.stmt]]:
+    """The statements of a block in groups; those that are no group stand alone.
+
+    Args:
+        body: the block.
+        last: it is a function's own, so that the function ends where it ends.
+    """
+    found: list[list[ast.stmt]] = []
+    place = 0
+    while place < len(body):
+        first = _first_loop(body, place)
+        if first is None:
+            found.append([body[place]])
+            place += 1
+            continue
+        end = first
+        while end < len(body) and is_admitted(body[end]):
+            end += 1
+        if not (last and end == len(body)):
+            while any(map(returns, body[place:end])):
+                end -= 1
+        if end <= first:
+            found += [[each] for each in body[place : first + 1]]
+            end = first + 1
+        else:
+            while end > first + 1 and not _counts(body[end - 1]):
+                end -= 1
+            found.append(list(body[place:end]))
+        place = end
+    return found
+
+
+def _first_loop(body: Sequence[ast.stmt], place: int) -> int | None:
+    """The loop of a group that begins at a statement: itself, or after assignments to elements."""
+    if not has_loop(body[place]) and not _sets_element(body[place]):
+        return None
+    while place < len(body) and is_admitted(body[place]):
+        if has_loop(body[place]):
+            return place
+        if not _is_simple(body[place]):
+            return None
+        place += 1
+    return None
+
+
+def _is_simple(node: ast.stmt) -> bool:
+    """Whether a statement assigns numbers or elements, and calls nothing but functions of them."""
+    if not isinstance(node, (ast.Assign, ast.AugAssign)):
+        return False
+    calls = [part.func for part in ast.walk(node) if isinstance(part, ast.Call)]
+    names = {f.attr if isinstance(f, ast.Attribute) else getattr(f, "id", "") for f in calls}
+    return names <= _OF_NUMBERS
+
+
+def _sets_element(node: ast.stmt) -> bool:
+    """Whether a statement assigns to one element of an array."""
+    if not isinstance(node, (ast.Assign, ast.AugAssign)):
+        return False
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    slices = [target.slice for target in targets if isinstance(target, ast.Subscript)]
+    parts = [part for each in slices for part in ast.walk(each)]
+    return len(slices) == len(targets) and not any(isinstance(p, ast.Slice) for p in parts)
+
+
+def _counts(node: ast.stmt) -> bool:
+    """Whether a statement belongs to a group that it ends: one that does something."""
+    return not isinstance(node, (ast.Pass, ast.Expr))
+
+
+def is_group(body: Sequence[ast.stmt]) -> bool:
+    """Whether statements that stand together are a group."""
+    return any(map(has_loop, body)) and all(map(is_admitted, body))
+
+
+def source_of(body: Sequence[ast.stmt], live: frozenset[str], where: str) -> ElementSource:
+    """What the source says of a group; `live`: names that may be read after it."""
+    stored = {
+        part.id for each in body for part in ast.walk(each)
+        if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load)
+    }  # fmt: skip
+    ends = any(map(returns, body))
+    wanted = () if ends else tuple(sorted(stored & live))
+    after = frozenset() if ends else live
+    needed = _live(body, after, frozenset(), frozenset(), {})
+    found = tuple(copy.deepcopy(each) for each in body)
+    alone = not any(isinstance(each, ast.For) for each in body)
+    return ElementSource(found, frozenset(stored), needed, wanted, ends, alone, where)
+
+
+def live_after(function: ast.FunctionDef) -> dict[int, frozenset[str]]:
+    """Names that may be read after each statement of a function, by the statement's identity."""
+    found: dict[int, frozenset[str]] = {}
+    _live(function.body, frozenset(), frozenset(), frozenset(), found)
+    return found
+
+
+def _live(
+    body: Sequence[ast.stmt], after: frozenset[str], ends: frozenset[str], again: frozenset[str],
+    found: dict[int, frozenset[str]],
+) -> frozenset[str]:
+    """Names that may be read from the beginning of statements on.
+
+    Args:
+        body: the statements.
+        after: what may be read after them.
+        ends: what may be read after the loop around them, where one is.
+        again: what may be read in its next iteration.
+        found: takes what may be read after each.
+    """
+    live = after
+    for node in reversed(body):
+        found[id(node)] = live
+        if isinstance(node, ast.If):
+            ways = [_live(way, live, ends, again, found) for way in (node.body, node.orelse)]
+            live = _read(node.test) | ways[0] | ways[1]
+        elif isinstance(node, (ast.For, ast.While, ast.AsyncFor)):
+            after_loop = live
+            rest = _live(node.orelse, after_loop, ends, again, found)
+            head = node.test if isinstance(node, ast.While) else None
+            target = frozenset() if isinstance(node, ast.While) else _stored(node.target)
+            first = frozenset(rest)
+            for _ in range(2):
+                first |= _read(head) if head is not None else frozenset()
+                inside = _live(node.body, first, after_loop, first, found)
+                first |= inside - target
+            live = first if isinstance(node, ast.While) else first | _read(node.iter)
+        elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr)):
+            live = (live - _stored(node)) | _read(node)
+        elif isinstance(node, (ast.Return, ast.Raise)):
+            live = _read(node)
+        elif isinstance(node, ast.Break):
+            live = ends
+        elif isinstance(node, ast.Continue):
+            live = again
+        else:  # nothing is known to be set by it, and all that it names may be read
+            live = live | _read(node) | ends | again
+            for part in ast.walk(node):
+                if isinstance(part, ast.stmt):
+                    found.setdefault(id(part), live)
+                    found[id(part)] |= live
+    return live
+
+
+def _read(node: ast.AST) -> frozenset[str]:
+    """Names that may be read in a part of the source."""
+    found = {part.id for part in ast.walk(node)
+             if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)}  # fmt: skip
+    found |= {part.target.id for part in ast.walk(node)
+              if isinstance(part, ast.AugAssign) and isinstance(part.target, ast.Name)}  # fmt: skip
+    return frozenset(found)
+
+
+def _stored(node: ast.AST) -> frozenset[str]:
+    """Names that a plain statement surely sets."""
+    return frozenset(part.id for part in ast.walk(node)
+                     if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store))  # fmt: skip

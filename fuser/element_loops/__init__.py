@@ -1,0 +1,1 @@
+"""Loops over single elements: from Python's syntax tree to typed, imperative code."""

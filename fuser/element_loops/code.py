@@ -1,0 +1,192 @@
+"""The code of an element loop: typed expressions and structured statements, as frozen records.
+
+A dtype is the name of NumPy's; Python's `int` is `int64`, its `float` is `float64`. Whatever may
+raise, overflow or leave the checked language ends the run: the region's copies are dropped, and
+the plain function runs the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from fuser.base.records import record
+
+
+@record
+class Constant:
+    """A number."""
+
+    dtype: str
+    value: int | float | bool
+
+
+@record
+class Get:
+    """What a variable holds."""
+
+    slot: str
+    dtype: str
+
+
+@record
+class Length:
+    """The length of an array's axis."""
+
+    array: int
+    axis: int
+    dtype: str = "int64"
+
+
+@record
+class Load:
+    """An element of an array, by indices that lie within it; `checked`: else the run ends."""
+
+    array: int
+    indices: tuple[Expression, ...]
+    dtype: str
+    checked: bool = True
+
+
+@record
+class Operation:
+    """A row of the op table, or one of `OWN`; its operands are of one dtype."""
+
+    name: str
+    dtype: str
+    args: tuple[Expression, ...]
+
+
+Expression: TypeAlias = Constant | Get | Length | Load | Operation
+
+#: Operations that are no rows of the op table. Those that begin with `checked_` end the run where
+#: Python raises, where the result has more than 64 bits, or, of floats, where finite numbers give
+#: one that is not; `truncated` does, too. All others are rows, with NumPy's meaning.
+OWN = ("convert", "checked_convert", "truncated", "nonzero", "select", "add_in_any_order")
+
+
+@record
+class Set:
+    """Give a variable a value."""
+
+    slot: str
+    value: Expression
+
+
+@record
+class Store:
+    """Give an element of an array a value of its dtype."""
+
+    array: int
+    indices: tuple[Expression, ...]
+    value: Expression
+    checked: bool = True
+
+
+@record
+class Check:
+    """End the run unless a truth value holds."""
+
+    test: Expression
+
+
+@record
+class If:
+    """Two branches."""
+
+    test: Expression
+    then: tuple[Statement, ...]
+    other: tuple[Statement, ...]
+
+
+@record
+class Block:
+    """Statements that `Leave` of the same label leaves."""
+
+    label: int
+    body: tuple[Statement, ...]
+
+
+@record
+class Leave:
+    """Go on after the block of a label."""
+
+    label: int
+
+
+@record
+class Repeat:
+    """Statements without end: a `Leave` inside ends them."""
+
+    body: tuple[Statement, ...]
+
+
+@record
+class For:
+    """Statements for each of the integers from `start` to `stop`, by a step that is not zero."""
+
+    slot: str
+    start: Expression
+    stop: Expression
+    step: int
+    body: tuple[Statement, ...]
+
+
+Statement: TypeAlias = Set | Store | Check | If | Block | Leave | Repeat | For
+
+
+@record
+class Array:
+    """An array: the name that the function has for it, if it is an operand.
+
+    Attributes:
+        name: that name.
+        dtype: of its elements.
+        rank: how many axes it has.
+        written: whether elements are written.
+        within: of scratch memory: for each axis, an operand and an axis of it, that are as long.
+    """
+
+    name: str
+    dtype: str
+    rank: int
+    written: bool
+    within: tuple[tuple[int, int], ...] = ()
+
+
+@record
+class Variable:
+    """A number among the operands, or among the results; a NumPy scalar or a Python number."""
+
+    name: str
+    slot: str
+    dtype: str
+    kind: str
+
+
+@record(slots=False, eq=False)
+class Code:
+    """One element loop.
+
+    Attributes:
+        arrays: what it reads and writes; after operands, scratch memory.
+        numbers: what variables hold at the beginning.
+        results: what is left in variables.
+        body: what it does.
+        loops: how many loops there are, and how deep.
+    """
+
+    arrays: tuple[Array, ...]
+    numbers: tuple[Variable, ...]
+    results: tuple[Variable, ...]
+    body: tuple[Statement, ...]
+    loops: tuple[int, int]
+
+
+def inner(statement: Statement) -> Iterator[tuple[Statement, ...]]:
+    """Yield the bodies of a statement."""
+    if isinstance(statement, If):
+        yield statement.then
+        yield statement.other
+    elif isinstance(statement, (Block, Repeat, For)):
+        yield statement.body

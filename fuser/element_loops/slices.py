@@ -1,0 +1,615 @@
+"""Parts of arrays in element loops: slices, what is computed of them element by element, and sums.
+
+An expression of slices is not stored: it says how one element of it comes about, and the statement
+that takes it becomes a loop. Where an assignment reads the memory that it writes into, and not just
+each element before it is written, all elements are computed before the first is written, in scratch
+memory; that is decided when the loop runs, by where the slices lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from fuser.base.records import record
+from fuser.element_loops import kinds, operators
+from fuser.element_loops.code import Constant, Expression, Get, Length, Load, Operation, Store
+from fuser.element_loops.kinds import NotTypedError
+from fuser.element_loops.operators import FALSE, TRUE, Value
+
+ZERO, ONE = Constant("int64", 0), Constant("int64", 1)
+#: Elements of a sum that are added in any order, and such sums that are added up before others.
+BLOCK = 1024, 64
+
+
+@record
+class Span:
+    """The elements `start`, `start + step` … of an axis."""
+
+    start: Expression
+    length: Expression
+    step: int
+
+
+@record
+class Index:
+    """One element of an axis; `sure`: it lies within."""
+
+    place: Expression
+    sure: bool
+
+
+@record
+class Slice:
+    """A part of an array: a span or an element of each axis."""
+
+    array: int
+    axes: tuple[Span | Index, ...]
+
+    @property
+    def spans(self) -> list[tuple[int, Span]]:
+        """The axes that are left, with their numbers."""
+        return [(k, axis) for k, axis in enumerate(self.axes) if isinstance(axis, Span)]
+
+
+@record
+class Lanes:
+    """What is computed element by element.
+
+    Attributes:
+        lengths: of its axes.
+        element: what one element is, by its indices.
+        reads: the parts of arrays that it reads.
+        within: for each axis, an array and an axis of it that is as long, or longer.
+    """
+
+    lengths: tuple[Expression, ...]
+    element: Callable[[tuple[Expression, ...]], Value]
+    reads: tuple[Slice, ...]
+    within: tuple[tuple[int, int], ...]
+
+
+class Translator(Protocol):
+    """What is asked of the translator here."""
+
+    arrays: list[Any]
+    out: list[Any]
+    written: set[int]
+
+    def temporary(self, value: Value) -> Value:
+        """A number in a variable of its own."""
+
+    def check(self, test: Expression) -> None:
+        """End the run unless something holds."""
+
+    def count(self, length: Expression, body: Callable[[Expression], None]) -> None:
+        """Append a loop over 0, 1 … below a length."""
+
+    def choose(
+        self, test: Expression, then: Callable[[], None], other: Callable[[], None]
+    ) -> None:
+        """Append two ways on, of which neither changes a variable of the source."""
+
+    def scratch(self, key: Any, dtype: str, within: tuple[tuple[int, int], ...]) -> int:
+        """An array for what is computed, as long as axes of others."""
+
+    def variable(self) -> str:
+        """A new variable."""
+
+    def set_variable(self, slot: str, value: Expression) -> None:
+        """Give it a value."""
+
+
+# -- numbers --------------------------------------------------------------------------------------
+
+
+def plus(one: Expression, other: Expression) -> Expression:
+    """A sum of indices."""
+    if isinstance(one, Constant) and isinstance(other, Constant):
+        return Constant("int64", int(one.value) + int(other.value))
+    if other == ZERO:
+        return one
+    return other if one == ZERO else Operation("add", "int64", (one, other))
+
+
+def minus(one: Expression, other: Expression) -> Expression:
+    """A difference of indices."""
+    if one == other:
+        return ZERO
+    if isinstance(one, Constant) and isinstance(other, Constant):
+        return Constant("int64", int(one.value) - int(other.value))
+    return one if other == ZERO else Operation("subtract", "int64", (one, other))
+
+
+def times(one: Expression, factor: int) -> Expression:
+    """A multiple of an index."""
+    if factor == 1:
+        return one
+    return Operation("multiply", "int64", (one, Constant("int64", factor)))
+
+
+def least(one: Expression, other: Expression) -> Expression:
+    """The smaller of two."""
+    return one if one == other else Operation("minimum", "int64", (one, other))
+
+
+def most(one: Expression, other: Expression) -> Expression:
+    """The larger of two."""
+    return one if one == other else Operation("maximum", "int64", (one, other))
+
+
+def is_plain(code: Expression) -> bool:
+    """Whether an expression of indices reads no array: within a statement it stays what it is."""
+    if isinstance(code, Operation):
+        return all(map(is_plain, code.args))
+    return not isinstance(code, Load)
+
+
+def held(t: Translator, code: Expression) -> Expression:
+    """An index that is the same within a statement."""
+    return code if is_plain(code) else t.temporary(operators.python(code)).code
+
+
+# -- slices ---------------------------------------------------------------------------------------
+
+
+def whole(t: Translator, array: int) -> Slice:
+    """All of an array."""
+    rank = t.arrays[array].rank
+    return Slice(array, tuple(Span(ZERO, Length(array, axis), 1) for axis in range(rank)))
+
+
+def span_of(
+    t: Translator, outer: Span, start: Value | None, stop: Value | None, step: int
+) -> Span:
+    """A slice of a span, as Python cuts it."""
+    length = outer.length
+    last = minus(length, ONE)
+
+    def clipped(bound: Value | None, default: Expression) -> Expression:
+        if bound is None:
+            return default
+        code, low, high = held(t, bound.code), bound.type.low, bound.type.high
+        if high < 0:
+            code = plus(length, code)
+        elif low < 0:
+            below = Operation("less", "bool", (code, ZERO))
+            code = Operation("select", "int64", (below, plus(code, length), code))
+        if step > 0:
+            code = code if low >= 0 else most(code, ZERO)
+            return code if code == ZERO else least(code, length)
+        code = code if low >= 0 else most(code, Constant("int64", -1))
+        return least(code, last)
+
+    first = clipped(start, ZERO if step > 0 else last)
+    end = clipped(stop, length if step > 0 else Constant("int64", -1))
+    gap = minus(end, first) if step > 0 else minus(first, end)
+    size = abs(step)
+    if size > 1:
+        wide = plus(gap, Constant("int64", size - 1))
+        gap = Operation("floor_divide", "int64", (wide, Constant("int64", size)))
+    count = gap if gap == length else most(gap, ZERO)
+    first = held(t, plus(outer.start, times(first, outer.step)))
+    return Span(first, held(t, count), outer.step * step)
+
+
+def place_in(t: Translator, outer: Span, index: Value) -> Index:
+    """An element of a span."""
+    code = index.code
+    if index.type.high < 0:
+        code = plus(outer.length, code)
+    elif index.type.low < 0:
+        code = held(t, code)
+        below = Operation("less", "bool", (code, ZERO))
+        code = Operation("select", "int64", (below, plus(code, outer.length), code))
+    if outer.start == ZERO and outer.step == 1 and isinstance(outer.length, Length):
+        return Index(code, False)
+    code = held(t, code)
+    inside = operators.both(
+        Operation("greater_equal", "bool", (code, ZERO)),
+        Operation("less", "bool", (code, outer.length)),
+    )
+    t.check(inside)
+    return Index(plus(outer.start, times(code, outer.step)), True)
+
+
+def flipped(part: Slice) -> Slice:
+    """`np.flip` of a part: each axis from its end."""
+
+    def back(axis: Span) -> Span:
+        last = times(minus(axis.length, ONE), axis.step)
+        return Span(plus(axis.start, last), axis.length, -axis.step)
+
+    axes = (back(axis) if isinstance(axis, Span) else axis for axis in part.axes)
+    return Slice(part.array, tuple(axes))
+
+
+def element_of(part: Slice, indices: Sequence[Expression]) -> tuple[Expression, ...]:
+    """The indices of one element of a part in its array."""
+    waiting = list(indices)
+    return tuple(
+        axis.place if isinstance(axis, Index)
+        else plus(axis.start, times(waiting.pop(0), axis.step))
+        for axis in part.axes
+    )  # fmt: skip
+
+
+def checked_once(t: Translator, part: Slice) -> Slice:
+    """A part whose single indices have been looked at, so that none of its elements need be."""
+    axes: list[Span | Index] = []
+    for number, axis in enumerate(part.axes):
+        if isinstance(axis, Index):
+            place = held(t, axis.place)
+            if not axis.sure:
+                length = Length(part.array, number)
+                t.check(Operation("greater_equal", "bool", (place, ZERO)))
+                t.check(Operation("less", "bool", (place, length)))
+            axes.append(Index(place, True))
+        else:
+            axes.append(axis)
+    return Slice(part.array, tuple(axes))
+
+
+def lanes_of(t: Translator, part: Slice) -> Lanes:
+    """The elements of a part."""
+    part = checked_once(t, part)
+    dtype = t.arrays[part.array].dtype
+
+    def element(indices: tuple[Expression, ...]) -> Value:
+        return operators.scalar(Load(part.array, element_of(part, indices), dtype, False))
+
+    spans = part.spans
+    lengths = tuple(span.length for _, span in spans)
+    return Lanes(lengths, element, (part,), tuple((part.array, axis) for axis, _ in spans))
+
+
+def each(t: Translator, function: Callable[..., Value], values: Sequence[Any]) -> Lanes:
+    """A function of elements, and of numbers.
+
+    Raises:
+        NotTypedError: lengths are those of other ranks.
+    """
+    known = [v if isinstance(v, Lanes) else t.temporary(v) for v in values]
+    widest = max((v for v in known if isinstance(v, Lanes)), key=lambda v: len(v.lengths))
+    rank = len(widest.lengths)
+    for one in known:
+        if isinstance(one, Lanes):
+            same_lengths(t, one.lengths, widest.lengths[rank - len(one.lengths) :])
+
+    def element(indices: tuple[Expression, ...]) -> Value:
+        return function(*(
+            v.element(indices[rank - len(v.lengths) :]) if isinstance(v, Lanes) else v
+            for v in known
+        ))  # fmt: skip
+
+    reads = tuple(part for v in known if isinstance(v, Lanes) for part in v.reads)
+    return Lanes(widest.lengths, element, reads, widest.within)
+
+
+def same_lengths(
+    t: Translator, one: Sequence[Expression], other: Sequence[Expression]
+) -> None:
+    """End the run where lengths differ: NumPy raises, or repeats an axis of one element."""
+    for left, right in zip(one, other, strict=True):
+        if left != right:
+            t.check(Operation("equal", "bool", (left, right)))
+
+
+def gathered(t: Translator, part: Slice, index: Lanes) -> Lanes:
+    """The elements of an array of one axis at places that are computed.
+
+    Raises:
+        NotTypedError: places are no integers, or the array has more axes.
+    """
+    if len(part.spans) != 1 or len(index.lengths) != 1:
+        raise NotTypedError("an array as index of more than one axis")
+    part = checked_once(t, part)
+    ((axis, span),) = part.spans
+    dtype = t.arrays[part.array].dtype
+
+    def element(indices: tuple[Expression, ...]) -> Value:
+        place = index.element(indices)
+        if place.type.dtype == "bool" or place.type.dtype.startswith(("float", "uint64")):
+            raise NotTypedError("an index that is no integer")
+        whole_place = operators.python(operators.convert(place.code, "int64"))
+        found = place_in(t, span, t.temporary(whole_place))
+        axes = list(part.axes)
+        axes[axis] = found
+        one = Slice(part.array, tuple(axes))
+        return operators.scalar(Load(part.array, element_of(one, ()), dtype, not found.sure))
+
+    return Lanes(index.lengths, element, (part, *index.reads), index.within)
+
+
+# -- loops over them ------------------------------------------------------------------------------
+
+
+def for_each(
+    t: Translator, lengths: Sequence[Expression], body: Callable[[tuple[Expression, ...]], None]
+) -> None:
+    """Append loops over all indices."""
+
+    def nested(found: tuple[Expression, ...]) -> None:
+        if len(found) == len(lengths):
+            body(found)
+            return
+        t.count(lengths[len(found)], lambda index: nested((*found, index)))
+
+    nested(())
+
+
+def kept(t: Translator, key: Any, lanes: Lanes) -> Slice:
+    """What is computed, in memory of its own."""
+    dtype = dtype_of(t, lanes)
+    array = t.scratch(key, dtype, lanes.within)
+    _fill(t, array, lanes, dtype)
+    spans = [Span(ZERO, t.temporary(operators.python(n)).code, 1) for n in lanes.lengths]
+    return Slice(array, tuple(spans))
+
+
+def _fill(t: Translator, array: int, lanes: Lanes, dtype: str) -> None:
+    """Compute into memory that nothing else looks at."""
+
+    def body(indices: tuple[Expression, ...]) -> None:
+        value = operators.convert(lanes.element(indices).code, dtype)
+        t.out.append(Store(array, indices, value, False))
+
+    for_each(t, lanes.lengths, body)
+
+
+def dtype_of(t: Translator, lanes: Lanes) -> str:
+    """The dtype of what is computed.
+
+    Raises:
+        NotTypedError: only the run tells.
+    """
+    before, t.out = t.out, []
+    try:
+        probe = lanes.element(tuple(Get("probe", "int64") for _ in lanes.lengths))
+    finally:
+        t.out = before
+    found = {kinds.dtype_of(kind) for kind in probe.type.kinds}
+    if len(found) > 1:
+        raise NotTypedError("arrays of a dtype that only the run tells")
+    return found.pop()
+
+
+def assign(t: Translator, key: Any, target: Slice, value: Any, same_kind: bool = False) -> None:
+    """`target[...] = value`, as NumPy does it: what is read is read before anything is written.
+
+    Args:
+        t: the translator.
+        key: of the statement.
+        target: what is written into.
+        value: a number, or lanes.
+        same_kind: an operation in place, whose result has to be of the same kind.
+
+    Raises:
+        NotTypedError: kinds or ranks do not fit.
+    """
+    target = checked_once(t, target)
+    dtype = t.arrays[target.array].dtype
+    t.written.add(target.array)
+    lengths = tuple(span.length for _, span in target.spans)
+    if not isinstance(value, Lanes):
+        number = t.temporary(Value(operators.cast(value, dtype), kinds.of(dtype), TRUE))
+
+        def put(indices: tuple[Expression, ...]) -> None:
+            t.out.append(Store(target.array, element_of(target, indices), number.code, False))
+
+        for_each(t, lengths, put)
+        return
+    if len(value.lengths) > len(lengths):
+        raise NotTypedError("an array of more axes than what it is assigned to")
+    same_lengths(t, value.lengths, lengths[len(lengths) - len(value.lengths) :])
+    found = dtype_of(t, value)
+    if same_kind and not np.can_cast(found, dtype, "same_kind"):
+        raise NotTypedError(f"an operation in place that gives {found} in an array of {dtype}")
+
+    def direct() -> None:
+        def store(indices: tuple[Expression, ...]) -> None:
+            part = indices[len(indices) - len(value.lengths) :]
+            made = operators.cast(value.element(part), dtype)
+            t.out.append(Store(target.array, element_of(target, indices), made, False))
+
+        for_each(t, lengths, store)
+
+    def apart() -> None:
+        own = kept(t, key, value)
+        copied = lanes_of(t, own)
+
+        def store(indices: tuple[Expression, ...]) -> None:
+            part = indices[len(indices) - len(value.lengths) :]
+            made = operators.cast(copied.element(part), dtype)
+            t.out.append(Store(target.array, element_of(target, indices), made, False))
+
+        for_each(t, lengths, store)
+
+    safe: Expression = TRUE
+    for part in value.reads:
+        if part.array == target.array and safe != FALSE:
+            safe = operators.both(safe, _is_harmless(part, target))
+    if safe == TRUE:
+        direct()
+    elif safe == FALSE:
+        apart()
+    else:
+        t.choose(t.temporary(operators.python(safe)).code, direct, apart)
+
+
+def _is_harmless(part: Slice, target: Slice) -> Expression:
+    """Whether reads of a part do not meet what has been written into another of the same array.
+
+    That is so where each element is read when it is written, or later; or the parts have no
+    element in common.
+    """
+    if part == target:
+        return TRUE
+    same: Expression = TRUE
+    ahead: Expression = TRUE
+    disjoint: Expression = FALSE
+    rank = len(target.spans)
+    for one, other in zip(part.axes, target.axes, strict=True):
+        (low, high, start), (left, right, first) = _extent(one), _extent(other)
+        for end, begin in ((high, left), (right, low)):
+            disjoint = operators.either(disjoint, _less(end, begin))
+        if isinstance(one, Span) != isinstance(other, Span):
+            same = ahead = FALSE
+        elif isinstance(one, Span) and isinstance(other, Span):
+            equal = _equal(start, first) if one.step == other.step else FALSE
+            same = operators.both(same, equal)
+            later = Operation("greater_equal", "bool", (start, first))
+            forward = one.step == other.step and one.step > 0 and rank == 1
+            ahead = operators.both(ahead, later if forward else FALSE)
+        else:
+            equal = _equal(start, first)
+            same, ahead = operators.both(same, equal), operators.both(ahead, equal)
+    return operators.either(disjoint, operators.either(same, ahead))
+
+
+def _extent(axis: Span | Index) -> tuple[Expression, Expression, Expression]:
+    """The least and the largest place on an axis, and the first."""
+    if isinstance(axis, Index):
+        return axis.place, axis.place, axis.place
+    last = plus(axis.start, times(minus(axis.length, ONE), axis.step))
+    return (axis.start, last, axis.start) if axis.step > 0 else (last, axis.start, axis.start)
+
+
+def _less(one: Expression, other: Expression) -> Expression:
+    """Whether one place comes before another."""
+    if one == other:
+        return FALSE
+    if isinstance(one, Constant) and isinstance(other, Constant):
+        return TRUE if one.value < other.value else FALSE
+    return Operation("less", "bool", (one, other))
+
+
+def _equal(one: Expression, other: Expression) -> Expression:
+    """Whether two places are one."""
+    if one == other:
+        return TRUE
+    if isinstance(one, Constant) and isinstance(other, Constant):
+        return FALSE
+    return Operation("equal", "bool", (one, other))
+
+
+# -- reductions -----------------------------------------------------------------------------------
+
+#: What sums of a dtype are computed in.
+_SUMMED = {
+    "bool": "int64", "int8": "int64", "int16": "int64", "int32": "int64", "int64": "int64",
+    "uint8": "uint64", "uint16": "uint64", "uint32": "uint64", "uint64": "uint64",
+    "float32": "float32", "float64": "float64",
+}  # fmt: skip
+
+
+def total(t: Translator, lanes: Lanes, dtype: str) -> Value:
+    """A sum: of integers as they come, of floats in blocks whose elements are added in any order.
+
+    So a sum of n floats has an error of some n / 65536 + 64 + 1024 / (numbers in a vector)
+    roundings at most.
+    """
+    lanes = flat(lanes)
+    (length,) = lanes.lengths
+    zero = Constant(dtype, 0.0 if dtype.startswith("float") else 0)
+    slots = [t.variable() for _ in range(3)]
+    for slot in slots:
+        t.set_variable(slot, zero)
+
+    def add(slot: str, value: Expression, name: str = "add") -> None:
+        t.set_variable(slot, Operation(name, dtype, (Get(slot, dtype), value)))
+
+    def one(slot: str) -> Callable[[Expression, Expression], None]:
+        def body(first: Expression, index: Expression) -> None:
+            value = lanes.element((plus(first, index),))
+            add(slot, operators.convert(value.code, dtype), "add_in_any_order")
+
+        return body
+
+    if not dtype.startswith("float"):
+        t.count(length, lambda index: one(slots[0])(ZERO, index))
+        return operators.scalar(Get(slots[0], dtype))
+    inner, blocks = BLOCK
+
+    def block(size: int, then: Callable[[Expression, Expression], None]) -> Callable[..., None]:
+        def body(first: Expression, number: Expression) -> None:
+            begin = t.temporary(operators.python(plus(first, times(number, size)))).code
+            left = minus(length, begin)
+            then(begin, least(left, Constant("int64", size)))
+
+        return body
+
+    def innermost(begin: Expression, count: Expression) -> None:
+        t.set_variable(slots[0], zero)
+        count = t.temporary(operators.python(count)).code
+        t.count(count, lambda index: one(slots[0])(begin, index))
+        add(slots[1], Get(slots[0], dtype))
+
+    def middle(begin: Expression, count: Expression) -> None:
+        t.set_variable(slots[1], zero)
+        wide = plus(count, Constant("int64", inner - 1))
+        parts = Operation("floor_divide", "int64", (wide, Constant("int64", inner)))
+        number = t.temporary(operators.python(parts)).code
+        t.count(number, lambda index: block(inner, innermost)(begin, index))
+        add(slots[2], Get(slots[1], dtype))
+
+    short = Operation("less_equal", "bool", (length, Constant("int64", inner)))
+
+    def long() -> None:
+        size = inner * blocks
+        wide = plus(length, Constant("int64", size - 1))
+        parts = Operation("floor_divide", "int64", (wide, Constant("int64", size)))
+        number = t.temporary(operators.python(parts)).code
+        t.count(number, lambda index: block(size, middle)(ZERO, index))
+
+    t.choose(short, lambda: t.count(length, lambda index: one(slots[2])(ZERO, index)), long)
+    return operators.scalar(Get(slots[2], dtype))
+
+
+def flat(lanes: Lanes) -> Lanes:
+    """Lanes of one axis.
+
+    Raises:
+        NotTypedError: they have more.
+    """
+    if len(lanes.lengths) != 1:
+        raise NotTypedError("a reduction over more than one axis")
+    return lanes
+
+
+def product(t: Translator, left: Lanes, right: Lanes) -> Value:
+    """`left @ right`, of one axis each.
+
+    Raises:
+        NotTypedError: they have more, or no dtype that the run does not tell.
+    """
+    both = each(t, lambda one, other: operators.binary("multiply", one, other),
+                [flat(left), flat(right)])  # fmt: skip
+    dtype = dtype_of(t, both)
+    if dtype == "bool":
+        raise NotTypedError("a product of truth values")
+    return t.temporary(total(t, both, dtype))
+
+
+def summed(t: Translator, lanes: Lanes) -> Value:
+    """`x.sum()`."""
+    return t.temporary(total(t, lanes, _SUMMED[dtype_of(t, lanes)]))
+
+
+def extreme(t: Translator, name: str, lanes: Lanes) -> Value:
+    """`x.max()` and `x.min()`: NaN where there is one; of nothing NumPy raises."""
+    lanes = flat(lanes)
+    (length,) = lanes.lengths
+    t.check(Operation("greater", "bool", (length, ZERO)))
+    dtype = dtype_of(t, lanes)
+    slot = t.variable()
+    t.set_variable(slot, lanes.element((ZERO,)).code)
+
+    def body(index: Expression) -> None:
+        value = lanes.element((index,)).code
+        t.set_variable(slot, Operation(name, dtype, (Get(slot, dtype), value)))
+
+    t.count(length, body)
+    return t.temporary(operators.scalar(Get(slot, dtype)))

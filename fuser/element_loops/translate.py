@@ -1,0 +1,1279 @@
+"""From the source of an element loop, and the kinds of what it finds, to its code.
+
+The source is a part of Python: assignments to names and elements, `if`, `for` over ranges and
+arrays, `while`, `break`, `continue`, `return` in functions that are called, and expressions of
+numbers. It is read twice or more where a loop changes the kind of a variable: until the kinds at
+its beginning are those that any iteration leaves.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from fuser.base.caches import memo
+from fuser.base.records import changed, record
+from fuser.element_loops import kinds, operators, slices
+from fuser.element_loops.code import (
+    Array,
+    Block,
+    Check,
+    Code,
+    Constant,
+    Expression,
+    For,
+    Get,
+    If,
+    Leave,
+    Length,
+    Load,
+    Operation,
+    Repeat,
+    Set,
+    Statement,
+    Store,
+    Variable,
+)
+from fuser.element_loops.kinds import DTYPES, GIVEN, PYTHON, NotTypedError, Type
+from fuser.element_loops.operators import FALSE, TRUE, Value
+from fuser.element_loops.slices import Index, Lanes, Slice, Span
+
+#: Names of the source that stand for functions.
+FUNCTIONS = frozenset("range len min max abs int float bool enumerate zip reversed".split())
+MODULES = frozenset(("numpy", "math"))
+#: The name of the function whose body is the region, where it may return.
+RESULT = "return"
+#: Reductions of arrays.
+_REDUCED = frozenset("sum max min amax amin copy".split())
+#: Calls of functions within each other, at most; and looks at one loop.
+_DEPTH, _LOOKS = 8, 12
+#: Expressions that are translated, at most.
+_MOST = 40_000
+
+_BINARY = {
+    ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "divide",
+    ast.FloorDiv: "floor_divide", ast.Mod: "remainder", ast.Pow: "power",
+    ast.LShift: "left_shift", ast.RShift: "right_shift",
+    ast.BitAnd: "bitwise_and", ast.BitOr: "bitwise_or", ast.BitXor: "bitwise_xor",
+}  # fmt: skip
+_COMPARED = {
+    ast.Lt: "less", ast.LtE: "less_equal", ast.Eq: "equal", ast.NotEq: "not_equal",
+    ast.Gt: "greater", ast.GtE: "greater_equal",
+}  # fmt: skip
+_UNARY = {ast.USub: "negative", ast.UAdd: "positive", ast.Invert: "invert"}
+
+
+@record
+class Bound:
+    """What a variable holds: a number; `sure`: on every way to here."""
+
+    type: Type
+    sure: bool = True
+
+
+@record
+class Parts:
+    """A tuple of what expressions give."""
+
+    items: tuple[Any, ...]
+
+
+Binding: TypeAlias = Bound | Slice | Parts
+Environment = dict[str, Binding]
+Statements = list[Any]
+
+
+@memo(256)
+def translated(
+    source: str, bindings: tuple[tuple[str, str], ...], wanted: tuple[str, ...]
+) -> tuple[Code, Any]:
+    """The code of an element loop.
+
+    Args:
+        source: functions that it calls, then its statements.
+        bindings: the names that it finds, each with `float64[2]` for an array of two axes, or the
+            kind of a number.
+        wanted: names whose numbers are results; `return` for what its `return` gives.
+
+    Returns:
+        The code, and what `return` gives: a name of a result, an array's number, or a tuple of
+        these.
+
+    Raises:
+        NotTypedError: the source is not in the language, or its kinds are not known.
+    """
+    try:
+        tree = ast.parse(source)
+        return _Translator(bindings).code(tree, wanted)
+    except RecursionError:
+        raise NotTypedError("it is nested too deeply") from None
+
+
+class _Translator:
+    """Translates one element loop."""
+
+    def __init__(self, bindings: Sequence[tuple[str, str]]) -> None:
+        """Begin with what the loop finds."""
+        self.arrays: list[Array] = []
+        self._operands_count = sum(kind.endswith("]") for _, kind in bindings)
+        self.numbers: list[Variable] = []
+        self.functions: dict[str, ast.FunctionDef] = {}
+        self.env: Environment | None = {}
+        self.out: Statements = []
+        self.prefix = ""
+        self.written: set[int] = set()
+        self._labels = 0
+        self._temporaries = 0
+        self._edges: dict[int, list[tuple[Statements, Environment]]] = {}
+        self._loops: list[tuple[int, int]] = []  # labels of `break` and `continue`
+        self._returns: list[tuple[int, str]] = []
+        self._calls: dict[tuple[str, int], str] = {}
+        self._heads: dict[tuple[str, int], Environment] = {}
+        self._read = 0
+        self._count = self._depth = self._deepest = 0
+        self._seen: set[int] = set()
+        self._scratch: dict[Any, int] = {}
+        self._given: set[str] = set()
+        self.of_index = self.of_arrays = False
+        for name, kind in bindings:
+            if kind.endswith("]"):
+                dtype, _, rank = kind[:-1].partition("[")
+                if dtype not in DTYPES:
+                    raise NotTypedError(f"{name} is an array of {dtype}")
+                self.arrays.append(Array(name, dtype, int(rank), False))
+                self.env[name] = slices.whole(self, len(self.arrays) - 1)
+                continue
+            if kinds.dtype_of(kind) not in DTYPES:
+                raise NotTypedError(f"{name} is of dtype {kind}")
+            given = kinds.of(kind, -GIVEN, GIVEN) if kind == "pyint" else kinds.of(kind)
+            slot = f"{name}.{given.dtype}"
+            self.env[name] = Bound(given)
+            self._given.add(slot)
+            self.numbers.append(Variable(name, slot, given.dtype, kind))
+
+    def code(self, tree: ast.Module, wanted: Sequence[str]) -> tuple[Code, Any]:
+        """The whole."""
+        body = []
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef):
+                self.functions[node.name] = node
+            else:
+                body.append(node)
+        returned: Any = None
+        if RESULT in wanted:
+            given = self._function_body(body, "")
+            wanted = [name for name in wanted if name != RESULT]
+            returned = self._returned(given)
+        else:
+            self.block(body)
+        results = list(self._results(wanted))
+        if returned is not None:
+            results += self._leaves
+        if self.of_arrays and not self.of_index:
+            raise NotTypedError("it computes with whole arrays")
+        count = self._operands_count
+        self.written = {array for array in self.written if array < count}
+        if not results and not self.written:  # something that a graph can have
+            results.append(self._result("done", operators.constant(True)))
+        arrays = tuple(
+            a if a.within else changed(a, written=k in self.written)
+            for k, a in enumerate(self.arrays)
+        )
+        body_code = _frozen(self.out)
+        loops = (self._count, self._deepest)
+        return Code(arrays, tuple(self.numbers), tuple(results), body_code, loops), returned
+
+    def _returned(self, given: Any) -> Any:
+        """What `return` gives as names of results; notes the results."""
+        self._leaves: list[Variable] = []
+
+        def leaf(value: Any) -> Any:
+            if isinstance(value, Parts):
+                return tuple(map(leaf, value.items))
+            if isinstance(value, Slice) and value == slices.whole(self, value.array):
+                if not self.arrays[value.array].within:
+                    return value.array
+            if not isinstance(value, Value):
+                raise NotTypedError("it may end without a return")
+            name = f"{RESULT} {len(self._leaves)}"
+            self._leaves.append(self._result(name, value))
+            return name
+
+        return leaf(given)
+
+    def _results(self, wanted: Sequence[str]) -> Iterator[Variable]:
+        """Results by name; what no way binds is none."""
+        for name in wanted:
+            if self.env is None:
+                raise NotTypedError("it never ends")
+            found = self.env.get(name)
+            if isinstance(found, Bound):
+                yield self._result(name, self.read(name))
+            elif found is not None and not self._is_itself(name, found):
+                raise NotTypedError(f"{name} is no number after the loop")
+
+    def _is_itself(self, name: str, found: Any) -> bool:
+        """Whether a name stands for the array that it stood for."""
+        if not isinstance(found, Slice) or found != slices.whole(self, found.array):
+            return False
+        return self.arrays[found.array].name == name
+
+    def _result(self, name: str, value: Value) -> Variable:
+        """One result."""
+        scalars = value.type.kinds - PYTHON.keys()
+        if value.type.is_either:
+            self.check(value.numpy)
+        elif len(value.type.kinds) > 1:
+            raise NotTypedError(f"{name} becomes {' or '.join(sorted(value.type.kinds))}")
+        (kind,) = scalars or value.type.kinds
+        slot = f"result {name}"
+        self.out.append(Set(slot, value.code))
+        return Variable(name, slot, value.type.dtype, kind)
+
+    # -- what slices ask for ------------------------------------------------------------------
+
+    def count(self, length: Expression, body: Callable[[Expression], None]) -> None:
+        """Append a loop over 0, 1 … below a length."""
+        slot = self._slot()
+        with self._into() as code:
+            body(Get(slot, "int64"))
+        self.out.append(("for", slot, Constant("int64", 0), length, 1, code))
+
+    def choose(
+        self, test: Expression, then: Callable[[], None], other: Callable[[], None]
+    ) -> None:
+        """Append two ways on, of which neither changes a variable of the source."""
+        codes: list[Statements] = []
+        for way in (then, other):
+            with self._into() as code:
+                way()
+            codes.append(code)
+        self.out.append(("if", test, *codes))
+
+    def scratch(self, key: Any, dtype: str, within: tuple[tuple[int, int], ...]) -> int:
+        """An array for what is computed, as long as axes of others."""
+        lengths = tuple(self._within(*pair) for pair in within)
+        key = (*key, dtype, lengths)
+        if key not in self._scratch:
+            self._scratch[key] = len(self.arrays)
+            name = f"scratch {len(self.arrays)}"
+            self.arrays.append(Array(name, dtype, len(within), True, lengths))
+        return self._scratch[key]
+
+    def _within(self, array: int, axis: int) -> tuple[int, int]:
+        """An operand's axis that is as long as that of an array."""
+        known = self.arrays[array].within
+        return known[axis] if known else (array, axis)
+
+    def variable(self) -> str:
+        """A new variable."""
+        return self._slot()
+
+    def set_variable(self, slot: str, value: Expression) -> None:
+        """Give it a value."""
+        self.out.append(Set(slot, value))
+
+    # -- statements ---------------------------------------------------------------------------
+
+    def block(self, body: Sequence[ast.stmt]) -> None:
+        """Translate statements, up to one that nothing comes after."""
+        for node in body:
+            if self.env is None:
+                return
+            self._count_look()
+            method = getattr(self, f"_do_{type(node).__name__}", None)
+            if method is None:
+                raise NotTypedError(f"line {node.lineno}: {type(node).__name__}")
+            method(node)
+
+    def _count_look(self) -> None:
+        """Stop where a source takes too long."""
+        self._read += 1
+        if self._read > _MOST:
+            raise NotTypedError("its loops are nested too deeply")
+
+    def check(self, test: Expression) -> None:
+        """End the run unless something holds."""
+        if test != TRUE:
+            self.out.append(Check(test))
+
+    def _do_Pass(self, node: ast.Pass) -> None:  # noqa: N802 - by the nodes' names
+        """Nothing."""
+
+    def _do_Expr(self, node: ast.Expr) -> None:  # noqa: N802
+        """A call for its effect."""
+        if not isinstance(node.value, ast.Constant):
+            self.expression(node.value, may_be_none=True)
+
+    def _do_Assign(self, node: ast.Assign) -> None:  # noqa: N802
+        """`x = …`, `a[i] = …`, `x, y = …`."""
+        value = self.expression(node.value)
+        if isinstance(value, Parts) or len(node.targets) > 1:
+            value = self._kept(value)
+        if isinstance(value, Lanes) and any(isinstance(t, ast.Name) for t in node.targets):
+            value = slices.kept(self, (self.prefix, id(node)), value)
+        for target in node.targets:
+            self._assign(target, value)
+
+    def _kept(self, value: Any) -> Any:
+        """A value that later assignments do not change."""
+        if isinstance(value, Parts):
+            return Parts(tuple(map(self._kept, value.items)))
+        if isinstance(value, Lanes):
+            raise NotTypedError("arrays in a tuple")
+        return self.temporary(value) if isinstance(value, Value) else value
+
+    def _do_AugAssign(self, node: ast.AugAssign) -> None:  # noqa: N802
+        """`x += …`, `a[i] += …`."""
+        name = _BINARY.get(type(node.op))
+        if name is None:
+            raise NotTypedError(f"line {node.lineno}: an operator")
+        if isinstance(node.target, ast.Name):
+            place = self.read(self.prefix + node.target.id)
+        elif isinstance(node.target, ast.Subscript):
+            place = self._place(node.target)
+        else:
+            raise NotTypedError(f"line {node.lineno}: an assignment to an attribute")
+        if isinstance(place, Value):
+            assert isinstance(node.target, ast.Name)
+            found = self._binary(name, place, self.expression(node.value))
+            self.set(self.prefix + node.target.id, self.number(found))
+            return
+        if not isinstance(place, Slice):
+            raise NotTypedError(f"line {node.lineno}: an operation in place on a tuple")
+        if place.spans:
+            place = slices.checked_once(self, place)
+            old: Any = slices.lanes_of(self, place)
+            made = self._binary(name, old, self.expression(node.value))
+            slices.assign(self, (self.prefix, id(node)), place, made, same_kind=True)
+            return
+        place = Slice(place.array, tuple(
+            Index(self.temporary(operators.python(axis.place)).code, axis.sure)
+            for axis in place.axes if isinstance(axis, Index)
+        ))  # fmt: skip
+        value = self._binary(name, self.number(place), self.expression(node.value))
+        self._store(place, self.number(value))
+
+    def _do_AnnAssign(self, node: ast.AnnAssign) -> None:  # noqa: N802
+        """`x: float = …`."""
+        if node.value is not None:
+            self._assign(node.target, self.expression(node.value))
+
+    def _assign(self, target: ast.expr, value: Any) -> None:
+        """Give a target a value."""
+        if isinstance(target, ast.Name):
+            self.set(self.prefix + target.id, value)
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            if not isinstance(value, Parts) or len(value.items) != len(target.elts):
+                raise NotTypedError(f"line {target.lineno}: a tuple of another length")
+            for each, part in zip(target.elts, value.items, strict=True):
+                self._assign(each, part)
+        elif isinstance(target, ast.Subscript):
+            place = self._place(target)
+            if place.spans:
+                value = self._arrays(value)
+                slices.assign(self, (self.prefix, id(target)), place, value)
+            else:
+                self._store(place, self.number(value))
+        else:
+            raise NotTypedError(f"line {target.lineno}: an assignment to an attribute")
+
+    def _store(self, place: Slice, value: Value) -> None:
+        """`array[indices] = value`."""
+        dtype = self.arrays[place.array].dtype
+        self.written.add(place.array)
+        indices, sure = slices.element_of(place, ()), self._is_sure(place)
+        self.out.append(Store(place.array, indices, operators.cast(value, dtype), not sure))
+
+    def _is_sure(self, place: Slice) -> bool:
+        """Whether an element is known to lie within its array."""
+        return all(isinstance(axis, Index) and axis.sure for axis in place.axes)
+
+    def set(self, name: str, value: Any) -> None:
+        """Give a variable a value."""
+        assert self.env is not None
+        if isinstance(value, Parts):
+            self.env[name] = self._kept(value)
+            return
+        if isinstance(value, Slice) and value.axes:
+            self.env[name] = self._fixed(value)
+            return
+        number = self.number(value)
+        if number.type.is_either:
+            self.out.append(Set(f"{name}/numpy", number.numpy))
+        self.out.append(Set(f"{name}.{number.type.dtype}", number.code))
+        self.env[name] = Bound(number.type)
+
+    def _fixed(self, value: Slice) -> Slice:
+        """A part of an array whose indices no later assignment changes."""
+
+        def fixed(code: Expression) -> Expression:
+            return self.temporary(operators.python(code)).code
+
+        axes = slices.checked_once(self, value).axes
+        return Slice(value.array, tuple(
+            Index(fixed(axis.place), axis.sure) if isinstance(axis, Index)
+            else Span(fixed(axis.start), fixed(axis.length), axis.step) for axis in axes
+        ))  # fmt: skip
+
+    def _do_If(self, node: ast.If) -> None:  # noqa: N802
+        """`if …: … else: …`."""
+        test = self.test(node.test)
+        if test in (TRUE, FALSE):
+            self.block(node.body if test == TRUE else node.orelse)
+            return
+        self._branch(test, lambda: self.block(node.body), lambda: self.block(node.orelse))
+
+    def _branch(
+        self, test: Expression, then: Callable[[], None], other: Callable[[], None]
+    ) -> None:
+        """Two ways on, and what is known where they meet."""
+        assert self.env is not None
+        before = self.env
+        ends: list[tuple[Statements, Environment]] = []
+        codes: list[Statements] = []
+        for way in (then, other):
+            self.env = dict(before)
+            with self._into() as code:
+                way()
+            codes.append(code)
+            if self.env is not None:
+                ends.append((code, self.env))
+        self.out.append(("if", test, *codes))
+        self.env = self._merged(ends)
+
+    @contextmanager
+    def _into(self) -> Iterator[Statements]:
+        """Have statements go into a list of their own."""
+        outer, self.out = self.out, []
+        try:
+            yield self.out
+        finally:
+            self.out = outer
+
+    def _do_Assert(self, node: ast.Assert) -> None:  # noqa: N802
+        """`assert …`: the plain function raises."""
+        self.check(self.test(node.test))
+
+    def _do_Raise(self, node: ast.Raise) -> None:  # noqa: N802
+        """`raise …`: the plain function raises."""
+        self.out.append(Check(FALSE))
+        self.env = None
+
+    def _do_Break(self, node: ast.Break) -> None:  # noqa: N802
+        """`break`."""
+        self.leave(self._loops[-1][0])
+
+    def _do_Continue(self, node: ast.Continue) -> None:  # noqa: N802
+        """`continue`."""
+        self.leave(self._loops[-1][1])
+
+    def _do_Return(self, node: ast.Return) -> None:  # noqa: N802
+        """`return …`."""
+        if not self._returns:
+            raise NotTypedError(f"line {node.lineno}: a return")
+        label, name = self._returns[-1]
+        if node.value is not None:
+            value = self.expression(node.value)
+            if isinstance(value, Parts):
+                for place, part in enumerate(self._kept(value).items):
+                    self.set(f"{name} {place}", part)
+                value = Parts((None,) * len(value.items))
+            assert self.env is not None
+            if isinstance(value, Value):
+                self.set(name, value)
+            else:
+                self.env[name] = value
+        self.leave(label)
+
+    # -- ways through statements ----------------------------------------------------------------
+
+    def label(self) -> int:
+        """A new label."""
+        self._labels += 1
+        self._edges[self._labels] = []
+        return self._labels
+
+    def leave(self, label: int) -> None:
+        """Go on after the block of a label."""
+        assert self.env is not None
+        before: Statements = []
+        self.out += [before, Leave(label)]
+        self._edges[label].append((before, self.env))
+        self.env = None
+
+    @contextmanager
+    def _block(self, label: int) -> Iterator[None]:
+        """Statements that a label's `leave` leaves."""
+        with self._into() as code:
+            yield
+        ends = self._edges.pop(label)
+        if self.env is not None:
+            ends.append((code, self.env))
+        self.out.append(("block", label, code))
+        self.env = self._merged(ends)
+
+    def _merged(self, ends: Sequence[tuple[Statements, Environment]]) -> Environment | None:
+        """What is known where several ways meet, each converted to it."""
+        if not ends:
+            return None
+        found = dict(ends[0][1])
+        for _, env in ends[1:]:
+            found = _joined(found, env)
+        for code, env in ends:
+            self._convert(code, env, found)
+        return found
+
+    def _convert(self, code: Statements, env: Environment, to: Environment) -> None:
+        """Have variables be represented as they are where this way leads."""
+        for name, binding in to.items():
+            old = env.get(name)
+            if not isinstance(binding, Bound):
+                continue
+            if not isinstance(old, Bound):
+                code.append(Set(f"{name}/bound", FALSE))
+                continue
+            if not binding.sure and old.sure:
+                code.append(Set(f"{name}/bound", TRUE))
+            if binding.type.is_either and not old.type.is_either:
+                code.append(Set(f"{name}/numpy", TRUE if old.type.is_numpy else FALSE))
+            dtype = binding.type.dtype
+            if old.type.dtype != dtype:
+                held = Value(Get(f"{name}.{old.type.dtype}", old.type.dtype), old.type, FALSE)
+                code.append(Set(f"{name}.{dtype}", operators.exactly(held, dtype)))
+
+    # -- loops ------------------------------------------------------------------------------------
+
+    def _do_For(self, node: ast.For) -> None:  # noqa: N802
+        """`for … in range(…)`, and over arrays, `enumerate` and `zip` of these."""
+        iterable = node.iter
+        span = self._span(iterable)
+        if span is not None:
+            start, stop, step = span
+            self._for(node, start, stop, step, lambda index: self._assign(node.target, index))
+            return
+        items = self._items(iterable)
+        length: Expression | None = None
+        for own in items[0]:
+            if length is None:
+                length = own
+            elif own != length:
+                smaller = Operation("less", "bool", (own, length))
+                length = Operation("select", "int64", (smaller, own, length))
+        assert length is not None
+        limit = self.temporary(operators.python(length, 0, GIVEN))
+        step = -1 if items[2] else 1
+        first, last = operators.constant(0), limit
+        if items[2]:
+            one = operators.constant(1)
+            first, last = operators.binary("subtract", limit, one), operators.constant(-1)
+        begin = lambda index: self._assign(node.target, items[1](index))  # noqa: E731
+        self._for(node, first, last, step, begin)
+
+    def _span(self, node: ast.expr) -> tuple[Value, Value, int] | None:
+        """Start, stop and step of a range; None where it is none."""
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+            return None
+        if node.func.id == "reversed" and len(node.args) == 1 and not node.keywords:
+            span = self._span(node.args[0])
+            if span is None or abs(span[2]) != 1:
+                return None
+            start, stop, step = span
+            one = operators.constant(step)
+            ends = (operators.binary("subtract", each, one) for each in (stop, start))
+            first, last = ends
+            return first, last, -step
+        if node.func.id != "range" or node.keywords or not 1 <= len(node.args) <= 3:
+            return None
+        values = [self._whole(self.number(self.expression(arg))) for arg in node.args]
+        start, stop = values[:2] if len(values) > 1 else (operators.constant(0), values[0])
+        step = 1
+        if len(values) == 3:
+            code = values[2].code
+            if not isinstance(code, Constant) or code.value == 0:
+                raise NotTypedError(f"line {node.lineno}: the step of a range is no constant")
+            step = int(code.value)
+        return start, stop, step
+
+    def _whole(self, value: Value) -> Value:
+        """An integer that a range, or an index, takes, as a Python number."""
+        dtype = value.type.dtype
+        if dtype == "bool" or dtype.startswith("float"):
+            raise NotTypedError("an index, or a bound of a range, is no integer")
+        low, high = value.type.low, value.type.high
+        if dtype == "uint64":
+            return operators.python(operators.exactly(value, "int64"), 0)
+        return operators.python(operators.convert(value.code, "int64"), low, high)
+
+    def _items(self, node: ast.expr) -> tuple[list[Expression], Callable[[Value], Any], bool]:
+        """How many elements a loop goes over, what each iteration has, and whether backwards."""
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
+            name, args = node.func.id, node.args
+            if name == "enumerate" and len(args) == 1:
+                arrays, item, back = self._items(args[0])
+                if not back:
+                    return arrays, lambda index: Parts((index, item(index))), False
+            if name == "zip" and args:
+                parts = [self._items(arg) for arg in args]
+                if not any(part[2] for part in parts):
+                    arrays = [each for part in parts for each in part[0]]
+                    return arrays, lambda i: Parts(tuple(part[1](i) for part in parts)), False
+            if name == "reversed" and len(args) == 1:
+                arrays, item, back = self._items(args[0])
+                return arrays, item, not back
+        value = self.expression(node)
+        if not isinstance(value, Slice) or len(value.spans) != 1:
+            raise NotTypedError(f"line {node.lineno}: what the loop goes over")
+        lanes = slices.lanes_of(self, self._fixed(value))
+        return [lanes.lengths[0]], lambda index: lanes.element((index.code,)), False
+
+    def _for(
+        self, node: ast.For, start: Value, stop: Value, step: int, begin: Callable[[Value], None]
+    ) -> None:
+        """A loop over integers."""
+        start, stop = self.temporary(start), self.temporary(stop)
+        for bound in (start, stop):
+            if bound.type.low < -(2**62) or bound.type.high > 2**62:
+                near = [
+                    operators.compare(name, bound, operators.constant(value)).code
+                    for name, value in (("greater", -(2**62)), ("less", 2**62))
+                ]
+                self.check(operators.both(*near))
+        low, high = start.type.low, stop.type.high - 1
+        if step < 0:
+            low, high = stop.type.low + 1, start.type.high
+        if low > high:  # it runs no time
+            low = high = max(kinds.LEAST, min(kinds.MOST, low))
+        slot = self._slot()
+        index = operators.python(Get(slot, "int64"), low, high)
+
+        def body() -> None:
+            begin(index)
+            self.block(node.body)
+
+        def whole(code: Statements) -> None:
+            self.out.append(("for", slot, start.code, stop.code, step, code))
+
+        self._loop(node, body, whole)
+
+    def _do_While(self, node: ast.While) -> None:  # noqa: N802
+        """`while …: …`."""
+        done = self.label()
+
+        def body() -> None:
+            self._edges[done].clear()
+            test = self.test(node.test)
+            if test == FALSE:
+                self.leave(done)
+            elif test != TRUE:
+                self._branch(test, lambda: None, lambda: self.leave(done))
+            if self.env is not None:
+                self.block(node.body)
+
+        def whole(code: Statements) -> None:
+            self.out.append(("block", done, [("repeat", code)]))
+
+        self._loop(node, body, whole, done)
+
+    def _loop(
+        self, node: ast.For | ast.While, body: Callable[[], None],
+        whole: Callable[[Statements], None], done: int | None = None,
+    ) -> None:  # fmt: skip
+        """A loop: its body is translated until it leaves what it finds.
+
+        Args:
+            node: the loop.
+            body: translates one iteration.
+            whole: appends the loop of an iteration's statements.
+            done: the label that ends a loop with a condition; None for a loop over integers.
+        """
+        assert self.env is not None
+        entry, key = self.env, (self.prefix, id(node))
+        if id(node) not in self._seen:
+            self._seen.add(id(node))
+            self._count += 1
+        self._depth += 1
+        self._deepest = max(self._deepest, self._depth)
+        head = dict(entry)
+        if key in self._heads:
+            head = _joined(head, self._heads[key])
+        marks = {label: len(edges) for label, edges in self._edges.items()}
+        for _ in range(_LOOKS):
+            for label, count in marks.items():
+                del self._edges[label][count:]
+            after = self.label()
+            code, ends = self._iteration(head, body, after)
+            found = dict(head)
+            for _, env in ends:
+                found = _joined(found, env, widen=True)
+            if found == head:
+                break
+            head = found
+        else:
+            raise NotTypedError(f"line {node.lineno}: the kinds of its numbers do not settle")
+        self._heads[key] = head
+        self._depth -= 1
+        self._convert(self.out, entry, head)
+        for tail, env in ends:
+            self._convert(tail, env, head)
+        with self._into() as made:
+            whole(code)
+            # What comes after it: `else`, for those ways that do not break.
+            if done is None:
+                self.env = dict(head)
+            else:
+                self.env = self._merged(self._edges.pop(done))
+            if self.env is not None:
+                self.block(node.orelse)
+            breaks = self._edges.pop(after)
+            if self.env is not None:
+                breaks.append((self.out, self.env))
+        self.out.append(("block", after, made))
+        self.env = self._merged(breaks)
+
+    def _iteration(
+        self, head: Environment, body: Callable[[], None], after: int
+    ) -> tuple[Statements, list[tuple[Statements, Environment]]]:
+        """One iteration's statements, and the ways that lead to the next one."""
+        again = self.label()
+        self._edges[after].clear()
+        self.env = dict(head)
+        self._loops.append((after, again))
+        with self._into() as code, self._into() as inside:
+            body()
+        self._loops.pop()
+        ends = self._edges.pop(again)
+        if self.env is not None:
+            ends.append((inside, self.env))
+        code.append(("block", again, inside))
+        return code, ends
+
+    # -- functions ----------------------------------------------------------------------------
+
+    def _call(self, node: ast.Call, name: str) -> Any:
+        """A call of a function of the source."""
+        function = self.functions[name]
+        if self.prefix.count("/") >= _DEPTH:
+            raise NotTypedError(f"{name} calls itself, or calls are nested too deeply")
+        formal = function.args
+        names = [arg.arg for arg in (*formal.posonlyargs, *formal.args)]
+        given: dict[str, Any] = {}
+        defaults: Sequence[ast.expr | None] = formal.defaults
+        for arg, default in zip(names[::-1], defaults[::-1], strict=False):
+            assert default is not None
+            given[arg] = self.expression(default)
+        for keyword, default in zip(formal.kwonlyargs, formal.kw_defaults, strict=True):
+            names.append(keyword.arg)
+            if default is not None:
+                given[keyword.arg] = self.expression(default)
+        if len(node.args) > len(formal.posonlyargs) + len(formal.args):
+            raise NotTypedError(f"{name} is given too many arguments")
+        values = dict(zip(names, map(self._argument, node.args), strict=False))
+        for pair in node.keywords:
+            if pair.arg is None or pair.arg in values or pair.arg not in names:
+                raise NotTypedError(f"{name} is given other arguments")
+            values[pair.arg] = self._argument(pair.value)
+        given |= values
+        if given.keys() != set(names):
+            raise NotTypedError(f"{name} is given too few arguments")
+        key = self.prefix, id(node)
+        inside = self._calls.setdefault(key, f"{self.prefix}{name}{len(self._calls)}/")
+        outer, self.prefix = self.prefix, inside
+        loops, self._loops = self._loops, []
+        for arg, value in given.items():
+            self.set(inside + arg, value)
+        found = self._function_body(function.body, inside)
+        self._loops, self.prefix = loops, outer
+        if self.env is not None:
+            gone = [name for name in self.env if name.startswith(inside)]
+            for each in gone:
+                del self.env[each]
+        return found
+
+    def _argument(self, node: ast.expr) -> Any:
+        """An argument, which stays what it is."""
+        return self._kept(self.expression(node))
+
+    def _function_body(self, body: Sequence[ast.stmt], inside: str) -> Any:
+        """Statements up to a `return`; what it gives, None where it gives nothing."""
+        label, result = self.label(), inside + RESULT
+        self._returns.append((label, result))
+        with self._block(label):
+            self.block(body)
+        self._returns.pop()
+        if self.env is None:
+            raise NotTypedError("it never ends")
+        binding = self.env.get(result)
+        if isinstance(binding, Parts):
+            return self._kept(Parts(tuple(
+                self.read(f"{result} {place}") for place in range(len(binding.items))
+            )))  # fmt: skip
+        return self.temporary(self.read(result)) if isinstance(binding, Bound) else binding
+
+    # -- expressions ----------------------------------------------------------------------------
+
+    def _slot(self) -> str:
+        """A new variable's."""
+        self._temporaries += 1
+        return f"{self._temporaries}"
+
+    def temporary(self, value: Value) -> Value:
+        """A number in a variable of its own."""
+        if isinstance(value.code, (Constant, Length)):
+            return value
+        slot = self._slot()
+        self.out.append(Set(slot, value.code))
+        numpy = value.numpy
+        if numpy not in (TRUE, FALSE):
+            self.out.append(Set(f"{slot}/numpy", numpy))
+            numpy = Get(f"{slot}/numpy", "bool")
+        return Value(Get(slot, value.type.dtype), value.type, numpy)
+
+    def number(self, value: Any) -> Value:
+        """What has to be a number.
+
+        Raises:
+            NotTypedError: it is none.
+        """
+        if isinstance(value, Value):
+            return value
+        if isinstance(value, Slice) and not value.spans:
+            dtype = self.arrays[value.array].dtype
+            indices = slices.element_of(value, ())
+            return operators.scalar(Load(value.array, indices, dtype, not self._is_sure(value)))
+        raise NotTypedError("an array where a number belongs")
+
+    def read(self, name: str) -> Any:
+        """What a name stands for."""
+        assert self.env is not None
+        binding = self.env.get(name)
+        if binding is None:
+            raise NotTypedError(f"{name.rpartition('/')[2]} is not set")
+        if not isinstance(binding, Bound):
+            return binding
+        if not binding.sure:
+            self.check(Get(f"{name}/bound", "bool"))
+            self.env[name] = changed(binding, sure=True)
+        found = binding.type
+        numpy: Expression = TRUE if found.is_numpy else FALSE
+        if found.is_either:
+            numpy = Get(f"{name}/numpy", "bool")
+        return Value(Get(f"{name}.{found.dtype}", found.dtype), found, numpy)
+
+    def expression(self, node: ast.expr, may_be_none: bool = False) -> Any:
+        """What an expression gives: a number, an array, or a tuple.
+
+        Raises:
+            NotTypedError: it is not in the language.
+        """
+        self._count_look()
+        method = getattr(self, f"_of_{type(node).__name__}", None)
+        if method is None:
+            raise NotTypedError(f"line {node.lineno}: {type(node).__name__}")
+        value = method(node)
+        if value is None and not may_be_none:
+            raise NotTypedError(f"line {node.lineno}: a function that gives nothing")
+        return value
+
+    def _of_Constant(self, node: ast.Constant) -> Value:  # noqa: N802
+        """A number."""
+        return operators.constant(node.value)  # type: ignore[arg-type]
+
+    def _of_Name(self, node: ast.Name) -> Any:  # noqa: N802
+        """A variable."""
+        return self.read(self.prefix + node.id)
+
+    def _of_Tuple(self, node: ast.Tuple) -> Parts:  # noqa: N802
+        """A tuple."""
+        return Parts(tuple(self._argument(each) for each in node.elts))
+
+    def _of_Attribute(self, node: ast.Attribute) -> Any:  # noqa: N802
+        """`x.shape`, `x.size`, `x.ndim`, `math.pi`."""
+        if isinstance(node.value, ast.Name) and node.value.id in MODULES:
+            found = getattr(math if node.value.id == "math" else np, node.attr, None)
+            return operators.constant(found)  # type: ignore[arg-type]
+        value = self.expression(node.value)
+        if not isinstance(value, (Slice, Lanes)):
+            raise NotTypedError(f"line {node.lineno}: an attribute of a number")
+        lengths = [operators.python(n, 0, GIVEN) for n in self._arrays(value, False).lengths]
+        rank = len(lengths)
+        if node.attr == "T" and rank == 1:
+            return value
+        if node.attr == "shape":
+            return Parts(tuple(lengths))
+        if node.attr == "ndim":
+            return operators.constant(rank)
+        if node.attr == "size":
+            total = operators.constant(1)
+            for length in lengths:
+                total = operators.binary("multiply", total, length)
+            return changed(total, type=kinds.of("pyint", 0, GIVEN))
+        raise NotTypedError(f"line {node.lineno}: .{node.attr}")
+
+    def _arrays(self, value: Any, counted: bool = True) -> Any:
+        """A part of an array as its elements; a number as itself."""
+        if isinstance(value, Lanes):
+            return value
+        if isinstance(value, Slice) and value.spans:
+            self.of_arrays = self.of_arrays or counted
+            return slices.lanes_of(self, value)
+        return self.number(value)
+
+    def _operands(self, *nodes: ast.expr) -> list[Any]:
+        """Numbers and arrays, of which later ones do not change earlier ones."""
+        found: list[Any] = []
+        for place, node in enumerate(nodes):
+            value = self.expression(node)
+            value = value if isinstance(value, Lanes) else self._arrays(value)
+            later = nodes[place + 1 :]
+            if isinstance(value, Value) and any(map(self._has_calls, later)):
+                value = self.temporary(value)
+            found.append(value)
+        return found
+
+    def _has_calls(self, node: ast.expr) -> bool:
+        """Whether an expression calls a function of the source."""
+        return any(
+            isinstance(part, ast.Call) and isinstance(part.func, ast.Name)
+            and part.func.id in self.functions for part in ast.walk(node)
+        )  # fmt: skip
+
+    def _of_BinOp(self, node: ast.BinOp) -> Any:  # noqa: N802
+        """An operator of two numbers."""
+        operands = self._operands(node.left, node.right)
+        if isinstance(node.op, ast.MatMult):
+            return self._product(*operands)
+        name = _BINARY.get(type(node.op))
+        if name is None:
+            raise NotTypedError(f"line {node.lineno}: an operator")
+        return self._binary(name, *operands)
+
+    def _binary(self, name: str, left: Any, right: Any) -> Any:
+        """An operator of two numbers, or arrays."""
+        return self._applied(
+            lambda one, other: operators.binary(name, one, other), [left, right]
+        )
+
+    def _applied(self, function: Callable[..., Value], values: Sequence[Any]) -> Any:
+        """A function of numbers, or element by element."""
+        known = [self._arrays(value) for value in values]
+        if any(isinstance(value, Lanes) for value in known):
+            return slices.each(self, function, known)
+        return function(*known)
+
+    def _product(self, left: Any, right: Any) -> Value:
+        """`left @ right`."""
+        if not isinstance(left, Lanes) or not isinstance(right, Lanes):
+            raise NotTypedError("a product of a number")
+        return slices.product(self, left, right)
+
+    def _of_UnaryOp(self, node: ast.UnaryOp) -> Any:  # noqa: N802
+        """An operator of one number."""
+        if isinstance(node.op, ast.Not):
+            return operators.python(operators.negated(self.test(node.operand)))
+        name = _UNARY[type(node.op)]
+        operand = self.expression(node.operand)
+        return self._applied(lambda value: operators.unary(name, value), [operand])
+
+    def _of_Compare(self, node: ast.Compare) -> Any:  # noqa: N802
+        """A comparison, or a chain of them."""
+        names = [_COMPARED.get(type(op)) for op in node.ops]
+        if None in names:
+            raise NotTypedError(f"line {node.lineno}: a comparison")
+        operands = self._operands(node.left, *node.comparators)
+        if len(names) == 1:
+            name = str(names[0])
+            return self._applied(
+                lambda one, other: operators.compare(name, one, other), operands
+            )
+        operands = [self.number(operand) for operand in operands]
+        values = [
+            operators.compare(str(name), left, right)
+            for name, left, right in zip(names, operands[:-1], operands[1:], strict=True)
+        ]
+        whole: Expression = TRUE
+        for value in values:
+            whole = operators.both(whole, value.code)
+        found = [value.type for value in values]
+        if any(each.is_numpy for each in found):
+            return self._chosen_last(values)
+        return operators.python(whole)
+
+    def _chosen_last(self, values: Sequence[Value]) -> Value:
+        """The first that is false, else the last."""
+        found = values[-1]
+        for value in values[-2::-1]:
+            found = self._select(operators.truth(value), found, value)
+        return found
+
+    def _select(self, test: Expression, one: Value, other: Value) -> Value:
+        """One of two numbers."""
+        joined = kinds.join(one.type, other.type)
+        dtype = joined.dtype
+        args = (test, operators.exactly(one, dtype), operators.exactly(other, dtype))
+        numpy = one.numpy
+        if one.numpy != other.numpy:
+            numpy = Operation("select", "bool", (test, one.numpy, other.numpy))
+        return Value(Operation("select", dtype, args), joined, numpy)
+
+    def test(self, node: ast.expr) -> Expression:
+        """Whether an expression is true."""
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            return operators.negated(self.test(node.operand))
+        if not isinstance(node, ast.BoolOp):
+            return operators.truth(self.number(self.expression(node)))
+        stops = isinstance(node.op, ast.Or)
+        found = self.test(node.values[0])
+        for each in node.values[1:]:
+            if found in (TRUE, FALSE):
+                if (found == TRUE) == stops:
+                    return found
+                found = self.test(each)
+                continue
+            found = self._further(found, each, stops)
+        return found
+
+    def _further(self, found: Expression, node: ast.expr, stops: bool) -> Expression:
+        """One more condition of several, asked for where those before do not settle it."""
+        slot = self._slot()
+        self.out.append(Set(slot, found))
+
+        def ask() -> None:
+            self.out.append(Set(slot, self.test(node)))
+
+        ways = (lambda: None, ask) if stops else (ask, lambda: None)
+        self._branch(found, *ways)
+        return Get(slot, "bool")
+
+    def _of_BoolOp(self, node: ast.BoolOp) -> Value:  # noqa: N802
+        """`and`, `or`: the operand that settles it."""
+        stops = isinstance(node.op, ast.Or)
+        name = f"{self.prefix}chosen {self._slot()}"
+        self.set(name, self.expression(node.values[0]))
+
+        def next_one(place: int) -> None:
+            if place == len(node.values):
+                return
+            settled = operators.truth(self.read(name))
+
+            def further() -> None:
+                self.set(name, self.expression(node.values[place]))
+                next_one(place + 1)
+
+            ways = (lambda: None, further) if stops else (further, lambda: None)
+            self._branch(settled, *ways)
+
+        next_one(1)
+        return self._taken(name)
+
+    def _of_IfExp(self, node: ast.IfExp) -> Value:  # noqa: N802
+        """`a if c else b`."""
+        test = self.test(node.test)
+        if test in (TRUE, FALSE):
+            return self.number(self.expression(node.body if test == TRUE else node.orelse))
+        name = f"{self.prefix}chosen {self._slot()}"
+        self._branch(
+            test, lambda: self.set(name, self.number(self.expression(node.body))),
+            lambda: self.set(name, self.number(self.expression(node.orelse))),
+        )  # fmt: skip
+        return self._taken(name)
+
+    def _taken(self, name: str) -> Value:
+        """What a variable of the translator's own holds, which is needed no more."""
+        value = self.temporary(self.number(self.read(name)))
+        assert self.env is not None
+        del self.env[name]
+        return value
+
+    # -- elements -------------------------------------------------------------------------------
+
+    def _of_Subscript(self, node: ast.Subscript) -> Any:  # noqa: N802
+        """An element of an array, or of a tuple."""
+        value = self.expression(node.value)
+        if isinstance(value, Parts):
+            index = self.number(self.expression(node.slice)).code
+            if isinstance(index, Constant) and -len(value.items) <= index.value < len(value.items):
+                return value.items[int(index.value)]
+            raise NotTypedError(f"line {node.lineno}: an index of a tuple")
+        place = self._place(node, value)
+        return self.number(place) if isinstance(place, Slice) and not place.spans else place
+
+    def _place(self, node: ast.Subscript, base: Any = None) -> Any:
+        """An element of an array, a part of it, or elements at places that are computed."""
+        base = self.expression(node.value) if base is None else base
+        if not isinstance(base, Slice):
+            raise NotTypedError(f"line {node.lineno}: an index of what is no array")
+        items = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        spans = base.spans
+        if len(items) > len(spans):
+            raise NotTypedError(f"line {node.lineno}: too many indices")
+        axes = list(base.axes)
+        for (axis, span), item in zip(spans, items, strict=False):
+            if isinstance(item, ast.Slice):
+                axes[axis] = self._cut(span, item)
+                continue
+            index = self._arrays(self.expression(item))
+            if isinstance(index, Lanes):
+                if len(items) > 1:
+                    raise NotTypedError(f"line {node.lineno}: an array among indices")
+                self.of_index = True
+                return slices.gathered(self, base, index)
+            self._note_index(index)
+            axes[axis] = slices.place_in(self, span, self._whole(index))
+        return Slice(base.array, tuple(axes))
+
+    def _cut(self, span: Span, item: ast.Slice) -> Span:
+        """A slice of an axis."""
+        step = 1
+        if item.step is not None:
+            code = self.number(self.expression(item.step)).code
+            if not isinstance(code, Constant) or code.value == 0:
+                raise NotTypedError(f"line {item.lineno}: the step of a slice is no constant")
+            step = int(code.value)
+        bounds = [
+            None if each is None else self._whole(self.number(self.expression(each)))
+            for each in (item.lower, item.upper)
+        ]
+        for bound in bounds:
+            if bound is not None:
+                self._note_index(bound)
+        if bounds == [None, None] and step == 1:
+            return span
+        return slices.span_of(self, span, bounds[0], bounds[1], step)
+
+    def _note_index(self, index: Value) -> None:
+        """Note whether an index differs from one iteration to the next."""
+
+        def varies(code: Expression) -> bool:
+            if isinstance(code, Operation):
+                return any(map(varies, code.args))
+            return isinstance(code, Load) or (
+                isinstance(code, Get) and code.slot not in self._given
+            )
+
+        self.of_index = self.of_index or varies(index.code)
+
+    # -- calls ----------------------------------------------------------------------------------
+
+    def _of_Call(self, node: ast.Call) -> Any:  # noqa: N802
+        """A call of a function of the source, of Python's, of `math` or of NumPy's."""
+        function = node.func
+        if isinstance(function, ast.Name) and function.id in self.functions:
+            return self._call(node, function.id)
+        if isinstance(function, ast.Name) and function.id == "len" and len(node.args) == 1:
+            value = self._arrays(self.expression(node.args[0]), False)
+            if isinstance(value, Lanes):
+                return operators.python(value.lengths[0], 0, GIVEN)
+            raise NotTypedError(f"line {node.lineno}: len of what is no array")
+        if isinstance(function, ast.Attribute) and self._is_method(function):
+            if node.keywords or node.args:
+                raise NotTypedError(f"line {node.lineno}: a method with arguments")
+            return self._reduced(function.attr, self._arrays(self.expression(function.value)))
+        if node.keywords:
+            raise NotTypedError(f"line {node.lineno}: a call with keywords")
+        if ast.unparse(function) == "numpy.flip" and len(node.args) == 1:
+            value = self.expression(node.args[0])
+            if not isinstance(value, Slice):
+                raise NotTypedError(f"line {node.lineno}: np.flip of what is computed")
+            return slices.flipped(value)
+        args = self._operands(*node.args)
+        if isinstance(function, ast.Name):
+            return self._builtin(function.id, args, node.lineno)
+        if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
+            name = function.attr
+            if function.value.id == "math":
+                return operators.math_function(name, [self.number(arg) for arg in args])
+            if name in ("dot", "inner", "vdot") and len(args) == 2:
+                return self._product(*args)
+            if len(args) == 1 and name in _REDUCED:
+                return self._reduced(name, args[0])
+            return self._applied(
+                lambda *values: operators.numpy_function(name, values), args
+            )
+        raise NotTypedError(f"line {node.lineno}: a call of another function")
+
+    def _is_method(self, node: ast.Attribute) -> bool:
+        """Whether a function is a method of an array."""
+        return not (isinstance(node.value, ast.Name) and node.value.id in MODULES)
+
+    def _reduced(self, name: str, value: Any) -> Any:
+        """A method of an array, or the function of that name."""
+        if not isinstance(value, Lanes):
+            raise NotTypedError(f"{name} of a number")
+        if name in ("sum",):
+            return slices.summed(self, value)
+        if name in ("max", "amax"):
+            return slices.extreme(self, "maximum", value)
+        if name in ("min", "amin"):
+            return slices.extreme(self, "minimum", value)
+        if name == "copy":
+            return slices.each(self, lambda one: one, [value])
+        raise NotTypedError(f"the method {name}")
+
+    def _builtin(self, name: str, args: Sequence[Any], line: int) -> Any:
+        """A call of one of Python's functions."""
+        if name == "abs" and len(args) == 1:
+            return self._applied(lambda value: operators.unary("absolute", value), args)
+        args = [self.number(arg) for arg in args]
+        if name in ("min", "max") and len(args) > 1:
+            found = self.temporary(args[0])
+            for other in map(self.temporary, args[1:]):
+                test = operators.compare("less" if name == "min" else "greater", other, found)
+                found = self.temporary(self._select(test.code, other, found))
+            return found
+        if name in ("int", "float", "bool") and len(args) == 1:
+            return operators.number(name, args[0])
+        raise NotTypedError(f"line {line}: a call of {name}")
+
+
+def _joined(one: Environment, other: Environment, widen: bool = False) -> Environment:
+    """What is known where two ways meet."""
+    found: Environment = {}
+    for name in (*one, *(each for each in other if each not in one)):
+        left, right = one.get(name), other.get(name)
+        if isinstance(left, Bound) and isinstance(right, Bound):
+            both = kinds.join(left.type, right.type)
+            if widen:
+                both = kinds.widened(left.type, both)
+            found[name] = Bound(both, left.sure and right.sure)
+        elif left is None and isinstance(right, Bound):
+            found[name] = Bound(right.type, False)
+        elif right is None and isinstance(left, Bound):
+            found[name] = Bound(left.type, False)
+        elif left == right and left is not None:
+            found[name] = left
+        elif isinstance(left, Bound) or isinstance(right, Bound):
+            raise NotTypedError(f"{name.rpartition('/')[2]} is a number, then none")
+        elif left is not None and right is not None:
+            raise NotTypedError(f"{name.rpartition('/')[2]} stands for several arrays")
+    return found
+
+
+def _frozen(statements: Statements) -> tuple[Statement, ...]:
+    """Statements as records."""
+    found: list[Statement] = []
+    for each in statements:
+        if isinstance(each, list):
+            found += _frozen(each)
+        elif not isinstance(each, tuple):
+            found.append(each)
+        elif each[0] == "if":
+            found.append(If(each[1], _frozen(each[2]), _frozen(each[3])))
+        elif each[0] == "block":
+            found.append(Block(each[1], _frozen(each[2])))
+        elif each[0] == "repeat":
+            found.append(Repeat(_frozen(each[1])))
+        else:
+            _, slot, start, stop, step, body = each
+            found.append(For(slot, start, stop, step, _frozen(body)))
+    return tuple(found)
+
+
+def array_kinds(bindings: Mapping[str, str]) -> list[str]:
+    """The names among bindings that are arrays."""
+    return [name for name, kind in bindings.items() if kind.endswith("]")]
