@@ -20,6 +20,7 @@ from fuser.suites import presets, progress, runners
 from fuser.suites.commands import selection
 from fuser.suites.commands.compare_command import compare
 from fuser.suites.commands.exit_codes import ExitCode
+from fuser.suites.commands.history_command import history
 from fuser.suites.commands.measure_plan import measure
 from fuser.suites.commands.pytest_command import pytest_command
 from fuser.suites.commands.saved_runs import RESULTS, not_writable, open_run
@@ -248,6 +249,7 @@ def report(run_path: str, base: str | None, markdown: str | None) -> None:
 
 
 main.add_command(compare)
+main.add_command(history)
 main.add_command(pytest_command)
 main.add_command(side_by_side)
 main.add_command(tune_command)

@@ -10,9 +10,6 @@ from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.progress import Progress
-from rich.table import Column, Table
 
 from fuser.base.errors import FuserError
 from fuser.suites import presets
@@ -46,6 +43,9 @@ def tune_command(
     did not choose it, and the median of theirs is printed. Kept are schedules alone that give the
     same bits, in the folder of the machine code; CI keeps nothing.
     """
+    from rich.console import Console
+    from rich.progress import Progress
+
     try:
         cells = selection.restrict(presets.plan_of(preset), ids).cells
     except selection.UnknownSelectionError as error:
@@ -125,6 +125,9 @@ def _summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _print(rows: Sequence[Mapping[str, Any]]) -> None:
     """A table for people, and its summary."""
+    from rich.console import Console
+    from rich.table import Column, Table
+
     table = Table(
         Column("row", no_wrap=True), "legal", "chosen", "us", "best", "regret", "kept"
     )
