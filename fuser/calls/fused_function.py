@@ -299,11 +299,16 @@ class FusedFunction(_Base[P, Result]):
             frame = frame_for(self, error, structure, leaves)
             if frame is None and type(error) is CannotRun and error.lasting:
                 self._note(args, None, reason, kwargs if out is None else None)
+        except running.ReadOnlyError:
+            if out is not None:
+                raise
         except (ShapeError, OverflowError) as error:
             if not names:
                 self._note(args, error, None)
             raise
         # No exception of ours is handled any more: the plain function must not meet one.
+        if reason is None:  # it raises itself where it writes into what is read-only
+            return self.__wrapped__(*args, **kwargs)
         if frame is not None:
             return run_frame(self, *frame, args, kwargs, out)
         fell.append(reason)

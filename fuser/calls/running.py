@@ -21,6 +21,13 @@ from fuser.kernel_spec import KernelSpec
 from fuser.tracing.trace_result import OutView
 
 
+class ReadOnlyError(ValueError):
+    """A function writes into an argument that is read-only; nothing has been written yet.
+
+    Which statement meets it, and what is written before, the plain function knows.
+    """
+
+
 def run_call(call: Call, leaves: Sequence[Any], out: Any) -> Any:
     """Compute the outputs of one call and put them together.
 
@@ -32,6 +39,7 @@ def run_call(call: Call, leaves: Sequence[Any], out: Any) -> Any:
     Raises:
         CannotRun, Unsupported: the plain function has to be run.
         PatternMiss: the specialisation does not hold after all.
+        ReadOnlyError: an argument cannot be written into.
     """
     trace, spec = call.specialisation.trace, call.specialisation.spec
     targets = targets_of(trace, out, call.sizes)
@@ -42,7 +50,7 @@ def run_call(call: Call, leaves: Sequence[Any], out: Any) -> Any:
     for parameter, output, region in trace.writes:
         array = call.arrays[names[parameter]]
         if executor.is_read_only(array):
-            raise ValueError("output array is read-only")
+            raise ReadOnlyError("output array is read-only")
         if region is None:
             given[output] = array
         elif {name for dim in region.lengths for name in dims.symbols(dim)} <= call.sizes.keys():
