@@ -8,6 +8,7 @@ from pathlib import Path
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from fuser.reports.analysis import analyse
+from fuser.reports.answers import TERMS, answers_of
 from fuser.reports.collection import Collection, collect
 from fuser.reports.comparison import Comparison, compare_records
 from fuser.reports.headline import machine_line, run_line
@@ -18,6 +19,8 @@ from fuser.reports.sections import sections_of
 from fuser.reports.tables import write_csv
 from fuser.reports.weaknesses import weaknesses
 
+TABLE_PRESETS = ("peers", "rows", "others", "programs", "calls", "compile")
+"""Presets that are one table: their page begins with it."""
 TRACE = "trace"
 """The key of the record's trace events among its texts."""
 TRACE_FILE = "trace.json"
@@ -91,6 +94,8 @@ def page_text(collection: Collection, drawn: Sequence[Drawn]) -> str:
         machine_line=machine_line(record),
         run_line=run_line(record),
         weaknesses=weaknesses(collection.analysis),
+        answers=() if record.preset in TABLE_PRESETS else answers_of(collection.analysis),
+        terms=TERMS,
         sections=sections_of(collection, drawn),
         footer=f"Run {record.run_id}, drawn by fuser-bench from record.json.",
     )

@@ -131,6 +131,9 @@ def paragraphs_of(collection: Collection, section: str) -> list[str]:
     """Give the sentences under a section's title."""
     if section == "overview":
         record, made = collection.analysis.record, collection.tables
+        if not any(each.kind == "peer" and not each.absent_reason for each in record.variants):
+            return [*side_by_side.sentences(record), *aims_sentences(record),
+                    left_out_sentence(collection)]  # fmt: skip
         return [
             *side_by_side.sentences(record), *aims_sentences(record),
             *whole_programs.sentences(record, made["whole_programs"]),

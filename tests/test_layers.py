@@ -83,7 +83,7 @@ LAYERS = {
         tables: columns tables weaknesses history cost_model comparison aims best_peers call_tables
             compare_tables comparison_output coverage_table detail_tables fresh_into side_by_side
             traffic_tables whole_programs collection
-        page: display headline evidence row_details plots.* sections page history_page
+        page: answers display headline evidence row_details plots.* sections page history_page
     """,
 }
 
