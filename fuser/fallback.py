@@ -116,7 +116,7 @@ def evaluate(
 def run_loop(*args: Any) -> list[Any]:
     """Run a loop region, operation by operation: what its call, `loops.NAME`, means."""
     region = loops.region_of(args)
-    entry = loops.Entry(*args[7:])
+    entry = loops.Entry(*args[loops.STATED :])
     graph, names = region.graph, region.names
 
     def step(given: list[Any], numbers: dict[str, Any]) -> list[Any]:

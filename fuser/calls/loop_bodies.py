@@ -19,7 +19,7 @@ from fuser.calls.fused_function import FusedFunction
 from fuser.calls.prepared import MISSED
 from fuser.calls.specialisation import specialise
 from fuser.calls.trace_cache import Signature
-from fuser.ir.loops import Entry, IterationFailed, Region, started
+from fuser.ir.loops import STATED, Entry, IterationFailed, Region, ended, started
 from fuser.kernel_spec import KernelSpec
 from fuser.program_spec import LoopRegion, Phase
 from fuser.programs.phases import value_name
@@ -96,7 +96,7 @@ def runner(step: LoopRegion) -> Callable[..., list[Any]]:
 
     def run_loop(*args: Any) -> list[Any]:
         """Run the loop; what its last iteration leaves."""
-        return loop(Entry(*args[7:]), *functions)
+        return loop(Entry(*args[STATED:]), *functions)
 
     return run_loop
 
@@ -111,10 +111,12 @@ def _written(region: Region, phases: tuple[Phase, ...]) -> Callable[..., list[An
     later = [f"later{k}" for k in range(len(region.results) - region.carried)]
     state = [*arrays[: region.carried], *later]
     writer = _Expressions({"started": started, "region": region, "Failed": IterationFailed})
-    writer.objects.update(range=range, asarray=_array)
+    writer.objects.update(range=range, asarray=_array, ended=ended)
     index = region.index
     needed = {*numbers, *region.updates}
-    for text in (*region.updates.values(), *(text for text, _ in region.guards)):
+    leaving = region.leaving
+    tested = [*region.updates.values(), *(text for text, _ in region.guards), *leaving.tests]
+    for text in tested:
         needed |= scalar_symbols(text)
     scalars = {
         name for name, text in zip(state, region.results, strict=True) if text.endswith("[()]")
@@ -125,7 +127,7 @@ def _written(region: Region, phases: tuple[Phase, ...]) -> Callable[..., list[An
     lines += [f"[{', '.join(fixed)}] = entry.fixed"]
     lines += [f"{name} = None" for name in later]
     lines += [f"{name} = entry.numbers[{name!r}]" for name in sorted(needed - {index})]
-    lines += [f"for {index} in range(*entry.span):"]
+    lines += ["trips = 0", f"for {index} in range(*entry.span) if all(entry.first) else ():"]
     for text, truth in region.guards:
         lines.append(f"    if {writer.spelled(text)} is not {truth}: raise Failed({text!r})")
     for number, phase in enumerate(phases):
@@ -137,11 +139,20 @@ def _written(region: Region, phases: tuple[Phase, ...]) -> Callable[..., list[An
     if moved:
         sources = ", ".join(value for _, value in moved)
         lines.append(f"    {', '.join(name for name, _ in moved)} = {sources}")
+    if leaving.tests:
+        lines.append(f"    goes_on = {' and '.join(map(writer.spelled, leaving.tests))}")
     if region.updates:
         values = ", ".join(map(writer.spelled, region.updates.values()))
         lines.append(f"    {', '.join(region.updates)} = {values}")
+    if leaving.is_early:
+        lines.append("    trips += 1")
+    if leaving.tests:
+        lines.append("    if not goes_on: break")
+    if leaving.result >= 0:
+        lines.append(f"    if not {state[leaving.result]}: break")
     found = ", ".join(f"{name}[()]" if name in scalars else name for name in state)
-    lines.append(f"return [{found}]")
+    lines.append(f"return ended(region, [{found}], trips)" if leaving.is_early
+                 else f"return [{found}]")  # fmt: skip
     names = ["entry", *(f"phase{number}" for number in range(len(phases)))]
     return define("loop", names, lines, writer.objects)
 

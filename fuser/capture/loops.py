@@ -23,6 +23,8 @@ import numpy as np
 from fuser.base import budget
 from fuser.base.host_expressions import evaluate_scalar, rename_scalars, scalar_symbols
 from fuser.base.records import record
+from fuser.capture.before import Again, Before, NotALoop, isinstance_of
+from fuser.capture.choices import Choice, as_truth, negated
 from fuser.capture.results import finish
 from fuser.capture.staging import LoopSource
 from fuser.ir import dims, loops, opaque_calls, opaque_text
@@ -51,14 +53,6 @@ _OF_NUMPY = (np.ndarray, np.generic)
 _UNBOUND = object()
 
 
-class NotALoop(Exception):  # noqa: N818 - a signal: the loop is unrolled
-    """Why the iterations of a loop are not seen to be one function."""
-
-
-class Again(Exception):  # noqa: N818 - a signal: the first iteration is unrolled
-    """What the first iteration finds is of another kind than what it leaves."""
-
-
 @record(frozen=False, slots=False, eq=False)
 class _Slot:
     """A carried array: what a name, or memory that the body writes into, holds in an iteration.
@@ -78,76 +72,6 @@ class _Slot:
     initial: Node
     generic: bool
     memory: bool
-
-
-class _Before:
-    """A trace as it was before a loop, to be put back."""
-
-    _FIELDS = (
-        "equal guards value_guards reaches scalars written hazards externs repeatable picked "
-        "optional common in_order told"
-    ).split()
-
-    def __init__(self, tracing: Any, env: Mapping[str, Any]) -> None:
-        """Keep it; `env`: what the function's variables hold."""
-        self._tracing = tracing
-        found = [v.storage for v in env.values() if isinstance_of(v, TracedMemory)]
-        found += [argument.storage for argument in tracing.arguments]
-        self.storages = {id(s): s for s in found}
-        self.nodes = {key: s.node for key, s in self.storages.items()}
-        self._states = {key: _state_of(s) for key, s in self.storages.items()}
-        self._saved = {name: copy.copy(getattr(tracing, name)) for name in self._FIELDS}
-        self._counts = tracing.extern_count, tracing.replay.place
-        self._budget = budget.mark()
-        self.lines = frozenset(tracing.lines)
-        self.sizes = frozenset(tracing.sizes)
-        self.late = frozenset(tracing.late)
-
-    def put_back(self) -> None:
-        """Have the trace be as it was, but for captured arrays that were met."""
-        tracing = self._tracing
-        self.put_back_memory()
-        for name, value in self._saved.items():
-            setattr(tracing, name, copy.copy(value))
-        tracing.extern_count, tracing.replay.place = self._counts
-        tracing.failed = None
-        budget.reset(self._budget)
-
-    def put_back_memory(self) -> None:
-        """Have all memory hold what it held."""
-        for key, storage in self.storages.items():
-            _set_state(storage, self._states[key])
-        for argument in self._tracing.arguments:  # captured meanwhile
-            if id(argument.storage) not in self.storages:
-                argument.storage.node, argument.storage.written = argument.initial, False
-
-    def put_back_calls(self) -> None:
-        """Have no calls and numbers but those from before."""
-        for name in ("scalars", "externs", "repeatable", "picked", "optional"):
-            setattr(self._tracing, name, copy.copy(self._saved[name]))
-
-    def node_of(self, storage: Storage) -> Node:
-        """What some memory held; of a captured array, what it holds."""
-        found = self.nodes.get(id(storage))
-        return storage.first if found is None else found
-
-
-def isinstance_of(value: Any, kind: type | tuple[type, ...]) -> bool:
-    """Whether a value is of a class, whatever it says of itself."""
-    return issubclass(type(value), kind)
-
-
-def _state_of(storage: Storage) -> tuple[Any, ...]:
-    """What a trace changes of some memory."""
-    s = storage
-    return s.node, s.first, s.written, s.reach, s.shared, s.looks_at, tuple(s.reshapes)
-
-
-def _set_state(storage: Storage, state: tuple[Any, ...]) -> None:
-    """The reverse of `_state_of`."""
-    s = storage
-    s.node, s.first, s.written, s.reach, s.shared, s.looks_at, reshapes = state
-    s.reshapes = list(reshapes)
 
 
 class Loop:
@@ -177,10 +101,19 @@ class Loop:
         self._iterator: Iterator[Any] | None = None
         self._passes = 0
         self._peeled = False
+        self._peeling: _Pass | None = None
         self._inside: _Pass | None = None
         self._error: Exception | None = None
         self._function, self._args = function, args
-        if not self._is_range():
+        self._conditions: list[Any] = []
+        self._choices: list[Choice] = []
+        self._stops: list[Any] = []
+        self._stopped = False
+        self._first: list[Any] = []
+        self._before: Before | None = None
+        if source.tested:
+            self._start, self._stop, self._step, self._constant = 0, sys.maxsize, 1, True
+        elif not self._is_range():
             self._iterator = iter(function(*args))
         elif not self._count()[1]:
             tracing.guard_value(f"({self._count()[0]}) >= 1", False)
@@ -198,7 +131,7 @@ class Loop:
             return False
         self._start, self._stop, self._step = start, stop, step
         self._constant = type(start) is int and type(stop) is int
-        return not self._constant or self._count()[1] > FEW
+        return not self._constant or self._count()[1] > FEW or self._source.breaks
 
     # -- what the twin asks ---------------------------------------------------------------------
 
@@ -211,10 +144,97 @@ class Loop:
             except NotALoop as reason:
                 self._unroll(str(reason))
         assert self._iterator is not None
-        for index in self._iterator:
-            self.index = index
-            return True
+        if not self._stopped:
+            for index in self._iterator:
+                self.index = index
+                return True
         return False
+
+    @property
+    def test(self) -> Any:
+        """What `while` asks, last of all before an iteration."""
+        return None
+
+    @test.setter
+    def test(self, value: Any) -> None:
+        self._conditions = [value] if self._is_symbolic else [bool(value)]
+
+    @property
+    def also(self) -> Any:
+        """What it asks after `and`."""
+        return None
+
+    @also.setter
+    def also(self, value: Any) -> None:
+        self._conditions.append(value if self._is_symbolic else bool(value))
+
+    def open(self) -> bool:
+        """Whether what follows `and` is asked."""
+        last = self._conditions[-1]
+        return bool(last) if _is_plain(last) else True
+
+    def tests(self) -> bool:
+        """Whether the test of `while` is asked after an iteration."""
+        return not self._stopped and True not in [stop is True for stop in self._stops]
+
+    @property
+    def _is_symbolic(self) -> bool:
+        """Whether values decide nothing yet: an iteration is looked at, or none has begun."""
+        return self._iterator is None
+
+    # -- decisions in the body ------------------------------------------------------------------
+
+    def decide(self, place: int, test: Any) -> None:
+        """Begin an `if`."""
+        decision = self._source.decisions[place]
+        if self._is_symbolic and not _is_plain(test) and self._differs(test):
+            env = dict(sys._getframe(1).f_locals)
+            assert self._before is not None
+            given = self._inside.given if self._inside is not None else {}
+            if self._inside is not None:
+                self._inside.decided = True
+            self._choices.append(Choice(self._tracing, decision, test, env, self._before, given))
+        else:
+            self._choices.append(Choice(self._tracing, decision, bool(test), {}, None, {}))
+
+    def _differs(self, test: Any) -> bool:
+        """Whether a test may have another outcome in each iteration."""
+        if type(test) is not HostScalar:
+            return isinstance_of(test, TracedArray)
+        numbers = self._inside.symbols if self._inside is not None else set()
+        return not numbers.isdisjoint(scalar_symbols(test.text))
+
+    def takes(self) -> bool:
+        """Whether the first branch runs."""
+        return self._choices[-1].takes()
+
+    def turns(self) -> bool:
+        """Whether the second branch runs."""
+        self._bound = {}
+        runs, self._bound = self._choices[-1].turns(dict(sys._getframe(1).f_locals))
+        return runs
+
+    def merge(self) -> None:
+        """End an `if`."""
+        choice = self._choices.pop()
+        self._bound, stop = choice.merge(dict(sys._getframe(1).f_locals), self._source.kept)
+        if self._inside is not None:
+            self._inside.twice |= choice.twice
+        if stop is None:
+            return
+        if open_ := [choice for choice in self._choices if choice.is_open]:
+            open_[-1].stop(stop)
+        else:
+            self._stops.append(stop)
+
+    def stop(self) -> None:
+        """Note a `break`."""
+        if open_ := [choice for choice in self._choices if choice.is_open]:
+            open_[-1].stop(True)
+        elif self._is_symbolic:
+            self._stops.append(True)
+        else:
+            self._stopped = True
 
     def binds(self, name: str) -> bool:
         """Whether a name is to be given another value."""
@@ -226,9 +246,11 @@ class Loop:
 
     def failed(self, error: BaseException) -> bool:
         """Whether what the body has raised is of the trace's own making: then it is unrolled."""
-        if self._inside is None or not isinstance(error, Exception):
+        trying = self._inside is not None or self._peeling is not None
+        if not trying or not isinstance(error, Exception):
             return False
         self._error = error
+        self._choices = []
         return True
 
     # -- passes ---------------------------------------------------------------------------------
@@ -237,30 +259,52 @@ class Loop:
         """Go on as Python does, from the first iteration."""
         if self._inside is not None:
             self._inside.before.put_back()
-            self._bound = dict(self._inside.given)
+            self._bound = self._inside.outside
             self._inside = None
         if reason:
             budget.note(f"{self._source.where}: {reason}")
-        self._iterator = iter(range(self._start, self._stop, self._step))
+        self._iterator = self._plainly()
+        self._conditions = [bool(value) for value in self._first]
+        self._choices, self._stops = [], []
+
+    def _plainly(self) -> Iterator[Any]:
+        """Yield the indices as Python does, while the test is true."""
+        for index in range(self._start, self._stop, self._step):
+            if not all(self._conditions):
+                return
+            yield index
 
     def _next(self, env: dict[str, Any]) -> bool:
         """Begin, look at what an iteration has left, or end."""
-        if self._inside is None and self._peeled:
-            count = self._count()
-            if count[1] == 1:
-                if not self._constant:
-                    self._tracing.guard_value(f"({count[0]}) == 1", True)
-                return False
-            self._start = self._shifted(self._start, self._step)
+        if self._peeling is not None and self._error is not None:
+            error, self._error, self._inside = self._error, None, self._peeling
+            raise NotALoop(f"{type(error).__name__}: {error}") from error
+        peeling, self._peeling = self._peeling, None
+        if peeling is not None:
+            if not self._source.tested:
+                count = self._count()
+                if count[1] == 1:
+                    if not self._constant:
+                        self._tracing.guard_value(f"({count[0]}) == 1", True)
+                    return False
+                self._start = self._shifted(self._start, self._step)
+            self._first = [*self._conditions, *map(negated, self._stops)]
+        elif self._inside is None:
+            self._first = list(self._conditions)
         if self._inside is None:
+            if any(_is_plain(value) and not value for value in self._first):
+                self._iterator = iter(())  # it does not begin, and nothing but Python decides that
+                return False
             self._check_names(env)
             self._inside = _Pass(self, env)
-            if missing := [name for name in self._source.carried if name not in env]:
+            self._before = self._inside.before
+            if missing := [name for name in self._inside.wanted if name not in env]:
                 return self._peel(f"{missing[0]} is set in the first iteration")
             return self._begin()
         inside, error, self._error = self._inside, self._error, None
         if error is not None:
             raise NotALoop(f"{type(error).__name__}: {error}") from error
+        inside.conditions = [*self._conditions, *map(negated, self._stops)]
         try:
             if inside.look(env):
                 return self._begin()
@@ -278,6 +322,7 @@ class Loop:
         if self._passes > _PASSES:
             raise NotALoop("each look at the body finds more that it changes")
         self._bound, self.index = self._inside.begin()
+        self._conditions, self._stops = [], []
         return True
 
     def _peel(self, reason: str) -> bool:
@@ -286,8 +331,14 @@ class Loop:
         if self._peeled:
             raise NotALoop(reason)
         self._inside.before.put_back()
-        self._bound, self.index = dict(self._inside.given), self._start
-        self._inside, self._peeled = None, True
+        if not self._constant:
+            self._tracing.guard_value(f"({self._count()[0]}) >= 1", True)
+        for value in self._first:  # it is known to run
+            if not bool(value):
+                raise NotALoop("its first iteration does not run")
+        self._bound, self.index = self._inside.outside, self._start
+        self._peeling, self._inside, self._peeled = self._inside, None, True
+        self._conditions, self._stops = [], []
         return True
 
     # -- the range ------------------------------------------------------------------------------
@@ -321,6 +372,11 @@ class Loop:
                 raise NotALoop(f"{name} is a {type(value).__name__}")
 
 
+def _is_plain(value: Any) -> bool:
+    """Whether Python alone knows whether something is true."""
+    return type(value) is not HostScalar and not isinstance_of(value, TracedArray)
+
+
 def _text(value: Any) -> str:
     """A number as a host expression."""
     return value.text if type(value) is HostScalar else repr(value)
@@ -351,9 +407,19 @@ class _Pass:
     def __init__(self, loop: Loop, env: dict[str, Any]) -> None:
         """Look at the function's variables before the loop."""
         self.loop, self.tracing, self.source = loop, loop._tracing, loop._source
-        self.before = _Before(self.tracing, env)
-        self.carried = [name for name in self.source.carried if name in env]
+        self.before = Before(self.tracing, env)
+        self.loop_env = env
+        self.ends_early = self.source.tested or self.source.breaks
+        self.wanted = list(self.source.carried)
+        if loop._peeled and self.ends_early:  # which need not run again
+            self.wanted += self.source.later
+        self.carried = [name for name in self.wanted if name in env]
+        self.set_later = [name for name in self.source.later if name not in self.wanted]
+        self.conditions: list[Any] = []
+        self.decided = False  # both branches of an `if` have run
+        self.twice = False  # it is known what two iterations leave, and not what one does
         self.given = {name: env[name] for name in self.carried}
+        self.outside = {name: env[name] for name in self.source.assigned if name in env}
         self.hidden: list[Storage] = []
         self.changing: dict[str, None] = {}  # numbers that iterations change
         self.written: list[Storage] | None = None
@@ -409,6 +475,11 @@ class _Pass:
         self.slots.append(found)
         return found
 
+    @property
+    def symbols(self) -> set[str]:
+        """The numbers that iterations have others of."""
+        return {self.index.text, *(number.text for number in self.numbers.values())}
+
     def _number(self, hint: Any) -> HostScalar:
         """A number that each iteration has another one of."""
         self.tracing.symbols += 1
@@ -432,7 +503,7 @@ class _Pass:
             left = env.get(name, _UNBOUND)
             if not _is_number(left) or type(_hint(left)) is not number.kind:
                 raise Again(f"{name} becomes another kind of value")
-        if self.loop._constant and self.written is None:
+        if self.loop._constant and self.written is None and not (self.ends_early or self.decided):
             self._weigh()
         written = [slot.storage for slot in self.slots if self._is_written(slot)]
         known, self.written = self.written, written
@@ -483,7 +554,7 @@ class _Pass:
 
     def _left(self) -> dict[str, Any]:
         """What names stand for after the body, those that matter."""
-        names = [*self.carried, *self.source.later]
+        names = [*self.carried, *self.set_later]
         return {name: self.env[name] for name in names if name in self.env}
 
     # -- the region -----------------------------------------------------------------------------
@@ -496,10 +567,22 @@ class _Pass:
         """
         if self.tracing.in_order != self.before._saved["in_order"]:
             raise NotALoop("a reshape in it is a view for arrays in C order alone")
+        self._find_conditions()
         self._find_targets()
         body = _Body(self)
         body.build(self._guards())
         return self._replace(body)
+
+    def _find_conditions(self) -> None:
+        """What has to be true for another iteration: as numbers, and as an array."""
+        self.tests = [value for value in self.conditions if type(value) is HostScalar]
+        arrays = [value for value in self.conditions if isinstance_of(value, TracedArray)]
+        if any(_is_plain(value) and not value for value in self.conditions):
+            raise NotALoop("it ends with each iteration")
+        self.going: Any = None
+        for value in map(as_truth, arrays):
+            self.going = value if self.going is None else np.logical_and(self.going, value)
+        self.data = self.going is not None
 
     def _find_targets(self) -> None:
         """For each carried array, the one that the next iteration has there, or a new array."""
@@ -513,9 +596,9 @@ class _Pass:
                 continue
             targets = [self._target(slot, left, of_storage) for left in lefts]
             if any(each is not targets[0] for each in targets):
-                raise NotALoop(f"{' and '.join(slot.names)} are one array before the loop")
+                raise Again(f"{' and '.join(slot.names)} are one array before the loop")
             self.targets.append(targets[0])
-        self.later = [name for name in self.source.later if name in self.env]
+        self.later = [name for name in self.set_later if name in self.env]
         for name in self.later:
             left = self.env[name]
             if not isinstance_of(left, TracedArray):
@@ -524,7 +607,9 @@ class _Pass:
             if isinstance(target, _Slot) and self._next_of(target) is not target:
                 raise NotALoop(f"{name} is an array that another name has afterwards")
             self.targets.append(target)
-        arrays = [t.storage for t in self.targets if not isinstance(t, _Slot)]
+        if self.data:
+            self.targets.append(TracedArray.make(self.tracing, Storage(self.going.node), (), False))
+        arrays = [t.storage for t in self.targets if not isinstance(t, _Slot) and not t.generic]
         fresh = set(map(id, arrays))
         kept = [id(t) for t in self.targets[: len(self.slots)] if isinstance(t, _Slot)]
         if len(fresh) < len(arrays) or len(set(kept)) < len(kept):
@@ -550,10 +635,23 @@ class _Pass:
             raise Again(f"{name} becomes an array that the loop does not change")
         if slot is not None:
             old, new = slot.placeholder, left.node
+            self._hold_late(old, new)
             shapes = [tuple(map(self.tracing.resolve, node.shape)) for node in (old, new)]
             if old.dtype != new.dtype or left.generic != slot.generic or shapes[0] != shapes[1]:
                 raise Again(f"{name} is {old.type} before an iteration, {new.type} after it")
-        return left if found is None else found
+        if found is None or (found.generic and found is not slot):
+            return left  # scalars are values: it is all one where they come from
+        return found
+
+    def _hold_late(self, old: Node, new: Node) -> None:
+        """Have lengths that a call in the body tells be those that the iteration before had."""
+        tracing = self.tracing
+        if len(old.shape) != len(new.shape) or not tracing.same_lengths(old.shape, new.shape):
+            return
+        for one, other in zip(old.shape, new.shape, strict=True):
+            left, right = tracing.resolve(one), tracing.resolve(other)
+            if left != right and not tracing.late.isdisjoint(dims.symbols(right)):
+                tracing._hold(left, right)
 
     def _is_outside(self, storage: Storage) -> bool:
         """Whether memory was there before the loop, or is an argument's."""
@@ -585,7 +683,7 @@ class _Pass:
             value: Any = self.given.get(name) if name in self.given else self.env.get(name)
             if name not in named and isinstance_of(value, TracedArray) and name not in self.later:
                 if id(value.storage) in moved and name in self.before_names():
-                    raise NotALoop(f"{name} looks at an array that other names have in turn")
+                    raise Again(f"{name} looks at an array that other names have in turn")
         for argument in self.tracing.arguments:
             if argument.leaf is None and id(argument.storage) in moved:
                 raise NotALoop("arrays that the function reaches by a name change places")
@@ -603,9 +701,14 @@ class _Pass:
             other.storage is value.storage for other in self.slots if other.memory
         )
 
+    @property
+    def early(self) -> bool:
+        """Whether a condition may end the loop before its range does."""
+        return self.data or bool(self.tests) or self.source.tested
+
     def _guards(self) -> list[tuple[str, bool]]:
         """Conditions that hold in every iteration; those of the whole loop stay with the trace."""
-        symbols = {self.index.text, *(number.text for number in self.numbers.values())}
+        symbols = self.symbols
         found: list[tuple[str, bool]] = []
         loop = self.loop
         span = range(_hint(loop._start), _hint(loop._stop), loop._step)
@@ -633,7 +736,9 @@ class _Pass:
         """Put the call of the region in; what names stand for after it."""
         tracing, loop, before = self.tracing, self.loop, self.before
         count, here = loop._count()
-        if not loop._constant:
+        if self.early:
+            here = self._early_count()
+        elif not loop._constant:
             if here < self.depth:
                 raise NotALoop(f"{here} iterations leave arrays from before the loop")
             tracing.guard_value(f"({count}) >= {self.depth}", True)
@@ -664,9 +769,15 @@ class _Pass:
             return node
 
         bound: dict[str, Any] = {}
+        self.counted = ""
+        if body.leaving.counted:
+            length = tracing.new_late_length(self.depth)
+            like = make_input("x0", np.dtype(bool), (length,))
+            result(len(self.targets), like, False)
+            self.counted = count = str(length)
         for place, slot in enumerate(self.slots):
             path = self.cycle.get(id(slot))
-            if path is None:
+            if path is None or (self.early and len(path) > 1):
                 node = result(place, slot.placeholder, slot.generic)
                 made = TracedArray.make(tracing, Storage(node), (), slot.generic)
                 bound.update(dict.fromkeys(slot.names, made))
@@ -688,16 +799,59 @@ class _Pass:
             bound[name] = TracedArray.make(tracing, Storage(node), (), left.generic)
         for name in self.numbers:
             if name in self.source.kept:
-                raise NotALoop(f"{name} is read after the loop")
+                bound[name] = self._last_number(name, count, here)
         if self.source.index_read:
             bound[self.source.index] = self._last_index(count, here)
         return bound
+
+    def _early_count(self) -> int:
+        """Iterations that are known of a loop that a condition ends."""
+        named = {name for path in self.cycle.values() if len(path) > 1
+                 for slot in path for name in slot.names}  # fmt: skip
+        for path in self.cycle.values():
+            for slot in path if len(path) > 1 else ():
+                others = [name for name, value in self.env.items() if name not in named
+                          and isinstance_of(value, TracedArray)
+                          and value.storage is slot.storage]  # fmt: skip
+                if slot.storage.argument is not None or others or not slot.names:
+                    raise NotALoop("arrays that others see change places until a condition holds")
+        return self.depth
+
+    @property
+    def least(self) -> int:
+        """Iterations without which the results are not those of the region."""
+        depth = max(self.depth, 1 + self.twice)
+        if self.later or self.twice:
+            return depth
+        seen = [slot for slot in self.slots if id(slot) not in self.cycle and not slot.generic]
+        for slot in seen:
+            owner = self.given[slot.names[0]].storage
+            held = [name for name, value in self.loop_env.items()
+                    if isinstance_of(value, TracedArray) and value.storage is owner]  # fmt: skip
+            if owner.argument is not None or owner.shared or held != slot.names:
+                return self.depth
+        return 0 if self.depth == 1 else self.depth
+
+    def _last_number(self, name: str, count: str, here: int) -> Any:
+        """What a number is after the last iteration: an integer that each adds the same to."""
+        first, left = self.given[name], self.env[name]
+        number = self.numbers[name]
+        found = re.fullmatch(rf"{number.text} ([+-]) (\d+)", left.text) if not (
+            _is_number(left) and type(left) is not HostScalar) else None  # fmt: skip
+        if found is None or number.kind is not int:
+            raise NotALoop(f"{name} is read after the loop")
+        step = int(found[2]) * (1 if found[1] == "+" else -1)
+        if not self.counted and self.loop._constant:
+            if type(first) is int:
+                return first + here * step
+        hint = _hint(first) + here * step
+        return HostScalar(self.tracing, f"({_text(first)}) + ({count}) * ({step})", hint)
 
     def _last_index(self, count: str, here: int) -> Any:
         """The index of the last iteration."""
         loop = self.loop
         hint = _hint(loop._start) + (here - 1) * loop._step
-        if loop._constant:
+        if loop._constant and not self.counted:
             return hint
         text = f"({_text(loop._start)}) + (({count}) - 1) * ({loop._step})"
         return HostScalar(self.tracing, text, hint)
@@ -754,6 +908,16 @@ class _Body:
             self._numbers[number.text]: self._after(found.env[name])
             for name, number in found.numbers.items()
         }
+        tests = tuple(self._spelled(f"({value.text}) != 0" if value.kind is not bool
+                                    else value.text) for value in found.tests)  # fmt: skip
+        counted = found.early and (
+            found.source.index_read or any(name in found.source.kept for name in found.numbers)
+        )
+        going = len(found.targets) - 1 if found.data else -1
+        least = found.least if found.early else 0
+        if counted and found.source.index_read:
+            least = max(least, 1)
+        self.leaving = loops.Leaving(going, tests, least, counted)
         self._check_lengths()
         inner = self._inner(calls)
         for slot, argument in zip(found.slots, self._arguments, strict=False):
@@ -927,7 +1091,7 @@ class _Body:
         writes = [(k, output, region.text if region else "") for k, output, region in trace.writes]
         index = self._numbers[found.index.text]
         body = loops.spell(
-            trace.graph, results, writes, index, self._updates, self._guards, copied
+            trace.graph, results, writes, index, self._updates, self._guards, copied, self.leaving
         )
         span = ", ".join(_host(bound) for bound in (loop._start, loop._stop))
         marks = ["[()]" if slot.generic else "" for slot in found.slots]
@@ -938,8 +1102,18 @@ class _Body:
             f"{name}=host({firsts.get(text, text)!r})"
             for text, name in self._numbers.items() if text != found.index.text
         )  # fmt: skip
+        holds = "".join(f"{text}, " for text in self._first())
         return (f"{loops.NAME}({body}, ({span}, {loop._step}), ({roles}), ({fixed}), "
-                f"dict({given}))")  # fmt: skip
+                f"dict({given}), ({holds}))")  # fmt: skip
+
+    def _first(self) -> Iterator[str]:
+        """Yield what has to be true for the first iteration."""
+        for value in self._pass.loop._first:
+            if type(value) is HostScalar:
+                yield f"host({value.text!r})"
+            elif not _is_plain(value):
+                yield f"a{len(self.operands)}[()]"
+                self.operands.append(as_truth(value).node)
 
     def _after(self, left: Any) -> str:
         """What the next iteration has for a number."""

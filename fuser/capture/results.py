@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from fuser.base.errors import Unsupported
+from fuser.base.host_expressions import scalar_symbols
 from fuser.base.protocols import is_a
 from fuser.base.trees import flatten
+from fuser.ir import dims
 from fuser.ir.graph import Node, walk
 from fuser.ir.views import Chain
 from fuser.tracing.canonical import canonical, written
@@ -26,7 +28,7 @@ from fuser.tracing.trace_result import (
     Trace,
     Write,
 )
-from fuser.tracing.trace_state import Storage, Tracing
+from fuser.tracing.trace_state import LATER, Storage, Tracing
 from fuser.tracing.traced_array import TracedArray
 from fuser.tracing.traced_scalars import HostScalar
 
@@ -61,6 +63,7 @@ def finish(tracing: Tracing, result: Any) -> Trace:
 
         drop_unneeded(tracing, nodes)
     nodes.extend(_unused(tracing, nodes))
+    nodes.extend(_telling(tracing, nodes, leaves))
     return canonical(tracing, structure, leaves, nodes, writes)
 
 
@@ -76,6 +79,21 @@ def _unused(tracing: Tracing, nodes: Sequence[Node]) -> list[Node]:
                 n.payload.number for n in walk([node]) if n.op.is_opaque
             }
     return list(found.values())
+
+
+def _telling(tracing: Tracing, nodes: Sequence[Node], leaves: Sequence[Any]) -> list[Node]:
+    """Results of loops whose lengths are numbers that the function returns, or that are guarded."""
+    texts = [leaf.text for leaf in leaves if isinstance(leaf, OutScalar)]
+    wanted = {s for text in (*texts, *tracing.value_guards) for s in scalar_symbols(text)}
+    wanted |= {s for node in walk(nodes) for s in node.payload.symbols}
+    if wanted.isdisjoint(tracing.late):
+        return []
+    there = set(map(id, walk(nodes)))
+    return [
+        node for node, value in tracing.externs.values()
+        if value is LATER and id(node) not in there
+        and not wanted.isdisjoint(s for dim in node.shape for s in dims.symbols(dim))
+    ]  # fmt: skip
 
 
 def _argument_of(tracing: Tracing, leaf: TracedArray) -> int | None:

@@ -4,14 +4,29 @@ A trace meets `for t in range(n)` as one iteration after another. In the twin ea
 object of the trace what to do next, so that its body can be traced once for all iterations:
 
     loop = <loops>(<what the source says>, range, (n,))
+    loop.test = err > tol                           # of `while err > tol`, without `range`
     while loop.again():
         t = loop.index
         if loop.binds("u"): u = loop.value("u")     # for each name that the body changes
         try:
             ...                                     # the body as it stands, on its own lines
+            if loop.tests(): loop.test = err > tol
         except BaseException as error:
             if not loop.failed(error): raise
     if loop.binds("u"): u = loop.value("u")
+
+A decision in the body runs one branch, or both on the same values:
+
+    loop.decide(0, a > b)
+    if loop.takes():
+        ...
+    if loop.turns():
+        if loop.binds("u"): u = loop.value("u")     # for each name that either branch changes
+        ...
+    loop.merge()
+    if loop.binds("u"): u = loop.value("u")
+
+What stands after `if done: break` runs in the other branch, and `break` is `loop.stop()`.
 
 Only traces run the twin. The source has to be the function's own: compiled as it stands, it gives
 the code that the function has. Which names a body changes, and which of them anything reads
@@ -25,6 +40,7 @@ import ast
 import dis
 import inspect
 import linecache
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import reduce
@@ -48,7 +64,11 @@ _BACKWARDS = frozenset(name for name in dis.opmap if "BACKWARD" in name) | {"FOR
 _LOOKING = frozenset("locals vars eval exec dir globals".split())
 _FLAGS = reduce(or_, (getattr(__future__, n).compiler_flag for n in __future__.all_feature_names))
 #: Statements that the body of a loop may have.
-_STATEMENTS = (ast.Assign, ast.AugAssign, ast.Expr, ast.For, ast.If, ast.Pass)
+_STATEMENTS = (ast.Assign, ast.AugAssign, ast.Expr, ast.For, ast.While, ast.If, ast.Pass)
+_LOOPS = (ast.For, ast.While)
+_Loop = ast.For | ast.While
+#: What stands for `break` in a body that has none any more.
+_STOP = "\0stop"
 #: Expressions that it may not have: they make functions, or names that the body does not show.
 _EXPRESSIONS = (
     ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.NamedExpr,
@@ -57,11 +77,28 @@ _EXPRESSIONS = (
 
 
 @record
+class Decision:
+    """What the source says of an `if` in the body of a loop.
+
+    Attributes:
+        names: what either branch assigns to.
+        read: those that the second branch may read before it sets them.
+        needed: those that are read beyond the `if`.
+        over: names that the loop assigns to, and that nothing reads after the `if`.
+    """
+
+    names: tuple[str, ...]
+    read: frozenset[str]
+    needed: frozenset[str]
+    over: frozenset[str]
+
+
+@record
 class LoopSource:
     """What the source says of one loop.
 
     Attributes:
-        index: the loop's variable.
+        index: the loop's variable; "" of a `while`.
         index_read: whether anything reads it after the loop.
         carried: names that the body changes and may read before; an iteration's values of them are
             what the one before has left.
@@ -70,6 +107,9 @@ class LoopSource:
         assigned: names that the body assigns to.
         read: names that the body reads.
         where: `file:line`.
+        tested: it goes on while a test is true, and over no range.
+        breaks: it has a `break`.
+        decisions: each `if` in it.
     """
 
     index: str
@@ -80,6 +120,9 @@ class LoopSource:
     assigned: frozenset[str]
     read: tuple[str, ...]
     where: str
+    tested: bool
+    breaks: bool
+    decisions: tuple[Decision, ...]
 
 
 @record
@@ -255,6 +298,8 @@ class _Stage:
         self._place = short_path(code.co_filename)
         self._arguments = {arg.arg for arg in ast.walk(function.args) if isinstance(arg, ast.arg)}
         self._outer = 0
+        self._over: list[int] = []
+        self._decided: dict[int, tuple[int, int]] = {}
         self._live = element_staging.live_after(function)
 
     def block(self, body: Sequence[ast.stmt], last: bool = False) -> list[ast.stmt]:
@@ -309,9 +354,13 @@ class _Stage:
 
     def statement(self, node: ast.stmt) -> list[ast.stmt]:
         """A statement with the loops in it changed."""
-        loops = isinstance(node, (ast.For, ast.While, ast.AsyncFor))
-        made = self._loop(node) if isinstance(node, ast.For) else None
+        loops = isinstance(node, (*_LOOPS, ast.AsyncFor))
+        made = self._loop(node) if isinstance(node, _LOOPS) else None
+        if _stops(node):
+            return self._parsed(["L.stop()"], node, [], self._over[-1])
         self._outer += loops
+        if made is not None:
+            self._over.append(made)
         for field in ("body", "orelse", "finalbody"):
             inside = getattr(node, field, None)
             if isinstance(inside, list) and not isinstance(node, (ast.ClassDef, ast.FunctionDef)):
@@ -319,21 +368,31 @@ class _Stage:
         for handler in getattr(node, "handlers", ()):
             handler.body = self.block(handler.body)
         self._outer -= loops
-        if made is None or not isinstance(node, ast.For):
+        if made is not None:
+            self._over.pop()
+        if isinstance(node, ast.If) and (place := self._decided.pop(id(node), None)) is not None:
+            return self._decision(node, *place)
+        if made is None or not isinstance(node, _LOOPS):
             return [node]
         return self._twin(node, made)
 
-    def _loop(self, node: ast.For) -> int | None:
+    def _loop(self, node: _Loop) -> int | None:
         """Note a loop; its number, or None where it is none that a trace may see as one."""
-        if not _is_plain(node) or not isinstance(node.target, ast.Name):
+        body = _without_jumps(node.body)
+        if body is None or not _is_plain(node, body):
             return None
-        changed = dict.fromkeys(_stored(node.body))
-        index = node.target.id
+        index = node.target.id if isinstance(node, ast.For) else ""  # type: ignore[attr-defined]
+        changed = dict.fromkeys(_stored(body))
         kept = {name for name in (*changed, index) if self._is_read_after(name, node)}
         if not self._shared.isdisjoint((*changed, index)) or (index in changed and index in kept):
             return None
+        breaks = body is not node.body and any(map(_stops, _nodes(body)))
+        if breaks and node.orelse:
+            return None
+        node.body = body
         changed.pop(index, None)  # which each iteration begins with
-        exposed, surely = _exposed(node.body)
+        tested = isinstance(node, ast.While)
+        exposed, surely = _exposed(_with_test(node))
         exposed |= kept - surely  # what no iteration need set, the loop may leave as it was
         number = len(self.loops)
         self.loops.append(LoopSource(
@@ -342,13 +401,48 @@ class _Stage:
             carried=tuple(name for name in changed if name in exposed),
             later=tuple(name for name in changed if name not in exposed and name in kept),
             kept=frozenset(kept),
-            assigned=frozenset((*changed, index)),
-            read=tuple(dict.fromkeys(_loaded(node.body))),
+            assigned=frozenset((*changed, *([index] if index else ()))),
+            read=tuple(dict.fromkeys(_loaded(_with_test(node)))),
             where=f"{self._place}:{node.lineno}",
+            tested=tested,
+            breaks=breaks,
+            decisions=tuple(self._decisions(node, number, frozenset(kept))),
         ))  # fmt: skip
         return number
 
-    def _is_read_after(self, name: str, loop: ast.For) -> bool:
+    def _decisions(
+        self, loop: _Loop, number: int, kept: frozenset[str]
+    ) -> Iterator[Decision]:
+        """Yield the decisions in a loop's body, but for those in loops in it."""
+        waiting: list[ast.AST] = list(reversed(loop.body))
+        count = 0
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, _LOOPS):
+                continue
+            waiting.extend(reversed(list(ast.iter_child_nodes(node))))
+            if not isinstance(node, ast.If):
+                continue
+            names = tuple(dict.fromkeys(_stored([*node.body, *node.orelse])))
+            inside = Counter(_loaded([*node.body, *node.orelse]))
+            beyond = Counter(_loaded(_with_test(loop)))
+            beyond.subtract(inside)
+            carried = _exposed(_with_test(loop))[0]
+            needed = {n for n in names if beyond[n] > 0 or n in kept or n in carried}
+            read = _exposed(node.orelse)[0]
+            self._decided[id(node)] = number, count
+            count += 1
+            mine = set(map(id, ast.walk(node)))
+            later = {
+                each.id for part in _with_test(loop) for each in ast.walk(part)
+                if isinstance(each, ast.Name) and id(each) not in mine and each.lineno > node.lineno
+            }  # fmt: skip
+            over = {*_stored(loop.body)} - later - kept - carried
+            yield Decision(
+                names, frozenset(read & {*names}), frozenset(needed), frozenset(over)
+            )
+
+    def _is_read_after(self, name: str, loop: _Loop) -> bool:
         """Whether a name may be read after a loop, with what the loop has left in it."""
         inside = set(map(id, ast.walk(loop)))
         again = self._outer > 0  # what stands before it comes after it, too
@@ -359,64 +453,183 @@ class _Stage:
                 continue
             if not again and node.lineno < loop.lineno:
                 continue
-            loops = [each for each in over if isinstance(each, ast.For)]
-            if not any(each is not loop and loop not in ast.walk(each) and _is_plain(each)
-                       and name not in _exposed(each.body)[0] and _within(node, each)
+            loops = [each for each in over if isinstance(each, _LOOPS)]
+            if not any(each is not loop and loop not in ast.walk(each)
+                       and _is_plain(each, each.body)
+                       and name not in _exposed(_with_test(each))[0] and _within(node, each)
                        for each in loops):  # fmt: skip
                 return True
         return False
 
-    def _twin(self, node: ast.For, number: int) -> list[ast.stmt]:
+    def _twin(self, node: _Loop, number: int) -> list[ast.stmt]:
         """The statements in place of a loop."""
         source = self.loops[number]
         assert isinstance(source, LoopSource)
-        loop, index = f"loop {number}", source.index
         bound = [*source.carried, *source.later]
-        text = [f"L = F({_TOKEN + str(number)!r}, range, ())", "while L.again():", "  I = L.index"]
+        given = "range, ()" if not source.tested else "None, ()"
+        text = [f"L = F({_TOKEN + str(number)!r}, {given})"]
+        text += ["L.test = TEST"] * source.tested
+        text += ["while L.again():"] + ["  I = L.index"] * bool(source.index)
         text += [f"  if L.binds({name!r}): N{k} = L.value({name!r})"
                  for k, name in enumerate(source.carried)]  # fmt: skip
         text += ["  try: pass", "  except BaseException as E:", "    if not L.failed(E): raise"]
+        after = [*bound, *([source.index] if source.index else ())]
         text += [f"if L.binds({name!r}): N{k} = L.value({name!r})"
-                 for k, name in enumerate((*bound, index))]  # fmt: skip
-        names = {f"N{k}": name for k, name in enumerate((*bound, index))}
-        names |= {"L": loop, "F": LOOPS, "I": index}
-        made = ast.parse("\n".join(text)).body
-        for each in (part for one in made for part in ast.walk(one)):
-            if isinstance(each, ast.Name):
-                each.id = names.get(each.id, each.id)
-            if isinstance(each, ast.ExceptHandler):
-                each.name = "error in a loop"
-            ast.copy_location(each, node)
-        for each in (part for one in made for part in ast.walk(one)):
-            if isinstance(each, ast.Name) and each.id == "E":
-                each.id = "error in a loop"
-        assign, repeat = made[0], made[1]
-        assert isinstance(assign, ast.Assign)
-        assert isinstance(assign.value, ast.Call)
-        assert isinstance(repeat, ast.While)
-        assert isinstance(node.iter, ast.Call)
-        assign.value.args[1] = node.iter.func
-        assign.value.args[2] = ast.copy_location(ast.Tuple(node.iter.args, ast.Load()), node.iter)
+                 for k, name in enumerate(after)]  # fmt: skip
+        made = self._parsed(text, node, after, number, source.index)
+        repeat = next(each for each in made if isinstance(each, ast.While))
         attempt = repeat.body[-1]
         assert isinstance(attempt, ast.Try)
         attempt.body = node.body
+        if isinstance(node, ast.While):
+            first = self._parsed(["if L.tests():", "  L.test = TEST"], node, [], number)
+            attempt.body = [*attempt.body, *first]
+            for each in (made[1], first[0].body[0]):  # type: ignore[attr-defined]
+                each.value = node.test
+            made[1:2] = _tested(made[1])
+            first[0].body = _tested(first[0].body[0])  # type: ignore[attr-defined]
+        else:
+            assert isinstance(made[0], ast.Assign)
+            assert isinstance(made[0].value, ast.Call)
+            assert isinstance(node.iter, ast.Call)
+            given_args = ast.Tuple(node.iter.args, ast.Load())
+            made[0].value.args[1] = node.iter.func
+            made[0].value.args[2] = ast.copy_location(given_args, node.iter)
+        return [*made, *node.orelse]
+
+    def _decision(self, node: ast.If, number: int, place: int) -> list[ast.stmt]:
+        """The statements in place of an `if` in a loop's body."""
+        names = self.loops[number].decisions[place].names
+        binds = [f"if L.binds({name!r}): N{k} = L.value({name!r})" for k, name in enumerate(names)]
+        text = [f"L.decide({place}, TEST)", "if L.takes(): pass", "if L.turns():", "  pass"]
+        text += [f"  {line}" for line in binds] + ["L.merge()", *binds]
+        made = self._parsed(text, node, names, number)
+        decide, first, then = made[:3]
+        assert isinstance(decide, ast.Expr)
+        assert isinstance(decide.value, ast.Call)
+        assert isinstance(first, ast.If)
+        assert isinstance(then, ast.If)
+        decide.value.args[1] = node.test
+        first.body = node.body
+        then.body += node.orelse
+        return made
+
+    def _parsed(
+        self, text: Sequence[str], node: ast.stmt, names: Sequence[str], number: int,
+        index: str = "",
+    ) -> list[ast.stmt]:  # fmt: skip
+        """Statements on the line of `node`; names in them that no user's may be are put in."""
+        made = ast.parse("\n".join(text)).body
+        spelled = {f"N{k}": name for k, name in enumerate(names)}
+        spelled |= {"L": f"loop {number}", "F": LOOPS, "I": index, "E": "error in a loop"}
+        for each in (part for one in made for part in ast.walk(one)):
+            if isinstance(each, ast.Name):
+                each.id = spelled.get(each.id, each.id)
+            if isinstance(each, ast.ExceptHandler):
+                each.name = spelled["E"]
+            ast.copy_location(each, node)
         return made
 
 
-def _is_plain(node: ast.For) -> bool:
-    """Whether a loop goes over a range, and does nothing but assign and call."""
-    call = node.iter
-    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or node.orelse:
+def _tested(statement: ast.stmt) -> list[ast.stmt]:
+    """`L.test = a and b` as `L.test = a` and, where that says no more, `L.also = b`."""
+    assert isinstance(statement, ast.Assign)
+    test = statement.value
+    if not isinstance(test, ast.BoolOp) or not isinstance(test.op, ast.And):
+        return [statement]
+    target = statement.targets[0]
+    assert isinstance(target, ast.Attribute)
+    made: list[ast.stmt] = []
+    for value in reversed(test.values):
+        name = "test" if value is test.values[0] else "also"
+        to = ast.Attribute(target.value, name, ast.Store())
+        one = ast.copy_location(ast.Assign([to], value), statement)
+        if made:
+            open_ = ast.Call(ast.Attribute(target.value, "open", ast.Load()), [], [])
+            goes_on = ast.copy_location(ast.If(open_, made, []), statement)
+            made = [one, goes_on]
+        else:
+            made = [one]
+    return made
+
+
+def _without_jumps(body: Sequence[ast.stmt]) -> list[ast.stmt] | None:
+    """A body without `break` and `continue`: what comes after them is in the other branch.
+
+    None where one stands elsewhere than at the end of an `if`. The same list without any.
+    """
+    if not any(isinstance(n, (ast.Break, ast.Continue)) for n in _nodes(body)):
+        return list(body)
+    for place, node in enumerate(body):
+        jumps = [n for n in _nodes([node]) if isinstance(n, (ast.Break, ast.Continue))]
+        if not jumps:
+            continue
+        if not isinstance(node, ast.If):
+            return None
+        rest = list(body[place + 1 :])
+        branches, ended = [], True
+        for branch in (node.body, node.orelse):
+            last = branch[-1] if branch else None
+            if isinstance(last, (ast.Break, ast.Continue)):
+                found = _without_jumps(branch[:-1])
+                if found is not None and isinstance(last, ast.Break):
+                    found = [*found, ast.copy_location(ast.Expr(ast.Constant(_STOP)), last)]
+            else:
+                found = _without_jumps([*branch, *rest])
+                if rest and branches and not ended:
+                    return None  # it would stand in both
+                ended = False
+            branches.append(found)
+        if branches[0] is None or branches[1] is None:
+            return None
+        filled = branches[0] or [ast.copy_location(ast.Pass(), node)]
+        made = ast.copy_location(ast.If(node.test, filled, branches[1]), node)
+        return [*body[:place], made]
+    return None
+
+
+def _nodes(body: Sequence[ast.stmt]) -> Iterator[ast.AST]:
+    """Yield all nodes of some statements, but for those in loops in them."""
+    waiting: list[ast.AST] = list(body)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, _LOOPS):
+            waiting.extend(ast.iter_child_nodes(node))
+
+
+def _stops(node: ast.AST) -> bool:
+    """Whether a statement stands for `break`."""
+    value = node.value if isinstance(node, ast.Expr) else None
+    return isinstance(value, ast.Constant) and value.value == _STOP
+
+
+def _with_test(node: _Loop) -> list[ast.stmt]:
+    """The body of a loop, and what is tested after it."""
+    return [*node.body, *([ast.Expr(node.test)] if isinstance(node, ast.While) else ())]
+
+
+def _is_plain(node: _Loop, body: Sequence[ast.stmt]) -> bool:
+    """Whether a loop has a test or goes over a range, and does nothing but assign and call."""
+    if isinstance(node, ast.For):
+        call = node.iter
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+            return False
+        if call.func.id != "range" or call.keywords or not 1 <= len(call.args) <= 3:
+            return False
+        if not isinstance(node.target, ast.Name):
+            return False
+    elif not all(not isinstance(part, _EXPRESSIONS) for part in ast.walk(node.test)):
         return False
-    if call.func.id != "range" or call.keywords or not 1 <= len(call.args) <= 3:
-        return False
-    return all(map(_is_admitted, (part for each in node.body for part in ast.walk(each))))
+    return all(map(_is_admitted, (part for each in body for part in ast.walk(each))))
 
 
 def _is_admitted(node: ast.AST) -> bool:
     """Whether the body of a loop may have a node of the syntax tree."""
     if isinstance(node, ast.For):
         return isinstance(node.target, ast.Name) and not node.orelse
+    if isinstance(node, (ast.Break, ast.Continue)):
+        return True  # of loops in it; they are looked at by themselves
     if isinstance(node, ast.Assign):
         return all(map(_is_target, node.targets))
     if isinstance(node, ast.AugAssign):
@@ -464,10 +677,12 @@ def _exposed(body: Sequence[ast.stmt]) -> tuple[set[str], set[str]]:
             one, other = _exposed(node.body), _exposed(node.orelse)
             read |= (test | one[0] | other[0]) - known
             known |= one[1] & other[1]
-        elif isinstance(node, ast.For):
-            target = node.target.id if isinstance(node.target, ast.Name) else ""
+        elif isinstance(node, _LOOPS):
+            over = node.iter if isinstance(node, ast.For) else node.test
+            own = node.target if isinstance(node, ast.For) else None
+            target = own.id if isinstance(own, ast.Name) else ""
             inside = _exposed(node.body)[0] - {target}
-            read |= ({*_loaded([ast.Expr(node.iter)])} | inside) - known
+            read |= ({*_loaded([ast.Expr(over)])} | inside) - known
             # Where it runs no time, the names are as they were.
             unsure = {*_stored(node.body), target} - known
             read |= unsure & set(_loaded(body[body.index(node) + 1 :]))
@@ -486,6 +701,6 @@ def _with_loops(node: ast.AST, over: tuple[ast.AST, ...] = ()) -> Iterator[
         yield from _with_loops(each, (*over, node))
 
 
-def _within(node: ast.AST, loop: ast.For) -> bool:
-    """Whether something stands in the body of a loop."""
-    return any(part is node for each in loop.body for part in ast.walk(each))
+def _within(node: ast.AST, loop: _Loop) -> bool:
+    """Whether something stands in the body of a loop, or in what is tested after it."""
+    return any(part is node for each in _with_test(loop) for part in ast.walk(each))

@@ -8,7 +8,7 @@ from typing import Any
 from fuser.element_loops.region import code_of
 from fuser.explain.graph_breaks import spell_seam, sum_ledgers
 from fuser.explain.kernel_text import describe_group, seen_behind, spell_views, wrapped
-from fuser.ir import dims, opaque_calls
+from fuser.ir import dims, loops, opaque_calls
 from fuser.ir.labels import labels_of
 from fuser.kernel_spec import KernelSpec
 from fuser.program_spec import ElementLoop, LoopRegion, Program, Stage
@@ -20,7 +20,7 @@ def lengths_in(step: LoopRegion, sizes: Mapping[str, int]) -> dict[str, int]:
     """The lengths in a loop's body, by its own symbols; 0 for those that an iteration finds."""
     found: dict[str, int] = {}
     arrays = [p for p in step.region.graph.parameters if p.dtype is not None]
-    for parameter, node in zip(arrays, step.nodes[0].args, strict=True):
+    for parameter, node in zip(arrays, step.nodes[0].args, strict=False):
         for own, outer in zip(parameter.shape, node.shape, strict=True):
             if str(own) not in found:
                 found[str(own)] = dims.evaluate(outer, sizes)
@@ -66,10 +66,10 @@ def _sum(books: list[tuple[int, Ledger]]) -> Ledger:
 def iterations(step: LoopRegion, numbers: Mapping[str, Any]) -> int | None:
     """How often a loop runs; None where that differs from one iteration around it to the next."""
     try:
-        span = opaque_calls.filled(step.nodes[0].payload.args[7], (), numbers)
+        span = opaque_calls.filled(step.nodes[0].payload.args[loops.STATED], (), numbers)
     except (NameError, KeyError):
         return None
-    return len(range(*span))
+    return None if step.region.leaving.is_early else len(range(*span))
 
 
 def whole_book(program: Program, sizes: Mapping[str, int], numbers: Mapping[str, Any]) -> Ledger:
@@ -92,6 +92,8 @@ def spell_loop(
     count, region = iterations(step, numbers), step.region
     known, book = lengths_in(step, sizes), book_of(step, sizes, numbers)
     times = "as often as the loop around it says" if count is None else f"{count:,} iterations"
+    if region.leaving.is_early:
+        times = "until its condition ends it"
     kernels = f"{book.kernels_fused} kernel{'s' * (book.kernels_fused != 1)} an iteration"
     where = f" ({step.where})" if step.where else ""
     lines = wrapped(f"loop{where}: {times}, {kernels}", later="  ")

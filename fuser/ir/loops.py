@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from fuser.base.caches import memo
 from fuser.base.errors import GraphError
 from fuser.base.host_expressions import evaluate_scalar
@@ -22,6 +24,8 @@ from fuser.ir.graph import Graph
 
 #: The name of the call.
 NAME = "fuser.loop"
+#: So many arguments of the call say what the region is; the others are an `Entry`.
+STATED = 8
 #: In a text that stands in another one, numbers of the inner one are spelled so.
 _INNER = "number_of_a_loop"
 _NUMBER = re.compile(r"s[0-9]+")
@@ -29,6 +33,28 @@ _NUMBER = re.compile(r"s[0-9]+")
 
 class IterationFailed(Exception):  # noqa: N818 - a signal: the plain function is run instead
     """An iteration goes another way than the one that was traced; arguments are as they were."""
+
+
+@record
+class Leaving:
+    """When a loop ends before its range does.
+
+    Attributes:
+        result: the number of the result that is true where it goes on; -1 for none.
+        tests: host expressions that are true where it goes on, of an iteration's numbers.
+        least: iterations at least: with fewer, results are what a region does not know.
+        counted: its last result is an array as long as there were iterations.
+    """
+
+    result: int = -1
+    tests: tuple[str, ...] = ()
+    least: int = 0
+    counted: bool = False
+
+    @property
+    def is_early(self) -> bool:
+        """Whether anything but the range ends it."""
+        return self.result >= 0 or bool(self.tests)
 
 
 @record(slots=False, eq=False)
@@ -47,6 +73,7 @@ class Region:
         updates: numbers that iterations change: what the next one has, by name.
         guards: (host expression, truth) pairs that hold in every iteration.
         copied: for each carried array, whether the region works on a copy of the first one.
+        leaving: when it ends before its range does, and what it says of that.
     """
 
     graph: Graph
@@ -57,6 +84,7 @@ class Region:
     updates: Mapping[str, str]
     guards: tuple[tuple[str, bool], ...]
     copied: tuple[bool, ...]
+    leaving: Leaving = Leaving()
 
     @property
     def names(self) -> list[str]:
@@ -73,21 +101,25 @@ class Entry:
         carried: the carried arrays.
         fixed: arrays that all iterations read.
         numbers: numbers by parameter, but for the index.
+        first: what has to be true for the first iteration.
     """
 
     span: tuple[int, int, int]
     carried: Sequence[Any]
     fixed: Sequence[Any]
     numbers: Mapping[str, Any]
+    first: Sequence[Any] = ()
 
 
 def spell(
     graph: Graph, results: Sequence[str], writes: Sequence[tuple[int, int, str]], index: str,
     updates: Mapping[str, str], guards: Sequence[tuple[str, bool]], copied: Sequence[bool],
+    leaving: Leaving,
 ) -> str:  # fmt: skip
     """The part of a region's call that says what it is: see `Region`."""
     body = re.sub(rf"\b(host|{_INNER}_*)\(", _deeper, graph.text)
-    parts = tuple(results), tuple(writes), index, dict(updates), tuple(guards), tuple(copied)
+    left = leaving.result, leaving.tests, leaving.least, leaving.counted
+    parts = tuple(results), tuple(writes), index, dict(updates), tuple(guards), tuple(copied), left
     return ", ".join([repr(body), *(_dict(p) if type(p) is dict else repr(p) for p in parts)])
 
 
@@ -110,7 +142,7 @@ def _nearer(found: re.Match[str]) -> str:
 def _region(
     body: str, results: tuple[str, ...], writes: tuple[tuple[int, int, str], ...], index: str,
     updates: tuple[tuple[str, str], ...], guards: tuple[tuple[str, bool], ...],
-    copied: tuple[bool, ...],
+    copied: tuple[bool, ...], leaving: tuple[int, tuple[str, ...], int, bool],
 ) -> Region:  # fmt: skip
     """A region by the parts of its text.
 
@@ -129,10 +161,12 @@ def _region(
     sound = sound and all(
         names[place] in arrays and output < len(graph.outputs) for place, output, _ in writes
     )
+    left = Leaving(*leaving)
+    sound = sound and left.result < len(results) and type(left.least) is int
     if not sound:
         raise GraphError("the text of a loop names what its graph has not")
     boxes = tuple((k, output, read_region(text) if text else None) for k, output, text in writes)
-    return Region(graph, len(copied), results, boxes, index, dict(updates), guards, copied)
+    return Region(graph, len(copied), results, boxes, index, dict(updates), guards, copied, left)
 
 
 def region_of(args: Sequence[Any]) -> Region:
@@ -142,8 +176,9 @@ def region_of(args: Sequence[Any]) -> Region:
         GraphError: its text is none of a region.
     """
     try:
-        body, results, writes, index, updates, guards, copied = args[:7]
-        return _region(body, results, writes, index, tuple(updates.items()), guards, copied)
+        body, results, writes, index, updates, guards, copied, leaving = args[:STATED]
+        changes = tuple(updates.items())
+        return _region(body, results, writes, index, changes, guards, copied, leaving)
     except (ValueError, TypeError, AttributeError) as error:
         raise GraphError(f"a loop's text is not understood: {error}") from None
 
@@ -164,17 +199,33 @@ def iterate(
     """
     state = started(region, entry) + [None] * (len(region.results) - region.carried)
     numbers = dict(entry.numbers)
-    for index in range(*entry.span):
+    leaving, trips = region.leaving, 0
+    for index in range(*entry.span) if all(entry.first) else ():
         numbers[region.index] = index
         for text, truth in region.guards:
             if evaluate_scalar(text, numbers) is not truth:
                 raise IterationFailed(f"{text} is not {truth}")
         found = step([*state[: region.carried], *entry.fixed], numbers)
         state = [old if new is None else new for old, new in zip(state, found, strict=True)]
+        goes_on = all(evaluate_scalar(text, numbers) for text in leaving.tests)
         if region.updates:
             new = {k: evaluate_scalar(text, numbers) for k, text in region.updates.items()}
             numbers.update(new)
-    return state
+        trips += 1
+        if not goes_on or (leaving.result >= 0 and not state[leaving.result]):
+            break
+    return ended(region, state, trips)
+
+
+def ended(region: Region, state: list[Any], trips: int) -> list[Any]:
+    """The results of a region after so many iterations.
+
+    Raises:
+        IterationFailed: there were fewer than it knows the results of.
+    """
+    if trips < region.leaving.least:
+        raise IterationFailed(f"{trips} iterations, where it was traced for more")
+    return [*state, np.empty(trips, bool)] if region.leaving.counted else state
 
 
 def started(region: Region, entry: Entry) -> list[Any]:

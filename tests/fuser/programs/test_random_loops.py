@@ -72,6 +72,37 @@ class _Writer:
             f"np.add({name}, {other}, out={third})", f"w[:] = {name}[1:-1]",
         )  # fmt: skip
 
+    def _test(self) -> str:
+        """What decides."""
+        name = self._one(*NAMES)
+        return self._one(
+            f"{name}.sum() > 0.5", f"np.abs({name}).max() < 4", f"{name}[0] > 0", "t % 3 == 1",
+            "t > 2", "s > 1", f"{name}[1] > 0 and {name}[2] < 1", "m == 1",
+        )  # fmt: skip
+
+    def _decision(self) -> list[str]:
+        """A decision, which may end the iteration or the loop."""
+        inside = self._one(
+            f"    {self._statement()}", f"    {self._statement()}", "    break", "    continue",
+            f"    {self._statement()}\n            break",
+        )  # fmt: skip
+        lines = [f"if {self._test()}:", inside]
+        if self._random.random() < 0.4:
+            lines += ["else:", f"    {self._statement()}"]
+        return lines
+
+    def _head(self) -> list[str]:
+        """What repeats the body: over a range, or while something is true."""
+        span = self._one("n", "1, n + 1", "n, 0, -1", "0, 2 * n, 2")
+        name = self._one(*NAMES)
+        test = self._one(
+            f"t < n and np.abs({name}).max() < 50", f"{name}.sum() < 9 and t < 2 * n", "t < n",
+            f"np.abs({name}[0]) < 5 and t < 4",
+        )  # fmt: skip
+        if self._random.random() < 0.6:
+            return [f"for t in range({span}):"]
+        return [f"while {test}:", "    t += 1"]
+
     def text(self) -> str:
         """A module with the function."""
         before = [
@@ -81,13 +112,17 @@ class _Writer:
             self._one("s = 0.5", "s = 1", "s = dt"), "e = f = b",
         ]  # fmt: skip
         body = [self._statement() for _ in range(self._random.randint(1, 5))]
+        if self._random.random() < 0.5:
+            place = self._random.randint(0, len(body))
+            body[place:place] = self._decision()
         if self._random.random() < 0.15:
             body += ["for j in range(m):", f"    {self._statement()}"]
-        span = self._one("n", "1, n + 1", "n, 0, -1", "0, 2 * n, 2")
-        last = self._one("a, b", "c, d", "a, c, w", "a, b, c, d, w", "d, e, f")
+        last = self._one("a, b", "c, d", "a, c, w", "a, b, c, d, w", "d, e, f", "a, b, t")
         lines = ["import numpy as np", "g = np.linspace(0, 1, 12)", "def f(a, b, n, m, dt):"]
         lines += [f"    {line}" for line in before]
-        lines += [f"    for t in range({span}):", *(f"        {line}" for line in body)]
+        head = self._head()
+        lines += ["    t = 0", *(f"    {line}" for line in head)]
+        lines += [f"        {line}" for line in body]
         return "\n".join([*lines, f"    return {last}", ""])
 
 
@@ -113,6 +148,7 @@ def differs(seed: int, folder: Path) -> tuple[str, bool]:
             continue
         one, two = trees.flatten((wanted, plain))[1], trees.flatten((got, own))[1]
         told = [difference(x, y, ULP) for x, y in zip(one, two, strict=True)]
+        told += [type(x) is not type(y) for x, y in zip(one, two, strict=True)]
         if any(told) or _sharing(one) != _sharing(two):
             return f"{trips}: {told}\n{text}", False
     graphs = [known.trace.graph.text for entry in fused._signatures.values()
