@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fuser.base import budget
+from fuser.ir.graph import Node
 from fuser.tracing.trace_state import Storage
 from fuser.tracing.traced_memory import TracedMemory
 

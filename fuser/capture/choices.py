@@ -1,4 +1,4 @@
-"""Decisions in the body of a loop: both branches are traced on the same values, and one is selected.
+"""Decisions in the body of a loop: both branches are traced on the same values, then selected.
 
 Nothing that a branch does can be told from outside but by what names and memory hold after it, so
 `if c: x = f(x)` is `x = where(c, f(x), x)`. What raises in a branch that is not taken makes the
@@ -148,7 +148,7 @@ class Choice:
                     bound[name] = values[self._stops[0] is True]
                     continue
             if name in self._decision.needed:
-                bound[name] = self._merged(name, *values, env)
+                bound[name] = self._merged(name, values[0], values[1], env)
         stops = [
             None if stop is None else both(test, stop)
             for stop, test in zip(self._stops, (self._test, negated(self._test)), strict=True)
@@ -169,7 +169,7 @@ class Choice:
                 return other
             seen = False
             for value, stops in zip((one, other), self._stops, strict=True):
-                mine = self._given.get(name)
+                mine: Any = self._given.get(name)
                 if stops is True and isinstance_of(mine, TracedArray) and not value.views:
                     if value.storage is mine.storage:
                         self.twice = True

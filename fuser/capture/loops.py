@@ -276,9 +276,10 @@ class Loop:
 
     def _next(self, env: dict[str, Any]) -> bool:
         """Begin, look at what an iteration has left, or end."""
-        if self._peeling is not None and self._error is not None:
-            error, self._error, self._inside = self._error, None, self._peeling
-            raise NotALoop(f"{type(error).__name__}: {error}") from error
+        found, self._error = self._error, None
+        if self._peeling is not None and found is not None:
+            self._inside = self._peeling
+            raise NotALoop(f"{type(found).__name__}: {found}") from found
         peeling, self._peeling = self._peeling, None
         if peeling is not None:
             if not self._source.tested:
@@ -301,9 +302,9 @@ class Loop:
             if missing := [name for name in self._inside.wanted if name not in env]:
                 return self._peel(f"{missing[0]} is set in the first iteration")
             return self._begin()
-        inside, error, self._error = self._inside, self._error, None
-        if error is not None:
-            raise NotALoop(f"{type(error).__name__}: {error}") from error
+        inside = self._inside
+        if found is not None:
+            raise NotALoop(f"{type(found).__name__}: {found}") from found
         inside.conditions = [*self._conditions, *map(negated, self._stops)]
         try:
             if inside.look(env):

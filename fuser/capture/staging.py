@@ -484,7 +484,8 @@ class _Stage:
         if isinstance(node, ast.While):
             first = self._parsed(["if L.tests():", "  L.test = TEST"], node, [], number)
             attempt.body = [*attempt.body, *first]
-            for each in (made[1], first[0].body[0]):  # type: ignore[attr-defined]
+            tests: list[Any] = [made[1], first[0].body[0]]  # type: ignore[attr-defined]
+            for each in tests:
                 each.value = node.test
             made[1:2] = _tested(made[1])
             first[0].body = _tested(first[0].body[0])  # type: ignore[attr-defined]
@@ -499,7 +500,9 @@ class _Stage:
 
     def _decision(self, node: ast.If, number: int, place: int) -> list[ast.stmt]:
         """The statements in place of an `if` in a loop's body."""
-        names = self.loops[number].decisions[place].names
+        source = self.loops[number]
+        assert isinstance(source, LoopSource)
+        names = source.decisions[place].names
         binds = [f"if L.binds({name!r}): N{k} = L.value({name!r})" for k, name in enumerate(names)]
         text = [f"L.decide({place}, TEST)", "if L.takes(): pass", "if L.turns():", "  pass"]
         text += [f"  {line}" for line in binds] + ["L.merge()", *binds]
@@ -567,7 +570,8 @@ def _without_jumps(body: Sequence[ast.stmt]) -> list[ast.stmt] | None:
         if not isinstance(node, ast.If):
             return None
         rest = list(body[place + 1 :])
-        branches, ended = [], True
+        branches: list[list[ast.stmt] | None] = []
+        ended = True
         for branch in (node.body, node.orelse):
             last = branch[-1] if branch else None
             if isinstance(last, (ast.Break, ast.Continue)):

@@ -40,7 +40,7 @@ def found_in(step: LoopRegion) -> list[str]:
 def numbers_in(step: LoopRegion, numbers: Mapping[str, Any]) -> dict[str, Any]:
     """The numbers that a loop's body finds first, by its own names; without its index."""
     try:
-        return dict(opaque_calls.filled(step.nodes[0].payload.args[10], (), numbers))
+        return dict(opaque_calls.filled(step.nodes[0].payload.args[loops.STATED + 3], (), numbers))
     except (NameError, KeyError):  # some of them differ from one iteration around it to the next
         return {}
 

@@ -69,6 +69,7 @@ def canonical(
     guards = [(dims.substitute(a, full), dims.substitute(b, full)) for a, b in tracing.guards]
     told = {str(names[symbol]) for symbol in known}
     guards = [_early_first(pair, told) for pair in dict.fromkeys(guards) if pair[0] != pair[1]]
+    guards.sort(key=lambda pair: not told.isdisjoint(s for dim in pair for s in dims.symbols(dim)))
     equal = dims.representatives(guards)
     lines: dict[int, str] = {}
 
@@ -135,6 +136,7 @@ def _early_first(pair: tuple[Dim, Dim], known: set[str]) -> tuple[Dim, Dim]:
     """Two equal lengths: one that arguments tell before one that only a call between kernels does.
 
     The first stands for both: what is computed before the call must not be spelled by its lengths.
+    Pairs of the second kind alone come before all others, so that none of them stands for a class.
     """
     left, right = (known.issuperset(dims.symbols(dim)) for dim in pair)
     return pair[::-1] if right and not left else pair

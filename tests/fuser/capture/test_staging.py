@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
+from itertools import count
 from types import FunctionType
 from typing import Any
 
@@ -16,11 +17,14 @@ from fuser.capture.staging import LoopSource
 class _AsPython:
     """Has a loop do what Python does, and notes what the twin asks."""
 
-    asked: list[str]
+    test = also = True
 
     def __init__(self, source: Any, function: Any, args: tuple[Any, ...]) -> None:
         self.source = source
-        self._iterator: Iterator[Any] = iter(() if function is None else function(*args))
+        over = count() if getattr(source, "tested", False) else ()
+        self._iterator: Iterator[Any] = iter(over if function is None else function(*args))
+        self._stopped = False
+        self._choices: list[bool] = []
 
     def taken(self) -> bool:
         """Loops over elements run as they stand, too."""
@@ -28,10 +32,42 @@ class _AsPython:
 
     def again(self) -> bool:
         """The next iteration."""
+        if self._stopped or not self.test or not self.also:
+            return False
+        self.also = True
         for index in self._iterator:
             self.index = index
             return True
         return False
+
+    def open(self) -> bool:
+        """Whether what follows `and` is asked."""
+        return bool(self.test)
+
+    def tests(self) -> bool:
+        """Whether the test is asked."""
+        return not self._stopped
+
+    def decide(self, place: int, test: Any) -> None:
+        """A decision; its names are known."""
+        assert self.source.decisions[place].names is not None
+        self._choices.append(bool(test))
+
+    def takes(self) -> bool:
+        """The first branch."""
+        return self._choices[-1]
+
+    def turns(self) -> bool:
+        """The second branch."""
+        return not self._choices[-1]
+
+    def merge(self) -> None:
+        """The end of both."""
+        self._choices.pop()
+
+    def stop(self) -> None:
+        """`break`."""
+        self._stopped = True
 
     def binds(self, name: str) -> bool:
         """No name gets another value."""
@@ -149,6 +185,16 @@ def _breaks(n: int) -> int:
     return n
 
 
+def _breaks_and_else(n: int) -> int:
+    """What comes after it depends on how it ends."""
+    for k in range(n):
+        if k == 3:
+            break
+    else:
+        n = 0
+    return n
+
+
 def _returns(n: int) -> int:
     """A loop that returns."""
     for k in range(n):
@@ -164,6 +210,20 @@ def _with_else(n: int) -> int:
     else:
         n = 0
     return n
+
+
+def _tested(n: int) -> int:
+    """`while`, with decisions that jump."""
+    total = 0
+    while n > 0 and total < 100:
+        n -= 1
+        if n % 3 == 0:
+            continue
+        if n == 2:
+            total += 50
+            break
+        total += n
+    return total
 
 
 def _over_a_list(n: int) -> int:
@@ -215,12 +275,20 @@ _SEEN = 0
 
 @pytest.mark.parametrize(
     "function",
-    [_breaks, _returns, _with_else, _over_a_list, _sets_an_attribute, _makes_functions,
+    [_breaks_and_else, _returns, _over_a_list, _sets_an_attribute, _makes_functions,
      _looks_at_its_names, _tries],
 )  # fmt: skip
 def test_other_loops_are_left_as_they_are(function: Any) -> None:
     """What a body of assignments and calls cannot say."""
     assert _loops(function) == ()
+
+
+@pytest.mark.parametrize("function", [_breaks, _with_else, _tested])
+def test_loops_that_end_early_and_loops_with_a_test(function: Any) -> None:
+    """`break`, `continue`, `while` and decisions are the loop's; Python does what it always did."""
+    assert len(_loops(function)) == 1
+    for n in (0, 1, 5):
+        assert _run(function, n) == function(n)
 
 
 def test_code_that_is_not_its_source_is_left_as_it_is(tmp_path: Any) -> None:

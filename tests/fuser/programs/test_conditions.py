@@ -40,7 +40,7 @@ def conjugate_gradients(x: Any, limit: float) -> Any:
     p = r = x
     x = np.zeros_like(x)
     old = r @ r
-    for i in range(100):
+    for i in range(100):  # noqa: B007 - it is read below
         q = matrix @ p
         alpha = old / (p @ q)
         x = x + alpha * p
@@ -152,7 +152,7 @@ def skipped(x: Any, limit: float) -> Any:
 
 def fixed_point(x: Any, limit: float) -> Any:
     """What was found before the last step is the result."""
-    for it in range(200):
+    for it in range(200):  # noqa: B007 - it is read below
         new = np.cos(x)
         if np.abs(new - x).max() < limit:
             break
