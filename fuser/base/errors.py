@@ -189,6 +189,10 @@ REASONS: dict[str, tuple[str, str]] = {
         "the call came while this thread was tracing, compiling or importing, as a signal's does",
         "NumPy ran it; the next call is looked at again.",
     ),
+    "labelled-array": (
+        "labels or missing values take part in what this computes, so its library computes it",
+        "Pass NumPy's arrays (x.to_numpy()) for kernels.",
+    ),
     "lazy-array": (
         "Dask runs this operation by operation, as its values or lengths are known later",
         "Kernels do what goes by chunks; use da.map_blocks(f, x) for a function of each chunk.",

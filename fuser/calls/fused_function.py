@@ -43,7 +43,7 @@ from fuser.base.errors import (
 )
 from fuser.base.protocols import is_a, type_has
 from fuser.base.unexpected import internal_errors
-from fuser.calls import lazy_arrays, loading, native_call, pickling, running
+from fuser.calls import labelled_arrays, lazy_arrays, loading, native_call, pickling, running
 from fuser.calls.attributes import Frames, Hidden, frame_for, run_frame
 from fuser.calls.fast_path import (
     READY_LIMIT,
@@ -280,6 +280,8 @@ class FusedFunction(_Base[P, Result]):
             return self.__wrapped__(*args, **kwargs)
         if (lazily := lazy_arrays.caller(leaves)) is not None:
             return lazily(self, structure, leaves, out)
+        if any(map(labelled_arrays.is_labelled, leaves)):
+            return labelled_arrays.call(self, structure, leaves, out)
         if (taken := adopted_leaves(leaves)) is not leaves:
             (args, kwargs), leaves = trees.unflatten(structure, taken), taken
         if self._frames and (frame := self._frames.find(self, structure, leaves)) is not None:

@@ -44,6 +44,8 @@ class Specialisation:
     """Which arrays are one, where the function may ask: see `identities_in`."""
     repeated: bool = False
     """Whether it has run before."""
+    tried: dict[Any, Any] = field(default_factory=dict)
+    """What it gives for the first elements of arguments with labels, see `labelled_arrays`."""
     early_guards: tuple[tuple[str, Any], ...] = ()
     late_guards: tuple[tuple[str, Any], ...] = ()
 

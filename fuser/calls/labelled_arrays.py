@@ -1,0 +1,226 @@
+"""Arguments with labels: pandas' Series and DataFrames, xarray's DataArrays.
+
+What they compute is more than NumPy's operations: labels are aligned, missing values skipped. Where
+a function is elementwise, and all labels are equal, it is just that; then kernels compute the
+values, and the labels are put on. What the function gives for the first two elements says of
+which class and dtype results are, and what they are called. Everything else is left to the library,
+with a reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fuser import fallback
+from fuser.backend import chosen
+from fuser.base import budget, trees
+from fuser.base.call_keys import leaf_names
+from fuser.base.errors import Unsupported
+from fuser.base.packages import root
+from fuser.base.protocols import module_of, mro_of
+from fuser.executor import CannotRun
+from fuser.ir.graph import Graph
+from fuser.tracing.trace_result import OutNode
+
+if TYPE_CHECKING:
+    from fuser.calls.owner import Owner
+
+#: Classes of values with labels, by package.
+KINDS = {"pandas": ("Series", "DataFrame"), "xarray": ("DataArray",)}
+#: Elements that a function is tried on.
+FEW = 2
+#: Names of arguments that are remembered for one way to run a function, with what it gave for few.
+TRIED_LIMIT = 64
+
+
+def is_labelled(leaf: Any) -> bool:
+    """Whether an argument has labels; none of its code runs.
+
+    Args:
+        leaf: any argument.
+    """
+    for kind in mro_of(leaf):
+        names = KINDS.get(root(module_of(kind)))
+        if names is not None and kind.__name__ in names:
+            return True
+    return False
+
+
+def call(function: Owner, structure: Any, leaves: list[Any], out: Any) -> Any:
+    """Run a function with labelled arguments.
+
+    Args:
+        function: the fused one.
+        structure: how its arguments nest.
+        leaves: the arguments.
+        out: arrays of `out=`, or None.
+
+    Raises:
+        FusionError: it cannot be fused, and the policy is "error".
+    """
+    args, kwargs = trees.unflatten(structure, leaves)
+    try:
+        if out is not None:
+            raise _refusal(function, structure, leaves, "and out=")
+        values = _values(function, structure, leaves)
+        few = _few(function, structure, leaves, values)
+        given = trees.unflatten(structure, values)
+    except (CannotRun, Unsupported) as error:
+        reason = error.reason
+    else:
+        results = trees.flatten(_as_function(function)(*given[0], **given[1]))[1]
+        like = next(leaf for leaf in leaves if is_labelled(leaf))
+        nested, samples = trees.flatten(few)
+        return trees.unflatten(nested, [
+            _with_labels(value, like, sample)
+            for value, sample in zip(results, samples, strict=True)
+        ])  # fmt: skip
+    function.note_reason(reason)
+    fallback.record(reason, function.fallback, function._name)
+    result = function.__wrapped__(*args, **kwargs)
+    if out is None:
+        return result
+    from fuser.calls.outputs import copied_into
+
+    return copied_into(out, result)
+
+
+def _as_function(function: Any) -> Any:
+    """A fused function as something that is called."""
+    return function
+
+
+def _refusal(function: Owner, structure: Any, leaves: Sequence[Any], found: str) -> Unsupported:
+    """Why the library that knows the labels runs a call."""
+    names = leaf_names(function.__wrapped__, structure)
+    name, leaf = next(pair for pair in zip(names, leaves, strict=True) if is_labelled(pair[1]))
+    kind = f"{root(module_of(type(leaf)))} {type(leaf).__name__}"
+    return Unsupported("labelled-array", name, f"a {kind} {found}", "")
+
+
+def _values(function: Owner, structure: Any, leaves: Sequence[Any]) -> list[Any]:
+    """The arrays of labelled arguments, where all have the same labels.
+
+    Raises:
+        Unsupported: they differ, or an array cannot be had.
+    """
+    first: Any = next(leaf for leaf in leaves if is_labelled(leaf))
+    found = []
+    for leaf in leaves:
+        if not is_labelled(leaf):
+            if getattr(leaf, "ndim", 0) or isinstance(leaf, (str, bytes)):
+                raise _refusal(function, structure, leaves, "beside other arrays")
+            found.append(leaf)
+            continue
+        if type(leaf) is not type(first) or not _same_labels(leaf, first):
+            raise _refusal(function, structure, leaves, "beside one with other labels")
+        if not _is_plain(leaf):
+            raise _refusal(function, structure, leaves, "of several dtypes, or none of NumPy's")
+        found.append(leaf.to_numpy())
+    return found
+
+
+def _dtypes(labelled: Any) -> list[Any]:
+    """The dtypes of values: of each column, where there are columns."""
+    return list(labelled.dtypes) if hasattr(labelled, "columns") else [labelled.dtype]
+
+
+def _is_plain(leaf: Any) -> bool:
+    """Whether the values are one NumPy array of numbers."""
+    if hasattr(leaf, "dims") and type(leaf.data) is not np.ndarray:
+        return False
+    dtypes = _dtypes(leaf)
+    numbers = all(isinstance(each, np.dtype) and each.kind in "biuf" for each in dtypes)
+    return bool(numbers and dtypes and all(each == dtypes[0] for each in dtypes))
+
+
+def _same_labels(one: Any, other: Any) -> bool:
+    """Whether two values of one class have the same labels, in the same order."""
+    if one is other:
+        return True
+    if hasattr(one, "dims"):
+        return bool(one.dims == other.dims and one.coords.identical(other.coords))
+    if not (one.index is other.index or one.index.identical(other.index)):
+        return False
+    return not hasattr(one, "columns") or bool(one.columns.identical(other.columns))
+
+
+def _few(function: Owner, structure: Any, leaves: Sequence[Any], values: list[Any]) -> Any:
+    """What the function gives for the first elements, if that is the same through NumPy.
+
+    Raises:
+        CannotRun, Unsupported: it is not elementwise, or not the same.
+    """
+    with chosen(function.backend), budget.limited(function._name):
+        found = function._find_call(structure, values)
+    trace, shape = found.specialisation.trace, np.shape(next(v for v in values if np.ndim(v)))
+    odd = _not_elementwise(trace.graph)
+    if odd or trace.writes or not all(isinstance(leaf, OutNode) for leaf in trace.leaves):
+        raise _refusal(function, structure, leaves, f"and {odd or 'a result that is no new one'}")
+    tried = found.specialisation.tried
+    key = tuple(_title(leaf) for leaf in leaves if is_labelled(leaf))
+    if key in tried:
+        return tried[key]
+    args, kwargs = trees.unflatten(structure, [_first(leaf) for leaf in leaves])
+    few = function.__wrapped__(*args, **kwargs)
+    like = next(leaf for leaf in leaves if is_labelled(leaf))
+    samples = trees.flatten(few)[1]
+    for sample, node in zip(samples, trace.graph.outputs, strict=False):
+        alike = type(sample) is type(like) and _same_labels(sample, _first(like))
+        if not alike or any(dtype != node.dtype for dtype in _dtypes(sample)):
+            raise _refusal(function, structure, leaves, "whose results are not NumPy's")
+    if len(samples) != len(trace.leaves) or any(len(n.shape) != len(shape)
+                                                for n in trace.graph.outputs):  # fmt: skip
+        raise _refusal(function, structure, leaves, "whose results are not NumPy's")
+    if not any(leaf.attrs for leaf in leaves if is_labelled(leaf)):
+        if len(tried) >= TRIED_LIMIT:
+            tried.clear()
+        tried[key] = few
+    return few
+
+
+def _title(leaf: Any) -> Any:
+    """What names results: of a frame its columns, of which results have the same."""
+    if hasattr(leaf, "columns"):
+        return "frame"
+    return repr(leaf.name), bool(leaf.attrs)
+
+
+def _first(leaf: Any) -> Any:
+    """The first elements of a labelled argument; any other as it is."""
+    if not is_labelled(leaf):
+        return leaf
+    return leaf.iloc[:FEW] if hasattr(leaf, "iloc") else leaf[:FEW]
+
+
+def _not_elementwise(graph: Graph) -> str:
+    """An operation of which such libraries may give something else than NumPy; "" for none.
+
+    They fill what division of integers by zero gives, and what powers of NaN are.
+    """
+    for node in graph.nodes:
+        row = node.op
+        plain = row.is_input or row.uniform or row.converts
+        if not plain and (row.structure or row.reduction or row.raises or not row.shared):
+            return f"np.{row.name}"
+        if row.divides and not row.is_quotient:
+            return f"np.{row.name}"
+    return ""
+
+
+def _with_labels(values: Any, like: Any, sample: Any) -> Any:
+    """Values with the labels of an argument, named as a result of the first elements is."""
+    if hasattr(like, "dims"):
+        found = like.copy(data=values)
+        found.name, found.attrs = sample.name, dict(sample.attrs)
+        return found
+    kind: Any = type(like)
+    if hasattr(like, "columns"):
+        found = kind(values, index=like.index, columns=like.columns, copy=False)
+    else:
+        found = kind(values, index=like.index, name=sample.name, copy=False)
+    found.attrs = dict(sample.attrs)
+    return found
