@@ -61,10 +61,24 @@ def finish(tracing: Tracing, result: Any) -> Trace:
     if tracing.optional:
         from fuser.tracing.selections import drop_unneeded
 
-        drop_unneeded(tracing, nodes)
+        drop_unneeded(tracing, nodes, _lengths_told(leaves, writes))
     nodes.extend(_unused(tracing, nodes))
     nodes.extend(_telling(tracing, nodes, leaves))
     return canonical(tracing, structure, leaves, nodes, writes)
+
+
+def _lengths_told(leaves: Sequence[Any], writes: Sequence[Write]) -> set[str]:
+    """The lengths that results and writes speak of beside the graph."""
+    told: set[str] = set()
+    for leaf in leaves:
+        if isinstance(leaf, OutScalar):
+            told |= scalar_symbols(leaf.text)
+        for view in getattr(leaf, "views", ()):
+            told |= {name for dim in getattr(view, "lengths", ()) for name in dims.symbols(dim)}
+    for _, _, region in writes:
+        if region is not None:
+            told |= {name for dim in region.lengths for name in dims.symbols(dim)}
+    return told
 
 
 def _unused(tracing: Tracing, nodes: Sequence[Node]) -> list[Node]:

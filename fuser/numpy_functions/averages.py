@@ -18,6 +18,7 @@ from fuser.numpy_functions.reductions import (
     as_traced,
     axes_of,
     given,
+    of_selections,
     reduce,
     squared_size,
     written,
@@ -150,4 +151,6 @@ def std(
     return tracing.wrap(node, not node.shape)
 
 
-HANDLERS.update({np.mean: mean, np.var: var, np.std: std})
+_OWN: dict[Any, Any] = {np.mean: mean, np.var: var, np.std: std}
+
+HANDLERS.update({function: of_selections(own) for function, own in _OWN.items()})

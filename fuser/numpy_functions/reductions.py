@@ -17,8 +17,9 @@ from fuser.ir.function_table import HANDLERS
 from fuser.ir.graph import Node, make_constant
 from fuser.ir.ops import TABLE, identity
 from fuser.ir.view_chains import insert_axes
-from fuser.numpy_functions.array_functions import _array
+from fuser.numpy_functions.array_functions import _array, unless
 from fuser.numpy_functions.stacked_sums import layers
+from fuser.tracing import selections
 from fuser.tracing.indices import normal_axis
 from fuser.tracing.operands import check_target
 from fuser.tracing.trace_state import Tracing
@@ -308,13 +309,14 @@ def _place(name: str) -> Ready:
 
 
 def _count_nonzero(
-    tracing: Tracing, a: Any, axis: Any = None, *, keepdims: Any = False
+    tracing: Tracing, a: Any, axis: Any = None, *, keepdims: Any = False, where: Any = True
 ) -> Any:
     """np.count_nonzero: the sum of truths."""
     x = as_traced(tracing, a)
     truth = x.astype(bool, copy=False)  # whose memory order decides the result's
     whole = np.dtype(np.int64)
-    return reduce(tracing, "sum", truth, axis, whole, keepdims=keepdims, function="count_nonzero")
+    options = {"keepdims": keepdims, "where": where, "function": "count_nonzero"}
+    return reduce(tracing, "sum", truth, axis, whole, **options)
 
 
 def _ptp(
@@ -391,12 +393,41 @@ def products_summed(tracing: Tracing, x: Any, y: Any, dtype: np.dtype[Any]) -> A
     return tracing.wrap(tracing.cast(total.node, dtype), total.generic)
 
 
+def of_selections(handler: Ready, extreme: str = "") -> Ready:
+    """A reduction that takes the whole array and its mask for what a mask has selected.
+
+    Args:
+        handler: the reduction.
+        extreme: "max" or "min"; that of nothing is NumPy's error.
+    """
+
+    def reduced(tracing: Tracing, a: Any, axis: Any = None, *args: Any, **options: Any) -> Any:
+        plain = options.get("where", True) is True and not options.get("keepdims", False)
+        flat = axis is None or (type(axis) is int and axis in (0, -1))
+        traced = isinstance(a, TracedArray) and a.ndim == 1
+        found = selections.spread(a) if traced and plain and flat and not args else None
+        if found is None:
+            return handler(tracing, a, axis, *args, **options)
+        whole, mask = found
+        if extreme and options.get("initial", NO_VALUE) is NO_VALUE:
+            start = identity(TABLE[extreme], a.dtype.name)
+            result = handler(tracing, whole, None, **{**options, "where": mask, "initial": start})
+            return unless(result, ~_truth("max")(tracing, mask))
+        return handler(tracing, whole, None, **{**options, "where": mask})
+
+    return reduced
+
+
+_ADDITIVE = {name: of_selections(_additive(name)) for name in ("sum", "prod")}
+_EXTREME = {name: of_selections(_extreme(name), name) for name in ("max", "min")}
+
 HANDLERS.update(
     {
-        np.sum: _additive("sum"), np.prod: _additive("prod"), np.max: _extreme("max"),
-        np.min: _extreme("min"), np.amax: _extreme("max"), np.amin: _extreme("min"),
-        np.any: _truth("max"), np.all: _truth("min"), np.argmax: _place("argmax"),
-        np.argmin: _place("argmin"), np.count_nonzero: _count_nonzero, np.ptp: _ptp,
+        np.sum: _ADDITIVE["sum"], np.prod: _ADDITIVE["prod"], np.max: _EXTREME["max"],
+        np.min: _EXTREME["min"], np.amax: _EXTREME["max"], np.amin: _EXTREME["min"],
+        np.any: of_selections(_truth("max")), np.all: of_selections(_truth("min")),
+        np.argmax: _place("argmax"),
+        np.argmin: _place("argmin"), np.count_nonzero: of_selections(_count_nonzero), np.ptp: _ptp,
         np.linalg.norm: _norm, np.dot: _dot,
     }
 )  # fmt: skip

@@ -1,7 +1,8 @@
-"""Elements that a mask selects, computed with and written back: a choice for every element.
+"""Elements that a mask selects, written back or reduced: a choice for every element.
 
 `y[m] *= 2` and `y[m] = f(x[m])` read a selection, whose length is known only when it is made, and
-write it by the same mask. Where all between is elementwise, that is `where(m, f(x), y)`.
+write it by the same mask. Where all between is elementwise, that is `where(m, f(x), y)`; and
+`f(x[m]).sum()` is the sum of `f(x)` where `m` holds.
 """
 
 from __future__ import annotations
@@ -70,6 +71,30 @@ def whole(tracing: Tracing, mask: Node, value: Node) -> Node | None:
     return _rebuilt(tracing, value, new, length) if new else None
 
 
+def spread(x: TracedArray) -> tuple[TracedArray, TracedArray] | None:
+    """What elements would be without a selection, and the mask that selects.
+
+    None for anything but values that are computed, element by element, from selections by one mask.
+    """
+    tracing = x.tracing
+    stack, seen = [x.node], set()
+    while stack:
+        node = stack.pop()
+        if id(node) in seen or len(node.shape) != 1:
+            continue
+        seen.add(id(node))
+        if node.op.is_opaque:
+            mask = node.args[-1] if node.args else node
+            if mask.dtype != np.dtype(bool) or _source(tracing, mask, node) is None:
+                return None
+            found = whole(tracing, mask, x.node)
+            return None if found is None else (tracing.wrap(found), tracing.wrap(mask))
+        if not _elementwise(node):
+            return None
+        stack.extend(node.args)
+    return None
+
+
 def _elementwise(node: Node) -> bool:
     """Whether a node computes each element from those of its operands, and never raises."""
     row = node.op
@@ -124,13 +149,21 @@ def _tells(node: Node, length: set[str]) -> bool:
     return not node.op.is_input and not length.isdisjoint(node.payload.symbols)
 
 
-def drop_unneeded(tracing: Tracing, nodes: list[Node]) -> None:
-    """Forget selections that nothing reads any more: they cannot raise."""
-    if not tracing.optional:
-        return
-    needed = {id(node) for node in walk(nodes)}
+def drop_unneeded(tracing: Tracing, nodes: list[Node], told: set[str]) -> None:
+    """Forget selections that nothing reads any more: they cannot raise.
+
+    Args:
+        tracing: the trace.
+        nodes: its results.
+        told: lengths that results speak of beside these.
+    """
+    needed = {id(node): node for node in walk(nodes)}
     texts = [*tracing.value_guards, *(str(dim) for pair in tracing.guards for dim in pair)]
-    told = set().union(*map(scalar_symbols, texts)) if texts else set()
+    told = told.union(*map(scalar_symbols, texts))
+    for node in needed.values():
+        told |= {name for dim in node.shape for name in dims.symbols(dim)}
+        if node.op.is_scalar:
+            told |= set(node.payload.symbols)
     for key, node in tracing.optional.items():
         if key not in needed and not told & set(dims.symbols(node.shape[0])):
             tracing.externs.pop(key, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -143,3 +144,54 @@ def test_what_is_no_choice_is_left_to_numpy(name: str) -> None:
     fused = fuser.fuse(LEFT[name], fallback="allow")
     for y in (Y, Y[::-1] * 2, -abs(Y), abs(Y) + 1, np.where(Y.max() == Y, Y, -1)):
         assert compare(fused, X, y, N, fallback="allow") == ""
+
+
+REDUCED: dict[str, Any] = {
+    "sum": lambda x, y: x[y > 0].sum(), "mean": lambda x, y: x[y > 0].mean(),
+    "max": lambda x, y: x[y > 0].max(), "min": lambda x, y: np.min(x[y > 0]),
+    "prod": lambda x, y: x[y > 0].prod(axis=0), "std": lambda x, y: x[y > 0].std(),
+    "var": lambda x, y: np.var(x[y > 0], ddof=1), "any": lambda x, y: (x[y > 0] > 1).any(),
+    "all": lambda x, y: np.all(x[y > 0] < 2), "count": lambda x, y: np.count_nonzero(x[y > 0]),
+    "formula": lambda x, y: (np.abs(x[y > 0]) * y[y > 0]).sum() * 2,
+    "error": lambda x, y: ((x[y > 0] - y[y > 0]) ** 2).mean(),
+    "around a mean": lambda x, y: ((x[y > 0] - x[y > 0].mean()) ** 2).sum(),
+    "greater than": lambda x, y: x[y > 0].max(initial=2),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "uint8", "bool", "complex128"])
+@pytest.mark.parametrize("name", REDUCED)
+def test_what_a_mask_selects_is_reduced_where_it_holds(name: str, dtype: str) -> None:
+    """Of some, of none and of all elements: values, dtypes, and what NumPy raises of nothing."""
+    function = REDUCED[name]
+    fused = fuser.fuse(function, fallback="allow")
+    chance = np.random.default_rng(4)
+    for shape in ((40,), (6, 7), (0,), (1,), (500,)):
+        for turn in (lambda a: a, lambda a: -np.abs(a) - 1, np.abs, lambda a: a[::-1]):
+            x = (chance.standard_normal(shape) * 3).astype(dtype)
+            y = turn(chance.standard_normal(shape))
+            assert_alike(fused, function, x, y)
+            assert_alike(fused, function, np.asfortranarray(x), y)
+
+
+def assert_alike(fused: Any, function: Any, *args: Any) -> None:
+    """The same result but for the order of a sum, or the same exception."""
+    try:
+        wanted = function(*args)
+    except (ValueError, TypeError) as error:
+        with pytest.raises(type(error), match=re.escape(str(error))):
+            fused(*args)
+        return
+    found = fused(*args)
+    assert type(found) is type(wanted)
+    exact = wanted.dtype.kind in "biu"
+    rtol = 0 if exact else 1e-5 if wanted.dtype.itemsize == 4 else 1e-11
+    np.testing.assert_allclose(found, wanted, rtol=rtol, atol=rtol)
+
+
+@pytest.mark.parametrize("name", [name for name in REDUCED if name != "around a mean"])
+def test_such_a_reduction_is_kernels_alone(name: str) -> None:
+    """Nothing is selected in NumPy."""
+    fused = fuser.fuse(REDUCED[name], fallback="error")
+    assert_alike(fused, REDUCED[name], np.arange(12.0), np.arange(12.0) - 4)
