@@ -113,7 +113,7 @@ class Door:
     def _judge(self, cell: Cell, run: Run, found: dict[str, Any], test: pytest.Item) -> None:
         """Fail the test of a row that crosses a threshold, or may: that is not known either."""
         names = (f"{cell.id}-{run.variant}", cell.id, cell.family)
-        own = [Threshold.parse(text, METRICS) for text in _marked(test)]
+        own = conditions_of(test)
         chosen = [each for each in self.thresholds if each.names(names)] + own
         crossed = [each for each in chosen if each.holds(found)]
         if not crossed:
@@ -181,9 +181,14 @@ def _nothing() -> None:
     return None
 
 
-def _marked(test: pytest.Item) -> list[str]:
-    """Return the conditions of a test's own marks."""
-    return [text for mark in test.iter_markers("fuser_fail") for text in mark.args]
+def conditions_of(test: pytest.Item) -> list[Threshold]:
+    """Return the conditions of a test's own marks.
+
+    Raises:
+        ThresholdError: one cannot be read.
+    """
+    texts = [text for mark in test.iter_markers("fuser_fail") for text in mark.args]
+    return [Threshold.parse(text, METRICS) for text in texts]
 
 
 def pairs_of(plan: Plan) -> list[tuple[str, str]]:

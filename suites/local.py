@@ -5,6 +5,7 @@ samples of one tell); three or more of the engine's worker processes give one.
 """
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,27 @@ def workload_of(
         name, "user's own", name, function, shuffled, dtypes=(floating[0].name,),
         tolerance_eps=tolerance_eps,
     )
+
+
+def with_keywords(
+    function: Callable[..., Any], positional: int, names: Sequence[str]
+) -> Callable[..., Any]:
+    """Return a function of positional arguments alone, the last of which are keywords of another.
+
+    Args:
+        function: what is called.
+        positional: how many arguments it has before its keywords.
+        names: of these keywords.
+    """
+    if not names:
+        return function
+
+    @wraps(function)
+    def called(*values: Any) -> Any:
+        keywords = dict(zip(names, values[positional:], strict=True))
+        return function(*values[:positional], **keywords)
+
+    return called
 
 
 def measure_here(

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from fuser.reports.record import Cell, Run
-from fuser.suites.door import DOOR, MARKER, Door, pairs_of
-from fuser.suites.local import measure_here, workload_of
+from fuser.suites.door import DOOR, MARKER, Door, conditions_of, pairs_of
+from fuser.suites.local import measure_here, with_keywords, workload_of
 from fuser.suites.rows import HEADER, METRICS, table_line
 from fuser.suites.thresholds import Threshold, ThresholdError
 
@@ -88,8 +88,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Note which rows are left after -k, -m and the like: only they are measured."""
+    """Note which rows are left after -k, -m and the like: only they are measured.
+
+    A condition of a mark that cannot be read ends the session before anything is measured.
+    """
     for item in session.items:
+        try:
+            conditions_of(item)
+        except ThresholdError as error:
+            raise pytest.UsageError(f"{item.nodeid}: {error}") from None
         parameters = getattr(getattr(item, "callspec", None), "params", {})
         if "row" in getattr(item, "fixturenames", ()):
             session.config.stash[DOOR].selected.add((parameters["cell_id"], parameters["variant"]))
@@ -128,16 +135,21 @@ def row(
 
 @pytest.fixture
 def fused_benchmark(request: pytest.FixtureRequest, benchmark: Any) -> Callable[..., Cell]:
-    """Measure a function of your own: `fused_benchmark(function, *arrays)`.
+    """Measure a function of your own: `fused_benchmark(function, *arrays, axis=1, …)`.
 
-    Eager and the fuser's modes are interleaved in this process and verified against float64;
-    the row of `fused` is published, the whole cell returned.
+    Keywords are the function's, but for `tolerance_eps`: how far a result may be from the one in
+    float64, in units of the dtype's epsilon. Eager and the fuser's modes are interleaved in this
+    process and verified against float64; the row of `fused` is published, the whole cell returned.
     """
     door = request.config.stash[DOOR]
 
-    def measure(function: Callable[..., Any], *arguments: Any, **options: Any) -> Cell:
-        workload = workload_of(function, arguments, request.node.name, **options)
-        sizes = [each.size for each in arguments if isinstance(each, np.ndarray)]
+    def measure(
+        function: Callable[..., Any], *arguments: Any, tolerance_eps: float = 64.0, **keywords: Any
+    ) -> Cell:
+        given = (*arguments, *keywords.values())
+        called = with_keywords(function, len(arguments), tuple(keywords))
+        workload = workload_of(called, given, request.node.name, tolerance_eps)
+        sizes = [each.size for each in given if isinstance(each, np.ndarray)]
         cell = measure_here(workload, max(sizes, default=1))
         found = {run.variant: run for run in cell.runs}
         door.publish(cell, found["fused"], benchmark, request.node)

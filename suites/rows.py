@@ -1,5 +1,6 @@
 """One row of a record as numbers for pytest-benchmark's file and as a line of our own table."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,8 +11,8 @@ if TYPE_CHECKING:
     from fuser.reports.statistics import Estimate
 
 HEADER = (
-    f"{'row':<44} {'time':>8} {'GB/s':>6} {'ceil':>5} {'planned':>8} {'kernels':>7} "
-    f"{'first ms':>8} {'ulp':>5}  status"
+    f"{'row':<44} {'time':>8} {'speed-up':>19} {'GB/s':>6} {'ceil':>5} {'planned':>8} "
+    f"{'kernels':>7} {'first ms':>8} {'ulp':>5}  status"
 )
 
 
@@ -80,6 +81,7 @@ def table_line(cell: Cell, run: Run, ceiling: float | None = None) -> str:
     columns = [
         f"{cell.id + ' ' + run.variant:<44}",
         f"{_time_text(float(np.median(times))) if times else '-':>8}",
+        f"{_speedup_text(found):>19}",
         f"{_number(found['gigabytes_per_second'], '.1f'):>6}",
         f"{_number(found['share_of_ceiling'], '.0%'):>5}",
         f"{_bytes_text(found['planned_bytes']):>8}",
@@ -89,6 +91,16 @@ def table_line(cell: Cell, run: Run, ceiling: float | None = None) -> str:
     ]
     status = run.status if run.status == "ok" else f"{run.status}: {run.reason}"
     return " ".join(columns) + f"  {status}"
+
+
+def _speedup_text(found: Mapping[str, Any]) -> str:
+    """Return `3.2 [3.1, 3.3]`: eager's time over the row's, and its interval where there is one."""
+    if found["speedup"] is None:
+        return "-"
+    middle, low, high = (found[name] for name in ("speedup", "speedup_low", "speedup_high"))
+    if low is None or high is None:
+        return f"{middle:.3g}"
+    return f"{middle:.3g} [{low:.3g}, {high:.3g}]"
 
 
 def _number(value: float | None, form: str, factor: float = 1) -> str:

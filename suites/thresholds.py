@@ -4,6 +4,7 @@ import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -40,8 +41,11 @@ class Threshold:
                 raise ValueError
             limit = float(found["limit"])
         except ValueError:
+            given = found["metric"] if found is not None else ""
+            near = get_close_matches(given, list(metrics), n=1)
+            hint = f"did you mean {near[0]}? " if near and near[0] != given else ""
             raise ThresholdError(
-                f"{text!r}: expected PATTERN:METRIC<NUMBER, as in '*-fused:speedup<1'; "
+                f"{text!r}: {hint}expected PATTERN:METRIC<NUMBER, as in '*-fused:speedup<1'; "
                 f"the metrics are {known}"
             ) from None
         return Threshold(found["rows"] or "*", found["metric"], found["sign"], limit)

@@ -13,11 +13,14 @@ import click
 from fuser.reports.record import Record, Run
 from fuser.suites.commands.exit_codes import ExitCode
 from fuser.suites.commands.saved_runs import RECORD
+from fuser.suites.rows import metrics
 
 if TYPE_CHECKING:
     from fuser.suites.commands.reproduce import Repeated
 
 
+SCHEMA = 1
+"""The version of `run --json`, whose schema is summary.schema.json beside this file."""
 MANY = 10
 """Cells with the same finding, beyond which they are counted instead of named."""
 
@@ -66,6 +69,26 @@ def finding_lines(record: Record) -> Iterator[str]:
             yield f"{status}: {len(names)} cells, {variants}: {reason}"
         else:
             yield from (f"{status}: {name}, {variants}: {reason}" for name in names)
+
+
+def speedups(record: Record) -> list[dict[str, Any]]:
+    """Return the numbers of every row that was timed: seconds a call, and eager's over them.
+
+    `low` and `high` are None where processes are too few for an interval.
+    """
+    lines = []
+    for cell in record.cells:
+        for run in cell.runs:
+            found = metrics(cell, run)
+            if found["median_s"] is not None:
+                lines.append({
+                    "cell": cell.id, "variant": run.variant, "status": run.status,
+                    "seconds": found["median_s"], "speedup": found["speedup"],
+                    "low": found["speedup_low"], "high": found["speedup_high"],
+                    "kernels": found["kernels"], "planned_bytes": found["planned_bytes"],
+                    "first_call_s": found["first_call_s"],
+                })  # fmt: skip
+    return lines
 
 
 def missing_rows(record: Record, required: Sequence[str]) -> Iterator[str]:
@@ -130,6 +153,7 @@ def print_summary(
     last = str(report or folder / RECORD)
     if as_json:
         click.echo(json.dumps({
+            "schema": SCHEMA, "speedups": speedups(record),
             "run_id": record.run_id, "finished": record.finished, "rows": found,
             "record": str(folder / RECORD), "report": str(report) if report else None,
             "notes": list(record.notes), "weaknesses": weak, "means": means,

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser.suites.local import LIMITS, measure_here, workload_of
+from fuser.suites.local import LIMITS, measure_here, with_keywords, workload_of
 from fuser.suites.plan import variants_for
 from tests.suites import cheats
 
@@ -38,3 +38,11 @@ def test_it_is_measured_and_verified_here() -> None:
         ("eager", "ok"), ("eager_again", "ok"), ("honest", "ok"), ("wrong", "wrong"),
     ]
     assert set(cell.runs[0].samples.process) == {0}
+
+
+def test_keywords_are_arguments_that_are_measured() -> None:
+    """Arrays among them get fresh values, too."""
+    called = with_keywords(squared, 1, ("factor",))
+    assert called(3.0, 2.0) == 18.0
+    assert called.__name__ == "squared"
+    assert with_keywords(squared, 2, ()) is squared

@@ -92,7 +92,7 @@ def test_a_users_function_is_benched(suite: pytest.Pytester) -> None:
 
         def test_mine(fused_benchmark):
             x = np.linspace(0, 1, 100)
-            cell = fused_benchmark(lambda a: a * a + 1, x)
+            cell = fused_benchmark(lambda a, offset: a * a + offset, x, offset=1.0)
             assert {"eager", "eager_again", "fused"} <= {run.variant for run in cell.runs}
         """
     )

@@ -1,5 +1,7 @@
 """A row as numbers for pytest-benchmark and as a line of our table."""
 
+from dataclasses import replace
+
 import pytest
 
 from fuser.reports.record import Cell, Ledger, Run, Samples
@@ -33,6 +35,8 @@ def test_the_line_fits_its_header() -> None:
     assert " 2 kB " in line
     assert line.endswith("  ok")
     assert len(HEADER) - len("status") == len(line) - len("ok")
+    eager = Run("eager", "ok", samples=Samples([0, 1], [0, 0], [1, 2], [10, 10], [4e-5, 12e-5]))
+    assert " 4 " in table_line(replace(CELL, runs=[eager, RUN]), RUN)
     empty = table_line(CELL, Run("eager", "absent", "pip install it"))
     assert "-" in empty
     assert empty.endswith("absent: pip install it")

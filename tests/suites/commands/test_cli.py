@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from click.testing import CliRunner, Result
 
@@ -129,6 +130,10 @@ def test_json_is_a_summary(tmp_path: Path) -> None:
     done = command(*arguments, "--output", str(tmp_path), *FAST)
     found = json.loads(done.stdout)
     assert found["rows"] == {"ok": 2}
+    schema = ROOT / "suites" / "commands" / "summary.schema.json"
+    jsonschema.validate(found, json.loads(schema.read_text(encoding="utf-8")))
+    assert [row["variant"] for row in found["speedups"]] == ["eager", "eager_again"]
+    assert found["speedups"][1]["speedup"] > 0
     assert Path(found["record"]).is_file()
 
 
