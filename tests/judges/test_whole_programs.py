@@ -27,9 +27,11 @@ COUNTS = ("steps", "most", "turns", "inner", "bins")
 
 FORMS = {
     "fused": """
-        jacobi_1d jacobi_2d heat_2d heat_3d gray_scott game_of_life advection_upwind n_body
-        horner logistic_map floyd_warshall trisolv arc_distance cavity_flow compute go_fast
-        hdiff softmax_rows stockham
+        jacobi_1d jacobi_2d heat_2d heat_3d fdtd_2d gray_scott game_of_life advection_upwind
+        n_body garch exponential_smoothing biquad thomas thomas_columns horner logistic_map
+        durbin deriche_rows floyd_warshall nussinov edit_distance lu cholesky trisolv crc16 spmv
+        seidel_2d gram_schmidt syrk arc_distance cavity_flow compute deriche go_fast hdiff
+        ludcmp softmax_rows stockham symm syr2k trmm
     """,
     "calls:unsupported-argument": """
         table_lookup embedding_mean masked_mean azimint_naive mandelbrot_masked
@@ -47,22 +49,26 @@ FORMS = {
         cholesky_rows
     """,
     "numpy:array-conversion": """
-        clip_by_norm crc16 spmv vadv secant_search
+        clip_by_norm secant_search
     """,
     "numpy:control-flow": """
         newton_cube_root conjugate_gradients power_iteration jacobi_solver poisson line_search
-        k_means escape_time nussinov edit_distance channel_flow clipping
+        k_means escape_time channel_flow clipping
+    """,
+    "numpy:no-gain": """
+        adi
     """,
     "numpy:not-traceable": """
         bodies_energy
     """,
     "numpy:unrolled-loop": """
-        wave_leapfrog fdtd_2d garch exponential_smoothing biquad thomas thomas_columns durbin
-        deriche_rows lu cholesky seidel_2d gram_schmidt syrk adi convolution deriche doitgen
-        ludcmp scattering symm syr2k trmm
+        wave_leapfrog convolution doitgen scattering
     """,
     "numpy:unsupported-function": """
         atax bicg k3mm
+    """,
+    "numpy:write-into-constant": """
+        vadv
     """,
 }
 
