@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import weakref
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping, MutableSequence
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from fuser.base import forks
 
@@ -45,7 +46,7 @@ class Tally:
     """What native code counts in a word, and what each of these adds to the counters."""
 
     def __init__(
-        self, words: MutableSequence[int], place: int, counts: Mapping[str, int],
+        self, words: Any, place: int, counts: Mapping[str, int],
         told: Callable[[int], None] | None,
     ) -> None:  # fmt: skip
         """Read the word at `place` from now on, until this is forgotten.
