@@ -132,4 +132,4 @@ def result_of(
     if isinstance(leaf, OutScalar):
         return evaluate_scalar(leaf.text, call.numbers)
     value = leaf.value
-    return value.copy() if type(value) is np.ndarray and leaf.fresh else value
+    return value.copy("K") if type(value) is np.ndarray and leaf.fresh else value

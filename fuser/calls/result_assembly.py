@@ -125,7 +125,12 @@ class _Text:
             for place, output, region in self.trace.writes
             if output not in direct
         ]
-        found = [self.leaf(leaf) for leaf in self.trace.leaves]
+        found, made = [], dict[int, str]()  # what is returned twice is one object
+        for place, leaf in enumerate(self.trace.leaves):
+            if id(leaf) not in made:
+                made[id(leaf)] = f"f{place}"
+                lines.append(f"f{place} = {self.leaf(leaf)}")
+            found.append(made[id(leaf)])
         lines.append(f"return {self.nested(self.trace.structure, found)}")
         return self.function(lines)
 
@@ -207,7 +212,7 @@ class _Text:
             return self.views(self.parameter(leaf.parameter), leaf.views)
         if isinstance(leaf, OutScalar):
             return self.expression(leaf.text)
-        copied = ".copy()" if type(leaf.value) is np.ndarray and leaf.fresh else ""
+        copied = ".copy('K')" if type(leaf.value) is np.ndarray and leaf.fresh else ""
         return self.constant(leaf.value) + copied
 
     def nested(self, structure: Any, leaves: list[str]) -> str:

@@ -73,10 +73,11 @@ def run_call(call: Call, leaves: Sequence[Any], out: Any) -> Any:
         results = executor.execute(spec, call.arrays, call.numbers, call.sizes, given)
     for array, region, output in later:
         array[region.slices(call.sizes)] = results[output]
-    leaves_out = [
-        result_of(leaf, results, call, names, place, targets)
-        for place, leaf in enumerate(trace.leaves)
-    ]
+    made: dict[int, Any] = {}  # what is returned twice is one object
+    for place, leaf in enumerate(trace.leaves):
+        if id(leaf) not in made:
+            made[id(leaf)] = result_of(leaf, results, call, names, place, targets)
+    leaves_out = [made[id(leaf)] for leaf in trace.leaves]
     if out is None:
         return trees.unflatten(trace.structure, leaves_out)
     wanted = out if isinstance(out, tuple) else (out,)

@@ -35,15 +35,23 @@ from fuser.base.protocols import attribute, is_a, module_of, namespace_of, on_ty
 from fuser.base.records import record
 from fuser.capture.contents import CONTAINERS, Contents, is_other, parts_of, snapshot
 from fuser.capture.permitted import is_open, is_plain_array, may_hold, told
-from fuser.capture.random_and_file_states import shared_generators
+from fuser.capture.random_and_file_states import is_generator, shared_generators
 
 #: Stands for a name that is not there.
 ABSENT = object()
 _SCALARS = (int, float, complex, bool, str, bytes, type(None), np.generic)
-_MAKERS = frozenset(
-    "__init__ __new__ __post_init__ __init_subclass__ __del__ __repr__ __str__ __format__ "
-    "__reduce__ __reduce_ex__ __getstate__ __setstate__ __replace__".split()
+#: Methods that run where a class is called, or inherited from.
+_CONSTRUCTORS = frozenset("__init__ __new__ __post_init__ __init_subclass__ __set_name__".split())
+#: Methods that no operator calls.
+_MAKERS = _CONSTRUCTORS | frozenset(
+    "__del__ __repr__ __str__ __format__ __reduce__ __reduce_ex__ __getstate__ __setstate__ "
+    "__replace__".split()
 )
+#: Names by which code finds the class of an object.
+_CLASS_OF = frozenset(("type", "__class__"))
+_WITH_CODE = (FunctionType, staticmethod, classmethod)
+#: Names by which code asks for the state of random generators.
+_OF_GENERATORS = frozenset("bit_generator state get_state getstate".split())
 #: Methods that give an object's text; functions that ask for it, and instructions that do.
 _SPELLING = frozenset("__repr__ __str__ __format__".split())
 _TEXTS = frozenset("str repr format ascii print".split())
@@ -180,6 +188,12 @@ def is_logger(value: Any) -> bool:
     return logging is not None and type(value) in (logging.Logger, logging.RootLogger)
 
 
+def is_fused(value: Any) -> bool:
+    """Whether a value is a fused function."""
+    kind = type(value)
+    return module_of(kind) == "fuser.calls.fused_function" and kind.__name__ == "FusedFunction"
+
+
 def same_value(now: Any, expected: Any) -> bool:
     """Same type and value; NaN equals NaN, 0.0 is not -0.0. Arrays and objects by identity."""
     if type(expected) is Contents:
@@ -277,6 +291,8 @@ class _Collector:
         self.objects: list[Any] = []
         self.functions: list[FunctionType] = []
         self._guarded: set[tuple[int, str]] = set()
+        self._fused: dict[int, set[str]] = {}
+        """Names of fused functions."""
 
     def _behind(self, holder: Any, value: Any) -> None:
         """Guard what an object leads to that is always the same."""
@@ -296,6 +312,9 @@ class _Collector:
         if is_a(thing, property):
             for part in (thing.fget, thing.fset, thing.fdel):
                 self.callable(part)
+            return
+        if is_a(thing, functools.cached_property):
+            self.callable(thing.func)
             return
         if not is_a(thing, FunctionType):  # classmethod and staticmethod among others
             space = namespace_of(thing)
@@ -350,6 +369,8 @@ class _Collector:
             before = len(self.names) + len(self.objects)
             for thing in list(self.objects):
                 self.attributes(thing)
+            if "random" in self.names and not self.names.isdisjoint(_OF_GENERATORS):
+                raise Unsupported("impure", "random", "it reads the state of a generator", "")
             for function in list(self.functions):
                 for name in sorted(self.names & vars(function).keys()):
                     self.value(vars(function), name, vars(function)[name])
@@ -360,6 +381,8 @@ class _Collector:
         if key in self._guarded:
             return
         self._guarded.add(key)
+        if is_fused(value):
+            self._fused.setdefault(id(value), set()).add(name)
         if is_a(value, ModuleType):
             if root(value.__name__) not in STABLE:
                 self.objects.append(value)
@@ -403,7 +426,8 @@ class _Collector:
                 self._behind(value, value.__self__)
             return
         if is_a(value, weakref.ref):
-            self._behind(value, value())
+            if value() is not None:  # guards would keep it alive
+                raise _reading(type(value))
             return
         if is_other(value):
             self.value(CellType(value), type(value).__name__, value, value)
@@ -436,6 +460,11 @@ class _Collector:
         """Guard the attributes of an object that the code names, and follow its methods."""
         names = set(self.names)
         kind = thing if is_a(thing, type) else type(thing)
+        if is_fused(thing):
+            self._of_fused(thing)
+            return
+        if not self.names.isdisjoint(_OF_GENERATORS) and is_generator(thing):
+            raise _reading(kind)
         known = kind is ModuleType or kind is SimpleNamespace  # a class may say how it compares
         if not known and root(module_of(kind)) in STABLE:
             self._arrays_in(thing)
@@ -450,9 +479,15 @@ class _Collector:
             return
         spelled = _SPELLING if self.spells else ()
         members = {name: part for cls in kind.__mro__[:-1] for name, part in vars(cls).items()}
-        names |= {n for n, part in members.items() if _operator(part, n) or n in spelled}
+        made = _CONSTRUCTORS if kind is thing or not names.isdisjoint(_CLASS_OF) else ()
+        names |= {
+            n for n, part in members.items()
+            if _operator(part, n) or n in spelled or (n in made and is_a(part, _WITH_CODE))
+        }  # fmt: skip
         for name in sorted(names - set(own or ())):
             holder = next((cls for cls in kind.__mro__ if name in vars(cls)), None)
+            if holder is None and own is not None and type_has(thing, "__getattr__"):
+                self._absent(own, name, own)  # where it is, no method is asked for it
             if holder is None or root(module_of(holder)) in STABLE:
                 continue
             if "super" in self.names:
@@ -468,6 +503,18 @@ class _Collector:
                 self._absent(own, name, own)
             for cls in kind.__mro__[: kind.__mro__.index(holder)]:
                 self._absent(vars(cls), name, cls)
+
+    def _of_fused(self, thing: Any) -> None:
+        """Guard what users have set on a fused function, where code does more than call it."""
+        codes = [function.__code__ for function in self.functions]
+        called = self._fused.get(id(thing), set())
+        if not any(_looks_at(code, name) for code in codes for name in called):
+            return
+        for name in sorted(self.names):
+            if name in vars(thing) and not name.startswith("_"):
+                self.value(vars(thing), name, vars(thing)[name])
+            elif not hasattr(thing, name):
+                self._absent(vars(thing), name, vars(thing))
 
     def _kind(self, thing: Any, kind: type) -> None:
         """Guard the class that an object has, and what that inherits from."""
@@ -605,6 +652,25 @@ def stored_attributes(function: Callable[..., Any]) -> set[str]:
             found |= {step.argval for step in steps if step.opname == "STORE_ATTR"}
             waiting += [part for part in code.co_consts if is_a(part, CodeType)]
     return found
+
+
+@memo(1024)
+def _looks_at(code: CodeType, name: str) -> bool:
+    """Whether code, or code inside it, does more with a name than to call what it stands for."""
+    steps = list(dis.get_instructions(code)) if name in _every_name(code) else []
+    for place, step in enumerate(steps):
+        if step.argval != name or not step.opname.startswith(("LOAD_", "STORE_")):
+            continue
+        around = {steps[place - 1].opname, steps[min(place + 1, len(steps) - 1)].opname}
+        calls = step.opname == "LOAD_METHOD" or "PUSH_NULL" in around or "NULL" in step.argrepr
+        if not calls:
+            return True
+    return any(_looks_at(part, name) for part in code.co_consts if is_a(part, CodeType))
+
+
+def _every_name(code: CodeType) -> set[str]:
+    """Names of all kinds in a code object."""
+    return {*code.co_names, *code.co_varnames, *code.co_freevars, *code.co_cellvars}
 
 
 @memo(1024)

@@ -27,10 +27,10 @@ from fuser.base.packages import STABLE, UNCHANGED, root
 from fuser.base.protocols import is_a, namespace_of
 from fuser.capture import evident, other_packages, staging
 from fuser.capture.brackets import GRIDS, JOINERS, Grid, Joiner
-from fuser.capture.captures import NameGuard, has_elements, names_of
+from fuser.capture.captures import NameGuard, has_elements, is_fused, names_of
 from fuser.capture.evident import is_evident
 from fuser.capture.permitted import told
-from fuser.capture.private_copies import LOOKING_CLOSELY, PLAIN, Copies, is_fused
+from fuser.capture.private_copies import LOOKING_CLOSELY, PLAIN, Copies
 from fuser.capture.read_names import ReadNames, Unchanged
 from fuser.capture.side_effects import watched_partial
 from fuser.capture.staging import codes_in

@@ -26,7 +26,7 @@ import numpy as np
 from fuser.base.caches import memo
 from fuser.base.packages import OF_CLASSES, UNCOPIED, root
 from fuser.base.protocols import is_a, module_of, type_has
-from fuser.capture.captures import Slots, has_elements, names_of
+from fuser.capture.captures import Slots, has_elements, is_fused, names_of
 from fuser.capture.contents import WRAPPING, parts_of, same_parts
 from fuser.tracing.builtin_names import REMEMBERING
 
@@ -241,12 +241,6 @@ LOOKING_CLOSELY = frozenset("__class__ __dict__ type vars dir getattr_static mro
 def _among(kind: type, kinds: Iterable[type]) -> bool:
     """Whether a class is one of some: a class may say how it compares, so by identity."""
     return any(kind is other for other in kinds)
-
-
-def is_fused(value: Any) -> bool:
-    """Whether a value is a fused function."""
-    kind = type(value)
-    return module_of(kind) == "fuser.calls.fused_function" and kind.__name__ == "FusedFunction"
 
 
 def _space(value: Any) -> dict[str, Any] | None:

@@ -199,6 +199,9 @@ def _trace_twice(
     fresh = compare(first, second, name)
     _check_reached(first, second, around, latest[0].tracing.seen, name)
     for one, other in zip(first.leaves, second.leaves, strict=True):
+        if _outlives(one) and np.may_share_memory(one.value, other.value):
+            found = "it returns a view of an array that no stand-in is for"
+            raise Unsupported("array-conversion", name, found)
         if _is_object(one, leaves) and other.value is not one.value:
             kind = type(one.value).__name__
             raise Unsupported("array-conversion", name, f"it returns a {kind}, made anew")
@@ -242,6 +245,12 @@ def _held_past(met: Substitution, around: Surroundings, name: str) -> list[NameG
     return guards_of_contents(names, name)
 
 
+def _outlives(leaf: Any) -> bool:
+    """Whether an output may be a view of an array that is there at the next call, too."""
+    value = leaf.value if isinstance(leaf, OutStatic) and leaf.fresh else None
+    return type(value) is np.ndarray and value.base is not None
+
+
 def _is_object(leaf: Any, arguments: Iterable[Any]) -> bool:
     """Whether an output may hold stand-ins for arrays: an object of which no more is known."""
     if not isinstance(leaf, OutStatic) or type(leaf.value) is np.ndarray:
@@ -270,7 +279,7 @@ def compare(first: Trace, second: Trace, name: str) -> dict[str, Any]:
             continue
         if one.tobytes() != other.tobytes():
             raise Unsupported("impure", name, "an array with other values in the second trace", "")
-        fresh[label] = one.copy()
+        fresh[label] = one.copy("K")
     return fresh
 
 

@@ -69,6 +69,16 @@ def state_of(thing: Any) -> State | None:
     return State("a random generator", lambda: thing.state, write)
 
 
+def is_generator(thing: Any) -> bool:
+    """Whether an object gives random numbers."""
+    drawing, plain = sys.modules.get("numpy.random"), sys.modules.get("random")
+    if plain is not None and is_a(thing, plain.Random):
+        return True
+    if drawing is None:
+        return False
+    return is_a(thing, (drawing.RandomState, drawing.Generator, drawing.BitGenerator))
+
+
 def shared_generators() -> Iterable[Any]:
     """The generator behind the functions of `numpy.random`."""
     if "numpy.random" in sys.modules:

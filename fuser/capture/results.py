@@ -49,7 +49,11 @@ def finish(tracing: Tracing, result: Any) -> Trace:
                 nodes.append(_computed(leaf)[0])
     shown = [leaf.storage for leaf in found if is_a(leaf, TracedArray)]
     alone = [each for each in shown if shown.count(each) == 1 and not each.reshapes]
-    leaves = [_leaf(tracing, leaf, nodes, whole, alone) for leaf in found]
+    made: dict[int, Any] = {}  # a view that is returned twice is one array
+    for leaf in found:
+        if id(leaf) not in made:
+            made[id(leaf)] = _leaf(tracing, leaf, nodes, whole, alone)
+    leaves = [made[id(leaf)] for leaf in found]
     writes: list[Write] = []
     for place, argument in enumerate(tracing.arguments):
         if argument.storage.node is not argument.initial:

@@ -258,10 +258,12 @@ def _imag(tracing: Tracing, val: Any) -> Any:
     array = _array(tracing, val)
     if array.dtype.kind == "c":
         return array.imag
-    none = _zeros_like(tracing, val)
-    if array.ndim < 2:
-        return none
-    return tracing.wrap(tracing.own(none.node, none.dtype, "A", 0, 2, 0))
+    none = _zeros_like(tracing, array)
+    if array.generic:
+        return tracing.wrap(none.node, generic=True)
+    if array.ndim > 1:
+        none = tracing.wrap(tracing.own(none.node, none.dtype, "A", 0, 2, 0))
+    return none._view(Broadcast(none.dims))  # NumPy's are read-only, too
 
 
 # -- new arrays -----------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -91,26 +91,14 @@ def canonical(
     value_guards = tuple(
         (rename_scalars(text, full), value) for text, value in tracing.value_guards.items()
     )
-    leaves = [
-        changed(leaf, text=rename_scalars(leaf.text, full)) if isinstance(leaf, OutScalar) else leaf
-        for leaf in leaves
-    ]
-    leaves = [
-        changed(leaf, views=tuple(view.renamed(full) for view in leaf.views))
-        if isinstance(leaf, (OutAlias, OutView))
-        else leaf
-        for leaf in leaves
-    ]
     hints = {
         str(full[name]): size
         for name, size in tracing.sizes.items()
         if name not in known and full[name] == names.get(name)
     }
     place_of = {place: new for new, place in enumerate(order)}
-    leaves = [
-        OutAlias(place_of[leaf.parameter], leaf.views) if isinstance(leaf, OutAlias) else leaf
-        for leaf in leaves
-    ]
+    renamed = {id(leaf): _renamed_leaf(leaf, full, place_of) for leaf in leaves}
+    leaves = [renamed[id(leaf)] for leaf in leaves]
     return Trace(
         graph,
         structure,
@@ -130,6 +118,18 @@ def canonical(
         tuple(tracing.arguments[place].initial.payload.name for place in tracing.in_order),
         tuple(tracing.named_arguments.values()) if tracing.by_identity else None,
     )
+
+
+def _renamed_leaf(leaf: Any, names: dict[str, Dim], place_of: Mapping[int, int]) -> Any:
+    """One output with its lengths, numbers and parameter renamed."""
+    if isinstance(leaf, OutScalar):
+        return changed(leaf, text=rename_scalars(leaf.text, names))
+    if not isinstance(leaf, (OutAlias, OutView)):
+        return leaf
+    views = tuple(view.renamed(names) for view in leaf.views)
+    if isinstance(leaf, OutAlias):
+        return OutAlias(place_of[leaf.parameter], views)
+    return changed(leaf, views=views)
 
 
 def _early_first(pair: tuple[Dim, Dim], known: set[str]) -> tuple[Dim, Dim]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fuser.base.errors import DtypeError
+from fuser.base.errors import DtypeError, Unsupported
 from fuser.ir import infer
 from fuser.ir.dims import Dim
 from fuser.ir.views import Broadcast
@@ -157,6 +157,13 @@ def _contiguous(tracing: Tracing, a: Any, dtype: Any = None, **options: Any) -> 
         return np.ascontiguousarray(a, dtype=dtype, **options)
     wanted = a.dtype if dtype is None else infer.dtype_of(dtype)
     whole = a if a.ndim else a[None]
+    place = a.storage.argument
+    if tracing.by_identity and place is not None and not whole.views and wanted == a.dtype:
+        if not tracing.arguments[place].array.flags.c_contiguous:
+            found = "the function compares arrays by `is`, and one that is copied here"
+            raise Unsupported("not-traceable", "np.ascontiguousarray", found)
+        tracing.in_order[place] = None
+        return whole
     if wanted == a.dtype and not whole.generic:
         return whole._contiguous("C")
     return tracing.wrap(tracing.own(whole.node, wanted, "C"))

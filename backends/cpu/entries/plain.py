@@ -8,7 +8,8 @@ a number of calls only, and the next one is looked at by Python.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import MutableSequence
+from typing import Any, cast
 
 import numpy as np
 
@@ -108,7 +109,7 @@ class PlainTable:
             raise NotServed
         lists = [records, places.rows, [[id(name) for name in call.names]]]
         rows, containers, names = map(layout.array, lists)
-        self.words: Any = layout.array(
+        self.words = layout.array(
             [
                 layout.words(
                     "TABLE", nargs=places.given - len(call.names), names=len(call.names),
@@ -120,7 +121,8 @@ class PlainTable:
             ]
         )  # fmt: skip
         self._keep += [rows, containers, names]
-        self._tally = counters.Tally(self.words, layout.place("TABLE", "calls"), call.counts, None)
+        counted = cast("MutableSequence[int]", self.words)
+        self._tally = counters.Tally(counted, layout.place("TABLE", "calls"), call.counts, None)
 
     def serve(self, number: int) -> None:
         """Serve so many calls from now on."""
