@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import builtins
 import dis
+import sys
 import types
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from types import CellType, CodeType, FunctionType, MappingProxyType, MethodType
+from types import CellType, CodeType, FrameType, FunctionType, MappingProxyType, MethodType
 from typing import Any
 
 import numpy as np
@@ -502,6 +503,10 @@ class _Module:
                 bound = partial(maker, self._tracing)
                 owned = partial(makers.stand_in, self._tracing, bound)
                 return owned if self._tracing.arrays else bound
+            if name == "ndarray" and is_a_call(sys._getframe(1)):  # not for isinstance or `is`
+                bound = partial(makers.ndarray, self._tracing)
+                owned = partial(makers.stand_in, self._tracing, bound)
+                return owned if self._tracing.arrays else bound
             if name == "vectorize":
                 return partial(other_packages.vectorize, self._tracing)
             if name == "errstate":
@@ -527,6 +532,25 @@ class _Module:
         return made
 
 
+def is_a_call(frame: FrameType) -> bool:
+    """Whether a frame looks an attribute up to call it at once, as `np.ndarray(n)` does.
+
+    The shortest expression that begins where the attribute's begins, and is longer, is a call then.
+    Where code has no positions, nothing is known to be one.
+    """
+    code, found = frame.f_code, []
+    places: list[Any] = list(code.co_positions())
+    line, end, column, last = places[frame.f_lasti // 2]
+    for place, (first, final, begin, stop) in enumerate(places):
+        known = None not in (line, column, end, last, final, stop)
+        if known and (first, begin) == (line, column) and (final, stop) > (end, last):
+            found.append((final, stop, dis.opname[code.co_code[2 * place]].startswith(_CALLS)))
+    nearest = min(found, default=(0, 0, False))[:2]
+    return any(calls for *where, calls in found if tuple(where) == nearest)
+
+
+#: How names of instructions that call begin.
+_CALLS = ("CALL", "PRECALL")
 #: The makers that NumPy itself has: another one in its place is somebody else's.
 _MAKERS_OF_NUMPY = {id(made) for name in makers.MAKERS if (made := getattr(np, name, None))}
 #: NumPy's functions that hand their arguments over to `__array_function__`.

@@ -97,6 +97,15 @@ def _empty(
     return _filled(tracing, "empty", shape, 0, dtype, {"order": order, **options})
 
 
+def ndarray(
+    tracing: Tracing, shape: Any, dtype: Any = float, *args: Any, order: Any = None, **options: Any
+) -> Any:
+    """np.ndarray as a maker: as np.empty, where nothing but a dtype and C order is asked for."""
+    if args or options:
+        return np.ndarray(shape, dtype, *args, order=order, **options)
+    return _empty(tracing, shape, dtype, "C" if order is None else order)
+
+
 def _full(
     tracing: Tracing, shape: Any, fill_value: Any, dtype: Any = None, order: str = "C",
     **options: Any,

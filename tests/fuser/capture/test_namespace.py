@@ -170,3 +170,42 @@ def test_local_functions_that_call_themselves_or_each_other_are_traced() -> None
     for number in (2, 3):
         fused = fuser.fuse(lambda x, n=number: power(x, n) + even(x, n), fallback="error")
         assert fused(x).tolist() == (x**number + even(x, number)).tolist()
+
+
+def _of_the_class(x: Any) -> Any:
+    """An array of a traced length, and one of stated lengths, by NumPy's class."""
+    y = np.ndarray(x.shape, dtype=x.dtype)
+    y[:] = x * 2
+    z = np.ndarray((len(x), 2), np.float32, order="C")
+    z[:, 0], z[:, 1] = y, x
+    return y, z
+
+
+def _asked_for_the_class(x: Any) -> Any:
+    """The class is the class where it is no maker."""
+    y = np.ndarray(x.shape)
+    y[...] = x + 1
+    return y if isinstance(y, np.ndarray) and type(x) is np.ndarray and np.ndarray is type(x) else x
+
+
+@pytest.mark.parametrize("function", [_of_the_class, _asked_for_the_class])
+def test_the_class_of_arrays_is_a_maker_where_it_is_called(function: Any) -> None:
+    """As np.empty; comparisons and isinstance see NumPy's class."""
+    x = np.arange(8.0)
+    found, wanted = fuser.fuse(function, fallback="error")(x), function(x)
+    pairs = zip(found, wanted, strict=True) if type(wanted) is tuple else [(found, wanted)]
+    for one, other in pairs:
+        np.testing.assert_array_equal(one, other)
+        assert one.dtype == other.dtype
+
+
+def test_other_uses_of_the_class_are_numpys() -> None:
+    """With a buffer, or by another name."""
+
+    def seen(x: Any) -> Any:
+        make = np.ndarray
+        return make(x.shape).shape, np.ndarray(4, np.float64, bytearray(32)) * 2
+
+    shape, zeros = fuser.fuse(seen, fallback="allow")(np.arange(8.0))
+    assert shape == (8,)
+    np.testing.assert_array_equal(zeros, np.zeros(4))
