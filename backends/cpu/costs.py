@@ -80,9 +80,9 @@ def cost_ns(nest: LoopNest) -> float:
 
 def _moved(nest: LoopNest) -> list[TensorDesc]:
     """Operands of a reduction that have elements of their own, no number for each result."""
-    from fuser.backends.cpu.reducing.reduction_stages import Stages  # many kernels need none
+    from fuser.backends.cpu.reducing.reduction_stages import stages_of  # many kernels need none
 
-    stages = Stages(nest)
+    stages = stages_of(nest)
     found = [desc for k, desc in enumerate(nest.loads) if stages.levels[k] == 2]
     stored = enumerate(stages.nest.stores)
     found += [desc for place, (_, desc) in stored if stages.store_level(place) == 2]
@@ -102,9 +102,9 @@ def operation_ns(instruction: Instruction, reduces: bool = False) -> float:
 
 def per_element(nest: LoopNest) -> list[Instruction]:
     """The instructions that a reduction runs for each element, once for each stage."""
-    from fuser.backends.cpu.reducing.reduction_stages import Stages  # many kernels need none
+    from fuser.backends.cpu.reducing.reduction_stages import stages_of  # many kernels need none
 
-    stages = Stages(nest)
+    stages = stages_of(nest)
     found = []
     for stage in stages.loops:
         numbers = [a.number for a in stages.reductions_of(stage)]

@@ -365,7 +365,7 @@ TEXTS = st.recursive(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     st.builds(str.format, st.sampled_from(ENDS), TEXTS), st.sampled_from([*LAYOUTS]),
     st.sampled_from([(3, 7), (2, 130), (1, 1), (40, 3)]),

@@ -14,7 +14,7 @@ from tests.fuser.comparing import visible_strides
 from tests.fuser.random_programs import Program, beyond, expected, random_program
 from tests.fuser.randomly import randomly
 
-RANDOM = randomly(60, HealthCheck.data_too_large)
+RANDOM = randomly(40, HealthCheck.data_too_large)
 
 
 def check(program: Program, mode: str) -> None:

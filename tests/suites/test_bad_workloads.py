@@ -57,11 +57,11 @@ def test_a_workload_that_hangs_where_no_row_is_timed_is_stopped() -> None:
     """Here in the call that says what is right: all its rows go, after the stall limit."""
     cell = CellPlan(f"{bad_workloads.MODULE}:HALF_HANGING", "float32", 64, "S")
     found = Engine(Plan(
-        [cell], variants_for(["eager"]), processes=1, budget_s=2.0, ceilings=False, stall_s=6.0,
+        [cell], variants_for(["eager"]), processes=1, budget_s=2.0, ceilings=False, stall_s=3.0,
     )).run()
     assert found.finished
     for row in found.cells[0].runs:
-        assert "said nothing for 6 s and was stopped, in the workload itself" in row.reason
+        assert "said nothing for 3 s and was stopped, in the workload itself" in row.reason
 
 
 def test_the_pace_is_taken_where_it_can_do_no_harm() -> None:

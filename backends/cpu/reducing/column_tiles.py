@@ -24,7 +24,7 @@ from fuser.backends.cpu.reducing import accumulators
 from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.column_reduction import PADDING, ColumnReduction
 from fuser.backends.cpu.reducing.reduction import deal, element_bytes
-from fuser.backends.cpu.reducing.reduction_stages import Stages
+from fuser.backends.cpu.reducing.reduction_stages import stages_of
 from fuser.backends.cpu.vector_memory import lane_mask
 from fuser.codegen import LoopNest
 
@@ -50,7 +50,7 @@ def tile_of(nest: LoopNest, kept: int) -> int:
         nest: read once, but for those with stages that store.
         kept: bytes that are kept for one column.
     """
-    stages = Stages(nest)
+    stages = stages_of(nest)
     if stages.stores_elements:
         return tuning.COLUMN_TILE
     fitting = 1 << (tuning.TILED_BYTES // max(kept, 1)).bit_length() - 1
@@ -59,7 +59,7 @@ def tile_of(nest: LoopNest, kept: int) -> int:
 
 def _slots(nest: LoopNest) -> dict[tuple[int, int], str]:
     """What is written down: (value, which part of it) -> its scalar type."""
-    stages = Stages(nest)
+    stages = stages_of(nest)
     found: dict[tuple[int, int], str] = {}
     for stage in stages.loops:
         for accumulator in stages.reductions_of(stage):

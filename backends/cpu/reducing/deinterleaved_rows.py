@@ -14,7 +14,7 @@ from fuser.backends.cpu.body import Module, Value, mangled, vector_type
 from fuser.backends.cpu.interleaving import lace, split
 from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.gathered_rows import GatheredRows
-from fuser.backends.cpu.reducing.reduction_stages import Stages
+from fuser.backends.cpu.reducing.reduction_stages import stages_of
 from fuser.backends.cpu.reducing.unrolled_columns import (
     UnrolledColumns,
     can_be_unrolled,
@@ -53,7 +53,7 @@ def can_be_deinterleaved(nest: LoopNest, length: int) -> bool:
 
 def _laced(nest: LoopNest) -> list[int]:
     """The operands with an element for each place of each row."""
-    stages, count = Stages(nest), len(nest.loads)
+    stages, count = stages_of(nest), len(nest.loads)
     stored = [count + k for k in range(len(nest.stores)) if stages.store_level(k) == 2]
     loads = [k for k, desc in enumerate(nest.loads) if stages.levels[k] == 2 and desc.picked]
     return loads + stored

@@ -20,7 +20,7 @@ from fuser.backends.cpu.reducing.column_reduction import PADDING
 from fuser.backends.cpu.reducing.column_tiles import RESULT, TiledColumns, can_be_tiled
 from fuser.backends.cpu.reducing.online_columns import OnlineColumns
 from fuser.backends.cpu.reducing.reduction import deal, element_bytes
-from fuser.backends.cpu.reducing.reduction_stages import Stages
+from fuser.backends.cpu.reducing.reduction_stages import stages_of
 from fuser.codegen import LoopNest
 from fuser.ir.specs import CONTIGUOUS
 
@@ -46,7 +46,7 @@ def can_be_flattened(nest: LoopNest) -> bool:
     """Whether a nest's rows can be grouped: elements lie beside each other, and none is placed."""
     if not can_be_tiled(nest) or nest.totals or nest.checked:
         return False
-    stages, operands = Stages(nest), nest.operands
+    stages, operands = stages_of(nest), nest.operands
     running = [a for stage in stages.loops for a in stages.reductions_of(stage)]
     plain = all(
         operands[k].access == CONTIGUOUS and not operands[k].counted for k in _moving(nest)
@@ -56,7 +56,7 @@ def can_be_flattened(nest: LoopNest) -> bool:
 
 def _moving(nest: LoopNest) -> list[int]:
     """Operands with an element for each row and column."""
-    stages, count = Stages(nest), len(nest.loads)
+    stages, count = stages_of(nest), len(nest.loads)
     loads = [k for k in range(count) if stages.levels[k] == 2]
     return loads + [count + k for k in range(len(nest.stores)) if stages.store_level(k) == 2]
 

@@ -20,7 +20,7 @@ from fuser.backends.cpu.reducing import accumulators
 from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.column_reduction import ColumnReduction
 from fuser.backends.cpu.reducing.reduction import deal
-from fuser.backends.cpu.reducing.reduction_stages import Stages
+from fuser.backends.cpu.reducing.reduction_stages import stages_of
 from fuser.backends.cpu.schedule import Schedule
 from fuser.base.records import changed
 from fuser.codegen import LoopNest
@@ -31,7 +31,7 @@ PAIRWISE = changed(GATHERED, accumulate="pairwise")
 
 def schedule_of(nest: LoopNest, length: int) -> Schedule:
     """How rows of a length lie side by side: others than sums have one order for all."""
-    stages = Stages(nest)
+    stages = stages_of(nest)
     exact = any(a.exact for stage in stages.loops for a in stages.reductions_of(stage))
     return PAIRWISE if exact and length >= tuning.PAIRED_BLOCK else GATHERED
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fuser.backends.cpu import conversion
 from fuser.backends.cpu.reducing import deinterleaved_rows, packed_rows, transposed_rows
-from fuser.backends.cpu.reducing.reduction_stages import Stages
+from fuser.backends.cpu.reducing.reduction_stages import stages_of
 from fuser.base.records import changed
 from fuser.codegen import LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT, STRIDED, TensorDesc
@@ -55,7 +55,7 @@ def along(nest: LoopNest) -> dict[int, int]:
 
 def can_be_joined(nest: LoopNest) -> bool:
     """Whether whoever finishes a row's last part can do all that is left."""
-    stages = Stages(nest)
+    stages = stages_of(nest)
     once = nest.strategy == "row" and len(stages.loops) == 1 and stages.final == 1
     return once and not nest.totals
 

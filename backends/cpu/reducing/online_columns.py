@@ -35,7 +35,7 @@ from fuser.backends.cpu.reducing.column_tiles import (
 )
 from fuser.backends.cpu.reducing.online_sums import OnlineSums, doubled, guessed, wide
 from fuser.backends.cpu.reducing.reduction import AWAIT, element_bytes
-from fuser.backends.cpu.reducing.reduction_stages import Stages
+from fuser.backends.cpu.reducing.reduction_stages import Stages, stages_of
 from fuser.backends.cpu.vector_memory import get_register, put_register
 from fuser.base.caches import memo
 from fuser.codegen import LoopNest
@@ -64,7 +64,7 @@ class ColumnRoom:
 
     def __init__(self, nest: LoopNest, merged: Merged) -> None:
         """Count all."""
-        stages, local = Stages(nest), AllAtOnce(merged.local)
+        stages, local = stages_of(nest), AllAtOnce(merged.local)
 
         def result(of: LoopNest, number: int) -> tuple[Key, str]:
             return (number, RESULT), conversion.REGISTER[of.dtype_of(number)]
@@ -109,7 +109,7 @@ def find(nest: LoopNest) -> Merged | None:
     """How a nest's columns are merged from parts; None where another way does as well or must."""
     if nest.totals or nest.checked or not can_be_tiled(nest):
         return None
-    stages = Stages(nest)
+    stages = stages_of(nest)
     stored = [s for s in stages.loops if stages.stores_of(s)]
     if stored and (stored != [stages.last] or not stages.ends_with_stores):
         return None
@@ -129,7 +129,8 @@ def tile_columns(nest: LoopNest) -> int:
     merged = find(nest)
     if merged is not None:
         return tile_of(nest, kept_bytes(nest) + kept_bytes(merged.local))
-    return tile_of(nest, kept_bytes(nest)) if len(Stages(nest).loops) == 1 else tuning.COLUMN_TILE
+    once = len(stages_of(nest).loops) == 1
+    return tile_of(nest, kept_bytes(nest)) if once else tuning.COLUMN_TILE
 
 
 def lay_out(
@@ -152,7 +153,7 @@ def lay_out(
     counters = COUNTERS * rows * -(-columns // CHUNK)
     words = [parts, length, counters, *[0] * counters]
     room_bytes = ColumnRoom(nest, merged).size_bytes(rows, parts, columns)
-    items = rows * parts * (2 if Stages(nest).ends_with_stores else 1)
+    items = rows * parts * (2 if stages_of(nest).ends_with_stores else 1)
     return words, items, room_bytes
 
 
@@ -459,7 +460,7 @@ class OnlineColumns(OnlineSums, TiledColumns):
 def most_columns(nest: LoopNest) -> int:
     """Columns of rows that are read whole, at most; 0 where elements are stored, too."""
     merged = find(nest)
-    if merged is None or Stages(nest).ends_with_stores:
+    if merged is None or stages_of(nest).ends_with_stores:
         return 0
     return tuning.WHOLE_ROW_BYTES // ColumnRoom(nest, merged).column_bytes
 

@@ -13,7 +13,7 @@ from fuser.backends.cpu import conversion
 from fuser.backends.cpu.body import Module, Value
 from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.online_sums import OnlineSums, doubled, guessed, wide
-from fuser.backends.cpu.reducing.reduction_stages import Stages
+from fuser.backends.cpu.reducing.reduction_stages import stages_of
 from fuser.backends.cpu.reducing.row_reduction import RowReduction
 from fuser.backends.cpu.vector_memory import get_register, put_register
 from fuser.codegen import LoopNest
@@ -25,7 +25,7 @@ FLAGS, COUNTERS = 1, 2
 
 def reductions_of(nest: LoopNest) -> list[Accumulator]:
     """All reductions of a nest, stage by stage."""
-    stages = Stages(nest)
+    stages = stages_of(nest)
     return [a for stage in stages.loops for a in stages.reductions_of(stage)]
 
 
@@ -60,7 +60,7 @@ class OnlineRowPart(RowReduction):
         super().__init__(module, nest, name, split=True)
         self.stages.kept = {}  # elements are read twice rather than written twice
         self.operands = [*of.loads, *(desc for _, desc in of.stores)]
-        found = merging(of.without_totals, Stages(of).steady)
+        found = merging(of.without_totals, stages_of(of).steady)
         assert found is not None
         self.merged: Merged = found
         self.room = Room(of, self.merged)

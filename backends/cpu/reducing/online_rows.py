@@ -20,7 +20,7 @@ from fuser.backends.cpu.reducing.online_parts import (
     reductions_of,
 )
 from fuser.backends.cpu.reducing.reduction import AWAIT
-from fuser.backends.cpu.reducing.reduction_stages import Stages
+from fuser.backends.cpu.reducing.reduction_stages import stages_of
 from fuser.backends.cpu.reducing.split_epilogues import MergeEpilogue
 from fuser.backends.cpu.wrappers import CACHE_LINE
 from fuser.codegen import LoopNest
@@ -35,7 +35,7 @@ def find(nest: LoopNest) -> Merged | None:
     if nest.strategy != "row" or nest.reduced != 1 or nest.checked:
         return None
     nest = nest.without_totals
-    stages = Stages(nest)
+    stages = stages_of(nest)
     stored = [s for s in stages.loops if stages.stores_of(s)]
     if stored and (stored != [stages.last] or not stages.ends_with_stores):
         return None

@@ -20,7 +20,7 @@ from fuser.backends.cpu.reducing import accumulators
 from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.column_reduction import ColumnReduction
 from fuser.backends.cpu.reducing.reduction import deal
-from fuser.backends.cpu.reducing.reduction_stages import Stages
+from fuser.backends.cpu.reducing.reduction_stages import stages_of
 from fuser.backends.cpu.schedule import Schedule
 from fuser.backends.cpu.spelling import spell
 from fuser.backends.cpu.vector_memory import load, store
@@ -64,7 +64,7 @@ def shape_of(nest: LoopNest, vector_bytes: int, most: int, *, short: bool) -> Sh
         most: native vectors beside each other, at most.
         short: whether rows have less than `tuning.PACKED_SHORT` elements.
     """
-    stages = Stages(nest)
+    stages = stages_of(nest)
     wide = vector_bytes >= tuning.WIDE_REGISTER_BYTES
     registers = tuning.RUNNING_REGISTERS if wide else tuning.RUNNING_REGISTERS // 2
     light = stages.cost <= tuning.PACKED_CHAINED_COST

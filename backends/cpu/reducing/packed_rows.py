@@ -18,7 +18,7 @@ from fuser.backends.cpu.reducing.packed_columns import (
     PackedColumns,
     fills_lines,
 )
-from fuser.backends.cpu.reducing.reduction_stages import Stages
+from fuser.backends.cpu.reducing.reduction_stages import stages_of
 from fuser.backends.cpu.schedule import Schedule
 from fuser.backends.cpu.wrappers import CACHE_LINE, Wrapper, beside
 from fuser.base.records import changed
@@ -62,7 +62,7 @@ def can_be_packed(nest: LoopNest) -> bool:
     """Whether a nest of turned rows has operands to pack, and stores results only."""
     if not 0 < sum(desc.picked for desc in nest.loads) <= tuning.PACKED_OPERANDS:
         return False
-    stages = Stages(nest)
+    stages = stages_of(nest)
     places = any(a.places for stage in stages.loops for a in stages.reductions_of(stage))
     return not places and not stages.stores_elements
 

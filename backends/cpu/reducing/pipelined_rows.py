@@ -18,7 +18,7 @@ from fuser.backends.cpu.body import Module, Value
 from fuser.backends.cpu.division import Divisor
 from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.reducing.accumulators import Accumulator
-from fuser.backends.cpu.reducing.reduction_stages import Stages
+from fuser.backends.cpu.reducing.reduction_stages import stages_of
 from fuser.backends.cpu.reducing.row_reduction import RowReduction
 from fuser.codegen import LoopNest
 
@@ -27,7 +27,7 @@ def can_be_pipelined(nest: LoopNest) -> bool:
     """Whether a nest's first stage only reduces rows, and its last one only stores them."""
     if nest.strategy != "row" or nest.reduced != 1 or nest.rank < 2 or nest.checked or nest.totals:
         return False
-    stages = Stages(nest)
+    stages = stages_of(nest)
     first, last = stages.loops[0], stages.last
     running = stages.reductions_of(first)
     silent = not stages.stores_of(first) and not stages.left_by(first)

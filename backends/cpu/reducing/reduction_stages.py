@@ -8,6 +8,7 @@ from fuser.backends.cpu import tuning
 from fuser.backends.cpu.body import BITS
 from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.spelling import HEAVY_CODE
+from fuser.base.caches import memo
 from fuser.base.records import changed, record
 from fuser.codegen import LoopNest
 from fuser.ir.ops import TABLE
@@ -30,7 +31,7 @@ def unrolled(nest: LoopNest, steps: tuple[tuple[int, int], ...], *, by_stage: bo
     """
     if any(desc.picked for desc in nest.loads):
         return 1
-    stages = Stages(nest)
+    stages = stages_of(nest)
     wide = next((vectors for limit, vectors in steps if stages.cost <= limit), 1)
     counts = [sum(1 + a.places for a in stages.reductions_of(stage)) for stage in stages.loops]
     parts = max(counts) if by_stage else sum(counts)
@@ -54,6 +55,12 @@ class Kept:
     until: int
 
 
+@memo(64)
+def stages_of(nest: LoopNest) -> Stages:
+    """The stages of a nest, for those who change nothing: a choice asks for them many times."""
+    return Stages(nest)
+
+
 class Stages:
     """Levels (0 a call, 1 a result, 2 an element) and stages of a nest's values."""
 
@@ -64,6 +71,8 @@ class Stages:
         self.steady = [k for k, desc in enumerate(nest.loads) if self._steady(desc)]
         """Loads that stay the same along the reduced loops."""
         self.levels, self._stages = classify(nest, self.steady)
+        numbered = enumerate(nest.body, self.first)
+        self._reducing = [(number, each) for number, each in numbered if each.row.reduction]
         self.last = max(self._with_loops(), default=0)
         self.loops = sorted(set(self._with_loops()) | {0})
         self.final = len(self.loops) - (0 if self.reductions_of(self.last) else 1)
@@ -80,11 +89,7 @@ class Stages:
 
     def _with_loops(self) -> list[int]:
         """Stages whose reductions or stores need every element."""
-        found = [
-            self._stages[self.first + place] - 1
-            for place, instruction in enumerate(self.nest.body)
-            if instruction.row.reduction
-        ]
+        found = [self._stages[number] - 1 for number, _ in self._reducing]
         found += [
             self._stages[number]
             for place, (number, _) in enumerate(self.nest.stores)
@@ -94,15 +99,11 @@ class Stages:
 
     def reductions_of(self, stage: int) -> list[Accumulator]:
         """The reductions that the loop of a stage computes."""
-        found = []
-        for place, instruction in enumerate(self.nest.body):
-            number = self.first + place
-            if instruction.row.reduction and self._stages[number] == stage + 1:
-                operand = instruction.operands[0]
-                found.append(
-                    Accumulator(number, instruction.op, instruction.operand_dtype, operand)
-                )
-        return found
+        return [
+            Accumulator(number, each.op, each.operand_dtype, each.operands[0])
+            for number, each in self._reducing
+            if self._stages[number] == stage + 1
+        ]
 
     def stores_of(self, stage: int) -> list[int]:
         """Places of the stores that the loop of a stage makes."""

@@ -19,7 +19,7 @@ from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.reducing import accumulators, lane_transpose
 from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.reduction import element_bytes
-from fuser.backends.cpu.reducing.reduction_stages import Stages
+from fuser.backends.cpu.reducing.reduction_stages import stages_of
 from fuser.backends.cpu.reducing.row_reduction import RowReduction, joined
 from fuser.backends.cpu.vector_memory import lane_mask, load, store
 from fuser.base.records import changed
@@ -47,7 +47,7 @@ def can_be_batched(nest: LoopNest) -> bool:
     """Whether a nest's rows can be computed by groups: numbers, none of them kept or placed."""
     if nest.strategy != "row" or nest.reduced != 1 or nest.rank < 2 or nest.checked:
         return False
-    stages = Stages(nest)
+    stages = stages_of(nest)
     running = [a for stage in stages.loops for a in stages.reductions_of(stage)]
     plain = all(not a.places and a.register != "i1" for a in running)
     return bool(running) and plain and not stages.kept

@@ -16,7 +16,7 @@ from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.reducing import accumulators
 from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.reduction import Reduction, deal
-from fuser.backends.cpu.reducing.reduction_stages import Stages, native_lanes, unrolled
+from fuser.backends.cpu.reducing.reduction_stages import native_lanes, stages_of, unrolled
 from fuser.backends.cpu.spacing import shuffled
 from fuser.backends.cpu.spelling import spell
 from fuser.backends.cpu.vector_memory import lane_mask, load_one
@@ -80,7 +80,7 @@ def looked_ahead(nest: LoopNest, *, far: bool = False) -> list[int]:
     """
     if nest.strategy != "row" or nest.reduced != 1 or nest.rank < 2:
         return []
-    stages = Stages(nest)
+    stages = stages_of(nest)
     if len(stages.loops) < 2 or stages.stores_of(stages.last):
         return []
     found = [
@@ -98,7 +98,7 @@ def block_of(nest: LoopNest) -> int:
 
 def is_short(nest: LoopNest, length: int, *, by_stage: bool) -> bool:
     """Whether rows of a length are one block of vectors, and that makes sums simpler."""
-    stages = Stages(nest)
+    stages = stages_of(nest)
     exact = any(a.exact for stage in stages.loops for a in stages.reductions_of(stage))
     vectors = unrolled(nest, tuning.ROW_UNROLL, by_stage=by_stage)
     if any(is_shared(instruction, stages.levels) for instruction in nest.body):

@@ -12,7 +12,7 @@ from fuser.backends.cpu.reducing.column_reduction import PADDING
 from fuser.backends.cpu.reducing.epilogues import Epilogue, RowEpilogue, border_of
 from fuser.backends.cpu.reducing.online_parts import MergeRow
 from fuser.backends.cpu.reducing.reduction import Frame, element_bytes
-from fuser.backends.cpu.reducing.reduction_stages import Stages
+from fuser.backends.cpu.reducing.reduction_stages import stages_of
 from fuser.backends.cpu.reducing.row_places import RowPlaces
 from fuser.backends.cpu.reducing.row_reduction import RowReduction
 from fuser.codegen import LoopNest
@@ -20,7 +20,7 @@ from fuser.codegen import LoopNest
 
 def note_words(nest: LoopNest, rows: int) -> int:
     """Words in which rows that are computed in parts leave their results: a counter before."""
-    border, _ = border_of(nest, Stages(nest))
+    border, _ = border_of(nest, stages_of(nest))
     return 1 + rows * len(border) + PADDING
 
 

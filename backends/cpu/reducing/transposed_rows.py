@@ -15,7 +15,7 @@ from fuser.backends.cpu.loops import begin_loop
 from fuser.backends.cpu.reducing.column_reduction import ColumnReduction
 from fuser.backends.cpu.reducing.gathered_rows import GatheredRows
 from fuser.backends.cpu.reducing.packed_rows import PackedRows
-from fuser.backends.cpu.reducing.reduction_stages import Stages
+from fuser.backends.cpu.reducing.reduction_stages import stages_of
 from fuser.backends.cpu.schedule import Schedule
 from fuser.backends.cpu.wrappers import beside
 from fuser.base.records import changed
@@ -45,7 +45,7 @@ def fits(nest: LoopNest, lengths: Sequence[int], strides: Sequence[Sequence[int]
 
 def can_be_transposed(nest: LoopNest) -> bool:
     """Whether a nest of turned rows stores elements, and has few operands to turn."""
-    stages = Stages(nest)
+    stages = stages_of(nest)
     stored = stages.stores_elements
     return nest.rank == 2 and stored and 0 < len(_moved(nest)) <= tuning.PACKED_OPERANDS
 

@@ -13,7 +13,7 @@ from fuser.backends.cpu.body import Module, Value
 from fuser.backends.cpu.reducing.accumulators import Accumulator
 from fuser.backends.cpu.reducing.column_reduction import ColumnReduction
 from fuser.backends.cpu.reducing.reduction import Reduction
-from fuser.backends.cpu.reducing.reduction_stages import Stages
+from fuser.backends.cpu.reducing.reduction_stages import stages_of
 from fuser.codegen import Instruction, LoopNest
 
 
@@ -58,7 +58,7 @@ def can_be_unrolled(nest: LoopNest, length: int) -> bool:
 
 def work_of(nest: LoopNest) -> int:
     """The work of an element that no stage computes again, in light operations."""
-    stages = Stages(nest)
+    stages = stages_of(nest)
     return stages.cost_of({number for stage in stages.loops for number in stages.computed(stage)})
 
 

@@ -21,7 +21,7 @@ from fuser.backends.cpu import tuning
 from fuser.backends.cpu.body import Module
 from fuser.backends.cpu.reducing import accumulators
 from fuser.backends.cpu.reducing.accumulators import Accumulator
-from fuser.backends.cpu.reducing.reduction_stages import Stages, native_lanes
+from fuser.backends.cpu.reducing.reduction_stages import native_lanes, stages_of
 from fuser.backends.cpu.reducing.row_batches import RowBatches, batch_of
 from fuser.backends.cpu.reducing.row_reduction import RowReduction, joined
 from fuser.backends.cpu.reducing.unrolled_columns import KnownElements, work_of
@@ -50,7 +50,7 @@ def can_be_unrolled(nest: LoopNest, vectors: int) -> bool:
     """Whether a nest's rows lie in memory as vectors, and their code stays short."""
     if nest.strategy != "row" or nest.reduced != 1 or nest.rank < 2 or nest.checked or nest.totals:
         return False
-    stages = Stages(nest)
+    stages = stages_of(nest)
     running = [a for stage in stages.loops for a in stages.reductions_of(stage)]
     plain = all(not a.places and a.dtype in ("float32", "float64") for a in running)
     together = all(desc.access in (CONTIGUOUS, INVARIANT) for desc in nest.operands)
@@ -61,7 +61,7 @@ def can_be_unrolled(nest: LoopNest, vectors: int) -> bool:
 
 def is_heavy(nest: LoopNest) -> bool:
     """Whether elements take heavy functions."""
-    stages = Stages(nest)
+    stages = stages_of(nest)
     body = enumerate(nest.body, stages.first)
     return any(i.row.heavy and stages.levels[number] == 2 for number, i in body)
 

@@ -28,7 +28,7 @@ from fuser.backends.cpu.reducing.nest_views import (
     lengthwise,
     turned,
 )
-from fuser.backends.cpu.reducing.reduction_stages import Stages, native_lanes
+from fuser.backends.cpu.reducing.reduction_stages import Stages, native_lanes, stages_of
 from fuser.backends.cpu.reducing.row_batches import batch_of, moved_bytes, moving_of
 from fuser.backends.cpu.reducing.row_places import RowPlaces
 from fuser.backends.cpu.reducing.row_reduction import is_short, looked_ahead
@@ -93,7 +93,7 @@ def choose_reduction(
 
 def longest_gathered(nest: LoopNest) -> int:
     """The longest rows that are computed side by side."""
-    return tuning.GATHERED_ONCE if len(Stages(nest).loops) == 1 else tuning.GATHERED
+    return tuning.GATHERED_ONCE if len(stages_of(nest).loops) == 1 else tuning.GATHERED
 
 
 def longest_whole(nest: LoopNest) -> int:
@@ -124,7 +124,7 @@ def _in_parts(
     if not schedule.flattened and _is_long(nest, space):
         return Schedule(passes="online", split="await")
     if parts.reads_once(nest, space.reduced, space.elements, cut.parts):
-        joins = "await" if Stages(nest).ends_with_stores else "last_joins"
+        joins = "await" if stages_of(nest).ends_with_stores else "last_joins"
         return changed(
             schedule, passes="online", split=joins if cut.parts > 1 else "none",
             tile=WHOLE_ROW if cut.whole_rows else 0,
@@ -189,7 +189,7 @@ def choose_unrolled_rows(nest: LoopNest, lengths: Lengths, times: int = 1) -> Sc
 
 def _fills(nest: LoopNest, reduced: int, vectors: int) -> bool:
     """Whether rows fill their vectors well enough."""
-    stages = Stages(nest)
+    stages = stages_of(nest)
     count = sum(len(stages.reductions_of(stage)) for stage in stages.loops)
     stored = stages.stores_elements
     filled = reduced == native_lanes(nest, unrolled_rows.VECTOR_BYTES)
@@ -205,12 +205,12 @@ def _is_near(nest: LoopNest, elements: int, reduced: int) -> bool:
     few = reduced * max(sizes, default=0) <= tuning.UNROLLED_FAR_BYTES
     if few or elements * sum(sizes) <= stream_bytes():
         return True
-    return len(sizes) > 1 and not Stages(nest).stores_elements
+    return len(sizes) > 1 and not stages_of(nest).stores_elements
 
 
 def _waits(nest: LoopNest) -> bool:
     """Whether a row's results take so long that several rows at a time are faster."""
-    stages = Stages(nest)
+    stages = stages_of(nest)
     results = [
         (number, i.row) for number, i in enumerate(nest.body, stages.first)
         if stages.levels[number] == 1
@@ -236,7 +236,7 @@ def _needed(nest: LoopNest, numbers: Sequence[int], stages: Stages) -> set[int]:
 
 def _divides(nest: LoopNest) -> bool:
     """Whether results are heavy, or doubles are divided by one, which is looked at before."""
-    stages = Stages(nest)
+    stages = stages_of(nest)
     return any(
         (stages.levels[number] == 1 and i.row.heavy)
         or (i.operand_dtype == "float64" and is_shared(i, stages.levels))
@@ -256,7 +256,7 @@ def choose_row_batches(nest: LoopNest, lengths: Lengths, times: int = 1) -> Sche
         return None
     loads = [conversion.bytes_of(desc.dtype) for desc in moving_of(nest)]
     most = tuning.BATCH_ONCE_BYTES
-    if len(Stages(nest).loops) > 1:
+    if len(stages_of(nest).loops) > 1:
         few = reduced * max(loads) <= tuning.FEW_ROW_BYTES
         near = 2 * tuning.NEAR_ROWS_BYTES if few else tuning.NEAR_ROWS_BYTES
         far = elements * times * moved_bytes(nest) > near
@@ -284,7 +284,7 @@ def choose_pipelined_rows(nest: LoopNest, lengths: Lengths, times: int = 1) -> S
     moving = [conversion.bytes_of(desc.dtype) for desc in moving_of(nest)]
     if (sum(sizes) + sum(moving)) * reduced > tuning.PIPELINED_BYTES:
         return None
-    stages, far = Stages(nest), elements * moved_bytes(nest) > tuning.NEAR_ROWS_BYTES
+    stages, far = stages_of(nest), elements * moved_bytes(nest) > tuning.NEAR_ROWS_BYTES
     if far and not stages.kept:
         return None
     brief = reduced * max(moving) < tuning.PIPELINED_STAGE_BYTES * len(stages.loops)
@@ -329,7 +329,7 @@ def choose_packed_rows(
         return None
     if not packed_rows.is_same_outside(columns, lengths, strides):
         return None
-    staged = reduced in tuning.PACKED_STAGED and len(Stages(nest).loops) > 1
+    staged = reduced in tuning.PACKED_STAGED and len(stages_of(nest).loops) > 1
     staged = staged and packed_rows.row_bytes(columns, reduced) <= tuning.PACKED_ROW_BYTES
     if math.prod(outside) < tuning.PACKED_OUTER and not staged:
         return None
@@ -395,7 +395,7 @@ def flattens_rows(nest: LoopNest, lengths: Lengths, strides: Strides) -> bool:
 
 def _is_of_extremes(nest: LoopNest) -> bool:
     """Whether a nest does nothing but find several extremes of floats."""
-    stages = Stages(nest)
+    stages = stages_of(nest)
     running = stages.reductions_of(0)
     extremes = all(a.row.is_extreme and "float" in a.dtype for a in running)
     return len(stages.loops) == 1 and len(running) > 1 and extremes

@@ -18,7 +18,7 @@ from fuser.backends.cpu.reducing import (
     split_epilogues,
 )
 from fuser.backends.cpu.reducing.nest_views import lengthwise, turned
-from fuser.backends.cpu.reducing.reduction_stages import Stages
+from fuser.backends.cpu.reducing.reduction_stages import stages_of
 from fuser.backends.cpu.schedule import WHOLE_ROW, Schedule
 from fuser.backends.cpu.scheduling import parts
 from fuser.backends.cpu.scheduling.parts import Cut, Space
@@ -58,7 +58,7 @@ def _split(nest: LoopNest, schedule: Schedule, space: Space, cut: Cut) -> Launch
     words = parts.words_of_parts(nest, space, count, length)
     items = rows * count
     if schedule.split == "await":
-        stages = Stages(nest)
+        stages = stages_of(nest)
         last = stages.final == len(stages.loops)  # results are stored by one more item a row
         items = rows * (count * len(stages.loops) + int(last))
     return words, Extent(items, inner, elements, 1, cut.ichunk, schedule)
@@ -87,7 +87,7 @@ def long_rows_in_parts(
     part = -(-reduced // (count * tuning.CUT)) * tuning.CUT
     count = -(-reduced // part)
     scratch = online_parts.Room(nest, merged).words(rows, count)
-    items = rows * count * (2 if Stages(nest).ends_with_stores else 1)
+    items = rows * count * (2 if stages_of(nest).ends_with_stores else 1)
     stored = [d for _, d in nest.stores if d.access == CONTIGUOUS]
     stored_bytes = rows * reduced * sum(conversion.bytes_of(d.dtype) for d in stored)
     words = [count, part, scratch, int(stored_bytes >= stream_bytes()), *[0] * (scratch - 1)]

@@ -11,7 +11,7 @@ from fuser.backends.cpu.reducing import flattened_columns, online_columns
 from fuser.backends.cpu.reducing.column_reduction import PADDING
 from fuser.backends.cpu.reducing.column_tiles import can_be_tiled
 from fuser.backends.cpu.reducing.nest_views import can_be_joined
-from fuser.backends.cpu.reducing.reduction_stages import Stages
+from fuser.backends.cpu.reducing.reduction_stages import stages_of
 from fuser.backends.cpu.schedule import Schedule
 from fuser.codegen import LoopNest
 from fuser.ir.specs import CONTIGUOUS, INVARIANT
@@ -139,13 +139,13 @@ def reads_once(nest: LoopNest, reduced: int, elements: int, parts: int) -> bool:
 
 def words_of_parts(nest: LoopNest, space: Space, parts: int, length: int) -> list[int]:
     """Words after the strides of a nest whose rows or columns are computed in parts."""
-    scratch = space.rows * len(Stages(nest).loops) + parts * _words_of_part(nest, space)
+    scratch = space.rows * len(stages_of(nest).loops) + parts * _words_of_part(nest, space)
     return [parts, length, scratch, *[0] * scratch]
 
 
 def _words_of_part(nest: LoopNest, space: Space) -> int:
     """Words of the partial results of one part."""
-    stages, width = Stages(nest), 1
+    stages, width = stages_of(nest), 1
     if nest.strategy == "column":
         width = -(-(space.inner + PADDING) * stages.slot_bytes // 8)
     return space.rows * stages.slots(column=nest.strategy == "column") * width
@@ -179,7 +179,7 @@ def _parts(nest: LoopNest, space: Space, length: int, tile: int) -> tuple[int, i
     wanted = least
     if jobs < tuning.JOBS and rows and inner:
         most = elements // tuning.WORD_ELEMENTS if tile else tuning.PART_WORDS
-        room = (most - rows * len(Stages(nest).loops)) // max(1, _words_of_part(nest, space))
+        room = (most - rows * len(stages_of(nest).loops)) // max(1, _words_of_part(nest, space))
         share = min(elements // _part(nest, elements) // jobs, tuning.PARTS // jobs, room)
         wanted = max(least, share)
     if wanted < 2:
@@ -208,7 +208,7 @@ def _few_parts(nest: LoopNest, space: Space) -> int:
     narrow = tuning.REDUCED_COLUMNS < inner <= tuning.COLUMN_TILE
     if not can_be_tiled(nest) or not rows or not narrow:
         return 1
-    stages = Stages(nest)
+    stages = stages_of(nest)
     words = max(1, _words_of_part(nest, space))
     room = (tuning.FEW_WORDS - rows * len(stages.loops)) // words
     worth = tuning.FEW_WORD_ELEMENTS // (2 if stages.ends_with_stores else 1)
@@ -224,4 +224,4 @@ def _stays_near(nest: LoopNest, space: Space) -> bool:
     """
     few = value_of(space.inner) <= tuning.STORED_COLUMNS
     few = few and value_of(space.elements) < 4 * tuning.PART
-    return few and Stages(nest).ends_with_stores
+    return few and stages_of(nest).ends_with_stores

@@ -36,7 +36,7 @@ from fuser.backends.cpu.reducing.nest_views import (
     turned,
     turns,
 )
-from fuser.backends.cpu.reducing.reduction_stages import Stages
+from fuser.backends.cpu.reducing.reduction_stages import stages_of
 from fuser.backends.cpu.reducing.row_places import JoinedParts, RowPlaces
 from fuser.backends.cpu.reducing.row_reduction import RowReduction, is_short
 from fuser.backends.cpu.schedule import WHOLE_ROW, Schedule
@@ -192,7 +192,7 @@ def _online_is_legal(nest: LoopNest, schedule: Schedule) -> bool:
     if schedule.tile == WHOLE_ROW:
         whole = online_columns.most_columns(nest) > 0 and not schedule.flattened
         return whole and schedule.split == "last_joins"
-    joins = "await" if Stages(nest).ends_with_stores else "last_joins"
+    joins = "await" if stages_of(nest).ends_with_stores else "last_joins"
     return schedule.split in ("none", joins)
 
 

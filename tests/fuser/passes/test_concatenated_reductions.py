@@ -326,7 +326,7 @@ def random_program(random: Random) -> tuple[Any, list[Any], str]:
     return scope["program"], args, text
 
 
-@randomly(120)
+@randomly(70)
 @given(random=st.randoms(use_true_random=False))
 def test_random_programs(random: Random) -> None:
     """What is made of joins and reductions gives what NumPy gives, also where that is an error."""

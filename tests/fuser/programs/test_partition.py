@@ -209,7 +209,7 @@ STEPS: tuple[Callable[[Any, Any], Any], ...] = (
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=16, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(range(len(STEPS))), st.booleans()), max_size=6))
 def test_random_programs(steps: list[tuple[int, bool]]) -> None:
     """Programs that mix what fuses and what does not: NumPy's results for several sizes."""

@@ -428,7 +428,7 @@ def random_chain(random: Random) -> tuple[Any, list[Any], str]:
     return scope["chain"], args, text
 
 
-@randomly(60, HealthCheck.function_scoped_fixture)
+@randomly(40, HealthCheck.function_scoped_fixture)
 @given(random=st.randoms(use_true_random=False))
 def test_random_chains(random: Random, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the planner makes of reductions after reductions gives what NumPy gives."""

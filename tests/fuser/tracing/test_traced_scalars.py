@@ -43,7 +43,7 @@ RUNNING = {
 }
 
 
-@settings(max_examples=250)
+@settings(max_examples=140)
 @given(name=st.sampled_from(sorted(OPERATIONS)), dtype=st.sampled_from(DTYPES), number=NUMBERS)
 def test_promotion_of_scalars_with_arrays(name: str, dtype: str, number: Any) -> None:
     """NEP 50 for every dtype: run-time values, with those of earlier calls remembered."""
@@ -53,7 +53,7 @@ def test_promotion_of_scalars_with_arrays(name: str, dtype: str, number: Any) ->
     assert_same(RUNNING[name], array, number)
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(chance=st.randoms(use_true_random=False))
 def test_promotion_of_arrays_with_arrays(chance: random.Random) -> None:
     """Any two dtypes, arrays and 0-d arrays and NumPy scalars."""
