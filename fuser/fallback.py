@@ -163,7 +163,9 @@ def element_runner(args: Sequence[Any]) -> Callable[..., list[Any]]:
 
 
 opaque_calls.SPECIAL[region.NAME] = run_elements
-made_by["element loop"] = lambda step: element_runner(step.nodes[0].payload.args[:4])
+made_by["element loop"] = lambda step: region.runner(
+    step.nodes[0].payload.args, get_backend(chosen_name() or "cpu").element_kernel, step.owned
+)
 
 
 def module_of(arrays: Mapping[str, Any]) -> Any:

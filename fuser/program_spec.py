@@ -112,6 +112,8 @@ class ElementLoop:
         operands: (value, views) of each operand.
         stored: the values that `nodes` are.
         where: `file:line` of the loop.
+        owned: places of operands that a stage has made, and that nothing else needs: it may write
+            into these.
         runners: what runs it, by the name of the backend that is chosen.
     """
 
@@ -119,6 +121,7 @@ class ElementLoop:
     operands: tuple[tuple[str, Chain], ...]
     stored: tuple[str, ...]
     where: str
+    owned: frozenset[int] = frozenset()
     runners: dict[str, Any] = field(default_factory=dict)
 
 

@@ -48,7 +48,7 @@ class ElementKernel:
         self._results = struct.Struct("=" + "".join(_PACKED[n.dtype] for n in code.results))
         self._types = [np.dtype(n.dtype).type for n in code.results]
         self._whole = [place for place, n in enumerate(code.numbers) if n.kind == "pyint"]
-        self._pointers = ctypes.c_void_p * max(1, len(code.arrays))
+        self._pointers = struct.Struct(f"={len(code.arrays)}Q")
 
     def run(self, given: Sequence[Any], numbers: Sequence[Any]) -> list[Any]:
         """Run it on arrays, which are written into, and numbers; the numbers that it leaves.
@@ -60,20 +60,22 @@ class ElementKernel:
         kernel = self._compiled.get(layouts)
         if kernel is None:
             kernel = self._compile(layouts)
-        for place in self._whole:
+        for place in self._whole:  # which code takes for less than others
             if not -GIVEN <= numbers[place] <= GIVEN:
                 raise RunEnded("an integer is too large")
         try:
             words = self._numbers.pack(*numbers)
         except struct.error as error:
             raise RunEnded(str(error)) from None
-        results = bytearray(self._results.size + 8)
-        buffer = (ctypes.c_char * len(results)).from_buffer(results)
-        status = kernel(self._pointers(*map(id, given)), words, buffer)
+        size = self._results.size
+        results = ctypes.create_string_buffer(size) if size else None
+        status = kernel(self._pointers.pack(*map(id, given)), words, results)
         if status == element_loops.INTERRUPTED:
             signal.raise_signal(signal.SIGINT)
         if status:
             raise RunEnded("it reached what only the plain function does")
+        if results is None:
+            return []
         found = self._results.unpack_from(results)
         return [kind(value) for kind, value in zip(self._types, found, strict=True)]
 
@@ -90,7 +92,7 @@ class ElementKernel:
         counters.count("kernels")
         self._kept.append(library)
         self.texts[layouts] = text
-        kind = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)
+        kind = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p)
         kernel: Callable[..., int] = kind(address)
         self._compiled[layouts] = kernel
         return kernel

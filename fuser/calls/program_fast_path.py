@@ -134,6 +134,8 @@ def _written_down(call: Call, program: Program, kind: Any, count: int) -> Callab
         line.captured(name, array)
     places = {place: name for name, place in (*specialisation.array_leaves, *scalars.items())}
     line.arguments([places.get(k, f"u{k}") for k in range(count)], scalars)
+    for name in sorted(_integers(program)):
+        line.same(name, numbers[name])
     names = [parameter.name for parameter in trace.graph.parameters]
     writes = {program.outputs[output]: (names[place], box) for place, output, box in trace.writes}
     kept = {*names, *program.constants}
@@ -189,7 +191,7 @@ def make_ready_program(
     trace, program = call.specialisation.trace, call.specialisation.spec
     if not isinstance(program, Program) or program.checked or not (trace.leaves or trace.writes):
         return None
-    if program.graph.guards_of_integers:
+    if not dict(call.specialisation.scalar_leaves).keys() >= _integers(program):
         return None  # views that functions read are written for lengths that all calls share
     if not all(map(_is_plain, trace.leaves)):
         return None
@@ -207,6 +209,13 @@ def make_ready_program(
     if not late <= call.numbers.keys():
         return None
     return ReadyProgram(call, program, kind, leaves, names, structure)
+
+
+def _integers(program: Program) -> frozenset[str]:
+    """Integers among the arguments that are lengths: the steps are written for their values."""
+    pairs = program.graph.guards_of_integers
+    speaking = {name for _, told in pairs for name in dims.symbols(told)}
+    return program.graph.integers & speaking
 
 
 def _is_plain(leaf: Any) -> bool:

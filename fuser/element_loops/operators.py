@@ -508,8 +508,11 @@ def as_numpy(value: Value) -> Value:
     return Value(value.code, Type(found, value.type.low, value.type.high), TRUE)
 
 
-def cast(value: Value, dtype: str) -> Expression:
-    """`np.float32(x)` and the like, and what an element of an array becomes of a number."""
+def cast(value: Value, dtype: str, wraps: bool = False) -> Expression:
+    """`np.float32(x)` and the like, and what an element of an array becomes of a number.
+
+    Integers have to fit, or the plain function decides; elements of arrays wrap.
+    """
     old = value.type.dtype
     if dtype == "bool":
         return truth(value)
@@ -517,7 +520,7 @@ def cast(value: Value, dtype: str) -> Expression:
         if old.startswith("float"):
             whole = Operation("truncated", "int64", (convert(value.code, "float64"),))
             return convert(whole, dtype, "checked_convert")
-        if "pyint" in value.type.kinds:
+        if not wraps:
             return exactly(value, dtype)
     return convert(value.code, dtype)
 

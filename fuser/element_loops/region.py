@@ -38,27 +38,38 @@ def code_of(source: str, names: Sequence[str], kinds: Sequence[str], wanted: Seq
         raise GraphError(f"the text of an element loop is not understood: {error}") from None
 
 
-def runner(args: Sequence[Any], make: Callable[[Code], Any]) -> Callable[..., list[Any]]:
+def runner(
+    args: Sequence[Any], make: Callable[[Code], Any], owned: frozenset[int] = frozenset()
+) -> Callable[..., list[Any]]:
     """What runs a call with the first of its arguments.
 
     Args:
         args: what the call's text says.
         make: gives what runs a loop's code on arrays and numbers.
+        owned: places of arrays that nothing else needs.
     """
     kernel = make(code_of(*args[:4]))
+    code = kernel.code
+    copied = [known.written and place not in owned for place, known in enumerate(code.arrays)]
+    types = [(np.dtype(known.dtype), known.rank) for known in code.arrays]
 
     def run_elements(*args: Any) -> list[Any]:
         """Run the loop: the arrays that it has written into, and the numbers that it leaves."""
-        return run(kernel, *args[4:])
+        return _run(kernel, types, copied, args[4], args[5])
 
     return run_elements
 
 
-def run(kernel: Any, arrays: Sequence[Any], numbers: Sequence[Any]) -> list[Any]:
+def _run(
+    kernel: Any, types: Sequence[tuple[Any, int]], copied: Sequence[bool], arrays: Sequence[Any],
+    numbers: Sequence[Any],
+) -> list[Any]:  # fmt: skip
     """Run an element loop: the arrays that it has written into, and the numbers that it leaves.
 
     Args:
         kernel: what runs its code.
+        types: dtypes and ranks of arrays.
+        copied: whether it works on copies of them.
         arrays: the arrays.
         numbers: the numbers, as arrays without axes or Python numbers.
 
@@ -66,17 +77,16 @@ def run(kernel: Any, arrays: Sequence[Any], numbers: Sequence[Any]) -> list[Any]
         RunEnded: the plain function has to run.
     """
     given = []
-    for array, known in zip(arrays, kernel.code.arrays, strict=False):
-        if type(array) is not np.ndarray or array.dtype.name != known.dtype:
+    for array, (dtype, rank), copy in zip(arrays, types, copied, strict=False):
+        if type(array) is not np.ndarray or array.dtype != dtype or array.ndim != rank:
             raise RunEnded("an array of another kind")
-        if array.ndim != known.rank:
-            raise RunEnded("an array of another rank")
-        given.append(array.copy("K") if known.written else array)
+        given.append(array.copy("K") if copy or not array.flags.aligned else array)
     plain = [n.item() if isinstance(n, (np.generic, np.ndarray)) else n for n in numbers]
+    known_arrays = kernel.code.arrays
     given += [
         np.empty([given[array].shape[axis] for array, axis in known.within], known.dtype)
-        for known in kernel.code.arrays[len(given) :]
+        for known in known_arrays[len(given) :]
     ]
     left: list[Any] = kernel.run(given, plain)
-    return [a for a, known in zip(given, kernel.code.arrays, strict=True)
+    return [a for a, known in zip(given, known_arrays, strict=True)
             if known.written and not known.within] + left  # fmt: skip

@@ -411,7 +411,7 @@ def assign(t: Translator, key: Any, target: Slice, value: Any, same_kind: bool =
     def direct() -> None:
         def store(indices: tuple[Expression, ...]) -> None:
             part = indices[len(indices) - len(value.lengths) :]
-            made = operators.cast(value.element(part), dtype)
+            made = operators.cast(value.element(part), dtype, wraps=True)
             t.out.append(Store(target.array, element_of(target, indices), made, False))
 
         for_each(t, lengths, store)
@@ -422,7 +422,7 @@ def assign(t: Translator, key: Any, target: Slice, value: Any, same_kind: bool =
 
         def store(indices: tuple[Expression, ...]) -> None:
             part = indices[len(indices) - len(value.lengths) :]
-            made = operators.cast(copied.element(part), dtype)
+            made = operators.cast(copied.element(part), dtype, wraps=True)
             t.out.append(Store(target.array, element_of(target, indices), made, False))
 
         for_each(t, lengths, store)

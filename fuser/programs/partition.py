@@ -183,10 +183,19 @@ class _Splitter:
         if last:
             self._stage(last)
         outputs = tuple(self.names[id(node)] for node in self.graph.outputs)
+        dropped = self._dropped(outputs)
+        made = {name for step in self.steps if isinstance(step, Stage) for name in step.stored}
+        for step, gone in zip(self.steps, dropped, strict=True):
+            if isinstance(step, ElementLoop):
+                names = [name for name, _ in step.operands]
+                step.owned = frozenset(
+                    place for place, (name, chain) in enumerate(step.operands)
+                    if not chain and name in made and name in gone and names.count(name) == 1
+                )  # fmt: skip
         mode, fastmath, checked = self.options
         return Program(
             key, self.graph.text, self.graph, mode, fastmath, checked, tuple(self.steps),
-            outputs, self.constants, self._dropped(outputs),
+            outputs, self.constants, dropped,
         )  # fmt: skip
 
     def _between(

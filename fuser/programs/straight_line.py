@@ -91,6 +91,10 @@ class StraightLine:
         self._numbers = list(numbers)
         self._check_guards()
 
+    def same(self, name: str, value: int) -> None:
+        """Give up where a Python integer among the arguments is another one."""
+        self._lines.append(f"if {self._name(name)} != {value}: return MISSED")
+
     def captured(self, name: str, array: Any) -> None:
         """Take an array that is none of the arguments."""
         self._names[name] = self._object(array)
