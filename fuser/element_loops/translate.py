@@ -19,6 +19,7 @@ import numpy as np
 from fuser.base.caches import memo
 from fuser.base.records import changed, record
 from fuser.element_loops import kinds, operators, slices
+from fuser.element_loops.bounds import hoisted
 from fuser.element_loops.code import (
     Array,
     Block,
@@ -184,7 +185,7 @@ class _Translator:
             a if a.within else changed(a, written=k in self.written)
             for k, a in enumerate(self.arrays)
         )
-        body_code = _frozen(self.out)
+        body_code = hoisted(_frozen(self.out))
         loops = (self._count, self._deepest)
         return Code(arrays, tuple(self.numbers), tuple(results), body_code, loops), returned
 

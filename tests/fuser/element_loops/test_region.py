@@ -1,0 +1,151 @@
+"""What ends a run early leaves no trace: exceptions, writes and types are those of plain Python."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuser
+from fuser.element_loops.code import For, If
+from fuser.element_loops.kinds import NotTypedError
+from fuser.element_loops.translate import translated
+from tests.fuser.element_loops.random_loops import same
+
+
+def _past_the_end(x: Any, n: int) -> None:
+    """Writes, and then an index outside."""
+    for i in range(n):
+        x[i] = x[i] + 1
+
+
+def _divides(x: Any, d: int) -> int:
+    """A Python quotient after a write."""
+    total = 0
+    for i in range(len(x)):
+        x[i] += 1
+        total += 10 // (d - i)
+    return total
+
+
+def _grows(x: Any) -> int:
+    """An integer beyond 64 bits."""
+    product = 1
+    for v in x:
+        product *= int(v)
+    return product
+
+
+def _narrow(x: Any, y: Any) -> None:
+    """A Python integer that an element cannot hold."""
+    for i in range(len(x)):
+        x[i] = int(y[i]) + 200
+
+
+def _unbound(x: Any, n: int) -> Any:
+    """A name that no iteration sets."""
+    for i in range(n):
+        last = x[i]
+    return last
+
+
+def _asserts(x: Any) -> float:
+    """An assertion in the middle."""
+    total = 0.0
+    for v in x:
+        x[0] = total
+        assert v < 3
+        total += v
+    return total
+
+
+@pytest.mark.parametrize(
+    ("function", "args"),
+    [
+        (_past_the_end, (np.ones(4), 6)),
+        (_past_the_end, (np.ones(4), 4)),
+        (_divides, (np.zeros(3), 2)),
+        (_divides, (np.zeros(3), 9)),
+        (_grows, (np.full(40, 9.0),)),
+        (_grows, (np.full(4, 9.0),)),
+        (_narrow, (np.zeros(3, np.uint8), np.array([1, 2, 90]))),
+        (_unbound, (np.ones(3), 0)),
+        (_unbound, (np.ones(3), 2)),
+        (_asserts, (np.array([1.0, 2.0, 5.0]),)),
+    ],
+)
+def test_what_python_raises(function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    """The same exception, the same writes; three calls each."""
+    fused = fuser.fuse(function, fallback="allow")
+    for _ in range(3):
+        found = []
+        for each in (function, fused):
+            given = [arg.copy() if isinstance(arg, np.ndarray) else arg for arg in args]
+            try:
+                result = each(*given)
+            except (ArithmeticError, LookupError, NameError, AssertionError) as error:
+                result = type(error).__name__
+            found.append((result, *given))
+        assert same(*found), found
+
+
+def _spins(x: Any) -> float:
+    """Runs until somebody stops it."""
+    total = 0.0
+    while x[0] < 1:
+        total = total * 0.5 + 1.0
+    return total
+
+
+def test_a_loop_can_be_interrupted() -> None:
+    """Ctrl-C ends a loop without end."""
+    fused = fuser.fuse(_spins, fallback="error")
+    fused(np.ones(1))
+    main = threading.main_thread().ident
+    assert main is not None
+    timer = threading.Timer(0.2, lambda: signal.pthread_kill(main, signal.SIGINT))
+    timer.start()
+    start = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        fused(np.zeros(1))
+    assert time.monotonic() - start < 5
+
+
+def test_explain_shows_the_loop() -> None:
+    """Where it is, and what it reads and writes."""
+    shown = str(fuser.fuse(_past_the_end).explain(np.ones(4), 3))
+    assert "loop over elements" in shown
+    assert "test_region.py" in shown
+    assert "x" in shown
+
+
+def test_indices_are_looked_at_before_a_loop() -> None:
+    """An innermost loop is there twice: with and without checks."""
+    source = "for i in range(n):\n    x[i + 1] = x[i]"
+    code, _ = translated(source, (("x", "float64[1]"), ("n", "pyint")), ())
+    found: list[Any] = list(code.body)
+    while found and not isinstance(found[0], If):
+        found = [*getattr(found[0], "body", ()), *found[1:]]
+    (choice,) = [each for each in found if isinstance(each, If)]
+    assert isinstance(choice.then[0], For)
+    assert isinstance(choice.other[0], For)
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("for i in range(n):\n    x = x[i]", "number"),
+        ("for i in range(n):\n    y = print(i)", "print"),
+        ("while n:\n    n = [n]", "List"),
+        ("for i in range(n):\n    x[0.5] = 1", "integer"),
+    ],
+)
+def test_what_is_not_in_the_language(source: str, told: str) -> None:
+    """It says why."""
+    with pytest.raises(NotTypedError, match=told):
+        translated(source, (("x", "float64[1]"), ("n", "pyint")), ())
