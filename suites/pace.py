@@ -58,12 +58,19 @@ def _pace_of(few_s: float, many_s: float) -> Pace:
 
 
 def _calls_s(workload: Workload, dtype: str) -> Iterator[float]:
-    """Yield the seconds of a call on few and on many elements, each when it is known."""
-    for elements in (FEW, MANY):
+    """Yield the seconds of a call on few and on many elements, each when it is known.
+
+    Of a workload that is for fewer, those on its middle size tell what so many would take.
+    """
+    many = max(2 * FEW, min(MANY, workload.sizes["M"]))
+    few_s = 0.0
+    for elements in (FEW, many):
         arguments = workload.inputs(elements, dtype, 0)
         with np.errstate(all="ignore"):
             workload.function(*arguments)
-            yield timed_calls(workload.function, arguments, 1)[0]
+            call_s = timed_calls(workload.function, arguments, 1)[0]
+        yield call_s if elements == FEW else few_s + (call_s - few_s) * (MANY - FEW) / (many - FEW)
+        few_s = call_s
 
 
 def _pace_elsewhere(spec: str, dtype: str) -> Pace:
