@@ -2,6 +2,7 @@
 
 import math
 import subprocess
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from fuser.suites import plan as plans
 from fuser.suites.engine import Engine
 from fuser.suites.pace import Pace, pace
 from fuser.suites.plan import CellPlan, Plan, variants_for
+from fuser.suites.workload import SIZES, Workload, normals, sizes_of
 from tests.suites import bad_workloads, cheats
 
 RIGHT = "right"
@@ -96,3 +98,20 @@ def test_a_workload_that_hangs_is_not_run(monkeypatch: pytest.MonkeyPatch) -> No
     for each in plan.variants:
         assert "did not end a call on 16 elements" in (plan.too_long(cell, each) or "")
     assert plan.estimate_s() < 30
+
+
+def test_the_pace_is_taken_on_no_more_elements_than_a_workload_is_for() -> None:
+    """A program of many steps an element would not end on half a million of them."""
+    seen: list[int] = []
+
+    def cubic(x: Any) -> Any:
+        seen.append(x.size)
+        return x * 2
+
+    for sizes, most in ((sizes_of(100, 900, 10_000), 900), (SIZES, paces.MANY)):
+        seen.clear()
+        few_s, _ = paces._calls_s(
+            Workload("cubic", "mine", "a table", cubic, normals(1), sizes=sizes), "float64"
+        )
+        assert max(seen) == most
+        assert few_s > 0
