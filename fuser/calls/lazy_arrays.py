@@ -16,11 +16,12 @@ from fuser.base.protocols import mro_of
 KINDS = {"dask.array.core": ("Array", "fuser.dask.arrays")}
 
 
-def caller(leaves: Sequence[Any]) -> Callable[[Any, Any, list[Any], Any], Any] | None:
+def caller(leaves: Sequence[Any], what: str = "call") -> Callable[..., Any] | None:
     """What runs a call with these arguments: of function, structure, arguments and `out=`.
 
     Args:
         leaves: the arguments.
+        what: "call", or "explained": what a call is, of function, structure and arguments.
 
     Returns:
         None where no argument is such an array.
@@ -31,6 +32,6 @@ def caller(leaves: Sequence[Any]) -> Callable[[Any, Any, list[Any], Any], Any] |
             continue
         kind = getattr(known, name, None)
         if any(each is kind for leaf in leaves for each in mro_of(leaf)):
-            found: Callable[[Any, Any, list[Any], Any], Any] = importlib.import_module(ours).call
+            found: Callable[..., Any] = getattr(importlib.import_module(ours), what)
             return found
     return None

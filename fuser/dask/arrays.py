@@ -63,13 +63,32 @@ def call(function: Owner, structure: Any, leaves: list[Any], out: Any) -> Any:
     return operation_by_operation(function, structure, leaves)
 
 
-def by_chunks(function: Owner, structure: Any, leaves: Sequence[Any]) -> Any:
+def explained(function: Owner, structure: Any, leaves: list[Any]) -> tuple[list[str], list[Reason]]:
+    """What a call with Dask arrays is: its steps in words, and why it is not computed by chunks.
+
+    Args:
+        function: what would be called; nothing is computed.
+        structure: how its arguments nest.
+        leaves: the arguments.
+    """
+    steps: list[str] = []
+    try:
+        by_chunks(function, structure, leaves, steps)
+    except (CannotRun, Unsupported) as error:
+        return [], [error.reason]
+    return steps, []
+
+
+def by_chunks(
+    function: Owner, structure: Any, leaves: Sequence[Any], steps: list[str] | None = None
+) -> Any:
     """Trace a function on stand-ins, and have kernels compute what it gives, chunk by chunk.
 
     Args:
         function: what is called.
         structure: how its arguments nest.
         leaves: the arguments.
+        steps: takes what is done, in words.
 
     Raises:
         Unsupported: why that cannot be done.
@@ -102,7 +121,10 @@ def by_chunks(function: Owner, structure: Any, leaves: Sequence[Any]) -> Any:
     if sizes is None:
         raise Unsupported("lazy-array", name, "lengths that do not fit its trace", "")
     numbers |= sizes
-    results = Blocks(graph, arrays, numbers, name if name.isidentifier() else "fused").results()
+    blocks = Blocks(graph, arrays, numbers, name if name.isidentifier() else "fused")
+    results = blocks.results()
+    if steps is not None:
+        steps += blocks.steps
     return trees.unflatten(trace.structure, [
         _result(leaf, results, arrays, numbers, graph) for leaf in trace.leaves
     ])  # fmt: skip

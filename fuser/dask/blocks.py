@@ -64,7 +64,8 @@ class Blocks:
         self._numbers = numbers
         self._name = name
         self.there: dict[int, Any] = {}
-        self._passes = 0
+        self.steps: list[str] = []
+        """What is done, in words, and the graph of each kernel."""
         blocks = {
             key: array.numblocks if isinstance(array, da.Array) else (1,) * array.ndim
             for key, array in arrays.items()
@@ -177,9 +178,10 @@ class Blocks:
     def _by_dask(self, node: Node) -> Any:
         """What Dask itself computes: it crosses chunks."""
         sizes = {k: v for k, v in self._numbers.items() if isinstance(v, int)}
+        operands = [self._array(arg) for arg in node.args]
+        self.steps.append(f"Dask's own operation: {node.op.name}{{{node.text}}}")
         if node.op.is_iota:
             return da.arange(self._length(node.shape[0]), dtype=node.dtype)
-        operands = [self._array(arg) for arg in node.args]
         if node.op.is_update:
             changed = operands[0].copy()
             changed[node.payload.slices(sizes)] = operands[1]
@@ -362,6 +364,9 @@ class Blocks:
         one = len(nodes) == 1
         dtype = nodes[0].dtype if one else np.dtype(object)
         function = ChunkGraph(graph.text, self._name)
+        count = math.prod(map(len, chunks))
+        tree = ", whose results a tree joins" if axes else ""
+        self.steps.append(f"kernels on {count} chunks{tree}:\n{graph.text}")
         known = {
             region.index(axis): each for axis, each in enumerate(chunks)
             if region.index(axis) not in new_axes

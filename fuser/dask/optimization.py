@@ -63,6 +63,8 @@ def _with_kernel(layer: Blockwise) -> Blockwise:
     if isinstance(layer.task.func, ChunkTasks):
         return layer
     names = [blockwise_token(place) for place in range(len(layer.indices))]
+    if not layer.task.dependencies <= set(names):  # a task of another layer, by its key
+        return layer
     function = ChunkTasks(layer.task, names)
     if function.operations < LEAST:
         return layer

@@ -14,6 +14,7 @@ from fuser.backend import Kernel
 from fuser.base import budget, trees
 from fuser.base.errors import ArgumentError, FusionError, Reason, Unsupported
 from fuser.base.packages import NO_INSTANCES
+from fuser.calls import lazy_arrays
 from fuser.calls.owner import Owner
 from fuser.executor import CannotRun
 from fuser.explain import drawing, graph_breaks, loop_text
@@ -130,7 +131,10 @@ class Explanation:
     def __str__(self) -> str:
         """Readable text."""
         loops = f", {len(self.loops)} loop{'s' * (len(self.loops) > 1)}" if self.loops else ""
-        lines = [f"{self.name}: mode {self.mode}, {_kernels(len(self.groups))}{loops}"]
+        title = _kernels(len(self.groups))
+        if self.groups and self._spec is None:
+            title = f"{len(self.groups)} step{'' if len(self.groups) == 1 else 's'} on chunks"
+        lines = [f"{self.name}: mode {self.mode}, {title}{loops}"]
         for reason, times in Counter(map(str, self.fallbacks)).items():
             again = f" ({times} times)" if times > 1 else ""
             lines += wrapped(f"not fused: {reason}{again}", later="  ")
@@ -247,6 +251,10 @@ def explain_call(function: Owner, args: Any, kwargs: Any) -> Explanation:
     kwargs = {k: v for k, v in kwargs.items() if k != "out" or not function._takes_out}
     _check_arguments(function, args, kwargs)
     try:
+        structure, leaves = trees.flatten((args, kwargs))
+        if (lazily := lazy_arrays.caller(leaves, "explained")) is not None:
+            found.groups, found.fallbacks = lazily(function, structure, leaves)
+            return found
         function, args, kwargs = function.seen_as(args, kwargs)
         structure, leaves = trees.flatten((args, kwargs))
         with budget.limited(function._name):
@@ -378,6 +386,9 @@ def kernels_of_call(function: Owner, args: Any, kwargs: Any) -> list[Kernel]:
     """
     _check_arguments(function, args, kwargs)
     try:
+        if lazy_arrays.caller(trees.flatten((args, kwargs))[1]) is not None:
+            found = "kernels of chunks; explain shows their graphs"
+            raise Unsupported("lazy-array", function._name, found, "")
         function, args, kwargs = function.seen_as(args, kwargs)
         structure, leaves = trees.flatten((args, kwargs))
         with budget.limited(function._name):

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import dask
 import dask.array as da
 import numpy as np
 
@@ -54,6 +55,11 @@ PROGRAMS = {
     "matmul": lambda x: (x * 2 + 1) @ (x.T * 2 + 1),
     "unknown lengths": lambda x: x[x > 0.5] * 2 + 1,
     "pad": lambda x: da.pad(x * 2 + 1, 1) * 2 + 1,
+    "a delayed argument": lambda x: da.map_blocks(
+        np.add, x * 2 + 1, dask.delayed(np.float64)(3.0), dtype="float64") * 2 + 1,
+    "weights": lambda x: da.quantile(
+        x * 2 + 1, 0.5, axis=1, method="inverted_cdf",
+        weights=da.from_array(WEIGHTS + 0.1, chunks=20)),
     "median": lambda x: da.median(x * 2 + 1, axis=0),
     "masked": lambda x: da.ma.masked_greater(x * 2 + 1, 1.5) * 2 + 1,
     "overlap": lambda x: da.map_overlap(lambda b: b * 2 + 1, x + 1, depth=1) * 2 + 1,

@@ -243,6 +243,19 @@ def test_graphs_travel() -> None:
         np.testing.assert_array_equal(sent.compute(scheduler="sync"), wanted)
 
 
+def test_explain_shows_kernels_and_what_dask_does() -> None:
+    """Steps in their order; of what is not computed by chunks, the reason."""
+    x = da.from_array(X, chunks=(7, 11))
+    fused = fuser.fuse(lambda x: np.concatenate([x - x.mean(0), x], 0))
+    shown = fused.explain(x)
+    text = str(shown)
+    assert "kernels on 9 chunks, whose results a tree joins" in text
+    assert 0 < text.index("a tree joins") < text.index("Dask's own operation: concatenate{0}")
+    assert shown.fallbacks == []
+    refused = fuser.fuse(lambda x: x.cumsum(0) * 2).explain(x)
+    assert [reason.code for reason in refused.fallbacks] == ["lazy-array"]
+
+
 def test_they_fuse_with_dask_programs() -> None:
     """What stands around them in a Dask program becomes part of the same layer."""
     x = da.from_array(X, chunks=(7, 11))
