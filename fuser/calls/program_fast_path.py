@@ -7,6 +7,7 @@ give with what they gave before. A backend that compares arguments natively call
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -19,11 +20,15 @@ from fuser.base.host_expressions import scalar_symbols
 from fuser.calls.prepared import MISSED
 from fuser.calls.specialisation import Call, specialise
 from fuser.calls.trace_cache import Signature
+from fuser.executor import planned_for, shared_nest
 from fuser.ir import dims
 from fuser.program_spec import Kind, Program, Seam, Stage
 from fuser.programs import partition, run
 from fuser.programs.straight_line import LEAVES, StraightLine
 from fuser.tracing.trace_result import OutAlias, OutNode, OutStatic, Trace, Write
+
+#: Elements from which on a stage writes into what a function has made: allocation is cheaper below.
+ROOMY = 4096
 
 
 class StageMissed(Exception):  # noqa: N818 - a signal, not a fault
@@ -140,6 +145,12 @@ def _written_down(call: Call, program: Program, kind: Any, count: int) -> Callab
     writes = {program.outputs[output]: (names[place], box) for place, output, box in trace.writes}
     kept = {*names, *program.constants}
     direct: list[Write] = []
+    rooms = {
+        step.stored: _room(step, dropped, program, call)
+        for step, dropped in zip(program.steps, program.dropped, strict=True)
+        if isinstance(step, Stage)
+    }
+    line.written_again(rooms.values())
     for step, dropped in zip(program.steps, program.dropped, strict=True):
         if isinstance(step, Stage):
             wanted = [parameter.name for parameter in step.spec.graph.parameters]
@@ -150,7 +161,8 @@ def _written_down(call: Call, program: Program, kind: Any, count: int) -> Callab
             ]
             made = stage_function(step, like, kind, direct)
             written = {step.stored[output] for _, output, _ in direct}
-            line.stage([name for name in step.stored if name not in written], made, wanted)
+            into = "" if direct else rooms[step.stored]
+            line.stage([name for name in step.stored if name not in written], made, wanted, into)
             writes = {name: write for name, write in writes.items() if name not in written}
         else:
             line.seam(step, None if isinstance(step, Seam) else run.runner_of(step))
@@ -158,6 +170,34 @@ def _written_down(call: Call, program: Program, kind: Any, count: int) -> Callab
     for name, (array, box) in writes.items():
         line.write(array, box, name)
     return line.function(trace.structure, trace.leaves)
+
+
+def _room(stage: Stage, dropped: Sequence[str], program: Program, call: Call) -> str:
+    """A value that a stage may write its only result into; "" for none.
+
+    It is a new array that a NumPy function has made for this call, of which nothing is read after
+    the element that is written: kernels compute in its place, and no other memory is touched.
+    """
+    (name, *more), spec = stage.stored, stage.spec
+    section = shared_nest(spec, planned_for(call.arrays.values()))
+    if more or spec.may_raise or section is None or section.axes:
+        return ""
+    made = {
+        value for seam in program.seams if seam.nodes[0].payload.name.startswith("numpy.")
+        for node, value in zip(seam.nodes, seam.stored, strict=True) if not node.payload.shares
+    }  # fmt: skip
+    wanted, kinds = spec.graph.outputs[0], call.kinds
+    for parameter in spec.graph.parameters:
+        value = parameter.name
+        if value not in made or value not in dropped or name not in kinds:
+            continue
+        kind = kinds[value]
+        alike = (parameter.dtype, parameter.shape) == (wanted.dtype, wanted.shape)
+        alike = alike and (kind.dtype, kind.shape) == (wanted.dtype, kinds[name].shape)
+        plain = all(not load.views for load in section.loads if load.buffer == value)
+        if alike and plain and kind.owned and kind.contiguous:
+            return value if math.prod(kind.shape) >= ROOMY else ""
+    return ""
 
 
 def _direct_writes(

@@ -81,6 +81,7 @@ class StraightLine:
         self._sizes = sizes
         self._kinds = kinds
         self._numbers: list[str] = []
+        self._again: frozenset[str] = frozenset()
         self._program = program
         for name, value in program.constants.items():
             self._names[name] = self._object(value)
@@ -99,6 +100,10 @@ class StraightLine:
         """Take an array that is none of the arguments."""
         self._names[name] = self._object(array)
 
+    def written_again(self, values: Collection[str]) -> None:
+        """Know of results of functions that stages will write into."""
+        self._again = frozenset(values)
+
     def _name(self, value: str) -> str:
         """The variable of a value."""
         return self._names.setdefault(value, f"v{len(self._names)}")
@@ -112,14 +117,16 @@ class StraightLine:
     # -- steps ------------------------------------------------------------------------------
 
     def stage(
-        self, stored: Sequence[str], function: Callable[..., Any], names: Sequence[str]
-    ) -> None:
+        self, stored: Sequence[str], function: Callable[..., Any], names: Sequence[str],
+        into: str = "",
+    ) -> None:  # fmt: skip
         """Call a stage's kernels.
 
         Args:
             stored: the values that it gives.
             function: its kernels, as a function of what they read.
             names: of the values, scalars and lengths that it takes.
+            into: a value that the only result is written into.
         """
         args = [
             name if name in self._late
@@ -127,6 +134,7 @@ class StraightLine:
             else self._name(name)
             for name in names
         ]  # fmt: skip
+        args += [f"out={self._name(into)}"] if into else []
         call = f"{self._object(function)}({', '.join(args)})"
         wanted = ", ".join(map(self._name, stored))
         self._lines.append(f"{wanted} = {call}" if stored else call)
@@ -162,10 +170,12 @@ class StraightLine:
             self._lines.append(f"{name} = {result}")
             if any(str(dim) in self._late for dim in shape):
                 self._learn(name, value, shape)
-            elif value.is_array and self._is_internal(stored):
+            elif value.is_array and self._is_internal(stored) and stored not in self._again:
                 self._miss(self._changed(name, value, "shape"))  # kernels look at all the rest
             else:
                 self._compare(name, value)
+            if stored in self._again:  # some functions give what they are given, for some values
+                self._miss([f"{name} is {self._name(operand)}" for operand, _ in step.operands])
         self._lines.append("del r")
         self._check_guards()
 

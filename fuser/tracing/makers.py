@@ -102,7 +102,9 @@ def ndarray(
 ) -> Any:
     """np.ndarray as a maker: as np.empty, where nothing but a dtype and C order is asked for."""
     if args or options:
-        return np.ndarray(shape, dtype, *args, order=order, **options)
+        ordered = {} if order is None else {"order": order}
+        made: Any = np.ndarray
+        return made(shape, dtype, *args, **ordered, **options)
     return _empty(tracing, shape, dtype, "C" if order is None else order)
 
 
