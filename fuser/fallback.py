@@ -127,6 +127,7 @@ def run_loop(*args: Any) -> list[Any]:
             for p in graph.parameters if p.dtype is not None
             for dim, size in zip(p.shape, np.shape(arrays[p.name]), strict=True)
         }  # fmt: skip
+        sizes |= {k: dims.evaluate(dim, numbers) for k, dim in graph.scalar_lengths.items()}
         found = interpret(graph, arrays, {**numbers, **sizes}, module_of(arrays))
         for place, output, box in region.writes:
             arrays[names[place]][box.slices(sizes) if box else ...] = found[output]

@@ -95,12 +95,16 @@ class Phase:
     Attributes:
         body: its graph, prepared; its parameters are named as the region's values are.
         stored: the values that its outputs are; "" for one that is only written.
-        writes: (value, output, box) of what is written into arrays; None is all.
+        writes: (value, output, box) of what its kernels write into arrays; None is all.
+        moved: (value, stored value, box) of what is written where numbers of the iteration say.
+        parts: (parameter, array, views, copied) of parameters that numbers of the iteration say.
     """
 
     body: KernelSpec | Program
     stored: tuple[str, ...]
     writes: tuple[tuple[str, int, Box | None], ...]
+    moved: tuple[tuple[str, str, Box | None], ...] = ()
+    parts: tuple[tuple[str, str, Chain, bool], ...] = ()
 
 
 @record(frozen=False, slots=False, eq=False)
@@ -137,6 +141,7 @@ class LoopRegion:
         phases: its kernels, in order.
         where: `file:line` of the loop.
         runners: what runs it, by the name of the backend that is chosen.
+        owned: operands that nothing else looks at: it works on them, and not on copies.
     """
 
     nodes: tuple[Node, ...]
@@ -146,6 +151,7 @@ class LoopRegion:
     phases: tuple[Phase, ...]
     where: str
     runners: dict[str, Any] = field(default_factory=dict)
+    owned: frozenset[int] = frozenset()
 
 
 Step: TypeAlias = Stage | Seam | LoopRegion | ElementLoop

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -11,15 +11,21 @@ import numpy as np
 from fuser.backend import chosen, chosen_name
 from fuser.base import budget, trees
 from fuser.base.call_keys import signature
+from fuser.base.errors import Reason
 from fuser.base.generated import define
 from fuser.base.host_expressions import SCALAR, compiled, evaluate_scalar, scalar_symbols
+from fuser.base.records import changed
 from fuser.calls import native_call
 from fuser.calls.fast_path import exact_key
 from fuser.calls.fused_function import FusedFunction
 from fuser.calls.prepared import MISSED
 from fuser.calls.specialisation import specialise
 from fuser.calls.trace_cache import Signature
+from fuser.executor import CannotRun
+from fuser.ir import dims
+from fuser.ir.attributes import Region as Box
 from fuser.ir.loops import STATED, Entry, IterationFailed, Region, ended, started
+from fuser.ir.views import Chain, Part
 from fuser.kernel_spec import KernelSpec
 from fuser.program_spec import LoopRegion, Phase
 from fuser.programs.phases import value_name
@@ -92,7 +98,10 @@ def parameters_of(phase: Phase) -> list[str]:
 def runner(step: LoopRegion) -> Callable[..., list[Any]]:
     """What runs a loop: a function of the arguments of its call."""
     functions = [PhaseFunction(phase, chosen_name()) for phase in step.phases]
-    loop = _written(step.region, step.phases)
+    copied = tuple(
+        each and place not in step.owned for place, each in enumerate(step.region.copied)
+    )
+    loop = _written(changed(step.region, copied=copied), step.phases)
 
     def run_loop(*args: Any) -> list[Any]:
         """Run the loop; what its last iteration leaves."""
@@ -128,12 +137,23 @@ def _written(region: Region, phases: tuple[Phase, ...]) -> Callable[..., list[An
     lines += [f"{name} = None" for name in later]
     lines += [f"{name} = entry.numbers[{name!r}]" for name in sorted(needed - {index})]
     lines += ["trips = 0", f"for {index} in range(*entry.span) if all(entry.first) else ():"]
+    boxes = [box for phase in phases for _, _, box in phase.moved if box]
+    views = [view for phase in phases for _, _, chain, _ in phase.parts for view in chain]
+    spoken = {s for each in (*boxes, *views) for dim in each.lengths for s in dims.symbols(dim)}
+    told = region.graph.scalar_lengths
+    for name in sorted(spoken - told.keys()):
+        lines.insert(-1, f"{name} = {_teller(region, name)}")
+    for name in sorted(spoken & told.keys()):
+        lines.append(f"    {name} = {told[name]}")
+        lines.append(f"    if {name} < 0: raise Failed('an index changes its sign')")
     for text, truth in region.guards:
         lines.append(f"    if {writer.spelled(text)} is not {truth}: raise Failed({text!r})")
     for number, phase in enumerate(phases):
         given = ", ".join(name for name in phase.stored if name)
+        lines += [f"    {line}" for part in phase.parts for line in _part(*part)]
         call = f"phase{number}({', '.join(parameters_of(phase))})"
         lines.append(f"    {given} = {call}" if given else f"    {call}")
+        lines += [f"    {line}" for write in phase.moved for line in _moved(*write)]
     moved = [(name, _value(region, text)) for name, text in zip(state, region.results, strict=True)
              if text]  # fmt: skip
     if moved:
@@ -155,6 +175,38 @@ def _written(region: Region, phases: tuple[Phase, ...]) -> Callable[..., list[An
                  else f"return [{found}]")  # fmt: skip
     names = ["entry", *(f"phase{number}" for number in range(len(phases)))]
     return define("loop", names, lines, writer.objects)
+
+
+def _part(name: str, array: str, chain: Chain, copied: bool) -> Iterator[str]:
+    """The lines that give a parameter the part of an array that numbers tell."""
+    seen = array
+    for view in chain:
+        if isinstance(view, Part):
+            yield f"if {view.stop} > {seen}.shape[{view.axis}]: raise Failed('an index is outside')"
+        yield f"{name} = {view.python(seen, repr, str)}"
+        seen = name
+    if copied:  # kernels write there
+        yield f"{name} = {name}.copy('K')"
+
+
+def _moved(name: str, value: str, box: Box | None) -> Iterator[str]:
+    """The lines of a write into a place that numbers tell."""
+    if box is None:
+        yield f"{name}[...] = {value}"
+        return
+    for axis, (_, stop, _) in enumerate(box.box):
+        if not str(stop).isalnum() or str(stop).isdigit():
+            yield f"if {stop} > {name}.shape[{axis}]: raise Failed('an index is outside')"
+    yield f"{name}[{box.python(str)}] = {value}"
+
+
+def _teller(region: Region, name: str) -> str:
+    """The length of an array that a symbol is, as Python spells it."""
+    for parameter in region.graph.parameters:
+        for axis, dim in enumerate(parameter.shape):
+            if str(dim) == name:
+                return f"{parameter.name}.shape[{axis}]"
+    raise CannotRun(Reason("runtime-check", "loop", f"no array tells {name}"))
 
 
 def _value(region: Region, result: str) -> str:

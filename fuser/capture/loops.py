@@ -709,27 +709,45 @@ class _Pass:
 
     def _guards(self) -> list[tuple[str, bool]]:
         """Conditions that hold in every iteration; those of the whole loop stay with the trace."""
-        symbols = self.symbols
+        symbols, tracing = self.symbols, self.tracing
+        self.integers = integers_in(tracing)
+        self.moving = {symbol for symbol, (name, _) in self.integers.items() if name in symbols}
+        spelled = {symbol: f"{sign} * {name}" for symbol, (name, sign) in self.integers.items()}
         found: list[tuple[str, bool]] = []
-        loop = self.loop
-        span = range(_hint(loop._start), _hint(loop._stop), loop._step)
-        for text, value in list(self.tracing.value_guards.items()):
-            if symbols.isdisjoint(scalar_symbols(text)):
+        for text, value in list(tracing.value_guards.items()):
+            if (symbols | self.moving).isdisjoint(scalar_symbols(text)):
                 continue
             if value is not True or not _DOMAIN.fullmatch(text):
                 raise NotALoop("its index, or a number that it changes, decides what it does")
-            del self.tracing.value_guards[text]
+            del tracing.value_guards[text]
+            text = rename_scalars(text, spelled)
             found.append((text, True))
-            if scalar_symbols(text) & symbols != {self.index.text}:
-                continue
-            for place in {span[0], span[1 % len(span)], span[len(span) // 2], span[-1]}:
-                numbers = {**self.tracing.numbers(), self.index.text: place}
-                if evaluate_scalar(text, numbers) is not value:
-                    raise NotALoop("what it does depends on its index")
-        for left, right in self.tracing.guards:
-            if not symbols.isdisjoint(s for dim in (left, right) for s in dims.symbols(dim)):
-                raise NotALoop("a length depends on its index")
+            if scalar_symbols(text) & symbols == {self.index.text}:
+                self._check_range(lambda numbers, text=text: evaluate_scalar(text, numbers))  # type: ignore[misc]
+        for left, right in tracing.guards:
+            names = {s for dim in (left, right) for s in dims.symbols(dim)} & self.moving
+            if names and {self.integers[name][0] for name in names} == {self.index.text}:
+                self._check_range(
+                    lambda numbers, left=left, right=right:  # type: ignore[misc]
+                    dims.evaluate(left, numbers) == dims.evaluate(right, numbers)
+                )
         return found
+
+    def _check_range(self, holds: Callable[[dict[str, int]], Any]) -> None:
+        """Refuse what some iterations surely meet otherwise; the others look at each index.
+
+        Raises:
+            Again: only the first iteration is as the one that was looked at.
+        """
+        loop, tracing, index = self.loop, self.tracing, self.index.text
+        span = range(_hint(loop._start), _hint(loop._stop), loop._step)
+        own = [(symbol, sign) for symbol, (name, sign) in self.integers.items() if name == index]
+        for place in (span[0], span[1 % len(span)], span[len(span) // 2], span[-1]):
+            numbers = {**tracing.numbers(), index: place}
+            numbers.update({symbol: sign * place for symbol, sign in own})
+            if not holds(numbers) or any(numbers[symbol] < 0 for symbol, _ in own):
+                kind = NotALoop if loop._peeled or place == span[0] else Again
+                raise kind("what it does depends on its index")
 
     # -- what stands for the loop ---------------------------------------------------------------
 
@@ -858,9 +876,11 @@ class _Pass:
         return HostScalar(self.tracing, text, hint)
 
     def _drop_late(self) -> None:
-        """Forget what was found of lengths that only calls in the body tell."""
+        """Forget what was found of lengths that only the body tells."""
         tracing = self.tracing
-        gone = tracing.late - self.before.late
+        gone = (tracing.late - self.before.late) | self.moving
+        symbols = self.symbols
+        tracing.told = {k: dim for k, dim in tracing.told.items() if k not in symbols}
         if gone:
             tracing.guards = [
                 pair for pair in tracing.guards
@@ -869,6 +889,16 @@ class _Pass:
             for text in [t for t in tracing.value_guards if scalar_symbols(t) & gone]:
                 del tracing.value_guards[text]
             tracing.common = {}
+
+
+def integers_in(tracing: Any) -> dict[str, tuple[str, int]]:
+    """Lengths that numbers are: by symbol, the number's name, and -1 where it is less than 0."""
+    found: dict[str, tuple[str, int]] = {}
+    for name, dim in tracing.told.items():
+        (symbol,) = dims.symbols(dim)
+        if name in {number.text for number, _ in tracing.scalars}:
+            found[symbol] = name, 1 if dims.symbol(symbol) == dim else -1
+    return found
 
 
 def _is_number(value: Any) -> bool:
@@ -962,6 +992,7 @@ class _Body:
             below = any(changes[id(arg)] for arg in node.args)
             texts = _texts(node)
             below = below or any(not self._of_loop.isdisjoint(scalar_symbols(t)) for t in texts)
+            below = below or not self._pass.moving.isdisjoint(lengths_of([node]))
             ours = id(node) in self._new or (node.op.is_opaque and id(node) in mine)
             changes[id(node)] = below or ours
             leaf = node.op.is_scalar or node.op.is_constant
@@ -1030,6 +1061,14 @@ class _Body:
         told = {str(dim) for a in self._arguments for dim in a.initial.shape}
         news = list(self._new.values())
         told |= {str(resolve(dim)) for n in news if n.op.is_opaque for dim in n.shape}
+        symbols = {s for name in lengths_of(news) for s in dims.symbols(resolve(dims.symbol(name)))}
+        self._told: dict[str, tuple[str, int]] = {}  # integers in lengths: their names in the body
+        for symbol in sorted(symbols & self._pass.integers.keys()):
+            name, sign = self._pass.integers[symbol]
+            if name not in self._of_loop:
+                self._named(name, self._tracing.numbers()[name])
+            self._told[symbol] = self._numbers[name], sign
+        told |= self._told.keys()
         for name in lengths_of(news):
             if not told.issuperset(dims.symbols(resolve(dims.symbol(name)))):
                 raise NotALoop("a length in it is that of no array in it")
@@ -1041,6 +1080,7 @@ class _Body:
         inner.arguments = self._arguments
         count = len(self._arguments)
         used = {s for n in self._new.values() for t in _texts(n) for s in scalar_symbols(t)}
+        used |= {name for name, _ in self._told.values()}
         numbers = zip(self._numbers.values(), self._kinds, strict=True)
         inner.scalars = [
             (HostScalar(inner, name, hint), count + place)
@@ -1052,12 +1092,19 @@ class _Body:
         told = {s for a in self._arguments for dim in a.initial.shape for s in dims.symbols(dim)}
         told |= {s for n in self._new.values() if n.op.is_opaque for dim in n.shape
                  for s in dims.symbols(tracing.resolve(dim))}  # fmt: skip
+        told |= self._told.keys()
         inner.guards = [
+            (dims.symbol(symbol), dims.symbol(name) * sign)
+            for symbol, (name, sign) in self._told.items()
+        ] + [
             pair for pair in tracing.guards
             if told.issuperset(s for d in pair for s in dims.symbols(tracing.resolve(d)))
         ]  # fmt: skip
         inner.value_guards, inner.hazards, inner.written = {}, {}, {}
-        inner.in_order, inner.optional, inner.captured, inner.told = {}, {}, {}, {}
+        inner.in_order, inner.optional, inner.captured = {}, {}, {}
+        inner.told = {
+            name: dims.symbol(symbol) * sign for symbol, (name, sign) in self._told.items()
+        }
         inner.spare, inner.seen = set(), set()
         values = {id(n): v for n, v in tracing.externs.values()}
         inner.externs = {

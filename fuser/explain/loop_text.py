@@ -24,7 +24,8 @@ def lengths_in(step: LoopRegion, sizes: Mapping[str, int]) -> dict[str, int]:
         for own, outer in zip(parameter.shape, node.shape, strict=True):
             if str(own) not in found:
                 found[str(own)] = dims.evaluate(outer, sizes)
-    return {**dict.fromkeys(found_in(step), 0), **found}
+    indices = dict.fromkeys(step.region.graph.scalar_lengths, 1)
+    return {**dict.fromkeys(found_in(step), 0), **indices, **found}
 
 
 def found_in(step: LoopRegion) -> list[str]:

@@ -183,20 +183,24 @@ class _Splitter:
         if last:
             self._stage(last)
         outputs = tuple(self.names[id(node)] for node in self.graph.outputs)
-        dropped = self._dropped(outputs)
-        made = {name for step in self.steps if isinstance(step, Stage) for name in step.stored}
-        for step, gone in zip(self.steps, dropped, strict=True):
-            if isinstance(step, ElementLoop):
-                names = [name for name, _ in step.operands]
-                step.owned = frozenset(
-                    place for place, (name, chain) in enumerate(step.operands)
-                    if not chain and name in made and name in gone and names.count(name) == 1
-                )  # fmt: skip
         mode, fastmath, checked = self.options
+        dropped = self._dropped(outputs)
+        self._give_away(dropped)
         return Program(
             key, self.graph.text, self.graph, mode, fastmath, checked, tuple(self.steps),
             outputs, self.constants, dropped,
         )  # fmt: skip
+
+    def _give_away(self, dropped: Sequence[tuple[str, ...]]) -> None:
+        """Have loops own what kernels made for them alone."""
+        made = {name for step in self.steps if isinstance(step, Stage) for name in step.stored}
+        for step, last in zip(self.steps, dropped, strict=True):
+            if isinstance(step, (LoopRegion, ElementLoop)):
+                names = [name for name, _ in step.operands]
+                step.owned = frozenset(
+                    place for place, (name, chain) in enumerate(step.operands)
+                    if name in made and name in last and names.count(name) == 1 and not chain
+                )  # fmt: skip
 
     def _between(
         self, call: list[Node], operands: tuple[tuple[str, Chain], ...], stored: tuple[str, ...]
@@ -212,7 +216,10 @@ class _Splitter:
 
         divided = phases_of(region)
         phases = tuple(
-            Phase(prepare(each.graph, *self.options), each.stored, each.writes) for each in divided
+            Phase(
+                prepare(each.graph, *self.options), each.stored, each.writes, each.moved, each.parts
+            )
+            for each in divided
         )
         return LoopRegion(tuple(call), operands, stored, region, phases, line)
 

@@ -9,7 +9,7 @@ first phase writes into `b` itself, the second one reads it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 from fuser.base.records import record
 from fuser.ir import dims
@@ -18,6 +18,7 @@ from fuser.ir.attributes import full_box
 from fuser.ir.graph import Graph, Node, Parameter, intern, make_input
 from fuser.ir.loops import Region
 from fuser.ir.view_chains import seen_of_box
+from fuser.ir.views import Chain, Index, Part, Transpose, View
 from fuser.passes import length_facts, slice_updates
 from fuser.tracing.canonical import lengths_of
 
@@ -32,12 +33,20 @@ class PhaseGraph:
     Attributes:
         graph: its parameters are named as the region's values are.
         stored: the values that its outputs are; "" for one that is only written.
-        writes: (value, output, box) of what is written into arrays; None is all.
+        writes: (value, output, box) of what its kernels write into arrays; None is all.
+        moved: (value, stored value, box) of what is written where numbers of the iteration say.
+        parts: parameters that are parts of arrays, where numbers of the iteration say.
     """
 
     graph: Graph
     stored: tuple[str, ...]
     writes: tuple[tuple[str, int, Box | None], ...]
+    moved: tuple[tuple[str, str, Box | None], ...] = ()
+    parts: tuple[Seen, ...] = ()
+
+
+#: A parameter, the array that it is a part of, and how it is seen; copied if kernels write there.
+Seen = tuple[str, str, Chain, bool]
 
 
 class _Undivided(Exception):  # noqa: N818 - a signal: the iteration is one phase
@@ -46,13 +55,49 @@ class _Undivided(Exception):  # noqa: N818 - a signal: the iteration is one phas
 
 def phases_of(region: Region) -> tuple[PhaseGraph, ...]:
     """The phases of an iteration, in order."""
+    found = _divided(region)
+    first = 1 + max(
+        int(name[1:]) for phase in found for name in (*phase.stored, *region.names, "x0")
+        if name.startswith("x")
+    )  # fmt: skip
+    moved = []
+    for phase in found:
+        moved.append(_with_moved(phase, region.graph, first))
+        first += len(phase.stored)
+    return tuple(moved)
+
+
+def _with_moved(phase: PhaseGraph, graph: Graph, first: int) -> PhaseGraph:
+    """A phase that leaves writes into places which numbers tell to the loop around it."""
+    arrays = _moved_arrays(graph, phase.writes)
+    if not arrays:
+        return phase
+    stored = list(phase.stored)
+    moved = []
+    for name, output, box in phase.writes:
+        if name in arrays:
+            stored[output] = stored[output] or f"x{first + output}"
+            moved.append((name, stored[output], box))
+    kept = tuple(write for write in phase.writes if write[0] not in arrays)
+    return PhaseGraph(phase.graph, tuple(stored), kept, tuple(moved), phase.parts)
+
+
+def _moved_arrays(graph: Graph, writes: Iterable[tuple[str, int, Box | None]]) -> set[str]:
+    """Arrays of which parts are written that numbers tell."""
+    moving = graph.scalar_lengths.keys()
+    return {
+        name for name, _, box in writes
+        if box and not moving.isdisjoint(s for dim in box.lengths for s in dims.symbols(dim))
+    }  # fmt: skip
+
+
+def _divided(region: Region) -> tuple[PhaseGraph, ...]:
+    """The phases of an iteration, whose kernels do all writes."""
     if not region.graph.has_externs:
-        division = _Division(region)
-        if division.last:
-            try:
-                return division.phases()
-            except _Undivided:
-                pass
+        try:
+            return _Division(region).phases()
+        except _Undivided:
+            pass
     stored = tuple(value_name(region, k) for k in range(len(region.graph.outputs)))
     used = {_output(text) for text in region.results}
     kept = tuple(name if k in used else "" for k, name in enumerate(stored))
@@ -204,6 +249,8 @@ class _Division:
         values = [self.graph.outputs[output] for _, output, _ in writes]
         wanted = list({id(n): n for n in (*self.kept[number].values(), *values)}.values())
         new: dict[int, Node] = {}
+        parts: list[Seen] = []
+        touched = {name for name, _, _ in writes} - _moved_arrays(self.graph, writes)
         stack: list[tuple[Node, bool]] = [(node, False) for node in reversed(wanted)]
         lines: dict[int, str] = {}
         while stack:
@@ -212,6 +259,12 @@ class _Division:
                 continue
             if self._is_given(node, number):
                 new[id(node)] = make_input(self._name(node), node.dtype, node.shape)
+                continue
+            if touched and (seen := self._part(node, number)) is not None:
+                name, base, chain = f"x{self.next}", *seen
+                self.next += 1
+                new[id(node)] = make_input(name, node.dtype, node.shape)
+                parts.append((name, base, chain, base in touched))
                 continue
             if not ready and node.args:
                 stack.append((node, True))
@@ -222,7 +275,8 @@ class _Division:
             if line := self.graph.line_of(node):
                 lines.setdefault(id(made), line)
         made_of = [new[id(node)] for node in wanted], list(new.values())
-        graph = self._graph(*made_of, {name for name, _, _ in writes}, lines)
+        written = {name for name, _, _ in writes} - _moved_arrays(self.graph, writes)
+        graph = self._graph(*made_of, written, lines)
         stored = tuple(
             self.names[id(node)] if id(node) in self.kept[number] else "" for node in wanted
         )
@@ -231,7 +285,22 @@ class _Division:
             (name, places[id(value)], box)
             for (name, _, box), value in zip(writes, values, strict=True)
         )
-        return PhaseGraph(graph, stored, done)
+        return PhaseGraph(graph, stored, done, (), tuple(parts))
+
+    def _part(self, node: Node, number: int) -> tuple[str, Chain] | None:
+        """The array that a node is a part of, where numbers of the iteration say which part."""
+        moving = self.graph.scalar_lengths.keys()
+        if not node.op.structure or moving.isdisjoint(node.payload.symbols):
+            return None
+        if not moving.isdisjoint(s for dim in node.shape for s in dims.symbols(dim)):
+            return None
+        chain: list[View] = []
+        while isinstance(node.payload, (Part, Index, Transpose)):
+            chain.insert(0, node.payload)
+            (node,) = node.args
+            if (node.op.is_input or id(node) in self.barriers) and self._is_given(node, number):
+                return self._name(node), tuple(chain)
+        return None
 
     def _is_given(self, node: Node, number: int) -> bool:
         """Whether a phase finds a value; it is kept for it where it has to be.
@@ -277,7 +346,9 @@ class _Division:
             for node in nodes if node.op.is_input
         }  # fmt: skip
         used |= {name: arrays[name] for name in written}
-        told = {s for p in used.values() for s in _plain(p)}
+        if not used:  # some array has to say which device it is
+            used = dict(list(arrays.items())[:1])
+        told = {s for p in used.values() for s in _plain(p)} | graph.scalar_lengths.keys()
         for symbol in lengths_of(nodes):
             if symbol not in told:
                 teller = next((p for p in arrays.values() if symbol in _plain(p)), None)
@@ -285,9 +356,15 @@ class _Division:
                     raise _Undivided
                 used[teller.name] = teller
                 told |= set(_plain(teller))
-        spoken = {name for node in nodes for name in node.payload.symbols}
+        spoken = {name for node in nodes for name in node.payload.symbols} | {*lengths_of(nodes)}
+        spoken |= {
+            name for symbol, length in graph.scalar_lengths.items() if symbol in spoken
+            for name in dims.symbols(length)
+        }  # fmt: skip
+        told |= spoken
         numbers = [p for p in graph.parameters if p.dtype is None and p.name in spoken]
         ordered = sorted(used.values(), key=lambda p: int(p.name[1:]))
+        told -= graph.scalar_lengths.keys() - spoken
         guards = tuple(
             pair for pair in graph.guards if all(s in told for d in pair for s in dims.symbols(d))
         )

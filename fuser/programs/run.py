@@ -178,8 +178,8 @@ def run_loop(
     except Exception as error:  # noqa: BLE001 - the plain function decides what it means
         found = f"{type(error).__name__}: {error}"
         raise CannotRun(Reason("runtime-check", "loop", found, step.where)) from None
-    if isinstance(step, ElementLoop):  # which may give memory that was handed over to it
-        operands = [each for place, each in enumerate(operands) if place not in step.owned]
+    # They may give memory that was handed over to them.
+    operands = [each for place, each in enumerate(operands) if place not in step.owned]
     return opaque_calls.run(step.nodes, operands, numbers, results)
 
 

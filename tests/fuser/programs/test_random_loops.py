@@ -70,6 +70,10 @@ class _Writer:
             f"s = s {self._one('+ dt', '* 0.5', '+ 1')}",
             f"{self._one('e', 'f')} = {self._expression()}",
             f"np.add({name}, {other}, out={third})", f"w[:] = {name}[1:-1]",
+            f"{name} = {name} * 0.5 + {other}[t]", f"{name}[t] = {other}.sum() * 0.5",
+            f"{name}[t:] = {self._one(name, other)}[t:] * 0.5",
+            f"{name}[t + 1] = {self._one(name, other)}[t] - {other}[t + 1]",
+            f"{name}[:t] {self._one('=', '+=')} {other}[:t] * 0.5",
         )  # fmt: skip
 
     def _test(self) -> str:

@@ -1,0 +1,157 @@
+"""Loops whose index is an index: rows, columns and slices that an iteration reads and writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fuser
+from fuser.ir import loops
+from tests.fuser.comparing import difference, independent, run_plain
+
+
+def rows_summed(x: Any, y: Any, n: int) -> Any:
+    """One row each time."""
+    s = np.zeros(x.shape[1])
+    for t in range(n):
+        s = s + np.abs(x[t]) * y[t]
+    return s
+
+
+def history(x: Any, y: Any, n: int) -> Any:
+    """Each state is kept."""
+    u = x[0] * 1.0
+    out = np.zeros((n, u.shape[0]))
+    for t in range(n):
+        u = u * 0.9 + y[0]
+        out[t] = u
+    return out, u
+
+
+def into_an_argument(x: Any, y: Any, n: int) -> Any:
+    """Rows of an argument, from the row before."""
+    for t in range(1, n):
+        y[t] = np.sin(x[t]) + 0.5 * y[t - 1]
+    return y
+
+
+def shortest_paths(x: Any, y: Any, n: int) -> Any:
+    """A row and a column of the array that is written."""
+    for k in range(min(n, x.shape[1])):
+        x[:] = np.minimum(x, x[:, k][:, None] + x[k, :][None, :] * y.max())
+    return x
+
+
+def backwards(x: Any, y: Any, n: int) -> Any:
+    """An index that counts down, and the one before it."""
+    s = x[0] * 0.0
+    for t in range(n - 1, 0, -1):
+        s = s * 0.5 + np.exp(-x[t]) - y[t - 1]
+    return s
+
+
+def before_the_first(x: Any, y: Any, n: int) -> Any:
+    """In the first iteration the index counts from the end."""
+    s = x[0] * 0.0
+    for t in range(n):
+        s = np.tanh(s + x[t - 1])
+    return s + y[0]
+
+
+def columns(x: Any, y: Any, n: int) -> Any:
+    """Columns, which lie apart in memory."""
+    s = x[:, 0] * 1.0
+    for k in range(1, min(n, x.shape[1])):
+        s = np.maximum(s, x[:, k]) + y[:, k - 1]
+    return s
+
+
+def from_here_on(x: Any, y: Any, n: int) -> Any:
+    """Slices that become shorter."""
+    for t in range(1, n):
+        y[t:] = np.sqrt(np.abs(y[t:])) + x[: x.shape[0] - t]
+    return y
+
+
+def powers(x: Any, y: Any, n: int) -> Any:
+    """The index as an index and as a number."""
+    m = x[0] * 0.0
+    p = y[0] * 1.0
+    for t in range(n):
+        m = 0.9 * m + 0.1 * x[t]
+        p = p - 0.1 * np.sign(m) / (1 - 0.9 ** (t + 1))
+    return p
+
+
+def until_a_row_is_small(x: Any, y: Any, n: int) -> Any:
+    """A counter of a `while` is an index."""
+    t = 0
+    s = y[0] * 1.0
+    while t < n and np.abs(s).max() > 0.01:
+        s = s * 0.5 + 0.001 * x[t]
+        t += 1
+    return s, t
+
+
+PROGRAMS = (
+    rows_summed, history, into_an_argument, shortest_paths, backwards, before_the_first, columns,
+    from_here_on, powers, until_a_row_is_small,
+)  # fmt: skip
+
+
+def _arrays(shape: tuple[int, int]) -> tuple[Any, Any]:
+    """Two arrays."""
+    x, y = np.random.default_rng(4).standard_normal((2, *shape))
+    return x, y
+
+
+@pytest.mark.parametrize("function", PROGRAMS, ids=lambda function: function.__name__)
+def test_indices(function: Callable[..., Any]) -> None:
+    """Numbers of iterations up to the last row, beyond it, and none; both memory orders."""
+    fused = fuser.fuse(function, fallback="allow")
+    for order in ("C", "F"):
+        for shape in ((9, 7), (12, 5)):
+            for n in (6, 2, 1, 0, 5, 9, 13):
+                plain = tuple(np.asarray(each, order=order) for each in _arrays(shape))
+                own = tuple(each.copy("K") for each in independent(plain))
+                wanted = run_plain(function, [*plain, n], {})
+                found = run_plain(fused, [*own, n], {})
+                if isinstance(wanted, Exception):
+                    assert type(found) is type(wanted)
+                else:
+                    one = wanted if isinstance(wanted, tuple) else (wanted,)
+                    two = found if isinstance(found, tuple) else (found,)
+                    assert not any(map(difference, one, two, [1e4] * len(one)))
+                assert not any(map(difference, plain, own, [1e4] * 2))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [rows_summed, history, shortest_paths, backwards, columns, powers, until_a_row_is_small],
+    ids=lambda function: function.__name__,
+)
+def test_one_trace_serves_every_index(function: Callable[..., Any]) -> None:
+    """No iteration is compiled for its index."""
+    fused = fuser.fuse(function, fallback="error")
+    for n in (6, 4, 9, 5):
+        fused(*_arrays((9, 9)), n)
+    traces = [known.trace for entry in fused._signatures.values() for known in entry.found]
+    assert len(traces) == 1
+    assert loops.NAME in traces[0].graph.text
+
+
+def test_parts_that_overlap_what_is_written() -> None:
+    """All of a row is read before any of it is written."""
+
+    def mirrored(x: Any, n: int) -> Any:
+        for k in range(n):
+            x[k:] = x[k:] + x[k:][::-1] * x[k]
+        return x
+
+    fused = fuser.fuse(mirrored, fallback="allow")
+    for n in (3, 7):
+        plain, own = np.linspace(0, 1, 9), np.linspace(0, 1, 9)
+        np.testing.assert_array_equal(fused(own, n), mirrored(plain, n))
