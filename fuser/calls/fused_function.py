@@ -43,7 +43,15 @@ from fuser.base.errors import (
 )
 from fuser.base.protocols import is_a, type_has
 from fuser.base.unexpected import internal_errors
-from fuser.calls import labelled_arrays, lazy_arrays, loading, native_call, pickling, running
+from fuser.calls import (
+    labelled_arrays,
+    lazy_arrays,
+    loading,
+    mapped_arrays,
+    native_call,
+    pickling,
+    running,
+)
 from fuser.calls.attributes import Frames, Hidden, frame_for, run_frame
 from fuser.calls.fast_path import (
     READY_LIMIT,
@@ -278,16 +286,18 @@ class FusedFunction(_Base[P, Result]):
             return self._fall_back(reason, args, kwargs, out)
         if any(issubclass(type(leaf), (TracedArray, HostScalar)) for leaf in leaves):
             return self.__wrapped__(*args, **kwargs)
-        if (lazily := lazy_arrays.caller(leaves)) is not None:
-            return lazily(self, structure, leaves, out)
-        if any(map(labelled_arrays.is_labelled, leaves)):
-            return labelled_arrays.call(self, structure, leaves, out)
         if (taken := adopted_leaves(leaves)) is not leaves:
             (args, kwargs), leaves = trees.unflatten(structure, taken), taken
         if self._frames and (frame := self._frames.find(self, structure, leaves)) is not None:
             return run_frame(self, *frame, args, kwargs, out)
         if budget.is_open() or tracing_here() or forks.imports_here():
             return self._fall_back(self._reentered, args, kwargs, out)
+        if (lazily := lazy_arrays.caller(leaves)) is not None:
+            return lazily(self, structure, leaves, out)
+        if any(map(labelled_arrays.is_labelled, leaves)):
+            return labelled_arrays.call(self, structure, leaves, out)
+        if out is None and any(map(mapped_arrays.is_mapped, leaves)):
+            return mapped_arrays.call(self, structure, leaves)
         try:
             with chosen(self.backend), budget.limited(self._name):
                 call, result = self._find_and_run(structure, leaves, out)
